@@ -1,0 +1,22 @@
+// The states of a run and the reasons it may be paused for. What moves a run between them is in decide.ts.
+
+export type RunState = "pending" | "running" | "paused" | "compensating" | "succeeded" | "failed" | "cancelled";
+
+export type TerminalState = "succeeded" | "failed" | "cancelled";
+
+export const RUN_STATES: readonly RunState[] = [
+  "pending",
+  "running",
+  "paused",
+  "compensating",
+  "succeeded",
+  "failed",
+  "cancelled",
+];
+
+/** A terminal state is final: no transition leaves it (law 4). */
+export function isTerminal(state: RunState): state is TerminalState {
+  return state === "succeeded" || state === "failed" || state === "cancelled";
+}
+
+export type PausedReason = "signal" | "event" | "timer" | "user_task" | "children" | "retry" | "quarantine";

@@ -1,0 +1,34 @@
+// Retry policies: their defaults and the delay before the next attempt. Deciding only; nobody waits here.
+export interface RetryPolicy {
+  /** Counts the first attempt; -1 is unlimited. */
+  readonly max_attempts: number;
+  readonly initial_backoff_ms: number;
+  readonly max_backoff_ms: number;
+  readonly multiplier: number;
+  readonly jitter: boolean;
+  readonly non_retryable_codes: readonly string[];
+}
+
+/** What a policy's absent optional members take, and the whole policy where step and registration give none. */
+export const ENGINE_RETRY: RetryPolicy = {
+  max_attempts: 3,
+  initial_backoff_ms: 1000,
+  max_backoff_ms: 60_000,
+  multiplier: 2,
+  jitter: true,
+  non_retryable_codes: [],
+};
+
+export function completeRetry(policy: Partial<RetryPolicy> | undefined): RetryPolicy {
+  return { ...ENGINE_RETRY, ...policy };
+}
+
+export function mayRetry(policy: RetryPolicy, nth: number, code: string): boolean {
+  return (policy.max_attempts === -1 || nth < policy.max_attempts) && !policy.non_retryable_codes.includes(code);
+}
+
+/** Milliseconds before attempt `nth + 1`: min(initial·multiplier^(nth−1), max), with jitter times U[0.5, 1]. `random` is in [0, 1). */
+export function backoffMs(policy: RetryPolicy, nth: number, random: number): number {
+  const full = Math.min(policy.initial_backoff_ms * policy.multiplier ** (nth - 1), policy.max_backoff_ms);
+  return Math.round(policy.jitter ? full * (0.5 + random / 2) : full);
+}
