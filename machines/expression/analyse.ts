@@ -1,0 +1,152 @@
+// One walk over a parsed source: refuses what is too large or unknown, collects names and warnings, and rewrites every
+// comprehension so that it burns fuel. Not a type checker: JSON has no types to check against.
+import type { parse } from "@bufbuild/cel";
+import { ExpressionSyntaxError } from "./errors.js";
+import { COPY, isFunction, RANGE, TICK } from "./functions.js";
+
+type Parsed = ReturnType<typeof parse>;
+type Expr = NonNullable<Parsed["expr"]>;
+type Call = Extract<Expr["exprKind"], { case: "callExpr" }>["value"];
+type Comprehension = Extract<Expr["exprKind"], { case: "comprehensionExpr" }>["value"];
+
+const MAX_DEPTH = 250;
+const MAX_NODES = 8000;
+
+/** What a node costs each time a loop's body runs. Nodes that can fail cost most: a failure makes an Error or two. */
+const WEIGHT = { leaf: 1, call: 3, select: 6, logic: 6, loop: 6 } as const;
+
+/** Names that CEL itself gives a meaning. */
+const TYPE_NAMES = new Set(["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"]);
+
+export interface Analysis {
+  readonly references: ReadonlySet<string>;
+  readonly warnings: readonly string[];
+}
+
+/** Changes `parsed` in place: it is ours, fresh from the parser. */
+export function analyse(parsed: Parsed, source: string): Analysis {
+  const walk = new Walk(source, parsed.sourceInfo?.positions ?? {});
+  if (parsed.expr !== undefined) walk.visit(parsed.expr, [], 0);
+  return walk;
+}
+
+class Walk implements Analysis {
+  readonly references = new Set<string>();
+  readonly warnings: string[] = [];
+  #nodes = 0;
+
+  constructor(
+    private readonly source: string,
+    private readonly positions: { readonly [id: string]: number },
+  ) {}
+
+  /** Returns the weight of the node with what is below it, without the bodies of loops, which pay for themselves. */
+  visit(expr: Expr, bound: readonly string[], depth: number): number {
+    if (depth > MAX_DEPTH) throw this.#refuse("the expression is nested too deeply", expr);
+    if (++this.#nodes > MAX_NODES) throw this.#refuse("the expression is too large", expr);
+    const below = (child: Expr | undefined) => (child === undefined ? 0 : this.visit(child, bound, depth + 1));
+    const kind = expr.exprKind;
+    switch (kind.case) {
+      case "identExpr":
+        this.#name(kind.value.name, bound);
+        return WEIGHT.leaf;
+      case "selectExpr":
+        return WEIGHT.select + below(kind.value.operand);
+      case "callExpr":
+        return this.#call(kind.value, expr, below);
+      case "listExpr":
+        return kind.value.elements.reduce<number>((sum, element) => sum + below(element), WEIGHT.call);
+      case "structExpr":
+        return this.#struct(kind.value, below);
+      case "comprehensionExpr":
+        return this.#loop(kind.value, bound, depth + 1);
+      default:
+        return WEIGHT.leaf;
+    }
+  }
+
+  #name(name: string, bound: readonly string[]): void {
+    const plain = name.startsWith(".") ? name.slice(1) : name;
+    if (!bound.includes(name) && !TYPE_NAMES.has(plain)) this.references.add(plain);
+  }
+
+  #call(call: Call, expr: Expr, below: (child: Expr | undefined) => number): number {
+    const qualifier = call.target?.exprKind.case === "identExpr" ? `${call.target.exprKind.value.name}.` : "";
+    const namespaced = qualifier !== "" && isFunction(qualifier + call.function);
+    if (!namespaced && !isFunction(call.function)) throw this.#refuse(`unknown function "${call.function}"`, expr);
+    if (call.function === "_-_") this.#warnOfDash(call, expr);
+    const own = /^_(\[_\]|\?_:_|&&_|\|\|_)$/.test(call.function) ? WEIGHT.logic : WEIGHT.call;
+    const target = namespaced ? 0 : below(call.target);
+    return call.args.reduce((sum, argument) => sum + below(argument), own + target);
+  }
+
+  /** A message literal copies its fields into protobuf values: each is weighed before. */
+  #struct(
+    struct: Extract<Expr["exprKind"], { case: "structExpr" }>["value"],
+    below: (child: Expr | undefined) => number,
+  ): number {
+    let weight: number = struct.messageName === "" ? WEIGHT.call : WEIGHT.loop;
+    for (const entry of struct.entries) {
+      if (entry.keyKind.case === "mapKey") weight += below(entry.keyKind.value);
+      weight += below(entry.value);
+      if (struct.messageName !== "" && entry.value !== undefined)
+        entry.value = call(COPY, entry.value.id, [entry.value]);
+    }
+    return weight;
+  }
+
+  /** Each round pays for the whole body before it runs, and the range for being spread out. */
+  #loop(loop: Comprehension, bound: readonly string[], depth: number): number {
+    const inner = [...bound, loop.iterVar, loop.accuVar];
+    const { iterRange, loopCondition, loopStep, accuInit, result } = loop;
+    if (!iterRange || !loopCondition || !loopStep || !accuInit || !result) {
+      throw new ExpressionSyntaxError("the expression cannot be parsed");
+    }
+    const weight = this.visit(iterRange, bound, depth) + this.visit(accuInit, bound, depth);
+    const round = this.visit(loopCondition, inner, depth) + this.visit(loopStep, inner, depth);
+    const after = this.visit(result, inner, depth);
+    loop.iterRange = call(RANGE, iterRange.id, [iterRange]);
+    loop.loopCondition = call(TICK, loopCondition.id, [loopCondition, int(round, loopCondition.id)]);
+    return WEIGHT.loop + weight + after;
+  }
+
+  /** `vars.step-1`, written without blanks, is nearly always the id of a step. */
+  #warnOfDash(call: Call, expr: Expr): void {
+    const at = this.#position(expr);
+    const left = call.args[0]?.exprKind;
+    if (at === undefined || left?.case !== "selectExpr") return;
+    const before = /[A-Za-z_][\w.]*$/.exec(this.source.slice(0, at))?.[0];
+    const behind = /^-\w+/.exec(this.source.slice(at))?.[0];
+    if (before === undefined || behind === undefined) return;
+    const dot = before.lastIndexOf(".");
+    const key = before.slice(dot + 1) + behind;
+    this.warnings.push(`${before + behind} is a subtraction; for a key write ${before.slice(0, dot)}["${key}"]`);
+  }
+
+  #position(expr: Expr): number | undefined {
+    return this.positions[String(expr.id)];
+  }
+
+  #refuse(message: string, expr: Expr): ExpressionSyntaxError {
+    return new ExpressionSyntaxError(message, this.#position(expr));
+  }
+}
+
+function call(name: string, id: bigint, args: Expr[]): Expr {
+  return {
+    $typeName: "cel.expr.Expr",
+    id,
+    exprKind: { case: "callExpr", value: { $typeName: "cel.expr.Expr.Call", function: name, args } },
+  };
+}
+
+function int(value: number, id: bigint): Expr {
+  return {
+    $typeName: "cel.expr.Expr",
+    id,
+    exprKind: {
+      case: "constExpr",
+      value: { $typeName: "cel.expr.Constant", constantKind: { case: "int64Value", value: BigInt(value) } },
+    },
+  };
+}

@@ -1,0 +1,281 @@
+// Every function an expression can call: the library's standard and string functions, each call metered, and our own
+// rules where the library's are quadratic, do not mix numbers or look at the host. Not the grammar: compile.ts rewrites.
+import {
+  type CelEnv,
+  type CelError,
+  type CelFunc,
+  type CelList,
+  type CelMap,
+  type CelValue,
+  celEnv,
+  celError,
+  isCelError,
+  isCelList,
+  isCelMap,
+  isCelUint,
+} from "@bufbuild/cel";
+import { strings } from "@bufbuild/cel/ext";
+import { CALENDAR_FUNCTIONS, calendarField } from "./calendar.js";
+import { isPlain } from "./errors.js";
+import { spend } from "./fuel.js";
+import { arithmetic, isNumber, type Operator, order, type Relation, sameNumber, whole } from "./numbers.js";
+import { join, length, makeText, matches, paySearch, replace, splitToList } from "./text.js";
+import { concat, JsonList, JsonMap, timestamp } from "./values.js";
+
+type Result = CelValue | CelError;
+
+/** Our answer to a call, or undefined if it is the library's. A method's target is the first of `args`. */
+type Rule = (args: readonly CelValue[]) => Result | undefined;
+
+/** Called by the code that compile.ts writes around a comprehension; no source can say these names. */
+export const TICK = "@tick";
+export const RANGE = "@range";
+export const COPY = "@copy";
+
+const library = celEnv({ funcs: strings });
+const MIN_TIMESTAMP_S = -62_135_596_800n;
+const MAX_TIMESTAMP_S = 253_402_300_799n;
+/** Longest text that a conversion reads: `int()` of a million digits would take seconds. */
+const MAX_NUMERAL_CHARS = 128;
+const NUMERALS: Readonly<Record<string, RegExp>> = {
+  int: /^[+-]?\d+$/,
+  uint: /^\+?\d+$/,
+  double: /^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|Infinity|NaN)$/,
+};
+
+const arithmeticRule =
+  (operator: Operator): Rule =>
+  ([left = null, right = null]) =>
+    arithmetic(operator, left, right);
+
+const orderRule =
+  (relation: Relation): Rule =>
+  ([left = null, right = null]) =>
+    order(relation, left, right);
+
+const numeralRule =
+  (name: string): Rule =>
+  ([text]) => {
+    if (typeof text !== "string") return undefined;
+    spend(20);
+    const known = text.length <= MAX_NUMERAL_CHARS && (NUMERALS[name]?.test(text) ?? true);
+    return known ? undefined : celError(`invalid argument of ${name}()`);
+  };
+
+/** A rule for `count` texts and at most one int after them; any other arguments are the library's to refuse. */
+const textRule =
+  (count: number, work: (texts: readonly string[], limit: bigint | undefined) => Result | undefined): Rule =>
+  (args) => {
+    const texts = args.slice(0, count).filter((arg) => typeof arg === "string");
+    const limit = args[count] === undefined ? undefined : whole(args[count]);
+    if (texts.length < count || args.length > count + 1) return undefined;
+    return limit === undefined || typeof limit === "bigint" ? work(texts, limit) : undefined;
+  };
+
+const searchRule = (backwards: boolean) =>
+  textRule(2, ([text = "", needle = ""]) => {
+    paySearch(text, needle, backwards);
+    return undefined;
+  });
+
+/** For the library's functions that go through a text one character at a time. */
+const byCharacter: Rule = ([text]) => {
+  if (typeof text === "string") spend(text.length);
+  return undefined;
+};
+
+const RULES: Readonly<Record<string, Rule>> = {
+  "_+_": ([left = null, right = null]) => plus(left, right),
+  "_-_": arithmeticRule("_-_"),
+  "_*_": arithmeticRule("_*_"),
+  "_/_": arithmeticRule("_/_"),
+  "_%_": arithmeticRule("_%_"),
+  "_<_": orderRule("_<_"),
+  "_<=_": orderRule("_<=_"),
+  "_>_": orderRule("_>_"),
+  "_>=_": orderRule("_>=_"),
+  "_==_": ([left = null, right = null]) => equal(left, right),
+  "_!=_": ([left = null, right = null]) => !equal(left, right),
+  "@in": ([value = null, container = null]) => contains(value, container),
+  size: ([value, ...excess]) => {
+    if (isCelMap(value)) spend(value.size >>> 3);
+    return typeof value === "string" && excess.length === 0 ? length(value) : undefined;
+  },
+  int: numeralRule("int"),
+  uint: numeralRule("uint"),
+  double: numeralRule("double"),
+  duration: numeralRule("duration"),
+  timestamp: ([value = null, ...excess]) => {
+    const seconds = whole(value);
+    if (typeof seconds !== "bigint" || excess.length > 0) return numeralRule("timestamp")([value]);
+    return fromSeconds(seconds);
+  },
+  matches: textRule(2, ([text = "", pattern = ""], excess) =>
+    excess === undefined ? matches(text, pattern) : undefined,
+  ),
+  contains: searchRule(false),
+  indexOf: searchRule(false),
+  lastIndexOf: searchRule(true),
+  replace: textRule(3, ([text = "", old = "", by = ""], limit) => replace(text, old, by, limit)),
+  split: textRule(2, ([text = "", separator = ""], limit) => splitToList(text, separator, limit)),
+  join: ([list = null, separator = "", ...excess]) =>
+    typeof separator === "string" && excess.length === 0 ? join(list, separator) : undefined,
+  format: ([text = null, values = null]) => {
+    // Each clause may build an Intl formatter (30 µs) and writes its value out whole.
+    if (typeof text === "string") spend(text.length + text.split("%").length * 500);
+    weigh(values, 10);
+    return undefined;
+  },
+  lowerAscii: textRule(1, ([text = ""]) => text.replace(/[A-Z]+/g, (upper) => upper.toLowerCase())),
+  upperAscii: textRule(1, ([text = ""]) => text.replace(/[a-z]+/g, (lower) => lower.toUpperCase())),
+  "strings.quote": byCharacter,
+  trim: byCharacter,
+  ...Object.fromEntries(
+    CALENDAR_FUNCTIONS.map((name): [string, Rule] => [
+      name,
+      ([time, zone, ...excess]) => (excess.length === 0 ? calendarField(name, time, zone) : undefined),
+    ]),
+  ),
+  [TICK]: ([condition = null, weight]) => {
+    if (typeof weight === "bigint") spend(Number(weight));
+    return condition;
+  },
+  [RANGE]: ([range = null]) => {
+    if (isCelList(range) || isCelMap(range)) spend(range.size);
+    return range;
+  },
+  [COPY]: ([value = null]) => {
+    weigh(value, 5);
+    return value;
+  },
+};
+
+function plus(left: CelValue, right: CelValue): Result | undefined {
+  if (typeof left === "string" && typeof right === "string") {
+    makeText(left.length + right.length);
+    return left + right;
+  }
+  if (left instanceof Uint8Array && right instanceof Uint8Array) {
+    makeText(left.length + right.length);
+    return undefined;
+  }
+  if (isCelList(left) && isCelList(right)) return concat(left, right);
+  return arithmetic("_+_", left, right);
+}
+
+/** CEL says seconds; the library reads milliseconds. */
+function fromSeconds(seconds: bigint): Result {
+  const known = seconds >= MIN_TIMESTAMP_S && seconds <= MAX_TIMESTAMP_S;
+  return known ? timestamp(Number(seconds) * 1000) : celError("timestamp out of range");
+}
+
+function contains(value: CelValue, container: CelValue): Result | undefined {
+  if (isCelList(container)) {
+    for (const item of container) if (equal(item, value)) return true;
+    return false;
+  }
+  if (!isCelMap(container)) return undefined;
+  // By its value and not by the library's `has`, which takes a null for an absent key.
+  if (typeof value === "string" || typeof value === "boolean" || isNumber(value)) {
+    return container.get(value) !== undefined;
+  }
+  return undefined;
+}
+
+function equal(left: CelValue, right: CelValue): boolean {
+  spend(1);
+  if (left === right) return true;
+  if (isNumber(left) && isNumber(right)) return sameNumber(left, right);
+  if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return false;
+  if (left instanceof JsonList || left instanceof JsonMap) {
+    const other: unknown = right;
+    const source = other instanceof JsonList || other instanceof JsonMap ? other.source : undefined;
+    if (left.source === source) return true;
+  }
+  if (isCelList(left)) return isCelList(right) && equalLists(left, right);
+  if (isCelMap(left)) return isCelMap(right) && equalMaps(left, right);
+  return library.funcs.find("_==_")?.call(0, undefined, [left, right]) === true;
+}
+
+function equalLists(left: CelList, right: CelList): boolean {
+  if (left.size !== right.size) return false;
+  for (let index = 0; index < left.size; index++) {
+    if (!equal(left.get(index) as CelValue, right.get(index) as CelValue)) return false;
+  }
+  return true;
+}
+
+function equalMaps(left: CelMap, right: CelMap): boolean {
+  const size = left.size;
+  spend(size);
+  if (size !== right.size) return false;
+  for (const [key, value] of left) {
+    const other = right.get(key);
+    if (other === undefined || !equal(value, other)) return false;
+  }
+  return true;
+}
+
+/** Pays `units` for every element of a value that is about to be written out or copied whole. */
+function weigh(value: CelValue, units: number): void {
+  spend(units);
+  if (typeof value === "string") makeText(value.length);
+  else if (isCelList(value)) for (const item of value) weigh(item, units);
+  else if (isCelMap(value)) {
+    for (const [key, item] of value) {
+      weigh(isCelUint(key) ? key.value : key, units);
+      weigh(item, units);
+    }
+  }
+}
+
+/** What the planner binds to a call: our rule first, then the library, then the library with whole doubles as ints. */
+class MeteredFunction {
+  readonly #rule: Rule | undefined;
+
+  constructor(
+    readonly name: string,
+    private readonly group: Pick<CelFunc, "call"> | undefined,
+  ) {
+    this.#rule = Object.hasOwn(RULES, name) ? RULES[name] : undefined;
+  }
+
+  call(id: number, target: CelValue | undefined, args: CelValue[]): Result | undefined {
+    const all = target === undefined ? args : [target, ...args];
+    pay(all);
+    const own = this.#rule?.(all);
+    if (own !== undefined) return own;
+    const result = this.group?.call(id, target, args) ?? this.group?.call(id, target, args.map(whole));
+    if (!isCelError(result) || isPlain(result.message)) return result;
+    // The library quotes the value that it could not convert; a payload is no part of a message.
+    return celError(`invalid argument of ${this.name}()`, id);
+  }
+}
+
+function pay(args: readonly CelValue[]): void {
+  let units = 1;
+  for (const arg of args) if (typeof arg === "string" || arg instanceof Uint8Array) units += arg.length >>> 6;
+  spend(units);
+}
+
+const functions = new Map<string, MeteredFunction>();
+for (const { name } of library.funcs) functions.set(name, new MeteredFunction(name, library.funcs.find(name)));
+for (const name of [TICK, RANGE, COPY]) functions.set(name, new MeteredFunction(name, undefined));
+
+/** Solved by the planner itself and not by a function. */
+const PLANNED = ["_[_]", "_?_:_", "_&&_", "_||_", "@not_strictly_false"];
+
+export function isFunction(name: string): boolean {
+  return functions.has(name) || PLANNED.includes(name);
+}
+
+/**
+ * The environment the planner works in. Its resolver is ours, which the library's types do not foresee: the planner asks
+ * it once per call of the source, so metering costs a call at run time and no lookup.
+ */
+export const environment = {
+  namespace: library.namespace,
+  registry: library.registry,
+  variables: library.variables,
+  funcs: { find: (name: string) => functions.get(name) },
+} as unknown as CelEnv;

@@ -1,0 +1,110 @@
+// The string functions whose library versions are quadratic or unbounded, and what each look at a text costs. Not the
+// whole string library: what is linear there is used as it is.
+import { type CelError, type CelList, type CelValue, celError, celList, isCelList } from "@bufbuild/cel";
+import { RE2JS } from "re2js";
+import { ExpressionError } from "./errors.js";
+import { MAX_TEXT_CHARS, spend } from "./fuel.js";
+
+const MAX_PATTERN_CHARS = 1000;
+const PATTERNS_KEPT = 256;
+
+const patterns = new Map<string, RE2JS>();
+
+/** Refuses a text before it is made, and pays for making it. */
+export function makeText(chars: number): void {
+  if (chars > MAX_TEXT_CHARS) throw new ExpressionError("a text made by the expression is too large");
+  spend(chars >>> 6);
+}
+
+/** Code points, as CEL counts. */
+export function length(text: string): bigint {
+  let count = 0;
+  for (let index = 0; index < text.length; index++, count++) {
+    const unit = text.charCodeAt(index);
+    if (unit >= 0xd800 && unit <= 0xdbff && isTrail(text.charCodeAt(index + 1))) index++;
+  }
+  spend(text.length >>> 4);
+  return BigInt(count);
+}
+
+function isTrail(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff;
+}
+
+/**
+ * V8 searches in linear time while the needle fits its tables (250 characters; 13 µs for 64 KiB); beyond that, and
+ * always from the end, the worst case is the product.
+ */
+export function paySearch(text: string, needle: string, backwards = false): void {
+  if (needle.length > 250 || backwards) spend((text.length * needle.length) / 64);
+}
+
+export function replace(text: string, old: string, by: string, limit?: bigint): string {
+  const most = limit === undefined || limit < 0n ? Number.POSITIVE_INFINITY : Number(limit);
+  if (most === 0) return text;
+  if (old === "") return interleave(text, by, most);
+  const parts = split(text, old, Number.isFinite(most) ? most + 1 : undefined);
+  makeText(text.length + (parts.length - 1) * by.length);
+  return parts.join(by);
+}
+
+/** An empty needle is found before each character and at the end, as Go's strings.Replace has it. */
+function interleave(text: string, by: string, most: number): string {
+  if (text === "") return by;
+  const parts = split(text, "", Number.isFinite(most) ? most : undefined);
+  makeText(text.length + (parts.length + 1) * by.length);
+  return by + parts.join(by) + (most > parts.length ? by : "");
+}
+
+/** At most `limit` parts, the last with all that is left (as in Go; JavaScript's limit would drop it). */
+export function split(text: string, separator: string, limit?: number): string[] {
+  paySearch(text, separator);
+  if (limit === 0) return [];
+  const parts = separator === "" ? Array.from(text) : text.split(separator);
+  spend(parts.length);
+  if (limit === undefined || limit < 0 || parts.length <= limit) return parts;
+  const tail = parts.splice(limit - 1).join(separator);
+  return [...parts, tail];
+}
+
+export function splitToList(text: string, separator: string, limit?: bigint): CelList {
+  return celList(split(text, separator, limit === undefined ? undefined : Number(limit)));
+}
+
+export function join(list: CelValue, separator: string): string | CelError {
+  if (!isCelList(list)) return celError("invalid argument of join()");
+  spend(list.size);
+  const parts: string[] = [];
+  let chars = 0;
+  for (const item of list) {
+    if (typeof item !== "string") return celError("invalid argument of join()");
+    chars += item.length + separator.length;
+    if (chars > MAX_TEXT_CHARS) makeText(chars);
+    parts.push(item);
+  }
+  makeText(chars);
+  return parts.join(separator);
+}
+
+/** RE2: linear in the text. What a step of it may cost at worst is the size of the compiled pattern, and that is paid. */
+export function matches(text: string, pattern: string): boolean | CelError {
+  if (pattern.length > MAX_PATTERN_CHARS) return celError("invalid argument of matches()");
+  const compiled = compilePattern(pattern);
+  if (compiled === undefined) return celError("invalid argument of matches()");
+  spend(20 + (text.length * compiled.programSize()) / 32);
+  return compiled.test(text);
+}
+
+function compilePattern(pattern: string): RE2JS | undefined {
+  const known = patterns.get(pattern);
+  if (known !== undefined) return known;
+  spend(1000 + pattern.length * 50);
+  try {
+    const compiled = RE2JS.compile(pattern);
+    if (patterns.size >= PATTERNS_KEPT) patterns.delete(patterns.keys().next().value as string);
+    patterns.set(pattern, compiled);
+    return compiled;
+  } catch {
+    return undefined;
+  }
+}
