@@ -1,7 +1,7 @@
 // What an active run knows: the context of its actor. Everything a transition may read stands here or in the facts;
 // everything it may change stands in the patch. Not what is stored: record.ts turns a context into rows' columns and back.
 import type { Json, JsonObject } from "./json.js";
-import type { PausedReason, RunState, TerminalState } from "./lifecycle.js";
+import { isTerminal, type PausedReason, type RunState, type TerminalState } from "./lifecycle.js";
 import type { RetryPolicy } from "./retry.js";
 
 /** Fixed when the run is created; never written again. */
@@ -140,8 +140,26 @@ export interface RunContext {
 
 /** What a transition changes in the context. `set` and `unset` name the variables it touches, so that only those are written. */
 export type Patch = {
-  readonly [K in Exclude<keyof RunContext, "run" | "variables" | "variablesSize">]?: RunContext[K] | undefined;
+  readonly [K in Exclude<keyof RunContext, "run" | "variables">]?: RunContext[K] | undefined;
 } & { readonly set?: JsonObject; readonly unset?: readonly string[] };
+
+/** Whether the run is `paused` while it waits for this: for anything but a worker. */
+export function isPausing(wait: Wait | undefined): boolean {
+  return wait !== undefined && wait.kind !== "queued" && wait.kind !== "dispatched";
+}
+
+/** Whether the token can move on with nothing more to learn: a step to enter, or the next undo. */
+export function isReady(context: RunContext): boolean {
+  return !context.wait && !context.quarantined && (context.state === "running" || context.state === "compensating");
+}
+
+export function applyPatch(context: RunContext, patch: Patch): RunContext {
+  const { set, unset = [], ...rest } = patch;
+  if (!set && unset.length === 0) return { ...context, ...rest };
+  const variables: Record<string, Json> = { ...context.variables, ...set };
+  for (const name of unset) delete variables[name];
+  return { ...context, ...rest, variables };
+}
 
 export function pausedReason(context: RunContext): PausedReason | undefined {
   if (context.state !== "paused") return undefined;
@@ -158,17 +176,21 @@ export function pausedReason(context: RunContext): PausedReason | undefined {
   }
 }
 
-/** When the run must be looked at even if nobody asks: the due time of its wake row, or none. Terminal runs have none. */
-export function wakeAt(context: RunContext): number | undefined {
-  const times = [waitDue(context), context.ending ? undefined : context.run.expiresAt].filter(
-    (time) => time !== undefined,
-  );
-  return times.length === 0 ? undefined : Math.min(...times);
+/**
+ * When the run must be looked at even if nobody asks: the due time of its wake row. `soon`: it is stepping, and must be
+ * taken up again should its node die. Undefined: only the outside can move it, or nothing can.
+ */
+export function wakeAt(context: RunContext): number | "soon" | undefined {
+  const { state, run, wait, ending } = context;
+  if (isTerminal(state) || context.quarantined) return undefined;
+  const due = state === "pending" ? (run.delayedUntil ?? "soon") : waitDue(wait);
+  const expires = ending ? undefined : run.expiresAt;
+  if (due === "soon" || expires === undefined) return due;
+  return due === undefined ? expires : Math.min(due, expires);
 }
 
-function waitDue({ state, run, wait }: RunContext): number | undefined {
-  if (state === "pending") return run.delayedUntil ?? run.startedAt;
-  if (!wait) return 0;
+function waitDue(wait: Wait | undefined): number | "soon" | undefined {
+  if (!wait) return "soon";
   if (wait.kind === "dispatched") return Math.min(wait.deadlineAt, wait.heartbeatAt ?? wait.deadlineAt);
   return wait.dueAt;
 }

@@ -4,3 +4,29 @@ export interface Problem {
   readonly path: string;
   readonly message: string;
 }
+
+/** Where a parser stands in the document, and where it reports. */
+export class Place {
+  constructor(
+    readonly path: string,
+    private readonly problems: Problem[],
+    private readonly warnings: Problem[],
+  ) {}
+
+  /** The place of a member or an item below this one. */
+  at(key: string | number): Place {
+    const plain = typeof key === "string" && /^[A-Za-z_]\w*$/.test(key);
+    const step = plain ? `.${key}` : `[${JSON.stringify(key)}]`;
+    return new Place(`${this.path}${step}`, this.problems, this.warnings);
+  }
+
+  /** Reports a problem; returns undefined, so that a parser can end with it. */
+  problem(message: string): undefined {
+    this.problems.push({ path: this.path, message });
+    return undefined;
+  }
+
+  warn(message: string): void {
+    this.warnings.push({ path: this.path, message });
+  }
+}

@@ -1,0 +1,54 @@
+// One active run as an XState actor: created from a context, stepped by transitions, and checked against its chart. The
+// actor holds the truth in memory; whether it may go on from there is the commit's to say.
+import { type AnyActorRef, createActor } from "xstate";
+import { chartValue } from "./compile.js";
+import type { RunContext } from "./context.js";
+import type { Program } from "./program.js";
+import type { Transition } from "./transition.js";
+
+/** The chart has no such edge there, or it led elsewhere: decide() and compile() disagree, which is a bug of ours. */
+export class ChartMismatch extends Error {
+  override readonly name = "ChartMismatch";
+}
+
+export interface RunActor {
+  readonly context: RunContext;
+  /** Takes a transition. Throws ChartMismatch if the chart refuses it; the actor must then be discarded. */
+  take(transition: Transition): void;
+  /** The XState actor, for inspection. */
+  readonly ref: AnyActorRef;
+  stop(): void;
+}
+
+export function startActor(program: Program, context: RunContext): RunActor {
+  const snapshot = program.machine.resolveState({ value: chartValue(context), context });
+  const ref = createActor(program.machine, { snapshot, id: context.run.id });
+  let taken: unknown;
+  let fault: unknown;
+  // Without an error observer a throw inside the actor would become an uncaught exception and take the process.
+  ref.subscribe({ error: (error) => (fault = error) });
+  ref.on("transition", (event) => {
+    taken = (event as { transition?: unknown }).transition;
+  });
+  ref.start();
+  return {
+    get context() {
+      return ref.getSnapshot().context as RunContext;
+    },
+    ref,
+    take(transition) {
+      taken = undefined;
+      ref.send(transition);
+      if (fault) throw fault;
+      const { value, context: after } = ref.getSnapshot() as { value: unknown; context: RunContext };
+      if (taken !== transition || !sameValue(value, chartValue(after)))
+        throw new ChartMismatch(`run ${after.run.id}: the edge ${transition.type} led to ${JSON.stringify(value)}`);
+    },
+    stop: () => ref.stop(),
+  };
+}
+
+function sameValue(left: unknown, right: string | Record<string, string>): boolean {
+  if (typeof right === "string") return left === right;
+  return (left as { active?: unknown } | undefined)?.active === right.active;
+}

@@ -1,0 +1,240 @@
+// Attributes: what a step type declares that it takes. One declaration parses a document, compiles its expressions, names
+// the place of every fault, and says what the docs say. Not evaluation: a parsed attribute is evaluated by its step.
+import {
+  compileExpression,
+  compileTemplate,
+  type Expression,
+  ExpressionSyntaxError,
+  type Template,
+} from "../expression/index.js";
+import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "../json.js";
+import type { Place } from "./problem.js";
+
+/** How one kind of value is read. `name` is what docs call it. */
+export interface Kind<T> {
+  readonly name: string;
+  parse(raw: Json, place: Place): T | undefined;
+}
+
+export interface Attribute<T> {
+  readonly kind: Kind<unknown>;
+  readonly doc: string;
+  readonly required: boolean;
+  readonly fallback?: Json;
+  /** Carries the parsed type; never there at run time. */
+  readonly parsed?: T;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: each attribute has its own parsed type; Parsed<> gives it back.
+export type Attributes = Readonly<Record<string, Attribute<any>>>;
+
+export type Parsed<A extends Attributes> = { readonly [K in keyof A]: A[K] extends Attribute<infer T> ? T : never };
+
+export function required<T>(kind: Kind<T>, doc: string): Attribute<T> {
+  return { kind, doc, required: true };
+}
+
+export function optional<T>(kind: Kind<T>, doc: string): Attribute<T | undefined> {
+  return { kind, doc, required: false };
+}
+
+export function defaulted<T>(kind: Kind<T>, fallback: Json, doc: string): Attribute<T> {
+  return { kind, doc, required: false, fallback };
+}
+
+/** Reads the declared attributes with `get`; faults are reported at their places. Undefined if any attribute is at fault. */
+export function parseAttributes<A extends Attributes>(
+  attributes: A,
+  get: (name: string) => { raw: Json | undefined; place: Place },
+): Parsed<A> | undefined {
+  const parsed: Record<string, unknown> = {};
+  let sound = true;
+  for (const [name, attribute] of Object.entries(attributes)) {
+    const { raw = attribute.fallback, place } = get(name);
+    if (raw === undefined) {
+      if (attribute.required) sound = Boolean(place.problem("is required"));
+      continue;
+    }
+    parsed[name] = attribute.kind.parse(raw, place);
+    if (parsed[name] === undefined) sound = false;
+  }
+  return sound ? (parsed as Parsed<A>) : undefined;
+}
+
+/** A number that is given, or computed by one whole template when the step is entered. */
+export type NumberSource = number | Template;
+
+export const id: Kind<string> = {
+  name: "id",
+  parse(raw, place) {
+    if (typeof raw !== "string") return place.problem("must be a string");
+    if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(raw)) return place.problem("must be 1 to 128 of A-Z a-z 0-9 _ . : -");
+    if (FORBIDDEN_NAMES.has(raw)) return place.problem(`must not be "${raw}"`);
+    return raw;
+  },
+};
+
+/** The name of a variable: any id, so that `vars["step-1"]` can name it. */
+export const variableName: Kind<string> = { ...id, name: "variable name" };
+
+export const flag: Kind<boolean> = {
+  name: "boolean",
+  parse: (raw, place) => (typeof raw === "boolean" ? raw : place.problem("must be true or false")),
+};
+
+/** Text that is taken as it is. */
+export const plainText: Kind<string> = {
+  name: "string",
+  parse: (raw, place) => (typeof raw === "string" ? storable(raw, place) : place.problem("must be a string")),
+};
+
+export function oneOf<const T extends string>(...values: readonly T[]): Kind<T> {
+  return {
+    name: values.map((value) => `"${value}"`).join(" | "),
+    parse: (raw, place) =>
+      values.find((value) => value === raw) ?? place.problem(`must be one of ${values.join(", ")}`),
+  };
+}
+
+export const expression: Kind<Expression> = {
+  name: "CEL",
+  parse(raw, place) {
+    if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
+    return compiling(place, () => warned(compileExpression(raw), place));
+  },
+};
+
+/** A string with `${ CEL }` in it. */
+export const text: Kind<Template> = {
+  name: "template",
+  parse: (raw, place) => (typeof raw === "string" ? template(raw, place) : place.problem("must be a string")),
+};
+
+/** Any JSON value, its strings being templates. */
+export const value: Kind<Template> = { name: "any value, templates inside", parse: template };
+
+export const object: Kind<Template> = {
+  name: "object, templates inside",
+  parse(raw, place) {
+    if (isObject(raw) || isWholeTemplate(raw)) return template(raw, place);
+    return place.problem("must be an object");
+  },
+};
+
+/** Taken as it is: no templates. Checked as a JSON Schema by the shell, which has the validator. */
+export const schema: Kind<JsonObject> = {
+  name: "JSON Schema 2020-12",
+  parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem("must be an object (a JSON Schema)")),
+};
+
+export function number(bounds: { min?: number; max?: number; whole?: boolean; not?: number } = {}): Kind<NumberSource> {
+  return {
+    name: bounds.whole ? "integer" : "number",
+    parse(raw, place) {
+      if (isWholeTemplate(raw)) return template(raw, place);
+      const fault = numberFault(raw, bounds);
+      return fault ? place.problem(fault) : (raw as number);
+    },
+  };
+}
+
+/** What is wrong with a number under its bounds, or undefined. */
+export function numberFault(
+  raw: Json,
+  { min, max, whole, not }: { min?: number; max?: number; whole?: boolean; not?: number },
+): string | undefined {
+  if (typeof raw !== "number" || !Number.isFinite(raw)) return "must be a number";
+  if (whole && !Number.isSafeInteger(raw)) return "must be a whole number";
+  if (min !== undefined && raw < min) return `must be at least ${min}`;
+  if (max !== undefined && raw > max) return `must be at most ${max}`;
+  if (raw === not) return `must not be ${not}`;
+  return undefined;
+}
+
+export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): Kind<readonly T[]> {
+  return {
+    name: `list of ${item.name}`,
+    parse(raw, place) {
+      if (!Array.isArray(raw)) return place.problem("must be a list");
+      if (raw.length > bounds.max) return place.problem(`must have at most ${bounds.max} items`);
+      if (raw.length < (bounds.min ?? 0)) return place.problem(`must have at least ${bounds.min} items`);
+      return whole(raw.map((entry: Json, index) => item.parse(entry, place.at(index))));
+    },
+  };
+}
+
+export function record<T>(
+  item: Kind<T>,
+  key: Kind<string>,
+  bounds: { min?: number; max: number },
+): Kind<Readonly<Record<string, T>>> {
+  return {
+    name: `object of ${item.name}`,
+    parse(raw, place) {
+      if (!isObject(raw)) return place.problem("must be an object");
+      const entries = Object.entries(raw);
+      if (entries.length > bounds.max) return place.problem(`must have at most ${bounds.max} members`);
+      if (entries.length < (bounds.min ?? 0)) return place.problem("must not be empty");
+      const parsed = entries.map(([name, entry]) => {
+        const known = key.parse(name, place.at(name));
+        const parsedEntry = item.parse(entry, place.at(name));
+        return known === undefined || parsedEntry === undefined ? undefined : ([known, parsedEntry] as const);
+      });
+      const sound = whole(parsed);
+      return sound && Object.fromEntries(sound);
+    },
+  };
+}
+
+/** An object of declared attributes; others are refused. */
+export function shape<A extends Attributes>(name: string, attributes: A): Kind<Parsed<A>> {
+  return {
+    name,
+    parse(raw, place) {
+      if (!isObject(raw)) return place.problem("must be an object");
+      refuseUnknown(raw, attributes, place);
+      return parseAttributes(attributes, (key) => ({ raw: own(raw, key), place: place.at(key) }));
+    },
+  };
+}
+
+/** A member that stands on the object itself. */
+export function own(object: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+export function refuseUnknown(raw: JsonObject, known: object, place: Place): void {
+  for (const key of Object.keys(raw)) if (!Object.hasOwn(known, key)) place.at(key).problem("is not known here");
+}
+
+function whole<T>(items: readonly (T | undefined)[]): readonly T[] | undefined {
+  return items.every((item) => item !== undefined) ? (items as readonly T[]) : undefined;
+}
+
+function isWholeTemplate(raw: Json): raw is string {
+  return typeof raw === "string" && raw.startsWith("${") && raw.endsWith("}");
+}
+
+function template(raw: Json, place: Place): Template | undefined {
+  if (storable(raw, place) === undefined) return undefined;
+  return compiling(place, () => warned(compileTemplate(raw), place));
+}
+
+function storable<T extends Json>(raw: T, place: Place): T | undefined {
+  const size = measure(raw);
+  return typeof size === "number" ? raw : place.problem(`${size.path || "it"} ${size.message}`);
+}
+
+function warned<T extends { readonly warnings: readonly string[] }>(compiled: T, place: Place): T {
+  for (const warning of compiled.warnings) place.warn(warning);
+  return compiled;
+}
+
+function compiling<T>(place: Place, compile: () => T): T | undefined {
+  try {
+    return compile();
+  } catch (error) {
+    if (error instanceof ExpressionSyntaxError) return place.problem(error.message);
+    throw error;
+  }
+}

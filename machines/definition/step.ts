@@ -1,0 +1,131 @@
+// Reads one step of a definition into its plan: the attributes every step has, and those of its type.
+import type { Json, JsonObject } from "../json.js";
+import { STEP_TYPES } from "../steps/index.js";
+import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
+import {
+  type Attributes,
+  defaulted,
+  expression,
+  flag,
+  id,
+  type Kind,
+  list,
+  number,
+  object,
+  optional,
+  own,
+  parseAttributes,
+  plainText,
+  required,
+  shape,
+  text,
+  variableName,
+} from "./attribute.js";
+import type { Place } from "./problem.js";
+
+const compensation = shape("compensation", {
+  action: required(text, "The action that undoes the step."),
+  inputs: optional(object, "Sees `output`; {inputs, output} if absent."),
+});
+
+const retry: Kind<RetrySource> = shape("RetryPolicy", {
+  max_attempts: required(number({ min: -1, whole: true, not: 0 }), "Counts the first attempt; -1: unlimited."),
+  initial_backoff_ms: required(number({ min: 0 }), "Milliseconds before the second attempt."),
+  max_backoff_ms: optional(number({ min: 0 }), "60000"),
+  multiplier: optional(number({ min: 1 }), "2"),
+  jitter: optional(flag, "true"),
+  non_retryable_codes: optional(list(plainText, { max: 100 }), "Codes that end the retries."),
+}) as Kind<RetrySource>;
+
+const saveAs: Kind<string | false> = {
+  name: "variable name | null",
+  parse: (raw, place) => (raw === null ? false : variableName.parse(raw, place)),
+};
+
+const onError: Kind<string> = { ...id, name: '"fail" | "continue" | step id' };
+
+/** What every step may have. */
+export const COMMON = {
+  id: required(id, "Unique in the definition."),
+  type: required(plainText, "The step's type."),
+  next: optional(id, "The step that follows; without it the innermost block, or the run, is done."),
+  title: optional(plainText, "For people."),
+  description: optional(plainText, "For people."),
+  when: optional(expression, "Falsy: the step is skipped."),
+  save_as: optional(saveAs, "The variable of its output, else the step's id; null discards it."),
+  on_error: defaulted(onError, "fail", "`fail`, `continue`, or the step to go to."),
+  compensation: optional(compensation, "Undoes the step when the run rolls back."),
+} satisfies Attributes;
+
+/** The plan, or undefined with the faults reported. */
+export function parseStep(raw: JsonObject, place: Place): StepPlan | undefined {
+  const common = parseAttributes(COMMON, (name) => ({ raw: own(raw, name), place: place.at(name) }));
+  const type = stepTypeOf(raw, place);
+  if (!type) return undefined;
+  refuseUnknownMembers(raw, type, place);
+  const attributes = parseAttributes(type.attributes, (name) => memberOf(raw, name, type, place));
+  const policy = type.retries ? ownRetry(raw, place) : undefined;
+  if (!common || !attributes) return undefined;
+  type.check?.(attributes, place);
+  return {
+    id: common.id,
+    type,
+    next: common.next,
+    when: common.when,
+    saveAs: common.save_as === false ? null : (common.save_as ?? common.id),
+    onError: common.on_error,
+    retry: policy,
+    compensation: common.compensation,
+    attributes,
+    edges: type.edges?.(attributes) ?? [],
+  };
+}
+
+function stepTypeOf(raw: JsonObject, place: Place): StepType | undefined {
+  const name = own(raw, "type");
+  if (typeof name !== "string") return undefined;
+  return STEP_TYPES.get(name) ?? place.at("type").problem(`there is no step type "${name.slice(0, 64)}"`);
+}
+
+function ownRetry(raw: JsonObject, place: Place): RetrySource | undefined {
+  const policy = own(raw, "retry");
+  return policy === undefined ? undefined : retry.parse(policy, place.at("retry"));
+}
+
+/** A type without a payload of its own may have its attributes inside `inputs`; flat wins. */
+function memberOf(
+  raw: JsonObject,
+  name: string,
+  type: StepType,
+  place: Place,
+): { raw: Json | undefined; place: Place } {
+  const flat = own(raw, name);
+  const nested = nestedAttributes(raw, type);
+  if (flat !== undefined || !nested || !Object.hasOwn(nested, name)) return { raw: flat, place: place.at(name) };
+  return { raw: nested[name], place: place.at("inputs").at(name) };
+}
+
+function nestedAttributes(raw: JsonObject, type: StepType): JsonObject | undefined {
+  if (Object.hasOwn(type.attributes, "inputs")) return undefined;
+  const inputs = own(raw, "inputs");
+  return typeof inputs === "object" && inputs !== null && !Array.isArray(inputs) ? (inputs as JsonObject) : undefined;
+}
+
+function refuseUnknownMembers(raw: JsonObject, type: StepType, place: Place): void {
+  const takesNested = !Object.hasOwn(type.attributes, "inputs");
+  for (const key of Object.keys(raw)) {
+    if (Object.hasOwn(COMMON, key) || Object.hasOwn(type.attributes, key)) continue;
+    if (key === "retry" && type.retries) continue;
+    if (key === "inputs" && takesNested) refuseUnknownNested(raw, type, place.at("inputs"));
+    else place.at(key).problem(`is no attribute of a step of type ${type.name}`);
+  }
+  if (type.last && own(raw, "next") !== undefined) place.at("next").problem(`a step of type ${type.name} has no next`);
+}
+
+function refuseUnknownNested(raw: JsonObject, type: StepType, place: Place): void {
+  const nested = nestedAttributes(raw, type);
+  if (!nested) return place.problem("must be an object");
+  for (const key of Object.keys(nested)) {
+    if (!Object.hasOwn(type.attributes, key)) place.at(key).problem(`is no attribute of a step of type ${type.name}`);
+  }
+}

@@ -1,0 +1,191 @@
+// Entering a step and leaving it: what an outcome does to the run, the same for every step type. Not the attempts of an
+// action (call.ts) and not the way down after a failure (rollback.ts).
+import { startCall } from "./call.js";
+import type { StepError } from "./context.js";
+import { ExpressionError } from "./expression/index.js";
+import { type Json, type JsonObject, measure } from "./json.js";
+import { failRun, joinUndo } from "./rollback.js";
+import { scopeOf } from "./scope.js";
+import type { Failure, Note, Outcome, StepPlan } from "./steps/step.js";
+import { formatInstant } from "./time.js";
+import { type Draft, Needed } from "./transition.js";
+
+/** The limits of contract section 7 that bind a run. Sizes are characters of JSON text. */
+export const MAX_ENTRIES = 100_000;
+export const MAX_OUTPUT = 1_048_576;
+export const MAX_VARIABLES = 8 * 1_048_576;
+
+export function enterStep(draft: Draft): void {
+  const plan = currentPlan(draft);
+  const number = draft.context.entries + 1;
+  draft.change({ entries: number, entry: { number, at: draft.now } });
+  draft.row("step.started", "running", { stepId: plan.id });
+  if (number > MAX_ENTRIES) {
+    const error = { code: "limit_exceeded", message: `the run has entered ${MAX_ENTRIES} steps`, step_id: plan.id };
+    failedRow(draft, plan, error, 0);
+    return failRun(draft, error);
+  }
+  settle(draft, plan, outcomeOf(draft, plan));
+}
+
+export function currentPlan(draft: Draft): StepPlan {
+  const plan = draft.program.steps.get(draft.context.step ?? "");
+  if (!plan) throw new Error(`run ${draft.context.run.id} stands at a step that its definition does not have`);
+  return plan;
+}
+
+function outcomeOf(draft: Draft, plan: StepPlan): Outcome {
+  const { context, facts } = draft;
+  try {
+    const scope = scopeOf(context, draft.now);
+    if (plan.when && !plan.when.test(scope)) return { kind: "skipped", reason: "when" };
+    return plan.type.enter({
+      plan,
+      attributes: plan.attributes,
+      scope,
+      facts,
+      run: context.run,
+      entry: context.entries,
+      unconsumedSignals: context.unconsumedSignals,
+    });
+  } catch (error) {
+    if (error instanceof ExpressionError)
+      return { kind: "failed", error: { code: "expression_error", message: error.message } };
+    throw error;
+  }
+}
+
+function settle(draft: Draft, plan: StepPlan, outcome: Outcome): void {
+  switch (outcome.kind) {
+    case "need":
+      throw new Needed(outcome.need);
+    case "done":
+      note(draft, plan, outcome.notes);
+      if (outcome.effects) draft.owe(...outcome.effects);
+      if (outcome.consumedSignal !== undefined) consume(draft, outcome.consumedSignal);
+      return complete(draft, plan, outcome);
+    case "skipped":
+      return skip(draft, plan, outcome);
+    case "failed":
+      note(draft, plan, outcome.notes);
+      return failStep(draft, plan, outcome.error);
+    case "wait":
+      draft.change({ wait: outcome.wait });
+      draft.row("step.paused", "paused", { stepId: plan.id, metadata: pausedMetadata(outcome) });
+      return draft.take("pause");
+    case "call":
+      return startCall(draft, plan, outcome.call);
+    case "end":
+      return complete(draft, plan, { output: outcome.output, end: true });
+  }
+}
+
+function note(draft: Draft, plan: StepPlan, notes: readonly Note[] = []): void {
+  for (const { type, metadata } of notes) draft.row(type, draft.context.state, { stepId: plan.id, metadata });
+}
+
+function consume(draft: Draft, signalId: string): void {
+  draft.owe({ kind: "signal.consumed", id: signalId });
+  draft.change({ unconsumedSignals: draft.context.unconsumedSignals - 1 });
+}
+
+function pausedMetadata({ awaiting, name, wait }: Extract<Outcome, { kind: "wait" }>): JsonObject {
+  const dueAt: JsonObject = "dueAt" in wait && wait.dueAt !== undefined ? { wakeup_at: formatInstant(wait.dueAt) } : {};
+  return { awaiting, ...(name !== undefined && { name }), ...dueAt };
+}
+
+/** What a step that succeeded leaves, and where it goes. `attempt` is that of its call, 0 if it had none. */
+export interface Completion {
+  readonly output?: Json;
+  readonly assign?: JsonObject;
+  readonly edge?: string;
+  readonly target?: string;
+  readonly attempt?: number;
+  /** The whole run ends here. */
+  readonly end?: boolean;
+}
+
+/** The step succeeded: store, join the undo list, record, go on. Over a limit it fails, but what it did can be undone. */
+export function complete(draft: Draft, plan: StepPlan, completion: Completion): void {
+  const { output, assign, attempt = 0, end = false } = completion;
+  const stored = end || output === undefined || plan.saveAs === null ? assign : { ...assign, [plan.saveAs]: output };
+  const fault = storeFault(draft, stored, output);
+  if (fault) {
+    joinUndo(draft, plan, output ?? null);
+    return failStep(draft, plan, fault, attempt);
+  }
+  store(draft, stored);
+  joinUndo(draft, plan, output ?? null);
+  const duration = draft.now - (draft.context.entry?.at ?? draft.now);
+  const metadata: JsonObject = output === undefined ? { duration_ms: duration } : { output, duration_ms: duration };
+  draft.row("step.succeeded", "running", { stepId: plan.id, attempt, metadata });
+  if (end) return succeed(draft, output ?? null);
+  go(draft, completion.edge ?? "next", completion.edge === undefined ? plan.next : completion.target, output ?? null);
+}
+
+function skip(draft: Draft, plan: StepPlan, { reason, output }: Extract<Outcome, { kind: "skipped" }>): void {
+  if (output !== undefined && plan.saveAs !== null) store(draft, { [plan.saveAs]: output });
+  draft.row("step.skipped", "running", { stepId: plan.id, metadata: { reason } });
+  go(draft, "skip", plan.next, null);
+}
+
+/** Along an edge to the next step; without one the run is done, and what the last step left is its output. */
+export function go(draft: Draft, edge: string, target: string | undefined, output: Json): void {
+  if (target === undefined) return succeed(draft, output);
+  draft.change({ step: target, entry: undefined, wait: undefined, call: undefined });
+  draft.take(edge);
+}
+
+function succeed(draft: Draft, output: Json): void {
+  draft.change({ step: undefined, entry: undefined, wait: undefined, call: undefined, output: output ?? undefined });
+  draft.row("run.succeeded", "succeeded");
+  draft.take("run.succeeded");
+}
+
+/** The step failed for good: `on_error` has its say, else the run fails. */
+export function failStep(draft: Draft, plan: StepPlan, failure: Failure, attempt = 0): void {
+  const error: StepError = { ...failure, step_id: plan.id };
+  failedRow(draft, plan, error, attempt);
+  if (plan.onError === "fail") return failRun(draft, error);
+  if (plan.saveAs !== null) store(draft, { [plan.saveAs]: { error: { ...error } } });
+  if (plan.onError === "continue") go(draft, "continue", plan.next, { error: { ...error } });
+  else go(draft, "error", plan.onError, null);
+}
+
+function failedRow(draft: Draft, plan: StepPlan, { code, message }: StepError, attempt: number): void {
+  const metadata = { code, message, retryable: false, will_retry: false };
+  draft.row("step.failed", "running", { stepId: plan.id, attempt, metadata });
+}
+
+function storeFault(draft: Draft, stored: JsonObject | undefined, output: Json | undefined): Failure | undefined {
+  const size = measure(output ?? null);
+  if (typeof size !== "number") return { code: "expression_error", message: `the output ${size.message}` };
+  if (size > MAX_OUTPUT)
+    return { code: "limit_exceeded", message: `the output is over ${MAX_OUTPUT} characters of JSON` };
+  if (!stored) return undefined;
+  const growth = growthOf(draft, stored);
+  if (typeof growth !== "number") return { code: "expression_error", message: `a variable ${growth.message}` };
+  if (draft.context.variablesSize + growth <= MAX_VARIABLES) return undefined;
+  return { code: "limit_exceeded", message: `the run's variables are over ${MAX_VARIABLES} characters of JSON` };
+}
+
+/** By how much the variables grow, in characters of JSON text. */
+function growthOf(draft: Draft, stored: JsonObject): ReturnType<typeof measure> {
+  let growth = 0;
+  for (const [name, value] of Object.entries(stored)) {
+    const size = measure(value);
+    if (typeof size !== "number") return size;
+    const old = draft.context.variables[name];
+    const oldSize = old === undefined ? -name.length - 4 : measure(old);
+    growth += size - (typeof oldSize === "number" ? oldSize : 0);
+  }
+  return growth;
+}
+
+/** Stores variables that were found storable. */
+export function store(draft: Draft, stored: JsonObject | undefined): void {
+  if (!stored) return;
+  const growth = growthOf(draft, stored);
+  const variablesSize = draft.context.variablesSize + (typeof growth === "number" ? growth : 0);
+  draft.change({ set: stored, variablesSize });
+}

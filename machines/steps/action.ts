@@ -1,0 +1,78 @@
+// `action`: one piece of work of a worker, dispatched as often as its retry policy allows. This file evaluates the call;
+// what becomes of its attempts stands in call.ts.
+import { number, object, optional, required, text } from "../definition/attribute.js";
+import type { Scope } from "../expression/index.js";
+import { completeRetry, type RetryPolicy } from "../retry.js";
+import { failed, numberOf, objectOf, type RetrySource, stepType, textOf } from "./step.js";
+
+/** An attempt's time where neither step nor registration gives one. */
+export const DEFAULT_TIMEOUT_MS = 300_000;
+
+export const action = stepType({
+  name: "action",
+  summary: "Has a worker execute a registered action.",
+  attributes: {
+    action: required(text, '"service.name" or "service.name@version".'),
+    inputs: optional(object, "Evaluated once per entry; the same for every attempt."),
+    timeout_ms: optional(number({ min: 1 }), "Per attempt, from its dispatch; else the registration's, else 300000."),
+    queue_timeout_ms: optional(number({ min: 1 }), "How long to wait for a worker; for ever if absent."),
+    heartbeat_timeout_ms: optional(number({ min: 1 }), "An attempt that is silent for this long has failed."),
+  },
+  output: "the worker's result",
+  retries: true,
+  check({ action }, place) {
+    if (action.constant && !parseActionName(String(action.render({}))))
+      place.at("action").problem('must be "service.name" or "service.name@version"');
+  },
+  enter({ attributes, scope, facts, run, plan }) {
+    const name = textOf(attributes.action, scope, "action");
+    const parsed = parseActionName(name);
+    const found = parsed && facts.action(parsed.service, parsed.name, parsed.version);
+    if (!found) return failed("action_not_registered", `no action ${name} is registered`);
+    if (found.licenseGroup !== undefined && !facts.licensed(run.tenantId, found.licenseGroup)) {
+      const metadata = { action: name, license_group: found.licenseGroup };
+      const error = { code: "license_rejected", message: `the licence group ${found.licenseGroup} is not granted` };
+      return { kind: "failed", error, notes: [{ type: "license.gate.rejected", metadata }] };
+    }
+    const inputs = objectOf(attributes.inputs, scope, "inputs");
+    const problems = facts.conforms(found.inputSchema, inputs);
+    if (problems.length > 0)
+      return failed("schema_mismatch", `the inputs of ${name}: ${problems.slice(0, 5).join("; ")}`);
+    if (run.dryRun && !found.dryRunSupported) return { kind: "skipped", reason: "dry_run", output: {} };
+    return {
+      kind: "call",
+      call: {
+        service: found.service,
+        action: found.name,
+        version: found.version,
+        transport: found.transport,
+        address: found.address,
+        inputs,
+        timeoutMs: attempt(attributes.timeout_ms) ?? found.defaultTimeoutMs ?? DEFAULT_TIMEOUT_MS,
+        heartbeatTimeoutMs: attempt(attributes.heartbeat_timeout_ms),
+        queueTimeoutMs: attempt(attributes.queue_timeout_ms),
+        retry: plan.retry ? resolveRetry(plan.retry, scope) : completeRetry(found.defaultRetry),
+      },
+    };
+
+    function attempt(source: typeof attributes.timeout_ms): number | undefined {
+      return source === undefined ? undefined : Math.ceil(numberOf(source, scope, "a timeout", 1));
+    }
+  },
+});
+
+/** Split at the last dot: an action's name has none. */
+export function parseActionName(text: string): { service: string; name: string; version?: number } | undefined {
+  const match = /^([A-Za-z0-9_.:-]{1,128})\.([A-Za-z0-9_:-]{1,128})(?:@(\d{1,9}))?$/.exec(text);
+  if (!match?.[1] || !match[2]) return undefined;
+  return { service: match[1], name: match[2], ...(match[3] && { version: Number(match[3]) }) };
+}
+
+export function resolveRetry(source: RetrySource, scope: Scope): RetryPolicy {
+  const resolved = Object.entries(source).map(([key, member]) => [
+    key,
+    typeof member === "object" && "render" in member ? numberOf(member, scope, `retry.${key}`, -1) : member,
+  ]);
+  const policy = completeRetry(Object.fromEntries(resolved) as Partial<RetryPolicy>);
+  return policy.max_attempts === 0 ? { ...policy, max_attempts: 1 } : policy;
+}

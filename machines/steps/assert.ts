@@ -1,0 +1,20 @@
+// `assert`: fails unless a condition holds. Never retried.
+import { defaulted, expression, optional, required, text } from "../definition/attribute.js";
+import { failed, stepType, textOf } from "./step.js";
+
+export const assert = stepType({
+  name: "assert",
+  summary: "Fails unless the condition holds.",
+  attributes: {
+    condition: required(expression, "Must be truthy."),
+    message: optional(text, "The error's message."),
+    code: defaulted(text, "assertion_failed", "The error's code."),
+  },
+  enter({ attributes: { condition, message, code }, scope }) {
+    if (condition.test(scope)) return { kind: "done" };
+    return failed(
+      textOf(code, scope, "code"),
+      message ? textOf(message, scope, "message") : `the condition does not hold: ${condition.source}`,
+    );
+  },
+});

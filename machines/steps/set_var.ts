@@ -1,0 +1,27 @@
+// `set_var`: writes variables. All right-hand sides see the old values.
+import { optional, record, value, variableName } from "../definition/attribute.js";
+import type { Json } from "../json.js";
+import { stepType } from "./step.js";
+
+export const setVar = stepType({
+  name: "set_var",
+  summary: "Sets variables of the run.",
+  attributes: {
+    variables: optional(
+      record(value, variableName, { min: 1, max: 1000 }),
+      "Name to value; all values see the old variables.",
+    ),
+    name: optional(variableName, "One variable, with `value`."),
+    value: optional(value, "The value of `name`."),
+  },
+  check({ variables, name, value }, place) {
+    if ((name === undefined) !== (value === undefined)) place.problem("needs both name and value");
+    else if (variables === undefined && name === undefined) place.problem("needs variables, or name and value");
+  },
+  enter({ attributes: { variables = {}, name, value }, scope }) {
+    const assign: Record<string, Json> = {};
+    for (const [key, template] of Object.entries(variables)) assign[key] = template.render(scope);
+    if (name !== undefined && value) assign[name] = value.render(scope);
+    return { kind: "done", assign };
+  },
+});

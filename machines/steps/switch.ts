@@ -1,0 +1,45 @@
+// `switch`: goes with the first case that holds, or where a value names a branch.
+import { expression, id, list, optional, required, shape } from "../definition/attribute.js";
+import { branchEdges, branches, takeBranch } from "./branch.js";
+import { type Edge, failed, stepType } from "./step.js";
+
+const oneCase = shape("case", {
+  when: required(expression, "Goes this way when truthy."),
+  next: required(id, "The step to go to."),
+});
+
+export const switchStep = stepType({
+  name: "switch",
+  summary: "Takes the first case that holds, or the branch that a value names.",
+  attributes: {
+    cases: optional(list(oneCase, { min: 1, max: 100 }), "Tried in order."),
+    default: optional(id, "Where to go if no case holds."),
+    expression: optional(expression, "Instead of cases: its value, as text, names the branch."),
+    branches: optional(branches, "Name to {next}, with `expression`."),
+  },
+  check({ cases, default: otherwise, expression, branches }, place) {
+    if ((cases === undefined) === (expression === undefined))
+      place.problem("needs either cases or expression with branches");
+    if ((expression === undefined) !== (branches === undefined)) place.problem("needs both expression and branches");
+    if (otherwise !== undefined && cases === undefined)
+      place.at("default").problem("goes with cases; use branches.default");
+  },
+  edges({ cases = [], default: otherwise, branches }) {
+    const edges: Edge[] = cases.map(({ next }, index) => ({
+      label: `case.${index}`,
+      target: next,
+      at: ["cases", index, "next"],
+    }));
+    if (otherwise !== undefined) edges.push({ label: "default", target: otherwise, at: ["default"] });
+    return [...edges, ...branchEdges(branches)];
+  },
+  enter({ attributes: { cases = [], default: otherwise, expression, branches }, scope, plan }) {
+    if (expression && branches) return takeBranch(branches, expression.evaluate(scope), plan.next);
+    const taken = cases.findIndex(({ when }) => when.test(scope));
+    if (taken >= 0) return { kind: "done", edge: `case.${taken}`, target: cases[taken]?.next };
+    if (otherwise !== undefined) return { kind: "done", edge: "default", target: otherwise };
+    return plan.next === undefined
+      ? failed("no_branch_matched", "no case holds and there is no default")
+      : { kind: "done" };
+  },
+});

@@ -1,0 +1,20 @@
+// `transform`: computes a value from the run's data.
+import { expression, optional, value } from "../definition/attribute.js";
+import { stepType } from "./step.js";
+
+export const transform = stepType({
+  name: "transform",
+  summary: "Computes a value.",
+  attributes: {
+    expression: optional(expression, "The value, as CEL."),
+    template: optional(value, "The value, as a document with templates inside."),
+  },
+  output: "the value",
+  check({ expression, template }, place) {
+    if ((expression === undefined) === (template === undefined)) place.problem("needs either expression or template");
+  },
+  enter: ({ attributes: { expression, template }, scope }) => ({
+    kind: "done",
+    output: expression?.evaluate(scope) ?? template?.render(scope) ?? null,
+  }),
+});

@@ -1,0 +1,37 @@
+// `wait_duration`: pauses the run for a time.
+import { number, optional, text } from "../definition/attribute.js";
+import { ExpressionError } from "../expression/index.js";
+import { parseDuration } from "../time.js";
+import { numberOf, stepType } from "./step.js";
+
+/** Ten years: a wait beyond it is taken for a mistake. */
+export const LONGEST_WAIT_MS = 10 * 366 * 86_400_000;
+
+export const waitDuration = stepType({
+  name: "wait_duration",
+  summary: "Waits for a time.",
+  attributes: {
+    duration_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "Milliseconds."),
+    duration: optional(text, "ISO 8601, such as PT15M, or a CEL duration as one whole template."),
+  },
+  pauses: true,
+  check({ duration_ms, duration }, place) {
+    if ((duration_ms === undefined) === (duration === undefined)) place.problem("needs either duration_ms or duration");
+    if (!duration?.constant) return;
+    if (parseDuration(String(duration.render({}))) === undefined)
+      place.at("duration").problem("is no ISO 8601 duration");
+  },
+  enter({ attributes: { duration_ms, duration }, scope, facts, run }) {
+    const ms = duration_ms === undefined ? isoMs(duration?.render(scope)) : numberOf(duration_ms, scope, "duration_ms");
+    if (ms > LONGEST_WAIT_MS) throw new ExpressionError("the wait is longer than ten years");
+    if (run.dryRun || ms <= 0) return { kind: "done" };
+    return { kind: "wait", awaiting: "timer", wait: { kind: "timer", dueAt: facts.now + Math.ceil(ms) } };
+  },
+});
+
+/** A CEL duration was written back as milliseconds; a string is ISO 8601. */
+function isoMs(rendered: unknown): number {
+  const ms = typeof rendered === "number" ? rendered : parseDuration(String(rendered));
+  if (ms === undefined || ms < 0) throw new ExpressionError("duration is no ISO 8601 duration");
+  return ms;
+}

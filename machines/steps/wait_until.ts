@@ -1,0 +1,24 @@
+// `wait_until`: pauses the run until a moment. A moment that has passed is now.
+import { required, text } from "../definition/attribute.js";
+import { ExpressionError } from "../expression/index.js";
+import { parseInstant } from "../time.js";
+import { stepType, textOf } from "./step.js";
+import { LONGEST_WAIT_MS } from "./wait_duration.js";
+
+export const waitUntil = stepType({
+  name: "wait_until",
+  summary: "Waits until a moment.",
+  attributes: { until: required(text, "RFC 3339, or a CEL timestamp as one whole template.") },
+  pauses: true,
+  check({ until }, place) {
+    if (until.constant && parseInstant(String(until.render({}))) === undefined)
+      place.at("until").problem("is no RFC 3339 time");
+  },
+  enter({ attributes, scope, facts, run }) {
+    const dueAt = parseInstant(textOf(attributes.until, scope, "until"));
+    if (dueAt === undefined) throw new ExpressionError("until is no RFC 3339 time");
+    if (dueAt > facts.now + LONGEST_WAIT_MS) throw new ExpressionError("the wait is longer than ten years");
+    if (run.dryRun || dueAt <= facts.now) return { kind: "done" };
+    return { kind: "wait", awaiting: "timer", wait: { kind: "timer", dueAt } };
+  },
+});

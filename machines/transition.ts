@@ -1,0 +1,107 @@
+// A transition: one actor step, decided. And the draft that a decision writes it on: nothing outside sees a draft, so
+// deciding stays a pure function of context, command and facts.
+
+import type { AuditEvent, AuditType } from "./audit.js";
+import type { Answer } from "./commands.js";
+import { eventName } from "./compile.js";
+import { applyPatch, type Patch, type RunContext } from "./context.js";
+import type { Effect } from "./effects.js";
+import type { Facts, Need } from "./facts.js";
+import { type JsonObject, measure } from "./json.js";
+import type { RunState } from "./lifecycle.js";
+import type { Program } from "./program.js";
+
+/** The event that the run's actor receives. `type` names the edge of the chart; the chart refuses what is no edge. */
+export interface Transition {
+  readonly type: string;
+  readonly patch: Patch;
+  readonly audit: readonly AuditEvent[];
+  readonly effects: readonly Effect[];
+}
+
+export type Decision =
+  /**
+   * Take these transitions, in one commit, and then answer. None: a refusal or a no-op, whose revision is confirmed before
+   * it is answered (law 3); `effects` then owes rows that leave the run itself untouched.
+   */
+  | { readonly transitions: readonly Transition[]; readonly answer: Answer; readonly effects?: readonly Effect[] }
+  | { readonly need: Need };
+
+/** Characters of JSON text. */
+const MAX_METADATA = 65_536;
+
+/** Thrown inside a decision when a fact is missing; never leaves decide(). */
+export class Needed {
+  constructor(readonly need: Need) {}
+}
+
+export class Draft {
+  private audit: AuditEvent[] = [];
+  private effects: Effect[] = [];
+  private patch: Patch = {};
+  private readonly done: Transition[] = [];
+
+  constructor(
+    readonly program: Program,
+    /** The context as it is after everything drafted so far. */
+    public context: RunContext,
+    readonly facts: Facts,
+    public actor: string,
+  ) {}
+
+  get now(): number {
+    return this.facts.now;
+  }
+
+  /** Changes the context. */
+  change(patch: Patch): void {
+    this.context = applyPatch(this.context, patch);
+    const set = patch.set || this.patch.set ? { ...this.patch.set, ...patch.set } : undefined;
+    const unset = patch.unset || this.patch.unset ? [...(this.patch.unset ?? []), ...(patch.unset ?? [])] : undefined;
+    this.patch = { ...this.patch, ...patch, ...(set && { set }), ...(unset && { unset }) };
+  }
+
+  /** Records an audit event; `to` is the run state it leads to. The run's state is always that of its last row. */
+  row(type: AuditType, to: RunState, about: { stepId?: string; attempt?: number; metadata?: JsonObject } = {}): void {
+    const { stepId, attempt = 0 } = about;
+    const metadata = about.metadata && bounded(about.metadata);
+    const from = this.context.state;
+    this.audit.push({ type, stepId, attempt, from, to, actor: this.actor, metadata, at: this.now });
+    if (to !== from) this.change({ state: to });
+  }
+
+  owe(...effects: readonly Effect[]): void {
+    this.effects.push(...effects);
+  }
+
+  /** Closes the transition: what was drafted since the last one goes along the edge `label`. */
+  take(label: string): void {
+    this.done.push({ type: eventName(label), patch: this.patch, audit: this.audit, effects: this.effects });
+    this.audit = [];
+    this.effects = [];
+    this.patch = {};
+  }
+
+  decided(answer: Answer): Decision {
+    return { transitions: this.done, answer };
+  }
+}
+
+/** Audit metadata is bounded: what is over is cut to an excerpt of its JSON text, and named in `truncated`. */
+function bounded(metadata: JsonObject): JsonObject {
+  if (sizeOf(metadata) <= MAX_METADATA) return metadata;
+  const room = Math.floor(MAX_METADATA / (2 * Object.keys(metadata).length));
+  const cut = Object.keys(metadata).filter((key) => sizeOf(metadata[key]) > room);
+  const excerpts = cut.map((key) => [key, wellFormed(JSON.stringify(metadata[key]).slice(0, room))]);
+  return { ...metadata, ...Object.fromEntries(excerpts), truncated: cut };
+}
+
+function sizeOf(value: unknown): number {
+  const size = measure(value);
+  return typeof size === "number" ? size : 0;
+}
+
+/** A cut may fall between the halves of a surrogate pair. */
+function wellFormed(text: string): string {
+  return /[\ud800-\udbff]$/.test(text) ? text.slice(0, -1) : text;
+}

@@ -1,0 +1,226 @@
+// A resident: a run in memory, its actor and its mailbox. It takes one command at a time, steps until it needs the outside
+// world, commits, and only then lets anything out (design: commit before effect). The store is right: whenever a commit is
+// lost or its outcome unknown, the actor is discarded and the command replayed on what the store has (law 2).
+import {
+  type Answer,
+  type Decision,
+  decide,
+  isReady,
+  isTerminal,
+  type Need,
+  type RunActor,
+  type RunCommand,
+} from "../../machines/index.js";
+import { notFound, overloaded, SagaError } from "../errors.js";
+import { shardOf } from "../ids.js";
+import type { RunCommit } from "../store/commit.js";
+import { Batch, owedRows, wakeTime } from "./batch.js";
+import { OutcomeUnknown, Poisoned } from "./committer.js";
+import type { RunRoom } from "./room.js";
+
+/** How often a command is replayed after a lost commit before the caller hears 503. */
+const REPLAYS = 10;
+/** Commands waiting for one run; beyond it callers hear 503. */
+const MAILBOX_LIMIT = 1_000;
+
+export interface Delivery {
+  readonly command: RunCommand;
+  readonly id?: string;
+  readonly keep: boolean;
+  /** The inbox row that carried it: deleted in the commit that answers it. */
+  readonly inboxId?: string;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** What is in memory of the run: the actor as of `revision`. */
+export interface Loaded {
+  readonly actor: RunActor;
+  readonly program: Parameters<typeof decide>[0];
+  revision: number;
+  lastSeq: number;
+  lastEventAt: number;
+}
+
+export class Resident {
+  private mailbox: Delivery[] = [];
+  private working = false;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    readonly runId: string,
+    private readonly room: RunRoom,
+    private loaded?: Loaded,
+  ) {}
+
+  get busy(): boolean {
+    return this.working || this.mailbox.length > 0;
+  }
+
+  deliver(delivery: Delivery): void {
+    if (this.mailbox.length >= MAILBOX_LIMIT) return delivery.reject(overloaded("the run's mailbox is full"));
+    this.mailbox.push(delivery);
+    if (!this.working) void this.work();
+  }
+
+  /** Drops the actor; the next command loads the run again. */
+  discard(): void {
+    clearTimeout(this.timer);
+    this.loaded?.actor.stop();
+    this.loaded = undefined;
+  }
+
+  private async work(): Promise<void> {
+    this.working = true;
+    for (let next = this.mailbox.shift(); next; next = this.mailbox.shift()) {
+      try {
+        next.resolve(await this.carryOut(next));
+      } catch (error) {
+        this.discard();
+        next.reject(error);
+      }
+    }
+    this.working = false;
+    this.rest();
+  }
+
+  /** The answer of the committed outcome of one command; replays it while commits are lost. */
+  private async carryOut(delivery: Delivery): Promise<Answer> {
+    for (let nth = 0; nth < REPLAYS; nth++) {
+      const loaded = this.loaded ?? (await this.load());
+      if (nth > 0 && delivery.id !== undefined) {
+        const recorded = await this.room.store.recordedAnswer(this.runId, delivery.id);
+        if (recorded) return recorded;
+      }
+      try {
+        const answer = await this.attempt(loaded, delivery);
+        if (answer) return answer;
+        this.room.metrics.commitConflicts.inc();
+      } catch (error) {
+        if (!(error instanceof OutcomeUnknown)) throw unanswerable(error);
+      }
+      this.discard();
+      await this.room.pause(nth);
+    }
+    throw overloaded("the outcome could not be learnt in time");
+  }
+
+  private async load(): Promise<Loaded> {
+    const loaded = await this.room.load(this.runId);
+    if (!loaded) throw notFound(`there is no run ${this.runId}`);
+    this.loaded = loaded;
+    return loaded;
+  }
+
+  /** One try. Undefined: the commit was lost, nothing was done. */
+  private async attempt(loaded: Loaded, delivery: Delivery): Promise<Answer | undefined> {
+    const decision = await this.decide(loaded, delivery.command);
+    if (decision.transitions.length === 0) return this.confirm(loaded, delivery, decision);
+    const batch = new Batch(loaded.lastSeq, loaded.lastEventAt);
+    this.take(loaded, batch, decision);
+    this.stepOn(loaded, batch);
+    if (!(await this.commit(loaded, batch, delivery, decision.answer))) return undefined;
+    // The command is answered by its commit; what the run does next is committed on its own.
+    if (isReady(loaded.actor.context)) this.goOn();
+    return decision.answer;
+  }
+
+  /** To oneself, behind the commands that wait: a run that never rests still hears a cancel. */
+  private goOn(): void {
+    const reject = (error: unknown) => this.room.stuck(this.runId, error);
+    this.mailbox.push({ command: { type: "advance" }, keep: false, resolve: () => {}, reject });
+  }
+
+  private async decide(loaded: Loaded, command: RunCommand): Promise<Exclude<Decision, { need: Need }>> {
+    let facts = this.room.facts();
+    for (;;) {
+      const decision = decide(loaded.program, loaded.actor.context, command, facts);
+      if (!("need" in decision)) return decision;
+      facts = { ...facts, ...(await this.room.fetch(this.runId, decision.need)) };
+    }
+  }
+
+  /** Steps on in the same commit while nothing outside is needed; an offer of a free worker is taken at once. */
+  private stepOn(loaded: Loaded, batch: Batch): void {
+    const { actor, program } = loaded;
+    while (batch.transitions < this.room.stepsPerCommit) {
+      const { context } = actor;
+      const command = isReady(context) ? ({ type: "advance" } as const) : this.room.offerFor(context);
+      if (!command) return;
+      const decision = decide(program, context, command, this.room.facts());
+      // What it must know first is read after the commit: the rows it asks for may be its own.
+      if ("need" in decision || decision.transitions.length === 0) return;
+      this.take(loaded, batch, decision);
+    }
+  }
+
+  private take(loaded: Loaded, batch: Batch, { transitions }: Exclude<Decision, { need: Need }>): void {
+    for (const transition of transitions) {
+      loaded.actor.take(transition);
+      batch.take(this.runId, transition);
+    }
+  }
+
+  private async commit(loaded: Loaded, batch: Batch, delivery: Delivery, answer: Answer): Promise<boolean> {
+    const { context } = loaded.actor;
+    const now = this.room.now();
+    const command = delivery.id === undefined ? undefined : { id: delivery.id, answer, keep: delivery.keep };
+    const commit = { ...batch.commit(context, loaded.revision, now, command), takenInbox: delivery.inboxId };
+    let won = false;
+    try {
+      won = await this.room.committer.submit(commit);
+    } finally {
+      if (!won) this.room.withdrawn(batch.effects);
+    }
+    if (!won) return false;
+    loaded.revision++;
+    loaded.lastSeq = batch.seq;
+    loaded.lastEventAt = batch.events.at(-1)?.at ?? loaded.lastEventAt;
+    this.room.metrics.transitions.inc(batch.transitions);
+    this.room.released(this.runId, batch.events, batch.effects);
+    return true;
+  }
+
+  /** A refusal or a no-op is a decision too: the revision it was based on is confirmed before it is answered (law 3). */
+  private async confirm(
+    loaded: Loaded,
+    delivery: Delivery,
+    { answer, effects = [] }: Exclude<Decision, { need: Need }>,
+  ): Promise<Answer | undefined> {
+    const now = this.room.now();
+    const { context } = loaded.actor;
+    const recorded = delivery.id !== undefined && effects.length > 0;
+    const commit: RunCommit = {
+      runId: this.runId,
+      shard: shardOf(this.runId),
+      expected: loaded.revision,
+      events: [],
+      ...owedRows(effects, now),
+      // The poll lent the wake row out: put it back where it belongs.
+      ...(delivery.command.type === "advance" && { wake: wakeTime(context, now) }),
+      ...(recorded && {
+        command: { id: delivery.id ?? "", answer: JSON.stringify(answer), keep: delivery.keep, at: now },
+      }),
+      takenInbox: delivery.inboxId,
+    };
+    if (!(await this.room.committer.submit(commit))) return undefined;
+    this.room.released(this.runId, [], effects);
+    return answer;
+  }
+
+  /** Nothing to do: keep the actor for what comes next, arm its timer, or let it go. */
+  private rest(): void {
+    clearTimeout(this.timer);
+    const context = this.loaded?.actor.context;
+    if (!context || isTerminal(context.state)) return this.room.leave(this);
+    this.timer = this.room.arm(this.runId, context);
+    this.room.rested(this);
+  }
+}
+
+/** What the caller hears of an error that replaying cannot mend. */
+function unanswerable(error: unknown): unknown {
+  if (error instanceof Poisoned)
+    return new SagaError(500, "internal", "the store refused the run's data", undefined, undefined);
+  return error;
+}

@@ -1,0 +1,34 @@
+// What a resident finds around it: the runtime's side of the commit path, as one interface so that a resident can be read,
+// and tested, alone.
+import type { Answer, Effect, Facts, Need, RunCommand, RunContext } from "../../machines/index.js";
+import type { Metrics } from "../metrics.js";
+import type { Committer } from "./committer.js";
+import type { CommittedEvent } from "./ports.js";
+import type { Loaded, Resident } from "./resident.js";
+
+export interface RunRoom {
+  readonly committer: Pick<Committer, "submit">;
+  readonly store: { recordedAnswer(runId: string, commandId: string): Promise<Answer | undefined> };
+  readonly metrics: Metrics;
+  readonly stepsPerCommit: number;
+  /** Database time, epoch milliseconds. */
+  now(): number;
+  facts(): Facts;
+  /** Reads what a decision must know. */
+  fetch(runId: string, need: Need): Promise<Pick<Facts, "signal" | "undo">>;
+  load(runId: string): Promise<Loaded | undefined>;
+  /** The offer of a worker that is free right now, for a run that is queued. Takes its credit. */
+  offerFor(context: RunContext): RunCommand | undefined;
+  /** After the commit, never before: events are published, effects carried out. */
+  released(runId: string, events: readonly CommittedEvent[], effects: readonly Effect[]): void;
+  /** The commit was lost: credit that was taken for its effects is given back. */
+  withdrawn(effects: readonly Effect[]): void;
+  /** Before replay `nth`: long enough for a competing commit to pass. */
+  pause(nth: number): Promise<void>;
+  /** A hint to look at the run when it is due; the wake row is the truth. */
+  arm(runId: string, context: RunContext): NodeJS.Timeout | undefined;
+  rested(resident: Resident): void;
+  leave(resident: Resident): void;
+  /** The run could not go on by itself; its wake row will bring it back. */
+  stuck(runId: string, error: unknown): void;
+}

@@ -1,0 +1,42 @@
+// Columns of rows as Postgres array literals: how a batch travels as a handful of text parameters. Our own, because the
+// driver's array serializer costs more than the rest of a commit's client side.
+
+export type ColumnType = "uuid" | "int2" | "int4" | "int8" | "text" | "bool" | "timestamptz" | "json";
+
+type Cell = string | number | boolean | null | undefined;
+
+/** A part of a statement's input: named columns, filled row by row, read back by `unnest`. */
+export class Columns {
+  private readonly literals: string[];
+  private rows = 0;
+
+  constructor(types: Readonly<Record<string, ColumnType>>) {
+    this.literals = Object.keys(types).map(() => "");
+  }
+
+  get length(): number {
+    return this.rows;
+  }
+
+  /** Cells in the order of the columns. JSON cells are JSON text, times are RFC 3339 or epoch milliseconds. */
+  add(...cells: readonly Cell[]): void {
+    const comma = this.rows++ > 0 ? "," : "";
+    for (let index = 0; index < cells.length; index++) this.literals[index] += comma + literal(cells[index]);
+  }
+
+  parameters(): string[] {
+    return this.literals.map((cells) => `{${cells}}`);
+  }
+}
+
+/** `unnest($n::text::type[], …) as name(columns)` with parameters numbered from `first`. */
+export function unnest(name: string, types: Readonly<Record<string, ColumnType>>, first: number): string {
+  const arrays = Object.values(types).map((type, index) => `$${first + index}::text::${type}[]`);
+  return `unnest(${arrays.join(", ")}) as ${name}(${Object.keys(types).join(", ")})`;
+}
+
+function literal(cell: Cell): string {
+  if (cell === null || cell === undefined) return "NULL";
+  if (typeof cell !== "string") return String(cell);
+  return `"${/["\\]/.test(cell) ? cell.replace(/["\\]/g, "\\$&") : cell}"`;
+}

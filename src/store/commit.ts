@@ -1,0 +1,400 @@
+// THE commit statement. One round trip writes a whole group: it updates the run rows that win their compare-and-set and,
+// for those runs only, everything that their transitions owe. Not retried here: the group commit decides what a failure means.
+import type { Sql } from "postgres";
+import { Columns, type ColumnType, unnest } from "./arrays.js";
+
+/** One run's share of a commit: all rows of the transitions it has taken since its last one. Times are epoch milliseconds, JSON is text. */
+export interface RunCommit {
+  readonly runId: string;
+  readonly shard: number;
+  /** The revision it is based on. Absent: the run is new. */
+  readonly expected?: number;
+  readonly create?: NewRunRow;
+  /** Absent with `expected`: the revision is confirmed, and the run stays as it is (law 3). */
+  readonly update?: RunRow;
+  readonly command?: { readonly id: string; readonly answer: string; readonly keep: boolean; readonly at: number };
+  readonly events: readonly EventRow[];
+  readonly variables?: ReadonlyMap<string, string | undefined>;
+  /** Due time of the wake row; null: no wake row; undefined: as it is. */
+  readonly wake?: number | null;
+  readonly signals?: readonly SignalRow[];
+  readonly consumed?: readonly { readonly id: string; readonly at: number }[];
+  readonly outbox?: readonly {
+    readonly id: string;
+    readonly kind: string;
+    readonly payload?: string;
+    readonly dueAt: number;
+  }[];
+  readonly settledOutbox?: readonly string[];
+  readonly inbox?: readonly InboxRow[];
+  readonly takenInbox?: string;
+  readonly undoOwed?: readonly UndoRow[];
+  readonly undoSettled?: readonly { readonly ordinal: string; readonly state: string }[];
+  readonly undoPassed?: boolean;
+}
+
+export interface RunRow {
+  readonly state: string;
+  readonly step?: string;
+  readonly lastSeq: number;
+  readonly lastEventAt: number;
+  readonly terminalAt?: number;
+  readonly review: boolean;
+  readonly awaitedSignal?: string;
+  readonly pausedReason?: string;
+  readonly record: string;
+  /** undefined: the call column stays as it is; null: there is none. */
+  readonly call?: string | null;
+  readonly output?: string;
+}
+
+export interface NewRunRow {
+  readonly record: string;
+  readonly workflowId: string;
+  readonly version: number;
+  readonly definitionId: string;
+  readonly tenantId?: string;
+  readonly businessKey?: string;
+  readonly triggerId?: string;
+  readonly parentRunId?: string;
+  readonly parentStepId?: string;
+  readonly parentBranchId?: string;
+  readonly rootRunId?: string;
+  readonly startedAt: number;
+  readonly inputs: string;
+  readonly identity: string;
+  readonly requestHash: string;
+  readonly key?: { readonly scope: string; readonly key: string };
+}
+
+export interface EventRow {
+  readonly seq: number;
+  readonly at: number;
+  readonly type: string;
+  readonly stepId?: string;
+  readonly attempt: number;
+  readonly from: string;
+  readonly to: string;
+  readonly actor: string;
+  readonly metadata?: string;
+}
+
+export interface SignalRow {
+  readonly id: string;
+  readonly name: string;
+  readonly payload: string;
+  readonly at: number;
+  readonly consumed: boolean;
+}
+
+export interface InboxRow {
+  readonly id: string;
+  readonly to: string;
+  readonly shard: number;
+  readonly command: string;
+  readonly dueAt: number;
+}
+
+export interface UndoRow {
+  readonly stepId: string;
+  readonly entry: number;
+  readonly action?: string;
+  readonly inputs?: string;
+  readonly forwardKey: string;
+  readonly childRunId?: string;
+}
+
+const PARTS = {
+  u: {
+    id: "uuid",
+    expected: "int4",
+    state: "text",
+    step: "text",
+    last_seq: "int4",
+    last_event_at: "timestamptz",
+    terminal_at: "timestamptz",
+    review: "bool",
+    awaited_signal: "text",
+    paused_reason: "text",
+    record: "json",
+    set_call: "bool",
+    call: "json",
+    output: "json",
+  },
+  c: { id: "uuid", expected: "int4" },
+  n: {
+    id: "uuid",
+    shard: "int2",
+    record: "json",
+    workflow_id: "text",
+    version: "int4",
+    definition_id: "uuid",
+    tenant_id: "uuid",
+    business_key: "text",
+    trigger_id: "uuid",
+    parent_run_id: "uuid",
+    parent_step_id: "text",
+    parent_branch_id: "text",
+    root_run_id: "uuid",
+    started_at: "timestamptz",
+    inputs: "json",
+    identity: "json",
+    request_hash: "text",
+    scope: "text",
+    key: "text",
+  },
+  k: { run_id: "uuid", command_id: "uuid", answer: "json", keep: "bool", at: "timestamptz" },
+  e: {
+    run_id: "uuid",
+    seq: "int4",
+    recorded_at: "timestamptz",
+    event_type: "text",
+    step_id: "text",
+    attempt: "int4",
+    from_state: "text",
+    to_state: "text",
+    actor: "text",
+    metadata: "json",
+  },
+  v: { run_id: "uuid", name: "text", value: "json" },
+  vd: { run_id: "uuid", name: "text" },
+  w: { run_id: "uuid", shard: "int2", due_at: "timestamptz" },
+  wd: { run_id: "uuid" },
+  s: { id: "uuid", run_id: "uuid", name: "text", payload: "json", at: "timestamptz", consumed: "bool" },
+  sc: { run_id: "uuid", id: "uuid", at: "timestamptz" },
+  o: { id: "uuid", run_id: "uuid", shard: "int2", kind: "text", payload: "json", due_at: "timestamptz" },
+  od: { run_id: "uuid", id: "uuid" },
+  i: { id: "uuid", from_run: "uuid", run_id: "uuid", shard: "int2", command: "json", due_at: "timestamptz" },
+  it: { run_id: "uuid", id: "uuid" },
+  x: {
+    run_id: "uuid",
+    step_id: "text",
+    entry: "int4",
+    action: "text",
+    inputs: "json",
+    forward_key: "text",
+    child_run_id: "uuid",
+    position: "int4",
+  },
+  xs: { run_id: "uuid", ordinal: "int8", state: "text" },
+  xp: { run_id: "uuid" },
+} as const satisfies Record<string, Record<string, ColumnType>>;
+
+type Part = keyof typeof PARTS;
+type Input = { readonly [P in Part]: Columns };
+
+/** The FROM item of each part, its parameters numbered through. */
+const FROM = (() => {
+  let first = 1;
+  const items = Object.entries(PARTS).map(([name, types]) => {
+    const item = unnest(name, types, first);
+    first += Object.keys(types).length;
+    return [name, item];
+  });
+  return Object.fromEntries(items) as Record<Part, string>;
+})();
+
+/**
+ * Fences stand in the `where`s. `fenced`: the run is at the revision the commit is based on, has not ended, and none of its
+ * commands has an outcome already; rows another commit holds are skipped and lose. Rows of all other tables are written only
+ * for runs in `won`. Run rows are taken in key order, tables in a fixed order, so two commits never wait for each other in a circle.
+ * A command committed after this statement's snapshot has moved the revision with it, so `repeated` and the revision together miss none.
+ */
+const STATEMENT = `
+with u as materialized (select * from ${FROM.u}),
+k as materialized (select * from ${FROM.k}),
+repeated as materialized (
+  select k.run_id from k join run_commands d on d.run_id = k.run_id and d.command_id = k.command_id
+),
+fenced as materialized (
+  select r.id from runs r join u on u.id = r.id
+  where r.revision = u.expected and r.terminal_at is null and r.id not in (select run_id from repeated)
+  order by r.id for update of r skip locked
+),
+updated as (
+  update runs r set revision = r.revision + 1, state = u.state, current_step = u.step, last_seq = u.last_seq,
+    last_event_at = u.last_event_at, terminal_at = u.terminal_at, requires_manual_review = u.review,
+    awaited_signal = u.awaited_signal, paused_reason = u.paused_reason, record = u.record,
+    call = case when u.set_call then u.call else r.call end, output = u.output
+  from u where r.id = u.id and r.id in (select id from fenced)
+  returning r.id
+),
+confirmed as (
+  select r.id from ${FROM.c} join runs r on r.id = c.id
+  where r.revision = c.expected and r.id not in (select run_id from repeated)
+),
+n as materialized (select * from ${FROM.n}),
+keyed as (
+  insert into start_keys (scope, key, run_id)
+  select n.scope, n.key, n.id from n
+  where n.key is not null and not exists (select 1 from runs r where r.id = n.id)
+  order by n.scope, n.key
+  on conflict do nothing returning run_id
+),
+created as (
+  insert into runs (id, shard, revision, last_seq, state, last_event_at, requires_manual_review, record, workflow_id, version,
+    definition_id, tenant_id, business_key, trigger_id, parent_run_id, parent_step_id, parent_branch_id, root_run_id, started_at)
+  select n.id, n.shard, 1, 1, 'pending', n.started_at, false, n.record, n.workflow_id, n.version, n.definition_id, n.tenant_id,
+    n.business_key, n.trigger_id, n.parent_run_id, n.parent_step_id, n.parent_branch_id, n.root_run_id, n.started_at
+  from n where n.key is null or n.id in (select run_id from keyed)
+  order by n.id
+  on conflict do nothing returning id
+),
+won as materialized (select id from updated union all select id from confirmed union all select id from created),
+starts as (
+  insert into run_starts (run_id, inputs, identity, request_hash)
+  select n.id, n.inputs, n.identity, n.request_hash from n where n.id in (select id from created)
+),
+commands as (
+  insert into run_commands (run_id, command_id, answer, keep, at)
+  select k.run_id, k.command_id, k.answer, k.keep, k.at from k where k.run_id in (select id from won)
+),
+events as (
+  insert into run_events (run_id, seq, recorded_at, event_type, step_id, attempt, from_state, to_state, actor, metadata)
+  select e.* from ${FROM.e} where e.run_id in (select id from won)
+),
+variables as (
+  insert into run_variables (run_id, name, value)
+  select v.run_id, v.name, v.value from ${FROM.v} where v.run_id in (select id from won)
+  on conflict (run_id, name) do update set value = excluded.value
+),
+variables_gone as (
+  delete from run_variables d using ${FROM.vd}
+  where d.run_id = vd.run_id and d.name = vd.name and vd.run_id in (select id from won)
+),
+woken as (
+  insert into wakes (run_id, shard, due_at)
+  select w.run_id, w.shard, w.due_at from ${FROM.w} where w.run_id in (select id from won)
+  on conflict (run_id) do update set due_at = excluded.due_at, tries = 0
+),
+wakes_gone as (
+  delete from wakes d using ${FROM.wd} where d.run_id = wd.run_id and wd.run_id in (select id from won)
+),
+signalled as (
+  insert into signals (id, run_id, signal_name, payload, received_at, consumed_at)
+  select s.id, s.run_id, s.name, s.payload, s.at, case when s.consumed then s.at end
+  from ${FROM.s} where s.run_id in (select id from won)
+),
+signals_taken as (
+  update signals d set consumed_at = sc.at from ${FROM.sc}
+  where d.id = sc.id and d.consumed_at is null and sc.run_id in (select id from won)
+),
+posted as (
+  insert into outbox (id, run_id, shard, kind, payload, due_at)
+  select o.id, o.run_id, o.shard, o.kind, o.payload, o.due_at from ${FROM.o} where o.run_id in (select id from won)
+  on conflict (id) do nothing
+),
+outbox_gone as (
+  delete from outbox d using ${FROM.od} where d.id = od.id and od.run_id in (select id from won)
+),
+sent as (
+  insert into inbox (id, run_id, shard, command, due_at)
+  select i.id, i.run_id, i.shard, i.command, i.due_at from ${FROM.i} where i.from_run in (select id from won)
+  on conflict (id) do nothing
+),
+inbox_taken as (
+  delete from inbox d using ${FROM.it} where d.id = it.id and it.run_id in (select id from won)
+),
+undo_owed as (
+  insert into undo (owner_run_id, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, state)
+  select x.run_id, x.step_id, x.entry, x.action, x.inputs, x.forward_key, x.child_run_id, 'owed'
+  from ${FROM.x} where x.run_id in (select id from won)
+  order by x.position
+),
+undo_settled as (
+  update undo d set state = xs.state from ${FROM.xs}
+  where d.ordinal = xs.ordinal and d.owner_run_id = xs.run_id and xs.run_id in (select id from won)
+),
+undo_passed as (
+  update undo d set state = 'passed' from ${FROM.xp}
+  where d.owner_run_id = xp.run_id and d.action is null and d.state = 'owed' and xp.run_id in (select id from won)
+)
+select id from won`;
+
+/** Writes the group; resolves with the ids of the runs that won. A run may stand in it once. */
+export async function commitRuns(sql: Sql, group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
+  const input = Object.fromEntries(
+    Object.entries(PARTS).map(([name, types]) => [name, new Columns(types)]),
+  ) as unknown as Input;
+  for (const commit of group) addRun(input, commit);
+  const parameters = Object.values(input).flatMap((columns) => columns.parameters());
+  const won = await sql.unsafe<{ id: string }[]>(STATEMENT, parameters, { prepare: true });
+  return new Set(won.map(({ id }) => id));
+}
+
+function addRun(input: Input, commit: RunCommit): void {
+  const { runId, expected, update, create, command } = commit;
+  if (create) addCreate(input, commit, create);
+  else if (update) addUpdate(input, runId, expected, update);
+  else input.c.add(runId, expected);
+  if (command) input.k.add(runId, command.id, command.answer, command.keep, time(command.at));
+  for (const e of commit.events)
+    input.e.add(runId, e.seq, time(e.at), e.type, e.stepId, e.attempt, e.from, e.to, e.actor, e.metadata);
+  for (const [name, value] of commit.variables ?? [])
+    value === undefined ? input.vd.add(runId, name) : input.v.add(runId, name, value);
+  if (commit.wake === null) input.wd.add(runId);
+  else if (commit.wake !== undefined) input.w.add(runId, commit.shard, time(commit.wake));
+  addOwed(input, commit);
+}
+
+function addUpdate(input: Input, runId: string, expected: number | undefined, row: RunRow): void {
+  input.u.add(
+    runId,
+    expected,
+    row.state,
+    row.step,
+    row.lastSeq,
+    time(row.lastEventAt),
+    row.terminalAt === undefined ? null : time(row.terminalAt),
+    row.review,
+    row.awaitedSignal,
+    row.pausedReason,
+    row.record,
+    row.call !== undefined,
+    row.call,
+    row.output,
+  );
+}
+
+function addCreate(input: Input, { runId, shard }: RunCommit, row: NewRunRow): void {
+  input.n.add(
+    runId,
+    shard,
+    row.record,
+    row.workflowId,
+    row.version,
+    row.definitionId,
+    row.tenantId,
+    row.businessKey,
+    row.triggerId,
+    row.parentRunId,
+    row.parentStepId,
+    row.parentBranchId,
+    row.rootRunId,
+    time(row.startedAt),
+    row.inputs,
+    row.identity,
+    row.requestHash,
+    row.key?.scope,
+    row.key?.key,
+  );
+}
+
+/** What the transitions owe: rows of the smaller tables. */
+function addOwed(input: Input, commit: RunCommit): void {
+  const { runId, shard } = commit;
+  for (const s of commit.signals ?? []) input.s.add(s.id, runId, s.name, s.payload, time(s.at), s.consumed);
+  for (const { id, at } of commit.consumed ?? []) input.sc.add(runId, id, time(at));
+  for (const o of commit.outbox ?? []) input.o.add(o.id, runId, shard, o.kind, o.payload, time(o.dueAt));
+  for (const id of commit.settledOutbox ?? []) input.od.add(runId, id);
+  for (const i of commit.inbox ?? []) input.i.add(i.id, runId, i.to, i.shard, i.command, time(i.dueAt));
+  if (commit.takenInbox !== undefined) input.it.add(runId, commit.takenInbox);
+  for (const x of commit.undoOwed ?? [])
+    input.x.add(runId, x.stepId, x.entry, x.action, x.inputs, x.forwardKey, x.childRunId, input.x.length);
+  for (const { ordinal, state } of commit.undoSettled ?? []) input.xs.add(runId, ordinal, state);
+  if (commit.undoPassed) input.xp.add(runId);
+}
+
+function time(epochMs: number): string {
+  return new Date(epochMs).toISOString();
+}

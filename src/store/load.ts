@@ -1,0 +1,152 @@
+// Reads a run back into memory, and the few rows a decision may ask for. Reads only; not the API's views (runs.ts).
+import type { Sql } from "postgres";
+import type { Answer, Json, JsonObject, RunIdentity, RunState, StoredRun, UndoEntry } from "../../machines/index.js";
+
+export interface LoadedRun {
+  readonly stored: StoredRun;
+  readonly revision: number;
+  readonly lastSeq: number;
+}
+
+/** The members of RunIdentity that stand in `run_starts.identity`; the others are columns of `runs`. */
+export type StoredIdentity = Pick<RunIdentity, "entrypoint" | "features" | "dryRun" | "delayedUntil" | "expiresAt"> & {
+  readonly idempotencyKey?: string;
+};
+
+export async function loadRun(sql: Sql, runId: string): Promise<LoadedRun | undefined> {
+  const [row] = await sql<LoadedRow[]>`
+    select r.*, s.inputs, s.identity,
+      (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id) as variables
+    from runs r join run_starts s on s.run_id = r.id where r.id = ${runId}`;
+  if (!row) return undefined;
+  const { revision, last_seq: lastSeq } = row;
+  return { revision, lastSeq, stored: storedOf(row) };
+}
+
+function storedOf(row: LoadedRow): StoredRun {
+  const { entrypoint, features, dryRun, delayedUntil, expiresAt } = row.identity;
+  const identity: RunIdentity = {
+    id: row.id,
+    workflowId: row.workflow_id,
+    version: row.version,
+    definitionId: row.definition_id,
+    tenantId: row.tenant_id ?? undefined,
+    businessKey: row.business_key ?? undefined,
+    triggerId: row.trigger_id ?? undefined,
+    parentRunId: row.parent_run_id ?? undefined,
+    parentStepId: row.parent_step_id ?? undefined,
+    parentBranchId: row.parent_branch_id ?? undefined,
+    rootRunId: row.root_run_id ?? undefined,
+    startedAt: row.started_at.getTime(),
+    inputs: row.inputs,
+    entrypoint,
+    features,
+    dryRun,
+    delayedUntil,
+    expiresAt,
+  };
+  return {
+    identity,
+    state: row.state,
+    currentStep: row.current_step ?? undefined,
+    requiresManualReview: row.requires_manual_review,
+    record: row.record,
+    call: row.call ?? undefined,
+    variables: row.variables ?? {},
+    output: row.output ?? undefined,
+  };
+}
+
+/** The recorded answer of a command, if its outcome is committed (law 6). */
+export async function recordedAnswer(sql: Sql, runId: string, commandId: string): Promise<Answer | undefined> {
+  const [row] = await sql<{ answer: Answer }[]>`
+    select answer from run_commands where run_id = ${runId} and command_id = ${commandId}`;
+  return row?.answer;
+}
+
+export async function oldestSignal(
+  sql: Sql,
+  runId: string,
+  name: string,
+): Promise<{ readonly id: string; readonly payload: Json } | null> {
+  const [row] = await sql<{ id: string; payload: Json }[]>`
+    select id, payload from signals where run_id = ${runId} and signal_name = ${name} and consumed_at is null
+    order by ordinal limit 1`;
+  return row ?? null;
+}
+
+/** The newest entry of the undo list that is still owed. Entries without an action are passed over, not undone. */
+export async function newestOwed(sql: Sql, runId: string): Promise<UndoEntry | null> {
+  const [row] = await sql<UndoColumns[]>`
+    select ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id
+    from undo where owner_run_id = ${runId} and state = 'owed' and action is not null order by undo.ordinal desc limit 1`;
+  if (!row) return null;
+  return {
+    ordinal: row.ordinal,
+    stepId: row.step_id,
+    entry: row.entry,
+    action: row.action,
+    inputs: row.inputs ?? undefined,
+    forwardIdempotencyKey: row.forward_idempotency_key,
+    childRunId: row.child_run_id ?? undefined,
+  };
+}
+
+/** What a repeated start is held against: the run of its id or key. */
+export async function findStart(
+  sql: Sql,
+  runId: string,
+  key: { readonly scope: string; readonly key: string } | undefined,
+): Promise<StartedRow | undefined> {
+  const [row] = await sql<StartedRow[]>`
+    select r.id, r.workflow_id, r.version, r.definition_id, r.state, s.request_hash
+    from runs r join run_starts s on s.run_id = r.id
+    where r.id = coalesce(
+      (select k.run_id from start_keys k where k.scope = ${key?.scope ?? null} and k.key = ${key?.key ?? null}), ${runId}::uuid)`;
+  return row;
+}
+
+export interface StartedRow {
+  readonly id: string;
+  readonly workflow_id: string;
+  readonly version: number;
+  readonly definition_id: string;
+  readonly state: string;
+  readonly request_hash: string;
+}
+
+interface UndoColumns {
+  readonly ordinal: string;
+  readonly step_id: string;
+  readonly entry: number;
+  readonly action: string;
+  readonly inputs: JsonObject | null;
+  readonly forward_idempotency_key: string;
+  readonly child_run_id: string | null;
+}
+
+interface LoadedRow {
+  readonly id: string;
+  readonly revision: number;
+  readonly last_seq: number;
+  readonly state: RunState;
+  readonly current_step: string | null;
+  readonly requires_manual_review: boolean;
+  readonly record: JsonObject;
+  readonly call: JsonObject | null;
+  readonly output: Json;
+  readonly variables: JsonObject | null;
+  readonly inputs: JsonObject;
+  readonly identity: StoredIdentity;
+  readonly workflow_id: string;
+  readonly version: number;
+  readonly definition_id: string;
+  readonly tenant_id: string | null;
+  readonly business_key: string | null;
+  readonly trigger_id: string | null;
+  readonly parent_run_id: string | null;
+  readonly parent_step_id: string | null;
+  readonly parent_branch_id: string | null;
+  readonly root_run_id: string | null;
+  readonly started_at: Date;
+}
