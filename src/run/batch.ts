@@ -26,6 +26,8 @@ export class Batch {
   readonly effects: Effect[] = [];
   private readonly variables = new Set<string>();
   private callChanged = false;
+  /** Dispatches that credit was taken for on the way: given back if the commit is lost. */
+  readonly reserved: string[] = [];
   transitions = 0;
 
   constructor(

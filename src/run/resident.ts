@@ -145,8 +145,10 @@ export class Resident {
     const { actor, program } = loaded;
     while (batch.transitions < this.room.stepsPerCommit) {
       const { context } = actor;
-      const command = isReady(context) ? ({ type: "advance" } as const) : this.room.offerFor(context);
-      if (!command) return;
+      const offer = isReady(context) ? undefined : this.room.offerFor(context);
+      if (offer) batch.reserved.push(offer.dispatchId);
+      else if (!isReady(context)) return;
+      const command = offer ?? ({ type: "advance" } as const);
       const decision = decide(program, context, command, this.room.facts());
       // What it must know first is read after the commit: the rows it asks for may be its own.
       if ("need" in decision || decision.transitions.length === 0) return;
@@ -170,7 +172,7 @@ export class Resident {
     try {
       won = await this.room.committer.submit(commit);
     } finally {
-      if (!won) this.room.withdrawn(batch.effects);
+      if (!won) this.room.withdrawn(batch.reserved);
     }
     if (!won) return false;
     loaded.revision++;

@@ -18,11 +18,11 @@ export interface RunRoom {
   fetch(runId: string, need: Need): Promise<Pick<Facts, "signal" | "undo">>;
   load(runId: string): Promise<Loaded | undefined>;
   /** The offer of a worker that is free right now, for a run that is queued. Takes its credit. */
-  offerFor(context: RunContext): RunCommand | undefined;
+  offerFor(context: RunContext): Extract<RunCommand, { type: "offer" }> | undefined;
   /** After the commit, never before: events are published, effects carried out. */
   released(runId: string, events: readonly CommittedEvent[], effects: readonly Effect[]): void;
-  /** The commit was lost: credit that was taken for its effects is given back. */
-  withdrawn(effects: readonly Effect[]): void;
+  /** The commit was lost: credit that was taken for these dispatches is given back. */
+  withdrawn(dispatchIds: readonly string[]): void;
   /** Before replay `nth`: long enough for a competing commit to pass. */
   pause(nth: number): Promise<void>;
   /** A hint to look at the run when it is due; the wake row is the truth. */

@@ -273,7 +273,7 @@ export class Runtime implements Runs, RunRoom {
     return { actor: startActor(program, context), program, revision, lastSeq, lastEventAt: this.now() };
   }
 
-  offerFor({ wait, call, quarantined }: RunContext): RunCommand | undefined {
+  offerFor({ wait, call, quarantined }: RunContext): ReturnType<RunRoom["offerFor"]> {
     if (wait?.kind !== "queued" || !call || quarantined) return undefined;
     const slot = this.options.dispatcher.reserve(wait.dispatchId, call);
     return slot && { type: "offer", dispatchId: wait.dispatchId, workerId: slot.workerId };
@@ -312,10 +312,8 @@ export class Runtime implements Runs, RunRoom {
     }
   }
 
-  withdrawn(effects: readonly Effect[]): void {
-    for (const effect of effects) {
-      if (effect.kind === "dispatch.send") this.options.dispatcher.resolved(effect.dispatch.dispatchId);
-    }
+  withdrawn(dispatchIds: readonly string[]): void {
+    for (const dispatchId of dispatchIds) this.options.dispatcher.resolved(dispatchId);
   }
 
   pause(nth: number): Promise<void> {
