@@ -1,0 +1,177 @@
+// Runs actions: one execution per dispatch, with its deadline, its signal and its heartbeats, and turns whatever comes out
+// of it into an answer. Not how answers travel.
+import type { Action } from "./action.js";
+import type { Connection } from "./connection.js";
+import type { ActionContext } from "./context.js";
+import { ActionError } from "./error.js";
+import { type Log, withFields } from "./log.js";
+import type { AnswerMessage, ExecuteStep } from "./protocol.js";
+
+export interface ExecutorOptions {
+  readonly actions: readonly Action[];
+  readonly log: Log;
+  readonly answer: (dispatchId: string, message: AnswerMessage, via: Connection) => void;
+  readonly heartbeat: (dispatchId: string, via: Connection) => void;
+}
+
+interface Execution {
+  readonly step: ExecuteStep;
+  readonly abort: AbortController;
+  readonly deadline: number;
+  /** The connection the step came on last. */
+  via: Connection;
+}
+
+/** The service takes less (its limit is a setting); more would break the stream instead of failing the step. */
+const OUTPUT_BYTES = 3 * 1_048_576;
+const MESSAGE_CHARACTERS = 8_192;
+
+/** The longest time a timer can wait. */
+const TIMER_MAX = 2 ** 31 - 1;
+
+export class Executor {
+  readonly #running = new Map<string, Execution>();
+  readonly #actions: ReadonlyMap<string, Action>;
+
+  constructor(private readonly options: ExecutorOptions) {
+    this.#actions = new Map(options.actions.map((action) => [`${action.name}@${action.version}`, action]));
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  all(): Iterable<readonly [dispatchId: string, via: Connection]> {
+    return [...this.#running].map(([dispatchId, { via }]) => [dispatchId, via] as const);
+  }
+
+  /** A step that runs already is not begun again. */
+  execute(step: ExecuteStep, via: Connection): void {
+    const running = this.#running.get(step.dispatch_id);
+    if (running) {
+      running.via = via;
+      return;
+    }
+    const deadline = step.timeout_ms > 0 ? Date.now() + step.timeout_ms : Date.parse(step.deadline_at);
+    if (!(deadline > Date.now())) {
+      this.options.log.warn({ runId: step.run_id, stepId: step.step_id }, "a step came after its deadline: dropped");
+      return;
+    }
+    const execution: Execution = { step, via, deadline, abort: new AbortController() };
+    this.#running.set(step.dispatch_id, execution);
+    void this.#run(execution);
+  }
+
+  /** Steps whose stream was lost belong to this one now: its hello named them. */
+  adopt(connection: Connection): void {
+    for (const execution of this.#running.values()) if (!execution.via.live) execution.via = connection;
+  }
+
+  cancel(dispatchId: string, reason: string): void {
+    this.#running.get(dispatchId)?.abort.abort(new Error(`cancelled: ${reason}`));
+  }
+
+  abortAll(reason: string): void {
+    for (const { abort } of this.#running.values()) abort.abort(new Error(reason));
+  }
+
+  async #run(execution: Execution): Promise<void> {
+    const { step, abort, deadline } = execution;
+    const action = this.#actions.get(`${step.action}@${step.version}`);
+    const timer = setTimeout(
+      () => abort.abort(new Error("the deadline has passed")),
+      Math.min(deadline - Date.now(), TIMER_MAX),
+    );
+    const beat = this.#heartbeats(execution, action?.autoHeartbeat ?? true);
+    let message: AnswerMessage;
+    try {
+      message = action
+        ? completed(step, await action.execute(inputs(step), context(execution, beat.now, this.options.log)))
+        : failed(step, new ActionError("unknown_action", `this worker has no ${step.action}@${step.version}`));
+    } catch (error) {
+      message = failed(step, error);
+    } finally {
+      clearTimeout(timer);
+      beat.stop();
+    }
+    this.#running.delete(step.dispatch_id);
+    this.options.answer(step.dispatch_id, message, execution.via);
+  }
+
+  /** Three or more in each heartbeat timeout, otherwise as rarely as the service advises. */
+  #heartbeats(execution: Execution, automatic: boolean): { now(): void; stop(): void } {
+    const timeout = execution.step.heartbeat_timeout_ms;
+    if (timeout === 0) return { now: () => {}, stop: () => {} };
+    const interval = Math.min(Math.max(timeout / 4, execution.via.heartbeatIntervalMs), timeout / 3);
+    let last = Number.NEGATIVE_INFINITY;
+    const now = () => {
+      const at = performance.now();
+      // A little early is in time: an interval timer drifts.
+      if (at - last < interval * 0.9 || !this.#running.has(execution.step.dispatch_id)) return;
+      last = at;
+      this.options.heartbeat(execution.step.dispatch_id, execution.via);
+    };
+    const timer = automatic ? setInterval(now, interval) : undefined;
+    return { now, stop: () => clearInterval(timer) };
+  }
+}
+
+function inputs(step: ExecuteStep): unknown {
+  return step.inputs_json.length === 0 ? {} : JSON.parse(step.inputs_json.toString("utf8"));
+}
+
+function context({ step, abort, deadline }: Execution, heartbeat: () => void, log: Log): ActionContext {
+  return {
+    runId: step.run_id,
+    stepId: step.step_id,
+    attempt: step.attempt,
+    dispatchId: step.dispatch_id,
+    idempotencyKey: step.idempotency_key,
+    ...(step.forward_idempotency_key ? { forwardIdempotencyKey: step.forward_idempotency_key } : {}),
+    phase: step.phase === "COMPENSATION" ? "compensation" : "forward",
+    dryRun: step.dry_run,
+    ...(step.tenant_id ? { tenantId: step.tenant_id } : {}),
+    ...(step.traceparent ? { traceparent: step.traceparent } : {}),
+    deadline: new Date(deadline),
+    signal: abort.signal,
+    log: withFields(log, { runId: step.run_id, stepId: step.step_id, attempt: step.attempt }),
+    heartbeat,
+  };
+}
+
+/** The step has happened, so an output that cannot be sent leaves an effect that must be undone. */
+function completed(step: ExecuteStep, output: unknown): AnswerMessage {
+  const refuse = (code: string, message: string) =>
+    failed(step, new ActionError(code, message, { retryable: false, outcomeUnknown: true }));
+  const value = output === undefined || output === null ? {} : output;
+  if (typeof value !== "object" || Array.isArray(value)) {
+    return refuse("schema_mismatch", "the action did not return a JSON object");
+  }
+  let text: string;
+  try {
+    text = JSON.stringify(value);
+  } catch {
+    return refuse("schema_mismatch", "the action's output cannot be written as JSON");
+  }
+  const bytes = Buffer.from(text);
+  if (bytes.length > OUTPUT_BYTES) return refuse("limit_exceeded", `the action's output has ${bytes.length} bytes`);
+  return { result: { ...report(step), result_json: bytes } };
+}
+
+function failed(step: ExecuteStep, error: unknown): AnswerMessage {
+  const typed = error instanceof ActionError ? error : undefined;
+  const message = error instanceof Error ? error.message : String(error);
+  return {
+    failure: {
+      ...report(step),
+      code: typed?.code ?? "error",
+      message: message.slice(0, MESSAGE_CHARACTERS),
+      retryable: typed?.retryable ?? true,
+      outcome_unknown: typed?.outcomeUnknown ?? true,
+    },
+  };
+}
+
+function report(step: ExecuteStep) {
+  return { dispatch_id: step.dispatch_id, run_id: step.run_id, step_id: step.step_id, attempt: step.attempt };
+}

@@ -1,0 +1,9 @@
+// What users import as "saga-orchestrator/worker": actions, and the worker that executes them. Nothing here imports the
+// service; the two share worker.proto.
+export { type Action, type ActionOptions, defineAction, type RetryOptions } from "./action.js";
+export type { ActionContext } from "./context.js";
+export { ActionError, type ActionErrorOptions } from "./error.js";
+export type { Log } from "./log.js";
+export { runWorker } from "./run.js";
+export { DEFAULT_TIMING, type Timing } from "./timing.js";
+export { createWorker, type Worker, type WorkerOptions } from "./worker.js";

@@ -1,0 +1,33 @@
+// Where the worker says what it does: any logger of pino's shape, or JSON lines on stderr.
+
+type Line = (fields: Readonly<Record<string, unknown>>, message: string) => void;
+
+export interface Log {
+  debug: Line;
+  info: Line;
+  warn: Line;
+  error: Line;
+}
+
+export function stderrLog(): Log {
+  const line =
+    (level: string): Line =>
+    (fields, message) => {
+      const { err, ...rest } = fields;
+      const error = err instanceof Error ? { error: err.message } : {};
+      process.stderr.write(
+        `${JSON.stringify({ time: new Date().toISOString(), level, message, ...error, ...rest })}\n`,
+      );
+    };
+  return { debug: () => {}, info: line("info"), warn: line("warn"), error: line("error") };
+}
+
+/** The same log, with these fields on every line. */
+export function withFields(log: Log, fields: Readonly<Record<string, unknown>>): Log {
+  return {
+    debug: (more, message) => log.debug({ ...fields, ...more }, message),
+    info: (more, message) => log.info({ ...fields, ...more }, message),
+    warn: (more, message) => log.warn({ ...fields, ...more }, message),
+    error: (more, message) => log.error({ ...fields, ...more }, message),
+  };
+}

@@ -1,0 +1,55 @@
+// Tells the service about the worker's actions, again until it hears. What the service will never accept is an error.
+import { setTimeout as delay } from "node:timers/promises";
+import { type Action, registration } from "./action.js";
+import type { Log } from "./log.js";
+import { jitteredBackoff, type Timing } from "./timing.js";
+
+export interface RegisterOptions {
+  readonly api: string;
+  readonly service: string;
+  readonly serviceVersion: string | undefined;
+  readonly token: string | undefined;
+  readonly actions: readonly Action[];
+  readonly timing: Timing;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+const REQUEST_MS = 10_000;
+
+/** Answers that another try may change. Every other 4xx says that the request itself is wrong. */
+const PASSING = new Set([408, 425, 429]);
+
+export async function register(options: RegisterOptions): Promise<void> {
+  const { log, signal, timing } = options;
+  for (let tries = 0; ; tries++) {
+    signal.throwIfAborted();
+    const problem = await post(options);
+    if (problem === undefined) return;
+    if (problem.final) throw new Error(`the service refused to register ${options.service}: ${problem.message}`);
+    if (tries === 0) log.warn({ reason: problem.message }, "the actions could not be registered yet; trying again");
+    await delay(jitteredBackoff(timing, tries), undefined, { signal });
+  }
+}
+
+async function post(options: RegisterOptions): Promise<{ final: boolean; message: string } | undefined> {
+  const { service, serviceVersion, actions, token } = options;
+  try {
+    const response = await fetch(`${options.api.replace(/\/+$/, "")}/api/v1/registry/register`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      },
+      body: JSON.stringify({ service, service_version: serviceVersion, actions: actions.map(registration) }),
+      signal: AbortSignal.any([options.signal, AbortSignal.timeout(REQUEST_MS)]),
+    });
+    const text = await response.text();
+    if (response.ok) return undefined;
+    const final = response.status >= 400 && response.status < 500 && !PASSING.has(response.status);
+    return { final, message: `${response.status} ${text.slice(0, 2_000)}` };
+  } catch (error) {
+    options.signal.throwIfAborted();
+    return { final: false, message: error instanceof Error ? error.message : String(error) };
+  }
+}

@@ -1,0 +1,235 @@
+// A node's dispatcher and gRPC server on a real socket, a scripted stand-in for the runs, and a worker that speaks the
+// bare protocol. No database and no SDK.
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import {
+  type Client,
+  type ClientDuplexStream,
+  credentials,
+  loadPackageDefinition,
+  type ServiceError,
+} from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+import { pino } from "pino";
+import { vi } from "vitest";
+import type { ActionCall, Answer, Dispatch, RunCommand } from "../../machines/index.js";
+import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/dispatcher.js";
+import { type GrpcServerOptions, startGrpcServer } from "../../src/dispatch/grpc/server.js";
+import type { DispatchLimits } from "../../src/dispatch/transport.js";
+import type { CommandOptions, Runs } from "../../src/run/ports.js";
+
+export interface Told {
+  readonly runId: string;
+  readonly command: RunCommand;
+  readonly options: CommandOptions | undefined;
+}
+
+type Reply = (told: Told) => Answer | Promise<Answer>;
+
+/** Records every command; answers as scripted. */
+export class FakeRuns implements Pick<Runs, "command"> {
+  readonly told: Told[] = [];
+  reply: Reply = ({ command }) =>
+    command.type === "offer" || command.type === "heartbeat" ? { type: "advanced" } : { type: "report", stale: false };
+
+  async command(runId: string, command: RunCommand, options?: CommandOptions): Promise<Answer> {
+    const told = { runId, command, options };
+    this.told.push(told);
+    return this.reply(told);
+  }
+
+  of<T extends RunCommand["type"]>(type: T): Extract<RunCommand, { type: T }>[] {
+    return this.told
+      .map(({ command }) => command)
+      .filter((command): command is Extract<RunCommand, { type: T }> => command.type === type);
+  }
+}
+
+export const QUICK: Partial<DispatchLimits> = { tickMs: 10, claimWaitMs: 60, offerBackoffMs: 10, claimMemoryMs: 2_000 };
+
+export interface Node {
+  readonly dispatcher: NodeDispatcher;
+  readonly runs: FakeRuns;
+  readonly port: number;
+  readonly target: string;
+  readonly clock: { now: number; nodes: number };
+  readonly logged: string[];
+  stop(): Promise<void>;
+}
+
+export interface NodeOptions {
+  readonly limits?: Partial<DispatchLimits>;
+  readonly nodeId?: string;
+  readonly port?: number;
+  readonly nodes?: number;
+  readonly unbound?: boolean;
+  readonly authenticate?: GrpcServerOptions["authenticate"];
+}
+
+/** The clock stands at database time 0 plus what a test adds to it. */
+export async function startNode(options: NodeOptions = {}): Promise<Node> {
+  const runs = new FakeRuns();
+  const clock = { now: 1_000_000, nodes: options.nodes ?? 1 };
+  const logged: string[] = [];
+  const log = pino({ level: "info" }, { write: (line: string) => logged.push(line) });
+  const dispatcher = createDispatcher({
+    ...(options.unbound ? {} : { runs }),
+    nodeId: options.nodeId ?? "node-1",
+    log,
+    now: () => clock.now,
+    nodeCount: () => clock.nodes,
+    limits: { ...QUICK, ...options.limits },
+  });
+  const { authenticate } = options;
+  const server = await startGrpcServer({
+    host: "127.0.0.1",
+    port: options.port ?? 0,
+    dispatcher,
+    log,
+    ...(authenticate ? { authenticate } : {}),
+  });
+  const target = `127.0.0.1:${server.port}`;
+  return { dispatcher, runs, clock, logged, port: server.port, target, stop: () => server.stop(200) };
+}
+
+export function makeCall(overrides: Partial<ActionCall> = {}): ActionCall {
+  return {
+    phase: "forward",
+    stepId: "charge",
+    service: "payments",
+    action: "charge",
+    version: 1,
+    transport: "grpc",
+    inputs: { amount: 7 },
+    idempotencyKey: "key-1",
+    timeoutMs: 10_000,
+    retry: {
+      max_attempts: 3,
+      initial_backoff_ms: 1,
+      max_backoff_ms: 1,
+      multiplier: 1,
+      jitter: false,
+      non_retryable_codes: [],
+    },
+    ...overrides,
+  };
+}
+
+export function makeDispatch(node: Node, overrides: Partial<Dispatch> = {}): Dispatch {
+  return {
+    dispatchId: randomUUID(),
+    runId: randomUUID(),
+    dryRun: false,
+    attempt: 1,
+    deadlineAt: node.clock.now + 10_000,
+    call: makeCall(),
+    ...overrides,
+  };
+}
+
+/** As the runtime does where credit is free: reserve, commit, send. */
+export function dispatchNow(node: Node, overrides: Partial<Dispatch> = {}): Dispatch {
+  const dispatch = makeDispatch(node, overrides);
+  if (!node.dispatcher.reserve(dispatch.dispatchId, dispatch.call)) throw new Error("no credit");
+  node.dispatcher.send(dispatch);
+  return dispatch;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the bare protocol, read as it comes.
+export type Wire = any;
+
+const definition = loadSync(join(import.meta.dirname, "../../src/dispatch/worker.proto"), {
+  keepCase: true,
+  longs: String,
+  enums: String,
+  defaults: true,
+  oneofs: true,
+});
+
+/** A worker that speaks the bare protocol. */
+export class RawWorker {
+  readonly messages: Wire[] = [];
+  error: ServiceError | undefined;
+  ended = false;
+  readonly #client: Client;
+  readonly #call: ClientDuplexStream<Wire, Wire>;
+
+  constructor(target: string) {
+    const { saga }: Wire = loadPackageDefinition(definition);
+    const client = new saga.worker.v1.WorkerService(target, credentials.createInsecure(), {
+      "grpc.use_local_subchannel_pool": 1,
+    });
+    this.#client = client;
+    this.#call = client.ExecuteStep();
+    this.#call.on("data", (message) => this.messages.push(message));
+    this.#call.on("error", (error: ServiceError) => {
+      this.error = error;
+      this.ended = true;
+    });
+    this.#call.on("end", () => {
+      this.ended = true;
+    });
+  }
+
+  static async connect(target: string, hello: Wire = {}): Promise<RawWorker> {
+    const worker = new RawWorker(target);
+    worker.send({ hello: { worker_id: "w1", service: "payments", max_in_flight: 2, ...hello } });
+    await worker.wait("hello_ack");
+    return worker;
+  }
+
+  send(message: Wire): void {
+    this.#call.write(message);
+  }
+
+  of(kind: "hello_ack" | "execute" | "cancel" | "recorded"): Wire[] {
+    return this.messages.filter((message) => message[kind]).map((message) => message[kind]);
+  }
+
+  /** The nth message of the kind, once it is there. */
+  async wait(kind: "hello_ack" | "execute" | "cancel" | "recorded", nth = 1): Promise<Wire> {
+    await until(() => this.of(kind).length >= nth);
+    return this.of(kind)[nth - 1];
+  }
+
+  result(dispatch: Dispatch, result: unknown = { ok: true }): void {
+    this.send({ result: { ...about(dispatch), result_json: Buffer.from(JSON.stringify(result)) } });
+  }
+
+  failure(dispatch: Dispatch, failure: Wire): void {
+    this.send({ failure: { ...about(dispatch), ...failure } });
+  }
+
+  /** The connection breaks: nothing is said. */
+  cut(): void {
+    this.#call.cancel();
+    this.#client.close();
+  }
+
+  /** It stops reading, while its connection stands. */
+  freeze(): void {
+    this.#call.pause();
+  }
+
+  halfClose(): void {
+    this.#call.end();
+  }
+}
+
+function about(dispatch: Dispatch): Wire {
+  return {
+    dispatch_id: dispatch.dispatchId,
+    run_id: dispatch.runId,
+    step_id: dispatch.call.stepId,
+    attempt: dispatch.attempt,
+  };
+}
+
+export async function until(fact: () => boolean): Promise<void> {
+  await vi.waitFor(
+    () => {
+      if (!fact()) throw new Error(`not yet: ${fact}`);
+    },
+    { timeout: 5_000, interval: 5 },
+  );
+}

@@ -1,0 +1,58 @@
+// Health and reflection answer beside the worker service, as tools expect them.
+
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { credentials, makeGenericClientConstructor } from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+import { protoPath } from "grpc-health-check";
+import { afterEach, describe, expect, it } from "vitest";
+import { type Node, startNode, type Wire } from "./rig.js";
+
+let node: Node;
+
+afterEach(() => node.stop());
+
+function client(proto: string, service: string): Wire {
+  const definition: Wire = loadSync(proto, { keepCase: true, enums: String });
+  return new (makeGenericClientConstructor(definition[service], service))(node.target, credentials.createInsecure());
+}
+
+describe("the gRPC server", () => {
+  it("answers health checks, for all and for the worker service", async () => {
+    node = await startNode();
+    const health = client(protoPath, "grpc.health.v1.Health");
+    for (const service of ["", "saga.worker.v1.WorkerService"]) {
+      const answer = await new Promise((resolve, reject) =>
+        health.Check({ service }, (error: unknown, value: unknown) => (error ? reject(error) : resolve(value))),
+      );
+      expect(answer).toEqual({ status: "SERVING" });
+    }
+    health.close();
+  });
+
+  it("lists its services by reflection", async () => {
+    node = await startNode();
+    const root = dirname(createRequire(import.meta.url).resolve("@grpc/reflection/package.json"));
+    const reflection = client(
+      join(root, "build/proto/grpc/reflection/v1/reflection.proto"),
+      "grpc.reflection.v1.ServerReflection",
+    );
+    const call = reflection.ServerReflectionInfo();
+    const answer = await new Promise<Wire>((resolve, reject) => {
+      call.on("data", resolve);
+      call.on("error", reject);
+      call.write({ list_services: "*" });
+    });
+    call.end();
+    reflection.close();
+    expect(answer.list_services_response.service.map(({ name }: Wire) => name)).toContain(
+      "saga.worker.v1.WorkerService",
+    );
+  });
+
+  it("stops, twice", async () => {
+    node = await startNode();
+    await node.stop();
+    await node.stop();
+  });
+});

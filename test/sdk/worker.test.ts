@@ -1,0 +1,548 @@
+// The worker SDK against the real dispatcher and gRPC server, over real sockets: what users' code sees, and what it need
+// not care about.
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Type } from "typebox";
+import { afterEach, describe, expect, expectTypeOf, it } from "vitest";
+import { overloaded } from "../../src/errors.js";
+import {
+  type Action,
+  type ActionContext,
+  ActionError,
+  createWorker,
+  defineAction,
+  runWorker,
+  type Worker,
+  type WorkerOptions,
+} from "../../src/sdk/worker/index.js";
+import { dispatchNow, makeCall, makeDispatch, type Node, type NodeOptions, startNode, until } from "../dispatch/rig.js";
+
+const closers: (() => Promise<unknown>)[] = [];
+
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function node(options?: NodeOptions): Promise<Node> {
+  const started = await startNode(options);
+  closers.push(() => started.stop());
+  return started;
+}
+
+interface Registry {
+  readonly url: string;
+  readonly bodies: { service: string; actions: Record<string, unknown>[] }[];
+  readonly authorizations: (string | undefined)[];
+}
+
+/** The registration endpoint, answering with the given statuses in turn, then 200. */
+async function registry(...statuses: number[]): Promise<Registry> {
+  const bodies: Registry["bodies"] = [];
+  const authorizations: Registry["authorizations"] = [];
+  const server: Server = createServer(async (request, response) => {
+    bodies.push(JSON.parse(await read(request)));
+    authorizations.push(request.headers.authorization);
+    response.writeHead(request.url === "/api/v1/registry/register" ? (statuses.shift() ?? 200) : 404).end("{}");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => new Promise((resolve) => server.close(resolve).closeAllConnections()));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bodies, authorizations };
+}
+
+async function read(request: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of request) text += chunk;
+  return text;
+}
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const TIMING = { resendMs: 30, backoffMs: 10, backoffMaxMs: 50, lookAgainMs: 50, abortGraceMs: 200 };
+const Any = Type.Record(Type.String(), Type.Unknown());
+
+type Execute = (input: unknown, ctx: ActionContext) => unknown;
+
+function charge(execute: Execute, more: Partial<Action> = {}): Action {
+  return { ...defineAction({ name: "charge", input: Any, output: Any, execute: execute as never }), ...more };
+}
+
+async function start(n: Node, execute: Execute, options: Partial<WorkerOptions> = {}): Promise<Worker> {
+  const worker = createWorker({
+    service: "payments",
+    grpc: n.target,
+    api: (await registry()).url,
+    actions: [charge(execute)],
+    log: silent,
+    timing: TIMING,
+    drainTimeoutMs: 2_000,
+    ...options,
+  });
+  closers.push(() => worker.stop());
+  await worker.start();
+  return worker;
+}
+
+describe("defineAction", () => {
+  it("infers its types from TypeBox and from plain JSON Schema", () => {
+    defineAction({
+      name: "a",
+      input: Type.Object({ amount: Type.Number() }),
+      output: Type.Object({ id: Type.String() }),
+      execute(input) {
+        expectTypeOf(input).toEqualTypeOf<{ amount: number }>();
+        return { id: String(input.amount) };
+      },
+    });
+    defineAction({
+      name: "b",
+      input: { type: "object", properties: { to: { type: "string" } }, required: ["to"] },
+      output: { type: "object" },
+      execute(input) {
+        expectTypeOf(input.to).toEqualTypeOf<string>();
+        return {};
+      },
+    });
+  });
+
+  it("refuses names that no workflow could call", () => {
+    const make = (name: string, version?: number) => () =>
+      defineAction({
+        name,
+        ...(version === undefined ? {} : { version }),
+        input: Any,
+        output: Any,
+        execute: () => ({}),
+      });
+    expect(make("a.b")).toThrow(TypeError);
+    expect(make("")).toThrow(TypeError);
+    expect(make("a", 0)).toThrow(TypeError);
+  });
+});
+
+describe("registering", () => {
+  it("declares the actions as plain JSON Schema, with the credential", async () => {
+    const n = await node();
+    const api = await registry();
+    const action = defineAction({
+      name: "refund",
+      version: 2,
+      description: "gives it back",
+      compensable: true,
+      timeoutMs: 5_000,
+      retry: { maxAttempts: 4, initialBackoffMs: 10, nonRetryableCodes: ["gone"] },
+      errorCodes: ["gone"],
+      dryRunSupported: true,
+      input: Type.Object({ amount: Type.Number() }),
+      output: Type.Object({}),
+      execute: () => ({}),
+    });
+    await start(n, () => ({}), { api: api.url, actions: [action], token: "t0k", serviceVersion: "1.2" });
+    expect(api.authorizations).toEqual(["Bearer t0k"]);
+    expect(api.bodies).toEqual([
+      {
+        service: "payments",
+        service_version: "1.2",
+        actions: [
+          {
+            action_name: "refund",
+            version: 2,
+            description: "gives it back",
+            compensable: true,
+            input_schema: { type: "object", required: ["amount"], properties: { amount: { type: "number" } } },
+            output_schema: { type: "object", properties: {} },
+            error_codes: ["gone"],
+            default_retry: { max_attempts: 4, initial_backoff_ms: 10, non_retryable_codes: ["gone"] },
+            default_timeout_ms: 5_000,
+            deprecated: false,
+            dry_run_supported: true,
+            transport: "grpc",
+          },
+        ],
+      },
+    ]);
+  });
+
+  it("is tried again until the service is there, and given up when the service will never accept it", async () => {
+    const n = await node();
+    const late = await registry(503, 500, 429);
+    await start(n, () => ({}), { api: late.url });
+    expect(late.bodies).toHaveLength(4);
+    const strict = await registry(400);
+    await expect(start(n, () => ({}), { api: strict.url })).rejects.toThrow("refused to register payments: 400");
+  });
+
+  it("ends when the worker is stopped meanwhile", async () => {
+    const n = await node();
+    const worker = createWorker({
+      service: "payments",
+      grpc: n.target,
+      api: "http://127.0.0.1:1",
+      actions: [charge(() => ({}))],
+      log: silent,
+      timing: TIMING,
+    });
+    const started = worker.start();
+    await worker.stop();
+    await expect(started).rejects.toThrow("stopped");
+    await worker.stop();
+  });
+});
+
+describe("executing", () => {
+  it("gives the action its input and context, and the service its output", async () => {
+    const n = await node();
+    const seen: { input: unknown; ctx: ActionContext }[] = [];
+    const worker = await start(n, (input, ctx) => {
+      seen.push({ input, ctx });
+      return { paid: true };
+    });
+    const call = makeCall({ phase: "compensation", forwardIdempotencyKey: "key-0" });
+    const dispatch = dispatchNow(n, { call, tenantId: "acme", dryRun: true, attempt: 3 });
+    await until(() => !n.dispatcher.holds(dispatch.dispatchId));
+    expect(n.runs.of("result")).toMatchObject([{ result: { paid: true }, actor: `worker:${worker.workerId}` }]);
+    expect(seen[0]?.input).toEqual({ amount: 7 });
+    expect(seen[0]?.ctx).toMatchObject({
+      runId: dispatch.runId,
+      stepId: "charge",
+      attempt: 3,
+      dispatchId: dispatch.dispatchId,
+      idempotencyKey: "key-1",
+      forwardIdempotencyKey: "key-0",
+      phase: "compensation",
+      dryRun: true,
+      tenantId: "acme",
+    });
+    expect(Math.abs((seen[0]?.ctx.deadline.getTime() ?? 0) - Date.now() - 10_000)).toBeLessThan(2_000);
+  });
+
+  const thrown: [string, Execute, object][] = [
+    [
+      "an ActionError says what it says",
+      () => {
+        throw new ActionError("card_declined", "no", { retryable: false });
+      },
+      { code: "card_declined", message: "no", retryable: false, outcomeUnknown: false },
+    ],
+    [
+      "an ActionError is retryable where it does not say",
+      () => {
+        throw new ActionError("busy");
+      },
+      { code: "busy", message: "busy", retryable: true, outcomeUnknown: false },
+    ],
+    [
+      "anything else thrown may have happened",
+      async () => {
+        throw new TypeError("oops");
+      },
+      { code: "error", message: "oops", retryable: true, outcomeUnknown: true },
+    ],
+    [
+      "an output that is no object must be undone",
+      () => [1],
+      { code: "schema_mismatch", retryable: false, outcomeUnknown: true },
+    ],
+    [
+      "an output that is no JSON must be undone",
+      () => ({ n: 1n }),
+      { code: "schema_mismatch", retryable: false, outcomeUnknown: true },
+    ],
+    [
+      "an output that would break the stream must be undone",
+      () => ({ blob: "x".repeat(4 * 1_048_576) }),
+      { code: "limit_exceeded", retryable: false, outcomeUnknown: true },
+    ],
+  ];
+  it.each(thrown)("%s", async (_name, execute, failure) => {
+    const n = await node();
+    await start(n, execute);
+    dispatchNow(n);
+    await until(() => n.runs.of("failure").length === 1);
+    expect(n.runs.of("failure")).toMatchObject([failure]);
+  });
+
+  it("an action of another version is not taken for this one; nothing returned is {}", async () => {
+    const n = await node();
+    await start(n, () => undefined);
+    expect(n.dispatcher.reserve(crypto.randomUUID(), makeCall({ version: 2 }))).toBeUndefined();
+    dispatchNow(n);
+    await until(() => n.runs.of("result").length === 1);
+    expect(n.runs.of("result")[0]?.result).toEqual({});
+  });
+
+  it("is told of a cancel by its signal, and answers all the same", async () => {
+    const n = await node();
+    const signals: AbortSignal[] = [];
+    await start(n, (_input, { signal }) => {
+      signals.push(signal);
+      return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    });
+    const dispatch = dispatchNow(n);
+    await until(() => signals.length === 1);
+    n.dispatcher.cancel(dispatch.dispatchId, "rolled back");
+    await until(() => n.runs.of("failure").length === 1);
+    expect(n.runs.of("failure")).toMatchObject([
+      { code: "error", message: "cancelled: rolled back", retryable: true, outcomeUnknown: true },
+    ]);
+  });
+
+  it("is aborted at its deadline", async () => {
+    const n = await node();
+    await start(
+      n,
+      (_input, { signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    );
+    dispatchNow(n, { deadlineAt: n.clock.now + 40 });
+    await until(() => n.runs.of("failure").length === 1);
+    expect(n.runs.of("failure")).toMatchObject([{ message: "the deadline has passed", outcomeUnknown: true }]);
+  });
+
+  it("sends heartbeats where the step asks for them, by itself or when told to", async () => {
+    const n = await node();
+    let finish: () => void = () => {};
+    const wait = () =>
+      new Promise((resolve) => {
+        finish = () => resolve({});
+      });
+    const call = makeCall({ heartbeatTimeoutMs: 80 });
+    await start(n, wait);
+    const { dispatchId } = dispatchNow(n, { call });
+    await until(() => n.runs.of("heartbeat").length >= 3);
+    expect(new Set(n.runs.of("heartbeat").map((beat) => beat.dispatchId))).toEqual(new Set([dispatchId]));
+    finish();
+    await until(() => !n.dispatcher.holds(dispatchId));
+
+    const m = await node();
+    let beat: () => void = () => {};
+    const manual = charge(
+      (_input, ctx) => {
+        beat = ctx.heartbeat;
+        return wait();
+      },
+      { autoHeartbeat: false },
+    );
+    await start(m, wait, { actions: [manual] });
+    const told = dispatchNow(m, { call: makeCall({ heartbeatTimeoutMs: 60_000 }) });
+    await until(() => m.dispatcher.inFlight === 1);
+    await until(() => {
+      beat();
+      return m.runs.of("heartbeat").length === 1;
+    });
+    for (let nth = 0; nth < 100; nth++) beat();
+    finish();
+    await until(() => !m.dispatcher.holds(told.dispatchId));
+    expect(m.runs.of("heartbeat")).toHaveLength(1);
+  });
+});
+
+describe("answers", () => {
+  it("are sent again until they are recorded, the action having run once", async () => {
+    const n = await node();
+    let runs = 0;
+    let tries = 0;
+    await start(n, () => ({ nth: ++runs }));
+    n.runs.reply = () => {
+      if (++tries < 4) throw overloaded("not learnt in time");
+      return { type: "report", stale: false };
+    };
+    const dispatch = dispatchNow(n);
+    await until(() => !n.dispatcher.holds(dispatch.dispatchId));
+    expect(runs).toBe(1);
+    expect(new Set(n.runs.told.map(({ options }) => options?.id)).size).toBe(1);
+  });
+
+  it("a step sent again is not run again: it gets the answer that it got", async () => {
+    const n = await node();
+    let runs = 0;
+    await start(n, () => ({ nth: ++runs }));
+    const dispatch = dispatchNow(n);
+    await until(() => !n.dispatcher.holds(dispatch.dispatchId));
+    n.dispatcher.send(dispatch);
+    await until(() => n.runs.of("result").length === 2 && !n.dispatcher.holds(dispatch.dispatchId));
+    expect(runs).toBe(1);
+    expect(n.runs.of("result").map(({ result }) => result)).toEqual([{ nth: 1 }, { nth: 1 }]);
+    expect(n.runs.told[0]?.options?.id).toBe(n.runs.told[1]?.options?.id);
+  });
+
+  it("outlive the node: after a restart the worker claims what it holds, and its answer is recorded there", async () => {
+    const first = await startNode();
+    let finish: () => void = () => {};
+    let runs = 0;
+    await start(first, () => {
+      runs++;
+      return new Promise((resolve) => {
+        finish = () => resolve({ kept: true });
+      });
+    });
+    const dispatch = dispatchNow(first);
+    await until(() => runs === 1);
+    await first.stop();
+    const second = await node({ port: first.port, limits: { claimWaitMs: 60_000 } });
+    await until(() => second.dispatcher.streams === 1);
+    // What the recovered run does.
+    second.dispatcher.send({ ...dispatch, deadlineAt: second.clock.now + 10_000 });
+    expect(second.dispatcher.inFlight).toBe(1);
+    finish();
+    await until(() => !second.dispatcher.holds(dispatch.dispatchId));
+    expect(second.runs.of("result")).toMatchObject([{ dispatchId: dispatch.dispatchId, result: { kept: true } }]);
+    expect(runs).toBe(1);
+  });
+
+  it("given while no node was there are sent at once on reconnect", async () => {
+    const first = await startNode();
+    let finish: (() => void) | undefined;
+    const wait = () =>
+      new Promise((resolve) => {
+        finish = () => resolve({});
+      });
+    await start(first, wait, { timing: { ...TIMING, resendMs: 60_000 } });
+    const dispatch = dispatchNow(first);
+    await until(() => finish !== undefined);
+    await first.stop();
+    finish?.();
+    const second = await node({ port: first.port });
+    await until(() => second.runs.of("result").length === 1);
+    expect(second.runs.of("result")[0]?.dispatchId).toBe(dispatch.dispatchId);
+  });
+});
+
+describe("stopping", () => {
+  it("takes nothing more, finishes what is in flight and waits until it is recorded", async () => {
+    const n = await node();
+    let finish: () => void = () => {};
+    let running = false;
+    const worker = await start(n, () => {
+      running = true;
+      return new Promise((resolve) => {
+        finish = () => resolve({});
+      });
+    });
+    const dispatch = dispatchNow(n);
+    await until(() => running);
+    let stopped = false;
+    const stopping = worker.stop().then(() => {
+      stopped = true;
+    });
+    await until(() => n.dispatcher.reserve(crypto.randomUUID(), makeCall()) === undefined);
+    expect(stopped).toBe(false);
+    let tries = 0;
+    n.runs.reply = () => {
+      if (++tries < 3) throw overloaded("not learnt in time");
+      return { type: "report", stale: false };
+    };
+    finish();
+    await stopping;
+    expect(tries).toBe(3);
+    expect(n.dispatcher.holds(dispatch.dispatchId)).toBe(false);
+    await until(() => n.dispatcher.streams === 0);
+  });
+
+  it("aborts what does not finish in time, and says so to the service", async () => {
+    const n = await node();
+    let running = false;
+    const worker = await start(
+      n,
+      (_input, { signal }) => {
+        running = true;
+        return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+      },
+      { drainTimeoutMs: 20 },
+    );
+    dispatchNow(n);
+    await until(() => running);
+    await worker.stop();
+    expect(n.runs.of("failure")).toMatchObject([
+      { message: "the worker stops", retryable: true, outcomeUnknown: true },
+    ]);
+  });
+});
+
+describe("runWorker", () => {
+  it("runs until a signal, then drains; a second signal is no longer held back", async () => {
+    const told: string[] = [];
+    const worker: Worker = {
+      workerId: "w",
+      start: async () => void told.push("start"),
+      stop: async () => void told.push("stop"),
+    };
+    const before = process.listeners("SIGTERM");
+    const running = runWorker(worker).then(() => told.push("done"));
+    await until(() => told.includes("start"));
+    for (const listener of process.listeners("SIGTERM")) if (!before.includes(listener)) listener("SIGTERM");
+    await running;
+    expect(told).toEqual(["start", "stop", "done"]);
+    expect(process.listeners("SIGTERM")).toEqual(before);
+  });
+
+  it("stops a worker that cannot start, and says why", async () => {
+    let stopped = false;
+    const worker: Worker = {
+      workerId: "w",
+      start: () => Promise.reject(new Error("refused")),
+      stop: async () => {
+        stopped = true;
+      },
+    };
+    await expect(runWorker(worker)).rejects.toThrow("refused");
+    expect(stopped).toBe(true);
+  });
+});
+
+describe("several nodes behind one address", () => {
+  it("opens further channels until it has met every node, and gives up those that landed twice", async () => {
+    const a = await node({ nodeId: "a", nodes: 2 });
+    const b = await node({ nodeId: "b", nodes: 2 });
+    // The address lands on a for the first three connections, then on b.
+    const address = await balancer([a.port, a.port, a.port, b.port]);
+    await start(a, () => ({}), { grpc: address.target });
+    await until(() => b.dispatcher.streams === 1 && a.dispatcher.streams === 1);
+    const [onA, onB] = [dispatchNow(a), dispatchNow(b)];
+    await until(() => !a.dispatcher.holds(onA.dispatchId) && !b.dispatcher.holds(onB.dispatchId));
+    expect(a.runs.of("result")).toHaveLength(1);
+    expect(b.runs.of("result")).toHaveLength(1);
+    expect(address.connections()).toBe(4);
+  });
+
+  it("looks again when the number of nodes changes; with one node there is one stream", async () => {
+    const a = await node({ nodeId: "a" });
+    const b = await node({ nodeId: "b" });
+    const address = await balancer([a.port, b.port]);
+    await start(a, () => ({}), { grpc: address.target });
+    const dispatch = makeDispatch(a);
+    a.dispatcher.send(dispatch);
+    await until(() => a.runs.of("result").length === 1);
+    expect(address.connections()).toBe(1);
+    a.clock.nodes = 2;
+    b.clock.nodes = 2;
+    await until(() => b.dispatcher.streams === 1);
+    expect(a.dispatcher.streams).toBe(1);
+  });
+});
+
+/** Forwards each TCP connection to the next port of the list, the last one from then on. */
+async function balancer(ports: number[]): Promise<{ target: string; connections: () => number }> {
+  const net = await import("node:net");
+  let count = 0;
+  const open = new Set<import("node:net").Socket>();
+  const server = net.createServer((socket) => {
+    const port = ports[Math.min(count++, ports.length - 1)] ?? 0;
+    const upstream = net.connect(port, "127.0.0.1");
+    for (const [from, to] of [
+      [socket, upstream],
+      [upstream, socket],
+    ] as const) {
+      open.add(from);
+      from.pipe(to);
+      from.on("error", () => to.destroy());
+      from.on("close", () => {
+        open.delete(from);
+        to.destroy();
+      });
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(() => {
+    for (const socket of open) socket.destroy();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  return { target: `127.0.0.1:${(server.address() as AddressInfo).port}`, connections: () => count };
+}
