@@ -5,6 +5,7 @@ import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { commitRuns, type RunCommit } from "../store/commit.js";
+import { sqlStateOf } from "../store/failure.js";
 
 /** Nobody knows whether it is in the database: discard what is in memory and look (law 2). */
 export class OutcomeUnknown extends Error {
@@ -140,9 +141,4 @@ export class Committer {
 /** Postgres answered, and its answer is about the rows: data exceptions, constraints, program limits. */
 function isAboutData(state: string): boolean {
   return state.startsWith("22") || state.startsWith("23") || state.startsWith("54");
-}
-
-function sqlStateOf(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | undefined)?.code;
-  return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }

@@ -14,6 +14,7 @@ import {
 import { notFound, overloaded, SagaError } from "../errors.js";
 import { shardOf } from "../ids.js";
 import type { RunCommit } from "../store/commit.js";
+import { isStoreAway } from "../store/failure.js";
 import { Batch, owedRows, wakeTime } from "./batch.js";
 import { OutcomeUnknown, Poisoned } from "./committer.js";
 import type { RunRoom } from "./room.js";
@@ -87,22 +88,23 @@ export class Resident {
   /** The answer of the committed outcome of one command; replays it while commits are lost. */
   private async carryOut(delivery: Delivery): Promise<Answer> {
     for (let nth = 0; nth < REPLAYS; nth++) {
-      const loaded = this.loaded ?? (await this.load());
-      if (nth > 0 && delivery.id !== undefined) {
-        const recorded = await this.room.store.recordedAnswer(this.runId, delivery.id);
-        if (recorded) return recorded;
-      }
       try {
-        const answer = await this.attempt(loaded, delivery);
+        const answer =
+          (await this.recorded(delivery, nth)) ?? (await this.attempt(this.loaded ?? (await this.load()), delivery));
         if (answer) return answer;
         this.room.metrics.commitConflicts.inc();
       } catch (error) {
-        if (!(error instanceof OutcomeUnknown)) throw unanswerable(error);
+        if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw unanswerable(error);
       }
       this.discard();
       await this.room.pause(nth);
     }
     throw overloaded("the outcome could not be learnt in time");
+  }
+
+  /** A replay asks first: the try before it, or another node, may have done it already. */
+  private async recorded({ id }: Delivery, nth: number): Promise<Answer | undefined> {
+    return nth === 0 || id === undefined ? undefined : this.room.store.recordedAnswer(this.runId, id);
   }
 
   private async load(): Promise<Loaded> {
@@ -191,7 +193,8 @@ export class Resident {
   ): Promise<Answer | undefined> {
     const now = this.room.now();
     const { context } = loaded.actor;
-    const recorded = delivery.id !== undefined && effects.length > 0;
+    // A refusal is not kept: the same command may be taken later (a report to a run in quarantine, once it is released).
+    const recorded = delivery.id !== undefined && answer.type !== "refused";
     const commit: RunCommit = {
       runId: this.runId,
       shard: shardOf(this.runId),

@@ -207,10 +207,11 @@ export class Runtime implements Runs, RunRoom {
   private begun(context: RunContext, program: Loaded["program"], started: CommittedEvent): void {
     this.options.onCommit(context.run.id, [started]);
     if (this.options.hints === false || (context.run.delayedUntil ?? 0) > this.now()) return;
-    const actor = startActor(program, context);
-    const loaded: Loaded = { actor, program, revision: 1, lastSeq: 1, lastEventAt: started.at };
-    const resident = new Resident(context.run.id, this, loaded);
-    this.residents.set(context.run.id, resident);
+    if (!this.residents.has(context.run.id)) {
+      const actor = startActor(program, context);
+      const loaded: Loaded = { actor, program, revision: 1, lastSeq: 1, lastEventAt: started.at };
+      this.residents.set(context.run.id, new Resident(context.run.id, this, loaded));
+    }
     this.advance(context.run.id);
   }
 

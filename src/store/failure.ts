@@ -1,0 +1,21 @@
+// What an error of the store means: whether it is away for now, and nothing can be said of what was asked; or whether it
+// answered, and what was asked is at fault. Only the listed ones are worth another try.
+
+/** The five characters that Postgres gives every error, if the error is Postgres's own. */
+export function sqlStateOf(error: unknown): string | undefined {
+  const code = codeOf(error);
+  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}
+
+/** Lost connections, a server that starts or stops, no session free, a statement that was cut off. */
+export function isStoreAway(error: unknown): boolean {
+  const state = sqlStateOf(error);
+  if (state !== undefined) return /^(08|57|53|55P03)/.test(state);
+  const code = codeOf(error);
+  return code !== undefined && /^(E[A-Z]+$|CONNECT|CONNECTION_)/.test(code);
+}
+
+function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === "string" ? code : undefined;
+}
