@@ -1,0 +1,122 @@
+// Reads settings by name from an environment and collects every problem it meets. It knows how a setting is written (`_FILE`
+// forms, empty strings, numbers, URLs), not which settings there are: that is index.ts.
+import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** Where a problem is met it is noted and the reader goes on, so that one start shows all of them. */
+export class Environment {
+  readonly problems: string[] = [];
+  private readonly known = new Set<string>();
+
+  constructor(private readonly env: Env) {}
+
+  /** The text of a setting, from the environment or from the file that `<name>_FILE` names. An empty string is absent. */
+  text(name: string): string | undefined {
+    this.known.add(name);
+    const direct = this.env[name] || undefined;
+    const path = this.env[`${name}_FILE`] || undefined;
+    if (path === undefined) return direct;
+    if (direct !== undefined) {
+      this.problem(name, `and ${name}_FILE are both set: keep one`);
+      return direct;
+    }
+    return this.fileText(name, path);
+  }
+
+  private fileText(name: string, path: string): string | undefined {
+    let content: string;
+    try {
+      content = readFileSync(path, "utf8").replace(/\r?\n$/, "");
+    } catch (error) {
+      this.problem(`${name}_FILE`, `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`);
+      return undefined;
+    }
+    // An empty secret file is a deployment accident, and "absent" could mean "no authentication": never guess.
+    if (content === "") this.problem(`${name}_FILE`, "names an empty file");
+    return content || undefined;
+  }
+
+  integer(name: string, range: { min: number; max: number }): number | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= range.min && value <= range.max) return value;
+    this.problem(name, `must be a whole number from ${range.min} to ${range.max}`);
+    return undefined;
+  }
+
+  flag(name: string): boolean | undefined {
+    const text = this.text(name)?.toLowerCase();
+    if (text === undefined) return undefined;
+    if (["on", "true", "1", "yes"].includes(text)) return true;
+    if (["off", "false", "0", "no"].includes(text)) return false;
+    this.problem(name, "must be on or off");
+    return undefined;
+  }
+
+  choice<T extends string>(name: string, choices: readonly T[]): T | undefined {
+    const text = this.text(name);
+    const found = choices.find((choice) => choice === text);
+    if (text !== undefined && found === undefined) this.problem(name, `must be one of ${choices.join(", ")}`);
+    return found;
+  }
+
+  /** A URL of one of these schemes. The value stays out of the problem: it may hold a password. */
+  url(name: string, schemes: readonly string[]): string | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    if (URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1))) return text;
+    this.problem(name, `must be a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(" or ")}`);
+    return undefined;
+  }
+
+  /** A comma-separated list of addresses, CIDR blocks and host names. */
+  hosts(name: string): readonly string[] | undefined {
+    const items = this.text(name)
+      ?.split(",")
+      .map((item) => item.trim());
+    const wrong = items?.filter((item) => !isHostRule(item)) ?? [];
+    for (const item of wrong) this.problem(name, `has an entry that is no address, CIDR block or host name: "${item}"`);
+    return wrong.length === 0 ? items : undefined;
+  }
+
+  json(name: string): unknown {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    try {
+      return JSON.parse(text);
+    } catch {
+      this.problem(name, "must be JSON");
+      return undefined;
+    }
+  }
+
+  problem(name: string, sentence: string): void {
+    this.problems.push(`${name} ${sentence}`);
+  }
+
+  /** Names in our prefix that nobody asked for: most likely a spelling mistake. Call it after all settings were read. */
+  unknownNames(prefix: string): string[] {
+    const isKnown = (name: string) => this.known.has(name) || this.known.has(name.replace(/_FILE$/, ""));
+    return Object.keys(this.env)
+      .filter((name) => name.startsWith(prefix) && !isKnown(name))
+      .sort();
+  }
+}
+
+function isHostRule(item: string): boolean {
+  const [address = "", bits, ...rest] = item.split("/");
+  const version = isIP(address);
+  if (version !== 0) return rest.length === 0 && (bits === undefined || isPrefix(bits, version === 4 ? 32 : 128));
+  // Digits and dots alone would be a mistyped address, not a name.
+  return (
+    bits === undefined &&
+    /^(?=.{1,253}$)(?![\d.]+$)[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i.test(item)
+  );
+}
+
+function isPrefix(bits: string, max: number): boolean {
+  return /^\d{1,3}$/.test(bits) && Number(bits) <= max;
+}

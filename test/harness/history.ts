@@ -1,0 +1,185 @@
+// THE CHECKER: holds one run's audit rows against the rules that every history obeys, and their fold against the run itself.
+// It reads what the API gives (GET /api/v1/sagas/{id} and …/events) and knows nothing of how it came about.
+
+/** The members of a SagaRun that the rules speak of. */
+export interface RunSeen {
+  readonly id: string;
+  readonly state: string;
+  readonly last_event_at: string;
+  readonly terminal_at?: string | undefined;
+  readonly last_error?: string | undefined;
+}
+
+/** An audit row as the API gives it. */
+export interface EventSeen {
+  readonly run_id: string;
+  readonly seq: number;
+  readonly event_type: string;
+  readonly step_id?: string | undefined;
+  readonly attempt: number;
+  readonly from_state?: string | undefined;
+  readonly to_state?: string | undefined;
+  readonly recorded_at: string;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export const RULES = [
+  "belongs to the run",
+  "seq without gaps",
+  "begins with saga.started",
+  "states are chained",
+  "nothing follows a terminal state",
+  "one terminal event",
+  "a step ends after it started",
+  "attempts increase",
+  "a dispatch is answered once",
+  "compensation starts once",
+  "the fold is the run",
+] as const;
+export type Rule = (typeof RULES)[number];
+
+export interface Violation {
+  readonly rule: Rule;
+  readonly message: string;
+  readonly seq?: number;
+}
+
+const TERMINAL_EVENTS: Readonly<Record<string, string>> = {
+  "run.succeeded": "succeeded",
+  "run.failed": "failed",
+  "run.cancelled": "cancelled",
+};
+const TERMINAL_STATES = new Set(Object.values(TERMINAL_EVENTS));
+const STATES = new Set(["pending", "running", "paused", "compensating", ...TERMINAL_STATES]);
+
+/** `events` ordered by seq, all of them. An empty list means that the history is sound. */
+export function checkHistory(run: RunSeen, events: readonly EventSeen[]): Violation[] {
+  const violations: Violation[] = [];
+  const report: Report = (rule, message, event) => violations.push({ rule, message, ...(event && { seq: event.seq }) });
+  checkNumbers(run, events, report);
+  checkStates(events, report);
+  checkEnd(run, events, report);
+  checkSteps(events, report);
+  checkDispatches(run, events, report);
+  checkCompensation(events, report);
+  checkFold(run, events, report);
+  return violations;
+}
+
+/** Throws with every violation and the whole history, so that a failure explains itself. */
+export function assertHistory(run: RunSeen, events: readonly EventSeen[]): void {
+  const violations = checkHistory(run, events);
+  if (violations.length === 0) return;
+  const broken = violations.map(
+    ({ rule, message, seq }) => `  ${rule}${seq === undefined ? "" : ` (seq ${seq})`}: ${message}`,
+  );
+  const rows = events.map((event) => `  ${line(event)}`);
+  throw new Error(`run ${run.id} (${run.state}) breaks its history:\n${broken.join("\n")}\nrows:\n${rows.join("\n")}`);
+}
+
+type Report = (rule: Rule, message: string, event?: EventSeen) => void;
+
+function line({ seq, event_type, step_id, attempt, from_state, to_state, recorded_at }: EventSeen): string {
+  return `${seq} ${event_type} ${step_id ?? "-"} attempt ${attempt} ${from_state} → ${to_state} at ${recorded_at}`;
+}
+
+const isTerminal = (state: string | undefined) => state !== undefined && TERMINAL_STATES.has(state);
+
+function checkNumbers(run: RunSeen, events: readonly EventSeen[], report: Report): void {
+  events.forEach((event, index) => {
+    if (event.run_id !== run.id) report("belongs to the run", `the row is of run ${event.run_id}`, event);
+    if (event.seq !== index + 1) report("seq without gaps", `row ${index + 1} has seq ${event.seq}`, event);
+  });
+}
+
+function checkStates(events: readonly EventSeen[], report: Report): void {
+  const [first] = events;
+  if (first?.event_type !== "saga.started" || first.from_state !== "pending")
+    report("begins with saga.started", `the first row is ${first ? line(first) : "missing"}`);
+  let state: string | undefined = "pending";
+  for (const event of events) {
+    const { from_state: from, to_state: to, event_type: type } = event;
+    if (type === "saga.started" && event !== first) report("begins with saga.started", "the run starts again", event);
+    if (from !== state) report("states are chained", `the run was ${state}, the row is from ${from}`, event);
+    if (to === undefined || !STATES.has(to)) report("states are chained", `${to} is no state of a run`, event);
+    if (isTerminal(state)) report("nothing follows a terminal state", `${type} after ${state}`, event);
+    state = to;
+  }
+}
+
+/** Exactly one terminal event if the run is terminal, none if it is not; it is last, and leads to the state it names. */
+function checkEnd(run: RunSeen, events: readonly EventSeen[], report: Report): void {
+  const ends = events.filter((event) => event.event_type in TERMINAL_EVENTS);
+  const wanted = isTerminal(run.state) ? 1 : 0;
+  if (ends.length !== wanted)
+    report("one terminal event", `the run is ${run.state} and has ${ends.length} of them`, ends.at(-1));
+  for (const event of ends)
+    if (event !== events.at(-1)) report("one terminal event", `${event.event_type} is not the last row`, event);
+  for (const event of events) {
+    const named = TERMINAL_EVENTS[event.event_type];
+    const reached = isTerminal(event.to_state) ? event.to_state : undefined;
+    if (named !== reached && !isTerminal(event.from_state))
+      report("one terminal event", `${event.event_type} leads to ${event.to_state}`, event);
+  }
+}
+
+/** An undo of a step is another entry than the step's own: they do not close each other. */
+const entryKey = (event: EventSeen) => `${event.step_id} ${event.metadata?.phase ?? "forward"}`;
+const isStepEnd = (type: string) => type === "step.succeeded" || type === "step.failed" || type === "step.skipped";
+
+function checkSteps(events: readonly EventSeen[], report: Report): void {
+  const open = new Set<string>();
+  for (const event of events) {
+    const { event_type: type, step_id: step } = event;
+    if (type === "step.started") open.add(entryKey(event));
+    if (!isStepEnd(type)) continue;
+    if (!open.has(entryKey(event)))
+      report("a step ends after it started", `${type} of ${step}, which is not started`, event);
+    // A failure that is tried again leaves the entry open.
+    if (event.metadata?.will_retry !== true) open.delete(entryKey(event));
+  }
+}
+
+const dispatchKey = (event: EventSeen) => `attempt ${event.attempt} of ${event.step_id}`;
+
+/** Attempts count on over all entries of a step and its undo, so that an answer names one dispatch. */
+function checkDispatches(run: RunSeen, events: readonly EventSeen[], report: Report): void {
+  const highest = new Map<string | undefined, number>();
+  const open = new Map<string, EventSeen>();
+  const answered = new Set<string>();
+  for (const event of events) {
+    const { event_type: type, step_id: step, attempt } = event;
+    if (type === "step.dispatched") {
+      const before = highest.get(step) ?? 0;
+      if (attempt <= before)
+        report("attempts increase", `${step} is dispatched as attempt ${attempt} after ${before}`, event);
+      highest.set(step, Math.max(before, attempt));
+      open.set(dispatchKey(event), event);
+    } else if (type === "step.succeeded" || type === "step.failed") {
+      if (answered.has(dispatchKey(event))) report("a dispatch is answered once", `${dispatchKey(event)} again`, event);
+      if (open.delete(dispatchKey(event))) answered.add(dispatchKey(event));
+    }
+  }
+  const allowed = isTerminal(run.state) ? 0 : 1;
+  const unanswered = [...open.values()];
+  for (const event of unanswered.slice(0, unanswered.length - allowed))
+    report("a dispatch is answered once", `${dispatchKey(event)} has no answer`, event);
+}
+
+function checkCompensation(events: readonly EventSeen[], report: Report): void {
+  const started = events.filter((event) => event.event_type === "compensation.started");
+  for (const event of started.slice(1)) report("compensation starts once", "it starts again", event);
+}
+
+function checkFold(run: RunSeen, events: readonly EventSeen[], report: Report): void {
+  const last = events.at(-1);
+  const terminal = isTerminal(last?.to_state);
+  const expect = (member: string, seen: unknown, folded: unknown) => {
+    if (seen !== folded) report("the fold is the run", `${member} of the run is ${seen}, of its rows ${folded}`);
+  };
+  expect("state", run.state, last?.to_state ?? "pending");
+  expect("last_event_at", run.last_event_at, last?.recorded_at);
+  expect("terminal_at", run.terminal_at, terminal ? last?.recorded_at : undefined);
+  const hasError = last?.to_state === "failed" || last?.to_state === "cancelled";
+  expect("presence of last_error", run.last_error !== undefined, hasError);
+}

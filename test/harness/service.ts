@@ -1,0 +1,166 @@
+// The real service as a process of its own, with the verbs of a fault: start, stop, kill, freeze, thaw. It is the built one
+// (`dist`), with no environment but the one given. What a test file started ends with the test file.
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync, readlinkSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll } from "vitest";
+import { packageRoot } from "../../src/store/migrate.js";
+import { freePorts } from "./ports.js";
+import { until } from "./until.js";
+
+const LOG_LINES = 2_000;
+const STOP_WITHIN_MS = 30_000;
+
+const created = new Set<ServiceProcess>();
+process.on("exit", () => {
+  for (const service of created) service.endNow();
+});
+afterAll(async () => {
+  for (const service of created) {
+    await service.kill();
+    service.endDatabase();
+  }
+});
+
+/** Ports stay the same over restarts. `env` wins over the defaults (HOST, both ports, LOG_LEVEL). */
+export async function createService(env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
+  const [http, grpc] = await freePorts(2);
+  const defaults = { HOST: "127.0.0.1", HTTP_PORT: String(http), GRPC_PORT: String(grpc), LOG_LEVEL: "info" };
+  const service = new ServiceProcess({ ...defaults, ...env });
+  created.add(service);
+  return service;
+}
+
+export class ServiceProcess {
+  private child: ChildProcess | undefined;
+  /** The process group; its nodes may outlive the primary. */
+  private group: number | undefined;
+  private ended: Promise<number | NodeJS.Signals> | undefined;
+  private readonly lines: string[] = [];
+
+  constructor(private readonly env: Readonly<Record<string, string>>) {}
+
+  get url(): string {
+    return `http://127.0.0.1:${this.env.HTTP_PORT}`;
+  }
+
+  get grpcAddress(): string {
+    return `127.0.0.1:${this.env.GRPC_PORT}`;
+  }
+
+  /** Of its primary. Fails if it is not running. */
+  get pid(): number {
+    if (this.child?.pid === undefined) throw new Error("the service is not running");
+    return this.child.pid;
+  }
+
+  /** The newest lines of its log, both streams, bounded. */
+  get log(): readonly string[] {
+    return this.lines;
+  }
+
+  /** Resolves when it is ready; `{ ready: false }`: at once. */
+  async start({ ready = true, within = 30_000 } = {}): Promise<this> {
+    if (this.child !== undefined) throw new Error("the service is running already");
+    const root = packageRoot();
+    // A group of its own, so that a signal can reach its node processes, too.
+    const child = spawn(process.execPath, ["--enable-source-maps", join(root, "dist", "src", "main.js")], {
+      cwd: root,
+      env: { PATH: process.env.PATH, HOME: process.env.HOME, ...this.env },
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    this.child = child;
+    this.group = child.pid;
+    for (const stream of [child.stdout, child.stderr]) createInterface({ input: stream }).on("line", this.keep);
+    this.ended = new Promise((resolve) => {
+      child.once("error", () => resolve(1));
+      child.once("exit", (code, signal) => resolve(signal ?? code ?? 1));
+    });
+    void this.ended.then(() => {
+      if (this.child === child) this.child = undefined;
+    });
+    if (ready) await this.waitUntilReady(within);
+    return this;
+  }
+
+  private readonly keep = (line: string): void => {
+    this.lines.push(line);
+    if (this.lines.length > LOG_LINES) this.lines.shift();
+  };
+
+  async waitUntilReady(within = 30_000): Promise<void> {
+    const readiness = async () => {
+      if (this.child === undefined) return "ended";
+      return (await fetch(`${this.url}/readyz`)).ok && "ready";
+    };
+    const state = await until(readiness, { within, what: "the service's readiness" }).catch(
+      (error: Error) => error.message,
+    );
+    if (state !== "ready")
+      throw new Error(`the service did not become ready (${state}):\n${this.lines.slice(-40).join("\n")}`);
+  }
+
+  /** Orderly: SIGTERM to the primary. Answers the exit code, or the signal that ended it. */
+  async stop(within = STOP_WITHIN_MS): Promise<number | NodeJS.Signals> {
+    if (this.child === undefined || this.ended === undefined) return 0;
+    this.child.kill("SIGTERM");
+    const child = this.child;
+    await until(() => child.exitCode !== null || child.signalCode !== null, { within, what: "the orderly stop" }).catch(
+      async (error: Error) => {
+        await this.kill();
+        throw new Error(`${error.message}\n${this.lines.slice(-40).join("\n")}`);
+      },
+    );
+    this.group = undefined;
+    return this.ended;
+  }
+
+  /** SIGKILL to the primary and its nodes, or to the primary alone. Answers when the primary is gone. */
+  async kill(whom: "all" | "primary" = "all"): Promise<void> {
+    const ended = this.ended;
+    if (whom === "all") this.endNow();
+    else this.child?.kill("SIGKILL");
+    await ended;
+  }
+
+  /** The process stands still and keeps its connections: SIGSTOP to the whole group. */
+  freeze(): void {
+    process.kill(-this.pid, "SIGSTOP");
+  }
+
+  thaw(): void {
+    process.kill(-this.pid, "SIGCONT");
+  }
+
+  /** The primary and its nodes, but not its embedded Postgres: that is in a group of its own and outlives a kill. */
+  endNow(): void {
+    const group = this.group;
+    if (group !== undefined) quietly(() => process.kill(-group, "SIGKILL"));
+    this.group = undefined;
+  }
+
+  /** The pid of the embedded Postgres that runs in its `SAGA_DATA_DIR`, by this service or left by it. */
+  get databasePid(): number | undefined {
+    const pgdata = join(this.env.SAGA_DATA_DIR ?? "", "postgres");
+    return quietly(() => {
+      const pid = Number(readFileSync(join(pgdata, "postmaster.pid"), "utf8").split("\n")[0]);
+      return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(pgdata) ? pid : undefined;
+    });
+  }
+
+  /** For the end of a test that kills a service with an embedded Postgres. */
+  endDatabase(): void {
+    const pid = this.databasePid;
+    if (pid !== undefined) quietly(() => process.kill(pid, "SIGQUIT"));
+  }
+}
+
+function quietly<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,22 @@
+// Suites that need an outside service. A suite whose service is missing is skipped
+// by name, never silently; under CI=true the closing line makes that a failure.
+import { describe, inject } from "vitest";
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    databaseUrl: string;
+    /** Empty: missing or unreachable. */
+    redisUrl: string;
+    amqpUrl: string;
+  }
+}
+
+export const describeWithRedis = (name: string, suite: (url: string) => void) =>
+  describeWith(inject("redisUrl"), `${name} (needs Redis at REDIS_URL)`, suite);
+
+export const describeWithRabbitMq = (name: string, suite: (url: string) => void) =>
+  describeWith(inject("amqpUrl"), `${name} (needs RabbitMQ at AMQP_URL)`, suite);
+
+function describeWith(url: string, name: string, suite: (url: string) => void): void {
+  describe.skipIf(url === "")(name, () => suite(url));
+}

@@ -1,0 +1,176 @@
+// Embedded Postgres, with real processes: found again, taken over after a kill, never shared, stopped in order. All data
+// directories here are private (0700), as root they lie where the server's account cannot go.
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import postgres, { type Sql } from "postgres";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { DataDirInUse, type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded.js";
+import { packageRoot } from "../../src/store/migrate.js";
+import { silentLog } from "../harness/database.js";
+import { until } from "../harness/until.js";
+
+let dataDir: string;
+let servers: EmbeddedPostgres[];
+let child: ChildProcess | undefined;
+
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), "saga-embedded-"));
+  servers = [];
+});
+afterEach(async () => {
+  if (child?.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+  child = undefined;
+  for (const server of servers) await server.stop();
+  const left = postmasterPid();
+  if (left !== undefined && isAlive(left)) process.kill(left, "SIGQUIT");
+  rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+  expect(left === undefined || !isAlive(left) || "a server was left running").toBe(true);
+});
+
+async function start(): Promise<EmbeddedPostgres> {
+  const server = await startEmbeddedPostgres({ dataDir, log: silentLog });
+  servers.push(server);
+  return server;
+}
+
+async function query<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  try {
+    return await work(sql);
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+const keep = (url: string) => query(url, (sql) => sql`create table kept as select 42 as value`);
+const kept = (url: string) => query(url, async (sql) => (await sql`select value from kept`)[0]?.value);
+
+function postmasterPid(): number | undefined {
+  try {
+    return Number(readFileSync(join(dataDir, "postgres", "postmaster.pid"), "utf8").split("\n")[0]);
+  } catch {
+    return undefined;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return !readFileSync(`/proc/${pid}/stat`, "utf8").includes(") Z ");
+  } catch {
+    return false;
+  }
+}
+
+/** A service of its own on the same directory, which ignores SIGINT; resolves with its server's URL, or without if it failed. */
+async function startElsewhere({ quiet = false } = {}): Promise<string | undefined> {
+  const module = join(packageRoot(), "dist", "src", "store", "embedded.js");
+  const log = join(packageRoot(), "dist", "src", "log.js");
+  const script = `
+    import { startEmbeddedPostgres } from ${JSON.stringify(module)};
+    import { createLogger } from ${JSON.stringify(log)};
+    process.on("SIGINT", () => {});
+    const server = await startEmbeddedPostgres({ dataDir: process.argv[1], log: createLogger({ logLevel: "silent" }) });
+    console.log(server.url);
+    setInterval(() => {}, 1000);`;
+  const args = ["--input-type=module", "-e", script, dataDir];
+  child = spawn(process.execPath, args, { detached: true, stdio: ["ignore", "pipe", quiet ? "ignore" : "inherit"] });
+  const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
+  const { value } = await lines.next();
+  return value as string | undefined;
+}
+
+it("a second start finds the data, the port and the password; a stop leaves no process", async () => {
+  const first = await start();
+  const pid = postmasterPid()!;
+  await keep(first.url);
+  await first.stop();
+  await first.stop();
+  expect(isAlive(pid)).toBe(false);
+  const second = await start();
+  expect(second.url).toBe(first.url);
+  expect(await kept(second.url)).toBe(42);
+});
+
+it("asks for the password, listens on loopback alone, and keeps the password to itself", async () => {
+  const { url } = await start();
+  expect(statSync(join(dataDir, "postgres-password")).mode & 0o777).toBe(0o600);
+  const wrong = new URL(url);
+  wrong.password = "wrong";
+  await expect(query(wrong.href, (sql) => sql`select 1`)).rejects.toThrow("password authentication failed");
+  const settings = await query(
+    url,
+    (sql) =>
+      sql`select name, setting from pg_settings where name in ('listen_addresses', 'unix_socket_directories', 'fsync', 'synchronous_commit')`,
+  );
+  expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
+    listen_addresses: "127.0.0.1",
+    unix_socket_directories: "",
+    fsync: "on",
+    synchronous_commit: "on",
+  });
+});
+
+it("Ctrl-C on the service's process group leaves the server to the service", async () => {
+  const url = (await startElsewhere())!;
+  const pid = postmasterPid()!;
+  process.kill(-child!.pid!, "SIGINT");
+  await keep(url);
+  expect(await kept(url)).toBe(42);
+  expect(postmasterPid()).toBe(pid);
+});
+
+it("a service that was killed leaves a server that the next one takes over", async () => {
+  await keep((await startElsewhere())!);
+  const left = postmasterPid()!;
+  child!.kill("SIGKILL");
+  await until(() => child!.signalCode !== null);
+  expect(isAlive(left)).toBe(true);
+  const { url } = await start();
+  expect(postmasterPid()).not.toBe(left);
+  expect(await kept(url)).toBe(42);
+});
+
+it("a second service on the directory is told so, and the first goes on", async () => {
+  const url = (await startElsewhere())!;
+  await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
+  await keep(url);
+  expect(await kept(url)).toBe(42);
+});
+
+it("services that start at once on a new directory leave one winner", async () => {
+  const elsewhere = startElsewhere({ quiet: true }).then((url) => url ?? Promise.reject(new Error("it lost")));
+  const outcomes = await Promise.allSettled([start(), elsewhere, start()]);
+  expect(outcomes.map((outcome) => outcome.status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
+  expect(isAlive(postmasterPid()!)).toBe(true);
+});
+
+it("a server that dies on its own comes back under the same URL, and under the same owner", async () => {
+  const { url } = await start();
+  await keep(url);
+  const pid = postmasterPid()!;
+  process.kill(pid, "SIGKILL");
+  const owners = () => query(url, (sql) => sql`select 1 from pg_locks where locktype = 'advisory' and granted`);
+  await until(async () => postmasterPid() !== pid && (await owners()).length === 1, { within: 30_000 });
+  expect(await kept(url)).toBe(42);
+  await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
+});
+
+it("a process id that now belongs to somebody else is cleared", async () => {
+  const first = await start();
+  await keep(first.url);
+  await first.stop();
+  writeFileSync(join(dataDir, "postgres", "postmaster.pid"), `${process.pid}\n/x\n0\n1\n\n127.0.0.1\n\nready\n`);
+  const second = await start();
+  expect(await kept(second.url)).toBe(42);
+});
+
+it("what an initialisation that was killed left behind is cleared", async () => {
+  const dead = spawn(process.execPath, ["-e", ""]);
+  await until(() => dead.exitCode !== null);
+  mkdirSync(join(dataDir, `initdb-${dead.pid}-x`, "data"), { recursive: true });
+  await start();
+  expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres-password", "postgres-port"]);
+});
