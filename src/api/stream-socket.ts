@@ -1,0 +1,90 @@
+// One client's socket with a bound on what it may leave unread. It knows nothing of runs.
+import type { WebSocket } from "@fastify/websocket";
+
+/** Beyond either of these a client is too slow. The snapshot does not count. */
+const MAX_FRAMES = 1000;
+const MAX_BYTES = 4 * 1024 * 1024;
+/** A replay goes on when no more than this is unsent, and is given up when nothing was read for so long. */
+const LOW_FRAMES = 100;
+const LOW_BYTES = 512 * 1024;
+const STALLED_MS = 5_000;
+
+export class StreamSocket {
+  private frames = 0;
+  private bytes = 0;
+  private sent = 0;
+  private alive = true;
+  private closing = false;
+  private waiting: (() => void)[] = [];
+
+  constructor(
+    private readonly socket: WebSocket,
+    /** Called once; it should close. */
+    private readonly tooSlow: () => void,
+  ) {
+    socket.on("pong", () => {
+      this.alive = true;
+    });
+    socket.on("close", () => {
+      this.closing = true;
+      this.wake();
+    });
+  }
+
+  get open(): boolean {
+    return !this.closing && this.socket.readyState === this.socket.OPEN;
+  }
+
+  send(frame: object, counted = true): void {
+    if (!this.open) return;
+    const text = JSON.stringify(frame);
+    const size = counted ? Buffer.byteLength(text) : 0;
+    this.frames += counted ? 1 : 0;
+    this.bytes += size;
+    this.socket.send(text, () => {
+      this.frames -= counted ? 1 : 0;
+      this.bytes -= size;
+      this.sent++;
+      if (this.isLow()) this.wake();
+    });
+    if (this.frames > MAX_FRAMES || this.bytes > MAX_BYTES) this.tooSlow();
+  }
+
+  /** Resolves when there is room for a batch, or the socket is closed. A client that reads nothing meanwhile is too slow. */
+  drained(): Promise<void> {
+    if (this.isLow() || !this.open) return Promise.resolve();
+    return new Promise((resolve) => {
+      let before = this.sent;
+      const timer = setInterval(() => {
+        if (this.sent === before) this.tooSlow();
+        before = this.sent;
+      }, STALLED_MS);
+      this.waiting.push(() => {
+        clearInterval(timer);
+        resolve();
+      });
+    });
+  }
+
+  /** The answer to the last ping is due by the next one. */
+  ping(): void {
+    if (!this.alive) return this.socket.terminate();
+    this.alive = false;
+    if (this.open) this.socket.ping();
+  }
+
+  close(code: number, reason: string): void {
+    if (this.closing) return;
+    this.closing = true;
+    this.socket.close(code, reason);
+    this.wake();
+  }
+
+  private isLow(): boolean {
+    return this.frames <= LOW_FRAMES && this.bytes <= LOW_BYTES;
+  }
+
+  private wake(): void {
+    for (const resume of this.waiting.splice(0)) resume();
+  }
+}

@@ -1,0 +1,62 @@
+// A client of the live stream that keeps what it saw.
+import WebSocket from "ws";
+import type { CommittedEvent } from "../../src/run/ports.js";
+import { until } from "../harness/until.js";
+
+const open: Client[] = [];
+
+export function hangUp(): void {
+  for (const client of open.splice(0)) client.socket.terminate();
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: frames are looked into member by member; a wrong one fails the test.
+type Frame = any;
+
+export class Client {
+  readonly frames: Frame[] = [];
+  readonly socket: WebSocket;
+  code: number | undefined;
+  pings = 0;
+
+  constructor(port: number, runId: string, query = "") {
+    this.socket = new WebSocket(`ws://127.0.0.1:${port}/api/v1/sagas/${runId}/stream${query}`);
+    this.socket.on("message", (data) => this.frames.push(JSON.parse(String(data))));
+    this.socket.on("close", (code) => {
+      this.code = code;
+    });
+    this.socket.on("ping", () => {
+      this.pings++;
+    });
+    this.socket.on("error", () => {});
+    open.push(this);
+  }
+
+  get kinds(): string[] {
+    return this.frames.map(({ type }) => type);
+  }
+
+  get seqs(): number[] {
+    return this.frames.filter(({ type }) => type === "event").map(({ event }) => event.seq);
+  }
+
+  has(count: number) {
+    return until(() => this.frames.length >= count, { what: `${count} frames` });
+  }
+
+  closed() {
+    return until(() => this.code, { what: "the close" });
+  }
+}
+
+/** As the runtime of this process tells the feed of its commit. */
+export const committed = (runId: string, seq: number, more: Partial<CommittedEvent> = {}): CommittedEvent => ({
+  runId,
+  seq,
+  type: "log",
+  attempt: 0,
+  from: "running",
+  to: "running",
+  actor: "coordinator",
+  at: Date.UTC(2026, 10, 21, 0, 0, 0, seq),
+  ...more,
+});

@@ -1,0 +1,124 @@
+// Commands over HTTP: what the runtime is asked, and how its answers are told.
+import { beforeEach, describe, expect, test } from "vitest";
+import { defaultAnswer, useRig } from "./rig.js";
+
+const rig = useRig();
+const ID = "0190a000-0000-7000-8000-0000000000aa";
+const DISPATCH = "0190a000-0000-8000-8000-0000000000aa";
+
+beforeEach(() => {
+  rig.answer = defaultAnswer;
+  rig.asked.length = 0;
+});
+
+describe("cancel", () => {
+  const url = `/api/v1/sagas/${ID}/cancel`;
+  test.each([
+    ["without a body", url, undefined, { compensate: true }],
+    ["with an empty body that is called JSON", url, "", { compensate: true }],
+    ["with a reason in the URL", `${url}?reason=late`, undefined, { reason: "late", compensate: true }],
+    ["with a body", url, { reason: "no", compensate: false }, { reason: "no", compensate: false }],
+  ])("%s", async (_, where, body, expected) => {
+    const response = await rig.call("POST", where, body);
+    expect(response.status).toBe(202);
+    expect(response.body).toEqual({ run_id: ID, state: "cancelled", already_terminal: false });
+    expect(rig.asked.at(-1)?.command).toEqual({ type: "cancel", actor: "api", reason: undefined, ...expected });
+  });
+
+  test("a refusal of the run is a conflict", async () => {
+    rig.answer = () => ({ type: "refused", reason: "not now" });
+    expect(await rig.call("POST", url)).toMatchObject({ status: 409, body: { error: "conflict", message: "not now" } });
+  });
+});
+
+describe("signal", () => {
+  const url = `/api/v1/sagas/${ID}/signal/order%20paid`;
+  test.each([
+    ["nothing is an empty payload", undefined, {}],
+    ["an empty object is one too", {}, {}],
+    ["a payload is a payload", { payload: { a: 1 } }, { a: 1 }],
+    ["other members are the payload itself", { payload: { a: 1 }, b: 2 }, { payload: { a: 1 }, b: 2 }],
+    ["a key beside other members belongs to them", { idempotency_key: "k", b: 2 }, { idempotency_key: "k", b: 2 }],
+  ])("%s", async (_, body, payload) => {
+    const response = await rig.call("POST", url, body);
+    const asked = rig.asked.at(-1);
+    expect(asked?.command).toMatchObject({ type: "signal", name: "order paid", payload, actor: "api" });
+    expect(response.status).toBe(202);
+    expect(response.body).toEqual({ signal_id: asked?.options?.id, matched: true });
+    expect(asked?.options?.keep).toBe(false);
+  });
+
+  test("the same key is the same command, another run's or name's is not", async () => {
+    const other = `/api/v1/sagas/${ID}/signal/other`;
+    const foreign = "/api/v1/sagas/0190a000-0000-7000-8000-0000000000ab/signal/order%20paid";
+    for (const where of [url, url, other, foreign]) await rig.call("POST", where, { idempotency_key: "k" });
+    const [first, again, ...others] = rig.asked.map(({ options }) => options);
+    expect(again).toEqual(first);
+    expect(first).toMatchObject({ keep: true });
+    expect(new Set([first?.id, ...others.map((options) => options?.id)]).size).toBe(3);
+    expect(rig.asked[0]?.command).toMatchObject({ id: first?.id });
+  });
+
+  test("no taker is a conflict that says it is recorded", async () => {
+    rig.answer = () => ({ type: "signal", id: DISPATCH, matched: false });
+    const response = await rig.call("POST", url, {});
+    expect(response.status).toBe(409);
+    expect(response.body).toMatchObject({ error: "conflict", signal_id: DISPATCH, recorded: true });
+  });
+});
+
+describe("action result", () => {
+  const url = `/api/v1/sagas/${ID}/actions/charge/result`;
+  const dispatch = { stepId: "charge", actor: "api", attempt: undefined, dispatchId: undefined };
+  test.each([
+    ["a result", url, { result: { ok: true } }, { type: "result", result: { ok: true } }],
+    [
+      "a result pinned by the URL",
+      `${url}?attempt=3&dispatch_id=${DISPATCH}`,
+      { result: {} },
+      { type: "result", result: {}, attempt: 3, dispatchId: DISPATCH },
+    ],
+    [
+      "a result pinned by the body",
+      url,
+      { result: {}, attempt: 3, dispatch_id: DISPATCH.toUpperCase(), run_id: ID, step_id: "charge" },
+      { type: "result", result: {}, attempt: 3, dispatchId: DISPATCH },
+    ],
+    [
+      "an error is retryable unless it says no",
+      url,
+      { error: { code: "x", message: "y" } },
+      { type: "failure", code: "x", message: "y", retryable: true, outcomeUnknown: false },
+    ],
+    [
+      "an error in full",
+      url,
+      { error: { code: "x", message: "", retryable: false, outcome_unknown: true } },
+      { type: "failure", code: "x", message: "", retryable: false, outcomeUnknown: true },
+    ],
+    ["a heartbeat", `/api/v1/sagas/${ID}/actions/charge/heartbeat`, undefined, { type: "heartbeat" }],
+  ])("%s", async (_, where, body, command) => {
+    const response = await rig.call("POST", where, body);
+    expect(response.status).toBe(202);
+    expect(response.body).toEqual({ accepted: true, stale: false });
+    expect(rig.asked.at(-1)).toMatchObject({ runId: ID, command: { ...dispatch, ...command } });
+  });
+
+  test("a stale report is accepted, and told so", async () => {
+    rig.answer = () => ({ type: "report", stale: true });
+    expect(await rig.call("POST", url, { result: {} })).toMatchObject({
+      status: 202,
+      body: { accepted: true, stale: true },
+    });
+  });
+
+  test("members of an error that are not known are named", async () => {
+    const response = await rig.call("POST", url, { error: { code: "x", message: "y", stack: "z" }, extra: 1 });
+    expect(response.headers["saga-ignored-fields"]).toBe("error.stack, extra");
+  });
+});
+
+test("release asks the run to go on", async () => {
+  expect(await rig.call("POST", `/api/v1/sagas/${ID}/release`)).toMatchObject({ status: 202, body: { run_id: ID } });
+  expect(rig.asked.at(-1)?.command).toEqual({ type: "release", actor: "api" });
+});

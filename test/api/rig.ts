@@ -1,0 +1,249 @@
+// test. Rows that the runtime would have written are inserted here.
+import { Writable } from "node:stream";
+import type { FastifyInstance, InjectOptions } from "fastify";
+import { afterAll, beforeAll } from "vitest";
+import { type Answer, compileWorkflow, type JsonObject, type Program, type RunCommand } from "../../machines/index.js";
+import { type ApiDeps, buildApi } from "../../src/api/index.js";
+import { createFeed, type Feed } from "../../src/feed/index.js";
+import { shardOf, uuidv7 } from "../../src/ids.js";
+import { createLogger } from "../../src/log.js";
+import { createMetrics } from "../../src/metrics.js";
+import type { CommandOptions, StartRequest } from "../../src/run/ports.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+
+export interface Asked {
+  readonly runId: string;
+  readonly command: RunCommand;
+  readonly options?: CommandOptions;
+}
+
+export interface Rig {
+  app: FastifyInstance;
+  database: TestDatabase;
+  feed: Feed;
+  readonly started: StartRequest[];
+  readonly asked: Asked[];
+  readonly logLines: string[];
+  refreshed: number;
+  ready: boolean;
+  answer: (command: RunCommand, runId: string) => Answer;
+  call(
+    method: InjectOptions["method"],
+    url: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Response>;
+  countRows(): Promise<number>;
+}
+
+export interface Response {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape, and fail where they have another.
+  readonly body: any;
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+
+const RUN_ID = "0190a000-0000-7000-8000-0000000000aa";
+
+/** Call it at the top of a test file. */
+export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partial<ApiDeps> } = {}): Rig {
+  const rig = {
+    started: [],
+    asked: [],
+    logLines: [],
+    refreshed: 0,
+    ready: true,
+    answer: defaultAnswer,
+  } as unknown as Rig;
+  beforeAll(async () => {
+    rig.database = await createTestDatabase({ max: 5 });
+    const { sql, url } = rig.database;
+    rig.feed = createFeed({ sql, listenUrl: url, log: silentLog, pollMs: 200 });
+    rig.app = await buildApi({ ...depsOf(rig, options), ...options.deps });
+  });
+  afterAll(async () => {
+    await rig.app?.close();
+    await rig.feed?.stop();
+    await rig.database?.drop();
+  });
+  rig.call = async (method, url, body, headers = {}) => {
+    const payload = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+    const type = body === undefined ? {} : { "content-type": "application/json" };
+    const response = await rig.app.inject({ method, url, payload, headers: { ...type, ...headers } });
+    const isJson = String(response.headers["content-type"]).includes("json");
+    const parsed = isJson && response.body !== "" ? JSON.parse(response.body) : response.body;
+    return { status: response.statusCode, body: parsed, headers: response.headers };
+  };
+  rig.countRows = async () => {
+    const [row] = await rig.database.sql<{ n: number }[]>`
+      select ((select count(*) from definitions) + (select count(*) from actions) + (select count(*) from runs))::int as n`;
+    return row?.n ?? 0;
+  };
+  return rig;
+}
+
+function depsOf(rig: Rig, { amqp = false, pingMs }: { amqp?: boolean; pingMs?: number }): ApiDeps {
+  const lines = new Writable({
+    write(chunk, _encoding, done) {
+      rig.logLines.push(String(chunk));
+      done();
+    },
+  });
+  return {
+    config: { ...(amqp && { amqpUrl: "amqp://localhost" }), limits: { bodyBytes: 2 * 1024 * 1024 } },
+    runs: {
+      start: async (request) => {
+        rig.started.push(request);
+        const runId = request.runId ?? RUN_ID;
+        const { workflowId, version = 1 } = request;
+        return { runId, workflowId, version, definitionId: RUN_ID, state: "pending", deduplicated: false };
+      },
+      command: async (runId, command, options) => {
+        rig.asked.push({ runId, command, options });
+        return rig.answer(command, runId);
+      },
+    },
+    catalog: {
+      program: async (definitionId) => {
+        const [row] = await rig.database.sql<{ document: JsonObject }[]>`
+          select document from definitions where definition_id = ${definitionId}`;
+        return compileWorkflow(row?.document).program as Program;
+      },
+      action: () => undefined,
+      refresh: async () => {
+        rig.refreshed++;
+      },
+    },
+    sql: rig.database.sql,
+    feed: rig.feed,
+    metrics: createMetrics(),
+    log: createLogger({ logLevel: "info" }, lines),
+    compile: { compileWorkflow, machineConfig: (program) => program.chart },
+    ready: () => rig.ready,
+    pingMs,
+  };
+}
+
+export function defaultAnswer(command: RunCommand): Answer {
+  switch (command.type) {
+    case "cancel":
+      return { type: "cancel", state: "cancelled", alreadyTerminal: false };
+    case "signal":
+      return { type: "signal", id: command.id, matched: true };
+    case "result":
+    case "failure":
+    case "heartbeat":
+      return { type: "report", stale: false };
+    default:
+      return { type: "advanced" };
+  }
+}
+
+export interface RunSeed {
+  readonly id?: string;
+  readonly workflow_id?: string;
+  readonly version?: number;
+  readonly state?: string;
+  readonly current_step?: string;
+  readonly last_seq?: number;
+  readonly terminal_at?: string;
+  readonly requires_manual_review?: boolean;
+  readonly awaited_signal?: string;
+  readonly paused_reason?: string;
+  readonly record?: object;
+  readonly output?: unknown;
+  readonly tenant_id?: string;
+  readonly business_key?: string;
+  readonly parent_run_id?: string;
+  readonly parent_step_id?: string;
+  readonly parent_branch_id?: string;
+  readonly root_run_id?: string;
+  readonly started_at?: string;
+  readonly inputs?: object;
+  readonly identity?: object;
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
+
+const RECORD = { v: 1, entries: 0, attempts: {}, unconsumedSignals: 0, owed: 0, unprotected: {}, quarantined: false };
+
+/** A run as the runtime would have left it. */
+export async function insertRun({ database: { sql } }: Rig, seed: RunSeed = {}): Promise<string> {
+  const { id = uuidv7(), inputs = {}, identity = {}, variables = {}, record = {}, output, ...given } = seed;
+  const started_at = seed.started_at ?? new Date().toISOString();
+  const row = {
+    id,
+    shard: shardOf(id),
+    revision: 1,
+    last_seq: 0,
+    state: "running",
+    requires_manual_review: false,
+    workflow_id: "orders",
+    version: 1,
+    definition_id: RUN_ID,
+    last_event_at: started_at,
+    ...given,
+    started_at,
+    record: JSON.stringify({ ...RECORD, ...record }),
+    output: output === undefined ? null : JSON.stringify(output),
+  };
+  await sql`insert into runs ${sql(row)}`;
+  const start = { entrypoint: "", features: {}, dryRun: false, ...identity };
+  await sql`insert into run_starts (run_id, inputs, identity, request_hash)
+    values (${id}, ${JSON.stringify(inputs)}::text::json, ${JSON.stringify(start)}::text::json, '')`;
+  for (const [name, value] of Object.entries(variables)) {
+    await sql`insert into run_variables values (${id}, ${name}, ${JSON.stringify(value)}::text::json)`;
+  }
+  return id;
+}
+
+export interface EventSeed {
+  readonly type?: string;
+  readonly to?: string;
+  readonly metadata?: object;
+  readonly step?: string;
+}
+
+/** The run's next audit rows, committed like the runtime does: rows and `last_seq` together. Tells nobody. */
+export async function appendEvents(
+  { database: { sql } }: Rig,
+  runId: string,
+  seeds: readonly EventSeed[],
+): Promise<number> {
+  return sql.begin(async (transaction) => {
+    const [run] = await transaction<{ last_seq: number }[]>`
+      update runs set last_seq = last_seq + ${seeds.length} where id = ${runId} returning last_seq`;
+    const first = (run?.last_seq ?? 0) - seeds.length + 1;
+    const rows = seeds.map(({ type = "log", to = "running", metadata, step }, index) => ({
+      run_id: runId,
+      seq: first + index,
+      recorded_at: new Date(Date.UTC(2026, 10, 21, 0, 0, 0, first + index)).toISOString(),
+      event_type: type,
+      step_id: step ?? null,
+      attempt: 0,
+      from_state: "running",
+      to_state: to,
+      actor: "coordinator",
+      metadata: metadata ? JSON.stringify(metadata) : null,
+    }));
+    await transaction`insert into run_events ${transaction(rows)}`;
+    return first + seeds.length - 1;
+  });
+}
+
+/** The run ends: its last event, its state. */
+export async function endRun(rig: Rig, runId: string): Promise<number> {
+  const seq = await appendEvents(rig, runId, [{ type: "run.succeeded", to: "succeeded" }]);
+  await rig.database.sql`
+    update runs set state = 'succeeded', terminal_at = now(), output = '{"done":true}' where id = ${runId}`;
+  return seq;
+}
+
+export const WORKFLOW = {
+  id: "orders",
+  name: "Orders",
+  start: "begin",
+  steps: [
+    { id: "begin", type: "noop", next: "done" },
+    { id: "done", type: "end", output: "fine" },
+  ],
+};

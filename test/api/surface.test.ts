@@ -1,0 +1,110 @@
+// The API as a whole: its OpenAPI document against its routes, probes, metrics, and what is told of a failure.
+
+import type { AddressInfo } from "node:net";
+import { connect } from "node:net";
+import { describe, expect, test } from "vitest";
+import { useRig } from "./rig.js";
+
+const rig = useRig();
+
+describe("the OpenAPI document", () => {
+  test("is 3.1 and describes every route with a summary, its parameters and its errors", async () => {
+    const { status, body } = await rig.call("GET", "/openapi.json");
+    expect(status).toBe(200);
+    expect(body.openapi).toBe("3.1.0");
+    const operations = Object.entries(body.paths).flatMap(([path, methods]) =>
+      Object.entries(methods as Record<string, Operation>).map(([method, operation]) => ({ path, method, operation })),
+    );
+    for (const { path, method, operation } of operations) {
+      const place = `${method} ${path}`;
+      expect(operation.summary, place).toBeTruthy();
+      const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      const inPath = (operation.parameters ?? [])
+        .filter((parameter) => parameter.in === "path")
+        .map(({ name }) => name);
+      expect(inPath.sort(), place).toEqual(named.sort());
+      if (!path.startsWith("/api")) continue;
+      const errors = Object.keys(operation.responses).filter((code) => Number(code) >= 400);
+      expect(errors, place).toEqual(expect.arrayContaining(["400", "500", "503"]));
+      for (const code of errors) {
+        const { content, description } = operation.responses[code] as { content: object; description: string };
+        expect(JSON.stringify(content), `${place} ${code}`).toContain("#/components/schemas/Error");
+        expect(description, `${place} ${code}`).not.toBe("Default Response");
+      }
+    }
+    expect(operations.map(({ method, path }) => `${method} ${path}`)).toEqual(
+      expect.arrayContaining([
+        "post /api/v1/sagas/start",
+        "get /api/v1/sagas",
+        "get /api/v1/sagas/{id}",
+        "post /api/v1/sagas/{id}/cancel",
+        "post /api/v1/sagas/{run_id}/signal/{name}",
+        "post /api/v1/sagas/{run_id}/actions/{step_id}/result",
+        "get /api/v1/sagas/{id}/stream",
+        "post /api/v1/registry/register",
+        "get /api/v1/registry/actions",
+        "get /api/v1/workflows/{wf_id}/stats",
+      ]),
+    );
+    expect(Object.keys(body.components.schemas)).toEqual(
+      expect.arrayContaining(["Error", "SagaRun", "WorkflowDefinition"]),
+    );
+  });
+
+  test("has a page", async () => {
+    const { status, headers } = await rig.call("GET", "/docs/");
+    expect([status, String(headers["content-type"])]).toEqual([200, expect.stringContaining("text/html")]);
+  });
+});
+
+interface Operation {
+  readonly summary?: string;
+  readonly parameters?: readonly { readonly in: string; readonly name: string }[];
+  readonly responses: Readonly<Record<string, unknown>>;
+}
+
+describe("probes", () => {
+  test("liveness asks nobody, readiness asks whether requests should come", async () => {
+    const see = async (path: string) => (await rig.call("GET", path)).status;
+    const alive = ["/healthz", "/livez", "/health", "/health/live"];
+    const ready = ["/readyz", "/health/ready"];
+    for (const path of [...alive, ...ready]) expect([path, await see(path)]).toEqual([path, 200]);
+    rig.ready = false;
+    for (const path of alive) expect([path, await see(path)]).toEqual([path, 200]);
+    for (const path of ready) expect([path, await see(path)]).toEqual([path, 503]);
+    rig.ready = true;
+  });
+
+  test("metrics count requests by route, not by URL", async () => {
+    await rig.call("GET", "/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa");
+    const { status, body, headers } = await rig.call("GET", "/metrics");
+    expect([status, String(headers["content-type"])]).toEqual([200, expect.stringContaining("text/plain")]);
+    expect(body).toContain('saga_http_request_seconds_count{method="GET",route="/api/v1/sagas/:id",status="404"} 1');
+    expect(body).not.toContain("0190a000");
+  });
+});
+
+test("a failure is logged with its request id, without what the request held", async () => {
+  rig.answer = () => {
+    throw Object.assign(new Error("invalid input: TOPSECRET"), { severity: "ERROR", code: "22P02" });
+  };
+  const url = "/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/signal/paid";
+  const { status, body } = await rig.call("POST", url, { card: "TOPSECRET" });
+  expect(status).toBe(500);
+  const line = rig.logLines.find((text) => text.includes(body.request_id));
+  expect(line).toContain("22P02");
+  expect(rig.logLines.join("")).not.toContain("TOPSECRET");
+});
+
+test("what is no HTTP gets the envelope too", async () => {
+  await rig.app.listen({ port: 0, host: "127.0.0.1" });
+  const socket = connect((rig.app.server.address() as AddressInfo).port, "127.0.0.1");
+  socket.write("HELLO\r\n\r\n");
+  let text = "";
+  for await (const chunk of socket) text += chunk;
+  expect(text).toContain("400 Bad Request");
+  expect(JSON.parse(text.slice(text.indexOf("{")))).toMatchObject({
+    error: "bad_request",
+    request_id: expect.any(String),
+  });
+});

@@ -1,0 +1,201 @@
+// Workflow definitions over HTTP: the rules of versions, publishing, reading, stats; and the directory read at the start.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { compileWorkflow } from "../../machines/index.js";
+import { loadDefinitionsDir } from "../../src/api/index.js";
+import { silentLog } from "../harness/database.js";
+import { insertRun, useRig, WORKFLOW } from "./rig.js";
+
+const rig = useRig();
+const post = (document: object) => rig.call("POST", "/api/v1/workflows", document);
+const named = (id: string, more: object = {}) => ({ ...WORKFLOW, id, ...more });
+
+describe("versions", () => {
+  test("without a version it is the next, unless a stored one is equal", async () => {
+    const first = await post(named("auto"));
+    expect(first.status).toBe(201);
+    expect(first.headers.location).toBe("/api/v1/workflows/auto?version=1");
+    expect(first.body).toEqual({ ...named("auto"), version: 1, published: false, created_at: expect.any(String) });
+    expect(await post(named("auto", { name: "Other" }))).toMatchObject({ status: 201, body: { version: 2 } });
+    const { steps, ...rest } = named("auto");
+    expect(await post({ steps, ...rest })).toMatchObject({ status: 200, body: { version: 1, published: false } });
+    expect(await post(named("auto", { published: true }))).toMatchObject({
+      status: 200,
+      body: { version: 1, published: true },
+    });
+    expect((await rig.call("GET", "/api/v1/workflows/auto/versions")).body).toMatchObject({
+      total: 2,
+      items: [{ version: 2 }, { version: 1 }],
+    });
+  });
+
+  test("many at once get a version each", async () => {
+    const posts = Array.from({ length: 8 }, (_, n) => post(named("rush", { name: `Rush ${n % 4}` })));
+    const answers = await Promise.all(posts);
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(4);
+    expect(new Set(answers.map(({ body }) => body.version))).toEqual(new Set([1, 2, 3, 4]));
+  });
+
+  test("a draft may be replaced, under a new definition id", async () => {
+    const idOf = async () =>
+      (await rig.database.sql`select definition_id from definitions where workflow_id = 'draft'`)[0];
+    await post(named("draft", { version: 5 }));
+    const before = await idOf();
+    expect(await post(named("draft", { version: 5, name: "Better" }))).toMatchObject({
+      status: 201,
+      body: { name: "Better" },
+    });
+    expect(await idOf()).not.toEqual(before);
+  });
+
+  test("once published it never changes, also after unpublish", async () => {
+    await post(named("fixed", { version: 2, published: true }));
+    const change = named("fixed", { version: 2, name: "Changed" });
+    expect(await post(change)).toMatchObject({ status: 409, body: { error: "conflict" } });
+    const unpublished = await rig.call("POST", "/api/v1/workflows/fixed/versions/2/unpublish");
+    expect(unpublished).toMatchObject({ status: 200, body: { published: false } });
+    expect(await post(change)).toMatchObject({ status: 409 });
+    expect(await post(named("fixed", { version: 2 }))).toMatchObject({ status: 200, body: { published: false } });
+    expect((await rig.call("GET", "/api/v1/workflows/fixed")).status).toBe(404);
+    expect(await rig.call("GET", "/api/v1/workflows/fixed?version=2")).toMatchObject({
+      status: 200,
+      body: { name: "Orders" },
+    });
+    const published = await rig.call("POST", "/api/v1/workflows/fixed/versions/2/publish");
+    expect(published).toMatchObject({ status: 200, body: { published: true } });
+    expect(await rig.call("GET", "/api/v1/workflows/fixed")).toMatchObject({ status: 200, body: { version: 2 } });
+  });
+
+  test("the catalog is told after every write", async () => {
+    const before = rig.refreshed;
+    await post(named("told", { published: true }));
+    await rig.call("POST", "/api/v1/workflows/told/versions/1/unpublish");
+    expect(rig.refreshed).toBe(before + 2);
+  });
+});
+
+describe("reading", () => {
+  test("a document comes back as it was posted", async () => {
+    const odd = { type: "object", properties: { b: {}, a: { const: 1.5 } } };
+    const document = {
+      steps: WORKFLOW.steps,
+      start: "begin",
+      name: "Odd",
+      id: "odd",
+      input_schema: odd,
+      created_by: "ann",
+    };
+    await post(document);
+    const { body } = await rig.call("GET", "/api/v1/workflows/odd?version=1");
+    expect(body).toEqual({ ...document, version: 1, published: false, created_at: expect.any(String) });
+    expect(JSON.stringify(body.input_schema)).toBe(JSON.stringify(odd));
+    expect(await post(body)).toMatchObject({ status: 200 });
+  });
+
+  test("the list has each workflow once, by its latest published version", async () => {
+    for (const more of [{ name: "1", published: true }, { name: "2", published: true }, { name: "3" }])
+      await post(named("listed", more));
+    const { body } = await rig.call("GET", "/api/v1/workflows?limit=500");
+    const found = body.items.filter((item: { id: string }) => item.id === "listed");
+    expect(found).toMatchObject([{ version: 2 }]);
+    expect(body.total).toBe(body.items.length);
+    const first = await rig.call("GET", "/api/v1/workflows?limit=1");
+    const second = await rig.call("GET", `/api/v1/workflows?limit=1&cursor=${first.body.next_cursor}`);
+    expect([...first.body.items, ...second.body.items]).toEqual(body.items.slice(0, 2));
+  });
+
+  test("validation says everything and stores nothing", async () => {
+    const before = await rig.countRows();
+    const good = await rig.call("POST", "/api/v1/workflows/validate", named("valid"));
+    expect(good).toMatchObject({ status: 200, body: { valid: true, errors: [], warnings: [] } });
+    const bad = await rig.call("POST", "/api/v1/workflows/validate", {
+      id: "x y",
+      steps: [{ id: "a", type: "nop" }],
+      wrong: 1,
+    });
+    expect(bad).toMatchObject({ status: 200, body: { valid: false } });
+    const paths = bad.body.errors.map(({ path }: { path: string }) => path);
+    for (const path of ["$.id", "$.name", "$.start", "$.wrong", "$.steps[0].type"]) expect(paths).toContain(path);
+    expect(await rig.countRows()).toBe(before);
+  });
+
+  test("the machine is the compiled chart", async () => {
+    await post(named("charted", { published: true }));
+    const { status, body } = await rig.call("GET", "/api/v1/workflows/charted/machine");
+    expect(status).toBe(200);
+    expect(Object.keys(body.states)).toContain("active");
+  });
+});
+
+describe("stats", () => {
+  test("count what ended in a day, without cancelled, dry and child runs", async () => {
+    await post(named("stats"));
+    const url = "/api/v1/workflows/stats/stats";
+    expect((await rig.call("GET", url)).body).toEqual({ success_rate_24h: null, last_run_at: null, in_flight: 0 });
+    const now = new Date().toISOString();
+    const ended = { workflow_id: "stats", terminal_at: now, started_at: "2026-01-01T00:00:00.000Z" };
+    for (const state of ["succeeded", "succeeded", "succeeded", "failed", "cancelled"])
+      await insertRun(rig, { ...ended, state });
+    await insertRun(rig, { ...ended, state: "failed", identity: { dryRun: true } });
+    await insertRun(rig, { ...ended, state: "failed", parent_run_id: "0190a000-0000-7000-8000-0000000000aa" });
+    await insertRun(rig, { ...ended, state: "failed", terminal_at: "2026-01-01T00:00:00.000Z" });
+    await insertRun(rig, { workflow_id: "stats", started_at: "2026-02-01T00:00:00.000Z" });
+    expect((await rig.call("GET", url)).body).toEqual({
+      success_rate_24h: 0.75,
+      last_run_at: "2026-02-01T00:00:00.000Z",
+      in_flight: 1,
+    });
+  });
+});
+
+describe("the definitions directory", () => {
+  let dir: string;
+  beforeAll(async () => {
+    dir = await mkdtemp(join(tmpdir(), "saga-definitions-"));
+  });
+  afterAll(() => rm(dir, { recursive: true }));
+  const write = (name: string, content: unknown) =>
+    writeFile(join(dir, name), typeof content === "string" ? content : JSON.stringify(content));
+  const load = () =>
+    loadDefinitionsDir(dir, {
+      sql: rig.database.sql,
+      log: silentLog,
+      compile: { compileWorkflow, machineConfig: (program) => program.chart },
+      catalog: {
+        program: () => Promise.reject(new Error("not asked")),
+        action: () => undefined,
+        refresh: async () => {},
+      },
+    });
+
+  test("is stored and published, once, by however many nodes", async () => {
+    await write("a.workflow.json", named("filed"));
+    await write("notes.txt", "not a definition");
+    await Promise.all([load(), load(), load()]);
+    const { body } = await rig.call("GET", "/api/v1/workflows/filed/versions");
+    expect(body).toMatchObject({ total: 1, items: [{ version: 1, published: true }] });
+  });
+
+  test("a broken file stops the start with its name and every problem, and nothing is stored", async () => {
+    const before = await rig.countRows();
+    await write("b.workflow.json", { ...named("filed-2"), stpes: 1, start: 2 });
+    await write("c.workflow.json", "{");
+    await write("d.rule.json", {});
+    await write("e.workflow.json", named("filed-3"));
+    const error = await load().then(
+      () => "it started",
+      (thrown: Error) => thrown.message,
+    );
+    for (const part of [
+      "b.workflow.json: $.stpes",
+      "b.workflow.json: $.start",
+      "c.workflow.json: ",
+      "d.rule.json: this build reads no rule files",
+    ]) {
+      expect(error).toContain(part);
+    }
+    expect(await rig.countRows()).toBe(before);
+  });
+});

@@ -1,0 +1,266 @@
+// The feed between two processes (two feeds on one database): hints, gaps, lost connections, lost hints.
+import postgres, { type Sql } from "postgres";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { createFeed, type EventItem, type Feed, type FeedOptions } from "../../src/feed/index.js";
+import { channelOf } from "../../src/feed/notifier.js";
+import { Watcher } from "../../src/feed/watcher.js";
+import { eventId, shardOf, uuidv7 } from "../../src/ids.js";
+import type { CommittedEvent } from "../../src/run/ports.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+
+let database: TestDatabase;
+const feeds: Feed[] = [];
+const NEVER = 2 ** 30;
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 5 });
+});
+afterEach(async () => {
+  await Promise.all(feeds.splice(0).map((feed) => feed.stop()));
+});
+afterAll(() => database.drop());
+
+function feed(options: Partial<FeedOptions> = {}): Feed {
+  const made = createFeed({ sql: database.sql, listenUrl: database.url, log: silentLog, pollMs: NEVER, ...options });
+  feeds.push(made);
+  return made;
+}
+
+async function newRun(): Promise<string> {
+  const id = uuidv7();
+  await database.sql`insert into runs (id, shard, revision, last_seq, state, last_event_at, requires_manual_review, record,
+    workflow_id, version, definition_id, started_at)
+    values (${id}, ${shardOf(id)}, 1, 0, 'running', now(), false, '{}', 'w', 1, ${id}, now())`;
+  return id;
+}
+
+/** Commits the run's next events. The feed that is given is told, like the one of the process that committed. */
+async function commit(runId: string, count: number, told?: Feed, text = ""): Promise<void> {
+  const [run] = await database.sql<{ last_seq: number }[]>`
+    update runs set last_seq = last_seq + ${count} where id = ${runId} returning last_seq`;
+  const events = Array.from({ length: count }, (_, index): CommittedEvent => {
+    const seq = (run?.last_seq ?? 0) - count + 1 + index;
+    return {
+      runId,
+      seq,
+      type: "log",
+      attempt: 0,
+      from: "running",
+      to: "running",
+      actor: "api",
+      metadata: { text },
+      at: seq,
+    };
+  });
+  for (const { seq, metadata } of events) {
+    await database.sql`insert into run_events (run_id, seq, recorded_at, event_type, attempt, from_state, to_state, actor, metadata)
+      values (${runId}, ${seq}, ${new Date(seq)}, 'log', 0, 'running', 'running', 'api', ${JSON.stringify(metadata)}::text::json)`;
+  }
+  told?.onCommit(runId, events);
+}
+
+function watch(on: Feed, runId: string, afterSeq = 0) {
+  const seqs: number[] = [];
+  const { stop } = on.watch(runId, afterSeq, { event: ({ seq }) => void seqs.push(seq) });
+  return { seqs, stop, has: (count: number) => until(() => seqs.length >= count, { what: `${count} events` }) };
+}
+
+const listening = (runId?: string) =>
+  until(async () => {
+    const rows = await database.sql<{ query: string }[]>`
+      select query from pg_stat_activity where application_name = 'saga-feed' and datname = current_database() and state = 'idle'`;
+    return rows.length > 0 && rows.every(({ query }) => query.includes(runId ? channelOf(runId) : "listen"));
+  });
+
+const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
+
+describe("between processes", () => {
+  test("a commit there is an event here, without any poll", async () => {
+    const [here, there] = [feed(), feed()];
+    const runId = await newRun();
+    await commit(runId, 2);
+    const watcher = watch(here, runId);
+    await watcher.has(2);
+    await listening(runId);
+    await commit(runId, 3, there);
+    await watcher.has(5);
+    await commit(runId, 40, there, "x".repeat(500));
+    await watcher.has(45);
+    await commit(runId, 1, there, "é".repeat(5_000));
+    await watcher.has(46);
+    expect(watcher.seqs).toEqual(upTo(46));
+  });
+
+  test("events of a process's own commits come once, whatever comes back over NOTIFY", async () => {
+    const own = feed();
+    const runId = await newRun();
+    const watchers = [watch(own, runId), watch(own, runId)];
+    await listening(runId);
+    for (let n = 0; n < 20; n++) await commit(runId, 2, own);
+    await own.flush();
+    await own.poll();
+    for (const watcher of watchers) {
+      await watcher.has(40);
+      expect(watcher.seqs).toEqual(upTo(40));
+    }
+  });
+
+  test("with every hint lost, the poll finds the last event too", async () => {
+    const here = feed({ listenUrl: undefined, pollMs: 50 });
+    const runId = await newRun();
+    const watcher = watch(here, runId);
+    await commit(runId, 1);
+    await watcher.has(1);
+    await commit(runId, 2);
+    await watcher.has(3);
+  });
+
+  test("a broken LISTEN connection is made anew, and what was missed meanwhile is read", async () => {
+    const [here, there] = [feed(), feed()];
+    const runId = await newRun();
+    const watcher = watch(here, runId);
+    await listening(runId);
+    await database.sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = 'saga-feed' and datname = current_database()`;
+    await commit(runId, 1);
+    await here.poll();
+    await watcher.has(1);
+    await until(async () => {
+      await here.poll();
+      await commit(runId, 1, there);
+      return watcher.seqs.length >= 3 && (await listening());
+    });
+    const before = watcher.seqs.length;
+    await commit(runId, 1, there);
+    await watcher.has(before + 1);
+    expect(watcher.seqs).toEqual(upTo(watcher.seqs.length));
+  });
+
+  test("who has left is told nothing, and its channel is left", async () => {
+    const here = feed();
+    const runId = await newRun();
+    const [gone, other] = [watch(here, runId), watch(here, await newRun())];
+    await listening();
+    gone.stop();
+    gone.stop();
+    await until(async () => {
+      const rows = await database.sql`select 1 from pg_stat_activity
+        where application_name = 'saga-feed' and datname = current_database() and query like ${`unlisten%${channelOf(runId)}%`}`;
+      return rows.length === 1;
+    });
+    await commit(runId, 1, here);
+    await here.poll();
+    expect([gone.seqs, other.seqs]).toEqual([[], []]);
+  });
+
+  test("too many watchers are refused", async () => {
+    const here = feed({ maxWatchers: 1 });
+    const runId = await newRun();
+    const first = watch(here, runId);
+    expect(() => watch(here, runId)).toThrow("too many streams");
+    first.stop();
+    watch(here, runId);
+  });
+
+  test("it stops safely before it began, twice, and keeps nothing open", async () => {
+    const here = feed();
+    await here.stop();
+    await here.stop();
+    expect(() => watch(here, uuidv7())).toThrow();
+  });
+});
+
+describe("the hints themselves", () => {
+  let listener: Sql;
+  beforeAll(() => {
+    listener = postgres(database.url, { max: 1 });
+  });
+  afterAll(() => listener.end());
+
+  test("carry the events on the documented channel, or only how far the run has come", async () => {
+    const runId = await newRun();
+    const heard: { run_id: string; events?: EventItem[]; last_seq?: number }[] = [];
+    await listener.listen(`saga_event_${runId.replaceAll("-", "")}`, (text) => {
+      expect(Buffer.byteLength(text)).toBeLessThan(7500);
+      heard.push(JSON.parse(text));
+    });
+    const there = feed();
+    await commit(runId, 2, there);
+    await there.flush();
+    await commit(runId, 1, there, "x".repeat(10_000));
+    await there.flush();
+    await until(() => heard.length === 2);
+    expect(heard[0]).toMatchObject({ run_id: runId, events: [{ seq: 1, id: eventId(runId, 1) }, { seq: 2 }] });
+    expect(heard[1]).toEqual({ run_id: runId, last_seq: 3 });
+  });
+
+  test("many commits of one run share a hint", async () => {
+    const runId = await newRun();
+    const heard: unknown[] = [];
+    await listener.listen(channelOf(runId), (text) => heard.push(JSON.parse(text)));
+    const there = feed();
+    const event = (seq: number): CommittedEvent => ({
+      runId,
+      seq,
+      type: "log",
+      attempt: 0,
+      from: "running",
+      to: "running",
+      actor: "api",
+      at: 0,
+    });
+    for (let seq = 1; seq <= 100; seq++) there.onCommit(runId, [event(seq)]);
+    await there.flush();
+    await until(() => heard.length > 0);
+    expect(heard).toEqual([{ run_id: runId, last_seq: 100 }]);
+  });
+});
+
+describe("a watcher", () => {
+  const event = (seq: number) => ({ seq }) as EventItem;
+
+  test("reads a gap, and hands on nothing twice while it reads", async () => {
+    const handed: number[] = [];
+    const reads: number[] = [];
+    let release: () => void = () => {};
+    const readAfter = async (_: string, seq: number) => {
+      reads.push(seq);
+      await new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      return [event(seq + 1), event(seq + 2)];
+    };
+    const watcher = new Watcher("run", 0, { event: ({ seq }) => void handed.push(seq) }, readAfter);
+    watcher.offer([event(2)]);
+    watcher.offer([event(1), event(2), event(3)]);
+    release();
+    await until(() => reads.length === 2);
+    watcher.offer([event(4)]);
+    release();
+    await until(() => handed.length === 4);
+    watcher.offer([event(4), event(5)]);
+    expect(handed).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  test("goes on after the database failed", async () => {
+    const handed: number[] = [];
+    const failures: unknown[] = [];
+    let fails = true;
+    const readAfter = async (_: string, seq: number) => {
+      if (fails) throw new Error("gone");
+      return seq < 3 ? [event(seq + 1)] : [];
+    };
+    const sink = {
+      event: ({ seq }: EventItem) => void handed.push(seq),
+      failed: (error: unknown) => void failures.push(error),
+    };
+    const watcher = new Watcher("run", 0, sink, readAfter);
+    watcher.note(3);
+    await until(() => failures.length === 1);
+    fails = false;
+    watcher.note(3);
+    await until(() => handed.length === 3);
+    expect(handed).toEqual([1, 2, 3]);
+  });
+});
