@@ -1,7 +1,7 @@
 // Compiles a plan into an XState machine whose chart is the workflow: every way a run can go is a real, labelled edge. The
 // chart decides nothing (no guards, no always, no after, no invoke): a decision arrives as one event named after its edge.
 import { type AnyStateMachine, assign, emit, setup } from "xstate";
-import { applyPatch, isPausing, type RunContext } from "./context.js";
+import { isPausing, type RunContext } from "./context.js";
 import type { JsonObject } from "./json.js";
 import { isTerminal } from "./lifecycle.js";
 import type { Plan } from "./program.js";
@@ -18,7 +18,7 @@ export function compileMachine(plan: Plan): { chart: JsonObject; machine: AnySta
   const machine = setup({
     types: {} as { context: RunContext; events: Transition; emitted: { type: "transition"; transition: Transition } },
     actions: {
-      apply: assign(({ context, event }) => applyPatch(context, event.patch)),
+      apply: assign(({ event }) => event.patch as Partial<RunContext>),
       record: emit(({ event }) => ({ type: "transition", transition: event }) as const),
     },
     // biome-ignore lint/suspicious/noExplicitAny: the chart is made of data; XState's types want it as a literal.
@@ -110,9 +110,9 @@ function pausedKey(id: string): string {
   return `${stateKey(id)}~paused`;
 }
 
-/** An edge's label as an event name: an asterisk would be a wildcard. */
+/** An edge's label as an event name: an asterisk would be a wildcard. Two labels never share a name. */
 export function eventName(label: string): string {
-  return label.replaceAll("*", "%2A");
+  return label.replaceAll("%", "%25").replaceAll("*", "%2A");
 }
 
 /** Where the chart stands for a context: the inverse of what the edges do. */

@@ -138,10 +138,8 @@ export interface RunContext {
   readonly output?: Json;
 }
 
-/** What a transition changes in the context. `set` and `unset` name the variables it touches, so that only those are written. */
-export type Patch = {
-  readonly [K in Exclude<keyof RunContext, "run" | "variables">]?: RunContext[K] | undefined;
-} & { readonly set?: JsonObject; readonly unset?: readonly string[] };
+/** What a transition changes in the context. */
+export type Patch = { readonly [K in Exclude<keyof RunContext, "run">]?: RunContext[K] | undefined };
 
 /** Whether the run is `paused` while it waits for this: for anything but a worker. */
 export function isPausing(wait: Wait | undefined): boolean {
@@ -151,14 +149,6 @@ export function isPausing(wait: Wait | undefined): boolean {
 /** Whether the token can move on with nothing more to learn: a step to enter, or the next undo. */
 export function isReady(context: RunContext): boolean {
   return !context.wait && !context.quarantined && (context.state === "running" || context.state === "compensating");
-}
-
-export function applyPatch(context: RunContext, patch: Patch): RunContext {
-  const { set, unset = [], ...rest } = patch;
-  if (!set && unset.length === 0) return { ...context, ...rest };
-  const variables: Record<string, Json> = { ...context.variables, ...set };
-  for (const name of unset) delete variables[name];
-  return { ...context, ...rest, variables };
 }
 
 export function pausedReason(context: RunContext): PausedReason | undefined {

@@ -109,12 +109,11 @@ export interface Completion {
 export function complete(draft: Draft, plan: StepPlan, completion: Completion): void {
   const { output, assign, attempt = 0, end = false } = completion;
   const stored = end || output === undefined || plan.saveAs === null ? assign : { ...assign, [plan.saveAs]: output };
-  const fault = storeFault(draft, stored, output);
+  const fault = outputFault(output) ?? store(draft, stored);
   if (fault) {
     joinUndo(draft, plan, output ?? null);
     return failStep(draft, plan, fault, attempt);
   }
-  store(draft, stored);
   joinUndo(draft, plan, output ?? null);
   const duration = draft.now - (draft.context.entry?.at ?? draft.now);
   const metadata: JsonObject = output === undefined ? { duration_ms: duration } : { output, duration_ms: duration };
@@ -157,35 +156,32 @@ function failedRow(draft: Draft, plan: StepPlan, { code, message }: StepError, a
   draft.row("step.failed", "running", { stepId: plan.id, attempt, metadata });
 }
 
-function storeFault(draft: Draft, stored: JsonObject | undefined, output: Json | undefined): Failure | undefined {
+function outputFault(output: Json | undefined): Failure | undefined {
   const size = measure(output ?? null);
-  if (typeof size !== "number") return { code: "expression_error", message: `the output ${size.message}` };
-  if (size > MAX_OUTPUT)
-    return { code: "limit_exceeded", message: `the output is over ${MAX_OUTPUT} characters of JSON` };
-  if (!stored) return undefined;
-  const growth = growthOf(draft, stored);
-  if (typeof growth !== "number") return { code: "expression_error", message: `a variable ${growth.message}` };
-  if (draft.context.variablesSize + growth <= MAX_VARIABLES) return undefined;
-  return { code: "limit_exceeded", message: `the run's variables are over ${MAX_VARIABLES} characters of JSON` };
+  if (typeof size !== "number") return { code: "expression_error", message: `the output${size.path} ${size.message}` };
+  if (size <= MAX_OUTPUT) return undefined;
+  return { code: "limit_exceeded", message: `the output is over ${MAX_OUTPUT} characters of JSON` };
 }
 
-/** By how much the variables grow, in characters of JSON text. */
-function growthOf(draft: Draft, stored: JsonObject): ReturnType<typeof measure> {
+/** Stores variables, or says why they cannot be stored. */
+export function store(draft: Draft, variables: JsonObject | undefined): Failure | undefined {
+  if (!variables) return undefined;
   let growth = 0;
-  for (const [name, value] of Object.entries(stored)) {
+  for (const [name, value] of Object.entries(variables)) {
     const size = measure(value);
-    if (typeof size !== "number") return size;
-    const old = draft.context.variables[name];
-    const oldSize = old === undefined ? -name.length - 4 : measure(old);
-    growth += size - (typeof oldSize === "number" ? oldSize : 0);
+    if (typeof size !== "number")
+      return { code: "expression_error", message: `the variable ${name}${size.path} ${size.message}` };
+    growth += size - sizeBefore(draft, name);
   }
-  return growth;
+  if (draft.context.variablesSize + growth > MAX_VARIABLES)
+    return { code: "limit_exceeded", message: `the run's variables are over ${MAX_VARIABLES} characters of JSON` };
+  draft.store(variables, growth);
+  return undefined;
 }
 
-/** Stores variables that were found storable. */
-export function store(draft: Draft, stored: JsonObject | undefined): void {
-  if (!stored) return;
-  const growth = growthOf(draft, stored);
-  const variablesSize = draft.context.variablesSize + (typeof growth === "number" ? growth : 0);
-  draft.change({ set: stored, variablesSize });
+function sizeBefore(draft: Draft, name: string): number {
+  const { variables } = draft.context;
+  if (!Object.hasOwn(variables, name)) return -name.length - 4;
+  const size = measure(variables[name]);
+  return typeof size === "number" ? size : 0;
 }

@@ -19,51 +19,54 @@ export interface Unstorable {
   readonly message: string;
 }
 
+/** Deeper values would cost a stack frame a level wherever they are walked. */
+const MAX_DEPTH = 200;
+
 /**
  * The size of `value` as JSON text, in characters, or why it cannot be stored (law 12: such a value is refused where it
- * enters, so that it never reaches a batch). Nothing is allocated: this runs on every output.
+ * enters, so that it never reaches a batch). Allocates nothing while all is well: this runs on every output.
  */
-export function measure(value: unknown, path = ""): number | Unstorable {
+export function measure(value: unknown, depth = 0): number | Unstorable {
   switch (typeof value) {
     case "string":
-      return measureString(value, path);
+      return measureString(value);
     case "number":
-      return Number.isFinite(value) ? 8 : { path, message: "is no finite number" };
+      return Number.isFinite(value) ? 8 : { path: "", message: "is no finite number" };
     case "boolean":
       return 5;
     case "object":
       if (value === null) return 4;
-      return Array.isArray(value) ? measureList(value, path) : measureObject(value as Record<string, unknown>, path);
+      if (depth >= MAX_DEPTH) return { path: "", message: `is nested deeper than ${MAX_DEPTH} levels` };
+      return Array.isArray(value) ? measureList(value, depth + 1) : measureObject(value, depth + 1);
     default:
-      return { path, message: `is no JSON value (${typeof value})` };
+      return { path: "", message: `is no JSON value (${typeof value})` };
   }
 }
 
-function measureString(text: string, path: string): number | Unstorable {
-  if (text.includes("\u0000")) return { path, message: "contains U+0000" };
-  if (!isWellFormed(text)) return { path, message: "contains a lone surrogate" };
+function measureString(text: string): number | Unstorable {
+  if (text.includes("\u0000")) return { path: "", message: "contains U+0000" };
+  if (!isWellFormed(text)) return { path: "", message: "contains a lone surrogate" };
   return text.length + 2;
 }
 
-function measureList(list: readonly unknown[], path: string): number | Unstorable {
+function measureList(list: readonly unknown[], depth: number): number | Unstorable {
   let size = 2;
   for (let index = 0; index < list.length; index++) {
-    const item = measure(list[index], `${path}[${index}]`);
-    if (typeof item !== "number") return item;
+    const item = measure(list[index], depth);
+    if (typeof item !== "number") return { path: `[${index}]${item.path}`, message: item.message };
     size += item + 1;
   }
   return size;
 }
 
-function measureObject(object: Record<string, unknown>, path: string): number | Unstorable {
+function measureObject(object: object, depth: number): number | Unstorable {
   let size = 2;
-  for (const key of Object.keys(object)) {
-    if (object[key] === undefined) continue;
-    const name = measureString(key, path);
-    if (typeof name !== "number") return name;
-    const item = measure(object[key], `${path}.${key}`);
-    if (typeof item !== "number") return item;
-    size += name + item + 2;
+  for (const [key, member] of Object.entries(object)) {
+    if (member === undefined) continue;
+    const name = measureString(key);
+    const item = typeof name === "number" ? measure(member, depth) : name;
+    if (typeof item !== "number") return { path: `.${key}${item.path}`, message: item.message };
+    size += key.length + item + 4;
   }
   return size;
 }

@@ -4,7 +4,7 @@
 import type { AuditEvent, AuditType } from "./audit.js";
 import type { Answer } from "./commands.js";
 import { eventName } from "./compile.js";
-import { applyPatch, type Patch, type RunContext } from "./context.js";
+import type { Patch, RunContext } from "./context.js";
 import type { Effect } from "./effects.js";
 import type { Facts, Need } from "./facts.js";
 import { type JsonObject, measure } from "./json.js";
@@ -15,6 +15,8 @@ import type { Program } from "./program.js";
 export interface Transition {
   readonly type: string;
   readonly patch: Patch;
+  /** The variables it stores: what is written is what changed. */
+  readonly stored: readonly string[];
   readonly audit: readonly AuditEvent[];
   readonly effects: readonly Effect[];
 }
@@ -35,19 +37,25 @@ export class Needed {
   constructor(readonly need: Need) {}
 }
 
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
 export class Draft {
+  /** The context as it is after everything drafted so far. */
+  readonly context: Mutable<RunContext>;
   private audit: AuditEvent[] = [];
   private effects: Effect[] = [];
-  private patch: Patch = {};
+  private patch: Mutable<Patch> = {};
+  private stored: string[] = [];
   private readonly done: Transition[] = [];
 
   constructor(
     readonly program: Program,
-    /** The context as it is after everything drafted so far. */
-    public context: RunContext,
+    context: RunContext,
     readonly facts: Facts,
     public actor: string,
-  ) {}
+  ) {
+    this.context = { ...context };
+  }
 
   get now(): number {
     return this.facts.now;
@@ -55,10 +63,15 @@ export class Draft {
 
   /** Changes the context. */
   change(patch: Patch): void {
-    this.context = applyPatch(this.context, patch);
-    const set = patch.set || this.patch.set ? { ...this.patch.set, ...patch.set } : undefined;
-    const unset = patch.unset || this.patch.unset ? [...(this.patch.unset ?? []), ...(patch.unset ?? [])] : undefined;
-    this.patch = { ...this.patch, ...patch, ...(set && { set }), ...(unset && { unset }) };
+    Object.assign(this.context, patch);
+    Object.assign(this.patch, patch);
+  }
+
+  /** Stores variables; only those named here are written. */
+  store(variables: JsonObject, growth: number): void {
+    const { context } = this;
+    this.change({ variables: { ...context.variables, ...variables }, variablesSize: context.variablesSize + growth });
+    this.stored.push(...Object.keys(variables));
   }
 
   /** Records an audit event; `to` is the run state it leads to. The run's state is always that of its last row. */
@@ -76,10 +89,12 @@ export class Draft {
 
   /** Closes the transition: what was drafted since the last one goes along the edge `label`. */
   take(label: string): void {
-    this.done.push({ type: eventName(label), patch: this.patch, audit: this.audit, effects: this.effects });
+    const { patch, stored, audit, effects } = this;
+    this.done.push({ type: eventName(label), patch, stored, audit, effects });
+    this.patch = {};
+    this.stored = [];
     this.audit = [];
     this.effects = [];
-    this.patch = {};
   }
 
   decided(answer: Answer): Decision {

@@ -35,15 +35,14 @@ export class Batch {
     private lastEventAt: number,
   ) {}
 
-  take(runId: string, { patch, audit, effects }: Transition): void {
+  take(runId: string, { patch, stored, audit, effects }: Transition): void {
     this.transitions++;
     for (const event of audit) {
       this.events.push({ ...event, runId, seq: ++this.lastSeq });
       this.lastEventAt = event.at;
     }
     this.effects.push(...effects);
-    for (const name of Object.keys(patch.set ?? {})) this.variables.add(name);
-    for (const name of patch.unset ?? []) this.variables.add(name);
+    for (const name of stored) this.variables.add(name);
     if ("call" in patch) this.callChanged = true;
   }
 
