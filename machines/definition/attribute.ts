@@ -234,7 +234,8 @@ function compiling<T>(place: Place, compile: () => T): T | undefined {
   try {
     return compile();
   } catch (error) {
-    if (error instanceof ExpressionSyntaxError) return place.problem(error.message);
-    throw error;
+    if (!(error instanceof ExpressionSyntaxError)) throw error;
+    const { message, position } = error;
+    return place.problem(position === undefined ? message : `${message} (at character ${position + 1})`);
   }
 }

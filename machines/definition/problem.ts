@@ -20,6 +20,11 @@ export class Place {
     return new Place(`${this.path}${step}`, this.problems, this.warnings);
   }
 
+  /** Problems of the whole document so far. */
+  get faults(): number {
+    return this.problems.length;
+  }
+
   /** Reports a problem; returns undefined, so that a parser can end with it. */
   problem(message: string): undefined {
     this.problems.push({ path: this.path, message });

@@ -2,6 +2,7 @@
 import type { Json, JsonObject } from "../json.js";
 import { STEP_TYPES } from "../steps/index.js";
 import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
+import { LONGEST_WAIT_MS } from "../time.js";
 import {
   type Attributes,
   defaulted,
@@ -30,8 +31,8 @@ const compensation = shape("compensation", {
 
 const retry: Kind<RetrySource> = shape("RetryPolicy", {
   max_attempts: required(number({ min: -1, whole: true, not: 0 }), "Counts the first attempt; -1: unlimited."),
-  initial_backoff_ms: required(number({ min: 0 }), "Milliseconds before the second attempt."),
-  max_backoff_ms: optional(number({ min: 0 }), "60000"),
+  initial_backoff_ms: required(number({ min: 0, max: LONGEST_WAIT_MS }), "Milliseconds before the second attempt."),
+  max_backoff_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "60000"),
   multiplier: optional(number({ min: 1 }), "2"),
   jitter: optional(flag, "true"),
   non_retryable_codes: optional(list(plainText, { max: 100 }), "Codes that end the retries."),
@@ -65,8 +66,8 @@ export function parseStep(raw: JsonObject, place: Place): StepPlan | undefined {
   refuseUnknownMembers(raw, type, place);
   const attributes = parseAttributes(type.attributes, (name) => memberOf(raw, name, type, place));
   const policy = type.retries ? ownRetry(raw, place) : undefined;
+  if (attributes) type.check?.(attributes, place);
   if (!common || !attributes) return undefined;
-  type.check?.(attributes, place);
   return {
     id: common.id,
     type,
@@ -84,7 +85,7 @@ export function parseStep(raw: JsonObject, place: Place): StepPlan | undefined {
 function stepTypeOf(raw: JsonObject, place: Place): StepType | undefined {
   const name = own(raw, "type");
   if (typeof name !== "string") return undefined;
-  return STEP_TYPES.get(name) ?? place.at("type").problem(`there is no step type "${name.slice(0, 64)}"`);
+  return STEP_TYPES.get(name) ?? place.at("type").problem(`there is no step type "${name.slice(0, 64)}" in this release`);
 }
 
 function ownRetry(raw: JsonObject, place: Place): RetrySource | undefined {

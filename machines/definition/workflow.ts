@@ -6,6 +6,7 @@ import { isObject, type Json, type JsonObject, measure } from "../json.js";
 import type { Compiled, Program } from "../program.js";
 import { parseActionName } from "../steps/action.js";
 import type { StepPlan } from "../steps/step.js";
+import { LONGEST_WAIT_MS } from "../time.js";
 import {
   flag,
   id,
@@ -42,7 +43,7 @@ const DOCUMENT = {
   created_at: optional(plainText, "Set by the service."),
   created_by: optional(plainText, "Set by the service."),
   input_schema: optional(schema, "Checked when a run starts."),
-  timeout_ms: optional(number({ min: 1, max: 10 * 366 * 86_400_000 }), "For the whole run; on expiry it rolls back."),
+  timeout_ms: optional(number({ min: 1, max: LONGEST_WAIT_MS }), "For the whole run; on expiry it rolls back."),
 };
 
 export interface CompileOptions {
@@ -73,13 +74,18 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
   if (typeof size !== "number") return place.problem(`${size.path} ${size.message}`);
   refuseUnknown(document, DOCUMENT, place);
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
-  const steps = readSteps(own(document, "steps"), place.at("steps"));
-  if (!head || !steps) return undefined;
-  for (const problem of (head.input_schema && options.schemaProblems?.(head.input_schema)) || [])
+  const { steps, ids, sound } = readSteps(own(document, "steps"), place.at("steps"));
+  checkTargets(steps, ids);
+  checkEntries(document, ids, place);
+  const inputSchema = own(document, "input_schema");
+  for (const problem of (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [])
     place.at("input_schema").problem(problem);
+  if (!head || !sound) return undefined;
   const plans = new Map(steps.map(({ plan }) => [plan.id, plan]));
   const entrypoints = { ...head.entrypoints, default: head.start };
-  checkGraph(steps, plans, head.start, head.entrypoints ?? {}, place);
+  warnAboutUnreachable(steps, plans, Object.values(entrypoints));
+  // A chart has no edge to nowhere: only what is sound is compiled.
+  if (place.faults > 0) return undefined;
   const program = {
     workflowId: head.id,
     version: options.version ?? (typeof head.version === "number" ? head.version : 1),
@@ -100,48 +106,70 @@ interface PlacedStep {
   readonly place: Place;
 }
 
-/** All steps, or undefined if any is at fault: the graph is then not judged. */
-function readSteps(raw: Json | undefined, place: Place): readonly PlacedStep[] | undefined {
-  if (!Array.isArray(raw) || raw.length > MAX_STEPS) return undefined;
-  const seen = new Set<string>();
-  let sound = true;
+interface ReadSteps {
+  /** Those without a fault of their own. */
+  readonly steps: readonly PlacedStep[];
+  /** The ids of all steps, also of those at fault: an edge to one of them leads somewhere. */
+  readonly ids: ReadonlySet<string>;
+  readonly sound: boolean;
+}
+
+function readSteps(raw: Json | undefined, place: Place): ReadSteps {
+  const ids = new Set<string>();
   const steps: PlacedStep[] = [];
+  if (!Array.isArray(raw) || raw.length > MAX_STEPS) return { steps, ids, sound: false };
+  let sound = true;
   raw.forEach((entry: Json, index) => {
     const at = place.at(index);
     const plan = isObject(entry) ? parseStep(entry, at) : at.problem("must be an object");
-    if (!plan) sound = false;
-    else if (seen.has(plan.id)) sound = Boolean(at.at("id").problem(`there is another step "${plan.id}"`));
-    else {
-      seen.add(plan.id);
-      steps.push({ plan, place: at });
-    }
+    const name = isObject(entry) ? own(entry, "id") : undefined;
+    if (typeof name === "string" && ids.has(name))
+      sound = Boolean(at.at("id").problem(`there is another step "${name}"`));
+    else if (typeof name === "string") ids.add(name);
+    if (plan) steps.push({ plan, place: at });
+    else sound = false;
   });
-  return sound ? steps : undefined;
+  return { steps, ids, sound };
 }
 
-function checkGraph(
-  steps: readonly PlacedStep[],
-  plans: ReadonlyMap<string, StepPlan>,
-  start: string,
-  entrypoints: Readonly<Record<string, string>>,
-  place: Place,
-): void {
-  const exists = (target: string, at: Place) => plans.has(target) || at.problem(`there is no step "${target}"`);
-  exists(start, place.at("start"));
-  for (const [name, target] of Object.entries(entrypoints)) {
-    if (name === "default" && target !== start) place.at("entrypoints").at(name).problem("default always is start");
-    exists(target, place.at("entrypoints").at(name));
-  }
+function checkTarget(target: Json | undefined, ids: ReadonlySet<string>, at: Place): void {
+  if (typeof target === "string" && !ids.has(target)) at.problem(`there is no step "${target.slice(0, 128)}"`);
+}
+
+function checkTargets(steps: readonly PlacedStep[], ids: ReadonlySet<string>): void {
   for (const { plan, place: at } of steps) {
-    if (plan.next !== undefined) exists(plan.next, at.at("next"));
-    if (isStep(plan.onError)) exists(plan.onError, at.at("on_error"));
+    checkTarget(plan.next, ids, at.at("next"));
+    if (isStep(plan.onError)) checkTarget(plan.onError, ids, at.at("on_error"));
     for (const edge of plan.edges)
-      exists(
+      checkTarget(
         edge.target,
+        ids,
         edge.at.reduce((where, key) => where.at(key), at),
       );
   }
-  const reached = reachable(plans, [start, ...Object.values(entrypoints)]);
+}
+
+/** Reads the document itself: a fault elsewhere in its head must not hide these. */
+function checkEntries(document: JsonObject, ids: ReadonlySet<string>, place: Place): void {
+  // Without steps there is one fault, not one for each entry.
+  if (ids.size === 0) return;
+  const start = own(document, "start");
+  checkTarget(start, ids, place.at("start"));
+  const entrypoints = own(document, "entrypoints");
+  if (!isObject(entrypoints)) return;
+  for (const [name, target] of Object.entries(entrypoints)) {
+    const at = place.at("entrypoints").at(name);
+    if (name === "default" && target !== start) at.problem("default always is start");
+    checkTarget(target, ids, at);
+  }
+}
+
+function warnAboutUnreachable(
+  steps: readonly PlacedStep[],
+  plans: ReadonlyMap<string, StepPlan>,
+  from: readonly string[],
+): void {
+  const reached = reachable(plans, from);
   for (const { plan, place: at } of steps)
     if (!reached.has(plan.id)) at.warn(`the step "${plan.id}" cannot be reached`);
 }

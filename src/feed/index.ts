@@ -3,11 +3,10 @@
 import type { Sql } from "postgres";
 import { isObject } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
-import { eventId } from "../ids.js";
 import type { Logger } from "../log.js";
-import type { CommitListener, CommittedEvent } from "../run/ports.js";
+import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
-import { present } from "../store/page.js";
+import { eventItem } from "./item.js";
 import { createListener, type Listener } from "./listener.js";
 import { channelOf, createNotifier } from "./notifier.js";
 import { type Sink, Watcher } from "./watcher.js";
@@ -63,9 +62,12 @@ export function createFeed({ sql, listenUrl, log, pollMs = 3000, maxWatchers = 1
   return {
     onCommit(runId, events) {
       if (events.length === 0 || stopped) return;
-      const items = events.map(itemOf);
-      for (const watcher of topics.get(runId) ?? []) watcher.offer(items);
-      notifier.add(runId, items);
+      const watchers = topics.get(runId);
+      if (watchers) {
+        const items = events.map(eventItem);
+        for (const watcher of watchers) watcher.offer(items);
+      }
+      notifier.add(runId, events);
     },
     watch(runId, afterSeq, sink) {
       if (watchers >= maxWatchers || stopped) throw overloaded("too many streams are open on this node");
@@ -150,21 +152,4 @@ function parsed(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/** As store/history.ts reads the committed row. */
-function itemOf(event: CommittedEvent): EventItem {
-  return present({
-    id: eventId(event.runId, event.seq),
-    run_id: event.runId,
-    seq: event.seq,
-    recorded_at: new Date(event.at).toISOString(),
-    event_type: event.type,
-    step_id: event.stepId,
-    attempt: event.attempt,
-    from_state: event.from,
-    to_state: event.to,
-    actor: event.actor,
-    metadata: event.metadata,
-  }) as EventItem;
 }

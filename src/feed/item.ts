@@ -1,0 +1,22 @@
+// An audit event as clients get it, made from one that this process committed. What is read back from the database looks the same.
+import { eventId } from "../ids.js";
+import type { CommittedEvent } from "../run/ports.js";
+import type { EventItem } from "../store/history.js";
+import { present } from "../store/page.js";
+
+/** As store/history.ts reads the committed row. */
+export function eventItem(event: CommittedEvent): EventItem {
+  return present({
+    id: eventId(event.runId, event.seq),
+    run_id: event.runId,
+    seq: event.seq,
+    recorded_at: new Date(event.at).toISOString(),
+    event_type: event.type,
+    step_id: event.stepId,
+    attempt: event.attempt,
+    from_state: event.from,
+    to_state: event.to,
+    actor: event.actor,
+    metadata: event.metadata,
+  }) as EventItem;
+}
