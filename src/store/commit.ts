@@ -395,6 +395,10 @@ function addOwed(input: Input, commit: RunCommit): void {
   if (commit.undoPassed) input.xp.add(runId);
 }
 
+/** The rows of one transition, and mostly of one batch, bear the same time: it is written out once. */
+let written = { epochMs: Number.NaN, text: "" };
+
 function time(epochMs: number): string {
-  return new Date(epochMs).toISOString();
+  if (written.epochMs !== epochMs) written = { epochMs, text: new Date(epochMs).toISOString() };
+  return written.text;
 }
