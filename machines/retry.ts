@@ -29,6 +29,8 @@ export function mayRetry(policy: RetryPolicy, nth: number, code: string): boolea
 
 /** Milliseconds before attempt `nth + 1`: min(initial·multiplier^(nth−1), max), with jitter times U[0.5, 1]. `random` is in [0, 1). */
 export function backoffMs(policy: RetryPolicy, nth: number, random: number): number {
-  const full = Math.min(policy.initial_backoff_ms * policy.multiplier ** (nth - 1), policy.max_backoff_ms);
+  // The power overflows after a thousand attempts, and nothing times infinity is no number.
+  const factor = Math.min(policy.multiplier ** (nth - 1), Number.MAX_SAFE_INTEGER);
+  const full = Math.min(policy.initial_backoff_ms * factor, policy.max_backoff_ms);
   return Math.round(policy.jitter ? full * (0.5 + random / 2) : full);
 }

@@ -2,6 +2,10 @@
 // is read or written here came in with an event.
 
 const DAY_MS = 86_400_000;
+
+/** Ten years: a wait, a timeout or a backoff beyond it is taken for a mistake, and would end outside the calendar. */
+export const LONGEST_WAIT_MS = 10 * 366 * DAY_MS;
+
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 const ISO_8601_DURATION = (() => {
   const part = (unit: string) => `(?:(\\d{1,12}(?:\\.\\d{1,9})?)${unit})?`;

@@ -1,12 +1,15 @@
 // `action`: one piece of work of a worker, dispatched as often as its retry policy allows. This file evaluates the call;
 // what becomes of its attempts stands in call.ts.
 import { number, object, optional, required, text } from "../definition/attribute.js";
-import type { Scope } from "../expression/index.js";
+import { ExpressionError, type Scope, type Template } from "../expression/index.js";
 import { completeRetry, type RetryPolicy } from "../retry.js";
-import { failed, numberOf, objectOf, type RetrySource, stepType, textOf } from "./step.js";
+import { LONGEST_WAIT_MS } from "../time.js";
+import { durationOf, failed, numberOf, objectOf, type RetrySource, stepType, textOf } from "./step.js";
 
 /** An attempt's time where neither step nor registration gives one. */
 export const DEFAULT_TIMEOUT_MS = 300_000;
+
+const TIMEOUT = { min: 1, max: LONGEST_WAIT_MS };
 
 export const action = stepType({
   name: "action",
@@ -14,9 +17,9 @@ export const action = stepType({
   attributes: {
     action: required(text, '"service.name" or "service.name@version".'),
     inputs: optional(object, "Evaluated once per entry; the same for every attempt."),
-    timeout_ms: optional(number({ min: 1 }), "Per attempt, from its dispatch; else the registration's, else 300000."),
-    queue_timeout_ms: optional(number({ min: 1 }), "How long to wait for a worker; for ever if absent."),
-    heartbeat_timeout_ms: optional(number({ min: 1 }), "An attempt that is silent for this long has failed."),
+    timeout_ms: optional(number(TIMEOUT), "Per attempt, from its dispatch; else the registration's, else 300000."),
+    queue_timeout_ms: optional(number(TIMEOUT), "How long to wait for a worker; for ever if absent."),
+    heartbeat_timeout_ms: optional(number(TIMEOUT), "An attempt that is silent for this long has failed."),
   },
   output: "the worker's result",
   retries: true,
@@ -56,7 +59,7 @@ export const action = stepType({
     };
 
     function attempt(source: typeof attributes.timeout_ms): number | undefined {
-      return source === undefined ? undefined : Math.ceil(numberOf(source, scope, "a timeout", 1));
+      return source === undefined ? undefined : durationOf(source, scope, "a timeout", 1);
     }
   },
 });
@@ -71,8 +74,17 @@ export function parseActionName(text: string): { service: string; name: string; 
 export function resolveRetry(source: RetrySource, scope: Scope): RetryPolicy {
   const resolved = Object.entries(source).map(([key, member]) => [
     key,
-    typeof member === "object" && "render" in member ? numberOf(member, scope, `retry.${key}`, -1) : member,
+    typeof member === "object" && "render" in member ? retryNumber(key, member, scope) : member,
   ]);
-  const policy = completeRetry(Object.fromEntries(resolved) as Partial<RetryPolicy>);
-  return policy.max_attempts === 0 ? { ...policy, max_attempts: 1 } : policy;
+  return completeRetry(Object.fromEntries(resolved) as Partial<RetryPolicy>);
+}
+
+/** The bounds that a number written in the definition has, held against one that was computed. */
+function retryNumber(key: string, member: Template, scope: Scope): number {
+  const name = `retry.${key}`;
+  if (key === "multiplier") return numberOf(member, scope, name, 1);
+  if (key !== "max_attempts") return durationOf(member, scope, name);
+  const attempts = numberOf(member, scope, name, -1);
+  if (attempts === 0 || !Number.isInteger(attempts)) throw new ExpressionError(`${name} must be a whole number, not 0`);
+  return attempts;
 }

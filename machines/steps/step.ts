@@ -8,6 +8,7 @@ import { type Expression, ExpressionError, type Scope, type Template } from "../
 import type { Facts, Need } from "../facts.js";
 import { isObject, type Json, type JsonObject } from "../json.js";
 import type { RetryPolicy } from "../retry.js";
+import { LONGEST_WAIT_MS } from "../time.js";
 
 /** A labelled way out of a step, beside `next` and `on_error`. */
 export interface Edge {
@@ -129,4 +130,11 @@ export function numberOf(source: NumberSource, scope: Scope, name: string, min =
   const rendered = typeof source === "number" ? source : source.render(scope);
   if (typeof rendered === "number" && Number.isFinite(rendered) && rendered >= min) return rendered;
   throw new ExpressionError(`${name} must be a number of at least ${min}`);
+}
+
+/** Whole milliseconds, rounded up: nothing fires early. */
+export function durationOf(source: NumberSource, scope: Scope, name: string, min = 0): number {
+  const ms = Math.ceil(numberOf(source, scope, name, min));
+  if (ms > LONGEST_WAIT_MS) throw new ExpressionError(`${name} is longer than ten years`);
+  return ms;
 }

@@ -1,11 +1,8 @@
 // `wait_duration`: pauses the run for a time.
 import { number, optional, text } from "../definition/attribute.js";
 import { ExpressionError } from "../expression/index.js";
-import { parseDuration } from "../time.js";
-import { numberOf, stepType } from "./step.js";
-
-/** Ten years: a wait beyond it is taken for a mistake. */
-export const LONGEST_WAIT_MS = 10 * 366 * 86_400_000;
+import { LONGEST_WAIT_MS, parseDuration } from "../time.js";
+import { durationOf, stepType } from "./step.js";
 
 export const waitDuration = stepType({
   name: "wait_duration",
@@ -22,10 +19,10 @@ export const waitDuration = stepType({
       place.at("duration").problem("is no ISO 8601 duration");
   },
   enter({ attributes: { duration_ms, duration }, scope, facts, run }) {
-    const ms = duration_ms === undefined ? isoMs(duration?.render(scope)) : numberOf(duration_ms, scope, "duration_ms");
-    if (ms > LONGEST_WAIT_MS) throw new ExpressionError("the wait is longer than ten years");
+    const source = duration_ms ?? isoMs(duration?.render(scope));
+    const ms = durationOf(source, scope, duration_ms === undefined ? "duration" : "duration_ms");
     if (run.dryRun || ms <= 0) return { kind: "done" };
-    return { kind: "wait", awaiting: "timer", wait: { kind: "timer", dueAt: facts.now + Math.ceil(ms) } };
+    return { kind: "wait", awaiting: "timer", wait: { kind: "timer", dueAt: facts.now + ms } };
   },
 });
 

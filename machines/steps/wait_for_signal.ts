@@ -1,9 +1,9 @@
 // `wait_for_signal`: pauses the run until a signal of a name comes, or takes one that came before.
 import { defaulted, id, type Kind, number, optional, required, text } from "../definition/attribute.js";
 import { ExpressionError } from "../expression/index.js";
+import { LONGEST_WAIT_MS } from "../time.js";
 import type { Edge } from "./step.js";
-import { numberOf, stepType, textOf } from "./step.js";
-import { LONGEST_WAIT_MS } from "./wait_duration.js";
+import { durationOf, stepType, textOf } from "./step.js";
 
 /** `fail`, `continue`, or the id of a step. */
 export const onTimeout: Kind<string> = { ...id, name: '"fail" | "continue" | step id' };
@@ -36,8 +36,8 @@ export const waitForSignal = stepType({
       if (facts.signal === undefined) return { kind: "need", need: { kind: "signal", name } };
       if (facts.signal) return { kind: "done", output: facts.signal.payload, consumedSignal: facts.signal.id };
     }
-    const timeout = timeout_ms === undefined ? undefined : numberOf(timeout_ms, scope, "timeout_ms");
-    const due = timeout === undefined ? {} : { dueAt: facts.now + Math.ceil(timeout) };
+    const timeout = timeout_ms === undefined ? undefined : durationOf(timeout_ms, scope, "timeout_ms");
+    const due = timeout === undefined ? {} : { dueAt: facts.now + timeout };
     return { kind: "wait", awaiting: "signal", name, wait: { kind: "signal", name, ...due } };
   },
 });

@@ -1,9 +1,8 @@
 // `wait_until`: pauses the run until a moment. A moment that has passed is now.
 import { required, text } from "../definition/attribute.js";
 import { ExpressionError } from "../expression/index.js";
-import { parseInstant } from "../time.js";
+import { LONGEST_WAIT_MS, parseInstant } from "../time.js";
 import { stepType, textOf } from "./step.js";
-import { LONGEST_WAIT_MS } from "./wait_duration.js";
 
 export const waitUntil = stepType({
   name: "wait_until",
