@@ -2,7 +2,7 @@
 // a serializer: JSON that came in through the scope goes out as the same object, uncopied.
 import { type CelList, type CelMap, type CelValue, isCelList, isCelMap, isCelUint } from "@bufbuild/cel";
 import { base64Encode } from "@bufbuild/protobuf/wire";
-import { FORBIDDEN_NAMES, type Json } from "../json.js";
+import { FORBIDDEN_NAMES, type Json, measure } from "../json.js";
 import { formatInstant } from "../time.js";
 import { ExpressionError } from "./errors.js";
 import { spend, takeRoom } from "./fuel.js";
@@ -18,7 +18,7 @@ export function toJson(value: CelValue, bounded: boolean, depth = 0): Json {
   switch (typeof value) {
     case "string":
       takeRoom(value.length + 2);
-      return value;
+      return storable(value);
     case "boolean":
       takeRoom(5);
       return value;
@@ -37,6 +37,13 @@ export function toJson(value: CelValue, bounded: boolean, depth = 0): Json {
   if (isCelList(value)) return list(value, bounded, depth);
   if (isCelMap(value)) return map(value, bounded, depth);
   return scalar(value);
+}
+
+/** An escape of CEL can write what Postgres cannot store; what came in through the scope was checked where it entered. */
+function storable(text: string): string {
+  const size = measure(text);
+  if (typeof size === "number") return text;
+  throw new ExpressionError(`the result ${size.message}`);
 }
 
 function scalar(value: CelValue): Json {
@@ -96,7 +103,7 @@ function map(value: CelMap, bounded: boolean, depth: number): Json {
     const name = isCelUint(key) ? String(key.value) : String(key);
     if (FORBIDDEN_NAMES.has(name)) throw new ExpressionError(`"${name}" is no name for a member of an object`);
     takeRoom(name.length + 4);
-    object[name] = toJson(item, bounded, depth + 1);
+    object[storable(name)] = toJson(item, bounded, depth + 1);
   }
   return object;
 }

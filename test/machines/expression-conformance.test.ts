@@ -28,16 +28,17 @@ function* cases(suite: Suite, path: readonly string[]): Generator<[string, Case]
   for (const each of suite.tests ?? []) yield [[...path, each.original.name ?? ""].join("/"), each];
 }
 
-/** The JSON that the contract makes of an expected value, or undefined if it has none (NaN, int64, messages). */
+/** The JSON that the contract makes of an expected value, or undefined if it has none (NaN, int64, U+0000, messages). */
 function toJson(value: Wire): Json | undefined {
   const [kind, content] = Object.entries(value)[0] ?? [];
   switch (kind) {
     case "nullValue":
       return null;
     case "boolValue":
-    case "stringValue":
     case "bytesValue":
       return content as Json;
+    case "stringValue":
+      return String(content).includes("\u0000") ? undefined : String(content);
     case "int64Value":
     case "uint64Value":
       return Number.isSafeInteger(Number(content)) ? Number(content) : undefined;
