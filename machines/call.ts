@@ -66,7 +66,8 @@ export function succeeded(draft: Draft, wait: Dispatched, result: JsonObject): v
   const { call, ending } = draft.context;
   if (!call) throw new Error("a dispatched run has no call");
   draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
-  if (call.phase === "compensation") return settleUndo(draft, "done", wait.attempt, { output: result });
+  if (call.phase === "compensation")
+    return settleUndo(draft, "done", wait.attempt, { output: result, duration_ms: draft.now - wait.at });
   const plan = currentPlan(draft);
   if (ending) return succeededTooLate(draft, plan, wait, result);
   const registered = draft.facts.action(call.service, call.action, call.version);
@@ -81,7 +82,8 @@ export function succeeded(draft: Draft, wait: Dispatched, result: JsonObject): v
 function succeededTooLate(draft: Draft, plan: StepPlan, wait: Dispatched, result: JsonObject): void {
   if (plan.saveAs !== null && typeof measure(result) === "number") store(draft, { [plan.saveAs]: result });
   joinUndo(draft, plan, result);
-  draft.row("step.succeeded", "compensating", { stepId: plan.id, attempt: wait.attempt, metadata: { output: result } });
+  const metadata = { output: result, duration_ms: draft.now - (draft.context.entry?.at ?? wait.at) };
+  draft.row("step.succeeded", "compensating", { stepId: plan.id, attempt: wait.attempt, metadata });
   descend(draft, "note");
 }
 
@@ -104,10 +106,10 @@ export function attemptFailed(draft: Draft, wait: Dispatched, failure: AttemptFa
     return descend(draft, "note");
   }
   if (failure.retryable && mayRetry(call.retry, wait.nth, failure.code)) return backOff(draft, call, wait, failure);
-  const { code, message } = failure;
-  if (call.phase === "compensation") return settleUndo(draft, "failed", wait.attempt, { code, message });
+  const { code, message, retryable } = failure;
+  if (call.phase === "compensation") return settleUndo(draft, "failed", wait.attempt, { code, message, retryable });
   joinIfHappened(draft, currentPlan(draft));
-  failStep(draft, currentPlan(draft), { code, message }, wait.attempt);
+  failStep(draft, currentPlan(draft), { code, message }, wait.attempt, retryable);
 }
 
 function rememberUnknown(draft: Draft): void {
@@ -178,7 +180,10 @@ export function heartbeat(draft: Draft, wait: Dispatched): void {
   draft.take("heartbeat");
 }
 
-/** Whether a report is about the dispatch that the run waits for. Without a dispatch id it never answers an undo. */
+/**
+ * Whether a report is about the dispatch that the run waits for. An attempt pins it as well as a dispatch id does, since
+ * attempts count on over a step's entries and undos; a report without either never answers an undo.
+ */
 export function isAbout(
   command: Extract<RunCommand, { type: "result" | "failure" | "heartbeat" }>,
   wait: Dispatched,
@@ -186,5 +191,6 @@ export function isAbout(
 ): boolean {
   if (command.stepId !== undefined && command.stepId !== call.stepId) return false;
   if (command.attempt !== undefined && command.attempt !== wait.attempt) return false;
-  return command.dispatchId === undefined ? call.phase === "forward" : command.dispatchId === wait.dispatchId;
+  if (command.dispatchId !== undefined) return command.dispatchId === wait.dispatchId;
+  return call.phase === "forward" || command.attempt !== undefined;
 }

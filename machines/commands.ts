@@ -31,7 +31,7 @@ export type RunCommand =
   | { readonly type: "quarantine" }
   | { readonly type: "release"; readonly actor: string };
 
-/** Which dispatch a report is about: `dispatchId` pins it exactly, else step and attempt, else the current forward one. */
+/** Which dispatch a report is about: `dispatchId` or `attempt` pins it exactly, else it is the current forward one. */
 export interface ReportedDispatch {
   readonly dispatchId?: string;
   readonly stepId?: string;

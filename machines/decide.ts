@@ -136,7 +136,7 @@ function cancel(draft: Draft, { reason = "cancelled", compensate, actor }: Comma
   const { context } = draft;
   const state = context.state;
   if (isTerminal(state)) return unchanged(cancelAnswer(state, true));
-  if (context.ending) return unchanged(cancelAnswer("compensating", false));
+  if (context.ending) return unchanged(cancelAnswer(state, false));
   draft.change({ quarantined: false });
   draft.row("log", state, { metadata: { kind: "cancel", reason, by: actor, compensate } });
   draft.actor = "coordinator";

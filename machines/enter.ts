@@ -141,18 +141,29 @@ function succeed(draft: Draft, output: Json): void {
   draft.take("run.succeeded");
 }
 
-/** The step failed for good: `on_error` has its say, else the run fails. */
-export function failStep(draft: Draft, plan: StepPlan, failure: Failure, attempt = 0): void {
-  const error: StepError = { ...failure, step_id: plan.id };
-  failedRow(draft, plan, error, attempt);
+/** The step failed for good: `on_error` has its say, else the run fails. `retryable` is what the worker said. */
+export function failStep(draft: Draft, plan: StepPlan, failure: Failure, attempt = 0, retryable = false): void {
+  const error = storeError(draft, plan, { ...failure, step_id: plan.id });
+  failedRow(draft, plan, error, attempt, retryable);
   if (plan.onError === "fail") return failRun(draft, error);
-  if (plan.saveAs !== null) store(draft, { [plan.saveAs]: { error: { ...error } } });
   if (plan.onError === "continue") go(draft, "continue", plan.next, { error: { ...error } });
   else go(draft, "error", plan.onError, null);
 }
 
-function failedRow(draft: Draft, plan: StepPlan, { code, message }: StepError, attempt: number): void {
-  const metadata = { code, message, retryable: false, will_retry: false };
+/** A failed step's output is its error, with an output's limits: one that is over them becomes the error of that. */
+function storeError(draft: Draft, plan: StepPlan, error: StepError): StepError {
+  const output: JsonObject = { error: { ...error } };
+  const variable = plan.onError === "fail" ? null : plan.saveAs;
+  const fault = outputFault(output) ?? (variable === null ? undefined : store(draft, { [variable]: output }));
+  if (!fault) return error;
+  const bounded = { ...fault, step_id: plan.id };
+  if (variable !== null) store(draft, { [variable]: { error: bounded } });
+  return bounded;
+}
+
+function failedRow(draft: Draft, plan: StepPlan, error: StepError, attempt: number, retryable = false): void {
+  const { code, message } = error;
+  const metadata = { code, message, retryable, will_retry: false };
   draft.row("step.failed", "running", { stepId: plan.id, attempt, metadata });
 }
 

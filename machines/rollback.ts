@@ -201,16 +201,16 @@ export function settleUndo(
   draft: Draft,
   state: "done" | "failed",
   attempt: number,
-  about: { code: string; message: string } | { output: JsonObject },
+  about: { code: string; message: string; retryable?: boolean } | { output: JsonObject; duration_ms: number },
 ): void {
   const stepId = draft.context.step;
-  const metadata = { ...about, phase: "compensation" };
+  const metadata: JsonObject = { ...about, phase: "compensation" };
   if (state === "done") draft.row("step.succeeded", "compensating", { stepId, attempt, metadata });
   else {
     draft.row("step.failed", "compensating", {
       stepId,
       attempt,
-      metadata: { ...metadata, retryable: false, will_retry: false },
+      metadata: { retryable: false, ...metadata, will_retry: false },
     });
     draft.change({ requiresManualReview: true });
   }

@@ -85,7 +85,9 @@ export function parseStep(raw: JsonObject, place: Place): StepPlan | undefined {
 function stepTypeOf(raw: JsonObject, place: Place): StepType | undefined {
   const name = own(raw, "type");
   if (typeof name !== "string") return undefined;
-  return STEP_TYPES.get(name) ?? place.at("type").problem(`there is no step type "${name.slice(0, 64)}" in this release`);
+  return (
+    STEP_TYPES.get(name) ?? place.at("type").problem(`there is no step type "${name.slice(0, 64)}" in this release`)
+  );
 }
 
 function ownRetry(raw: JsonObject, place: Place): RetrySource | undefined {

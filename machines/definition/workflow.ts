@@ -124,7 +124,7 @@ function readSteps(raw: Json | undefined, place: Place): ReadSteps {
     const plan = isObject(entry) ? parseStep(entry, at) : at.problem("must be an object");
     const name = isObject(entry) ? own(entry, "id") : undefined;
     if (typeof name === "string" && ids.has(name))
-      sound = Boolean(at.at("id").problem(`there is another step "${name}"`));
+      sound = Boolean(at.at("id").problem(`there is another step "${name.slice(0, 128)}"`));
     else if (typeof name === "string") ids.add(name);
     if (plan) steps.push({ plan, place: at });
     else sound = false;
