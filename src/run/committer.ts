@@ -56,10 +56,7 @@ export class Committer {
     this.queueLimit = options.queueLimit ?? 20_000;
   }
 
-  /**
-   * Whether the run won. Rejects with OutcomeUnknown, Poisoned, or 503 `overloaded` while nothing was sent. A run must not
-   * be submitted again before its commit is answered.
-   */
+  /** Whether the run won. Rejects with OutcomeUnknown, Poisoned, or 503 `overloaded` while nothing was sent. */
   submit(commit: RunCommit): Promise<boolean> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     if (this.waiting.length >= this.queueLimit) return Promise.reject(overloaded("the commit queue is full"));
@@ -78,13 +75,31 @@ export class Committer {
 
   private flush(): void {
     while (this.inFlight < this.lanes && this.waiting.length > 0) {
-      const group = this.waiting.splice(0, this.groupSize);
+      const group = this.takeGroup();
       this.inFlight++;
       void this.write(group).finally(() => {
         this.inFlight--;
         this.flush();
       });
     }
+  }
+
+  /**
+   * A run stands in a statement once, whose parts tell runs apart by their ids. A second commit of it (a start repeated with
+   * its run id, beside the first or beside a step of that run) waits for the next.
+   */
+  private takeGroup(): Waiting[] {
+    const group = new Map<string, Waiting>();
+    const later: Waiting[] = [];
+    let looked = 0;
+    for (const waiting of this.waiting) {
+      if (group.size === this.groupSize) break;
+      looked++;
+      if (group.has(waiting.commit.runId)) later.push(waiting);
+      else group.set(waiting.commit.runId, waiting);
+    }
+    this.waiting.splice(0, looked, ...later);
+    return [...group.values()];
   }
 
   private async write(group: readonly Waiting[]): Promise<void> {

@@ -1,0 +1,157 @@
+// The group commit: what it promises to each run of a group, whatever its mates do.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { shardOf, uuidv7 } from "../../src/ids.js";
+import { createMetrics } from "../../src/metrics.js";
+import { Committer, OutcomeUnknown, Poisoned } from "../../src/run/committer.js";
+import type { RunCommit } from "../../src/store/commit.js";
+import { openDatabase } from "../../src/store/connection.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { AT, confirmation, creation, event, row, rowsOf, update } from "../store/commit-rows.js";
+import { report } from "./seen.js";
+
+const BURST = 200;
+
+let database: TestDatabase;
+let committer: Committer;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  committer = new Committer({ sql: database.sql, log: silentLog, metrics: createMetrics() });
+});
+afterAll(async () => {
+  await committer.stop();
+  await database.drop();
+});
+
+async function created(count: number): Promise<string[]> {
+  const shares = Array.from({ length: count }, () => creation());
+  const won = await Promise.all(shares.map((share) => committer.submit(share)));
+  expect(won).toEqual(Array(count).fill(true));
+  return shares.map(({ runId }) => runId);
+}
+
+const outcomeOf = (submitted: Promise<boolean>) =>
+  submitted.then(
+    (won) => (won ? "won" : "lost"),
+    (error: unknown) => (error instanceof Poisoned ? error.sqlState : String(error)),
+  );
+
+const POISONS: readonly (readonly [string, string, (runId: string) => RunCommit])[] = [
+  ["a number out of range", "22003", (id) => update(id, 1, { update: row({ lastSeq: 2 ** 31 }) })],
+  ["a value that is no JSON", "22P02", (id) => update(id, 1, { variables: new Map([["x", "{no json"]]) })],
+  [
+    "an id that is no uuid",
+    "22P02",
+    (id) => update(id, 1, { outbox: [{ id: "nonsense", kind: "action", dueAt: AT }] }),
+  ],
+  ["text with U+0000", "22021", (id) => update(id, 1, { update: row({ step: "a\0b" }) })],
+  ["a missing value", "23502", (id) => update(id, 1, { undoOwed: [{ stepId: "s", entry: 1 } as never] })],
+];
+
+describe("a run whose rows Postgres refuses", () => {
+  it.each(POISONS)("is rejected alone, and its batch mates win: %s", async (_, sqlState, poison) => {
+    const [guilty = "", ...mates] = await created(20);
+    const before = await rowsOf(database.sql, guilty);
+    const shares = mates.map((runId) => update(runId, 1, { events: [event(2)] }));
+    shares.splice(7, 0, poison(guilty));
+    const outcomes = await Promise.all(shares.map((share) => outcomeOf(committer.submit(share))));
+    expect(outcomes[7]).toBe(sqlState);
+    expect(outcomes.toSpliced(7, 1)).toEqual(Array(19).fill("won"));
+    expect(await rowsOf(database.sql, guilty)).toEqual(before);
+  });
+
+  it(`never fails its mates in a burst of ${BURST}, with many guilty among them`, async () => {
+    const runIds = await created(BURST);
+    const isGuilty = (nth: number) => nth % 23 === 5;
+    const began = performance.now();
+    const outcomes = await Promise.all(
+      runIds.map((runId, nth) => {
+        const [, , poison] = POISONS[nth % POISONS.length] ?? [];
+        const share = isGuilty(nth) && poison ? poison(runId) : update(runId, 1, { events: [event(2)] });
+        return outcomeOf(committer.submit(share));
+      }),
+    );
+    outcomes.forEach((outcome, nth) => {
+      const expected = isGuilty(nth) ? POISONS[nth % POISONS.length]?.[1] : "won";
+      expect([nth, outcome]).toEqual([nth, expected]);
+    });
+    const [row] = await database.sql<{ moved: number }[]>`
+      select count(*)::int as moved from runs where id = any(${runIds}::text[]::uuid[]) and revision = 2`;
+    expect(row?.moved).toBe(outcomes.filter((outcome) => outcome === "won").length);
+    report({
+      burst: BURST,
+      guilty: outcomes.filter((outcome) => outcome !== "won").length,
+      ms: performance.now() - began,
+    });
+  });
+
+  it("that was there already loses, and is not poisoned", async () => {
+    const [runId = "", mate = ""] = await created(2);
+    const taken = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
+    await committer.submit(confirmation(mate, 1, { signals: [taken] }));
+    expect(await committer.submit(update(runId, 1, { signals: [taken] }))).toBe(false);
+  });
+});
+
+describe("one run submitted twice at once", () => {
+  it("is one run for starts with the same id, and one of them hears that it lost", async () => {
+    const runId = uuidv7();
+    const [one, other, mate] = await Promise.all([
+      committer.submit(creation({ runId })),
+      committer.submit(creation({ runId })),
+      committer.submit(creation()),
+    ]);
+    expect([one, other].filter(Boolean)).toHaveLength(1);
+    expect(mate).toBe(true);
+    expect((await rowsOf(database.sql, runId)).run_events).toHaveLength(1);
+  });
+
+  it("loses the start and wins the update when it exists, and has no row of the start", async () => {
+    const [runId = ""] = await created(1);
+    const [moved, started] = await Promise.all([
+      committer.submit(update(runId, 1, { events: [event(2)], wake: null })),
+      committer.submit(creation({ runId, wake: AT, events: [event(1, { at: AT + 99 })] })),
+    ]);
+    expect({ moved, started }).toEqual({ moved: true, started: false });
+    const found = await rowsOf(database.sql, runId);
+    expect(found.run_events.map(({ seq }) => seq)).toEqual([1, 2]);
+    expect(found.wakes).toEqual([]);
+  });
+});
+
+describe("an outcome that nobody knows", () => {
+  it("is told as unknown, not as lost, when no server answers", async () => {
+    const { sql, close } = openDatabase("postgres://postgres@127.0.0.1:1/none", {
+      ...{ max: 1, applicationName: "saga-nowhere", log: silentLog },
+    });
+    const lonely = new Committer({ sql, log: silentLog, metrics: createMetrics() });
+    await expect(lonely.submit(creation())).rejects.toBeInstanceOf(OutcomeUnknown);
+    await lonely.stop();
+    await close();
+  });
+});
+
+describe("its bounds", () => {
+  it("sheds load with 503 above its queue, and finishes on stop what it took", async () => {
+    const { sql } = database;
+    const small = new Committer({ sql, log: silentLog, metrics: createMetrics(), queueLimit: 5, lanes: 1 });
+    const submitted = Array.from({ length: 9 }, () => outcomeOf(small.submit(creation())));
+    const stopped = small.stop();
+    const outcomes = await Promise.all(submitted);
+    await stopped;
+    expect(outcomes.slice(0, 5)).toEqual(Array(5).fill("won"));
+    for (const outcome of outcomes.slice(5)) expect(outcome).toContain("full");
+    await expect(small.submit(creation())).rejects.toMatchObject({ status: 503 });
+  });
+
+  it("takes any number of runs at once, in groups", async () => {
+    const metrics = createMetrics();
+    const grouped = new Committer({ sql: database.sql, log: silentLog, metrics, groupSize: 50 });
+    const shares = Array.from({ length: 430 }, () => creation());
+    const won = await Promise.all(shares.map((share) => grouped.submit(share)));
+    expect(won.every(Boolean)).toBe(true);
+    expect((await metrics.commits.get()).values[0]?.value).toBe(9);
+    expect(new Set(shares.map(({ runId }) => shardOf(runId))).size).toBeGreaterThan(50);
+    await grouped.stop();
+  });
+});

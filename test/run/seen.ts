@@ -1,0 +1,70 @@
+// What tests of runs see in the end: the runs and audit rows as clients read them, held against the history checker, and the
+// gauge of law 7.
+import type { Sql } from "postgres";
+import { expect } from "vitest";
+import { listEvents } from "../../src/store/history.js";
+import { countUnwatched } from "../../src/store/poll.js";
+import { readRun } from "../../src/store/runs.js";
+import { assertHistory, type EventSeen, type RunSeen } from "../harness/history.js";
+import { until } from "../harness/until.js";
+
+export interface Seen {
+  readonly run: RunSeen & {
+    readonly output?: unknown;
+    readonly variables: Readonly<Record<string, unknown>>;
+    readonly error?: { readonly code: string };
+  };
+  readonly events: readonly EventSeen[];
+}
+
+export async function look(sql: Sql, runId: string): Promise<Seen> {
+  const view = await readRun(sql, runId);
+  if (!view) throw new Error(`there is no run ${runId}`);
+  const events: EventSeen[] = [];
+  for (let offset = 0, total = 1; offset < total; offset = events.length) {
+    const page = await listEvents(sql, runId, { limit: 500, offset });
+    total = page.total;
+    events.push(...(page.items as unknown as EventSeen[]));
+    if (page.items.length === 0) break;
+  }
+  return { run: view.run as unknown as Seen["run"], events };
+}
+
+/** Every run has ended. */
+export async function allEnd(sql: Sql, runIds: readonly string[], within = 30_000): Promise<void> {
+  const open = async () => {
+    const rows = await sql<
+      { id: string; state: string; current_step: string; paused_reason: string; record: unknown }[]
+    >`
+      select id, state, current_step, paused_reason, record from runs
+      where terminal_at is null and id = any(${[...runIds]}::text[]::uuid[])`;
+    return rows;
+  };
+  await until(async () => (await open()).length === 0, { within, what: "the end of all runs" }).catch(async (error) => {
+    const left = (await open()).slice(0, 5).map((row) => JSON.stringify(row));
+    throw new Error(`${error.message}; open: ${left.join("\n")}`);
+  });
+}
+
+/** Holds every run against the checker; answers what was seen, in order. */
+export async function allSound(sql: Sql, runIds: readonly string[]): Promise<Seen[]> {
+  const seen: Seen[] = [];
+  for (const runId of runIds) {
+    const one = await look(sql, runId);
+    assertHistory(one.run, one.events);
+    seen.push(one);
+  }
+  return seen;
+}
+
+/** Law 7: at a quiet moment no unfinished run is left that nothing would ever look at. */
+export async function nothingUnwatched(sql: Sql): Promise<void> {
+  expect(await countUnwatched(sql)).toBe(0);
+}
+
+export const typesOf = (events: readonly EventSeen[]) => events.map(({ event_type }) => event_type);
+
+/** Fault tests print what they saw. */
+export function report(figures: Readonly<Record<string, unknown>>): void {
+  process.stdout.write(`figures: ${JSON.stringify(figures)}\n`);
+}

@@ -1,0 +1,74 @@
+// Shares of a commit, short to write: only what a test says about them differs from the ordinary.
+import type { Sql } from "postgres";
+import { shardOf, uuidv7 } from "../../src/ids.js";
+import type { EventRow, NewRunRow, RunCommit, RunRow } from "../../src/store/commit.js";
+
+export const AT = Date.UTC(2026, 10, 21);
+const DEFINITION = "0190a000-0000-7000-8000-0000000000aa";
+
+export function event(seq: number, more: Partial<EventRow> = {}): EventRow {
+  return { seq, at: AT + seq, type: "log", attempt: 0, from: "running", to: "running", actor: "coordinator", ...more };
+}
+
+export function creation(more: Partial<RunCommit> = {}, row: Partial<NewRunRow> = {}): RunCommit {
+  const runId = more.runId ?? uuidv7();
+  const create: NewRunRow = {
+    ...{ record: '{"v":1}', workflowId: "orders", version: 1, definitionId: DEFINITION, startedAt: AT },
+    ...{ inputs: '{"n":1}', identity: "{}", requestHash: "hash" },
+    ...row,
+  };
+  return { runId, shard: shardOf(runId), create, events: [event(1, { type: "saga.started" })], wake: AT, ...more };
+}
+
+export function row(more: Partial<RunRow> = {}): RunRow {
+  return { state: "running", lastSeq: 2, lastEventAt: AT + 2, review: false, record: '{"v":1}', ...more };
+}
+
+/** The run goes from `expected` to the next revision. */
+export function update(runId: string, expected: number, more: Partial<RunCommit> = {}): RunCommit {
+  return { runId, shard: shardOf(runId), expected, update: row(), events: [], ...more };
+}
+
+/** The run stays as it is, if it is at `expected`. */
+export function confirmation(runId: string, expected: number, more: Partial<RunCommit> = {}): RunCommit {
+  return { runId, shard: shardOf(runId), expected, events: [], ...more };
+}
+
+/** A share with rows for every table there is. */
+export function withEverything(runId: string): Partial<RunCommit> {
+  const id = uuidv7();
+  return {
+    command: { id, answer: '{"type":"advanced"}', keep: false, at: AT },
+    events: [event(2)],
+    variables: new Map([["x", "1"]]),
+    wake: AT + 5_000,
+    signals: [{ id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false }],
+    outbox: [{ id: uuidv7(), kind: "action", dueAt: AT }],
+    inbox: [{ id: uuidv7(), to: runId, shard: shardOf(runId), command: '{"type":"advance"}', dueAt: AT }],
+    undoOwed: [{ stepId: "s", entry: 1, action: "shop.refund@1", inputs: "{}", forwardKey: "k" }],
+  };
+}
+
+const TABLES = {
+  run_commands: "run_id",
+  run_events: "run_id",
+  run_variables: "run_id",
+  wakes: "run_id",
+  signals: "run_id",
+  outbox: "run_id",
+  inbox: "run_id",
+  undo: "owner_run_id",
+  run_starts: "run_id",
+  start_keys: "run_id",
+  runs: "id",
+} as const;
+
+/** All rows of a run, in every table; equal before and after means that nothing was written. */
+export async function rowsOf(sql: Sql, runId: string): Promise<Record<keyof typeof TABLES, Record<string, unknown>[]>> {
+  const found = Object.entries(TABLES).map(async ([table, column]) => {
+    const rows = await sql<Record<string, unknown>[]>`
+      select t.* from ${sql(table)} t where ${sql(column)} = ${runId} order by t::text`;
+    return [table, [...rows]] as const;
+  });
+  return Object.fromEntries(await Promise.all(found)) as Record<keyof typeof TABLES, Record<string, unknown>[]>;
+}

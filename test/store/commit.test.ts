@@ -1,0 +1,358 @@
+// THE commit statement, part by part: who wins, and that a run that did not win has left nothing anywhere.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { owedRows } from "../../src/run/batch.js";
+import { commitRuns, type RunCommit } from "../../src/store/commit.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { AT, confirmation, creation, event, row, rowsOf, update, withEverything } from "./commit-rows.js";
+
+let database: TestDatabase;
+const commit = (...group: RunCommit[]) => commitRuns(database.sql, group);
+const rows = (runId: string) => rowsOf(database.sql, runId);
+
+/** A run at revision 1. */
+async function created(more: Partial<RunCommit> = {}): Promise<string> {
+  const share = creation(more);
+  expect(await commit(share)).toEqual(new Set([share.runId]));
+  return share.runId;
+}
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+
+describe("compare and set", () => {
+  it("moves a run at the expected revision, with all its rows", async () => {
+    const runId = await created();
+    expect(await commit(update(runId, 1, withEverything(runId)))).toEqual(new Set([runId]));
+    const found = await rows(runId);
+    expect(found.runs).toMatchObject([{ revision: 2, state: "running", last_seq: 2 }]);
+    for (const [table, list] of Object.entries(found)) {
+      const expected = table === "run_events" ? 2 : table === "start_keys" ? 0 : 1;
+      expect([table, list.length]).toEqual([table, expected]);
+    }
+  });
+
+  it.each([0, 2])("leaves nothing of a run that is not at the expected revision (%i of 1)", async (expected) => {
+    const runId = await created();
+    const before = await rows(runId);
+    expect(await commit(update(runId, expected, withEverything(runId)))).toEqual(new Set());
+    expect(await rows(runId)).toEqual(before);
+  });
+
+  it("lets batch mates of a loser win", async () => {
+    const [loser, winner] = [await created(), await created()];
+    const before = await rows(loser);
+    const won = await commit(update(loser, 7, withEverything(loser)), update(winner, 1, withEverything(winner)));
+    expect(won).toEqual(new Set([winner]));
+    expect(await rows(loser)).toEqual(before);
+  });
+
+  it("skips a row that another session holds, instead of waiting for it", async () => {
+    const [held, free] = [await created(), await created()];
+    await database.sql.begin(async (transaction) => {
+      await transaction`select 1 from runs where id = ${held} for update`;
+      expect(await commit(update(held, 1), update(free, 1))).toEqual(new Set([free]));
+    });
+    expect(await commit(update(held, 1))).toEqual(new Set([held]));
+  });
+
+  it("lets exactly one of many that start from the same revision win", async () => {
+    const runId = await created();
+    const outcomes = await Promise.all(
+      Array.from({ length: 8 }, (_, nth) => commit(update(runId, 1, { events: [event(2, { actor: `node:${nth}` })] }))),
+    );
+    expect(outcomes.filter((won) => won.has(runId))).toHaveLength(1);
+    expect((await rows(runId)).run_events).toHaveLength(2);
+  });
+});
+
+describe("confirming a revision", () => {
+  it("wins without touching the run, and writes what it owes", async () => {
+    const runId = await created();
+    const signal = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
+    expect(await commit(confirmation(runId, 1, { signals: [signal], wake: null }))).toEqual(new Set([runId]));
+    const found = await rows(runId);
+    expect(found.runs).toMatchObject([{ revision: 1 }]);
+    expect(found.signals).toMatchObject([{ id: signal.id, consumed_at: null }]);
+    expect(found.wakes).toEqual([]);
+  });
+
+  it("loses at another revision, and leaves nothing", async () => {
+    const runId = await created();
+    const before = await rows(runId);
+    expect(await commit(confirmation(runId, 2, withEverything(runId)))).toEqual(new Set());
+    expect(await rows(runId)).toEqual(before);
+  });
+});
+
+describe("commands", () => {
+  const command = (id: string) => ({ id, answer: '{"type":"advanced"}', keep: true, at: AT });
+
+  it("loses when the command has an outcome already, whatever the revision", async () => {
+    const runId = await created();
+    const id = uuidv7();
+    expect(await commit(update(runId, 1, { command: command(id) }))).toEqual(new Set([runId]));
+    const before = await rows(runId);
+    expect(await commit(update(runId, 2, { ...withEverything(runId), command: command(id) }))).toEqual(new Set());
+    expect(await commit(confirmation(runId, 2, { command: command(id) }))).toEqual(new Set());
+    expect(await rows(runId)).toEqual(before);
+  });
+
+  it("knows a command by its run: another run may use the same id", async () => {
+    const [one, other] = [await created(), await created()];
+    const id = uuidv7();
+    expect(await commit(update(one, 1, { command: command(id) }))).toEqual(new Set([one]));
+    expect(await commit(update(other, 1, { command: command(id) }))).toEqual(new Set([other]));
+  });
+});
+
+describe("terminal runs", () => {
+  const end = (runId: string, expected: number) =>
+    update(runId, expected, { update: row({ state: "succeeded", terminalAt: AT + 2 }), wake: null });
+
+  it("are never updated again, and lose silently beside their batch mates", async () => {
+    const [ended, open] = [await created(), await created()];
+    await commit(end(ended, 1));
+    const before = await rows(ended);
+    expect(await commit(update(ended, 2, withEverything(ended)), update(open, 1))).toEqual(new Set([open]));
+    expect(await rows(ended)).toEqual(before);
+  });
+
+  it("can still be confirmed, so that a late signal is recorded", async () => {
+    const ended = await created();
+    await commit(end(ended, 1));
+    const signal = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
+    expect(await commit(confirmation(ended, 2, { signals: [signal] }))).toEqual(new Set([ended]));
+    expect((await rows(ended)).signals).toHaveLength(1);
+  });
+
+  it("keep their row when somebody updates it by hand: skipped without an error", async () => {
+    const ended = await created();
+    await commit(end(ended, 1));
+    const before = await rows(ended);
+    const touched = await database.sql`update runs set state = 'running', terminal_at = null where id = ${ended}`;
+    expect(touched.count).toBe(0);
+    expect(await rows(ended)).toEqual(before);
+  });
+});
+
+describe("new runs", () => {
+  const keyed = (key: string) => ({ key: { scope: "/orders", key } });
+
+  it("begin at revision 1 with their start, variables and wake", async () => {
+    const runId = await created({ variables: new Map([["x", '{"deep":[1]}']]), wake: AT + 9 });
+    const found = await rows(runId);
+    expect(found.runs).toMatchObject([{ revision: 1, last_seq: 1, state: "pending" }]);
+    expect(found.run_starts).toMatchObject([{ inputs: { n: 1 }, request_hash: "hash" }]);
+    expect(found.run_variables).toMatchObject([{ name: "x", value: { deep: [1] } }]);
+    expect(found.wakes).toMatchObject([{ due_at: new Date(AT + 9), tries: 0 }]);
+  });
+
+  it("lose where their id exists, and change nothing of it", async () => {
+    const runId = await created();
+    const before = await rows(runId);
+    expect(await commit(creation({ runId }, keyed(uuidv7())))).toEqual(new Set());
+    expect(await rows(runId)).toEqual(before);
+  });
+
+  it("lose where their key is taken, and leave nothing", async () => {
+    const first = creation({}, keyed("taken"));
+    const second = creation({}, keyed("taken"));
+    expect(await commit(first)).toEqual(new Set([first.runId]));
+    expect(await commit(second)).toEqual(new Set());
+    for (const list of Object.values(await rows(second.runId))) expect(list).toEqual([]);
+  });
+
+  it("with the same key in one batch are one run", async () => {
+    const twins = [creation({}, keyed("twins")), creation({}, keyed("twins"))];
+    const mate = creation();
+    const won = await commit(...twins, mate);
+    expect(won.size).toBe(2);
+    expect(won.has(mate.runId)).toBe(true);
+    const loser = twins.find(({ runId }) => !won.has(runId));
+    for (const list of Object.values(await rows(loser?.runId ?? ""))) expect(list).toEqual([]);
+  });
+
+  it("with the same key at the same time are one run", async () => {
+    const rivals = Array.from({ length: 8 }, () => creation({}, keyed("rivals")));
+    const outcomes = await Promise.all(rivals.map((rival) => commit(rival)));
+    expect(outcomes.reduce((sum, won) => sum + won.size, 0)).toBe(1);
+  });
+
+  it("with one key in two scopes are two runs", async () => {
+    const one = creation({}, { key: { scope: "a/orders", key: "shared" } });
+    const other = creation({}, { key: { scope: "b/orders", key: "shared" } });
+    expect(await commit(one, other)).toEqual(new Set([one.runId, other.runId]));
+  });
+});
+
+describe("wakes", () => {
+  it("are set, moved with their tries reset, left alone, and removed", async () => {
+    const runId = await created({ wake: AT });
+    await database.sql`update wakes set tries = 2 where run_id = ${runId}`;
+    await commit(update(runId, 1));
+    expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT), tries: 2 }]);
+    await commit(update(runId, 2, { wake: AT + 100 }));
+    expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT + 100), tries: 0 }]);
+    await commit(update(runId, 3, { wake: null }));
+    expect((await rows(runId)).wakes).toEqual([]);
+    await commit(confirmation(runId, 4, { wake: AT + 200 }));
+    expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT + 200), tries: 0 }]);
+  });
+});
+
+describe("variables", () => {
+  it("are written where they changed and removed where they went", async () => {
+    const runId = await created({
+      variables: new Map([
+        ["a", "1"],
+        ["b", '"two"'],
+      ]),
+    });
+    await commit(
+      update(runId, 1, {
+        variables: new Map([
+          ["a", undefined],
+          ["b", '{"k":"\\"}"}'],
+          ["c", "null"],
+        ]),
+      }),
+    );
+    expect((await rows(runId)).run_variables).toMatchObject([
+      { name: "b", value: { k: '"}' } },
+      { name: "c", value: null },
+    ]);
+  });
+});
+
+describe("effects owed", () => {
+  const call = { stepId: "s" } as never;
+
+  it("are a row until they are resolved", async () => {
+    const runId = await created();
+    const dispatchId = uuidv7();
+    await commit(update(runId, 1, owedRows([{ kind: "dispatch.request", dispatchId, call }], AT)));
+    expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, kind: "action", tries: 0 }]);
+    await commit(update(runId, 2, owedRows([{ kind: "dispatch.resolved", dispatchId }], AT)));
+    expect((await rows(runId)).outbox).toEqual([]);
+  });
+
+  it("that are owed and settled between two commits never become a row", async () => {
+    const runId = await created();
+    const [gone, stays] = [uuidv7(), uuidv7()];
+    const owed = owedRows(
+      [
+        { kind: "dispatch.request", dispatchId: gone, call },
+        { kind: "dispatch.resolved", dispatchId: gone },
+        { kind: "dispatch.request", dispatchId: stays, call },
+      ],
+      AT,
+    );
+    expect(owed).toMatchObject({ outbox: [{ id: stays }], settledOutbox: [] });
+    await commit(update(runId, 1, owed));
+    expect((await rows(runId)).outbox).toMatchObject([{ id: stays }]);
+  });
+
+  it("asked for again keep the row that is lent out", async () => {
+    const runId = await created();
+    const dispatchId = uuidv7();
+    const asked = (dueAt: number) => ({ outbox: [{ id: dispatchId, kind: "action", dueAt }] });
+    await commit(update(runId, 1, asked(AT)));
+    await commit(confirmation(runId, 2, asked(AT + 9)));
+    expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, due_at: new Date(AT) }]);
+  });
+
+  it("of one run are not settled by another", async () => {
+    const [one, other] = [await created(), await created()];
+    const dispatchId = uuidv7();
+    await commit(update(one, 1, owedRows([{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(other, 7, owedRows([{ kind: "dispatch.resolved", dispatchId }], AT)));
+    expect((await rows(one)).outbox).toHaveLength(1);
+  });
+});
+
+describe("the inbox", () => {
+  it("loses its row in the commit that answers it, and only there", async () => {
+    const [from, to] = [await created(), await created()];
+    const id = uuidv7();
+    const inbox = [{ id, to, shard: 0, command: '{"type":"advance"}', dueAt: AT }];
+    await commit(update(from, 1, { inbox }));
+    expect((await rows(to)).inbox).toMatchObject([{ id, command: { type: "advance" } }]);
+    await commit(update(to, 9, { takenInbox: id }));
+    expect((await rows(to)).inbox).toHaveLength(1);
+    await commit(update(to, 1, { takenInbox: id }));
+    expect((await rows(to)).inbox).toEqual([]);
+  });
+
+  it("takes a command once, however often it is sent", async () => {
+    const [from, to] = [await created(), await created()];
+    const inbox = [{ id: uuidv7(), to, shard: 0, command: '{"type":"advance"}', dueAt: AT }];
+    await commit(update(from, 1, { inbox }));
+    await commit(update(from, 2, { inbox }));
+    expect((await rows(to)).inbox).toHaveLength(1);
+  });
+});
+
+describe("signals", () => {
+  it("are taken while they are unconsumed, and once", async () => {
+    const runId = await created();
+    const id = uuidv7();
+    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: '{"n":1}', at: AT, consumed: false }] }));
+    await commit(update(runId, 2, { consumed: [{ id, at: AT + 1 }] }));
+    await commit(update(runId, 3, { consumed: [{ id, at: AT + 2 }] }));
+    expect((await rows(runId)).signals).toMatchObject([{ id, payload: { n: 1 }, consumed_at: new Date(AT + 1) }]);
+  });
+
+  it("are consumed on receipt where the run waits for them", async () => {
+    const runId = await created();
+    const id = uuidv7();
+    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: "{}", at: AT, consumed: true }] }));
+    expect((await rows(runId)).signals).toMatchObject([{ id, consumed_at: new Date(AT) }]);
+  });
+});
+
+describe("the undo list", () => {
+  const owed = (stepId: string, action?: string) => ({ stepId, entry: 1, action, inputs: "{}", forwardKey: stepId });
+  const ordered = async (runId: string) =>
+    (await rows(runId)).undo.sort((left, right) => Number(left.ordinal) - Number(right.ordinal));
+
+  it("is in the order of completion, within a commit and from one to the next", async () => {
+    const mates = [await created(), await created(), await created()];
+    const names = Array.from({ length: 20 }, (_, nth) => `s${nth}`);
+    const shares = (revision: number, steps: string[]) =>
+      mates.map((runId) => update(runId, revision, { undoOwed: steps.map((step) => owed(step, "shop.refund@1")) }));
+    await commit(...shares(1, names.slice(0, 12)));
+    await commit(...shares(2, names.slice(12)));
+    for (const runId of mates) expect((await ordered(runId)).map(({ step_id }) => step_id)).toEqual(names);
+  });
+
+  it("is settled entry by entry, and only by its owner", async () => {
+    const [runId, other] = [await created(), await created()];
+    await commit(update(runId, 1, { undoOwed: [owed("a", "shop.refund@1"), owed("b", "shop.refund@1")] }));
+    const ordinal = String((await ordered(runId))[1]?.ordinal);
+    await commit(update(other, 1, { undoSettled: [{ ordinal, state: "done" }] }));
+    expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "owed"]);
+    await commit(update(runId, 2, { undoSettled: [{ ordinal, state: "done" }] }));
+    expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "done"]);
+  });
+
+  it("passes over what has nothing to call, and nothing else", async () => {
+    const runId = await created();
+    await commit(update(runId, 1, { undoOwed: [owed("a"), owed("b", "shop.refund@1")] }));
+    await commit(update(runId, 2, { undoPassed: true }));
+    expect((await ordered(runId)).map(({ state }) => state)).toEqual(["passed", "owed"]);
+  });
+});
+
+describe("values", () => {
+  it("come back as they went, whatever their characters", async () => {
+    const text = `"quoted" \\back {brace,} 'single' NULL , é 🜨 ${"\u0001"}\n`;
+    const runId = await created({ variables: new Map([["v", JSON.stringify(text)]]) });
+    await commit(update(runId, 1, { update: row({ step: text, output: JSON.stringify({ [text]: text }) }) }));
+    const found = await rows(runId);
+    expect(found.run_variables).toMatchObject([{ value: text }]);
+    expect(found.runs).toMatchObject([{ current_step: text, output: { [text]: text } }]);
+  });
+});
