@@ -270,8 +270,8 @@ export class Runtime implements Runs, RunRoom {
     if (!found) return undefined;
     const context = decodeRun(found.stored);
     const program = await this.options.catalog.program(context.run.definitionId);
-    const { revision, lastSeq } = found;
-    return { actor: startActor(program, context), program, revision, lastSeq, lastEventAt: this.now() };
+    const { revision, lastSeq, lastEventAt } = found;
+    return { actor: startActor(program, context), program, revision, lastSeq, lastEventAt };
   }
 
   offerFor({ wait, call, quarantined }: RunContext): ReturnType<RunRoom["offerFor"]> {

@@ -6,6 +6,8 @@ export interface LoadedRun {
   readonly stored: StoredRun;
   readonly revision: number;
   readonly lastSeq: number;
+  /** Epoch milliseconds: that of the row `lastSeq`. */
+  readonly lastEventAt: number;
 }
 
 /** The members of RunIdentity that stand in `run_starts.identity`; the others are columns of `runs`. */
@@ -20,7 +22,7 @@ export async function loadRun(sql: Sql, runId: string): Promise<LoadedRun | unde
     from runs r join run_starts s on s.run_id = r.id where r.id = ${runId}`;
   if (!row) return undefined;
   const { revision, last_seq: lastSeq } = row;
-  return { revision, lastSeq, stored: storedOf(row) };
+  return { revision, lastSeq, lastEventAt: row.last_event_at.getTime(), stored: storedOf(row) };
 }
 
 function storedOf(row: LoadedRow): StoredRun {
@@ -129,6 +131,7 @@ interface LoadedRow {
   readonly id: string;
   readonly revision: number;
   readonly last_seq: number;
+  readonly last_event_at: Date;
   readonly state: RunState;
   readonly current_step: string | null;
   readonly requires_manual_review: boolean;

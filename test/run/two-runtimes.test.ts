@@ -1,0 +1,206 @@
+// Two runtimes on one database, both carrying out commands for the same runs (law 6: also a node that does not own a run):
+// whoever wins, there is one history, and everybody hears what is recorded.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { Answer, RunCommand } from "../../machines/index.js";
+import { SagaError } from "../../src/errors.js";
+import { uuidv7 } from "../../src/ids.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { cancel, type Half, type HalfOptions, publish, registerActions, signal, start, startHalf } from "./rig.js";
+import { allEnd, allSound, look, nothingUnwatched, report, typesOf } from "./seen.js";
+
+const TICKS = 5;
+
+let database: TestDatabase;
+let halves: Half[] = [];
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 6 });
+  await registerActions(database, "charge", "refund");
+  const charge = { action: "shop.charge", compensation: { action: "shop.refund" } };
+  await publish(database, "ticks", [
+    { id: "begin", type: "set_var", name: "n", value: 0, next: "pay" },
+    { id: "pay", type: "action", ...charge, next: "wait" },
+    { id: "wait", type: "wait_for_signal", signal_name: "tick", save_as: "tick", next: "count" },
+    { id: "count", type: "set_var", name: "n", value: "${vars.n + 1}", next: "more" },
+    { id: "more", type: "switch", cases: [{ when: `vars.n < ${TICKS}`, next: "wait" }], default: "ship" },
+    { id: "ship", type: "action", action: "shop.charge", next: "done" },
+    { id: "done", type: "end", output: "${vars.n}" },
+  ]);
+  await publish(database, "wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  await publish(database, "pay", [{ id: "pay", type: "action", action: "shop.charge", heartbeat_timeout_ms: 60_000 }]);
+});
+afterEach(async () => {
+  for (const half of halves.splice(0)) await half.stop();
+});
+afterAll(() => database.drop());
+
+async function pair(options: HalfOptions = {}): Promise<readonly [Half, Half]> {
+  const one = await startHalf(database, { applicationName: "saga-one", ...options });
+  const other = await startHalf(database, { applicationName: "saga-other", ...options });
+  halves = [one, other];
+  return [one, other];
+}
+
+/** As a client does it: the same command, under the same id, until there is an outcome. */
+async function insist(half: Half, runId: string, command: RunCommand, id: string): Promise<Answer> {
+  return until(
+    () =>
+      half.runtime.command(runId, command, { id }).catch((error: unknown) => {
+        if (error instanceof SagaError && error.status === 503) return undefined;
+        throw error;
+      }),
+    { within: 20_000, what: "an answer" },
+  );
+}
+
+interface Given {
+  readonly runId: string;
+  readonly id: string;
+  readonly command: RunCommand;
+  readonly answers: Answer[];
+}
+
+const recorded = async ({ runId, id }: Pick<Given, "runId" | "id">) => {
+  const [row] = await database.sql<{ answer: Answer }[]>`
+    select answer from run_commands where run_id = ${runId} and command_id = ${id}`;
+  return row?.answer;
+};
+
+describe("hammered from both sides", () => {
+  it("runs keep one sound history, each signal stands once, and all answers are the recorded ones", async () => {
+    const [one, other] = await pair();
+    for (const half of [one, other]) await half.stager.start();
+    // A worker's answer may come in anywhere.
+    one.dispatcher.answerTo = ({ attempt }) => (attempt % 2 === 0 ? one : other).runtime;
+    const runIds = await Promise.all(
+      Array.from({ length: 24 }, (_, nth) => start((nth % 2 === 0 ? one : other).runtime, "ticks")),
+    );
+    const given: Given[] = [];
+    const give = async (runId: string, id: string, command: RunCommand) => {
+      const entry: Given = { runId, id, command, answers: [] };
+      given.push(entry);
+      // One command, sent to both at once.
+      entry.answers.push(...(await Promise.all([one, other].map((half) => insist(half, runId, command, id)))));
+    };
+    await Promise.all(
+      runIds.map(async (runId, nth) => {
+        for (let round = 0; round < TICKS + 1; round++) {
+          one.runtime.advance(runId);
+          other.runtime.advance(runId);
+          const ids = [uuidv7(), uuidv7()];
+          await Promise.all(ids.slice(0, 1 + (round % 2)).map((id) => give(runId, id, signal(id, "tick", { round }))));
+          if (nth % 3 === 0 && round === 2) await give(runId, uuidv7(), cancel);
+        }
+      }),
+    );
+    await allEnd(database.sql, runIds);
+    const seen = await allSound(database.sql, runIds);
+    await nothingUnwatched(database.sql);
+
+    for (const entry of given) {
+      expect(entry.answers[1]).toEqual(entry.answers[0]);
+      if (entry.command.type === "signal") expect(await recorded(entry)).toEqual(entry.answers[0]);
+    }
+    for (const { run, events } of seen) {
+      const signals = await database.sql<{ id: string; consumed_at: Date | null }[]>`
+        select id, consumed_at from signals where run_id = ${run.id}`;
+      const ours = given.filter(({ runId, command }) => runId === run.id && command.type === "signal");
+      expect(signals.map(({ id }) => id).sort()).toEqual(ours.map(({ id }) => id).sort());
+      const rows = events
+        .filter(({ metadata }) => metadata?.kind === "signal")
+        .map(({ metadata }) => metadata?.signal_id);
+      expect(new Set(rows).size).toBe(rows.length);
+      const taken = signals.filter(({ consumed_at }) => consumed_at !== null).map(({ id }) => id);
+      expect(taken.length).toBe(Number(run.variables.n));
+      for (const { id, answers } of ours)
+        if (answers[0]?.type === "signal" && answers[0].matched) expect(taken).toContain(id);
+    }
+    const ended = (state: string) => seen.filter(({ run }) => run.state === state).length;
+    expect(ended("succeeded") + ended("cancelled")).toBe(runIds.length);
+    expect(ended("cancelled")).toBe(8);
+    const conflicts = (await one.conflicts()) + (await other.conflicts());
+    expect(conflicts).toBeGreaterThan(0);
+    report({ runs: runIds.length, commands: given.length, conflicts });
+  });
+});
+
+describe("a command repeated on the other runtime", () => {
+  it("gets the recorded answer: a signal", async () => {
+    const [one, other] = await pair();
+    const runId = await start(one.runtime, "wait");
+    await until(async () => (await look(database.sql, runId)).run.state === "paused");
+    const id = uuidv7();
+    const first = await one.runtime.command(runId, signal(id, "go"), { id });
+    expect(first).toEqual({ type: "signal", id, matched: true });
+    expect(await other.runtime.command(runId, signal(id, "go"), { id })).toEqual(first);
+    expect(await one.runtime.command(runId, signal(id, "go"), { id })).toEqual(first);
+    const [row] = await database.sql`select count(*)::int as count from signals where run_id = ${runId}`;
+    expect(row?.count).toBe(1);
+  });
+
+  it("gets the recorded answer: a cancel that ended the run", async () => {
+    const [one, other] = await pair();
+    const runId = await start(one.runtime, "wait");
+    await until(async () => (await look(database.sql, runId)).run.state === "paused");
+    const id = uuidv7();
+    const first = await one.runtime.command(runId, cancel, { id });
+    expect(first).toEqual({ type: "cancel", state: "cancelled", alreadyTerminal: false });
+    expect(await other.runtime.command(runId, cancel, { id })).toEqual(first);
+    const fresh = await other.runtime.command(runId, cancel, { id: uuidv7() });
+    expect(fresh).toEqual({ type: "cancel", state: "cancelled", alreadyTerminal: true });
+  });
+
+  it("gets the recorded answer: a worker's result", async () => {
+    const [one, other] = await pair({ reply: () => undefined });
+    const runId = await start(one.runtime, "pay");
+    const { dispatchId } = await until(() => one.dispatcher.sent[0]);
+    const id = uuidv7();
+    const result = { type: "result", dispatchId, result: { receipt: 1 }, actor: "worker:w" } as const;
+    const first = await one.runtime.command(runId, result, { id });
+    expect(first).toEqual({ type: "report", stale: false });
+    expect(await other.runtime.command(runId, result, { id })).toEqual(first);
+    const again = { ...result, result: { receipt: 2 } };
+    expect(await other.runtime.command(runId, again, { id: uuidv7() })).toEqual({ type: "report", stale: true });
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.run.variables).toEqual({ pay: { receipt: 1 } });
+  });
+});
+
+describe("a run that goes from one runtime to the other", () => {
+  it("keeps the time of its last event through a command that records none", async () => {
+    const [one, other] = await pair({ reply: () => undefined });
+    const runId = await start(one.runtime, "pay");
+    const { dispatchId } = await until(() => one.dispatcher.sent[0]);
+    const beat = { type: "heartbeat", dispatchId, actor: "worker:w" } as const;
+    expect(await other.runtime.command(runId, beat)).toEqual({ type: "report", stale: false });
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(typesOf(seen?.events ?? []).at(-1)).toBe("step.dispatched");
+    await other.runtime.command(runId, { type: "result", dispatchId, result: {}, actor: "worker:w" });
+    await allEnd(database.sql, [runId]);
+    await allSound(database.sql, [runId]);
+  });
+
+  it("answers a start with the same run id or key with the one run there is", async () => {
+    const [one, other] = await pair();
+    const runId = uuidv7();
+    const ask = (half: Half) =>
+      half.runtime.start({
+        ...{ workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api", runId },
+      });
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, nth) => ask(nth % 2 === 0 ? one : other)));
+    expect(new Set(answers.map((answer) => answer.runId))).toEqual(new Set([runId]));
+    const keyed = await Promise.all(
+      Array.from({ length: 12 }, (_, nth) =>
+        start((nth % 2 === 0 ? one : other).runtime, "wait", { idempotencyKey: "k" }),
+      ),
+    );
+    expect(new Set(keyed).size).toBe(1);
+    await expect(start(other.runtime, "wait", { idempotencyKey: "k", inputs: { other: true } })).rejects.toMatchObject({
+      status: 409,
+    });
+    await until(async () => (await look(database.sql, runId)).run.state === "paused");
+    await allSound(database.sql, [runId, ...keyed]);
+    await nothingUnwatched(database.sql);
+  });
+});
