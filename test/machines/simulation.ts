@@ -57,6 +57,8 @@ export class Simulation {
   readonly signals: { id: string; name: string; payload: Json; consumed: boolean }[] = [];
   readonly undo: (UndoEntry & { ordinal: string; state: string })[] = [];
   readonly queued = new Map<string, Effect & { kind: "dispatch.request" }>();
+  /** What the last commit let out. */
+  released: readonly Effect[] = [];
   commits = 0;
   private actor: RunActor;
 
@@ -90,13 +92,13 @@ export class Simulation {
 
   /** Carries out a command and everything that follows without the outside. */
   command(command: RunCommand): Answer {
-    const answer = this.oneCommit(command);
-    for (let next = this.next(); next; next = this.next()) this.oneCommit(next);
+    const answer = this.once(command);
+    for (let next = this.next(); next; next = this.next()) this.once(next);
     return answer;
   }
 
-  /** One commit. */
-  private oneCommit(command: RunCommand): Answer {
+  /** Carries out a command alone: one commit, of as many transitions as the budget lets follow. */
+  once(command: RunCommand): Answer {
     const decision = this.decide(command);
     let transitions = 0;
     const effects: Effect[] = [...(decision.effects ?? [])];
@@ -108,8 +110,9 @@ export class Simulation {
         for (const row of transition.audit) this.rows.push({ ...row, seq: this.rows.length + 1 });
         effects.push(...transition.effects);
       }
+      // A refusal or a no-op is confirmed as it is: nothing follows it.
+      if (next.transitions.length === 0 || transitions >= (this.options.budget ?? 64)) break;
       next = undefined;
-      if (transitions >= (this.options.budget ?? 64)) break;
       const following = this.next();
       if (!following) break;
       const after = decide(this.options.program, this.context, following, this.facts());
@@ -236,6 +239,7 @@ export class Simulation {
 
   private commit(effects: readonly Effect[]): void {
     this.commits++;
+    this.released = effects;
     for (const effect of effects) this.apply(effect);
     if (this.options.reload) this.reload();
   }

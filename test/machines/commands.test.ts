@@ -1,0 +1,152 @@
+// Every state answers every command: all pairs, each with its answer, the state it leads to and the effects it lets out; and
+// whatever was asked, the run can still come to an end that breaks none of the laws.
+import { describe, expect, test } from "vitest";
+import { type Answer, isTerminal, wakeAt } from "../../machines/index.js";
+import { EXPECTED, GROUPS } from "./answers.js";
+import { violations } from "./chain.js";
+import { COMMANDS, type CommandName, SITUATIONS, type Situated, type SituationName } from "./situations.js";
+
+const situations = Object.keys(SITUATIONS) as SituationName[];
+const commands = Object.keys(COMMANDS) as CommandName[];
+
+function expand(list: string): string[] {
+  return list.split(", ").flatMap((name) => (GROUPS[name] ? expand(GROUPS[name]) : name));
+}
+
+function outcomesOf(situation: SituationName): [command: string, outcome: string][] {
+  const { is: _, ...outcomes } = EXPECTED[situation];
+  return Object.entries(outcomes).flatMap(([outcome, list]) =>
+    expand(list).map((command): [string, string] => [command, outcome]),
+  );
+}
+
+function said(answer: Answer): string {
+  switch (answer.type) {
+    case "report":
+      return answer.stale ? "stale" : "taken";
+    case "signal":
+      return answer.matched ? "matched" : "unmatched";
+    case "cancel":
+      return `cancel ${answer.state}${answer.alreadyTerminal ? " already" : ""}`;
+    default:
+      return answer.type;
+  }
+}
+
+/** Sends the command alone, and says what came of it in the table's words. */
+function outcome(run: Situated, command: CommandName): string {
+  const wake = wakeAt(run.context);
+  if (command === "due") run.now = typeof wake === "number" ? wake : run.now + 86_400_000;
+  else run.now += 1;
+  const before = run.everything;
+  const answer = run.once(COMMANDS[command](run));
+  const changed = JSON.stringify(before) !== JSON.stringify(run.everything);
+  const effects = run.released.map(({ kind }) => kind).join(",");
+  return `${said(answer)} -> ${changed ? run.shape : "same"}${effects && ` | ${effects}`}`;
+}
+
+test("the table has every pair, once", () => {
+  for (const situation of situations) {
+    const listed = outcomesOf(situation).map(([command]) => command);
+    expect(listed.sort(), situation).toEqual([...commands].sort());
+  }
+  expect(Object.keys(EXPECTED).sort()).toEqual([...situations].sort());
+});
+
+test("the situations are all that a run can be in: every state, every wait, with and without quarantine", () => {
+  const shapes = situations.map((situation) => SITUATIONS[situation]().shape);
+  expect(shapes).toEqual(situations.map((situation) => EXPECTED[situation].is));
+  const waits = ["queued", "dispatched", "backoff"];
+  const open = [
+    "pending",
+    "running",
+    "paused timer",
+    "paused signal",
+    "running queued",
+    "running dispatched",
+    "paused backoff",
+    "compensating",
+    ...waits.map((wait) => `compensating ${wait}`),
+  ];
+  const quarantined = ["", " timer", " signal", " queued", " dispatched", " backoff"].map(
+    (wait) => `paused${wait} quarantined`,
+  );
+  const all = [...open, ...quarantined, "succeeded", "failed", "cancelled"];
+  expect([...new Set(shapes)].sort()).toEqual(all.sort());
+});
+
+describe.each(situations)("%s", (situation) => {
+  test.each(outcomesOf(situation))("%s: %s", (command, expected) => {
+    const run = SITUATIONS[situation]();
+    const rows = run.rows.length;
+    const terminal = isTerminal(run.context.state) && { ...run.context };
+    expect(outcome(run, command as CommandName)).toBe(expected);
+    if (terminal) {
+      expect(run.context, "a terminal run never changes").toEqual(terminal);
+      expect(run.rows.length, "its audit log is closed").toBe(rows);
+    }
+    run.finish();
+    if (!run.ended) run.cancel();
+    run.finish();
+    expect(violations(run)).toEqual([]);
+  });
+});
+
+test("a carried dispatch is sent again unchanged, and a carried queue place asks for the same call", () => {
+  const dispatched = SITUATIONS.dispatched();
+  const [first] = dispatched.dispatches.values();
+  dispatched.now += 7_000;
+  dispatched.once(COMMANDS["carry right"](dispatched));
+  expect(dispatched.released).toEqual([{ kind: "dispatch.send", dispatch: first }]);
+  const queued = SITUATIONS.queued();
+  const [asked] = queued.queued.values();
+  queued.once(COMMANDS["carry right"](queued));
+  expect(queued.released).toEqual([asked]);
+});
+
+test("an answer in quarantine is not lost: it is taken once the run is released", () => {
+  const run = SITUATIONS["dispatched, quarantined"]();
+  const { dispatchId } = run;
+  expect(run.result({ n: 1 }, { dispatchId })).toEqual({ type: "refused", reason: "the run is in quarantine" });
+  run.command({ type: "release", actor: "user:ops" });
+  expect(run.result({ n: 1 }, { dispatchId })).toEqual({ type: "report", stale: false });
+  expect(run.context.variables.charge).toEqual({ n: 1 });
+});
+
+test("a signal that came in quarantine is taken at the release", () => {
+  const run = SITUATIONS["signal, quarantined"]();
+  expect(run.signal("go", { by: "first" })).toMatchObject({ matched: false });
+  run.signal("go", { by: "second" });
+  run.command({ type: "release", actor: "user:ops" });
+  expect(run.state).toBe("succeeded");
+  expect(run.context.variables.hold).toEqual({ by: "first" });
+  expect(run.signals.map(({ consumed }) => consumed)).toEqual([true, false]);
+});
+
+test("what fell due in quarantine fires after the release, not before", () => {
+  const run = SITUATIONS["timer, quarantined"]();
+  expect(wakeAt(run.context)).toBeUndefined();
+  run.elapse(86_400_000);
+  expect(run.shape).toBe("paused timer quarantined");
+  run.command({ type: "release", actor: "user:ops" });
+  run.advance();
+  expect(run.context.step).toBe("hold");
+});
+
+test("quarantine, release, cancel and signals are in the audit log, each with who asked", () => {
+  const run = SITUATIONS["timer, quarantined"]();
+  run.command({ type: "release", actor: "user:ops" });
+  run.signal("other");
+  run.cancel();
+  const operated = run.rows.filter(({ metadata }) =>
+    ["quarantine", "release", "signal", "cancel"].includes(String(metadata?.kind)),
+  );
+  expect(operated.map(({ type, actor, metadata }) => [type, actor, metadata?.kind])).toEqual([
+    ["log", "coordinator", "quarantine"],
+    ["log", "user:ops", "release"],
+    ["log", "api", "signal"],
+    ["log", "api", "cancel"],
+  ]);
+  expect(operated[2]?.metadata).toMatchObject({ name: "other", matched: false });
+  expect(operated[3]?.metadata).toMatchObject({ reason: "asked to", compensate: true });
+});

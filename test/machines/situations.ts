@@ -1,0 +1,197 @@
+// Every situation that a run can be in when a command arrives, reached on one workflow by what would lead there; and every
+// command, as that situation would get it. The expected answers stand in commands.test.ts.
+import type { RunCommand } from "../../machines/index.js";
+import { program } from "./definitions.js";
+import { RUN_ID, Simulation, START } from "./simulation.js";
+
+const WORKFLOW = program([
+  { id: "first", type: "noop", next: "charge" },
+  {
+    id: "charge",
+    type: "action",
+    action: "shop.charge",
+    compensation: { action: "shop.refund" },
+    retry: { max_attempts: 3, initial_backoff_ms: 1000, jitter: false },
+    timeout_ms: 20_000,
+    heartbeat_timeout_ms: 5_000,
+    next: "pack",
+  },
+  {
+    id: "pack",
+    type: "action",
+    action: "shop.pack",
+    retry: { max_attempts: 1, initial_backoff_ms: 0 },
+    timeout_ms: 20_000,
+    next: "nap",
+  },
+  { id: "nap", type: "wait_duration", duration_ms: 60_000, next: "hold" },
+  { id: "hold", type: "wait_for_signal", signal_name: "go", timeout_ms: 120_000, on_timeout: "continue" },
+]);
+
+const ACTIONS = {
+  "shop.charge": { compensable: true },
+  "shop.refund": { defaultRetry: { max_attempts: 2, initial_backoff_ms: 500, jitter: false } },
+  "shop.pack": {},
+};
+
+/** A run whose worker can be taken away and given back. */
+export class Situated extends Simulation {
+  private readonly worker: { credit: boolean };
+
+  constructor(identity: { delayedUntil?: number } = {}) {
+    const worker = { credit: true };
+    super({ program: WORKFLOW, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
+    this.worker = worker;
+  }
+
+  set credit(credit: boolean) {
+    this.worker.credit = credit;
+  }
+
+  /** The state as the outside sees it, with what the token waits for. */
+  get shape(): string {
+    const { state, wait, quarantined } = this.context;
+    return `${state}${wait ? ` ${wait.kind}` : ""}${quarantined ? " quarantined" : ""}`;
+  }
+
+  get dispatchId(): string {
+    const { wait } = this.context;
+    return wait && "dispatchId" in wait ? wait.dispatchId : "none";
+  }
+
+  get attempt(): number {
+    const { wait } = this.context;
+    return wait && "attempt" in wait ? wait.attempt : 1;
+  }
+
+  /** Everything that a command which changes nothing must leave as it was. */
+  get everything(): unknown {
+    const { context, rows, undo, signals, queued, dispatches, cancelled } = this;
+    return JSON.parse(
+      JSON.stringify({ context, rows, undo, signals, cancelled, open: [...queued.keys(), ...dispatches.keys()] }),
+    );
+  }
+
+  /** Lets everything outside do its part until the run has ended. */
+  finish(): void {
+    this.credit = true;
+    this.command({ type: "release", actor: "api" });
+    if (this.context.wait?.kind === "queued")
+      this.command({ type: "offer", dispatchId: this.dispatchId, workerId: "w" });
+    this.advance();
+    this.drain();
+  }
+}
+
+type Build = () => Situated;
+
+const from = (build: Build, ...moves: ((run: Situated) => void)[]): Build => {
+  return () => {
+    const run = build();
+    for (const move of moves) move(run);
+    return run;
+  };
+};
+
+const workless = (run: Situated) => {
+  run.credit = false;
+};
+const advance = (run: Situated) => void run.advance();
+const work = (run: Situated) => void run.work();
+const busy = (run: Situated) => void run.failure("busy", { dispatchId: run.dispatchId });
+const declined = (run: Situated) => void run.failure("declined", { retryable: false, dispatchId: run.dispatchId });
+const quarantine = (run: Situated) => void run.command({ type: "quarantine" });
+
+const pending: Build = () => new Situated();
+const delayed: Build = () => new Situated({ delayedUntil: START + 3_600_000 });
+const ready = from(pending, (run) => void run.once({ type: "advance" }));
+const queued = from(pending, workless, advance);
+const dispatched = from(pending, advance);
+const backoff = from(dispatched, busy);
+const packing = from(dispatched, work);
+const timer = from(packing, work);
+const signal = from(timer, (run) => void run.elapse());
+const cutOff = from(dispatched, (run) => void run.cancel());
+const undoReady = from(packing, (run) => {
+  const { dispatchId } = run;
+  run.once({
+    type: "failure",
+    code: "declined",
+    message: "no",
+    retryable: false,
+    outcomeUnknown: false,
+    dispatchId,
+    actor: "worker:w",
+  });
+});
+const undoQueued = from(packing, workless, declined);
+const undoDispatched = from(packing, declined);
+const undoBackoff = from(undoDispatched, busy);
+
+export const SITUATIONS = {
+  pending,
+  delayed,
+  ready,
+  queued,
+  dispatched,
+  backoff,
+  timer,
+  signal,
+  "cut off": cutOff,
+  "undo ready": undoReady,
+  "undo queued": undoQueued,
+  "undo dispatched": undoDispatched,
+  "undo backoff": undoBackoff,
+  "pending, quarantined": from(pending, quarantine),
+  "ready, quarantined": from(ready, (run) => void run.once({ type: "quarantine" })),
+  "queued, quarantined": from(queued, quarantine),
+  "dispatched, quarantined": from(dispatched, quarantine),
+  "backoff, quarantined": from(backoff, quarantine),
+  "timer, quarantined": from(timer, quarantine),
+  "signal, quarantined": from(signal, quarantine),
+  "cut off, quarantined": from(cutOff, quarantine),
+  "undo queued, quarantined": from(undoQueued, quarantine),
+  "undo dispatched, quarantined": from(undoDispatched, quarantine),
+  "undo backoff, quarantined": from(undoBackoff, quarantine),
+  succeeded: from(signal, (run) => void run.signal("go")),
+  failed: from(undoDispatched, work),
+  cancelled: from(signal, (run) => void run.cancel(), work),
+} satisfies Record<string, Build>;
+
+export type SituationName = keyof typeof SITUATIONS;
+
+const STRANGER = "00000000-0000-8000-8000-000000000000";
+const aFailure = { type: "failure", code: "busy", message: "busy!", outcomeUnknown: false, actor: "worker:w" } as const;
+const aResult = { type: "result", result: { n: 1 }, actor: "worker:w" } as const;
+
+/** A command, made for the run that is to get it. `due` first moves the clock to what the run waits for. */
+export const COMMANDS = {
+  advance: () => ({ type: "advance" }),
+  due: () => ({ type: "advance" }),
+  "signal go": () => ({ type: "signal", id: `${RUN_ID}/go`, name: "go", payload: { by: "x" }, actor: "api" }),
+  "signal other": () => ({ type: "signal", id: `${RUN_ID}/other`, name: "other", payload: {}, actor: "api" }),
+  cancel: () => ({ type: "cancel", reason: "asked to", compensate: true, actor: "api" }),
+  abandon: () => ({ type: "cancel", reason: "asked to", compensate: false, actor: "api" }),
+  "offer right": (run) => ({ type: "offer", dispatchId: run.dispatchId, workerId: "w" }),
+  "offer wrong": () => ({ type: "offer", dispatchId: STRANGER, workerId: "w" }),
+  "result right": (run) => ({ ...aResult, dispatchId: run.dispatchId }),
+  "result by attempt": (run) => ({ ...aResult, attempt: run.attempt }),
+  "result of stale attempt": (run) => ({ ...aResult, attempt: run.attempt + 1 }),
+  "result of stranger": () => ({ ...aResult, dispatchId: STRANGER }),
+  "result of another step": (run) => ({ ...aResult, dispatchId: run.dispatchId, stepId: "hold" }),
+  "result bare": () => aResult,
+  "failure right": (run) => ({ ...aFailure, retryable: true, dispatchId: run.dispatchId }),
+  "failure final": (run) => ({ ...aFailure, retryable: false, dispatchId: run.dispatchId }),
+  "failure of stale attempt": (run) => ({ ...aFailure, retryable: true, attempt: run.attempt + 1 }),
+  "failure of stranger": () => ({ ...aFailure, retryable: true, dispatchId: STRANGER }),
+  "failure bare": () => ({ ...aFailure, retryable: true }),
+  "heartbeat right": (run) => ({ type: "heartbeat", dispatchId: run.dispatchId, actor: "worker:w" }),
+  "heartbeat of stranger": () => ({ type: "heartbeat", dispatchId: STRANGER, actor: "worker:w" }),
+  "heartbeat bare": () => ({ type: "heartbeat", actor: "worker:w" }),
+  "carry right": (run) => ({ type: "carry", dispatchId: run.dispatchId }),
+  "carry wrong": () => ({ type: "carry", dispatchId: STRANGER }),
+  quarantine: () => ({ type: "quarantine" }),
+  release: () => ({ type: "release", actor: "user:ops" }),
+} satisfies Record<string, (run: Situated) => RunCommand>;
+
+export type CommandName = keyof typeof COMMANDS;
