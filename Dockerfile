@@ -1,0 +1,28 @@
+# The service as an image. Stage one compiles and then drops what only compiling needs; stage two has what runs.
+FROM node:20-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci
+COPY tsconfig.json ./
+COPY machines ./machines
+COPY src ./src
+RUN npm run build && npm prune --omit=dev
+
+FROM node:20-slim
+ENV NODE_ENV=production HOST=0.0.0.0 SAGA_DATA_DIR=/data
+WORKDIR /app
+COPY --from=build /app/package.json ./
+COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+# Read as they are: the migrations at the start, the worker protocol by the gRPC server.
+COPY src/store/migrations ./src/store/migrations
+COPY src/dispatch/worker.proto ./src/dispatch/worker.proto
+COPY LICENSE ./
+# Only the embedded Postgres writes, and only here.
+RUN mkdir /data && chown node:node /data
+VOLUME /data
+USER node
+EXPOSE 8080 9090
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.HTTP_PORT || 8080}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+CMD ["node", "--enable-source-maps", "dist/src/main.js"]

@@ -1,0 +1,39 @@
+// The worker of the quick start: reserves goods, lets them go again, charges. Its state is a Map, so it is no shop.
+import { ActionError, createWorker, defineAction, runWorker } from "saga-orchestrator/worker";
+import { Type } from "typebox";
+
+/** By idempotency key: whoever asks twice gets the first answer, and nothing happens twice. */
+const reservations = new Map<string, string>();
+
+const reserve = defineAction({
+  name: "reserve",
+  compensable: true,
+  input: Type.Object({ sku: Type.String(), quantity: Type.Integer({ minimum: 1 }) }),
+  output: Type.Object({ reservation: Type.String() }),
+  execute(_order, { idempotencyKey }) {
+    const reservation = reservations.get(idempotencyKey) ?? `R-${reservations.size + 1}`;
+    reservations.set(idempotencyKey, reservation);
+    return { reservation };
+  },
+});
+
+const release = defineAction({
+  name: "release",
+  input: Type.Object({}),
+  output: Type.Object({ released: Type.Boolean() }),
+  execute: (_input, { forwardIdempotencyKey = "" }) => ({ released: reservations.delete(forwardIdempotencyKey) }),
+});
+
+const charge = defineAction({
+  name: "charge",
+  input: Type.Object({ amount: Type.Number() }),
+  output: Type.Object({ receipt: Type.String() }),
+  execute({ amount }, { idempotencyKey }) {
+    // An ActionError says: this did not happen. Anything else thrown may have happened, and is undone.
+    if (amount > 100) throw new ActionError("card_declined", "the limit is 100", { retryable: false });
+    return { receipt: `paid ${amount}, ${idempotencyKey}` };
+  },
+});
+
+const { SAGA_GRPC = "127.0.0.1:9090", SAGA_API = "http://127.0.0.1:8080" } = process.env;
+await runWorker(createWorker({ service: "shop", grpc: SAGA_GRPC, api: SAGA_API, actions: [reserve, release, charge] }));

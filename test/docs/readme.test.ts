@@ -1,0 +1,129 @@
+// The README keeps its word: its commands run, block after block, against the service that its own `npm start` starts; its
+// worker is the file that it says.
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { freePorts } from "../harness/ports.js";
+import { until } from "../harness/until.js";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const README = readFileSync(join(ROOT, "README.md"), "utf8");
+const DEFAULT_URL = "http://127.0.0.1:8080";
+
+/** Who runs a block: CI, a process of its own (`service`, `worker`), or one shell after the other (`shell`). */
+const blocks = [...README.matchAll(/(?:<!-- run: (\w+) -->\n\n)?```sh\n([\s\S]*?)```/g)].map(
+  ([, runner, text = ""]) => ({
+    runner,
+    text,
+  }),
+);
+const textsOf = (runner: string) => blocks.filter((block) => block.runner === runner).map(({ text }) => text);
+
+const dataDir = mkdtempSync(join(tmpdir(), "saga-readme-"));
+const started: ChildProcess[] = [];
+
+interface Running {
+  output(): string;
+  /** Undefined: it runs; -1: a signal ended it. */
+  code(): number | undefined;
+}
+
+/** A process group of its own, as a terminal would give it. */
+function run(script: string, env: Record<string, string>): Running {
+  const child = spawn("bash", ["-euo", "pipefail", "-c", script], {
+    cwd: ROOT,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  started.push(child);
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream?.on("data", (data) => (output += data));
+  let ended: number | undefined;
+  child.once("close", (code) => {
+    ended = code ?? -1;
+  });
+  return { output: () => output, code: () => ended };
+}
+
+function signal(child: ChildProcess, name: NodeJS.Signals): void {
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, name);
+  } catch {
+    // The group is gone.
+  }
+}
+
+const isGone = (child: ChildProcess) => child.exitCode !== null || child.signalCode !== null;
+
+afterAll(async () => {
+  // The worker before the service; an embedded Postgres ends with its service.
+  for (const child of started.toReversed()) {
+    signal(child, "SIGTERM");
+    await until(() => isGone(child), { within: 30_000, what: "the orderly end" }).catch(() => signal(child, "SIGKILL"));
+  }
+  await until(() => !existsSync(join(dataDir, "postgres", "postmaster.pid")), { what: "the end of its Postgres" });
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+describe("README", () => {
+  it("says of every command who runs it", () => {
+    expect(blocks.filter(({ runner }) => !["ci", "service", "worker", "shell"].includes(runner ?? ""))).toEqual([]);
+    expect(textsOf("shell").length).toBeGreaterThan(0);
+  });
+
+  it("begins with two commands, and package.json has every script that it names", () => {
+    expect(textsOf("ci")).toEqual(["npm ci && npm run demo\n", "npm ci && npm test\n"]);
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as { scripts: object };
+    const named = [...README.matchAll(/npm (?:run )?([a-z:]+)/g)].map(([, name]) => name);
+    expect(named.filter((name) => name !== "ci" && !Object.hasOwn(scripts, name ?? ""))).toEqual([]);
+  });
+
+  it("shows the worker of the quick start as it is", () => {
+    const worker = readFileSync(join(ROOT, "examples/quick-start/worker.ts"), "utf8");
+    expect(README).toContain(`\`\`\`ts\n${worker}\`\`\``);
+  });
+
+  it("has commands that do what it says, on a service that it starts itself", { timeout: 180_000 }, async () => {
+    const [http, grpc] = await freePorts(2);
+    const url = `http://127.0.0.1:${http}`;
+    const ports = { HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
+    const service = run(textsOf("service").join(""), { ...ports, SAGA_DATA_DIR: dataDir });
+    await comesAbout("npm start", service, () => fetch(`${url}/readyz`).then((response) => response.ok));
+    const worker = run(textsOf("worker").join(""), { SAGA_API: url, SAGA_GRPC: `127.0.0.1:${grpc}` });
+    await comesAbout("the worker", worker, () => worker.output().includes("the worker is connected"));
+
+    const shell = run(textsOf("shell").join("").replaceAll(DEFAULT_URL, url), {});
+    await comesAbout("the end of the commands", shell, () => shell.code() === 0);
+    await expectTheStory(url);
+  });
+});
+
+/** Fails with what the process said; at once if it ended before. */
+async function comesAbout(what: string, process: Running, fact: () => boolean | Promise<boolean>): Promise<void> {
+  const holds = async () => (await Promise.resolve(fact()).catch(() => false)) || (process.code() ?? 0) !== 0;
+  await until(holds, { within: 90_000, what }).catch((error: Error) => {
+    throw new Error(`${error.message}\n${process.output()}`);
+  });
+  if ((process.code() ?? 0) !== 0) throw new Error(`${what} ended with ${process.code()}:\n${process.output()}`);
+}
+
+/** One order was confirmed and charged; the other was declined, and its reservation undone. */
+async function expectTheStory(url: string): Promise<void> {
+  const read = async (path: string) => (await (await fetch(`${url}/api/v1${path}`)).json()) as { items: Item[] };
+  const { items: runs } = await read("/sagas?workflow_id=order&sort=started_at");
+  expect(runs.map(({ state }) => state)).toEqual(["succeeded", "failed"]);
+  expect(runs[0]?.output).toMatchObject({ reservation: "R-1", confirmed_by: "ann" });
+  expect(runs[1]?.error).toMatchObject({ code: "card_declined", step_id: "charge" });
+  const { items: undone } = await read(`/sagas/${runs[1]?.id}/undo`);
+  expect(undone).toMatchObject([{ step_id: "reserve", action: "shop.release@1", state: "done" }]);
+}
+
+interface Item {
+  readonly id: string;
+  readonly state: string;
+  readonly output?: object;
+  readonly error?: object;
+}
