@@ -28,6 +28,11 @@ const SESSION_TIMEOUTS = {
 };
 
 const CONNECT_TIMEOUT_S = 10;
+/**
+ * Seconds before a lost session is opened again. The driver's own reach 20 s after a few refusals, counted over the whole
+ * pool: callers would wait longer than their replays are meant to take, and a server that is back would stand unused.
+ */
+const reconnectAfter = (tries: number) => Math.min(0.02 * 2 ** tries, 1) * (0.5 + Math.random() / 2);
 /** The callers have drained before. After a lost connection postgres.js waits for this long even where nothing runs. */
 const CLOSE_TIMEOUT_S = 2;
 
@@ -37,6 +42,7 @@ export function openDatabase(url: string, { max, applicationName, log }: Databas
   const sql = postgres(url, {
     max,
     connect_timeout: CONNECT_TIMEOUT_S,
+    backoff: reconnectAfter,
     // Arrays as parameters need their types' ids, which only the catalogue knows: one query per pool.
     fetch_types: true,
     connection: { application_name: applicationName, synchronous_commit: "on", ...SESSION_TIMEOUTS },
