@@ -1,0 +1,144 @@
+// A node that dies between commit and send (law 5): what is owed outside stands in the database, and another node on the same
+// database carries it, unchanged.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { Dispatch } from "../../machines/index.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { cancel, type Half, type HalfOptions, publish, registerActions, start, startHalf } from "./rig.js";
+import { allEnd, allSound, nothingUnwatched, report, type Seen } from "./seen.js";
+
+const RUNS = 20;
+
+let database: TestDatabase;
+const halves: Half[] = [];
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 4 });
+  await registerActions(database, "charge", "refund", "ship");
+  const charge = { action: "shop.charge", inputs: { of: "${run.id}" }, compensation: { action: "shop.refund" } };
+  await publish(database, "order", [
+    { id: "pay", type: "action", ...charge, next: "ship" },
+    { id: "ship", type: "action", action: "shop.ship" },
+  ]);
+});
+afterEach(async () => {
+  for (const half of halves.splice(0)) await half.stop();
+});
+afterAll(() => database.drop());
+
+async function half(options: HalfOptions = {}): Promise<Half> {
+  const started = await startHalf(database, options);
+  halves.push(started);
+  return started;
+}
+
+const startAll = ({ runtime }: Half) => Promise.all(Array.from({ length: RUNS }, () => start(runtime, "order")));
+
+const byId = (dispatches: readonly Dispatch[]) =>
+  [...dispatches].sort((left, right) => (left.dispatchId < right.dispatchId ? -1 : 1));
+
+const dispatchedIds = ({ events }: Seen) =>
+  events.filter(({ event_type }) => event_type === "step.dispatched").map(({ metadata }) => metadata?.dispatch_id);
+
+/** What every run of `order` must have at its end: one dispatch of each of these steps, and nothing unanswered. */
+async function allEnded(runIds: readonly string[], state: string, dispatches: number): Promise<void> {
+  await allEnd(database.sql, runIds);
+  for (const seen of await allSound(database.sql, runIds)) {
+    expect(seen.run.state).toBe(state);
+    expect(dispatchedIds(seen)).toHaveLength(dispatches);
+  }
+  await nothingUnwatched(database.sql);
+  const [row] = await database.sql`select count(*)::int as owed from outbox`;
+  expect(row?.owed).toBe(0);
+}
+
+describe("a node that dies after its commit and before its send", () => {
+  it("leaves its dispatches to another, which sends them unchanged: same id, key, attempt and deadline", async () => {
+    const dying = await half();
+    dying.dispatcher.drops = () => true;
+    const runIds = await startAll(dying);
+    await until(() => dying.dispatcher.dropped.length === RUNS);
+    expect(dying.dispatcher.sent).toEqual([]);
+    await dying.stop();
+
+    const began = performance.now();
+    const heir = await half();
+    await heir.stager.start();
+    await allEnded(runIds, "succeeded", 2);
+    const taken = heir.dispatcher.sent.filter(({ call }) => call.action === "charge");
+    expect(byId(taken)).toEqual(byId(dying.dispatcher.dropped));
+    expect(new Set(taken.map(({ call }) => call.idempotencyKey)).size).toBe(RUNS);
+    report({ runs: RUNS, takenOverAndEndedMs: performance.now() - began });
+  });
+
+  it("leaves calls that queued for credit to another, under the dispatch ids they had", async () => {
+    const dying = await half();
+    dying.dispatcher.credit = false;
+    const runIds = await startAll(dying);
+    const owed = await until(async () => {
+      const rows = await database.sql<{ id: string }[]>`select id from outbox`;
+      return rows.length === RUNS && rows.map(({ id }) => id).sort();
+    });
+    expect(dying.dispatcher.forgetQueue()).toBe(RUNS);
+    await dying.stop();
+
+    const heir = await half();
+    await heir.stager.start();
+    await allEnded(runIds, "succeeded", 2);
+    const taken = heir.dispatcher.sent.filter(({ call }) => call.action === "charge");
+    expect(taken.map(({ dispatchId }) => dispatchId).sort()).toEqual(owed);
+  });
+
+  it("leaves the undos it owed to another, in the middle of a rollback", async () => {
+    const fails = ({ call }: Dispatch) =>
+      call.action === "ship" ? { code: "no_stock", retryable: false } : { result: {} };
+    const dying = await half({ reply: fails });
+    dying.dispatcher.drops = ({ call }) => call.phase === "compensation";
+    const runIds = await startAll(dying);
+    await until(() => dying.dispatcher.dropped.length === RUNS);
+    await dying.stop();
+
+    const heir = await half({ reply: fails });
+    await heir.stager.start();
+    await allEnded(runIds, "failed", 3);
+    expect(byId(heir.dispatcher.sent)).toEqual(byId(dying.dispatcher.dropped));
+    const undone = heir.dispatcher.sent.map(({ call }) => call.forwardIdempotencyKey);
+    expect(new Set(undone).size).toBe(RUNS);
+  });
+
+  it("has its cancelled dispatches awaited by another, and undone", async () => {
+    const dying = await half();
+    dying.dispatcher.drops = () => true;
+    const runIds = await startAll(dying);
+    await until(() => dying.dispatcher.dropped.length === RUNS);
+    const answers = await Promise.all(runIds.map((runId) => dying.runtime.command(runId, cancel)));
+    expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(
+      new Set(['{"type":"cancel","state":"compensating","alreadyTerminal":false}']),
+    );
+    await dying.stop();
+
+    const heir = await half();
+    await heir.stager.start();
+    await allEnded(runIds, "cancelled", 2);
+    expect(heir.dispatcher.sent.map(({ call }) => call.action).sort()).toEqual([
+      ...Array(RUNS).fill("charge"),
+      ...Array(RUNS).fill("refund"),
+    ]);
+  });
+
+  it("and comes to life again, is only stale: the run stays with the first answer", async () => {
+    const frozen = await half();
+    frozen.dispatcher.drops = () => true;
+    const runId = await start(frozen.runtime, "order");
+    const dispatch = await until(() => frozen.dispatcher.dropped[0]);
+    const heir = await half({ reply: () => ({ result: { by: "heir" } }) });
+    await heir.stager.start();
+    await allEnd(database.sql, [runId]);
+    const { dispatchId } = dispatch;
+    const late = { type: "result", dispatchId, result: { by: "frozen" }, actor: "worker:late" } as const;
+    expect(await frozen.runtime.command(runId, late)).toEqual({ type: "report", stale: true });
+    frozen.runtime.advance(runId);
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.run.variables).toEqual({ pay: { by: "heir" }, ship: { by: "heir" } });
+  });
+});

@@ -1,0 +1,245 @@
+// A connection cut in the middle of a commit (law 2): nobody knows whether it is in the database. The caller hears what is
+// true, or 503, never anything else; and a repeat by its id gets the recorded outcome.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Answer, RunCommand } from "../../machines/index.js";
+import { SagaError } from "../../src/errors.js";
+import { uuidv7 } from "../../src/ids.js";
+import { SHARDS } from "../../src/shard/membership.js";
+import { reclaim } from "../../src/store/poll.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { CuttingProxy } from "./cutting-proxy.js";
+import { cancel, type Half, publish, registerActions, signal, start, startHalf } from "./rig.js";
+import { allEnd, allSound, look, nothingUnwatched, report } from "./seen.js";
+
+let database: TestDatabase;
+let proxy: CuttingProxy;
+/** One for all: a pool that lost a session takes two seconds to close. */
+let node: Half;
+let answering = true;
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 4 });
+  proxy = await CuttingProxy.before(database.url);
+  await registerActions(database, "charge", "refund");
+  const charge = { action: "shop.charge", compensation: { action: "shop.refund" } };
+  await publish(database, "order", [
+    { id: "pay", type: "action", ...charge, next: "wait" },
+    { id: "wait", type: "wait_for_signal", signal_name: "go" },
+  ]);
+  await publish(database, "wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  const reply = () => (answering ? { result: {} } : undefined);
+  node = await startHalf(database, { url: proxy.url, applicationName: "saga-cut", reply });
+});
+beforeEach(() => {
+  answering = true;
+  node.dispatcher.sent.length = 0;
+});
+afterAll(async () => {
+  await node.stop();
+  await proxy.close();
+  await database.drop();
+});
+
+/** What a lost commit owed is nobody's memory any more: the poll finds it, here without waiting until it is due. */
+async function poll(): Promise<void> {
+  await reclaim(database.sql, SHARDS);
+  await database.sql`update wakes set due_at = now() where due_at < now() + interval '3 s'`;
+  await node.stager.tick();
+}
+
+const stateIs = (runId: string, state: string) =>
+  until(async () => (await look(database.sql, runId)).run.state === state, { what: `the state ${state}` });
+
+const recorded = async (runId: string, id: string) => {
+  const rows = await database.sql<{ answer: Answer }[]>`
+    select answer from run_commands where run_id = ${runId} and command_id = ${id}`;
+  expect(rows).toHaveLength(1);
+  return rows[0]?.answer;
+};
+
+/** Gives the command over a connection that is cut in its commit; its answer has to be the recorded one, now and repeated. */
+async function giveCut(runId: string, command: RunCommand, id: string, when: "before" | "after") {
+  const cut = proxy.cutAt(id, when);
+  const answer = await node.runtime.command(runId, command, { id });
+  await cut;
+  expect(await recorded(runId, id)).toEqual(answer);
+  expect(await node.runtime.command(runId, command, { id })).toEqual(answer);
+  return answer;
+}
+
+describe.each(["before", "after"] as const)("cut %s the server carried it out", (when) => {
+  it("a signal is recorded and taken once, and answered as it was", async () => {
+    const runId = await start(node.runtime, "wait");
+    await stateIs(runId, "paused");
+    const id = uuidv7();
+    const answer = await giveCut(runId, signal(id, "go", { n: 1 }), id, when);
+    expect(answer).toEqual({ type: "signal", id, matched: true });
+    await allEnd(database.sql, [runId]);
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.run.variables).toEqual({ wait: { n: 1 } });
+    expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
+  });
+
+  it("a cancel takes effect once, and is answered as it was", async () => {
+    const runId = await start(node.runtime, "order");
+    await stateIs(runId, "paused");
+    const id = uuidv7();
+    const answer = await giveCut(runId, cancel, id, when);
+    expect(answer).toMatchObject({ type: "cancel", state: "compensating", alreadyTerminal: false });
+    await until(async () => {
+      await poll();
+      return (await look(database.sql, runId)).run.state === "cancelled";
+    });
+    await allSound(database.sql, [runId]);
+    expect(node.dispatcher.sent.map(({ call }) => call.action)).toEqual(["charge", "refund"]);
+  });
+
+  it("a worker's result counts once, and is answered as it was", async () => {
+    answering = false;
+    const runId = await start(node.runtime, "order");
+    const { dispatchId } = await until(() => node.dispatcher.sent[0]);
+    const result = { type: "result", dispatchId, result: { receipt: 1 }, actor: "worker:w" } as const;
+    const answer = await giveCut(runId, result, uuidv7(), when);
+    expect(answer).toEqual({ type: "report", stale: false });
+    await stateIs(runId, "paused");
+    await allSound(database.sql, [runId]);
+    expect(await database.sql`select 1 from undo where owner_run_id = ${runId}`).toHaveLength(1);
+  });
+
+  it("a start is one run, answered as a new one", async () => {
+    const businessKey = uuidv7();
+    const cut = proxy.cutAt(businessKey, when);
+    const request = { workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api" };
+    const answer = await node.runtime.start({ ...request, businessKey, idempotencyKey: businessKey });
+    await cut;
+    expect(answer.deduplicated).toBe(false);
+    const rows = await database.sql`select id from runs where business_key = ${businessKey}`;
+    expect([...rows]).toEqual([{ id: answer.runId }]);
+    const again = await node.runtime.start({ ...request, businessKey, idempotencyKey: businessKey });
+    expect(again).toMatchObject({ runId: answer.runId, deduplicated: true });
+    await poll();
+    await stateIs(answer.runId, "paused");
+    await allSound(database.sql, [answer.runId]);
+    await nothingUnwatched(database.sql);
+  });
+
+  it("a step of the run itself is taken once, and the run goes on", async () => {
+    const runId = uuidv7();
+    // The commit that begins the run and dispatches is the first that holds the step's key.
+    const cut = proxy.cutAt(`${runId}:pay:1`, when);
+    await start(node.runtime, "order", { runId });
+    await cut;
+    await until(async () => {
+      await poll();
+      return (await look(database.sql, runId)).run.state === "paused";
+    });
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.events.filter(({ event_type }) => event_type === "step.dispatched")).toHaveLength(1);
+    await nothingUnwatched(database.sql);
+  });
+});
+
+describe("while the store is away", () => {
+  it("callers hear 503 within bounds, never a false outcome, and get the recorded one when it is back", async () => {
+    const runId = await start(node.runtime, "wait");
+    await stateIs(runId, "paused");
+    const id = uuidv7();
+    const cut = proxy.cutAt(id, "after").then(() => proxy.close());
+    const began = performance.now();
+    const given = node.runtime.command(runId, signal(id, "go"), { id });
+    const started = start(node.runtime, "wait", { idempotencyKey: id });
+    const told = await Promise.allSettled([given, started]);
+    const ms = performance.now() - began;
+    await cut;
+    const [toSignal] = told;
+    // It did happen; whoever asked could not learn it, and must not be told otherwise.
+    expect(toSignal).toMatchObject({ status: "rejected", reason: { status: 503 } });
+    expect(ms).toBeLessThan(15_000);
+    await proxy.open();
+    const answer = await insist(runId, signal(id, "go"), id);
+    expect(answer).toEqual({ type: "signal", id, matched: true });
+    expect(await recorded(runId, id)).toEqual(answer);
+    const again = await until(() => start(node.runtime, "wait", { idempotencyKey: id }).catch(() => undefined));
+    const [, first] = told;
+    if (first.status === "fulfilled") expect(again).toBe(first.value);
+    expect(await database.sql`select 1 from start_keys where key = ${id}`).toHaveLength(1);
+    await poll();
+    await allEnd(database.sql, [runId]);
+    await allSound(database.sql, [runId, again]);
+    report({ toldAfterMs: ms });
+  });
+});
+
+async function insist(runId: string, command: RunCommand, id: string): Promise<Answer> {
+  return until(
+    () =>
+      node.runtime.command(runId, command, { id }).catch((error: unknown) => {
+        if (error instanceof SagaError && error.status === 503) return undefined;
+        throw error;
+      }),
+    { within: 30_000, what: "an answer" },
+  );
+}
+
+describe("sessions terminated at random under load", () => {
+  it("lose nothing and double nothing: every answer is the recorded one", async () => {
+    await node.stager.start();
+    const runIds = await Promise.all(Array.from({ length: 30 }, () => start(node.runtime, "order")));
+    for (const runId of runIds) await stateIs(runId, "paused");
+    let terminated = 0;
+    let over = false;
+    const commits = async () => (await node.metrics.commits.get()).values[0]?.value ?? 0;
+    const killer = (async () => {
+      while (!over) {
+        // A few commits pass between two that are cut, or nothing would ever pass.
+        const before = await commits();
+        const rows = await database.sql`
+          select pg_terminate_backend(pid) from pg_stat_activity
+          where application_name = 'saga-cut' and datname = current_database() and state = 'active'
+            and query like '%fenced as materialized%' limit 1`;
+        terminated += rows.length;
+        if (rows.length > 0) await until(async () => over || (await commits()) > before + 3);
+      }
+    })();
+    const answers: { runId: string; id: string; answer: Answer }[] = [];
+    const give = async (runId: string, command: RunCommand, id: string) => {
+      answers.push({ runId, id, answer: await insist(runId, command, id) });
+    };
+    let dispatches = 0;
+    await until(
+      async () => {
+        await Promise.all(
+          runIds.map(async (runId) => {
+            const id = uuidv7();
+            await give(runId, signal(id, "stray", { id }), id);
+          }),
+        );
+        return terminated >= 8;
+      },
+      { within: 30_000, what: "eight terminated commits" },
+    ).finally(() => {
+      over = true;
+    });
+    await killer;
+    await Promise.all(
+      runIds.map(async (runId, nth) => {
+        const id = uuidv7();
+        await give(runId, nth % 2 === 0 ? cancel : signal(id, "go"), id);
+      }),
+    );
+    await allEnd(database.sql, runIds);
+    const seen = await allSound(database.sql, runIds);
+    for (const { runId, id, answer } of answers) expect(await recorded(runId, id)).toEqual(answer);
+    for (const { run, events } of seen) {
+      const stray = answers.filter(({ runId, answer }) => runId === run.id && answer.type === "signal");
+      const rows = await database.sql`select id from signals where run_id = ${run.id}`;
+      expect(rows.map(({ id }) => id).sort()).toEqual(stray.map(({ id }) => id).sort());
+      const logged = events.filter(({ metadata }) => metadata?.kind === "signal");
+      expect(logged).toHaveLength(stray.length);
+      dispatches += events.filter(({ event_type }) => event_type === "step.dispatched").length;
+    }
+    await nothingUnwatched(database.sql);
+    report({ terminated, commands: answers.length, dispatches });
+  });
+});
