@@ -20,6 +20,8 @@ import {
   type RunActor,
   type RunCommand,
   type RunContext,
+  type RunLimits,
+  STANDARD_RUN_LIMITS,
   startActor,
   type UndoEntry,
   wakeAt,
@@ -47,6 +49,12 @@ export interface SimulationOptions {
   readonly credit?: () => boolean;
   readonly identity?: Partial<RunContext["run"]>;
   readonly licensed?: boolean;
+  readonly limits?: RunLimits;
+  readonly variables?: JsonObject;
+  /** For jitter. */
+  readonly random?: number;
+  /** After how many step entries the run is left alone. */
+  readonly entries?: number;
 }
 
 export class Simulation {
@@ -75,7 +83,7 @@ export class Simulation {
       startedAt: START,
       ...options.identity,
     };
-    this.actor = startActor(options.program, newRun(identity, {}));
+    this.actor = startActor(options.program, newRun(identity, options.variables ?? {}));
   }
 
   get context(): RunContext {
@@ -125,7 +133,8 @@ export class Simulation {
   /** What follows by itself. A loop without an end is left by a count of entries, the same however commits fall. */
   private next(): RunCommand | undefined {
     const { wait, entries, ending } = this.context;
-    if (isReady(this.context)) return entries < 60 || ending ? { type: "advance" } : undefined;
+    if (isReady(this.context))
+      return entries < (this.options.entries ?? 60) || ending ? { type: "advance" } : undefined;
     if (wait?.kind !== "queued" || this.context.quarantined || !(this.options.credit?.() ?? true)) return undefined;
     return { type: "offer", dispatchId: wait.dispatchId, workerId: "w" };
   }
@@ -194,8 +203,9 @@ export class Simulation {
 
   facts(): Facts {
     return {
+      limits: this.options.limits ?? STANDARD_RUN_LIMITS,
       now: this.now,
-      random: 0.5,
+      random: this.options.random ?? 0.5,
       uuid: (_, seed) => createHash("sha256").update(seed).digest("hex").slice(0, 32),
       action: (service, name, version) => this.action(service, name, version),
       licensed: () => this.options.licensed ?? true,

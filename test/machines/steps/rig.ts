@@ -1,0 +1,96 @@
+// Short ways to run a few steps and to ask what became of them. `attribute` is a test that names the attribute it is about:
+// coverage.test.ts reads those names and misses none.
+import { expect, test } from "vitest";
+import { type AuditEvent, compileWorkflow, type JsonObject } from "../../../machines/index.js";
+import { violations } from "../chain.js";
+import { program, type StepDocument } from "../definitions.js";
+import { Simulation, type SimulationOptions } from "../simulation.js";
+
+/** A step without an id is `s`; without a type it is no step. */
+export type Draft = Record<string, unknown> & { type: string };
+
+export const PLAIN_ACTIONS = {
+  "shop.charge": { compensable: true },
+  "shop.refund": {},
+  "shop.notify": {},
+  "shop.strict": { outputSchema: { required: ["ok"] }, inputSchema: { required: ["n"] } },
+  "shop.dry": { dryRunSupported: true },
+} satisfies SimulationOptions["actions"];
+
+type Options = Partial<Omit<SimulationOptions, "program">> & { readonly head?: Record<string, unknown> };
+
+/** The run, advanced until it needs the outside world. */
+export function start(steps: readonly Draft[], { head, ...options }: Options = {}): Simulation {
+  const simulation = new Simulation({ program: program(withIds(steps), head), actions: PLAIN_ACTIONS, ...options });
+  simulation.advance();
+  return simulation;
+}
+
+/** The run, drained to its end, which must be one that breaks no law. */
+export function finish(steps: readonly Draft[], options: Options = {}): Simulation {
+  const simulation = start(steps, options);
+  simulation.drain();
+  expect(violations(simulation)).toEqual([]);
+  return simulation;
+}
+
+function withIds(steps: readonly Draft[]): StepDocument[] {
+  return steps.map((step, index) => ({ id: index === 0 ? "s" : `s${index + 1}`, ...step }));
+}
+
+/** Problems of the definition as `path: message`. */
+export function problems(steps: readonly unknown[], head: Record<string, unknown> = {}): string[] {
+  return compileWorkflow({ id: "test", name: "test", start: "s", steps, ...head }).problems.map(
+    ({ path, message }) => `${path}: ${message}`,
+  );
+}
+
+/** Problems of one step `s`, its path left out. */
+export function problemsOf(step: Draft, ...others: readonly Draft[]): string[] {
+  return problems(withIds([step, ...others])).map((problem) => problem.replace("$.steps[0]", ""));
+}
+
+export function rowsOf(simulation: Simulation, stepId: string): (AuditEvent & { seq: number })[] {
+  return simulation.rows.filter((row) => row.stepId === stepId);
+}
+
+export function typesOf(simulation: Simulation, stepId?: string): string[] {
+  const rows = stepId === undefined ? simulation.rows : rowsOf(simulation, stepId);
+  return rows.map(({ type }) => type);
+}
+
+/** The metadata of the only row of the type. */
+export function metadataOf(simulation: Simulation, type: AuditEvent["type"], stepId = "s"): JsonObject | undefined {
+  const rows = rowsOf(simulation, stepId).filter((row) => row.type === type);
+  expect(rows.length, `${type} rows of ${stepId}`).toBe(1);
+  return rows[0]?.metadata;
+}
+
+/** The code and message that the run failed with. */
+export function failureOf(simulation: Simulation): string {
+  expect(simulation.state).toBe("failed");
+  const { code, message } = simulation.context.ending?.error ?? {};
+  return `${code}: ${message}`;
+}
+
+interface ChartState {
+  readonly tags: readonly string[];
+  readonly on: Readonly<Record<string, { target?: string }>>;
+}
+
+/** The steps' states in the chart, as `edge -> target` lists; edges that stay are left out. */
+export function chartOf(steps: readonly Draft[]): Record<string, string[]> {
+  const { states } = program(withIds(steps)).chart as unknown as {
+    states: { active: { states: Record<string, ChartState> } };
+  };
+  const edges = ({ tags, on }: ChartState) => [
+    ...tags,
+    ...Object.entries(on).flatMap(([label, { target }]) => (target === undefined ? [] : [`${label} -> ${target}`])),
+  ];
+  return Object.fromEntries(Object.entries(states.active.states).map(([key, state]) => [key, edges(state)]));
+}
+
+/** A test about these attributes (`type.attribute`, comma between several). */
+export function attribute(names: string, promise: string, body: () => void): void {
+  test(`${names}: ${promise}`, body);
+}
