@@ -10,18 +10,14 @@ import type { Failure, Note, Outcome, StepPlan } from "./steps/step.js";
 import { formatInstant } from "./time.js";
 import { type Draft, Needed } from "./transition.js";
 
-/** The limits of contract section 7 that bind a run. Sizes are characters of JSON text. */
-export const MAX_ENTRIES = 100_000;
-export const MAX_OUTPUT = 1_048_576;
-export const MAX_VARIABLES = 8 * 1_048_576;
-
 export function enterStep(draft: Draft): void {
   const plan = currentPlan(draft);
   const number = draft.context.entries + 1;
   draft.change({ entries: number, entry: { number, at: draft.now } });
   draft.row("step.started", "running", { stepId: plan.id });
-  if (number > MAX_ENTRIES) {
-    const error = { code: "limit_exceeded", message: `the run has entered ${MAX_ENTRIES} steps`, step_id: plan.id };
+  const { entries } = draft.facts.limits;
+  if (number > entries) {
+    const error = { code: "limit_exceeded", message: `the run has entered ${entries} steps`, step_id: plan.id };
     failedRow(draft, plan, error, 0);
     return failRun(draft, error);
   }
@@ -109,7 +105,7 @@ export interface Completion {
 export function complete(draft: Draft, plan: StepPlan, completion: Completion): void {
   const { output, assign, attempt = 0, end = false } = completion;
   const stored = end || output === undefined || plan.saveAs === null ? assign : { ...assign, [plan.saveAs]: output };
-  const fault = outputFault(output) ?? store(draft, stored);
+  const fault = outputFault(draft, output) ?? store(draft, stored);
   if (fault) {
     joinUndo(draft, plan, output ?? null);
     return failStep(draft, plan, fault, attempt);
@@ -154,7 +150,7 @@ export function failStep(draft: Draft, plan: StepPlan, failure: Failure, attempt
 function storeError(draft: Draft, plan: StepPlan, error: StepError): StepError {
   const output: JsonObject = { error: { ...error } };
   const variable = plan.onError === "fail" ? null : plan.saveAs;
-  const fault = outputFault(output) ?? (variable === null ? undefined : store(draft, { [variable]: output }));
+  const fault = outputFault(draft, output) ?? (variable === null ? undefined : store(draft, { [variable]: output }));
   if (!fault) return error;
   const bounded = { ...fault, step_id: plan.id };
   if (variable !== null) store(draft, { [variable]: { error: bounded } });
@@ -167,11 +163,12 @@ function failedRow(draft: Draft, plan: StepPlan, error: StepError, attempt: numb
   draft.row("step.failed", "running", { stepId: plan.id, attempt, metadata });
 }
 
-function outputFault(output: Json | undefined): Failure | undefined {
+function outputFault(draft: Draft, output: Json | undefined): Failure | undefined {
   const size = measure(output ?? null);
   if (typeof size !== "number") return { code: "expression_error", message: `the output${size.path} ${size.message}` };
-  if (size <= MAX_OUTPUT) return undefined;
-  return { code: "limit_exceeded", message: `the output is over ${MAX_OUTPUT} characters of JSON` };
+  const { output: most } = draft.facts.limits;
+  if (size <= most) return undefined;
+  return { code: "limit_exceeded", message: `the output is over ${most} characters of JSON` };
 }
 
 /** Stores variables, or says why they cannot be stored. */
@@ -184,8 +181,9 @@ export function store(draft: Draft, variables: JsonObject | undefined): Failure 
       return { code: "expression_error", message: `the variable ${name}${size.path} ${size.message}` };
     growth += size - sizeBefore(draft, name);
   }
-  if (draft.context.variablesSize + growth > MAX_VARIABLES)
-    return { code: "limit_exceeded", message: `the run's variables are over ${MAX_VARIABLES} characters of JSON` };
+  const { variables: most } = draft.facts.limits;
+  if (draft.context.variablesSize + growth > most)
+    return { code: "limit_exceeded", message: `the run's variables are over ${most} characters of JSON` };
   draft.store(variables, growth);
   return undefined;
 }

@@ -2,9 +2,11 @@
 // so that the same run, command and facts always give the same decision.
 import type { UndoEntry } from "./context.js";
 import type { Json, JsonObject } from "./json.js";
+import type { RunLimits } from "./limits.js";
 import type { RetryPolicy } from "./retry.js";
 
 export interface Facts {
+  readonly limits: RunLimits;
   /** Database time, epoch milliseconds. */
   readonly now: number;
   /** A number in [0, 1), for jitter. */

@@ -10,6 +10,7 @@ export * from "./effects.js";
 export * from "./facts.js";
 export * from "./json.js";
 export * from "./lifecycle.js";
+export * from "./limits.js";
 export * from "./program.js";
 export * from "./record.js";
 export * from "./retry.js";

@@ -29,9 +29,6 @@ export type Decision =
   | { readonly transitions: readonly Transition[]; readonly answer: Answer; readonly effects?: readonly Effect[] }
   | { readonly need: Need };
 
-/** Characters of JSON text. */
-const MAX_METADATA = 65_536;
-
 /** Thrown inside a decision when a fact is missing; never leaves decide(). */
 export class Needed {
   constructor(readonly need: Need) {}
@@ -77,7 +74,7 @@ export class Draft {
   /** Records an audit event; `to` is the run state it leads to. The run's state is always that of its last row. */
   row(type: AuditType, to: RunState, about: { stepId?: string; attempt?: number; metadata?: JsonObject } = {}): void {
     const { stepId, attempt = 0 } = about;
-    const metadata = about.metadata && bounded(about.metadata);
+    const metadata = about.metadata && bounded(about.metadata, this.facts.limits.metadata);
     const from = this.context.state;
     this.audit.push({ type, stepId, attempt, from, to, actor: this.actor, metadata, at: this.now });
     if (to !== from) this.change({ state: to });
@@ -103,9 +100,9 @@ export class Draft {
 }
 
 /** Audit metadata is bounded: what is over is cut to an excerpt of its JSON text, and named in `truncated`. */
-function bounded(metadata: JsonObject): JsonObject {
-  if (sizeOf(metadata) <= MAX_METADATA) return metadata;
-  const room = Math.floor(MAX_METADATA / (2 * Object.keys(metadata).length));
+function bounded(metadata: JsonObject, most: number): JsonObject {
+  if (sizeOf(metadata) <= most) return metadata;
+  const room = Math.floor(most / (2 * Object.keys(metadata).length));
   const cut = Object.keys(metadata).filter((key) => sizeOf(metadata[key]) > room);
   const excerpts = cut.map((key) => [key, wellFormed(JSON.stringify(metadata[key]).slice(0, room))]);
   return { ...metadata, ...Object.fromEntries(excerpts), truncated: cut };

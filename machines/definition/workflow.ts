@@ -3,6 +3,7 @@
 import { compileMachine } from "../compile.js";
 import type { ActionFact } from "../facts.js";
 import { isObject, type Json, type JsonObject, measure } from "../json.js";
+import { type DefinitionLimits, MOST_BRANCHES, MOST_STEPS, STANDARD_DEFINITION_LIMITS } from "../limits.js";
 import type { Compiled, Program } from "../program.js";
 import { parseActionName } from "../steps/action.js";
 import type { StepPlan } from "../steps/step.js";
@@ -24,9 +25,6 @@ import {
 import { Place, type Problem } from "./problem.js";
 import { parseStep } from "./step.js";
 
-export const MAX_STEPS = 1000;
-export const MAX_BRANCHES = 100;
-
 /** Steps are parsed apart, to keep their places. */
 const anything = { name: "step", parse: (raw: Json) => raw };
 
@@ -37,8 +35,8 @@ const DOCUMENT = {
   name: required(plainText, "For people."),
   description: optional(plainText, "For people."),
   start: required(id, "The first step."),
-  entrypoints: optional(record(id, id, { max: MAX_BRANCHES }), "Entry name to step id."),
-  steps: required(list<Json>(anything, { min: 1, max: MAX_STEPS }), "The graph."),
+  entrypoints: optional(record(id, id, { max: MOST_BRANCHES }), "Entry name to step id."),
+  steps: required(list<Json>(anything, { min: 1, max: MOST_STEPS }), "The graph."),
   published: optional(flag, "Whether it can be started."),
   created_at: optional(plainText, "Set by the service."),
   created_by: optional(plainText, "Set by the service."),
@@ -57,6 +55,8 @@ export interface CompileOptions {
   readonly schemaProblems?: (schema: JsonObject) => readonly string[];
   /** The version it is stored as, where the document has none. */
   readonly version?: number;
+  /** Null: none, for what is stored already; a limit that was lowered since must not break its runs. */
+  readonly limits?: DefinitionLimits | null;
 }
 
 export function compileWorkflow(document: unknown, options: CompileOptions = {}): Compiled {
@@ -76,6 +76,7 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
   const { steps, ids, sound } = readSteps(own(document, "steps"), place.at("steps"));
   checkTargets(steps, ids);
+  if (options.limits !== null) checkLimits(steps, ids.size, options.limits ?? STANDARD_DEFINITION_LIMITS, place);
   checkEntries(document, ids, place);
   const inputSchema = own(document, "input_schema");
   for (const problem of (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [])
@@ -101,6 +102,12 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
   return { ...program, ...compileMachine(program) };
 }
 
+function checkLimits(steps: readonly PlacedStep[], count: number, limits: DefinitionLimits, place: Place): void {
+  if (count > limits.steps) place.at("steps").problem(`must have at most ${limits.steps} items`);
+  for (const { plan, place: at } of steps)
+    if (plan.edges.length > limits.branches) at.problem(`must have at most ${limits.branches} branches`);
+}
+
 interface PlacedStep {
   readonly plan: StepPlan;
   readonly place: Place;
@@ -117,7 +124,7 @@ interface ReadSteps {
 function readSteps(raw: Json | undefined, place: Place): ReadSteps {
   const ids = new Set<string>();
   const steps: PlacedStep[] = [];
-  if (!Array.isArray(raw) || raw.length > MAX_STEPS) return { steps, ids, sound: false };
+  if (!Array.isArray(raw) || raw.length > MOST_STEPS) return { steps, ids, sound: false };
   let sound = true;
   raw.forEach((entry: Json, index) => {
     const at = place.at(index);

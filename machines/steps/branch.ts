@@ -2,6 +2,7 @@
 import { id, type Kind, plainText, record, required, shape } from "../definition/attribute.js";
 import { asText } from "../expression/index.js";
 import type { Json } from "../json.js";
+import { MOST_BRANCHES } from "../limits.js";
 import { type Edge, failed, type Outcome } from "./step.js";
 
 export type Branches = Readonly<Record<string, { readonly next: string }>>;
@@ -9,7 +10,7 @@ export type Branches = Readonly<Record<string, { readonly next: string }>>;
 export const branches: Kind<Branches> = record(
   shape("branch", { next: required(id, "The step to go to.") }),
   plainText,
-  { min: 1, max: 100 },
+  { min: 1, max: MOST_BRANCHES },
 );
 
 export function branchEdges(map: Branches | undefined): Edge[] {

@@ -1,5 +1,6 @@
 // `switch`: goes with the first case that holds, or where a value names a branch.
 import { expression, id, list, optional, required, shape } from "../definition/attribute.js";
+import { MOST_BRANCHES } from "../limits.js";
 import { branchEdges, branches, takeBranch } from "./branch.js";
 import { type Edge, failed, stepType } from "./step.js";
 
@@ -12,7 +13,7 @@ export const switchStep = stepType({
   name: "switch",
   summary: "Takes the first case that holds, or the branch that a value names.",
   attributes: {
-    cases: optional(list(oneCase, { min: 1, max: 100 }), "Tried in order."),
+    cases: optional(list(oneCase, { min: 1, max: MOST_BRANCHES }), "Tried in order."),
     default: optional(id, "Where to go if no case holds."),
     expression: optional(expression, "Instead of cases: its value, as text, names the branch."),
     branches: optional(branches, "Name to {next}, with `expression`."),

@@ -1,6 +1,6 @@
 // One node, composed by hand: store, runtime, dispatch and API, started in the order in which they need each other and stopped
 // in the reverse. Nothing is decided here.
-import { compileWorkflow } from "../../machines/index.js";
+import { compileWorkflow, type RunLimits } from "../../machines/index.js";
 import { buildApi, loadDefinitionsDir } from "../api/index.js";
 import { DatabaseClock } from "../clock.js";
 import { type Config, ConfigError } from "../config/index.js";
@@ -58,7 +58,13 @@ export async function startNode({ config, databaseUrl, log, hints = true }: Node
   const schemas = new Schemas();
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log });
   const committer = new Committer({ sql, log, metrics });
-  const dispatcher = createDispatcher({ nodeId, log, now: () => clock.now(), nodeCount: () => membership.nodeCount });
+  const dispatcher = createDispatcher({
+    nodeId,
+    log,
+    now: () => clock.now(),
+    nodeCount: () => membership.nodeCount,
+    limits: { outputBytes: config.limits.outputBytes },
+  });
   const runtime = new Runtime({
     sql,
     clock,
@@ -71,13 +77,18 @@ export async function startNode({ config, databaseUrl, log, hints = true }: Node
     licences: grants,
     startupVariables: async ({ tenantId }) => grants.startupVariables(tenantId),
     onCommit: feed.onCommit,
+    limits: runLimits(config),
     stepsPerCommit: config.stepsPerCommit,
     hints,
   });
   dispatcher.bind(runtime);
   const compile = {
     compileWorkflow: (document: unknown, options: Parameters<typeof compileWorkflow>[1]) =>
-      compileWorkflow(document, { ...options, schemaProblems: (schema) => schemas.problems(schema) }),
+      compileWorkflow(document, {
+        ...options,
+        limits: config.limits,
+        schemaProblems: (schema) => schemas.problems(schema),
+      }),
     machineConfig: (program: { readonly chart: ReturnType<typeof JSON.parse> }) => program.chart,
   };
   if (config.definitionsDir !== undefined)
@@ -129,4 +140,9 @@ export async function startNode({ config, databaseUrl, log, hints = true }: Node
 /** It is not built yet, and a service that is thought to be protected is worse than one that does not start. */
 function refuseAccessControl({ auth }: Config): void {
   if (auth.kind !== "off") throw new ConfigError(["SAGA_AUTH must be off: this build has no access control"]);
+}
+
+function runLimits({ limits }: Config): RunLimits {
+  const { entries, outputBytes: output, variablesBytes: variables, metadataBytes: metadata } = limits;
+  return { entries, output, variables, metadata };
 }

@@ -105,7 +105,7 @@ export class StoreCatalog implements Catalog {
   }
 
   private compiled({ definition_id: definitionId, version, document }: DefinitionRow): Program {
-    const { program, problems } = compileWorkflow(document, { version });
+    const { program, problems } = compileWorkflow(document, { version, limits: null });
     if (!program) throw new Error(`the stored definition ${definitionId} no longer compiles: ${problems[0]?.message}`);
     const [oldest] = this.programs.keys();
     if (oldest !== undefined && this.programs.size >= MAX_PROGRAMS) this.programs.delete(oldest);

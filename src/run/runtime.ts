@@ -17,6 +17,8 @@ import {
   type RunCommand,
   type RunContext,
   type RunIdentity,
+  type RunLimits,
+  STANDARD_RUN_LIMITS,
   startActor,
   wakeAt,
 } from "../../machines/index.js";
@@ -67,6 +69,7 @@ export interface RuntimeOptions {
   /** What the configured providers give a run of this tenant to start with. */
   readonly startupVariables?: (request: StartRequest) => Promise<JsonObject>;
   readonly onCommit: CommitListener;
+  readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
   /** Actors of resting runs kept in memory. */
   readonly maxResidents?: number;
@@ -251,6 +254,7 @@ export class Runtime implements Runs, RunRoom {
   facts(): Facts {
     const { catalog, schemas, licences } = this.options;
     return {
+      limits: this.options.limits ?? STANDARD_RUN_LIMITS,
       now: this.now(),
       random: Math.random(),
       uuid: (runId, seed) => derivedUuid(seed, shardOf(runId)),

@@ -60,7 +60,10 @@ export interface SimulationOptions {
 export class Simulation {
   now = START;
   readonly rows: (AuditEvent & { seq: number })[] = [];
+  /** With the worker. */
   readonly dispatches = new Map<string, Dispatch>();
+  /** All that were ever handed over. */
+  readonly sent: Dispatch[] = [];
   readonly cancelled: string[] = [];
   readonly signals: { id: string; name: string; payload: Json; consumed: boolean }[] = [];
   readonly undo: (UndoEntry & { ordinal: string; state: string })[] = [];
@@ -279,6 +282,7 @@ export class Simulation {
         break;
       case "dispatch.send":
         this.dispatches.set(effect.dispatch.dispatchId, effect.dispatch);
+        this.sent.push(effect.dispatch);
         break;
       case "dispatch.cancel":
         this.cancelled.push(effect.dispatchId);
