@@ -55,7 +55,7 @@ attribute("decision.branches", "is checked: its members, its targets, its number
   const many = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`b${index}`, { next: "s2" }]));
   expect(problemsOf(decide({ branches: many(100) }), A)).toEqual([]);
-  expect(problemsOf(decide({ branches: many(101) }), A)).toEqual([".branches: must have at most 100 members"]);
+  expect(problemsOf(decide({ branches: many(101) }), A)).toEqual([": must have at most 100 branches"]);
 });
 
 const cases = [
@@ -76,7 +76,7 @@ attribute("switch.cases", "the first that holds; a case that fails is an express
     '.cases[0].next: there is no step "nowhere"',
   ]);
   expect(problemsOf({ type: "switch", cases: Array(101).fill({ when: "true", next: "s" }) })).toEqual([
-    ".cases: must have at most 100 items",
+    ": must have at most 100 branches",
   ]);
 });
 
