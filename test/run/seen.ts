@@ -10,6 +10,7 @@ import { until } from "../harness/until.js";
 
 export interface Seen {
   readonly run: RunSeen & {
+    readonly awaited_signal?: string;
     readonly output?: unknown;
     readonly variables: Readonly<Record<string, unknown>>;
     readonly error?: { readonly code: string };

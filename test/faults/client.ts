@@ -1,0 +1,94 @@
+// The service's API as a patient client uses it: plain HTTP, the same request again where the answer was 503 or none at all.
+import { expect } from "vitest";
+import type { JsonObject } from "../../machines/index.js";
+import { assertHistory, type EventSeen } from "../harness/history.js";
+import { until } from "../harness/until.js";
+import type { Step } from "../run/rig.js";
+import type { Seen } from "../run/seen.js";
+
+export interface Answer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape, and fail where they have another.
+  readonly body: any;
+}
+
+export class Client {
+  /** `url` may change when a service is elsewhere after a restart. */
+  constructor(public url: string) {}
+
+  /** Once. Throws if there is no answer. */
+  async ask(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
+    const response = await fetch(`${this.url}/api/v1${path}`, {
+      method,
+      ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(40_000),
+    });
+    return { status: response.status, body: await response.json() };
+  }
+
+  /** Until there is an outcome: no answer, or 503, is none. Whatever else comes is one. */
+  async insist(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
+    const once = () => this.ask(method, path, body).catch(() => undefined);
+    return until(
+      async () => {
+        const answer = await once();
+        return answer?.status === 503 ? undefined : answer;
+      },
+      { within: 50_000, what: `an outcome of ${method} ${path}` },
+    );
+  }
+
+  async publish(id: string, steps: readonly Step[], head: JsonObject = {}): Promise<void> {
+    const document = { id, name: id, start: steps[0]?.id, steps, published: true, version: 1, ...head };
+    const { status, body } = await this.insist("POST", "/workflows", document);
+    if (status !== 201 && status !== 200) throw new Error(JSON.stringify(body));
+  }
+
+  async start(workflowId: string, more: JsonObject = {}): Promise<string> {
+    const { status, body } = await this.insist("POST", "/sagas/start", { workflow_id: workflowId, ...more });
+    if (status !== 202) throw new Error(JSON.stringify(body));
+    return body.run_id;
+  }
+
+  async run(runId: string): Promise<Seen["run"]> {
+    const { status, body } = await this.insist("GET", `/sagas/${runId}`);
+    expect({ runId, status }).toEqual({ runId, status: 200 });
+    return body;
+  }
+
+  async look(runId: string): Promise<Seen> {
+    const { body } = await this.insist("GET", `/sagas/${runId}/events?limit=500`);
+    return { run: await this.run(runId), events: body.items as EventSeen[] };
+  }
+
+  async untilState(runId: string, state: string, within = 15_000): Promise<Seen["run"]> {
+    const reached = async () => {
+      const run = await this.run(runId);
+      return run.state === state && run;
+    };
+    return until(reached, { within, what: `${state} of run ${runId}` });
+  }
+
+  /** All of them have ended, each with a sound history. */
+  async allEnd(runIds: readonly string[], within = 60_000): Promise<Seen[]> {
+    const open = new Set(runIds);
+    const noneOpen = async () => {
+      for (const runId of open) {
+        if ((await this.run(runId)).terminal_at === undefined) return false;
+        open.delete(runId);
+      }
+      return true;
+    };
+    await until(noneOpen, { within, what: "the end of all runs" }).catch(async (error) => {
+      const [first = ""] = open;
+      throw new Error(`${error.message}; ${open.size} open, one is ${JSON.stringify(await this.look(first), null, 1)}`);
+    });
+    const seen: Seen[] = [];
+    for (const runId of runIds) {
+      const one = await this.look(runId);
+      assertHistory(one.run, one.events);
+      seen.push(one);
+    }
+    return seen;
+  }
+}

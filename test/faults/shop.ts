@@ -1,0 +1,112 @@
+// A shop: a real SDK worker whose actions behave as their inputs say, with a ledger of everything it executed. Its receipts
+// follow from the idempotency key, so that whoever executes a step, and however often, the effect is one.
+import { createHash } from "node:crypto";
+import {
+  type ActionContext,
+  ActionError,
+  createWorker,
+  defineAction,
+  type Worker,
+} from "../../src/sdk/worker/index.js";
+
+export interface Entry {
+  readonly action: string;
+  readonly runId: string;
+  readonly stepId: string;
+  readonly attempt: number;
+  readonly key: string;
+  /** In an undo: the key of what is undone. */
+  readonly forwardKey?: string;
+  readonly dispatchId: string;
+}
+
+export interface Shop {
+  readonly ledger: Entry[];
+  /** Steps that hang, by run: let go, they complete. */
+  hanging(runId: string): readonly (() => void)[];
+  letAllGo(): void;
+  of(runId: string, action?: string): Entry[];
+  stop(): Promise<void>;
+}
+
+export const receiptFor = (key: string) => createHash("sha256").update(key).digest("hex").slice(0, 16);
+
+const TIMING = { resendMs: 100, backoffMs: 50, backoffMaxMs: 500, abortGraceMs: 100, lookAgainMs: 1_000 };
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+interface Hanging {
+  readonly runId: string;
+  readonly letGo: () => void;
+}
+
+export async function openShop(at: { grpc: string; api: string }, service = "shop"): Promise<Shop> {
+  const ledger: Entry[] = [];
+  const hanging = new Set<Hanging>();
+  const action = (name: string, execute: Execute, more: { autoHeartbeat?: boolean } = {}) =>
+    defineAction({
+      ...{ name, input: { type: "object" }, output: { type: "object" }, ...more },
+      execute(input: Input, ctx) {
+        ledger.push(entryOf(name, ctx));
+        return execute(input, ctx, hanging);
+      },
+    });
+  const worker: Worker = createWorker({
+    ...{ service, grpc: at.grpc, api: at.api, log: silent, timing: TIMING, maxInFlight: 64, drainTimeoutMs: 200 },
+    actions: [
+      action("charge", receipt),
+      action("refund", receipt),
+      action("flaky", flaky),
+      action("refuse", refuse),
+      action("slow", slow),
+      action("hang", hang),
+      action("silent", hang, { autoHeartbeat: false }),
+    ],
+  });
+  await worker.start();
+  return {
+    ledger,
+    hanging: (runId) => [...hanging].filter((step) => step.runId === runId).map(({ letGo }) => letGo),
+    letAllGo: () => {
+      for (const { letGo } of hanging) letGo();
+    },
+    of: (runId, name) => ledger.filter((entry) => entry.runId === runId && (!name || entry.action === name)),
+    stop: () => worker.stop(),
+  };
+}
+
+interface Input {
+  /** What a step that hangs does when it is told to stop; it goes on hanging if absent. */
+  readonly on_abort?: "complete" | "give_up";
+  readonly ms?: number;
+}
+type Receipt = { receipt: string };
+type Execute = (input: Input, ctx: ActionContext, hanging: Set<Hanging>) => Receipt | Promise<Receipt>;
+
+const receipt = (_: Input, { idempotencyKey }: ActionContext): Receipt => ({ receipt: receiptFor(idempotencyKey) });
+
+const flaky: Execute = (input, ctx) => {
+  if (ctx.attempt === 1) throw new ActionError("not_yet", "the first attempt fails");
+  return receipt(input, ctx);
+};
+
+const refuse: Execute = () => {
+  throw new ActionError("refused", "it is refused", { retryable: false });
+};
+
+const slow: Execute = (input, ctx) =>
+  new Promise((resolve) => setTimeout(() => resolve(receipt(input, ctx)), input.ms ?? 0));
+
+const hang: Execute = (input, ctx, hanging) =>
+  new Promise((resolve, reject) => {
+    const step = { runId: ctx.runId, letGo: () => resolve(receipt(input, ctx)) };
+    hanging.add(step);
+    ctx.signal.addEventListener("abort", () => {
+      if (input.on_abort === "complete") resolve(receipt(input, ctx));
+      if (input.on_abort === "give_up") reject(new ActionError("gave_up", "it did not happen", { retryable: false }));
+    });
+  });
+
+function entryOf(action: string, ctx: ActionContext): Entry {
+  const { runId, stepId, attempt, idempotencyKey: key, forwardIdempotencyKey: forwardKey, dispatchId } = ctx;
+  return { action, runId, stepId, attempt, key, ...(forwardKey && { forwardKey }), dispatchId };
+}
