@@ -222,7 +222,7 @@ function template(raw: Json, place: Place): Template | undefined {
 
 function storable<T extends Json>(raw: T, place: Place): T | undefined {
   const size = measure(raw);
-  return typeof size === "number" ? raw : place.problem(`${size.path || "it"} ${size.message}`);
+  return typeof size === "number" ? raw : place.below(size.path).problem(size.message);
 }
 
 function warned<T extends { readonly warnings: readonly string[] }>(compiled: T, place: Place): T {

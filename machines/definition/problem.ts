@@ -20,6 +20,11 @@ export class Place {
     return new Place(`${this.path}${step}`, this.problems, this.warnings);
   }
 
+  /** The place that a path found below this one leads to, such as that of a value that cannot be stored. */
+  below(path: string): Place {
+    return new Place(`${this.path}${path}`, this.problems, this.warnings);
+  }
+
   /** Problems of the whole document so far. */
   get faults(): number {
     return this.problems.length;

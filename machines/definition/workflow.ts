@@ -71,7 +71,7 @@ export function compileWorkflow(document: unknown, options: CompileOptions = {})
 function readWorkflow(document: unknown, place: Place, options: CompileOptions): Program | undefined {
   if (!isObject(document)) return place.problem("must be an object");
   const size = measure(document);
-  if (typeof size !== "number") return place.problem(`${size.path} ${size.message}`);
+  if (typeof size !== "number") return place.below(size.path).problem(size.message);
   refuseUnknown(document, DOCUMENT, place);
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
   const { steps, ids, sound } = readSteps(own(document, "steps"), place.at("steps"));
