@@ -132,8 +132,22 @@ test("audit metadata under 64 KiB is whole; a cut never splits a character, and 
 
 test("a worker's result that cannot be stored fails the step, and is undone", () => {
   const run = finish([{ type: "action", action: "shop.charge", compensation: { action: "shop.refund" } }], {
-    worker: ({ call }) => ({ kind: "result", result: call.phase === "forward" ? { bad: "a\u0000" } : {} }),
+    worker: ({ call }) => ({ kind: "result", result: { text: call.phase === "forward" ? "a\u0000" : "" } }),
   });
-  expect(failureOf(run)).toBe("expression_error: the output.bad contains U+0000");
+  expect(failureOf(run)).toBe("expression_error: the output.text contains U+0000");
   expect(run.undo.map(({ state }) => state)).toEqual(["done"]);
+});
+
+test("the limits are those that are handed in", () => {
+  const loop: Draft[] = [
+    { type: "noop", next: "s2" },
+    { type: "noop", next: "s" },
+  ];
+  expect(failureOf(start(loop, { limits: { entries: 3 } }))).toBe("limit_exceeded: the run has entered 3 steps");
+  const set: Draft = { type: "transform", expression: "'0123456789'" };
+  expect(failureOf(finish([set], { limits: { output: 11 } }))).toBe(
+    "limit_exceeded: the output is over 11 characters of JSON",
+  );
+  expect(failureOf(finish([set], { limits: { variables: 18 } }))).toMatch(/^limit_exceeded: the run's variables/);
+  expect(metadataOf(finish([set], { limits: { metadata: 36 } }), "step.succeeded")?.truncated).toEqual(["output"]);
 });

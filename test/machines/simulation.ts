@@ -49,7 +49,7 @@ export interface SimulationOptions {
   readonly credit?: () => boolean;
   readonly identity?: Partial<RunContext["run"]>;
   readonly licensed?: boolean;
-  readonly limits?: RunLimits;
+  readonly limits?: Partial<RunLimits>;
   readonly variables?: JsonObject;
   /** For jitter. */
   readonly random?: number;
@@ -206,7 +206,7 @@ export class Simulation {
 
   facts(): Facts {
     return {
-      limits: this.options.limits ?? STANDARD_RUN_LIMITS,
+      limits: { ...STANDARD_RUN_LIMITS, ...this.options.limits },
       now: this.now,
       random: this.options.random ?? 0.5,
       uuid: (_, seed) => createHash("sha256").update(seed).digest("hex").slice(0, 32),

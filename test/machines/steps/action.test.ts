@@ -71,7 +71,7 @@ attribute("action.inputs", "are evaluated once per entry, the same for every att
 });
 
 attribute("action.timeout_ms", "the step's, else the registration's, else 300000, from the dispatch on", () => {
-  const deadline = (more: object, registered = {}) =>
+  const deadline = (more: Record<string, unknown>, registered = {}) =>
     dispatched(start([act(more)], { actions: { "shop.notify": registered } })).deadlineAt - START;
   expect(deadline({})).toBe(300_000);
   expect(deadline({}, { defaultTimeoutMs: 7_000 })).toBe(7_000);

@@ -1,0 +1,382 @@
+// Validation: every fault of a definition with its JSON path and a sentence, all of them at once; and the warnings.
+import { describe, expect, test } from "vitest";
+import { type CompileOptions, compileWorkflow } from "../../machines/index.js";
+
+const HEAD = { id: "wf", name: "Test", start: "a" };
+const noop = (id: string, more: object = {}) => ({ id, type: "noop", ...more });
+const step = (type: string, more: object = {}) => ({ id: "a", type, ...more });
+
+/** A sound workflow of these steps, with `head` over its head. */
+const wf = (steps: unknown, head: object = {}) => ({ ...HEAD, steps, ...head });
+const parsed = (json: string) => JSON.parse(json) as unknown;
+
+const lines = (document: unknown, options?: CompileOptions) => {
+  const { problems } = compileWorkflow(document, options);
+  return problems.map(({ path, message }) => `${path}: ${message}`);
+};
+const warningsOf = (document: unknown, options?: CompileOptions) => {
+  const { problems, warnings } = compileWorkflow(document, options);
+  expect(problems).toEqual([]);
+  return warnings.map(({ path, message }) => `${path}: ${message}`);
+};
+
+const ID = "must be 1 to 128 of A-Z a-z 0-9 _ . : -";
+
+/** What it is, the document, and every problem that it has. */
+const MALFORMED: readonly (readonly [what: string, document: unknown, problems: readonly string[]])[] = [
+  // The document
+  ["no object", null, ["$: must be an object"]],
+  ["a list", [wf([noop("a")])], ["$: must be an object"]],
+  ["nothing in it", {}, ["$.id: is required", "$.name: is required", "$.start: is required", "$.steps: is required"]],
+  ["an unknown field", wf([noop("a")], { colour: 1 }), ["$.colour: is not known here"]],
+  ["an unknown field with blanks", wf([noop("a")], { "my field": 1 }), ['$["my field"]: is not known here']],
+  ["an id with a blank", wf([noop("a")], { id: "a b" }), [`$.id: ${ID}`]],
+  ["an id that is too long", wf([noop("a")], { id: "x".repeat(129) }), [`$.id: ${ID}`]],
+  ["the id __proto__", wf([noop("a")], { id: "__proto__" }), ['$.id: must not be "__proto__"']],
+  ["a number for a name", wf([noop("a")], { name: 7 }), ["$.name: must be a string"]],
+  ["version 0", wf([noop("a")], { version: 0 }), ["$.version: must be at least 1"]],
+  ["a version with a fraction", wf([noop("a")], { version: 1.5 }), ["$.version: must be a whole number"]],
+  ["a version as text", wf([noop("a")], { version: "1" }), ["$.version: must be a number"]],
+  ["published as text", wf([noop("a")], { published: "yes" }), ["$.published: must be true or false"]],
+  ["a timeout of 0", wf([noop("a")], { timeout_ms: 0 }), ["$.timeout_ms: must be at least 1"]],
+  ["a timeout of a century", wf([noop("a")], { timeout_ms: 4e12 }), ["$.timeout_ms: must be at most 316224000000"]],
+  [
+    "an input schema that is a list",
+    wf([noop("a")], { input_schema: [] }),
+    ["$.input_schema: must be an object (a JSON Schema)"],
+  ],
+  ["U+0000 in it", wf([noop("a")], { name: "a\u0000" }), ["$.name: contains U+0000"]],
+  [
+    "a lone surrogate in it",
+    wf([noop("a"), step("log", { id: "b", message: "\ud83d" })]),
+    ["$.steps[1].message: contains a lone surrogate"],
+  ],
+  // Steps
+  ["steps as an object", wf({ a: noop("a") }), ["$.steps: must be a list"]],
+  ["no steps", wf([]), ["$.steps: must have at least 1 items"]],
+  ["a step that is text", wf([noop("a"), "b"]), ["$.steps[1]: must be an object"]],
+  ["a step without id and type", wf([noop("a"), {}]), ["$.steps[1].id: is required", "$.steps[1].type: is required"]],
+  ["a step's id of another alphabet", wf([noop("a"), noop("é")]), [`$.steps[1].id: ${ID}`]],
+  ["the step id constructor", wf([noop("a"), noop("constructor")]), ['$.steps[1].id: must not be "constructor"']],
+  [
+    "__proto__ as a member",
+    wf([parsed('{"id": "a", "type": "noop", "__proto__": {"when": "1"}}')]),
+    ["$.steps[0].__proto__: is no attribute of a step of type noop"],
+  ],
+  [
+    "a type that nobody knows",
+    wf([step("nonsense")]),
+    ['$.steps[0].type: there is no step type "nonsense" in this release'],
+  ],
+  [
+    "a type of the prototype",
+    wf([step("constructor")]),
+    ['$.steps[0].type: there is no step type "constructor" in this release'],
+  ],
+  ["a type that is no text", wf([step(7 as unknown as string)]), ["$.steps[0].type: must be a string"]],
+  ["two steps of one id", wf([noop("a"), noop("b"), noop("a")]), ['$.steps[2].id: there is another step "a"']],
+  [
+    "an unknown attribute",
+    wf([noop("a", { timeout: 3 })]),
+    ["$.steps[0].timeout: is no attribute of a step of type noop"],
+  ],
+  [
+    "an attribute of another type",
+    wf([noop("a", { action: "a.b" })]),
+    ["$.steps[0].action: is no attribute of a step of type noop"],
+  ],
+  [
+    "a retry where nothing is retried",
+    wf([step("transform", { expression: "1", retry: {} })]),
+    ["$.steps[0].retry: is no attribute of a step of type transform"],
+  ],
+  [
+    "nested attributes that nobody knows",
+    wf([step("log", { inputs: { message: "m", colour: 1 } })]),
+    ["$.steps[0].inputs.colour: is no attribute of a step of type log"],
+  ],
+  [
+    "nested attributes in a list",
+    wf([step("log", { message: "m", inputs: [] })]),
+    ["$.steps[0].inputs: must be an object"],
+  ],
+  [
+    "a nested attribute at fault",
+    wf([step("log", { inputs: { message: 1 } })]),
+    ["$.steps[0].inputs.message: must be a string"],
+  ],
+  [
+    "a common attribute nested",
+    wf([step("log", { inputs: { message: "m", when: "true" } })]),
+    ["$.steps[0].inputs.when: is no attribute of a step of type log"],
+  ],
+  ["next on an end", wf([step("end", { next: "b" }), noop("b")]), ["$.steps[0].next: a step of type end has no next"]],
+  [
+    "next on an error",
+    wf([step("error", { next: "b" }), noop("b")]),
+    ["$.steps[0].next: a step of type error has no next"],
+  ],
+  // Targets
+  ["a start that is nowhere", wf([noop("b")]), ['$.start: there is no step "a"']],
+  [
+    "an entrypoint that is nowhere",
+    wf([noop("a")], { entrypoints: { again: "b" } }),
+    ['$.entrypoints.again: there is no step "b"'],
+  ],
+  [
+    "an entrypoint named __proto__",
+    { ...wf([noop("a")]), entrypoints: parsed('{"__proto__": "a"}') },
+    ['$.entrypoints.__proto__: must not be "__proto__"'],
+  ],
+  [
+    "a default that is not start",
+    wf([noop("a"), noop("b")], { entrypoints: { default: "b" } }),
+    ["$.entrypoints.default: default always is start"],
+  ],
+  ["entrypoints as a list", wf([noop("a")], { entrypoints: ["a"] }), ["$.entrypoints: must be an object"]],
+  ["a next that is nowhere", wf([noop("a", { next: "b" })]), ['$.steps[0].next: there is no step "b"']],
+  [
+    "an on_error that is nowhere",
+    wf([noop("a", { on_error: "retry" })]),
+    ['$.steps[0].on_error: there is no step "retry"'],
+  ],
+  [
+    "a branch that is nowhere",
+    wf([step("decision", { expression: "1", branches: { "x y": { next: "b" } } })]),
+    ['$.steps[0].branches["x y"].next: there is no step "b"'],
+  ],
+  [
+    "a case and a default that are nowhere",
+    wf([step("switch", { cases: [{ when: "true", next: "b" }], default: "c" })]),
+    ['$.steps[0].cases[0].next: there is no step "b"', '$.steps[0].default: there is no step "c"'],
+  ],
+  [
+    "a timeout's target that is nowhere",
+    wf([step("wait_for_signal", { signal_name: "go", on_timeout: "b" })]),
+    ['$.steps[0].on_timeout: there is no step "b"'],
+  ],
+  // Expressions
+  [
+    "CEL that does not parse",
+    wf([step("transform", { expression: "1 + " })]),
+    [expect.stringMatching(/^\$\.steps\[0\]\.expression: .+ \(at character \d+\)$/) as unknown as string],
+  ],
+  [
+    "CEL that is empty",
+    wf([noop("a", { when: " " })]),
+    ["$.steps[0].when: an expression is expected (at character 1)"],
+  ],
+  ["CEL that is a boolean", wf([noop("a", { when: true })]), ["$.steps[0].when: must be a CEL expression (a string)"]],
+  [
+    "a function that nobody knows",
+    wf([step("assert", { condition: "today() > 1" })]),
+    [expect.stringMatching(/^\$\.steps\[0\]\.condition: .*today/) as unknown as string],
+  ],
+  [
+    "a template that is not closed",
+    wf([step("log", { message: "n is ${inputs.n" })]),
+    ["$.steps[0].message: a template is not closed (at character 6)"],
+  ],
+  [
+    "a template deep in a value",
+    wf([step("end", { output: { list: [1, { x: "${)}" }] } })]),
+    [expect.stringMatching(/^\$\.steps\[0\]\.output: list\[1\]\.x: .+ \(at character 3\)$/) as unknown as string],
+  ],
+  [
+    "__proto__ in a template",
+    wf([step("end", { output: parsed('{"__proto__": "${1}"}') })]),
+    ['$.steps[0].output: "__proto__" is no name for a member of a template'],
+  ],
+  [
+    "a number that is half a template",
+    wf([step("wait_duration", { duration_ms: "1${2}" })]),
+    ["$.steps[0].duration_ms: must be a number"],
+  ],
+  [
+    "an action's name without a dot",
+    wf([step("action", { action: "charge" })]),
+    ['$.steps[0].action: must be "service.name" or "service.name@version"'],
+  ],
+  [
+    "a compensation that is a name",
+    wf([noop("a", { compensation: "shop.refund" })]),
+    ["$.steps[0].compensation: must be an object"],
+  ],
+];
+
+describe("malformed definitions", () => {
+  test.each(MALFORMED)("%s", (_, document, problems) => {
+    expect(lines(document)).toEqual(problems);
+    expect(compileWorkflow(document).program).toBeUndefined();
+  });
+
+  test("there are at least forty of them, and each is of a kind of its own", () => {
+    expect(MALFORMED.length).toBeGreaterThanOrEqual(40);
+    expect(new Set(MALFORMED.map(([what]) => what)).size).toBe(MALFORMED.length);
+  });
+});
+
+test("the step types of later releases are refused, each with a sentence that says so", () => {
+  const later = [
+    ...["merge", "filter", "map", "metric_emit", "http_request", "webhook_emit", "wait_for_event", "parallel", "join"],
+    ...["foreach", "while", "try_catch", "sub_saga", "spawn_saga", "manual_approval", "collect_input", "emit_signal"],
+    ...["cancel", "emit_event"],
+  ];
+  for (const type of later)
+    expect(lines(wf([step(type)])), type).toEqual([`$.steps[0].type: there is no step type "${type}" in this release`]);
+});
+
+test("every fault is listed at once: of the head, of several steps, of the graph, of a step's own rules", () => {
+  const document = wf(
+    [
+      noop("a", { next: "nowhere", colour: 1 }),
+      step("transform", { id: "b", expression: "1 +", template: 1 }),
+      step("set_var", { id: "c d", name: "x" }),
+      noop("e", { on_error: "gone" }),
+      noop("e", { next: "b" }),
+    ],
+    { name: undefined, version: 0, start: "z", entrypoints: { other: "y" } },
+  );
+  expect(lines(JSON.parse(JSON.stringify(document))).sort()).toEqual(
+    [
+      "$.name: is required",
+      "$.version: must be at least 1",
+      '$.start: there is no step "z"',
+      '$.entrypoints.other: there is no step "y"',
+      "$.steps[0].colour: is no attribute of a step of type noop",
+      '$.steps[0].next: there is no step "nowhere"',
+      "$.steps[1].expression: found + but expecting end of input (at character 3)",
+      `$.steps[2].id: ${ID}`,
+      "$.steps[2]: needs both name and value",
+      '$.steps[3].on_error: there is no step "gone"',
+      '$.steps[4].id: there is another step "e"',
+    ].sort(),
+  );
+});
+
+test("an edge to a step that is at fault is no second fault", () => {
+  expect(lines(wf([noop("a", { next: "b" }), step("log", { id: "b" })]))).toEqual(["$.steps[1].message: is required"]);
+});
+
+describe("limits", () => {
+  const chain = (count: number) =>
+    Array.from({ length: count }, (_, index) =>
+      noop(index === 0 ? "a" : `s${index}`, index === count - 1 ? {} : { next: `s${index + 1}` }),
+    );
+
+  test("a thousand steps pass, one more is refused", () => {
+    expect(lines(wf(chain(1_000)))).toEqual([]);
+    expect(lines(wf(chain(1_001)))).toEqual(["$.steps: must have at most 1000 items"]);
+  });
+
+  test("a hundred ways out of a step pass, one more is refused", () => {
+    const decision = (count: number) =>
+      step("decision", {
+        expression: "1",
+        branches: Object.fromEntries(Array.from({ length: count }, (_, index) => [`b${index}`, { next: "b" }])),
+      });
+    expect(lines(wf([decision(100), noop("b")]))).toEqual([]);
+    expect(lines(wf([decision(101), noop("b")]))).toEqual(["$.steps[0]: must have at most 100 branches"]);
+  });
+
+  test("the limits are those that are handed in; what is stored already is not held to them", () => {
+    expect(lines(wf(chain(3)), { limits: { steps: 2, branches: 1 } })).toEqual(["$.steps: must have at most 2 items"]);
+    expect(lines(wf(chain(1_001)), { limits: null })).toEqual([]);
+  });
+
+  test("faults that quote the document quote a bounded part of it", () => {
+    const long = "x".repeat(100_000);
+    for (const document of [wf([step(long)]), wf([noop("a", { next: long })]), wf([noop(long), noop(long)])])
+      for (const line of lines(document)) expect(line.length).toBeLessThan(300);
+  });
+});
+
+describe("warnings", () => {
+  test("steps that cannot be reached; every way in and out counts", () => {
+    const steps = [
+      noop("a", { on_error: "b" }),
+      noop("b"),
+      step("switch", { id: "c", cases: [{ when: "true", next: "d" }] }),
+      noop("d"),
+      noop("e"),
+      noop("f", { next: "e" }),
+    ];
+    expect(warningsOf(wf(steps, { entrypoints: { other: "c" } }))).toEqual([
+      '$.steps[4]: the step "e" cannot be reached',
+      '$.steps[5]: the step "f" cannot be reached',
+    ]);
+  });
+
+  test("vars.step-1 is a subtraction", () => {
+    const [warning, ...others] = warningsOf(wf([noop("a", { when: "vars.step-1 == 2" })]));
+    expect(warning).toMatch(/^\$\.steps\[0\]\.when: .*vars\["step-1"\]/);
+    expect(others).toEqual([]);
+    expect(warningsOf(wf([noop("a", { when: 'vars["step-1"] == 2' })]))).toEqual([]);
+  });
+
+  type Registered = NonNullable<ReturnType<NonNullable<CompileOptions["action"]>>>;
+  const registered: Record<string, Partial<Registered>> = {
+    "shop.charge": { compensable: true },
+    "shop.refund": { compensable: false },
+    "shop.old": { compensable: false, deprecated: true },
+  };
+  const action: CompileOptions["action"] = (service, name) => {
+    const found = registered[`${service}.${name}`];
+    return found && ({ service, name, version: 1, ...found } as Registered);
+  };
+  const actionStep = (name: string, compensation?: string) =>
+    wf([step("action", { action: name, ...(compensation && { compensation: { action: compensation } }) })]);
+
+  test.each([
+    ["a sound action", actionStep("shop.charge", "shop.refund"), []],
+    [
+      "one that is not registered",
+      actionStep("shop.gone"),
+      ["$.steps[0].action: the action shop.gone is not registered"],
+    ],
+    [
+      "a compensation that is not registered",
+      actionStep("shop.charge", "shop.gone"),
+      ["$.steps[0].compensation.action: the action shop.gone is not registered"],
+    ],
+    ["one that is deprecated", actionStep("shop.old"), ["$.steps[0].action: the action shop.old is deprecated"]],
+    [
+      "a compensation that is deprecated",
+      actionStep("shop.charge", "shop.old"),
+      ["$.steps[0].compensation.action: the action shop.old is deprecated"],
+    ],
+    [
+      "a compensable action without a compensation",
+      actionStep("shop.charge"),
+      ["$.steps[0]: the action shop.charge is compensable, but the step has no compensation"],
+    ],
+    [
+      "a compensation of what is not compensable",
+      actionStep("shop.refund", "shop.refund"),
+      ["$.steps[0]: the action shop.refund is registered as not compensable"],
+    ],
+    ["a name that is known at run time only", actionStep("${inputs.name}", "${inputs.undo}"), []],
+  ])("%s", (_, document, expected) => {
+    expect(warningsOf(document, { action })).toEqual(expected);
+    expect(warningsOf(document), "without registrations there is nothing to warn about").toEqual([]);
+  });
+});
+
+test("a sound definition keeps its document as it was posted, and its version is the one it is stored as", () => {
+  const document = wf([step("log", { inputs: { message: "m" }, title: "T" })], { version: 3, description: "d" });
+  expect(compileWorkflow(document).program).toMatchObject({ document, version: 3, workflowId: "wf" });
+  expect(compileWorkflow(document, { version: 9 }).program?.version).toBe(9);
+  expect(compileWorkflow(wf([noop("a")])).program?.version).toBe(1);
+});
+
+test("the input schema's own problems stand at its place, beside all others", () => {
+  const schemaProblems = () => ["type must be a string"];
+  expect(lines(wf([noop("a", { next: "b" })], { input_schema: { type: 1 } }), { schemaProblems })).toEqual([
+    '$.steps[0].next: there is no step "b"',
+    "$.input_schema: type must be a string",
+  ]);
+});
+
+test("cycles by next are allowed", () => {
+  expect(lines(wf([noop("a", { next: "b" }), noop("b", { next: "a" })]))).toEqual([]);
+});
