@@ -1,0 +1,215 @@
+// The demo command: puts a shop together (Postgres, the service, a worker), runs a batch of orders through it, kills what it
+// is told to, and prints the books. It exits 0 if they balance, and leaves no process behind.
+import { setMaxListeners } from "node:events";
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import postgres, { type Sql } from "postgres";
+import { createLogger } from "../../src/log.js";
+import { startEmbeddedPostgres } from "../../src/store/embedded.js";
+import { type Audit, audit } from "./audit.js";
+import {
+  type BatchOptions,
+  type Killing,
+  killNowAndThen,
+  newProgress,
+  ORDERS_PER_SECOND,
+  reportParcels,
+  takeOrders,
+  watch,
+} from "./batch.js";
+import { openBooks, placeOrder } from "./books.js";
+import { printBooks, printVerdict, showProgress } from "./print.js";
+import { type Run, Saga } from "./rest.js";
+import { makeOrders, SCENARIOS, type ScenarioName } from "./scenarios.js";
+import { type Cleanup, openShop, strike } from "./stage.js";
+
+const USAGE = `npm run demo -- [options]
+  --orders N         how many orders (300; also by the environment: ORDERS)
+  --kill-service N   SIGKILL the service N times during the batch, and start it again (KILL_SERVICE)
+  --kill-worker N    the same with the worker (KILL_WORKER)
+  --stay             keep everything running after the books, to look around, until Ctrl-C
+With DATABASE_URL the demo makes a database of its own on that server, and drops it at the end; without, it brings Postgres along.`;
+
+interface Options {
+  readonly orders: number;
+  readonly killService: number;
+  readonly killWorker: number;
+  readonly stay: boolean;
+}
+
+async function main(): Promise<number> {
+  const options = readOptions();
+  if (options === undefined) return 2;
+  const stop = new AbortController();
+  setMaxListeners(0, stop.signal);
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    // The second time somebody insists: the exit handler of processes.ts shoots what still runs.
+    process.on(signal, () => (stop.signal.aborted ? process.exit(130) : stop.abort(new Error("stopped by you"))));
+  }
+  const home = mkdtempSync(join(tmpdir(), "order-fulfilment-"));
+  const cleanup: Cleanup = [];
+  let code = 1;
+  try {
+    code = await demo(options, home, cleanup, stop);
+  } catch (error) {
+    console.error(`\n${error instanceof Error ? error.message : String(error)}`);
+  }
+  for (const undo of cleanup.reverse()) await undo()?.catch((error: unknown) => console.error(String(error)));
+  if (code === 0 || stop.signal.aborted) rmSync(home, { recursive: true, force: true });
+  else console.log(`The logs of the service and the worker are in ${home}`);
+  return stop.signal.aborted && code !== 0 ? 130 : code;
+}
+
+function readOptions(): Options | undefined {
+  const number = { type: "string" } as const;
+  const flags = { orders: number, "kill-service": number, "kill-worker": number, stay: { type: "boolean" } } as const;
+  try {
+    const { values } = parseArgs({ options: flags });
+    const { ORDERS = "300", KILL_SERVICE = "0", KILL_WORKER = "0" } = process.env;
+    return {
+      orders: whole("--orders", values.orders ?? ORDERS, 1, 100_000),
+      killService: whole("--kill-service", values["kill-service"] ?? KILL_SERVICE, 0, 100),
+      killWorker: whole("--kill-worker", values["kill-worker"] ?? KILL_WORKER, 0, 100),
+      stay: values.stay ?? false,
+    };
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
+    return undefined;
+  }
+}
+
+function whole(name: string, text: string, min: number, max: number): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && text.trim() !== "" && value >= min && value <= max) return value;
+  throw new Error(`${name} must be a whole number from ${min} to ${max}`);
+}
+
+async function demo(options: Options, home: string, cleanup: Cleanup, stop: AbortController): Promise<number> {
+  const log = openSync(join(home, "demo.log"), "a");
+  cleanup.push(async () => closeSync(log));
+  console.log(`A shop takes ${options.orders} orders; some are bound to go wrong at every step. Setting up ...`);
+  const databaseUrl = await makeDatabase(home, log, cleanup);
+  const sql = postgres(databaseUrl, { max: 8, onnotice: () => {} });
+  cleanup.push(() => sql.end({ timeout: 5 }));
+  const orders = makeOrders(options.orders);
+  // Never the reason for an order to fail: all of them could be for the same article.
+  await openBooks(sql, 3 * options.orders);
+
+  const shop = await openShop(databaseUrl, home, cleanup, stop);
+  const progress = newProgress(orders.length);
+  const batchMs = longestMs(options);
+  const late = AbortSignal.timeout(batchMs);
+  const signal = AbortSignal.any([stop.signal, late]);
+  setMaxListeners(0, signal);
+  const saga = new Saga(shop.api, signal);
+  const batch = {
+    saga,
+    orders,
+    progress,
+    signal,
+    place: (order: Parameters<typeof placeOrder>[1]) => placeOrder(sql, order),
+  };
+  const done = showProgress(progress);
+  try {
+    await runBatch(batch, [
+      { what: "service", times: options.killService, strike: () => strike(shop.service, shop.isReady) },
+      { what: "worker", times: options.killWorker, strike: () => strike(shop.worker) },
+    ]);
+  } catch (error) {
+    if (late.aborted && !stop.signal.aborted)
+      throw new Error(`not all runs ended within ${batchMs / 1_000} s: giving up`);
+    throw stop.signal.aborted ? stop.signal.reason : error;
+  } finally {
+    done();
+  }
+  const runs = await saga.all();
+  // Nothing is in flight any more when the worker has stopped: a late effect is in the books now, or never.
+  await shop.worker.stop();
+  const balanced = await closeBooks(sql, runs, progress);
+  if (options.stay) await stay(shop.api, databaseUrl, stop.signal);
+  return balanced ? 0 : 1;
+}
+
+/** Far more than it takes: only a run that hangs meets it. */
+function longestMs({ orders, killService, killWorker }: Options): number {
+  return Math.ceil(120_000 + (orders / ORDERS_PER_SECOND) * 4_000 + (killService + killWorker) * 20_000);
+}
+
+/** A fresh database, on the given server or on one that the demo brings along. */
+async function makeDatabase(home: string, log: number, cleanup: Cleanup): Promise<string> {
+  let server = process.env.DATABASE_URL;
+  if (!server) {
+    const logger = createLogger({ logLevel: "info" }, { write: (line: string) => void writeSync(log, line) });
+    const embedded = await startEmbeddedPostgres({ dataDir: join(home, "data"), log: logger });
+    cleanup.push(() => embedded.stop());
+    server = embedded.url;
+  }
+  const name = `order_fulfilment_${Date.now().toString(36)}_${process.pid}`;
+  await once(server, (sql) => sql`create database ${sql(name)}`);
+  const given = server;
+  cleanup.push(() => once(given, (sql) => sql`drop database if exists ${sql(name)} with (force)`));
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+async function once(url: string, work: (sql: Sql) => Promise<unknown>): Promise<void> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  try {
+    await work(sql);
+  } finally {
+    await sql.end({ timeout: 5 });
+  }
+}
+
+/** All of it goes on at the same time; the first that fails ends the others. */
+async function runBatch(
+  batch: Omit<BatchOptions, "signal"> & { signal: AbortSignal },
+  killings: Killing[],
+): Promise<void> {
+  const failed = new AbortController();
+  const together = { ...batch, signal: AbortSignal.any([batch.signal, failed.signal]) };
+  setMaxListeners(0, together.signal);
+  const parts = [
+    takeOrders(together),
+    reportParcels(together),
+    watch(together),
+    ...killings.filter(({ times }) => times > 0).map((killing) => killNowAndThen(killing, together)),
+  ];
+  for (const part of parts) part.catch((error: unknown) => failed.abort(error));
+  await Promise.allSettled(parts);
+  if (failed.signal.aborted) throw failed.signal.reason;
+}
+
+async function closeBooks(sql: Sql, runs: readonly Run[], progress: ReturnType<typeof newProgress>): Promise<boolean> {
+  const books = await audit(sql, new Map(runs.map(({ inputs, state }) => [inputs.order_id, state === "succeeded"])));
+  const violations = [...books.violations, ...runFaults(runs, books)];
+  for (const { what, planned, done } of progress.kills)
+    if (done < planned)
+      violations.push(`the ${what} was killed ${done} times, not ${planned}: the batch was over before`);
+  printBooks(books);
+  printVerdict(books, violations, progress);
+  return violations.length === 0;
+}
+
+/** What the books alone cannot know: how many runs there were, and what had to become of each. */
+function runFaults(runs: readonly Run[], books: Audit): string[] {
+  const faults = runs
+    .filter((run) => run.requires_manual_review)
+    .map((run) => `order ${run.inputs.order_id}: an undo was given up, a person has to look at run ${run.id}`);
+  if (runs.length !== books.orders.size) faults.push(`${books.orders.size} orders, but ${runs.length} runs`);
+  for (const [orderId, { scenario, outcome }] of books.orders) {
+    if (outcome === "fulfilled" && SCENARIOS[scenario as ScenarioName].end === "undone")
+      faults.push(`order ${orderId} (${scenario}): fulfilled, though it cannot have been`);
+  }
+  return faults;
+}
+
+async function stay(api: string, databaseUrl: string, signal: AbortSignal): Promise<void> {
+  console.log(`\nStill running until Ctrl-C:\n  API    ${api}/docs\n  books  ${databaseUrl} (schema shop)`);
+  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}
+
+process.exit(await main());

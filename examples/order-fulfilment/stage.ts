@@ -1,0 +1,82 @@
+// Puts the shop's two processes on stage, the service and the worker: ports, settings, logs, readiness, and how each is
+// struck down and brought back. Not the database they share.
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { Child, freePorts } from "./processes.js";
+import { Saga } from "./rest.js";
+
+const HERE = fileURLToPath(new URL("../../../examples/order-fulfilment", import.meta.url));
+const SERVICE = fileURLToPath(new URL("../../src/main.js", import.meta.url));
+const WORKER = fileURLToPath(new URL("./worker.js", import.meta.url));
+
+const READY_MS = 60_000;
+const LOG_TAIL = 20;
+
+/** What must be taken down again, the last thing first. */
+export type Cleanup = (() => Promise<unknown> | undefined)[];
+
+export interface Shop {
+  readonly api: string;
+  readonly service: Child;
+  readonly worker: Child;
+  readonly isReady: () => Promise<void>;
+}
+
+export async function openShop(
+  databaseUrl: string,
+  home: string,
+  cleanup: Cleanup,
+  stop: AbortController,
+): Promise<Shop> {
+  const [http = 0, grpc = 0] = await freePorts(2);
+  const api = `http://127.0.0.1:${http}`;
+  const child = (name: string, entry: string, env: NodeJS.ProcessEnv, channel: boolean): Child => {
+    const path = join(home, `${name}.log`);
+    const log = openSync(path, "a");
+    const onDeath = (why: string) => stop.abort(new Error(`the ${why}. Its last words:\n${tail(path)}`));
+    const made = new Child({ name, entry, log, channel, onDeath, env: { ...neutral(process.env), ...env } });
+    cleanup.push(async () => {
+      await made.stop();
+      closeSync(log);
+    });
+    return made;
+  };
+  const ports = { HOST: "127.0.0.1", HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
+  const service = child("service", SERVICE, { ...ports, DATABASE_URL: databaseUrl, SAGA_DEFINITIONS_DIR: HERE }, false);
+  const addresses = { SAGA_API: api, SAGA_GRPC: `127.0.0.1:${grpc}`, SHOP_DATABASE_URL: databaseUrl };
+  const worker = child("worker", WORKER, addresses, true);
+  const probe = new Saga(api, stop.signal);
+  const isReady = () => untilReady(probe, stop.signal);
+  service.start();
+  await isReady();
+  worker.start();
+  while ((await probe.countActions("shop")) === 0) await delay(50, undefined, { signal: stop.signal });
+  return { api, service, worker, isReady };
+}
+
+/** The demo's service is as it comes: settings meant for another one stay out, but for its size. */
+function neutral(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const kept = ["SAGA_WORKERS", "SAGA_STEPS_PER_COMMIT"];
+  const foreign = /^(SAGA_|REDIS_|AMQP_|DATABASE_URL)/;
+  return Object.fromEntries(Object.entries(env).filter(([name]) => kept.includes(name) || !foreign.test(name)));
+}
+
+async function untilReady(probe: Saga, signal: AbortSignal): Promise<void> {
+  const latest = Date.now() + READY_MS;
+  while (!(await probe.isReady())) {
+    if (Date.now() > latest) throw new Error(`the service was not ready within ${READY_MS / 1_000} s`);
+    await delay(100, undefined, { signal });
+  }
+}
+
+export async function strike(child: Child, isReady?: () => Promise<void>): Promise<void> {
+  await child.kill();
+  child.start();
+  await isReady?.();
+}
+
+function tail(path: string): string {
+  return readFileSync(path, "utf8").trimEnd().split("\n").slice(-LOG_TAIL).join("\n");
+}
