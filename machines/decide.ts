@@ -47,7 +47,7 @@ function judge(draft: Draft, command: RunCommand): Decision {
     case "heartbeat":
       return report(draft, command);
     case "carry":
-      return carry(draft.context, command);
+      return carry(draft, command);
     case "quarantine":
       return quarantine(draft);
     case "release":
@@ -174,8 +174,12 @@ function report(draft: Draft, command: Command<"result" | "failure" | "heartbeat
   return draft.decided({ type: "report", stale: false });
 }
 
-/** Says again what is owed for the dispatch, unchanged; or that nothing is. */
-function carry({ wait, call, run, quarantined }: RunContext, { dispatchId }: Command<"carry">): Decision {
+/**
+ * Says again what is owed for the dispatch, unchanged; or that nothing is. Whoever asks has just begun to listen: a worker
+ * that could not be heard meanwhile gets a whole heartbeat timeout from now.
+ */
+function carry(draft: Draft, { dispatchId }: Command<"carry">): Decision {
+  const { wait, call, run, quarantined } = draft.context;
   const answer: Answer = { type: "advanced" };
   if (!wait || !("dispatchId" in wait) || wait.dispatchId !== dispatchId || !call)
     return unchanged(answer, [{ kind: "dispatch.resolved", dispatchId }]);
@@ -183,9 +187,14 @@ function carry({ wait, call, run, quarantined }: RunContext, { dispatchId }: Com
   if (wait.kind === "queued") return unchanged(answer, [{ kind: "dispatch.request", dispatchId, call }]);
   const { id: runId, tenantId, dryRun } = run;
   const { attempt, deadlineAt } = wait;
-  return unchanged(answer, [
-    { kind: "dispatch.send", dispatch: { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, call } },
-  ]);
+  const send: Effect = {
+    kind: "dispatch.send",
+    dispatch: { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, call },
+  };
+  if (call.heartbeatTimeoutMs === undefined) return unchanged(answer, [send]);
+  draft.owe(send);
+  heartbeat(draft, wait);
+  return draft.decided(answer);
 }
 
 function quarantine(draft: Draft): Decision {

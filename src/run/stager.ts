@@ -61,15 +61,14 @@ export class Stager {
       const mine = shards();
       // A full batch means that there is more: look again at once, but let the runs that were found work first.
       while (!this.stopped) {
-        const [wakes, inbox, outbox] = [
-          await takeWakes(sql, mine, BATCH),
-          await takeInbox(sql, mine, BATCH),
-          await takeOutbox(sql, mine, BATCH),
-        ];
+        const wakes = await takeWakes(sql, mine, BATCH);
+        const inbox = await takeInbox(sql, mine, BATCH);
+        const outbox = await takeOutbox(sql, mine, BATCH);
+        // Effects first: a dispatch that was just taken over must be heard of before its silence is judged.
         const work = [
-          ...wakes.map((wake) => this.wake(wake)),
-          ...inbox.map((row) => this.command(row)),
           ...outbox.map((row) => this.effect(row)),
+          ...inbox.map((row) => this.command(row)),
+          ...wakes.map((wake) => this.wake(wake)),
         ];
         await Promise.allSettled(work);
         if (wakes.length < BATCH && inbox.length < BATCH && outbox.length < BATCH) return;
