@@ -87,14 +87,17 @@ export class Resident {
 
   /** The answer of the committed outcome of one command; replays it while commits are lost. */
   private async carryOut(delivery: Delivery): Promise<Answer> {
+    let unknown = false;
     for (let nth = 0; nth < REPLAYS; nth++) {
       try {
         const answer =
           (await this.recorded(delivery, nth)) ?? (await this.attempt(this.loaded ?? (await this.load()), delivery));
+        if (answer && unknown) await this.sayAgain();
         if (answer) return answer;
         this.room.metrics.commitConflicts.inc();
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw unanswerable(error);
+        unknown ||= error instanceof OutcomeUnknown;
       }
       this.discard();
       await this.room.pause(nth);
@@ -105,6 +108,12 @@ export class Resident {
   /** A replay asks first: the try before it, or another node, may have done it already. */
   private async recorded({ id }: Delivery, nth: number): Promise<Answer | undefined> {
     return nth === 0 || id === undefined ? undefined : this.room.store.recordedAnswer(this.runId, id);
+  }
+
+  /** A commit of unknown outcome may have owed a dispatch that nobody carried: the run says again what it waits for. */
+  private async sayAgain(): Promise<void> {
+    const { wait } = (this.loaded ?? (await this.load())).actor.context;
+    if (wait && "dispatchId" in wait) this.toItself({ type: "carry", dispatchId: wait.dispatchId });
   }
 
   private async load(): Promise<Loaded> {
@@ -123,14 +132,14 @@ export class Resident {
     this.stepOn(loaded, batch);
     if (!(await this.commit(loaded, batch, delivery, decision.answer))) return undefined;
     // The command is answered by its commit; what the run does next is committed on its own.
-    if (isReady(loaded.actor.context)) this.goOn();
+    if (isReady(loaded.actor.context)) this.toItself({ type: "advance" });
     return decision.answer;
   }
 
-  /** To oneself, behind the commands that wait: a run that never rests still hears a cancel. */
-  private goOn(): void {
+  /** Behind the commands that wait: a run that never rests still hears a cancel. */
+  private toItself(command: RunCommand): void {
     const reject = (error: unknown) => this.room.stuck(this.runId, error);
-    this.mailbox.push({ command: { type: "advance" }, keep: false, resolve: () => {}, reject });
+    this.mailbox.push({ command, keep: false, resolve: () => {}, reject });
   }
 
   private async decide(loaded: Loaded, command: RunCommand): Promise<Exclude<Decision, { need: Need }>> {

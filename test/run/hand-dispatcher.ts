@@ -25,6 +25,7 @@ export class HandDispatcher implements Dispatcher {
   readonly cancelled: string[] = [];
   private readonly queue = new Map<string, { runId: string; call: ActionCall }>();
   private readonly held = new Set<string>();
+  private readonly carried = new Set<string>();
   private readonly answering = new Set<Promise<void>>();
   private runs: Runs | undefined;
   /** Where answers go; its own runtime unless the test says otherwise (law 6: any node takes them). */
@@ -66,7 +67,8 @@ export class HandDispatcher implements Dispatcher {
 
   send(dispatch: Dispatch): void {
     this.held.add(dispatch.dispatchId);
-    if (this.stopped) return;
+    if (this.stopped || this.carried.has(dispatch.dispatchId)) return;
+    this.carried.add(dispatch.dispatchId);
     if (this.drops(dispatch)) return void this.dropped.push(dispatch);
     this.sent.push(dispatch);
     const outcome = this.reply(dispatch);
@@ -83,6 +85,7 @@ export class HandDispatcher implements Dispatcher {
   resolved(dispatchId: string): void {
     this.queue.delete(dispatchId);
     this.held.delete(dispatchId);
+    this.carried.delete(dispatchId);
   }
 
   holds(dispatchId: string): boolean {
