@@ -30,7 +30,6 @@ const THREE_CALLS = {
     id,
     type: "action",
     action: "bench.echo",
-    // biome-ignore lint/style/noUnusedTemplateLiteral: a template of the workflow's language
     inputs: { amount: "${inputs.amount}" },
     ...(index < 2 && { next: all[index + 1] }),
   })),

@@ -1,0 +1,198 @@
+// The mutations: what is taken out of the product, by exact text, and the test that must then turn red. `required` ones prove
+// the laws that everything else stands on; a build may run only those (`--required`).
+
+const RESIDENT = "src/run/resident.ts";
+const COMMIT = "src/store/commit.ts";
+const CALL = "machines/call.ts";
+const ROLLBACK = "machines/rollback.ts";
+const DECIDE = "machines/decide.ts";
+const COMMANDS_TEST = "test/machines/commands.test.ts";
+const UNDO_TEST = "test/machines/undo.test.ts";
+const STORE_TEST = "test/store/commit.test.ts";
+const RESIDENT_TEST = "test/mutations/resident.test.ts";
+
+export const MUTANTS = [
+  {
+    name: "the compare-and-set does not look at the revision (law 1)",
+    required: true,
+    file: COMMIT,
+    find: "where r.revision = u.expected and r.terminal_at is null",
+    replace: "where r.terminal_at is null",
+    test: STORE_TEST,
+    red: "compare and set leaves nothing of a run that is not at the expected revision (2 of 1)",
+  },
+  {
+    name: "a command that has an outcome is not looked for (law 6)",
+    required: true,
+    file: COMMIT,
+    find: "d.run_id = k.run_id and d.command_id = k.command_id",
+    replace: "d.run_id = k.run_id and d.command_id = k.command_id and false",
+    test: STORE_TEST,
+    red: "commands loses when the command has an outcome already, whatever the revision",
+  },
+  {
+    name: "a command's id does not ride in its commit (law 6)",
+    required: true,
+    file: COMMIT,
+    find: "from k where k.run_id in (select id from won)",
+    replace: "from k where false",
+    test: STORE_TEST,
+    red: "commands loses when the command has an outcome already, whatever the revision",
+  },
+  {
+    name: "an answer is acknowledged before its commit (law 11)",
+    required: true,
+    file: "src/dispatch/grpc/recorder.ts",
+    find: "const answer = await this.host.command(",
+    replace: "this.#acknowledge(stream, dispatchId, false);\n      const answer = await this.host.command(",
+    test: "test/dispatch/streams.test.ts",
+    red: "an answer is acknowledged only after its transition is committed",
+  },
+  {
+    name: "a command whose commit was lost is given up (law 2)",
+    required: true,
+    file: RESIDENT,
+    find: "nth < REPLAYS",
+    replace: "nth < 1",
+    test: RESIDENT_TEST,
+    red: "a command whose commit was lost is replayed on what the store has, until it is answered",
+  },
+  {
+    name: "a replay does not ask for the recorded answer (law 2)",
+    required: true,
+    file: RESIDENT,
+    find: "return nth === 0 || id === undefined ?",
+    replace: "return nth >= 0 || id === undefined ?",
+    test: RESIDENT_TEST,
+    red: "a command that was carried out although nobody said so gets the recorded answer, and is not carried out again",
+  },
+  {
+    name: "effects are let out before the commit (law 5)",
+    file: RESIDENT,
+    find: "won = await this.room.committer.submit(commit);",
+    replace:
+      "this.room.released(this.runId, batch.events, batch.effects);\n      won = await this.room.committer.submit(commit);",
+    test: RESIDENT_TEST,
+    red: "nothing is let out before its commit has won, and nothing of a lost one ever",
+  },
+  {
+    name: "a refusal is answered without confirming its revision (law 3)",
+    file: RESIDENT,
+    find: "return this.confirm(loaded, delivery, decision);",
+    replace: "return decision.answer;",
+    test: RESIDENT_TEST,
+    red: "a refusal is a decision too: its revision is confirmed before it is answered",
+  },
+  {
+    name: "a commit's wake row keeps its tries (law 7)",
+    file: COMMIT,
+    find: "set due_at = excluded.due_at, tries = 0",
+    replace: "set due_at = excluded.due_at",
+    test: "test/run/stager.test.ts",
+    red: "a due wake has its tries reset by a commit",
+  },
+  {
+    name: "a loser's rows are written all the same",
+    file: COMMIT,
+    find: "from ${FROM.s} where s.run_id in (select id from won)",
+    replace: "from ${FROM.s} where true",
+    test: STORE_TEST,
+    red: "compare and set lets batch mates of a loser win",
+  },
+  {
+    name: "a row that another session holds is waited for",
+    file: COMMIT,
+    find: "order by r.id for update of r skip locked",
+    replace: "order by r.id for update of r",
+    test: STORE_TEST,
+    red: "compare and set skips a row that another session holds, instead of waiting for it",
+  },
+  {
+    name: "an unknown outcome is taken for a lost commit",
+    file: "src/run/committer.ts",
+    find: 'for (const { reject } of group) reject(new OutcomeUnknown("the commit was not answered", { cause: error }));',
+    replace: "for (const { resolve } of group) resolve(false);",
+    test: "test/run/committer.test.ts",
+    red: "an outcome that nobody knows is told as unknown, not as lost, when no server answers",
+  },
+  {
+    name: "the undo list comes back oldest first (law 10)",
+    file: "src/store/load.ts",
+    find: "order by undo.ordinal desc limit 1",
+    replace: "order by undo.ordinal asc limit 1",
+    test: "test/mutations/rollback.test.ts",
+    red: "what completed last is undone first",
+  },
+  {
+    name: "the database lets a terminal run be changed (law 4)",
+    file: "src/store/migrations/0000_initial.sql",
+    find: "BEGIN RETURN NULL; END",
+    replace: "BEGIN RETURN NEW; END",
+    test: STORE_TEST,
+    red: "terminal runs keep their row when somebody updates it by hand: skipped without an error",
+  },
+  {
+    name: "a cancel changes a terminal run (law 4)",
+    file: DECIDE,
+    find: "if (isTerminal(state)) return unchanged(cancelAnswer(state, true));",
+    replace: "",
+    test: COMMANDS_TEST,
+    red: "succeeded cancel: cancel succeeded already -> same",
+  },
+  {
+    name: "an answer to a stale attempt counts",
+    file: CALL,
+    find: "if (command.attempt !== undefined && command.attempt !== wait.attempt) return false;",
+    replace: "",
+    test: COMMANDS_TEST,
+    red: "dispatched result of stale attempt: stale -> same",
+  },
+  {
+    name: "an answer without an id answers an undo",
+    file: CALL,
+    find: 'return call.phase === "forward" || command.attempt !== undefined;',
+    replace: "return true;",
+    test: COMMANDS_TEST,
+    red: "undo dispatched result bare: stale -> same",
+  },
+  {
+    name: "an unknown outcome is forgotten (law 10)",
+    file: CALL,
+    find: "if (failure.outcomeUnknown) rememberUnknown(draft);",
+    replace: "",
+    test: UNDO_TEST,
+    red: "what joins the list an unknown outcome, once, whether it timed out, lost its heartbeat or was reported so",
+  },
+  {
+    name: "a cancel does not await the dispatch in flight (law 10)",
+    file: ROLLBACK,
+    find: 'if (wait?.kind === "dispatched") {',
+    replace: 'if (wait?.kind === "dispatched" && !draft) {',
+    test: UNDO_TEST,
+    red: "a cancel awaits a dispatch in flight, and undoes what did happen",
+  },
+  {
+    name: "an undo that failed for good asks nobody",
+    file: ROLLBACK,
+    find: "draft.change({ requiresManualReview: true });\n  }\n  settled(draft, state);",
+    replace: "}\n  settled(draft, state);",
+    test: UNDO_TEST,
+    red: "an undo that fails for good asks for a person, and the rollback goes on",
+  },
+  {
+    name: "a rollback is begun again by a second cancel",
+    file: DECIDE,
+    find: "if (context.ending) return unchanged(cancelAnswer(state, false));",
+    replace: "",
+    test: UNDO_TEST,
+    red: "a cancel a rollback cannot be cancelled, and keeps its first cause",
+  },
+  {
+    name: "a timer fires early (law 8)",
+    file: DECIDE,
+    find: "if (wait.dueAt === undefined || wait.dueAt > now) return false;",
+    replace: "if (wait.dueAt === undefined) return false;",
+    test: "test/machines/steps/waits.test.ts",
+    red: "a timer fires at its time, never early, and is recorded with its wake-up",
+  },
+];
