@@ -125,7 +125,7 @@ export const MUTANTS = [
   },
   {
     name: "the database lets a terminal run be changed (law 4)",
-    file: "src/store/migrations/0000_initial.sql",
+    file: "src/store/migrations/0000_init.sql",
     find: "BEGIN RETURN NULL; END",
     replace: "BEGIN RETURN NEW; END",
     test: STORE_TEST,
