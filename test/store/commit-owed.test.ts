@@ -1,0 +1,142 @@
+// What transitions owe, as THE commit statement writes it: outbox, inbox, signals and the undo list.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { owedRows } from "../../src/run/batch.js";
+import { commitRuns, type RunCommit } from "../../src/store/commit.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { AT, confirmation, creation, rowsOf, update } from "./commit-rows.js";
+
+let database: TestDatabase;
+const commit = (...group: RunCommit[]) => commitRuns(database.sql, group);
+const rows = (runId: string) => rowsOf(database.sql, runId);
+
+/** A run at revision 1. */
+async function created(more: Partial<RunCommit> = {}): Promise<string> {
+  const share = creation(more);
+  expect(await commit(share)).toEqual(new Set([share.runId]));
+  return share.runId;
+}
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+afterAll(() => database.drop());
+
+describe("effects owed", () => {
+  const call = { stepId: "s" } as never;
+
+  it("are a row until they are resolved", async () => {
+    const runId = await created();
+    const dispatchId = uuidv7();
+    await commit(update(runId, 1, owedRows([{ kind: "dispatch.request", dispatchId, call }], AT)));
+    expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, kind: "action", tries: 0 }]);
+    await commit(update(runId, 2, owedRows([{ kind: "dispatch.resolved", dispatchId }], AT)));
+    expect((await rows(runId)).outbox).toEqual([]);
+  });
+
+  it("that are owed and settled between two commits never become a row", async () => {
+    const runId = await created();
+    const [gone, stays] = [uuidv7(), uuidv7()];
+    const owed = owedRows(
+      [
+        { kind: "dispatch.request", dispatchId: gone, call },
+        { kind: "dispatch.resolved", dispatchId: gone },
+        { kind: "dispatch.request", dispatchId: stays, call },
+      ],
+      AT,
+    );
+    expect(owed).toMatchObject({ outbox: [{ id: stays }], settledOutbox: [] });
+    await commit(update(runId, 1, owed));
+    expect((await rows(runId)).outbox).toMatchObject([{ id: stays }]);
+  });
+
+  it("asked for again keep the row that is lent out", async () => {
+    const runId = await created();
+    const dispatchId = uuidv7();
+    const asked = (dueAt: number) => ({ outbox: [{ id: dispatchId, kind: "action", dueAt }] });
+    await commit(update(runId, 1, asked(AT)));
+    await commit(confirmation(runId, 2, asked(AT + 9)));
+    expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, due_at: new Date(AT) }]);
+  });
+
+  it("of one run are not settled by another", async () => {
+    const [one, other] = [await created(), await created()];
+    const dispatchId = uuidv7();
+    await commit(update(one, 1, owedRows([{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(other, 7, owedRows([{ kind: "dispatch.resolved", dispatchId }], AT)));
+    expect((await rows(one)).outbox).toHaveLength(1);
+  });
+});
+
+describe("the inbox", () => {
+  it("loses its row in the commit that answers it, and only there", async () => {
+    const [from, to] = [await created(), await created()];
+    const id = uuidv7();
+    const inbox = [{ id, to, shard: 0, command: '{"type":"advance"}', dueAt: AT }];
+    await commit(update(from, 1, { inbox }));
+    expect((await rows(to)).inbox).toMatchObject([{ id, command: { type: "advance" } }]);
+    await commit(update(to, 9, { takenInbox: id }));
+    expect((await rows(to)).inbox).toHaveLength(1);
+    await commit(update(to, 1, { takenInbox: id }));
+    expect((await rows(to)).inbox).toEqual([]);
+  });
+
+  it("takes a command once, however often it is sent", async () => {
+    const [from, to] = [await created(), await created()];
+    const inbox = [{ id: uuidv7(), to, shard: 0, command: '{"type":"advance"}', dueAt: AT }];
+    await commit(update(from, 1, { inbox }));
+    await commit(update(from, 2, { inbox }));
+    expect((await rows(to)).inbox).toHaveLength(1);
+  });
+});
+
+describe("signals", () => {
+  it("are taken while they are unconsumed, and once", async () => {
+    const runId = await created();
+    const id = uuidv7();
+    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: '{"n":1}', at: AT, consumed: false }] }));
+    await commit(update(runId, 2, { consumed: [{ id, at: AT + 1 }] }));
+    await commit(update(runId, 3, { consumed: [{ id, at: AT + 2 }] }));
+    expect((await rows(runId)).signals).toMatchObject([{ id, payload: { n: 1 }, consumed_at: new Date(AT + 1) }]);
+  });
+
+  it("are consumed on receipt where the run waits for them", async () => {
+    const runId = await created();
+    const id = uuidv7();
+    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: "{}", at: AT, consumed: true }] }));
+    expect((await rows(runId)).signals).toMatchObject([{ id, consumed_at: new Date(AT) }]);
+  });
+});
+
+describe("the undo list", () => {
+  const owed = (stepId: string, action?: string) => ({ stepId, entry: 1, action, inputs: "{}", forwardKey: stepId });
+  const ordered = async (runId: string) =>
+    (await rows(runId)).undo.sort((left, right) => Number(left.ordinal) - Number(right.ordinal));
+
+  it("is in the order of completion, within a commit and from one to the next", async () => {
+    const mates = [await created(), await created(), await created()];
+    const names = Array.from({ length: 20 }, (_, nth) => `s${nth}`);
+    const shares = (revision: number, steps: string[]) =>
+      mates.map((runId) => update(runId, revision, { undoOwed: steps.map((step) => owed(step, "shop.refund@1")) }));
+    await commit(...shares(1, names.slice(0, 12)));
+    await commit(...shares(2, names.slice(12)));
+    for (const runId of mates) expect((await ordered(runId)).map(({ step_id }) => step_id)).toEqual(names);
+  });
+
+  it("is settled entry by entry, and only by its owner", async () => {
+    const [runId, other] = [await created(), await created()];
+    await commit(update(runId, 1, { undoOwed: [owed("a", "shop.refund@1"), owed("b", "shop.refund@1")] }));
+    const ordinal = String((await ordered(runId))[1]?.ordinal);
+    await commit(update(other, 1, { undoSettled: [{ ordinal, state: "done" }] }));
+    expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "owed"]);
+    await commit(update(runId, 2, { undoSettled: [{ ordinal, state: "done" }] }));
+    expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "done"]);
+  });
+
+  it("passes over what has nothing to call, and nothing else", async () => {
+    const runId = await created();
+    await commit(update(runId, 1, { undoOwed: [owed("a"), owed("b", "shop.refund@1")] }));
+    await commit(update(runId, 2, { undoPassed: true }));
+    expect((await ordered(runId)).map(({ state }) => state)).toEqual(["passed", "owed"]);
+  });
+});
