@@ -29,6 +29,7 @@ const GAUGE_MS = 5_000;
 const GRACE_MS = 5_000;
 
 export interface NodeHandle {
+  readonly nodeId: string;
   readonly httpPort: number;
   readonly grpcPort: number;
   /** Readiness first, then intake, then what is in hand. Complete on return, safe twice. */
@@ -128,6 +129,7 @@ export async function startNode({ config, databaseUrl, log, hints = true }: Node
     await close();
   };
   return {
+    nodeId,
     httpPort,
     grpcPort: grpc.port,
     stop: () => {
