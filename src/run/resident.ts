@@ -17,7 +17,7 @@ import type { RunCommit } from "../store/commit.js";
 import { isStoreAway } from "../store/failure.js";
 import { Batch, owedRows, wakeTime } from "./batch.js";
 import { OutcomeUnknown, Poisoned } from "./committer.js";
-import type { RunRoom } from "./room.js";
+import { backOff, type RunRoom } from "./room.js";
 
 /** How often a command is replayed after a lost commit before the caller hears 503. */
 const REPLAYS = 10;
@@ -100,7 +100,7 @@ export class Resident {
         unknown ||= error instanceof OutcomeUnknown;
       }
       this.discard();
-      await this.room.pause(nth);
+      await backOff(nth);
     }
     throw overloaded("the outcome could not be learnt in time");
   }

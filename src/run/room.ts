@@ -23,12 +23,15 @@ export interface RunRoom {
   released(runId: string, events: readonly CommittedEvent[], effects: readonly Effect[]): void;
   /** The commit was lost: credit that was taken for these dispatches is given back. */
   withdrawn(dispatchIds: readonly string[]): void;
-  /** Before replay `nth`: long enough for a competing commit to pass. */
-  pause(nth: number): Promise<void>;
   /** A hint to look at the run when it is due; the wake row is the truth. */
   arm(runId: string, context: RunContext): NodeJS.Timeout | undefined;
   rested(resident: Resident): void;
   leave(resident: Resident): void;
   /** The run could not go on by itself; its wake row will bring it back. */
   stuck(runId: string, error: unknown): void;
+}
+
+/** Before replay `nth`: long enough for a competing commit to pass, or for the store to come back. */
+export function backOff(nth: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, Math.min(5 * 2 ** nth, 500) * (0.5 + Math.random() / 2)));
 }

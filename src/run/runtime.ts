@@ -1,44 +1,26 @@
-// The actor runtime of a node: delivers commands to residents, starts runs, lets effects out after their commits. It implements
-// the port Runs. It does not poll (stager.ts) and does not know who owns a shard (shard/).
-import { createHash } from "node:crypto";
+// The actor runtime of a node: delivers commands to residents and lets effects out after their commits. It implements the port
+// Runs. It does not start runs (starter.ts), does not poll (stager.ts) and does not know who owns a shard (shard/).
 import type { Sql } from "postgres";
 import {
   type ActionFact,
   type Answer,
   decodeRun,
   type Effect,
-  encodeRecord,
-  entryStep,
   type Facts,
-  type Json,
-  type JsonObject,
   type Need,
-  newRun,
   type RunCommand,
   type RunContext,
-  type RunIdentity,
   type RunLimits,
   STANDARD_RUN_LIMITS,
   startActor,
   wakeAt,
 } from "../../machines/index.js";
-import type { Clock } from "../clock.js";
-import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
+import { overloaded, SagaError } from "../errors.js";
 import { derivedUuid, shardOf, uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import type { RunCommit } from "../store/commit.js";
-import {
-  findStart,
-  loadRun,
-  newestOwed,
-  oldestSignal,
-  recordedAnswer,
-  type StartedRow,
-  type StoredIdentity,
-} from "../store/load.js";
-import { STEPPING_GRACE_MS, wakeTime } from "./batch.js";
-import { type Committer, OutcomeUnknown } from "./committer.js";
+import { loadRun, newestOwed, oldestSignal, recordedAnswer } from "../store/load.js";
+import type { Committer } from "./committer.js";
 import type {
   Catalog,
   CommandOptions,
@@ -51,23 +33,18 @@ import type {
 } from "./ports.js";
 import { type Loaded, Resident } from "./resident.js";
 import type { RunRoom } from "./room.js";
+import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
 
 /** Timers in memory reach this far; what is due later is the poll's. */
 const TIMER_HORIZON_MS = 60_000;
-const START_TRIES = 5;
 
-export interface RuntimeOptions {
-  readonly sql: Sql;
-  readonly clock: Clock;
+export interface RuntimeOptions extends StarterOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly committer: Committer;
   readonly catalog: Catalog;
   readonly dispatcher: Dispatcher;
-  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
-  /** What the configured providers give a run of this tenant to start with. */
-  readonly startupVariables?: (request: StartRequest) => Promise<JsonObject>;
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
@@ -85,6 +62,7 @@ export class Runtime implements Runs, RunRoom {
   /** In order of their last rest: the first is let go first. */
   private readonly residents = new Map<string, Resident>();
   private readonly sql: Sql;
+  private readonly starter: Starter;
   private stopped = false;
 
   constructor(private readonly options: RuntimeOptions) {
@@ -92,6 +70,7 @@ export class Runtime implements Runs, RunRoom {
     this.committer = options.committer;
     this.metrics = options.metrics;
     this.stepsPerCommit = options.stepsPerCommit;
+    this.starter = new Starter(options, (started) => this.begun(started));
     this.store = { recordedAnswer: (runId, id) => recordedAnswer(this.sql, runId, id) };
   }
 
@@ -113,101 +92,12 @@ export class Runtime implements Runs, RunRoom {
     });
   }
 
-  async start(request: StartRequest): Promise<StartAnswer> {
-    const { options } = this;
-    const found = await options.catalog.published(request.workflowId, request.version);
-    if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== request.tenantId))
-      throw notFound(
-        `there is no published workflow ${request.workflowId}${request.version ? ` version ${request.version}` : ""}`,
-      );
-    const { program, definitionId } = found;
-    if (entryStep(program, request.entrypoint ?? "") === undefined)
-      throw badRequest(`the workflow ${request.workflowId} has no entrypoint ${request.entrypoint}`);
-    const problems = program.inputSchema ? options.schemas.conforms(program.inputSchema, request.inputs) : [];
-    if (problems.length > 0)
-      throw unprocessable(
-        "the inputs do not conform to the workflow's input_schema",
-        problems.map((message) => ({ path: "$.inputs", message })),
-      );
-    const context = await this.newContext(request, definitionId, program);
-    return this.insert(request, context, program);
-  }
-
-  private async newContext(
-    request: StartRequest,
-    definitionId: string,
-    program: Loaded["program"],
-  ): Promise<RunContext> {
-    const startedAt = this.now();
-    const provided = (await this.options.startupVariables?.(request)) ?? {};
-    const timeoutMs = request.timeoutMs ?? program.timeoutMs;
-    const run: RunIdentity = {
-      id: request.runId ?? uuidv7(),
-      workflowId: program.workflowId,
-      version: program.version,
-      definitionId,
-      tenantId: request.tenantId,
-      businessKey: request.businessKey,
-      dryRun: request.dryRun,
-      features: request.features,
-      inputs: request.inputs,
-      entrypoint: request.entrypoint ?? "",
-      startedAt,
-      ...(request.delayMs && { delayedUntil: startedAt + request.delayMs }),
-      ...(timeoutMs !== undefined && { expiresAt: startedAt + (request.delayMs ?? 0) + timeoutMs }),
-    };
-    return newRun(run, { ...provided, ...request.variables });
-  }
-
-  /** The run is durable, with `saga.started`, before anyone hears of it; who asked for the same before gets the first one. */
-  private async insert(request: StartRequest, context: RunContext, program: Loaded["program"]): Promise<StartAnswer> {
-    const { run } = context;
-    const started: CommittedEvent = {
-      runId: run.id,
-      seq: 1,
-      type: "saga.started",
-      attempt: 0,
-      from: "pending",
-      to: "pending",
-      actor: request.actor,
-      at: run.startedAt,
-      metadata: { workflow_id: run.workflowId, version: run.version, entrypoint: run.entrypoint },
-    };
-    const commit = creation(request, context, started, this.now());
-    for (let nth = 0; nth < START_TRIES; nth++) {
-      try {
-        if (await this.committer.submit(commit)) {
-          this.begun(context, program, started);
-          return startAnswer(run, "pending", false);
-        }
-      } catch (error) {
-        if (!(error instanceof OutcomeUnknown)) throw error;
-        await this.pause(nth);
-      }
-      const first = await this.foundStart(request, run.id, commit.create?.requestHash);
-      if (first) return first;
-    }
-    throw overloaded("the outcome could not be learnt in time");
-  }
-
-  private async foundStart(
-    request: StartRequest,
-    runId: string,
-    hash: string | undefined,
-  ): Promise<StartAnswer | undefined> {
-    const row = await findStart(this.sql, runId, startKey(request)).catch(() => undefined);
-    if (!row) return undefined;
-    if (row.request_hash !== hash)
-      throw conflict(
-        request.idempotencyKey === undefined
-          ? `the run ${row.id} exists with another body`
-          : "the idempotency key was used with another body",
-      );
-    return { ...startedAnswer(row), deduplicated: row.id !== runId || request.runId !== undefined };
+  start(request: StartRequest): Promise<StartAnswer> {
+    return this.starter.start(request);
   }
 
   /** `saga.advance`, as a hint to ourselves: if it is lost, the wake row makes good for it. */
-  private begun(context: RunContext, program: Loaded["program"], started: CommittedEvent): void {
+  private begun({ context, program, started }: StartedRun): void {
     this.options.onCommit(context.run.id, [started]);
     if (this.options.hints === false || (context.run.delayedUntil ?? 0) > this.now()) return;
     if (!this.residents.has(context.run.id)) {
@@ -321,10 +211,6 @@ export class Runtime implements Runs, RunRoom {
     for (const dispatchId of dispatchIds) this.options.dispatcher.resolved(dispatchId);
   }
 
-  pause(nth: number): Promise<void> {
-    return new Promise((resolve) => setTimeout(resolve, Math.min(5 * 2 ** nth, 500) * (0.5 + Math.random() / 2)));
-  }
-
   arm(runId: string, context: RunContext): NodeJS.Timeout | undefined {
     if (this.options.hints === false) return undefined;
     const wake = wakeAt(context);
@@ -358,59 +244,4 @@ export class Runtime implements Runs, RunRoom {
 /** Commands whose repetition must be recognised have an id; hints and offers are recognised by the run's state. */
 function commandId({ type }: RunCommand): string | undefined {
   return type === "signal" || type === "cancel" || type === "result" || type === "failure" ? uuidv7() : undefined;
-}
-
-function startKey({ tenantId, workflowId, idempotencyKey }: StartRequest): { scope: string; key: string } | undefined {
-  return idempotencyKey === undefined ? undefined : { scope: `${tenantId ?? ""}/${workflowId}`, key: idempotencyKey };
-}
-
-/** What a repeat must match: everything that was asked for. */
-function requestHash({ actor: _, idempotencyKey: __, ...body }: StartRequest): string {
-  return createHash("sha256").update(canonical(body)).digest("base64url");
-}
-
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    typeof member === "object" && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : member,
-  );
-}
-
-function creation(request: StartRequest, context: RunContext, started: CommittedEvent, now: number): RunCommit {
-  const { run, variables } = context;
-  const { entrypoint, features, dryRun, delayedUntil, expiresAt } = run;
-  const identity: StoredIdentity = {
-    entrypoint,
-    features,
-    dryRun,
-    delayedUntil,
-    expiresAt,
-    idempotencyKey: request.idempotencyKey,
-  };
-  return {
-    runId: run.id,
-    shard: shardOf(run.id),
-    create: {
-      ...run,
-      record: JSON.stringify(encodeRecord(context)),
-      inputs: JSON.stringify(run.inputs),
-      identity: JSON.stringify(identity),
-      requestHash: requestHash(request),
-      key: startKey(request),
-    },
-    events: [{ ...started, metadata: JSON.stringify(started.metadata) }],
-    variables: new Map(Object.entries(variables).map(([name, value]) => [name, JSON.stringify(value)])),
-    wake: wakeTime(context, now) ?? now + STEPPING_GRACE_MS,
-  };
-}
-
-function startAnswer(run: RunIdentity, state: string, deduplicated: boolean): StartAnswer {
-  const { id, workflowId, version, definitionId } = run;
-  return { runId: id, workflowId, version, definitionId, state, deduplicated };
-}
-
-function startedAnswer(row: StartedRow): StartAnswer {
-  const { id, workflow_id: workflowId, version, definition_id: definitionId, state } = row;
-  return { runId: id, workflowId, version, definitionId, state, deduplicated: true };
 }

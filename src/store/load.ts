@@ -97,14 +97,14 @@ export async function newestOwed(sql: Sql, runId: string): Promise<UndoEntry | n
 /** What a repeated start is held against: the run of its id or key. */
 export async function findStart(
   sql: Sql,
-  runId: string,
+  runId: string | undefined,
   key: { readonly scope: string; readonly key: string } | undefined,
 ): Promise<StartedRow | undefined> {
   const [row] = await sql<StartedRow[]>`
     select r.id, r.workflow_id, r.version, r.definition_id, r.state, s.request_hash
     from runs r join run_starts s on s.run_id = r.id
     where r.id = coalesce(
-      (select k.run_id from start_keys k where k.scope = ${key?.scope ?? null} and k.key = ${key?.key ?? null}), ${runId}::uuid)`;
+      (select k.run_id from start_keys k where k.scope = ${key?.scope ?? null} and k.key = ${key?.key ?? null}), ${runId ?? null}::uuid)`;
   return row;
 }
 

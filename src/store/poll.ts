@@ -12,30 +12,10 @@ export interface DueWake {
   readonly tries: number;
 }
 
-export async function takeWakes(sql: Sql, shards: readonly number[], limit: number): Promise<readonly DueWake[]> {
-  return await sql<DueWake[]>`
-    with due as (
-      select run_id from wakes where shard = any(${shards as number[]}::int2[]) and due_at <= now()
-      order by due_at limit ${limit} for update skip locked
-    )
-    update wakes w set tries = least(w.tries + 1, 1000), due_at = now() + make_interval(secs => ${LEND_SECONDS})
-    from due where w.run_id = due.run_id returning w.run_id, w.tries`;
-}
-
 export interface DueCommand {
   readonly id: string;
   readonly run_id: string;
   readonly command: RunCommand;
-}
-
-export async function takeInbox(sql: Sql, shards: readonly number[], limit: number): Promise<readonly DueCommand[]> {
-  return await sql<DueCommand[]>`
-    with due as (
-      select id from inbox where shard = any(${shards as number[]}::int2[]) and due_at <= now()
-      order by due_at limit ${limit} for update skip locked
-    )
-    update inbox i set tries = least(i.tries + 1, 1000), due_at = now() + make_interval(secs => ${LEND_SECONDS})
-    from due where i.id = due.id returning i.id, i.run_id, i.command`;
 }
 
 export interface DueEffect {
@@ -44,14 +24,22 @@ export interface DueEffect {
   readonly kind: string;
 }
 
-export async function takeOutbox(sql: Sql, shards: readonly number[], limit: number): Promise<readonly DueEffect[]> {
-  return await sql<DueEffect[]>`
+type Take<Row> = (sql: Sql, shards: readonly number[], limit: number) => Promise<readonly Row[]>;
+
+export const takeWakes = take<DueWake>("wakes", "run_id", "t.run_id, t.tries");
+export const takeInbox = take<DueCommand>("inbox", "id", "t.id, t.run_id, t.command");
+export const takeOutbox = take<DueEffect>("outbox", "id", "t.id, t.run_id, t.kind");
+
+/** The three tables are lent from alike: the longest due first, and never one that another node has in hand. */
+function take<Row extends object>(table: string, key: string, columns: string): Take<Row> {
+  const statement = `
     with due as (
-      select id from outbox where shard = any(${shards as number[]}::int2[]) and due_at <= now()
-      order by due_at limit ${limit} for update skip locked
+      select ${key} from ${table} where shard = any($1::text::int2[]) and due_at <= now()
+      order by due_at limit $2 for update skip locked
     )
-    update outbox o set tries = least(o.tries + 1, 1000), due_at = now() + make_interval(secs => ${LEND_SECONDS})
-    from due where o.id = due.id returning o.id, o.run_id, o.kind`;
+    update ${table} t set tries = least(t.tries + 1, 1000), due_at = now() + interval '${LEND_SECONDS} seconds'
+    from due where t.${key} = due.${key} returning ${columns}`;
+  return (sql, shards, limit) => sql.unsafe<Row[]>(statement, [`{${shards.join(",")}}`, limit], { prepare: true });
 }
 
 /** On taking a shard over: everything owed is due now, for whoever held it may be gone. */
