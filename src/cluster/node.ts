@@ -9,7 +9,7 @@ import { startGrpcServer } from "../dispatch/grpc/server.js";
 import { createFeed } from "../feed/index.js";
 import { uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
-import { createMetrics } from "../metrics.js";
+import { createMetrics, type Metrics } from "../metrics.js";
 import { StoreCatalog } from "../run/catalog.js";
 import { Committer } from "../run/committer.js";
 import { readGrants } from "../run/grants.js";
@@ -32,6 +32,8 @@ export interface NodeHandle {
   readonly nodeId: string;
   readonly httpPort: number;
   readonly grpcPort: number;
+  /** Its own alone. */
+  readonly metrics: Metrics;
   /** Readiness first, then intake, then what is in hand. Complete on return, safe twice. */
   stop(): Promise<void>;
 }
@@ -42,9 +44,11 @@ export interface NodeOptions {
   readonly log: Logger;
   /** Switches off timers, in-memory deliveries and NOTIFY: runs then advance by the poll alone. For tests of law 7. */
   readonly hints?: boolean;
+  /** What `/metrics` shows where it is more than this node's own. */
+  readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
-export async function startNode({ config, databaseUrl, log, hints = true }: NodeOptions): Promise<NodeHandle> {
+export async function startNode({ config, databaseUrl, log, hints = true, scrape }: NodeOptions): Promise<NodeHandle> {
   refuseAccessControl(config);
   const grants = readGrants(config);
   await migrateDatabase(databaseUrl, log);
@@ -99,7 +103,18 @@ export async function startNode({ config, databaseUrl, log, hints = true }: Node
   const pruner = new Pruner(sql, log, config.retentionDays);
   pruner.start();
   let ready = true;
-  const api = await buildApi({ config, runs: runtime, catalog, sql, feed, metrics, log, compile, ready: () => ready });
+  const api = await buildApi({
+    config,
+    runs: runtime,
+    catalog,
+    sql,
+    feed,
+    metrics,
+    log,
+    compile,
+    ready: () => ready,
+    ...(scrape && { scrape }),
+  });
   await api.listen({ host: config.host, port: config.httpPort });
   const grpc = await startGrpcServer({ host: config.host, port: config.grpcPort, dispatcher, log });
   const gauges = setInterval(() => {
@@ -132,6 +147,7 @@ export async function startNode({ config, databaseUrl, log, hints = true }: Node
     nodeId,
     httpPort,
     grpcPort: grpc.port,
+    metrics,
     stop: () => {
       stopping ??= stop();
       return stopping;
