@@ -63,7 +63,6 @@ class Room {
         this.log.push(`released ${[...events, ...effects].length > 0 ? "something" : "nothing"}`);
       },
       withdrawn: () => {},
-      pause: async () => {},
       arm: () => undefined,
       rested: () => {},
       leave: () => {},
