@@ -1,0 +1,46 @@
+// A node process for ipc.test.ts: a bus over real IPC, driven by orders from its primary on the same channel.
+import type { JsonObject } from "../../machines/index.js";
+import { createIpcBus } from "../../src/bus/ipc.js";
+import { createLogger } from "../../src/log.js";
+
+export interface Order {
+  readonly order: number;
+  readonly ask?: { readonly to: string; readonly request: JsonObject; readonly withinMs: number };
+  readonly tell?: { readonly to: string; readonly message: JsonObject };
+  readonly advance?: string;
+  readonly listen?: readonly number[];
+  readonly stop?: true;
+}
+
+export type Report =
+  | { readonly done: number; readonly answer?: JsonObject }
+  | { readonly advanced: string }
+  | { readonly told: JsonObject; readonly from: string };
+
+const nodeId = process.argv[2] ?? "unnamed";
+const report = (what: Report) => void process.send?.(what);
+
+const bus = createIpcBus({
+  nodeId,
+  log: createLogger({ logLevel: "silent" }),
+  handlers: {
+    onAdvance: (advanced) => report({ advanced }),
+    onAsk: async (request, from) => ({ echo: request, from, by: nodeId }),
+    onTell: (told, from) => report({ told, from }),
+  },
+});
+
+async function carryOut({ order, ask, tell, advance, listen, stop }: Order): Promise<void> {
+  if (listen) bus.listen(new Set(listen));
+  if (advance !== undefined) bus.advance(advance);
+  if (tell) bus.tell(tell.to, tell.message);
+  const answer = ask && (await bus.ask(ask.to, ask.request, ask.withinMs));
+  if (stop) await bus.stop();
+  report({ done: order, ...(answer && { answer }) });
+  if (stop) process.disconnect();
+}
+
+process.on("message", (message: Partial<Order>) => {
+  if (message.order !== undefined) void carryOut(message as Order);
+});
+report({ done: 0 });
