@@ -38,6 +38,15 @@ import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
 /** Timers in memory reach this far; what is due later is the poll's. */
 const TIMER_HORIZON_MS = 60_000;
 
+/** What a runtime must know of other nodes: what it does for their runs it leaves to them to go on with. */
+export interface Neighbours {
+  isMine(runId: string): boolean;
+  /** `saga.advance` to the owner. A hint. */
+  advance(runId: string): void;
+  /** Dispatches are the owner's: what was committed here for its run is told to it. A hint; the outbox is the truth. */
+  tell(runId: string, effects: readonly Effect[]): void;
+}
+
 export interface RuntimeOptions extends StarterOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
@@ -48,6 +57,8 @@ export interface RuntimeOptions extends StarterOptions {
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
+  /** Who else there is; absent: this node owns every run. */
+  readonly neighbours?: Neighbours;
   /** Actors of resting runs kept in memory. */
   readonly maxResidents?: number;
   /** Hints may all be lost: off, runs advance by the poll alone. A test's switch. */
@@ -100,12 +111,26 @@ export class Runtime implements Runs, RunRoom {
   private begun({ context, program, started }: StartedRun): void {
     this.options.onCommit(context.run.id, [started]);
     if (this.options.hints === false || (context.run.delayedUntil ?? 0) > this.now()) return;
+    if (!this.isMine(context.run.id)) return this.options.neighbours?.advance(context.run.id);
     if (!this.residents.has(context.run.id)) {
       const actor = startActor(program, context);
       const loaded: Loaded = { actor, program, revision: 1, lastSeq: 1, lastEventAt: started.at };
       this.residents.set(context.run.id, new Resident(context.run.id, this, loaded));
     }
     this.advance(context.run.id);
+  }
+
+  private isMine(runId: string): boolean {
+    return this.options.neighbours?.isMine(runId) ?? true;
+  }
+
+  /** The shards went to other nodes: their runs' actors are theirs to make. Who is busy finishes, and then leaves. */
+  handOver(): void {
+    for (const resident of this.residents.values()) {
+      if (resident.busy || this.isMine(resident.runId)) continue;
+      resident.discard();
+      this.leave(resident);
+    }
   }
 
   /** A hint to look at a run. */
@@ -168,20 +193,26 @@ export class Runtime implements Runs, RunRoom {
     return { actor: startActor(program, context), program, revision, lastSeq, lastEventAt };
   }
 
-  offerFor({ wait, call, quarantined }: RunContext): ReturnType<RunRoom["offerFor"]> {
-    if (wait?.kind !== "queued" || !call || quarantined) return undefined;
+  offerFor({ run, wait, call, quarantined }: RunContext): ReturnType<RunRoom["offerFor"]> {
+    if (wait?.kind !== "queued" || !call || quarantined || !this.isMine(run.id)) return undefined;
     const slot = this.options.dispatcher.reserve(wait.dispatchId, call);
     return slot && { type: "offer", dispatchId: wait.dispatchId, workerId: slot.workerId };
   }
 
   released(runId: string, events: readonly CommittedEvent[], effects: readonly Effect[]): void {
     if (events.length > 0) this.options.onCommit(runId, events);
-    const sent = new Set<string>();
-    for (const effect of effects) if (effect.kind === "dispatch.send") sent.add(effect.dispatch.dispatchId);
-    for (const effect of effects) this.carryOut(runId, effect, sent);
+    if (this.isMine(runId)) this.carryOut(runId, effects);
+    else if (effects.length > 0) this.options.neighbours?.tell(runId, effects);
   }
 
-  private carryOut(runId: string, effect: Effect, sent: ReadonlySet<string>): void {
+  /** Carries out what is owed outside the database. */
+  carryOut(runId: string, effects: readonly Effect[]): void {
+    const sent = new Set<string>();
+    for (const effect of effects) if (effect.kind === "dispatch.send") sent.add(effect.dispatch.dispatchId);
+    for (const effect of effects) this.carryOutOne(runId, effect, sent);
+  }
+
+  private carryOutOne(runId: string, effect: Effect, sent: ReadonlySet<string>): void {
     const { dispatcher, hints } = this.options;
     switch (effect.kind) {
       case "dispatch.request":
@@ -212,7 +243,7 @@ export class Runtime implements Runs, RunRoom {
   }
 
   arm(runId: string, context: RunContext): NodeJS.Timeout | undefined {
-    if (this.options.hints === false) return undefined;
+    if (this.options.hints === false || !this.isMine(runId)) return undefined;
     const wake = wakeAt(context);
     if (typeof wake !== "number") return undefined;
     const ahead = wake - this.now();
@@ -221,6 +252,8 @@ export class Runtime implements Runs, RunRoom {
 
   rested(resident: Resident): void {
     this.residents.delete(resident.runId);
+    // Its owner has an actor of its own: one here would only be out of date.
+    if (!this.isMine(resident.runId)) return resident.discard();
     this.residents.set(resident.runId, resident);
     if (this.residents.size <= (this.options.maxResidents ?? 10_000)) return;
     for (const oldest of this.residents.values()) {
@@ -242,6 +275,6 @@ export class Runtime implements Runs, RunRoom {
 }
 
 /** Commands whose repetition must be recognised have an id; hints and offers are recognised by the run's state. */
-function commandId({ type }: RunCommand): string | undefined {
+export function commandId({ type }: RunCommand): string | undefined {
   return type === "signal" || type === "cancel" || type === "result" || type === "failure" ? uuidv7() : undefined;
 }

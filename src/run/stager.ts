@@ -24,13 +24,20 @@ export class Stager {
   private timer: NodeJS.Timeout | undefined;
   private ticking: Promise<void> | undefined;
   private stopped = false;
+  /** Shards that came to this node since the last look. */
+  private readonly gained = new Set<number>();
 
   constructor(private readonly options: StagerOptions) {}
 
-  /** Takes over what a former owner of the shards owed, then looks every `intervalMs`. */
-  async start(): Promise<void> {
-    await reclaim(this.options.sql, this.options.shards());
+  /** Takes over the shards that are this node's now, and looks every `intervalMs`. */
+  start(): void {
+    this.takeOver(this.options.shards());
     this.arm(0);
+  }
+
+  /** What a former owner of the shards owed is due now: the next look finds it. */
+  takeOver(shards: readonly number[]): void {
+    for (const shard of shards) this.gained.add(shard);
   }
 
   async stop(): Promise<void> {
@@ -58,6 +65,9 @@ export class Stager {
   private async look(): Promise<void> {
     const { sql, log, shards } = this.options;
     try {
+      const gained = [...this.gained];
+      if (gained.length > 0) await reclaim(sql, gained);
+      for (const shard of gained) this.gained.delete(shard);
       const mine = shards();
       // A full batch means that there is more: look again at once, but let the runs that were found work first.
       while (!this.stopped) {

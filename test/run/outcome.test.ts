@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
-import { SHARDS } from "../../src/shard/membership.js";
+import { SHARDS } from "../../src/shard/placement.js";
 import { reclaim } from "../../src/store/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";

@@ -10,7 +10,7 @@ import type { Runs, StartRequest } from "../../src/run/ports.js";
 import { Runtime } from "../../src/run/runtime.js";
 import { Schemas } from "../../src/run/schemas.js";
 import { Stager } from "../../src/run/stager.js";
-import { SHARDS } from "../../src/shard/membership.js";
+import { SHARDS } from "../../src/shard/placement.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { storeDefinition } from "../../src/store/definitions.js";
 import { register } from "../../src/store/registry.js";

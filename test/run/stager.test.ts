@@ -1,7 +1,7 @@
 // The stager: what is due is brought to its run, bounded, and a run that never comes back is left alone in the end.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { shardOf, uuidv7 } from "../../src/ids.js";
-import { SHARDS } from "../../src/shard/membership.js";
+import { SHARDS } from "../../src/shard/placement.js";
 import { reclaim, takeInbox, takeOutbox, takeWakes } from "../../src/store/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";

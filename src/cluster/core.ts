@@ -1,0 +1,159 @@
+// The inner half of a node, composed by hand: store, runtime, dispatcher, membership, bus and poll. It opens no port (node.ts
+// does) and decides nothing.
+import cluster from "node:cluster";
+import type { Sql } from "postgres";
+import type { RunLimits } from "../../machines/index.js";
+import type { Bus, BusHandlers } from "../bus/bus.js";
+import { createIpcBus } from "../bus/ipc.js";
+import { createLocalBus } from "../bus/local.js";
+import { createRedisBus } from "../bus/redis.js";
+import { DatabaseClock } from "../clock.js";
+import type { Config } from "../config/index.js";
+import { createDispatcher, type NodeDispatcher } from "../dispatch/dispatcher.js";
+import { createFeed, type Feed } from "../feed/index.js";
+import { shardOf, uuidv7 } from "../ids.js";
+import type { Logger } from "../log.js";
+import { createMetrics, type Metrics } from "../metrics.js";
+import { StoreCatalog } from "../run/catalog.js";
+import { Committer } from "../run/committer.js";
+import { readGrants } from "../run/grants.js";
+import { Router } from "../run/router.js";
+import { Runtime } from "../run/runtime.js";
+import { Schemas } from "../run/schemas.js";
+import { Stager } from "../run/stager.js";
+import { Membership } from "../shard/membership.js";
+import { Placement } from "../shard/placement.js";
+import { openDatabase } from "../store/connection.js";
+import { countUnwatched } from "../store/poll.js";
+import { Pruner } from "../store/pruner.js";
+
+/** Sessions to Postgres: two commits in flight, the poll, and reads of the API. */
+const SESSIONS = 10;
+const GAUGE_MS = 5_000;
+
+export interface CoreOptions {
+  readonly config: Config;
+  readonly databaseUrl: string;
+  readonly log: Logger;
+  /** Switches off bus, timers, in-memory deliveries and NOTIFY: runs then advance by the poll alone. For tests of law 7. */
+  readonly hints?: boolean;
+}
+
+export interface Core {
+  readonly nodeId: string;
+  readonly sql: Sql;
+  readonly metrics: Metrics;
+  readonly catalog: StoreCatalog;
+  readonly schemas: Schemas;
+  readonly feed: Feed;
+  readonly dispatcher: NodeDispatcher;
+  readonly router: Router;
+  /** Seen by others from here on, and working for its shards. */
+  start(): Promise<void>;
+  /** Takes no more work from the poll; the others may have its shards. */
+  drain(): Promise<void>;
+  /** What is in hand, then everything else. After `drain`, and after the ports are closed. */
+  stop(): Promise<void>;
+}
+
+export async function createCore({ config, databaseUrl, log, hints = true }: CoreOptions): Promise<Core> {
+  const grants = readGrants(config);
+  const nodeId = uuidv7();
+  const { sql, close } = openDatabase(databaseUrl, { max: SESSIONS, applicationName: "saga", log });
+  const metrics = createMetrics();
+  const clock = new DatabaseClock();
+  await clock.measure(sql);
+  const catalog = new StoreCatalog(sql, log);
+  await catalog.start();
+  const schemas = new Schemas();
+  const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log });
+  const committer = new Committer({ sql, log, metrics });
+  const placement = new Placement(nodeId);
+  // A node that cannot talk to others must not leave work to them: it takes every shard, at the cost of duplicate work.
+  const alone = !hints || (config.redisUrl === undefined && !cluster.isWorker);
+  const bus: Bus = await openBus(alone ? undefined : config, nodeId, log, {
+    onAdvance: (runId) => runtime.advance(runId),
+    onAsk: (request) => router.asked(request),
+    onTell: (message) => router.told(message),
+  });
+  const membership = new Membership({ nodeId, sql, clock, log, onAlive: (all) => place(alone ? [nodeId] : all) });
+  const dispatcher = createDispatcher({
+    nodeId,
+    log,
+    now: () => clock.now(),
+    nodeCount: () => membership.nodeCount,
+    limits: { outputBytes: config.limits.outputBytes },
+  });
+  const runtime = new Runtime({
+    ...{ sql, clock, log, metrics, committer, catalog, dispatcher, schemas, hints },
+    licences: grants,
+    startupVariables: async ({ tenantId }) => grants.startupVariables(tenantId),
+    onCommit: feed.onCommit,
+    limits: runLimits(config),
+    stepsPerCommit: config.stepsPerCommit,
+    neighbours: {
+      isMine: (runId) => placement.owner(shardOf(runId)) === nodeId,
+      advance: (runId) => bus.advance(runId),
+      tell: (runId, effects) => router.tell(runId, effects),
+    },
+  });
+  const router = new Router({ nodeId, runtime, placement, bus });
+  dispatcher.bind(router);
+  const stager = new Stager({ sql, log, runtime, dispatcher, shards: () => [...placement.mine] });
+  const pruner = new Pruner(sql, log, config.retentionDays);
+  const gauges = setInterval(() => gauge(sql, metrics, dispatcher), GAUGE_MS).unref();
+
+  /** Joining, leaving and overlapping cost duplicate work, never a wrong state. */
+  function place(nodeIds: readonly string[]): void {
+    const change = placement.place(nodeIds);
+    if (!change) return;
+    log.info({ nodes: nodeIds.length, shards: placement.mine.size }, "shards are placed");
+    bus.listen(placement.mine);
+    runtime.handOver();
+    stager.takeOver(change.gained);
+  }
+
+  return {
+    ...{ nodeId, sql, metrics, catalog, schemas, feed, dispatcher, router },
+    async start() {
+      await membership.start();
+      stager.start();
+      pruner.start();
+    },
+    async drain() {
+      clearInterval(gauges);
+      await stager.stop();
+    },
+    async stop() {
+      await runtime.stop();
+      await committer.stop();
+      catalog.stop();
+      await feed.stop();
+      await pruner.stop();
+      await membership.stop();
+      await bus.stop();
+      await close();
+    },
+  };
+}
+
+/** Redis where there is one, the primary's relay on one machine, nobody else otherwise. */
+async function openBus(config: Config | undefined, nodeId: string, log: Logger, handlers: BusHandlers): Promise<Bus> {
+  if (!config) return createLocalBus({ nodeId, handlers, log });
+  if (config.redisUrl === undefined) return createIpcBus({ nodeId, handlers, log });
+  return createRedisBus({ url: config.redisUrl, prefix: config.redisPrefix, nodeId, handlers, log });
+}
+
+function runLimits({ limits }: Config): RunLimits {
+  const { entries, outputBytes: output, variablesBytes: variables, metadataBytes: metadata } = limits;
+  return { entries, output, variables, metadata };
+}
+
+function gauge(sql: Sql, metrics: Metrics, dispatcher: NodeDispatcher): void {
+  metrics.dispatchesInFlight.set(dispatcher.inFlight);
+  metrics.dispatchesQueued.set(dispatcher.queued);
+  countUnwatched(sql).then(
+    (count) => metrics.runsUnwatched.set(count),
+    () => {}, // The store is away: the gauge keeps its last value.
+  );
+}

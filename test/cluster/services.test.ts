@@ -1,0 +1,97 @@
+// Several services on one database and one Redis: every route answers the same from a node that owns the run and from one that
+// does not, workers of either serve both, and what a node had in hand when it died goes on elsewhere.
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { Client } from "../faults/client.js";
+import { openShop, type Shop } from "../faults/shop.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { createService, type ServiceProcess } from "../harness/service.js";
+import { describeWithRedis } from "../harness/services.js";
+import { until } from "../harness/until.js";
+import { nothingUnwatched, report } from "../run/seen.js";
+
+const RUNS = 40;
+
+describeWithRedis("two services", (redisUrl) => {
+  let database: TestDatabase;
+  let services: ServiceProcess[];
+  let clients: Client[];
+  let shops: Shop[];
+
+  beforeAll(async () => {
+    database = await createTestDatabase({ max: 2 });
+    const env = {
+      DATABASE_URL: database.url,
+      REDIS_URL: redisUrl,
+      REDIS_PREFIX: `test:${uuidv7()}:`,
+      LOG_LEVEL: "info",
+    };
+    services = [await createService(env), await createService(env)];
+    for (const service of services) await service.start();
+    clients = services.map(({ url }) => new Client(url));
+    shops = await Promise.all(services.map(({ grpcAddress, url }) => openShop({ grpc: grpcAddress, api: url })));
+    await clients[0]?.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+    await clients[0]?.publish("order", [
+      { id: "pay", type: "action", action: "shop.charge", compensation: { action: "shop.refund" }, next: "rest" },
+      { id: "rest", type: "wait_duration", duration_ms: 200, next: "wait" },
+      { id: "wait", type: "wait_for_signal", signal_name: "go", next: "ship" },
+      { id: "ship", type: "action", action: "shop.charge" },
+    ]);
+    await until(() => services.every(({ log }) => log.some((line) => line.includes('"nodes":2'))), {
+      within: 15_000,
+      what: "two nodes that know of each other",
+    });
+  });
+  afterAll(async () => {
+    for (const shop of shops) await shop.stop();
+    for (const service of services) await service.stop();
+    await database.drop();
+  });
+
+  /** A client of one service and of the other, by turns. */
+  const client = (index: number): Client => clients[index % 2] as Client;
+
+  it("a command is answered the same by the node that owns the run and by the one that does not", async () => {
+    const runIds = await Promise.all(Array.from({ length: 20 }, (_, index) => client(index).start("wait")));
+    for (const [index, runId] of runIds.entries()) {
+      await client(index).untilState(runId, "paused");
+      const stale = await client(index).ask("POST", `/sagas/${runId}/actions/wait/result`, { result: {} });
+      expect(stale).toEqual({ status: 202, body: { accepted: true, stale: true } });
+      const unmatched = await client(index + 1).ask("POST", `/sagas/${runId}/signal/other`, { payload: {} });
+      expect(unmatched).toMatchObject({ status: 409, body: { error: "conflict", recorded: true } });
+      const keyed = { payload: { by: index }, idempotency_key: "once" };
+      const first = await client(index).ask("POST", `/sagas/${runId}/signal/go`, keyed);
+      const again = await client(index + 1).ask("POST", `/sagas/${runId}/signal/go`, keyed);
+      expect(first).toMatchObject({ status: 202, body: { matched: true } });
+      expect(again).toEqual(first);
+      const cancel = await client(index + 1).ask("POST", `/sagas/${runId}/cancel`);
+      expect(cancel).toMatchObject({ status: 202, body: { state: "succeeded", already_terminal: true } });
+    }
+    const unknown = `/sagas/${uuidv7()}/cancel`;
+    const [one, other] = await Promise.all(clients.map((each) => each.ask("POST", unknown)));
+    expect(one?.status).toBe(404);
+    expect(other?.status).toBe(404);
+    await client(0).allEnd(runIds);
+  });
+
+  it("runs end wherever their commands and their workers are, and where their node is killed", async () => {
+    const began = performance.now();
+    const runIds = await Promise.all(Array.from({ length: RUNS }, (_, index) => client(index).start("order")));
+    for (const [index, runId] of runIds.entries()) await client(index + 1).untilState(runId, "paused");
+    await services[1]?.kill();
+    const killed = performance.now();
+    for (const runId of runIds) await client(0).insist("POST", `/sagas/${runId}/signal/go`, { payload: {} });
+    const seen = await client(0).allEnd(runIds);
+    for (const { run } of seen) expect(run).toMatchObject({ state: "succeeded" });
+    // One key a step, whichever of the shops executed it, and however often.
+    const executed = shops.flatMap((shop) => runIds.flatMap((runId) => shop.of(runId)));
+    expect(new Set(executed.map(({ key }) => key)).size).toBe(2 * RUNS);
+    await nothingUnwatched(database.sql);
+    report({
+      runs: RUNS,
+      ms: performance.now() - began,
+      afterKillMs: performance.now() - killed,
+      executions: executed.length,
+    });
+  });
+});
