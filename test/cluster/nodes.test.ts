@@ -1,0 +1,177 @@
+// A service with two nodes, as real processes: what they share, what becomes of one that dies, and how all of it ends.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { createService, type ServiceProcess } from "../harness/service.js";
+import { until } from "../harness/until.js";
+import { lives, livingNodes, logged, nodeOfStream, request, runService, sampled } from "./rig.js";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 2 });
+});
+afterAll(() => database.drop());
+
+const twoNodes = (env: Readonly<Record<string, string>> = {}) =>
+  createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", ...env });
+
+const isReady = (service: ServiceProcess) => until(() => logged(service, "ready").length > 0, { within: 30_000 });
+
+async function rows(): Promise<string[]> {
+  const found = await database.sql<{ node_id: string }[]>`select node_id from nodes order by node_id`;
+  return found.map(({ node_id }) => node_id);
+}
+
+async function answers(service: ServiceProcess): Promise<boolean> {
+  return (await request(`${service.url}/readyz`, 1_000)).status === 200;
+}
+
+describe("two nodes of one primary", () => {
+  let service: ServiceProcess;
+  beforeAll(async () => {
+    service = await (await twoNodes()).start();
+    await isReady(service);
+  });
+  afterAll(() => service.stop());
+
+  it("are ready once, together, and members both", async () => {
+    expect(logged(service, "ready").map(({ pid }) => pid)).toEqual([service.pid]);
+    const nodes = livingNodes(service);
+    expect(new Set(nodes.map(({ pid }) => pid)).size).toBe(2);
+    expect(await rows()).toEqual(nodes.map(({ nodeId }) => nodeId).sort());
+  });
+
+  it("add up their counts on every page", async () => {
+    const requests = 30;
+    for (let sent = 0; sent < requests; sent++) await request(`${service.url}/healthz`);
+    for (let page = 0; page < 4; page++) {
+      const { status, text } = await request(`${service.url}/metrics`);
+      expect(status).toBe(200);
+      expect(sampled(text, "saga_http_request_seconds_count", 'route="/healthz"')).toBe(requests);
+    }
+  });
+
+  it("both take worker streams on one port", async () => {
+    const ids = new Set<string>();
+    await until(async () => ids.add(await nodeOfStream(service.grpcAddress)).size === 2);
+    expect([...ids].sort()).toEqual(await rows());
+  });
+
+  it("each serve alone when the other is killed, and the dead one's row is gone at once", async () => {
+    for (let kill = 0; kill < 2; kill++) {
+      const [victim, other] = livingNodes(service);
+      if (!victim || !other) throw new Error("there are not two nodes");
+      process.kill(victim.pid, "SIGKILL");
+      await until(async () => !(await rows()).includes(victim.nodeId), { within: 1_000 });
+      expect(await until(() => answers(service), { within: 2_000 })).toBe(true);
+      // The next victim is the one that survived: whoever answers then is a successor.
+      await until(() => !lives(victim.pid) && livingNodes(service).length === 2);
+      const members = await rows();
+      expect(members).toHaveLength(2);
+      expect(members).toContain(other.nodeId);
+    }
+    const died = logged(service, "a node died: starting another");
+    expect(died.map(({ signal }) => signal)).toEqual(["SIGKILL", "SIGKILL"]);
+  });
+
+  it("a connection on its way to a node that dies is closed, not forgotten", async () => {
+    const [frozen] = livingNodes(service);
+    process.kill(frozen?.pid ?? 0, "SIGSTOP");
+    const sent = performance.now();
+    // They take turns: two of four would be the frozen one's, and it is handed one that it never takes.
+    const outcomes = Array.from({ length: 4 }, () =>
+      request(`${service.url}/healthz`, 30_000).then(
+        ({ status }) => status,
+        (error: NodeJS.ErrnoException) => error.code,
+      ),
+    );
+    let answered = 0;
+    for (const outcome of outcomes) void outcome.then(() => answered++);
+    await until(() => answered === 3);
+    process.kill(frozen?.pid ?? 0, "SIGKILL");
+    expect((await Promise.all(outcomes)).map(String).sort()).toEqual(["200", "200", "200", "ECONNRESET"]);
+    expect(performance.now() - sent).toBeLessThan(15_000);
+    await until(() => livingNodes(service).length === 2);
+  });
+
+  it("are started again more slowly the sooner they die", async () => {
+    const before = logged(service, "a node died: starting another").length;
+    // Always the newest: a lineage whose members do not live for long.
+    for (let kill = 0; kill < 2; kill++) {
+      process.kill(livingNodes(service).at(-1)?.pid ?? 0, "SIGKILL");
+      await until(() => logged(service, "a node died: starting another").length === before + kill + 1);
+      await until(() => livingNodes(service).length === 2);
+    }
+    const [first = 0, second = 0] = logged(service, "a node died: starting another")
+      .slice(before)
+      .map(({ pause }) => pause ?? 0);
+    expect(second).toBe(2 * first);
+  });
+
+  it("SIGTERM to one node: it ends in order, and has a successor", async () => {
+    const [one] = livingNodes(service);
+    process.kill(one?.pid ?? 0, "SIGTERM");
+    await until(() => !lives(one?.pid ?? 0));
+    await until(() => livingNodes(service).length === 2);
+    expect(await rows()).not.toContain(one?.nodeId);
+  });
+});
+
+describe("the end", () => {
+  it("SIGTERM ends everything in order", async () => {
+    const service = await (await twoNodes()).start();
+    await isReady(service);
+    const nodes = livingNodes(service);
+    expect(nodes).toHaveLength(2);
+    expect(await service.stop()).toBe(0);
+    expect(nodes.filter(({ pid }) => lives(pid))).toEqual([]);
+    expect(await rows()).toEqual([]);
+    expect(logged(service, "a node died: starting another")).toEqual([]);
+  });
+
+  it("SIGTERM in the middle of the start ends it, and nothing is left", async () => {
+    const service = await (await twoNodes()).start({ ready: false });
+    await until(() => livingNodes(service).length === 1, { within: 30_000 });
+    const [node] = livingNodes(service);
+    expect(await service.stop()).toBe(0);
+    expect(lives(node?.pid ?? 0)).toBe(false);
+    expect(logged(service, "ready")).toEqual([]);
+    await until(async () => (await rows()).length === 0);
+  });
+
+  it("the primary is killed: its nodes end in order by themselves", async () => {
+    const service = await (await twoNodes()).start();
+    await isReady(service);
+    const nodes = livingNodes(service);
+    expect(nodes).toHaveLength(2);
+    await service.kill("primary");
+    await until(() => nodes.every(({ pid }) => !lives(pid)), { within: 20_000 });
+    // An orderly stop takes the row with it: it is gone before it could be stale.
+    expect(await rows()).toEqual([]);
+  });
+
+  it("a start that cannot succeed says why once, fails, and leaves nothing", async () => {
+    const env = { SAGA_DEFINITIONS_DIR: "/nowhere/to/be/found", HTTP_PORT: "0", GRPC_PORT: "0" };
+    const { code, lines } = await runService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", ...env });
+    expect(code).toBe(1);
+    expect(lines.filter((line) => line.includes("/nowhere/to/be/found"))).toHaveLength(1);
+    expect(lines.filter((line) => line.includes("A node process did not start"))).toHaveLength(1);
+  });
+});
+
+describe("ports that are not chosen", () => {
+  it("are one for HTTP and one for gRPC, and stay when all nodes have died", async () => {
+    const service = await (await twoNodes({ HTTP_PORT: "0", GRPC_PORT: "0" })).start({ ready: false });
+    await isReady(service);
+    const { http = 0, grpc = 0 } = logged(service, "ready")[0] ?? {};
+    expect(Math.min(http, grpc)).toBeGreaterThan(0);
+    expect(logged(service, "workers may connect").map(({ port }) => port)).toEqual([grpc, grpc]);
+    const members = await rows();
+    for (const { pid } of livingNodes(service)) process.kill(pid, "SIGKILL");
+    await until(() => logged(service, "a node serves").length === 4, { within: 20_000 });
+    expect((await request(`http://127.0.0.1:${http}/readyz`)).status).toBe(200);
+    const ids = new Set<string>();
+    await until(async () => ids.add(await nodeOfStream(`127.0.0.1:${grpc}`)).size === 2);
+    expect([...ids].filter((id) => members.includes(id))).toEqual([]);
+    expect(await service.stop()).toBe(0);
+  });
+});

@@ -1,0 +1,119 @@
+// A built service with several nodes, seen from outside: its nodes by the primary's log, its requests over connections of
+// their own, its gRPC streams by the node that answers them.
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { get } from "node:http";
+import { join } from "node:path";
+import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceDefinition } from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+import { packageRoot } from "../../src/store/migrate.js";
+import type { ServiceProcess } from "../harness/service.js";
+
+export interface LogLine {
+  readonly msg: string;
+  readonly level: string;
+  readonly pid: number;
+  readonly node?: number;
+  readonly nodeId?: string;
+  readonly http?: number;
+  readonly grpc?: number;
+  readonly port?: number;
+  readonly pause?: number;
+  readonly signal?: string;
+}
+
+/** Its JSON lines with this message, oldest first. */
+export function logged(service: ServiceProcess, msg: string): LogLine[] {
+  return service.log
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line) as LogLine)
+    .filter((line) => line.msg === msg);
+}
+
+export interface NodeSeen {
+  readonly pid: number;
+  readonly nodeId: string;
+}
+
+/** Those that have said that they serve, and live. */
+export function livingNodes(service: ServiceProcess): NodeSeen[] {
+  return logged(service, "a node serves")
+    .map(({ node = 0, nodeId = "" }) => ({ pid: node, nodeId }))
+    .filter(({ pid }) => lives(pid));
+}
+
+/** A zombie that nobody reaps does not live. */
+export function lives(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+/** Runs the built service until it has ended by itself, and so has everyone who could still write to its output. */
+export async function runService(env: Readonly<Record<string, string>>): Promise<{ code: number; lines: string[] }> {
+  const main = join(packageRoot(), "dist", "src", "main.js");
+  return new Promise((resolve) => {
+    const options = { env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env }, timeout: 30_000 };
+    execFile(process.execPath, ["--enable-source-maps", main], options, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), lines: `${stdout}${stderr}`.split("\n") });
+    });
+  });
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** On a connection of its own. */
+export function request(url: string, within = 5_000): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const sent = get(url, { agent: false, headers: { connection: "close" }, timeout: within }, (response) => {
+      let text = "";
+      response.setEncoding("utf8").on("data", (part) => {
+        text += part;
+      });
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, text }));
+      response.on("error", reject);
+    });
+    sent.on("timeout", () => sent.destroy(new Error("no answer in time")));
+    sent.on("error", reject);
+  });
+}
+
+/** All samples of one metric, summed over its labels that hold `label`. */
+export function sampled(page: string, name: string, label = ""): number {
+  return page
+    .split("\n")
+    .filter((line) => new RegExp(`^${name}(\\{| )`).test(line) && line.includes(label))
+    .reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
+interface Ack {
+  readonly hello_ack?: { readonly node_id: string };
+}
+
+const WORKER_PROTO = join(packageRoot(), "src", "dispatch", "worker.proto");
+
+/** Opens a worker stream on a channel of its own and answers the node that it landed on. */
+export async function nodeOfStream(address: string): Promise<string> {
+  const definition = loadSync(WORKER_PROTO, { keepCase: true, oneofs: true });
+  const service = definition["saga.worker.v1.WorkerService"] as ServiceDefinition;
+  const client = new (makeClientConstructor(service, "WorkerService"))(address, credentials.createInsecure(), {
+    "grpc.use_local_subchannel_pool": 1,
+  });
+  const call = client.ExecuteStep?.() as ClientDuplexStream<object, Ack>;
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      call.on("error", reject);
+      call.on("data", ({ hello_ack }: Ack) => hello_ack && resolve(hello_ack.node_id));
+      call.write({ hello: { worker_id: "w", service: "nobody", actions: [], max_in_flight: 1 } });
+    });
+  } finally {
+    call.cancel();
+    client.close();
+  }
+}
