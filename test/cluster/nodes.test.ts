@@ -9,10 +9,18 @@ let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase({ max: 2 });
 });
-afterAll(() => database.drop());
+const services: ServiceProcess[] = [];
+afterAll(async () => {
+  // What a test that failed has left.
+  for (const service of services) await service.kill();
+  await database.drop();
+});
 
-const twoNodes = (env: Readonly<Record<string, string>> = {}) =>
-  createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", ...env });
+async function twoNodes(env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
+  const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", ...env });
+  services.push(service);
+  return service;
+}
 
 const isReady = (service: ServiceProcess) => until(() => logged(service, "ready").length > 0, { within: 30_000 });
 
