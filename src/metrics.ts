@@ -47,7 +47,13 @@ export function createMetrics(): Metrics {
     runsResident: gauge("saga_runs_resident", "Runs whose actor is in memory."),
     dispatchesInFlight: gauge("saga_dispatches_in_flight", "Dispatches that are with a worker."),
     dispatchesQueued: gauge("saga_dispatches_queued", "Action calls that wait for a worker's credit."),
-    runsUnwatched: gauge("saga_runs_unwatched", "Unfinished runs with neither a wake row nor a named wait. Must be 0."),
+    runsUnwatched: new Gauge({
+      name: "saga_runs_unwatched",
+      help: "Unfinished runs with neither a wake row nor a named wait. Must be 0.",
+      registers,
+      // Every node counts the whole store.
+      aggregator: "max",
+    }),
     streamsOpen: gauge("saga_streams_open", "Open worker streams and run streams."),
     httpSeconds: new Histogram({
       name: "saga_http_request_seconds",
