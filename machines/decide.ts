@@ -167,6 +167,11 @@ function report(draft: Draft, command: Command<"result" | "failure" | "heartbeat
     return unchanged({ type: "report", stale: true });
   // Not acknowledged: the worker keeps its answer until the run is released.
   if (quarantined) return refused("the run is in quarantine");
+  if (wait.deadlineAt <= draft.now) {
+    // A late answer is stale, also where nobody has looked at the deadline yet.
+    attemptTimedOut(draft, wait);
+    return draft.decided({ type: "report", stale: true });
+  }
   if (command.type === "result") succeeded(draft, wait, command.result);
   else if (command.type === "failure") attemptFailed(draft, wait, command);
   else if (call.heartbeatTimeoutMs === undefined) return unchanged({ type: "report", stale: false });
