@@ -52,7 +52,7 @@ export async function startService(
 ): Promise<BenchService> {
   const main = new URL("../src/main.js", import.meta.url).pathname;
   const child = spawn(process.execPath, [...nodeArgs, main], {
-    env: { ...process.env, DATABASE_URL: databaseUrl, HTTP_PORT: "0", GRPC_PORT: "0", ...env },
+    env: { ...process.env, DATABASE_URL: databaseUrl, HTTP_PORT: "0", GRPC_PORT: "0", SAGA_WORKERS: "1", ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
   process.once("exit", () => child.kill("SIGKILL"));
