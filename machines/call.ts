@@ -118,7 +118,9 @@ function rememberUnknown(draft: Draft): void {
 }
 
 function backOff(draft: Draft, call: ActionCall, wait: Dispatched, { code, message }: AttemptFailure): void {
-  const dueAt = draft.now + backoffMs(call.retry, wait.nth, draft.facts.random);
+  // In a dry run timers pass at once.
+  const delay = draft.context.run.dryRun ? 0 : backoffMs(call.retry, wait.nth, draft.facts.random);
+  const dueAt = draft.now + delay;
   const metadata = {
     code,
     message,
