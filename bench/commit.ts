@@ -3,7 +3,8 @@
 import postgres, { type Sql } from "postgres";
 import { uuidv7 } from "../src/ids.js";
 import { createLogger } from "../src/log.js";
-import { commitRuns, type RunCommit } from "../src/store/commit.js";
+import { commitRuns } from "../src/store/commit.js";
+import type { RunCommit } from "../src/store/commit-rows.js";
 import { migrateDatabase } from "../src/store/migrate.js";
 import { freshDatabase } from "./service.js";
 

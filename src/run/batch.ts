@@ -11,7 +11,7 @@ import {
   wakeAt,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { EventRow, InboxRow, RunCommit, RunRow, SignalRow, UndoRow } from "../store/commit.js";
+import type { EventRow, InboxRow, RunCommit, RunRow, SignalRow, UndoRow } from "../store/commit-rows.js";
 import type { CommittedEvent } from "./ports.js";
 
 /** A run that is stepping has a wake row this far ahead: it is only looked at if its node died. */

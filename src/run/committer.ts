@@ -4,7 +4,8 @@ import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { commitRuns, type RunCommit } from "../store/commit.js";
+import { commitRuns } from "../store/commit.js";
+import type { RunCommit } from "../store/commit-rows.js";
 import { sqlStateOf } from "../store/failure.js";
 
 /** Nobody knows whether it is in the database: discard what is in memory and look (law 2). */

@@ -13,7 +13,7 @@ import {
 } from "../../machines/index.js";
 import { notFound, overloaded, SagaError } from "../errors.js";
 import { shardOf } from "../ids.js";
-import type { RunCommit } from "../store/commit.js";
+import type { RunCommit } from "../store/commit-rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { Batch, owedRows, wakeTime } from "./batch.js";
 import { OutcomeUnknown, Poisoned } from "./committer.js";

@@ -15,7 +15,7 @@ import {
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
-import type { RunCommit } from "../store/commit.js";
+import type { RunCommit } from "../store/commit-rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type StartedRow, type StoredIdentity } from "../store/load.js";
 import { STEPPING_GRACE_MS, wakeTime } from "./batch.js";

@@ -14,7 +14,7 @@ import { createMetrics } from "../../src/metrics.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
 import { type Loaded, Resident } from "../../src/run/resident.js";
 import type { RunRoom } from "../../src/run/room.js";
-import type { RunCommit } from "../../src/store/commit.js";
+import type { RunCommit } from "../../src/store/commit-rows.js";
 
 const { program } = compileWorkflow({
   id: "wait",

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics.js";
 import { Committer, OutcomeUnknown, Poisoned } from "../../src/run/committer.js";
-import type { RunCommit } from "../../src/store/commit.js";
+import type { RunCommit } from "../../src/store/commit-rows.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { AT, confirmation, creation, event, row, rowsOf, update } from "../store/commit-rows.js";

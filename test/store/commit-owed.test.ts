@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { owedRows } from "../../src/run/batch.js";
-import { commitRuns, type RunCommit } from "../../src/store/commit.js";
+import { commitRuns } from "../../src/store/commit.js";
+import type { RunCommit } from "../../src/store/commit-rows.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { AT, confirmation, creation, rowsOf, update } from "./commit-rows.js";
 

@@ -1,7 +1,7 @@
 // Shares of a commit, short to write: only what a test says about them differs from the ordinary.
 import type { Sql } from "postgres";
 import { shardOf, uuidv7 } from "../../src/ids.js";
-import type { EventRow, NewRunRow, RunCommit, RunRow } from "../../src/store/commit.js";
+import type { EventRow, NewRunRow, RunCommit, RunRow } from "../../src/store/commit-rows.js";
 
 export const AT = Date.UTC(2026, 10, 21);
 const DEFINITION = "0190a000-0000-7000-8000-0000000000aa";

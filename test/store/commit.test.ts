@@ -1,7 +1,8 @@
 // THE commit statement, part by part: who wins, and that a run that did not win has left nothing anywhere.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
-import { commitRuns, type RunCommit } from "../../src/store/commit.js";
+import { commitRuns } from "../../src/store/commit.js";
+import type { RunCommit } from "../../src/store/commit-rows.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { AT, confirmation, creation, event, row, rowsOf, update, withEverything } from "./commit-rows.js";
 
