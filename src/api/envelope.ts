@@ -4,6 +4,7 @@ import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import type { ConnectionError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { notFound, overloaded, SagaError } from "../errors.js";
+import { isStoreAway } from "../store/failure.js";
 
 export function installErrors(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
@@ -45,7 +46,7 @@ const CLIENT_ERRORS: Readonly<Record<string, readonly [string, string]>> = {
 function answerTo(error: unknown): SagaError {
   if (error instanceof SagaError) return error;
   const { code, statusCode } = (error ?? {}) as { code?: unknown; statusCode?: unknown };
-  if (typeof code === "string" && isStoreBusy(code)) return overloaded("the store cannot answer now; try again");
+  if (isStoreAway(error)) return overloaded("the store cannot answer now; try again");
   if (typeof statusCode !== "number" || statusCode >= 500 || statusCode < 400) {
     return new SagaError(500, "internal", "an internal error; the log has it under this request_id");
   }
@@ -60,29 +61,6 @@ function refusalOf(status: number, code: string): SagaError {
   if (code === "FST_ERR_BAD_URL") return new SagaError(400, "bad_request", "the URL is malformed");
   const message = "the body is not JSON, or has a member that could reach an object's prototype";
   return new SagaError(400, "bad_request", message, [{ path: "$", message: "is not acceptable JSON" }]);
-}
-
-/** Connections lost or refused, timeouts of statements and locks, shutdown, too many sessions: not the request's fault. */
-const BUSY: ReadonlySet<string> = new Set([
-  ...["CONNECT_TIMEOUT", "CONNECTION_CLOSED", "CONNECTION_DESTROYED", "CONNECTION_ENDED", "ECONNREFUSED", "ECONNRESET"],
-  ...[
-    "EPIPE",
-    "ETIMEDOUT",
-    "ENOTFOUND",
-    "EAI_AGAIN",
-    "57014",
-    "55P03",
-    "40001",
-    "40P01",
-    "53300",
-    "57P01",
-    "57P02",
-    "57P03",
-  ],
-]);
-
-function isStoreBusy(code: string): boolean {
-  return BUSY.has(code) || code.startsWith("08");
 }
 
 /** Messages of Postgres quote values of the request: only their code is logged. */

@@ -55,9 +55,9 @@ export class Router implements Runs {
       });
       return { answer: answer as unknown as JsonObject };
     } catch (error) {
-      return error instanceof SagaError
-        ? { error: errorOf(error) }
-        : { error: { status: 500, code: "internal", message: "internal" } };
+      // A fault of ours is no answer: the asker goes on by itself, and logs what it then meets.
+      if (!(error instanceof SagaError)) throw error;
+      return { error: errorOf(error) };
     }
   }
 

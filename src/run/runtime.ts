@@ -253,7 +253,10 @@ export class Runtime implements Runs, RunRoom {
   rested(resident: Resident): void {
     this.residents.delete(resident.runId);
     // Its owner has an actor of its own: one here would only be out of date.
-    if (!this.isMine(resident.runId)) return resident.discard();
+    if (!this.isMine(resident.runId)) {
+      resident.discard();
+      return this.leave(resident);
+    }
     this.residents.set(resident.runId, resident);
     if (this.residents.size <= (this.options.maxResidents ?? 10_000)) return;
     for (const oldest of this.residents.values()) {

@@ -1,18 +1,18 @@
 // What an error of the store means: whether it is away for now, and nothing can be said of what was asked; or whether it
 // answered, and what was asked is at fault. Only the listed ones are worth another try.
 
-/** The five characters that Postgres gives every error, if the error is Postgres's own. */
+/** The five characters that Postgres gives every error, if the error is Postgres's own. No class begins with E: EPIPE is the system's. */
 export function sqlStateOf(error: unknown): string | undefined {
   const code = codeOf(error);
-  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+  return code !== undefined && /^[0-9A-DF-Z][0-9A-Z]{4}$/.test(code) ? code : undefined;
 }
 
-/** Lost connections, a server that starts or stops, no session free, a statement that was cut off. */
+/** Lost connections, a server that starts or stops, no session free, a statement that was cut off, a deadlock's victim. */
 export function isStoreAway(error: unknown): boolean {
   const state = sqlStateOf(error);
-  if (state !== undefined) return /^(08|57|53|55P03)/.test(state);
+  if (state !== undefined) return /^(08|40|53|55P03|57)/.test(state);
   const code = codeOf(error);
-  return code !== undefined && /^(E[A-Z]+$|CONNECT|CONNECTION_)/.test(code);
+  return code !== undefined && /^(E[A-Z_]+$|CONNECT)/.test(code);
 }
 
 function codeOf(error: unknown): string | undefined {
