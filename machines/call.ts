@@ -1,12 +1,23 @@
 // The attempts of one action call: queued for a worker, dispatched, answered, timed out, tried again. The same for a step
 // and for an undo. Once dispatched, an attempt is unresolved until an answer or its deadline (law 11).
+import { retrySaga } from "./children.js";
 import type { RunCommand } from "./commands.js";
 import type { ActionCall, StepEntry, Wait } from "./context.js";
 import { complete, currentPlan, failStep, store } from "./enter.js";
 import type { JsonObject } from "./json.js";
 import { measure } from "./json.js";
 import { backoffMs, mayRetry } from "./retry.js";
-import { cutRow, descend, forwardKey, joinIfHappened, joinUndo, settleUndo } from "./rollback.js";
+import {
+  codeOf,
+  cutRow,
+  downState,
+  forwardKey,
+  goOnDown,
+  joinIfHappened,
+  joinUndo,
+  settleUndo,
+  undoPhase,
+} from "./rollback.js";
 import type { Outcome, StepPlan } from "./steps/step.js";
 import { formatInstant } from "./time.js";
 import type { Draft } from "./transition.js";
@@ -41,7 +52,7 @@ export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, 
     wait: { kind: "dispatched", dispatchId, attempt, nth, workerId, at: draft.now, deadlineAt, ...heartbeat },
   });
   const metadata = {
-    action: `${call.service}.${call.action}@${call.version}`,
+    action: call.request ? "http_request" : `${call.service}.${call.action}@${call.version}`,
     transport: call.transport,
     dispatch_id: dispatchId,
     deadline_at: formatInstant(deadlineAt),
@@ -58,18 +69,18 @@ export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, 
 }
 
 function phaseOf(call: ActionCall): JsonObject {
-  return call.phase === "compensation" ? { phase: "compensation" } : {};
+  return call.phase === "compensation" ? undoPhase(call.childRunId) : {};
 }
 
 /** The worker says that it is done. */
 export function succeeded(draft: Draft, wait: Dispatched, result: JsonObject): void {
-  const { call, ending } = draft.context;
+  const { call, ending, unwinding } = draft.context;
   if (!call) throw new Error("a dispatched run has no call");
   draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
   if (call.phase === "compensation")
-    return settleUndo(draft, "done", wait.attempt, { output: result, duration_ms: draft.now - wait.at });
+    return settleUndo(draft, call, "done", wait.attempt, { output: result, duration_ms: draft.now - wait.at });
   const plan = currentPlan(draft);
-  if (ending) return succeededTooLate(draft, plan, wait, result);
+  if (ending || unwinding) return succeededTooLate(draft, plan, wait, result);
   const registered = draft.facts.action(call.service, call.action, call.version);
   const problems = registered ? draft.facts.conforms(registered.outputSchema, result) : [];
   if (problems.length === 0) return complete(draft, plan, { output: result, attempt: wait.attempt });
@@ -78,13 +89,13 @@ export function succeeded(draft: Draft, wait: Dispatched, result: JsonObject): v
   failStep(draft, plan, { code: "schema_mismatch", message }, wait.attempt);
 }
 
-/** The run is on its way down, but this did happen: it is stored and recorded, and then undone with the rest. */
+/** The run, or a try, is on its way down, but this did happen: it is stored and recorded, and then undone with the rest. */
 function succeededTooLate(draft: Draft, plan: StepPlan, wait: Dispatched, result: JsonObject): void {
   if (plan.saveAs !== null && typeof measure(result) === "number") store(draft, { [plan.saveAs]: result });
   joinUndo(draft, plan, result);
   const metadata = { output: result, duration_ms: draft.now - (draft.context.entry?.at ?? wait.at) };
-  draft.row("step.succeeded", "compensating", { stepId: plan.id, attempt: wait.attempt, metadata });
-  descend(draft, "note");
+  draft.row("step.succeeded", downState(draft.context), { stepId: plan.id, attempt: wait.attempt, metadata });
+  goOnDown(draft);
 }
 
 export interface AttemptFailure {
@@ -92,22 +103,24 @@ export interface AttemptFailure {
   readonly message: string;
   readonly retryable: boolean;
   readonly outcomeUnknown: boolean;
+  readonly retryAfterMs?: number;
 }
 
 /** The attempt failed, or nothing was heard of it in time. */
 export function attemptFailed(draft: Draft, wait: Dispatched, failure: AttemptFailure): void {
-  const { call, ending } = draft.context;
+  const { call, ending, unwinding } = draft.context;
   if (!call) throw new Error("a dispatched run has no call");
   draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
-  if (failure.outcomeUnknown) rememberUnknown(draft);
-  if (call.phase === "forward" && ending) {
-    cutRow(draft, ending, `${failure.code}: ${failure.message}`);
+  if (failure.outcomeUnknown && call.phase === "forward") rememberUnknown(draft);
+  if (call.phase === "forward" && (ending || unwinding)) {
+    cutRow(draft, ending && !unwinding ? codeOf(ending) : "cancelled", `${failure.code}: ${failure.message}`);
     joinIfHappened(draft, currentPlan(draft));
-    return descend(draft, "note");
+    return goOnDown(draft);
   }
   if (failure.retryable && mayRetry(call.retry, wait.nth, failure.code)) return backOff(draft, call, wait, failure);
   const { code, message, retryable } = failure;
-  if (call.phase === "compensation") return settleUndo(draft, "failed", wait.attempt, { code, message, retryable });
+  if (call.phase === "compensation")
+    return settleUndo(draft, call, "failed", wait.attempt, { code, message, retryable });
   joinIfHappened(draft, currentPlan(draft));
   failStep(draft, currentPlan(draft), { code, message }, wait.attempt, retryable);
 }
@@ -117,9 +130,10 @@ function rememberUnknown(draft: Draft): void {
   if (entry) draft.change({ entry: { ...entry, mayHaveHappened: true } });
 }
 
-function backOff(draft: Draft, call: ActionCall, wait: Dispatched, { code, message }: AttemptFailure): void {
+function backOff(draft: Draft, call: ActionCall, wait: Dispatched, failure: AttemptFailure): void {
+  const { code, message, retryAfterMs } = failure;
   // In a dry run timers pass at once.
-  const delay = draft.context.run.dryRun ? 0 : backoffMs(call.retry, wait.nth, draft.facts.random);
+  const delay = draft.context.run.dryRun ? 0 : backoffMs(call.retry, wait.nth, draft.facts.random, retryAfterMs);
   const dueAt = draft.now + delay;
   const metadata = {
     code,
@@ -130,7 +144,7 @@ function backOff(draft: Draft, call: ActionCall, wait: Dispatched, { code, messa
     ...phaseOf(call),
   };
   const undoing = call.phase === "compensation";
-  draft.row("step.failed", undoing ? "compensating" : "paused", {
+  draft.row("step.failed", undoing ? downState(draft.context) : "paused", {
     stepId: call.stepId,
     attempt: wait.attempt,
     metadata,
@@ -142,10 +156,10 @@ function backOff(draft: Draft, call: ActionCall, wait: Dispatched, { code, messa
 /** The backoff is over. */
 export function retryNow(draft: Draft, wait: Extract<Wait, { kind: "backoff" }>): void {
   const { call } = draft.context;
-  if (!call) throw new Error("a run that backs off has no call");
+  if (!call) return retrySaga(draft);
   const undoing = call.phase === "compensation";
   const metadata = { kind: "retry", nth: wait.nth + 1, ...phaseOf(call) };
-  draft.row("log", undoing ? "compensating" : "running", { stepId: call.stepId, metadata });
+  draft.row("log", undoing ? downState(draft.context) : "running", { stepId: call.stepId, metadata });
   queueCall(draft, call, wait.nth + 1, undoing ? "wait" : "resume");
 }
 
@@ -154,7 +168,7 @@ export function queueTimedOut(draft: Draft, wait: Extract<Wait, { kind: "queued"
   const { call } = draft.context;
   const failure = { code: "queue_timeout", message: "no worker took the action in time" };
   draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
-  if (call?.phase === "compensation") return settleUndo(draft, "failed", 0, failure);
+  if (call?.phase === "compensation") return settleUndo(draft, call, "failed", 0, failure);
   joinIfHappened(draft, currentPlan(draft));
   failStep(draft, currentPlan(draft), failure);
 }
@@ -162,6 +176,7 @@ export function queueTimedOut(draft: Draft, wait: Extract<Wait, { kind: "queued"
 /** The deadline or the heartbeat's has passed: a late answer will be stale, and what was attempted may have happened. */
 export function attemptTimedOut(draft: Draft, wait: Dispatched): void {
   const silent = wait.deadlineAt > draft.now;
+  const whom = draft.context.call?.request ? "server" : "worker";
   draft.owe({
     kind: "dispatch.cancel",
     dispatchId: wait.dispatchId,
@@ -169,7 +184,7 @@ export function attemptTimedOut(draft: Draft, wait: Dispatched): void {
   });
   attemptFailed(draft, wait, {
     code: silent ? "heartbeat_timeout" : "timeout",
-    message: silent ? "the worker's heartbeat was lost" : "the worker did not answer in time",
+    message: silent ? "the worker's heartbeat was lost" : `the ${whom} did not answer in time`,
     retryable: true,
     outcomeUnknown: true,
   });

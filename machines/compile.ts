@@ -2,10 +2,11 @@
 // chart decides nothing (no guards, no always, no after, no invoke): a decision arrives as one event named after its edge.
 import { type AnyStateMachine, assign, emit, setup } from "xstate";
 import { isPausing, type RunContext } from "./context.js";
+import { isStep } from "./definition/layout.js";
 import type { JsonObject } from "./json.js";
 import { isTerminal } from "./lifecycle.js";
 import type { Plan } from "./program.js";
-import type { StepPlan } from "./steps/step.js";
+import type { BlockStart, StepPlan } from "./steps/step.js";
 import type { Transition } from "./transition.js";
 
 /** Edges that keep the token where it is. */
@@ -27,7 +28,7 @@ export function compileMachine(plan: Plan): { chart: JsonObject; machine: AnySta
 }
 
 function chartOf(plan: Plan): JsonObject {
-  const steps = [...plan.steps.values()].flatMap(stepStates);
+  const steps = [...plan.steps.values()].flatMap((step) => stepStates(step, plan));
   return {
     id: plan.workflowId.replaceAll(".", "%2E"),
     initial: "pending",
@@ -42,20 +43,29 @@ function chartOf(plan: Plan): JsonObject {
   };
 }
 
+/** A run begins at an entrypoint; a branch or an item, which is a run of its own, at the start of its block. */
 function begins(plan: Plan): Edges {
+  const entries = Object.entries(plan.entrypoints).map(([name, target]) => [`begin.${name}`, target] as const);
+  const blocks = [...plan.steps.values()].flatMap((step) =>
+    step.blocks
+      .filter(({ kind }) => kind === "branch" || kind === "item")
+      .map(({ start }) => [blockBegin(start), start] as const),
+  );
   return Object.fromEntries(
-    Object.entries(plan.entrypoints).map(([name, target]) => [
-      eventName(`begin.${name}`),
-      edge(`active.${stateKey(target)}`),
-    ]),
+    [...entries, ...blocks].map(([label, target]) => [eventName(label), edge(`active.${stateKey(target)}`)]),
   );
 }
 
+/** The edge along which a branch or an item begins. Entrypoints have no such names: a space is in no id. */
+export function blockBegin(start: string): string {
+  return `begin block.${start}`;
+}
+
 /** A step, and its `~paused` twin where it may wait: the tags say which of the two the outside sees. */
-function stepStates(step: StepPlan): (readonly [string, JsonObject])[] {
+function stepStates(step: StepPlan, plan: Plan): (readonly [string, JsonObject])[] {
   const key = stateKey(step.id);
   const meta = { id: step.id, type: step.type.name };
-  const ways = waysOut(step);
+  const ways = waysOut(step, plan);
   const description = step.type.summary;
   const pauses = step.type.pauses || step.type.retries;
   const running = {
@@ -68,7 +78,7 @@ function stepStates(step: StepPlan): (readonly [string, JsonObject])[] {
   const paused = {
     tags: ["paused"],
     meta,
-    on: { ...stays(["note"]), ...ways, ...(step.type.retries && { resume: edge(key) }) },
+    on: { ...stays(["note"]), ...ways, resume: edge(key) },
   };
   return [
     [key, running],
@@ -76,12 +86,37 @@ function stepStates(step: StepPlan): (readonly [string, JsonObject])[] {
   ];
 }
 
-function waysOut(step: StepPlan): Edges {
+/** Every way out of a step: its edges, into its own block, and out of the blocks that it stands in. */
+function waysOut(step: StepPlan, plan: Plan): Edges {
   const ways: [string, string][] = step.edges.map(({ label, target }) => [label, target]);
-  if (step.next !== undefined)
-    ways.push(...["next", "skip", "continue"].map((label): [string, string] => [label, step.next ?? ""]));
-  if (step.onError !== "fail" && step.onError !== "continue") ways.push(["error", step.onError]);
+  ways.push(...step.blocks.map((block): [string, string] => [blockLabel(block), block.start]));
+  if (step.next !== undefined) ways.push(["next", step.next]);
+  // A parallel that does not fork passes over its join, whose `on_error` is the one that counts.
+  const { next: past, onError = "fail" } = (step.type.forks ? plan.steps.get(step.next ?? "") : step) ?? {};
+  if (past !== undefined) ways.push(...["skip", "continue"].map((label): [string, string] => [label, past]));
+  if (isStep(onError)) ways.push(["error", onError]);
+  for (const container of containersOf(step, plan)) {
+    ways.push([doneLabel(container), container], [raiseLabel(container), container]);
+  }
   return Object.fromEntries(ways.map(([label, target]) => [eventName(label), edge(stateKey(target))]));
+}
+
+/** The steps of this run in whose blocks or catch chains it stands, without those further out. */
+function containersOf({ id }: StepPlan, { layout }: Plan): readonly string[] {
+  const position = layout.get(id);
+  if (!position) return [];
+  const { kind, container } = position.block;
+  const around = (kind === "while" || kind === "try") && container !== undefined ? [container] : [];
+  return [...around, ...position.chains];
+}
+
+/** The edge at the end of a block of this run, or of a catch chain, back to the step that holds it. */
+export const doneLabel = (container: string): string => `done.${container}`;
+/** The edge of an error, or of a time that has run out, out of the block. */
+export const raiseLabel = (container: string): string => `raise.${container}`;
+
+function blockLabel({ kind, name }: BlockStart): string {
+  return name === undefined ? kind : `${kind}.${name}`;
 }
 
 function stays(labels: readonly string[]): Edges {
@@ -118,7 +153,8 @@ export function eventName(label: string): string {
 /** Where the chart stands for a context: the inverse of what the edges do. */
 export function chartValue(context: RunContext): string | Record<string, string> {
   if (isTerminal(context.state)) return context.state;
-  if (context.ending) return "undoing";
+  // What unwinds goes on to its catch first; the ending follows.
+  if (context.ending && !context.unwinding) return "undoing";
   if (context.step === undefined) return "pending";
-  return { active: isPausing(context.wait) ? pausedKey(context.step) : stateKey(context.step) };
+  return { active: isPausing(context) ? pausedKey(context.step) : stateKey(context.step) };
 }

@@ -1,5 +1,6 @@
 // Decides what a command does to a run: a pure function of program, context, command and facts. Every state answers every
 // command: with transitions, with a no-op, or with a refusal and its reason. Nothing here carries anything out.
+import { ownFrame, tryTimedOut } from "./blocks.js";
 import {
   attemptFailed,
   attemptTimedOut,
@@ -10,17 +11,22 @@ import {
   retryNow,
   succeeded,
 } from "./call.js";
+import { childEnded, goOnAfterChildren, sagaTimedOut } from "./children.js";
 import type { Answer, RunCommand } from "./commands.js";
-import { isReady, type RunContext } from "./context.js";
+import { blockBegin } from "./compile.js";
+import { awaitedSignal, isPausing, type RunContext } from "./context.js";
 import type { Effect } from "./effects.js";
-import { complete, currentPlan, enterStep, failStep } from "./enter.js";
+import { complete, consume, currentPlan, enterStep, failStep, outcomeOf, settle } from "./enter.js";
+import { eventCame, lookForEvents, lookingAgain } from "./events.js";
 import type { Facts } from "./facts.js";
 import { isTerminal, type RunState } from "./lifecycle.js";
 import { entryStep, type Program } from "./program.js";
-import { abandon, cutOff, undoNext } from "./rollback.js";
+import { cutOff, undoNext } from "./rollback.js";
+import { look, lookAgain, lookOnce, signal, takeSignal } from "./signals.js";
+import { received, submit } from "./task.js";
 import { type Decision, Draft, Needed } from "./transition.js";
 
-type Command<T extends RunCommand["type"]> = Extract<RunCommand, { type: T }>;
+export type Command<T extends RunCommand["type"]> = Extract<RunCommand, { type: T }>;
 
 export function decide(program: Program, context: RunContext, command: RunCommand, facts: Facts): Decision {
   const draft = new Draft(program, context, facts, "actor" in command ? command.actor : "coordinator");
@@ -40,12 +46,22 @@ function judge(draft: Draft, command: RunCommand): Decision {
       return signal(draft, command);
     case "cancel":
       return cancel(draft, command);
+    case "submit":
+      return submit(draft, command, waitTimedOut);
     case "offer":
       return offer(draft, command);
     case "result":
     case "failure":
     case "heartbeat":
       return report(draft, command);
+    case "child":
+      return childEnded(draft, command) ? draft.decided({ type: "advanced" }) : unchanged({ type: "advanced" });
+    case "take":
+      return takeSignal(draft, command);
+    case "look":
+      return lookAgain(draft, command);
+    case "event":
+      return eventCame(draft, command);
     case "carry":
       return carry(draft, command);
     case "quarantine":
@@ -55,30 +71,37 @@ function judge(draft: Draft, command: RunCommand): Decision {
   }
 }
 
-const unchanged = (answer: Answer, effects?: readonly Effect[]): Decision => ({ transitions: [], answer, effects });
-const refused = (reason: string): Decision => unchanged({ type: "refused", reason });
+export const unchanged = (answer: Answer, effects?: readonly Effect[]): Decision => ({
+  transitions: [],
+  answer,
+  effects,
+});
+export const refused = (reason: string): Decision => unchanged({ type: "refused", reason });
 
 function advance(draft: Draft): Decision {
   const { context, now } = draft;
-  const { state, run, ending, wait } = context;
+  const { state, run, ending, unwinding, wait } = context;
   const advanced: Answer = { type: "advanced" };
   if (isTerminal(state) || context.quarantined) return unchanged(advanced);
-  if (!ending && run.expiresAt !== undefined && run.expiresAt <= now) timeOut(draft);
+  if (context.looking) look(draft, context.looking);
+  else if (!ending && run.expiresAt !== undefined && run.expiresAt <= now) timeOut(draft);
   else if (state === "pending") {
     if (run.delayedUntil !== undefined && run.delayedUntil > now) return unchanged(advanced);
     begin(draft);
-  } else if (wait) {
+  } else if (tryTimedOut(draft)) return draft.decided(advanced);
+  else if (wait) {
     if (!due(draft)) return unchanged(advanced);
-  } else if (isReady(context)) ending ? undoNext(draft) : enterStep(draft);
+  } else if (ending || unwinding) undoNext(draft);
+  else enterStep(draft);
   return draft.decided(advanced);
 }
 
 function begin(draft: Draft): void {
-  const { entrypoint } = draft.context.run;
-  const step = entryStep(draft.program, entrypoint);
+  const { entrypoint, startStep } = draft.context.run;
+  const step = startStep ?? entryStep(draft.program, entrypoint);
   if (step === undefined) throw new Error(`the entrypoint ${entrypoint} is not in the definition`);
   draft.change({ step });
-  draft.take(`begin.${entrypoint === "" ? "default" : entrypoint}`);
+  draft.take(startStep === undefined ? `begin.${entrypoint === "" ? "default" : entrypoint}` : blockBegin(startStep));
   enterStep(draft);
 }
 
@@ -92,6 +115,12 @@ function due(draft: Draft): boolean {
   const { wait } = draft.context;
   const { now } = draft;
   if (!wait) return false;
+  if (wait.kind === "signal" && wait.look) return lookOnce(draft, wait);
+  if (wait.kind === "event" && wait.look) return lookForEvents(draft, wait);
+  if (wait.kind === "children" && wait.more) {
+    goOnAfterChildren(draft);
+    return true;
+  }
   if (wait.kind === "dispatched") {
     if (Math.min(wait.deadlineAt, wait.heartbeatAt ?? wait.deadlineAt) > now) return false;
     attemptTimedOut(draft, wait);
@@ -100,9 +129,17 @@ function due(draft: Draft): boolean {
   if (wait.dueAt === undefined || wait.dueAt > now) return false;
   if (wait.kind === "queued") queueTimedOut(draft, wait);
   else if (wait.kind === "backoff") retryNow(draft, wait);
-  else if (wait.kind === "timer") complete(draft, currentPlan(draft), {});
+  else if (wait.kind === "timer") timerOver(draft);
+  else if (wait.kind === "children") sagaTimedOut(draft, currentPlan(draft));
   else waitTimedOut(draft);
   return true;
+}
+
+/** A wait is done; a while goes on to its next round. */
+function timerOver(draft: Draft): void {
+  const plan = currentPlan(draft);
+  if (ownFrame(draft.context)) settle(draft, plan, outcomeOf(draft, plan, true));
+  else complete(draft, plan, {});
 }
 
 function waitTimedOut(draft: Draft): void {
@@ -114,35 +151,16 @@ function waitTimedOut(draft: Draft): void {
   else complete(draft, plan, { output: null, edge: "timeout", target: onTimeout });
 }
 
-function signal(draft: Draft, { id, name, payload }: Command<"signal">): Decision {
-  const { context } = draft;
-  const matched =
-    context.wait?.kind === "signal" && context.wait.name === name && !context.quarantined && !context.ending;
-  const recorded: Effect = { kind: "signal.recorded", id, name, payload, consumed: matched };
-  const answer: Answer = { type: "signal", id, matched };
-  if (isTerminal(context.state)) return unchanged(answer, [recorded]);
-  draft.owe(recorded);
-  draft.row("log", context.state, { stepId: context.step, metadata: { kind: "signal", name, signal_id: id, matched } });
-  draft.actor = "coordinator";
-  if (matched) complete(draft, currentPlan(draft), { output: payload });
-  else {
-    draft.change({ unconsumedSignals: context.unconsumedSignals + 1 });
-    draft.take("note");
-  }
-  return draft.decided(answer);
-}
-
 function cancel(draft: Draft, { reason = "cancelled", compensate, actor }: Command<"cancel">): Decision {
   const { context } = draft;
   const state = context.state;
   if (isTerminal(state)) return unchanged(cancelAnswer(state, true));
   if (context.ending) return unchanged(cancelAnswer(state, false));
   draft.change({ quarantined: false });
-  draft.row("log", state, { metadata: { kind: "cancel", reason, by: actor, compensate } });
+  const rest = context.quarantined ? restState(draft.context) : state;
+  draft.row("log", rest, { metadata: { kind: "cancel", reason, by: actor, compensate } });
   draft.actor = "coordinator";
-  const ending = { to: "cancelled", reason } as const;
-  if (compensate) cutOff(draft, ending);
-  else abandon(draft, ending);
+  cutOff(draft, { to: "cancelled", reason, ...(!compensate && { abandon: true }) });
   return draft.decided(cancelAnswer(draft.context.state, false));
 }
 
@@ -214,23 +232,22 @@ function quarantine(draft: Draft): Decision {
 function release(draft: Draft, { actor }: Command<"release">): Decision {
   const { context, facts } = draft;
   if (!context.quarantined) return refused("the run is not in quarantine");
-  const { wait } = context;
-  const awaited = wait?.kind === "signal" && context.unconsumedSignals > 0 ? wait.name : undefined;
+  const { wait, unconsumedSignals, run } = context;
+  const maybeSignalled = unconsumedSignals > 0 || run.family !== undefined;
+  const awaited = maybeSignalled ? awaitedSignal(wait) : undefined;
   if (awaited !== undefined && facts.signal === undefined) return { need: { kind: "signal", name: awaited } };
-  draft.change({ quarantined: false });
+  draft.change({ quarantined: false, ...(wait?.kind === "event" && { wait: lookingAgain(wait) }) });
   draft.row("log", restState(draft.context), { stepId: context.step, metadata: { kind: "release", by: actor } });
-  if (awaited === undefined || !facts.signal) draft.take("note");
-  else {
-    draft.owe({ kind: "signal.consumed", id: facts.signal.id });
-    draft.change({ unconsumedSignals: context.unconsumedSignals - 1 });
-    complete(draft, currentPlan(draft), { output: facts.signal.payload });
-  }
+  if (awaited !== undefined && facts.signal) {
+    consume(draft, facts.signal);
+    received(draft, facts.signal.payload);
+  } else goOnAfterChildren(draft);
   return draft.decided({ type: "advanced" });
 }
 
 /** The state of a run apart from its quarantine. */
-function restState({ ending, step, wait }: RunContext): RunState {
-  if (ending) return "compensating";
-  if (step === undefined) return "pending";
-  return wait && wait.kind !== "queued" && wait.kind !== "dispatched" ? "paused" : "running";
+function restState(context: RunContext): RunState {
+  if (context.ending && !context.unwinding) return "compensating";
+  if (context.step === undefined) return "pending";
+  return isPausing(context) ? "paused" : "running";
 }

@@ -1,10 +1,23 @@
 // Entering a step and leaving it: what an outcome does to the run, the same for every step type. Not the attempts of an
 // action (call.ts) and not the way down after a failure (rollback.ts).
+import {
+  dropOwnFrame,
+  endBlock,
+  endsBlock,
+  endsChain,
+  finish,
+  goInside,
+  leaveChains,
+  ownFrame,
+  raise,
+} from "./blocks.js";
 import { startCall } from "./call.js";
+import { fork, groupOf, hold, releaseGroup, startSaga, tryAgain } from "./children.js";
 import type { StepError } from "./context.js";
-import { ExpressionError } from "./expression/index.js";
+import { burn, ExpressionError } from "./expression/index.js";
+import type { Facts } from "./facts.js";
 import { type Json, type JsonObject, measure } from "./json.js";
-import { failRun, joinUndo } from "./rollback.js";
+import { cutOff, failRun, joinIfHappened, joinUndo } from "./rollback.js";
 import { scopeOf } from "./scope.js";
 import type { Failure, Note, Outcome, StepPlan } from "./steps/step.js";
 import { formatInstant } from "./time.js";
@@ -30,19 +43,25 @@ export function currentPlan(draft: Draft): StepPlan {
   return plan;
 }
 
-function outcomeOf(draft: Draft, plan: StepPlan): Outcome {
+/** What the step makes of where the run is: at its entry, after each of its rounds, and whenever one of its children has ended. */
+export function outcomeOf(draft: Draft, plan: StepPlan, waited = false): Outcome {
   const { context, facts } = draft;
+  const entry = context.entry;
   try {
-    const scope = scopeOf(context, draft.now);
-    if (plan.when && !plan.when.test(scope)) return { kind: "skipped", reason: "when" };
-    return plan.type.enter({
-      plan,
-      attributes: plan.attributes,
-      scope,
-      facts,
-      run: context.run,
-      entry: context.entries,
-      unconsumedSignals: context.unconsumedSignals,
+    const scope = scopeOf(context, entry?.at ?? draft.now);
+    const frame = ownFrame(context);
+    const found = groupOf(draft, plan);
+    const begun = frame !== undefined || waited || context.wait !== undefined || (found && !plan.type.joins);
+    const { attributes } = plan;
+    const { run, caught, entries } = context;
+    const maybeSignalled = context.unconsumedSignals > 0 || run.family !== undefined;
+    const number = entry?.number ?? entries;
+    const around = { frame, group: found?.group, groupEntry: found?.entry ?? number, waited, caught, maybeSignalled };
+    const entered = { program: draft.program, plan, attributes, scope, facts, run, entry: number, ...around };
+    // However many expressions a step has, its entry burns one tank.
+    return burn(() => {
+      if (!begun && plan.when && !plan.when.test(scope)) return { kind: "skipped", reason: "when" };
+      return plan.type.enter(entered);
     });
   } catch (error) {
     if (error instanceof ExpressionError)
@@ -51,26 +70,43 @@ function outcomeOf(draft: Draft, plan: StepPlan): Outcome {
   }
 }
 
-function settle(draft: Draft, plan: StepPlan, outcome: Outcome): void {
+export function settle(draft: Draft, plan: StepPlan, outcome: Outcome): void {
   switch (outcome.kind) {
     case "need":
       throw new Needed(outcome.need);
     case "done":
       note(draft, plan, outcome.notes);
       if (outcome.effects) draft.owe(...outcome.effects);
-      if (outcome.consumedSignal !== undefined) consume(draft, outcome.consumedSignal);
+      if (outcome.signal) consume(draft, outcome.signal);
       return complete(draft, plan, outcome);
     case "skipped":
       return skip(draft, plan, outcome);
     case "failed":
       note(draft, plan, outcome.notes);
+      // A sub-saga's earlier child may have succeeded too late.
+      joinIfHappened(draft, plan);
       return failStep(draft, plan, outcome.error);
     case "wait":
+      if (outcome.effects) draft.owe(...outcome.effects);
       draft.change({ wait: outcome.wait });
       draft.row("step.paused", "paused", { stepId: plan.id, metadata: pausedMetadata(outcome) });
       return draft.take("pause");
     case "call":
       return startCall(draft, plan, outcome.call);
+    case "inside":
+      if (outcome.forgets !== undefined) draft.forget(outcome.forgets);
+      return goInside(draft, plan, outcome);
+    case "fork":
+      return fork(draft, plan, outcome);
+    case "saga":
+      return startSaga(draft, plan, outcome);
+    case "again":
+      return tryAgain(draft, plan, outcome);
+    case "hold":
+      return hold(draft, plan, outcome);
+    case "cancel":
+      complete(draft, plan, { cancels: outcome });
+      return;
     case "end":
       return complete(draft, plan, { output: outcome.output, end: true });
   }
@@ -80,9 +116,11 @@ function note(draft: Draft, plan: StepPlan, notes: readonly Note[] = []): void {
   for (const { type, metadata } of notes) draft.row(type, draft.context.state, { stepId: plan.id, metadata });
 }
 
-function consume(draft: Draft, signalId: string): void {
-  draft.owe({ kind: "signal.consumed", id: signalId });
-  draft.change({ unconsumedSignals: draft.context.unconsumedSignals - 1 });
+/** Claims the signal. The count is of the run's own: a branch may take one of its family's. */
+export function consume(draft: Draft, { id, runId }: NonNullable<Facts["signal"]>): void {
+  const { run, unconsumedSignals } = draft.context;
+  draft.owe({ kind: "signal.consumed", id });
+  if (runId === run.id) draft.change({ unconsumedSignals: unconsumedSignals - 1 });
 }
 
 function pausedMetadata({ awaiting, name, wait }: Extract<Outcome, { kind: "wait" }>): JsonObject {
@@ -99,57 +137,78 @@ export interface Completion {
   readonly attempt?: number;
   /** The whole run ends here. */
   readonly end?: boolean;
+  /** The run cancels itself here. */
+  readonly cancels?: { readonly reason: string; readonly compensate: boolean };
+  /** Of a try or catch chain that is done: the output of the last step entered, which is the block's if this step ends it. */
+  readonly last?: Json;
 }
 
 /** The step succeeded: store, join the undo list, record, go on. Over a limit it fails, but what it did can be undone. */
 export function complete(draft: Draft, plan: StepPlan, completion: Completion): void {
-  const { output, assign, attempt = 0, end = false } = completion;
+  const { output, assign, attempt = 0, end = false, cancels, edge, target } = completion;
   const stored = end || output === undefined || plan.saveAs === null ? assign : { ...assign, [plan.saveAs]: output };
   const fault = outputFault(draft, output) ?? store(draft, stored);
-  if (fault) {
-    joinUndo(draft, plan, output ?? null);
-    return failStep(draft, plan, fault, attempt);
-  }
   joinUndo(draft, plan, output ?? null);
+  if (fault) return failStep(draft, plan, fault, attempt);
   const duration = draft.now - (draft.context.entry?.at ?? draft.now);
   const metadata: JsonObject = output === undefined ? { duration_ms: duration } : { output, duration_ms: duration };
   draft.row("step.succeeded", "running", { stepId: plan.id, attempt, metadata });
-  if (end) return succeed(draft, output ?? null);
-  go(draft, completion.edge ?? "next", completion.edge === undefined ? plan.next : completion.target, output ?? null);
+  over(draft, plan);
+  if (end) return finish(draft, output ?? null);
+  if (cancels) return cancelSelf(draft, cancels);
+  go(draft, edge ?? "next", edge === undefined ? plan.next : target, completion.last ?? output ?? null);
 }
 
 function skip(draft: Draft, plan: StepPlan, { reason, output }: Extract<Outcome, { kind: "skipped" }>): void {
   if (output !== undefined && plan.saveAs !== null) store(draft, { [plan.saveAs]: output });
   draft.row("step.skipped", "running", { stepId: plan.id, metadata: { reason } });
-  go(draft, "skip", plan.next, null);
+  over(draft, plan);
+  go(draft, "skip", past(draft, plan), null);
 }
 
-/** Along an edge to the next step; without one the run is done, and what the last step left is its output. */
-export function go(draft: Draft, edge: string, target: string | undefined, output: Json): void {
-  if (target === undefined) return succeed(draft, output);
+/** A parallel that does not fork passes over its join, too. */
+function past({ program }: Draft, { next, type }: StepPlan): string | undefined {
+  return type.forks ? program.steps.get(next ?? "")?.next : next;
+}
+
+/** What the step kept for its rounds or its children is no longer needed. */
+function over(draft: Draft, plan: StepPlan): void {
+  dropOwnFrame(draft);
+  releaseGroup(draft, plan);
+}
+
+/** Along an edge to the next step, or to the end of the block. `output`: what the step left. */
+function go(draft: Draft, edge: string, target: string | undefined, output: Json): void {
+  if (target === undefined || endsChain(draft, target)) return endBlock(draft, output);
+  const ends = endsBlock(draft, target);
+  leaveChains(draft, ends ? undefined : target);
+  if (ends) return endBlock(draft, output);
   draft.change({ step: target, entry: undefined, wait: undefined, call: undefined });
   draft.take(edge);
 }
 
-function succeed(draft: Draft, output: Json): void {
-  draft.change({ step: undefined, entry: undefined, wait: undefined, call: undefined, output: output ?? undefined });
-  draft.row("run.succeeded", "succeeded");
-  draft.take("run.succeeded");
+function cancelSelf(draft: Draft, { reason, compensate }: NonNullable<Completion["cancels"]>): void {
+  draft.change({ entry: undefined, wait: undefined, call: undefined });
+  cutOff(draft, { to: "cancelled", reason, ...(!compensate && { abandon: true }) });
 }
 
-/** The step failed for good: `on_error` has its say, else the run fails. `retryable` is what the worker said. */
+/** The step failed for good: `on_error` has its say, else its error goes outward. `retryable` is what the worker said. */
 export function failStep(draft: Draft, plan: StepPlan, failure: Failure, attempt = 0, retryable = false): void {
-  const error = storeError(draft, plan, { ...failure, step_id: plan.id });
+  // Of a parallel and its join one `on_error` counts: the join's.
+  const rule = plan.type.forks ? draft.program.steps.get(plan.next ?? "") : plan;
+  const { onError = "fail", saveAs = null } = rule ?? {};
+  const variable = onError === "fail" ? null : saveAs;
+  const error = storeError(draft, plan, variable, { ...failure, step_id: failure.step_id ?? plan.id });
   failedRow(draft, plan, error, attempt, retryable);
-  if (plan.onError === "fail") return failRun(draft, error);
-  if (plan.onError === "continue") go(draft, "continue", plan.next, { error: { ...error } });
-  else go(draft, "error", plan.onError, null);
+  over(draft, plan);
+  if (onError === "fail") return raise(draft, error);
+  if (onError === "continue") go(draft, "continue", past(draft, plan), { error: { ...error } });
+  else go(draft, "error", onError, null);
 }
 
 /** A failed step's output is its error, with an output's limits: one that is over them becomes the error of that. */
-function storeError(draft: Draft, plan: StepPlan, error: StepError): StepError {
+function storeError(draft: Draft, plan: StepPlan, variable: string | null, error: StepError): StepError {
   const output: JsonObject = { error: { ...error } };
-  const variable = plan.onError === "fail" ? null : plan.saveAs;
   const fault = outputFault(draft, output) ?? (variable === null ? undefined : store(draft, { [variable]: output }));
   if (!fault) return error;
   const bounded = { ...fault, step_id: plan.id };
@@ -163,7 +222,7 @@ function failedRow(draft: Draft, plan: StepPlan, error: StepError, attempt: numb
   draft.row("step.failed", "running", { stepId: plan.id, attempt, metadata });
 }
 
-function outputFault(draft: Draft, output: Json | undefined): Failure | undefined {
+export function outputFault(draft: Draft, output: Json | undefined): Failure | undefined {
   const size = measure(output ?? null);
   if (typeof size !== "number") return { code: "expression_error", message: `the output${size.path} ${size.message}` };
   const { output: most } = draft.facts.limits;

@@ -30,3 +30,5 @@ export const STANDARD_DEFINITION_LIMITS: DefinitionLimits = { steps: 1_000, bran
 /** What no setting lifts: the schema's own bounds. */
 export const MOST_STEPS = 100_000;
 export const MOST_BRANCHES = 10_000;
+/** Blocks within blocks in a definition, and runs below runs. */
+export const MOST_NESTING = 10;

@@ -1,5 +1,6 @@
 // A program: one version of a workflow definition, validated and compiled once. What a run's actor is made of.
 import type { AnyStateMachine } from "xstate";
+import type { Layout } from "./definition/layout.js";
 import type { Problem } from "./definition/problem.js";
 import type { JsonObject } from "./json.js";
 import type { StepPlan } from "./steps/step.js";
@@ -15,6 +16,7 @@ export interface Plan {
   readonly inputSchema?: JsonObject;
   readonly timeoutMs?: number;
   readonly steps: ReadonlyMap<string, StepPlan>;
+  readonly layout: Layout;
   readonly start: string;
   /** Entry name to step id; `default` is `start`. */
   readonly entrypoints: Readonly<Record<string, string>>;

@@ -1,7 +1,7 @@
 // The run record: how a context becomes columns and back, in a format of our own with a version. Stored records outlive
 // releases: a change here needs a new version, an upgrade in decode(), and writers that stay behind until all nodes read it
 // (law 13). Not XState's JSON: the chart's position is computed from the context.
-import type { ActionCall, Ending, RunContext, RunIdentity, StepEntry, Wait } from "./context.js";
+import type { ActionCall, Frame, RunContext, RunIdentity } from "./context.js";
 import { type Json, type JsonObject, measure } from "./json.js";
 import type { RunState } from "./lifecycle.js";
 
@@ -16,48 +16,42 @@ export interface StoredRun {
   readonly requiresManualReview: boolean;
   readonly record: JsonObject;
   readonly call?: JsonObject;
+  readonly frames?: readonly JsonObject[];
+  readonly items?: readonly Json[];
   readonly variables: JsonObject;
   readonly output?: Json;
 }
 
-interface RecordV1 {
-  readonly v: 1;
-  readonly entries: number;
-  readonly entry?: StepEntry;
-  readonly wait?: Wait;
-  readonly attempts: Readonly<Record<string, number>>;
-  readonly unconsumedSignals: number;
-  readonly owed: number;
-  readonly unprotected: Readonly<Record<string, boolean>>;
-  readonly ending?: Ending;
-  readonly undoing?: string;
-  readonly quarantined: boolean;
-}
+/** What stands in the record. The rest of a context has columns of its own, which a commit that leaves them alone does not write. */
+const MEMBERS = [
+  "entries",
+  "entry",
+  "wait",
+  "groups",
+  "attempts",
+  "unconsumedSignals",
+  "owed",
+  "unprotected",
+  "looking",
+  "unwinding",
+  "caught",
+  "ending",
+  "finishing",
+  "undoing",
+  "quarantined",
+] as const satisfies readonly (keyof RunContext)[];
+
+type RecordV1 = { readonly v: 1 } & Pick<RunContext, (typeof MEMBERS)[number]>;
 
 export function encodeRecord(context: RunContext): JsonObject {
-  const { entries, entry, wait, attempts, unconsumedSignals, owed, unprotected, ending, undoing, quarantined } =
-    context;
-  const record: RecordV1 = {
-    v: 1,
-    entries,
-    entry,
-    wait,
-    attempts,
-    unconsumedSignals,
-    owed,
-    unprotected,
-    ending,
-    undoing,
-    quarantined,
-  };
-  return record as unknown as JsonObject;
+  const members = MEMBERS.map((name) => [name, context[name]]);
+  return { v: 1, ...Object.fromEntries(members) };
 }
 
 export function decodeRun(stored: StoredRun): RunContext {
   const { v, ...record } = stored.record as unknown as RecordV1;
   if (v !== 1)
     throw new Error(`run ${stored.identity.id} has record format ${v}; this node reads up to ${RECORD_FORMAT}`);
-  const size = measure(stored.variables);
   return {
     ...record,
     run: stored.identity,
@@ -65,21 +59,24 @@ export function decodeRun(stored: StoredRun): RunContext {
     step: stored.currentStep,
     requiresManualReview: stored.requiresManualReview,
     call: stored.call as unknown as ActionCall | undefined,
+    frames: (stored.frames ?? []) as unknown as readonly Frame[],
+    items: stored.items,
     variables: stored.variables,
-    variablesSize: typeof size === "number" ? size : 0,
+    variablesSize: sizeOf(stored.variables),
     output: stored.output,
   };
 }
 
-/** A run that has not been advanced yet. */
-export function newRun(run: RunIdentity, variables: JsonObject): RunContext {
-  const size = measure(variables);
+/** A run that has not been advanced yet. A child begins with its parent's variables, whose size is known. */
+export function newRun(run: RunIdentity, variables: JsonObject, variablesSize = sizeOf(variables)): RunContext {
   return {
     run,
     state: "pending",
     variables,
-    variablesSize: typeof size === "number" ? size : 0,
+    variablesSize,
     entries: 0,
+    frames: [],
+    groups: {},
     attempts: {},
     unconsumedSignals: 0,
     owed: 0,
@@ -87,4 +84,9 @@ export function newRun(run: RunIdentity, variables: JsonObject): RunContext {
     requiresManualReview: false,
     quarantined: false,
   };
+}
+
+function sizeOf(variables: JsonObject): number {
+  const size = measure(variables);
+  return typeof size === "number" ? size : 0;
 }

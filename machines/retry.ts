@@ -27,10 +27,14 @@ export function mayRetry(policy: RetryPolicy, nth: number, code: string): boolea
   return (policy.max_attempts === -1 || nth < policy.max_attempts) && !policy.non_retryable_codes.includes(code);
 }
 
-/** Milliseconds before attempt `nth + 1`: min(initial·multiplier^(nth−1), max), with jitter times U[0.5, 1]. `random` is in [0, 1). */
-export function backoffMs(policy: RetryPolicy, nth: number, random: number): number {
+/**
+ * Milliseconds before attempt `nth + 1`: min(initial·multiplier^(nth−1), max), with jitter times U[0.5, 1]. `random` is in [0, 1).
+ * Not less than `atLeast`, as far as the policy's maximum allows.
+ */
+export function backoffMs(policy: RetryPolicy, nth: number, random: number, atLeast = 0): number {
   // The power overflows after a thousand attempts, and nothing times infinity is no number.
   const factor = Math.min(policy.multiplier ** (nth - 1), Number.MAX_SAFE_INTEGER);
   const full = Math.min(policy.initial_backoff_ms * factor, policy.max_backoff_ms);
-  return Math.round(policy.jitter ? full * (0.5 + random / 2) : full);
+  const own = policy.jitter ? full * (0.5 + random / 2) : full;
+  return Math.round(Math.max(own, Math.min(atLeast, policy.max_backoff_ms)));
 }

@@ -6,10 +6,12 @@ import type { Answer } from "./commands.js";
 import { eventName } from "./compile.js";
 import type { Patch, RunContext } from "./context.js";
 import type { Effect } from "./effects.js";
+import { awaiting } from "./events.js";
 import type { Facts, Need } from "./facts.js";
 import { type JsonObject, measure } from "./json.js";
 import type { RunState } from "./lifecycle.js";
 import type { Program } from "./program.js";
+import { closing } from "./task.js";
 
 /** The event that the run's actor receives. `type` names the edge of the chart; the chart refuses what is no edge. */
 export interface Transition {
@@ -44,6 +46,8 @@ export class Draft {
   private patch: Mutable<Patch> = {};
   private stored: string[] = [];
   private readonly done: Transition[] = [];
+  /** Children that this very decision creates: no read can find them yet. */
+  readonly born: { readonly id: string; readonly entry: number }[] = [];
 
   constructor(
     readonly program: Program,
@@ -60,6 +64,10 @@ export class Draft {
 
   /** Changes the context. */
   change(patch: Patch): void {
+    if ("wait" in patch) {
+      const { wait } = this.context;
+      this.owe(...closing(wait, patch.wait), ...awaiting(wait, patch.wait));
+    }
     Object.assign(this.context, patch);
     Object.assign(this.patch, patch);
   }
@@ -69,6 +77,15 @@ export class Draft {
     const { context } = this;
     this.change({ variables: { ...context.variables, ...variables }, variablesSize: context.variablesSize + growth });
     this.stored.push(...Object.keys(variables));
+  }
+
+  /** Removes a variable. */
+  forget(name: string): void {
+    const { variables, variablesSize } = this.context;
+    if (!Object.hasOwn(variables, name)) return;
+    const { [name]: gone, ...rest } = variables;
+    this.change({ variables: rest, variablesSize: variablesSize - sizeOf(gone) - name.length - 4 });
+    this.stored.push(name);
   }
 
   /** Records an audit event; `to` is the run state it leads to. The run's state is always that of its last row. */

@@ -1,5 +1,5 @@
 // What a service instance counts about itself, in a registry of its own: two instances in one process (tests) do not mix.
-// Metrics that workflows emit (`metric_emit`) are not here.
+// Metrics that workflows emit (`metric_emit`) join the registry from run/emitted.ts.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 
 /** Names are public: dashboards and alerts rely on them, and they must not change. */
@@ -13,11 +13,20 @@ export interface Metrics {
   /** Compare-and-sets lost: two nodes had the same run, or a command was repeated. */
   readonly commitConflicts: Counter;
   readonly runsResident: Gauge;
+  readonly runsInHand: Gauge;
+  readonly residentBytes: Gauge;
+  /** Nodes that refuse new work. */
+  readonly overloaded: Gauge;
+  readonly loadShed: Counter<"shortage">;
   readonly dispatchesInFlight: Gauge;
   readonly dispatchesQueued: Gauge;
   /** Unfinished runs with neither a wake row nor a named outside thing to wait for (law 7). It reads 0. */
   readonly runsUnwatched: Gauge;
+  /** Figures of workflows that did not fit on the page. */
+  readonly emittedDropped: Counter<"reason">;
   readonly streamsOpen: Gauge;
+  /** Attempts to deliver a webhook, by what became of them. */
+  readonly webhooks: Counter<"outcome">;
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
 }
 
@@ -45,6 +54,15 @@ export function createMetrics(): Metrics {
     }),
     commitConflicts: counter("saga_commit_conflicts_total", "Runs of a group commit that lost their compare-and-set."),
     runsResident: gauge("saga_runs_resident", "Runs whose actor is in memory."),
+    runsInHand: gauge("saga_runs_in_hand", "Runs with a command, a load or a commit under way."),
+    residentBytes: gauge("saga_resident_bytes", "What the runs at rest in memory weigh, estimated."),
+    overloaded: gauge("saga_overloaded", "Nodes that refuse new work."),
+    loadShed: new Counter({
+      name: "saga_load_shed_total",
+      help: "Requests and commands refused with 503, by what was short.",
+      labelNames: ["shortage"] as const,
+      registers,
+    }),
     dispatchesInFlight: gauge("saga_dispatches_in_flight", "Dispatches that are with a worker."),
     dispatchesQueued: gauge("saga_dispatches_queued", "Action calls that wait for a worker's credit."),
     runsUnwatched: new Gauge({
@@ -54,7 +72,19 @@ export function createMetrics(): Metrics {
       // Every node counts the whole store.
       aggregator: "max",
     }),
+    emittedDropped: new Counter({
+      name: "saga_workflow_metrics_dropped_total",
+      help: "Figures of metric_emit steps that are not, or not as they are, on this page, by the limit that they met.",
+      labelNames: ["reason"] as const,
+      registers,
+    }),
     streamsOpen: gauge("saga_streams_open", "Open worker streams and run streams."),
+    webhooks: new Counter({
+      name: "saga_webhooks_total",
+      help: "Attempts to deliver a webhook: delivered, put_off, given_up.",
+      labelNames: ["outcome"] as const,
+      registers,
+    }),
     httpSeconds: new Histogram({
       name: "saga_http_request_seconds",
       help: "Duration of HTTP requests, by route pattern.",

@@ -13,8 +13,10 @@ const LAYERS: Readonly<Record<string, number>> = {
   ids: 1,
   log: 1,
   metrics: 1,
+  pressure: 1,
   store: 2,
   bus: 2,
+  egress: 2,
   run: 3,
   shard: 3,
   api: 4,
@@ -83,10 +85,14 @@ function wrongInShell(found: readonly Arrow[]): string[] {
     .map(show);
 }
 
+/** What `testing` rehearses with: the machine itself, and the service's own check of JSON Schemas. */
+const REHEARSED_WITH = ["machines/index.ts", "src/run/schemas.ts"];
+
 /** The SDK goes to users: of this service it may know the worker protocol alone. */
 function wrongInSdk(found: readonly Arrow[]): string[] {
   return found
     .filter(({ to }) => /^(src|machines|test|bench|examples)\//.test(to) && !to.startsWith("src/sdk/"))
+    .filter(({ from, to }) => !(from.startsWith("src/sdk/testing/") && REHEARSED_WITH.includes(to)))
     .map(show);
 }
 
@@ -150,6 +156,8 @@ describe("these tests see what they forbid", () => {
     ["a room without a layer", wrongInShell, "src/run/x.ts", 'import { A } from "../utils/x.js";'],
     ["node in machines", wrongInMachines, "machines/x.ts", 'import { A } from "node:fs";'],
     ["the shell in machines", wrongInMachines, "machines/x.ts", 'import { A } from "../src/errors.js";'],
+    ["the machine in a worker", wrongInSdk, "src/sdk/worker/x.ts", 'import { A } from "../../../machines/index.js";'],
+    ["the shell in a rehearsal", wrongInSdk, "src/sdk/testing/x.ts", 'import { A } from "../../run/runtime.js";'],
     ["the shell in the SDK", wrongInSdk, "src/sdk/worker/x.ts", 'import { A } from "../../log.js";'],
   ])("%s", (_name, wrong, from, text) => {
     expect(wrong(found(from, text))).toHaveLength(1);

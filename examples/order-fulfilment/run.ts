@@ -29,6 +29,7 @@ const USAGE = `npm run demo -- [options]
   --orders N         how many orders (300; also by the environment: ORDERS)
   --kill-service N   SIGKILL the service N times during the batch, and start it again (KILL_SERVICE)
   --kill-worker N    the same with the worker (KILL_WORKER)
+  --redis URL        the service's nodes talk over this Redis, on channels of their own (there are several with SAGA_WORKERS)
   --stay             keep everything running after the books, to look around, until Ctrl-C
 With DATABASE_URL the demo makes a database of its own on that server, and drops it at the end; without, it brings Postgres along.`;
 
@@ -36,6 +37,7 @@ interface Options {
   readonly orders: number;
   readonly killService: number;
   readonly killWorker: number;
+  readonly redis: string | undefined;
   readonly stay: boolean;
 }
 
@@ -64,7 +66,8 @@ async function main(): Promise<number> {
 
 function readOptions(): Options | undefined {
   const number = { type: "string" } as const;
-  const flags = { orders: number, "kill-service": number, "kill-worker": number, stay: { type: "boolean" } } as const;
+  const kills = { "kill-service": number, "kill-worker": number };
+  const flags = { orders: number, ...kills, redis: { type: "string" }, stay: { type: "boolean" } } as const;
   try {
     const { values } = parseArgs({ options: flags });
     const { ORDERS = "300", KILL_SERVICE = "0", KILL_WORKER = "0" } = process.env;
@@ -72,6 +75,7 @@ function readOptions(): Options | undefined {
       orders: whole("--orders", values.orders ?? ORDERS, 1, 100_000),
       killService: whole("--kill-service", values["kill-service"] ?? KILL_SERVICE, 0, 100),
       killWorker: whole("--kill-worker", values["kill-worker"] ?? KILL_WORKER, 0, 100),
+      redis: values.redis,
       stay: values.stay ?? false,
     };
   } catch (error) {
@@ -97,7 +101,7 @@ async function demo(options: Options, home: string, cleanup: Cleanup, stop: Abor
   // Never the reason for an order to fail: all of them could be for the same article.
   await openBooks(sql, 3 * options.orders);
 
-  const shop = await openShop(databaseUrl, home, cleanup, stop);
+  const shop = await openShop({ databaseUrl, redisUrl: options.redis, home }, cleanup, stop);
   const progress = newProgress(orders.length);
   const batchMs = longestMs(options);
   const late = AbortSignal.timeout(batchMs);

@@ -24,9 +24,15 @@ export interface Shop {
   readonly isReady: () => Promise<void>;
 }
 
+export interface Place {
+  readonly databaseUrl: string;
+  readonly redisUrl: string | undefined;
+  /** For the logs. */
+  readonly home: string;
+}
+
 export async function openShop(
-  databaseUrl: string,
-  home: string,
+  { databaseUrl, redisUrl, home }: Place,
   cleanup: Cleanup,
   stop: AbortController,
 ): Promise<Shop> {
@@ -44,7 +50,9 @@ export async function openShop(
     return made;
   };
   const ports = { HOST: "127.0.0.1", HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
-  const service = child("service", SERVICE, { ...ports, DATABASE_URL: databaseUrl, SAGA_DEFINITIONS_DIR: HERE }, false);
+  const bus = redisUrl === undefined ? {} : { REDIS_URL: redisUrl, REDIS_PREFIX: `order-fulfilment:${process.pid}:` };
+  const store = { DATABASE_URL: databaseUrl, SAGA_DEFINITIONS_DIR: HERE };
+  const service = child("service", SERVICE, { ...ports, ...bus, ...store }, false);
   const addresses = { SAGA_API: api, SAGA_GRPC: `127.0.0.1:${grpc}`, SHOP_DATABASE_URL: databaseUrl };
   const worker = child("worker", WORKER, addresses, true);
   const probe = new Saga(api, stop.signal);

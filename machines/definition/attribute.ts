@@ -77,6 +77,22 @@ export const id: Kind<string> = {
 /** The name of a variable: any id, so that `vars["step-1"]` can name it. */
 export const variableName: Kind<string> = { ...id, name: "variable name" };
 
+const CEL_WORDS: ReadonlySet<string> = new Set(
+  "true false null in as break const continue else for function if import let loop package namespace return var void while".split(
+    " ",
+  ),
+);
+
+/** A name that expressions see by itself, not below `vars`. */
+export const localName: Kind<string> = {
+  name: "identifier",
+  parse(raw, place) {
+    const name = id.parse(raw, place);
+    if (name === undefined || (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !CEL_WORDS.has(name))) return name;
+    return place.problem("must be a name that CEL can say: A-Z a-z 0-9 _, and none of its own words");
+  },
+};
+
 export const flag: Kind<boolean> = {
   name: "boolean",
   parse: (raw, place) => (typeof raw === "boolean" ? raw : place.problem("must be true or false")),
@@ -127,7 +143,31 @@ export const schema: Kind<JsonObject> = {
   parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem("must be an object (a JSON Schema)")),
 };
 
-export function number(bounds: { min?: number; max?: number; whole?: boolean; not?: number } = {}): Kind<NumberSource> {
+/** An object that is data: no templates. */
+export const dataObject: Kind<JsonObject> = {
+  name: "object",
+  parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem("must be an object")),
+};
+
+/** A number of a document's head, where no run is there to compute it. */
+export function plainNumber(bounds: NumberBounds = {}): Kind<number> {
+  return {
+    name: bounds.whole ? "integer" : "number",
+    parse(raw, place) {
+      const fault = numberFault(raw, bounds);
+      return fault ? place.problem(fault) : (raw as number);
+    },
+  };
+}
+
+export interface NumberBounds {
+  readonly min?: number;
+  readonly max?: number;
+  readonly whole?: boolean;
+  readonly not?: number;
+}
+
+export function number(bounds: NumberBounds = {}): Kind<NumberSource> {
   return {
     name: bounds.whole ? "integer" : "number",
     parse(raw, place) {
@@ -139,10 +179,7 @@ export function number(bounds: { min?: number; max?: number; whole?: boolean; no
 }
 
 /** What is wrong with a number under its bounds, or undefined. */
-export function numberFault(
-  raw: Json,
-  { min, max, whole, not }: { min?: number; max?: number; whole?: boolean; not?: number },
-): string | undefined {
+export function numberFault(raw: Json, { min, max, whole, not }: NumberBounds): string | undefined {
   if (typeof raw !== "number" || !Number.isFinite(raw)) return "must be a number";
   if (whole && !Number.isSafeInteger(raw)) return "must be a whole number";
   if (min !== undefined && raw < min) return `must be at least ${min}`;
@@ -225,8 +262,10 @@ function storable<T extends Json>(raw: T, place: Place): T | undefined {
   return typeof size === "number" ? raw : place.below(size.path).problem(size.message);
 }
 
-function warned<T extends { readonly warnings: readonly string[] }>(compiled: T, place: Place): T {
+function warned<T extends Expression | Template>(compiled: T, place: Place): T {
   for (const warning of compiled.warnings) place.warn(warning);
+  for (const name of compiled.references)
+    if (place.isUnknown(name)) place.warn(`there is no name "${name.slice(0, 64)}" in any scope`);
   return compiled;
 }
 

@@ -11,18 +11,25 @@ export class Place {
     readonly path: string,
     private readonly problems: Problem[],
     private readonly warnings: Problem[],
+    /** The names that an expression may see somewhere in the document; undefined: any. */
+    private readonly names?: ReadonlySet<string>,
   ) {}
 
   /** The place of a member or an item below this one. */
   at(key: string | number): Place {
     const plain = typeof key === "string" && /^[A-Za-z_]\w*$/.test(key);
     const step = plain ? `.${key}` : `[${JSON.stringify(key)}]`;
-    return new Place(`${this.path}${step}`, this.problems, this.warnings);
+    return this.below(step);
   }
 
   /** The place that a path found below this one leads to, such as that of a value that cannot be stored. */
   below(path: string): Place {
-    return new Place(`${this.path}${path}`, this.problems, this.warnings);
+    return new Place(`${this.path}${path}`, this.problems, this.warnings, this.names);
+  }
+
+  /** Whether no scope of the document has the name. */
+  isUnknown(name: string): boolean {
+    return this.names !== undefined && !this.names.has(name);
   }
 
   /** Problems of the whole document so far. */

@@ -1,5 +1,7 @@
 // Reads one step of a definition into its plan: the attributes every step has, and those of its type.
-import type { Json, JsonObject } from "../json.js";
+import type { Template } from "../expression/index.js";
+import { isObject, type Json, type JsonObject } from "../json.js";
+import { ACTION_NAME_RULE, parseActionName } from "../steps/action.js";
 import { STEP_TYPES } from "../steps/index.js";
 import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
 import { LONGEST_WAIT_MS } from "../time.js";
@@ -18,14 +20,24 @@ import {
   parseAttributes,
   plainText,
   required,
+  schema,
   shape,
   text,
   variableName,
 } from "./attribute.js";
 import type { Place } from "./problem.js";
 
+const undoAction: Kind<Template> = {
+  ...text,
+  parse(raw, place) {
+    const action = text.parse(raw, place);
+    if (!action?.constant || parseActionName(String(action.render({})))) return action;
+    return place.problem(ACTION_NAME_RULE);
+  },
+};
+
 const compensation = shape("compensation", {
-  action: required(text, "The action that undoes the step."),
+  action: required(undoAction, "The action that undoes the step."),
   inputs: optional(object, "Sees `output`; {inputs, output} if absent."),
 });
 
@@ -58,8 +70,11 @@ export const COMMON = {
   compensation: optional(compensation, "Undoes the step when the run rolls back."),
 } satisfies Attributes;
 
+/** Problems of a JSON Schema itself; only the shell has the validator. */
+export type SchemaProblems = (schema: JsonObject) => readonly string[];
+
 /** The plan, or undefined with the faults reported. */
-export function parseStep(raw: JsonObject, place: Place): StepPlan | undefined {
+export function parseStep(raw: JsonObject, place: Place, schemaProblems?: SchemaProblems): StepPlan | undefined {
   const common = parseAttributes(COMMON, (name) => ({ raw: own(raw, name), place: place.at(name) }));
   const type = stepTypeOf(raw, place);
   if (!type) return undefined;
@@ -67,6 +82,7 @@ export function parseStep(raw: JsonObject, place: Place): StepPlan | undefined {
   const attributes = parseAttributes(type.attributes, (name) => memberOf(raw, name, type, place));
   const policy = type.retries ? ownRetry(raw, place) : undefined;
   if (attributes) type.check?.(attributes, place);
+  if (attributes && schemaProblems) checkSchemas(raw, type, place, schemaProblems);
   if (!common || !attributes) return undefined;
   return {
     id: common.id,
@@ -79,7 +95,16 @@ export function parseStep(raw: JsonObject, place: Place): StepPlan | undefined {
     compensation: common.compensation,
     attributes,
     edges: type.edges?.(attributes) ?? [],
+    blocks: type.blocks?.(attributes) ?? [],
   };
+}
+
+function checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProblems: SchemaProblems): void {
+  for (const [name, { kind }] of Object.entries(type.attributes)) {
+    const { raw: given, place: at } = memberOf(raw, name, type, place);
+    if (kind !== schema || !isObject(given)) continue;
+    for (const problem of schemaProblems(given)) at.problem(problem);
+  }
 }
 
 function stepTypeOf(raw: JsonObject, place: Place): StepType | undefined {

@@ -12,16 +12,18 @@ import {
   flag,
   id,
   list,
-  number,
   optional,
   own,
   parseAttributes,
+  plainNumber,
   plainText,
   record,
   refuseUnknown,
   required,
   schema,
 } from "./attribute.js";
+import { isStep, layOut, type PlacedStep } from "./layout.js";
+import { namesOf } from "./names.js";
 import { Place, type Problem } from "./problem.js";
 import { parseStep } from "./step.js";
 
@@ -30,7 +32,7 @@ const anything = { name: "step", parse: (raw: Json) => raw };
 
 const DOCUMENT = {
   id: required(id, "The workflow's identifier."),
-  version: optional(number({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
+  version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
   tenant_id: optional(plainText, "Only this tenant can start it."),
   name: required(plainText, "For people."),
   description: optional(plainText, "For people."),
@@ -41,7 +43,7 @@ const DOCUMENT = {
   created_at: optional(plainText, "Set by the service."),
   created_by: optional(plainText, "Set by the service."),
   input_schema: optional(schema, "Checked when a run starts."),
-  timeout_ms: optional(number({ min: 1, max: LONGEST_WAIT_MS }), "For the whole run; on expiry it rolls back."),
+  timeout_ms: optional(plainNumber({ min: 1, max: LONGEST_WAIT_MS }), "For the whole run; on expiry it rolls back."),
 };
 
 export interface CompileOptions {
@@ -51,6 +53,8 @@ export interface CompileOptions {
     name: string,
     version?: number,
   ) => (ActionFact & { readonly deprecated?: boolean }) | undefined;
+  /** The published rules, for warnings. */
+  readonly rule?: (ruleId: string) => object | undefined;
   /** Problems of a JSON Schema itself. */
   readonly schemaProblems?: (schema: JsonObject) => readonly string[];
   /** The version it is stored as, where the document has none. */
@@ -62,9 +66,9 @@ export interface CompileOptions {
 export function compileWorkflow(document: unknown, options: CompileOptions = {}): Compiled {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
-  const place = new Place("$", problems, warnings);
+  const place = new Place("$", problems, warnings, namesOf(document));
   const program = readWorkflow(document, place, options);
-  if (program) for (const step of program.steps.values()) warnAboutActions(step, program, place, options);
+  if (program) warnAboutRegistered(program, place, options);
   return problems.length === 0 && program ? { program, problems, warnings } : { problems, warnings };
 }
 
@@ -74,28 +78,37 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
   refuseUnknown(document, DOCUMENT, place);
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
-  const { steps, ids, sound } = readSteps(own(document, "steps"), place.at("steps"));
+  const { steps, ids, sound } = readSteps(own(document, "steps"), place.at("steps"), options);
   checkTargets(steps, ids);
-  if (options.limits !== null) checkLimits(steps, ids.size, options.limits ?? STANDARD_DEFINITION_LIMITS, place);
+  const limits = options.limits ?? STANDARD_DEFINITION_LIMITS;
+  if (options.limits !== null) checkLimits(steps, ids.size, limits, place);
   checkEntries(document, ids, place);
   const inputSchema = own(document, "input_schema");
   for (const problem of (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [])
     place.at("input_schema").problem(problem);
-  if (!head || !sound) return undefined;
+  if (!head || !sound || (options.limits !== null && ids.size > limits.steps)) return undefined;
   const plans = new Map(steps.map(({ plan }) => [plan.id, plan]));
   const entrypoints = { ...head.entrypoints, default: head.start };
   warnAboutUnreachable(steps, plans, Object.values(entrypoints));
+  const layout = layOut(steps, [
+    { target: head.start, at: place.at("start") },
+    ...Object.entries(head.entrypoints ?? {}).map(([name, target]) => ({
+      target,
+      at: place.at("entrypoints").at(name),
+    })),
+  ]);
   // A chart has no edge to nowhere: only what is sound is compiled.
   if (place.faults > 0) return undefined;
   const program = {
     workflowId: head.id,
-    version: options.version ?? (typeof head.version === "number" ? head.version : 1),
+    version: options.version ?? head.version ?? 1,
     tenantId: head.tenant_id,
     name: head.name,
     document,
     inputSchema: head.input_schema,
-    timeoutMs: typeof head.timeout_ms === "number" ? head.timeout_ms : undefined,
+    timeoutMs: head.timeout_ms,
     steps: plans,
+    layout,
     start: head.start,
     entrypoints,
   };
@@ -105,12 +118,8 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
 function checkLimits(steps: readonly PlacedStep[], count: number, limits: DefinitionLimits, place: Place): void {
   if (count > limits.steps) place.at("steps").problem(`must have at most ${limits.steps} items`);
   for (const { plan, place: at } of steps)
-    if (plan.edges.length > limits.branches) at.problem(`must have at most ${limits.branches} branches`);
-}
-
-interface PlacedStep {
-  readonly plan: StepPlan;
-  readonly place: Place;
+    if (plan.edges.length + plan.blocks.length > limits.branches)
+      at.problem(`must have at most ${limits.branches} branches`);
 }
 
 interface ReadSteps {
@@ -121,14 +130,14 @@ interface ReadSteps {
   readonly sound: boolean;
 }
 
-function readSteps(raw: Json | undefined, place: Place): ReadSteps {
+function readSteps(raw: Json | undefined, place: Place, { schemaProblems }: CompileOptions): ReadSteps {
   const ids = new Set<string>();
   const steps: PlacedStep[] = [];
   if (!Array.isArray(raw) || raw.length > MOST_STEPS) return { steps, ids, sound: false };
   let sound = true;
   raw.forEach((entry: Json, index) => {
     const at = place.at(index);
-    const plan = isObject(entry) ? parseStep(entry, at) : at.problem("must be an object");
+    const plan = isObject(entry) ? parseStep(entry, at, schemaProblems) : at.problem("must be an object");
     const name = isObject(entry) ? own(entry, "id") : undefined;
     if (typeof name === "string" && ids.has(name))
       sound = Boolean(at.at("id").problem(`there is another step "${name.slice(0, 128)}"`));
@@ -147,12 +156,9 @@ function checkTargets(steps: readonly PlacedStep[], ids: ReadonlySet<string>): v
   for (const { plan, place: at } of steps) {
     checkTarget(plan.next, ids, at.at("next"));
     if (isStep(plan.onError)) checkTarget(plan.onError, ids, at.at("on_error"));
-    for (const edge of plan.edges)
-      checkTarget(
-        edge.target,
-        ids,
-        edge.at.reduce((where, key) => where.at(key), at),
-      );
+    const below = (path: readonly (string | number)[]) => path.reduce((where, key) => where.at(key), at);
+    for (const edge of plan.edges) checkTarget(edge.target, ids, below(edge.at));
+    for (const block of plan.blocks) checkTarget(block.start, ids, below(block.at));
   }
 }
 
@@ -181,11 +187,6 @@ function warnAboutUnreachable(
     if (!reached.has(plan.id)) at.warn(`the step "${plan.id}" cannot be reached`);
 }
 
-/** Whether an `on_error` names a step. */
-export function isStep(target: string): boolean {
-  return target !== "fail" && target !== "continue";
-}
-
 function reachable(plans: ReadonlyMap<string, StepPlan>, from: readonly string[]): ReadonlySet<string> {
   const reached = new Set<string>();
   const open = [...from];
@@ -193,9 +194,17 @@ function reachable(plans: ReadonlyMap<string, StepPlan>, from: readonly string[]
     const plan = plans.get(id);
     if (!plan || reached.has(id)) continue;
     reached.add(id);
-    open.push(...plan.edges.map(({ target }) => target), ...[plan.next ?? [], plan.onError].flat());
+    open.push(...plan.edges.map(({ target }) => target), ...plan.blocks.map(({ start }) => start));
+    open.push(...[plan.next ?? [], plan.onError].flat());
   }
   return reached;
+}
+
+function warnAboutRegistered(program: Program, place: Place, options: CompileOptions): void {
+  for (const step of program.steps.values()) {
+    warnAboutActions(step, program, place, options);
+    warnAboutRule(step, program, place, options);
+  }
 }
 
 function warnAboutActions(plan: StepPlan, program: Program, place: Place, { action }: CompileOptions): void {
@@ -210,6 +219,16 @@ function warnAboutActions(plan: StepPlan, program: Program, place: Place, { acti
     at.warn(`the action ${forward} is registered as not compensable`);
   const undo = plan.compensation && constantAction(plan.compensation.action);
   if (undo) warnAboutAction(undo, action, at.at("compensation").at("action"));
+}
+
+function warnAboutRule({ id, attributes }: StepPlan, program: Program, place: Place, { rule }: CompileOptions): void {
+  const ruleId = rule && attributes.rule_id ? constantAction(attributes.rule_id) : undefined;
+  if (ruleId === undefined || rule?.(ruleId)) return;
+  const at = place
+    .at("steps")
+    .at([...program.steps.keys()].indexOf(id))
+    .at("rule_id");
+  at.warn(`the rule ${ruleId.slice(0, 128)} is not published`);
 }
 
 function warnAboutAction(

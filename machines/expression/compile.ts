@@ -4,14 +4,14 @@ import { type CelResult, type CelValue, isCelError, isCelList, isCelMap, parse, 
 import type { Json } from "../json.js";
 import { type Analysis, analyse } from "./analyse.js";
 import { ExpressionError, ExpressionSyntaxError, explain } from "./errors.js";
-import { burn, isSpent, spent } from "./fuel.js";
+import { burn, isShared, isSpent, spent } from "./fuel.js";
 import { environment } from "./functions.js";
 import { toJson, truthy } from "./result.js";
 import { endOfLiteral } from "./scan.js";
 import { type Scope, toCel } from "./values.js";
 
-/** Parsing costs 6 µs a character at worst (measured), so a source of this size costs 100 ms, once, at publish. */
-export const MAX_SOURCE_CHARS = 16 * 1024;
+/** Parsing costs 6 µs a character at worst (measured), so a source of this size costs 50 ms, once, at publish. */
+export const MAX_SOURCE_CHARS = 8 * 1024;
 const MAX_BRACKETS = 100;
 /** Plans kept, and the characters of their sources. A definition keeps its own; this is for definitions that share. */
 const PLANS_KEPT = 2048;
@@ -23,6 +23,8 @@ export interface Expression {
   readonly references: ReadonlySet<string>;
   /** Legal, but most likely not what was meant. */
   readonly warnings: readonly string[];
+  /** What one evaluation costs at least, in units of the step budget. */
+  readonly weight: number;
   /** The result as JSON. Throws ExpressionError. */
   evaluate(scope: Scope): Json;
   /** Whether the result is true in the contract's sense. Throws ExpressionError. */
@@ -99,6 +101,8 @@ function syntaxError(error: unknown): ExpressionSyntaxError {
 export class CelExpression implements Expression {
   readonly references: ReadonlySet<string>;
   readonly warnings: readonly string[];
+  readonly weight: number;
+  readonly #bound: readonly string[];
 
   constructor(
     readonly source: string,
@@ -107,15 +111,14 @@ export class CelExpression implements Expression {
   ) {
     this.references = analysis.references;
     this.warnings = analysis.warnings;
+    this.weight = analysis.weight;
+    this.#bound = [...analysis.references, ...analysis.types];
   }
 
+  /** Inside a `burn` the result may become a part of a larger one: its size counts. */
   evaluate(scope: Scope): Json {
-    return burn(() => toJson(this.#value(scope), false));
-  }
-
-  /** As `evaluate`, for a result that becomes a part of a larger one. */
-  evaluatePart(scope: Scope): Json {
-    return burn(() => toJson(this.#value(scope), true));
+    const bounded = isShared();
+    return burn(() => toJson(this.#value(scope), bounded));
   }
 
   test(scope: Scope): boolean {
@@ -137,7 +140,7 @@ export class CelExpression implements Expression {
   /** Only what is referred to, in an object without a prototype: `constructor` is a name like any other, and unknown. */
   #bind(scope: Scope): Bindings {
     const bindings: Record<string, unknown> = Object.create(null);
-    for (const name of this.references) {
+    for (const name of this.#bound) {
       const value = Object.hasOwn(scope, name) ? scope[name] : undefined;
       if (value !== undefined) bindings[name] = toCel(value, true);
     }

@@ -3,10 +3,10 @@
 import { ExpressionError } from "./errors.js";
 
 /**
- * Units for one evaluation, or for one rendering of a template, however many expressions it holds. A unit is about one
- * planned node of a loop's body, one compared element or 64 characters looked at.
+ * Units for one evaluation, for one rendering of a template, or for one entry of a step, however many expressions it
+ * holds. A unit is about one planned node of a loop's body, one compared element or 64 characters looked at.
  */
-export const FUEL = 1_000_000;
+export const FUEL = 700_000;
 
 /** Characters that a constructed result may have as JSON; twice what a run's variables may hold. */
 export const MAX_RESULT_CHARS = 16 * 1024 * 1024;
@@ -14,7 +14,7 @@ export const MAX_RESULT_CHARS = 16 * 1024 * 1024;
 /** Characters of a text made inside an expression. */
 export const MAX_TEXT_CHARS = 4 * 1024 * 1024;
 
-/** Evaluation is synchronous and never nests but for a template's parts, so one tank serves the process. */
+/** Evaluation is synchronous, and what nests shares the outermost tank, so one tank serves the process. */
 let left = 0;
 let room = 0;
 let burning = false;
@@ -30,6 +30,11 @@ export function burn<T>(work: () => T): T {
   } finally {
     burning = false;
   }
+}
+
+/** Whether what is evaluated now may become a part of a larger result: another evaluation shares the tank. */
+export function isShared(): boolean {
+  return burning;
 }
 
 /** Sticky: once empty every further call throws, so that no `||` and no `&&` can absorb it. */

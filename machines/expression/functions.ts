@@ -35,6 +35,8 @@ export const COPY = "@copy";
 const library = celEnv({ funcs: strings });
 const MIN_TIMESTAMP_S = -62_135_596_800n;
 const MAX_TIMESTAMP_S = 253_402_300_799n;
+/** The library makes an Error or two of each failure that an operator then absorbs. */
+const FAILURE = 20;
 /** Longest text that a conversion reads: `int()` of a million digits would take seconds. */
 const MAX_NUMERAL_CHARS = 128;
 const NUMERALS: Readonly<Record<string, RegExp>> = {
@@ -145,7 +147,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     return range;
   },
   [COPY]: ([value = null]) => {
-    weigh(value, 5);
+    weigh(value, 10);
     return value;
   },
 };
@@ -244,9 +246,12 @@ class MeteredFunction {
     const all = target === undefined ? args : [target, ...args];
     pay(all);
     const own = this.#rule?.(all);
+    if (isCelError(own)) spend(FAILURE);
     if (own !== undefined) return own;
     const result = this.group?.call(id, target, args) ?? this.group?.call(id, target, args.map(whole));
-    if (!isCelError(result) || isPlain(result.message)) return result;
+    if (!isCelError(result)) return result;
+    spend(FAILURE);
+    if (isPlain(result.message)) return result;
     // The library quotes the value that it could not convert; a payload is no part of a message.
     return celError(`invalid argument of ${this.name}()`, id);
   }

@@ -2,7 +2,7 @@
 // a serializer: JSON that came in through the scope goes out as the same object, uncopied.
 import { type CelList, type CelMap, type CelValue, isCelList, isCelMap, isCelUint } from "@bufbuild/cel";
 import { base64Encode } from "@bufbuild/protobuf/wire";
-import { FORBIDDEN_NAMES, type Json, measure } from "../json.js";
+import { FORBIDDEN_NAMES, type Json, type JsonObject, measure } from "../json.js";
 import { formatInstant } from "../time.js";
 import { ExpressionError } from "./errors.js";
 import { spend, takeRoom } from "./fuel.js";
@@ -86,7 +86,7 @@ function list(value: CelList, bounded: boolean, depth: number): Json {
   const known: unknown = value;
   if (known instanceof JsonList) return sized(known.source, bounded || depth > 0);
   // A list may stand in itself a million times over; what is written is paid by the element.
-  spend(value.size * 3 + 1);
+  spend(value.size * 4 + 12);
   takeRoom(2);
   const items: Json[] = [];
   for (const item of value) items.push(toJson(item, bounded, depth + 1));
@@ -96,7 +96,7 @@ function list(value: CelList, bounded: boolean, depth: number): Json {
 function map(value: CelMap, bounded: boolean, depth: number): Json {
   const known: unknown = value;
   if (known instanceof JsonMap && !holdsInstant(known)) return sized(known.source as Json, bounded || depth > 0);
-  spend(value.size * 3 + 1);
+  spend(value.size * 4 + 12);
   takeRoom(2);
   const object: Record<string, Json> = {};
   for (const [key, item] of value) {
@@ -121,16 +121,18 @@ function takeJsonRoom(json: Json): void {
   if (typeof json === "string") takeRoom(json.length + 2);
   else if (typeof json !== "object" || json === null) takeRoom(5);
   else if (Array.isArray(json)) {
-    spend(1);
+    spend(2);
     takeRoom(2);
     for (const item of json) takeJsonRoom(item);
-  } else {
-    spend(1);
-    takeRoom(2);
-    for (const [key, item] of Object.entries(json)) {
-      takeRoom(key.length + 4);
-      takeJsonRoom(item);
-    }
+  } else takeObjectRoom(json as JsonObject);
+}
+
+function takeObjectRoom(object: JsonObject): void {
+  spend(4);
+  takeRoom(2);
+  for (const key of Object.keys(object)) {
+    takeRoom(key.length + 4);
+    takeJsonRoom(object[key] as Json);
   }
 }
 

@@ -15,13 +15,15 @@ export interface Template {
   readonly constant: boolean;
   readonly references: ReadonlySet<string>;
   readonly warnings: readonly string[];
+  /** What one rendering costs at least, in units of the step budget. */
+  readonly weight: number;
   /** Throws ExpressionError. All expressions inside share one step budget. */
   render(scope: Scope): Json;
 }
 
 /** How a value is rendered; a constant renders itself and is no function at all. */
 type Render = (scope: Scope) => Json;
-type Node = { readonly constant: Json } | { readonly render: Render };
+type Node = { readonly constant: Json } | { readonly render: Render; readonly weight: number };
 
 /** Throws ExpressionSyntaxError; its position is an offset into the string at fault, its message names where it stands. */
 export function compileTemplate(value: Json): Template {
@@ -47,6 +49,10 @@ class Whole implements Template {
     return this.expression.warnings;
   }
 
+  get weight(): number {
+    return this.expression.weight;
+  }
+
   render(scope: Scope): Json {
     return this.expression.evaluate(scope);
   }
@@ -56,6 +62,7 @@ class Composite implements Template {
   readonly constant: boolean;
   readonly references: ReadonlySet<string>;
   readonly warnings: readonly string[];
+  readonly weight: number;
 
   constructor(
     private readonly node: Node,
@@ -64,6 +71,7 @@ class Composite implements Template {
     this.constant = "constant" in node;
     this.references = new Set(expressions.flatMap((expression) => [...expression.references]));
     this.warnings = expressions.flatMap((expression) => expression.warnings);
+    this.weight = weightOf(node);
   }
 
   render(scope: Scope): Json {
@@ -85,7 +93,7 @@ function compileList(list: readonly Json[], found: CelExpression[], path: readon
   if (nodes.every((node, index) => "constant" in node && node.constant === list[index])) return { constant: list };
   const items = nodes.map(toRender);
   const render = (scope: Scope) => items.map((item) => item(scope));
-  return nodes.every((node) => "constant" in node) ? { constant: render({}) } : { render };
+  return nodes.every((node) => "constant" in node) ? { constant: render({}) } : { render, weight: weightOf(...nodes) };
 }
 
 function compileObject(object: JsonObject, found: CelExpression[], path: readonly string[], depth: number): Node {
@@ -102,7 +110,12 @@ function compileObject(object: JsonObject, found: CelExpression[], path: readonl
     for (const [name, member] of members) rendered[name] = member(scope);
     return rendered;
   };
-  return nodes.every((node) => "constant" in node) ? { constant: render({}) } : { render };
+  return nodes.every((node) => "constant" in node) ? { constant: render({}) } : { render, weight: weightOf(...nodes) };
+}
+
+/** Every member of what holds a template is written anew at each rendering; what holds none is handed out as it is. */
+function weightOf(...nodes: readonly Node[]): number {
+  return nodes.reduce((sum, node) => sum + 1 + ("constant" in node ? 0 : node.weight), 0);
 }
 
 function toRender(node: Node): Render {
@@ -123,16 +136,17 @@ function compileText(text: string, found: CelExpression[], path: readonly string
   );
   const [first] = parts;
   if (parts.length === 1 && first !== undefined && typeof first !== "string") {
-    return { render: (scope) => first.evaluatePart(scope) };
+    return { render: (scope) => first.evaluate(scope), weight: first.weight };
   }
   if (parts.every((part) => typeof part === "string")) return { constant: parts.join("") };
-  return { render: (scope) => interpolate(parts, scope) };
+  const weight = parts.reduce((sum, part) => sum + (typeof part === "string" ? part.length >>> 6 : part.weight), 1);
+  return { render: (scope) => interpolate(parts, scope), weight };
 }
 
 function interpolate(parts: readonly (string | CelExpression)[], scope: Scope): string {
   let text = "";
   for (const part of parts) {
-    const piece = typeof part === "string" ? part : asText(part.evaluatePart(scope));
+    const piece = typeof part === "string" ? part : asText(part.evaluate(scope));
     takeRoom(piece.length);
     text += piece;
   }

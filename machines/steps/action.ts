@@ -24,8 +24,7 @@ export const action = stepType({
   output: "the worker's result",
   retries: true,
   check({ action }, place) {
-    if (action.constant && !parseActionName(String(action.render({}))))
-      place.at("action").problem('must be "service.name" or "service.name@version"');
+    if (action.constant && !parseActionName(String(action.render({})))) place.at("action").problem(ACTION_NAME_RULE);
   },
   enter({ attributes, scope, facts, run, plan }) {
     const name = textOf(attributes.action, scope, "action");
@@ -63,6 +62,8 @@ export const action = stepType({
     }
   },
 });
+
+export const ACTION_NAME_RULE = 'must be "service.name" or "service.name@version"';
 
 /** Split at the last dot: an action's name has none. */
 export function parseActionName(text: string): { service: string; name: string; version?: number } | undefined {

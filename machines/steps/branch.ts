@@ -3,15 +3,17 @@ import { id, type Kind, plainText, record, required, shape } from "../definition
 import { asText } from "../expression/index.js";
 import type { Json } from "../json.js";
 import { MOST_BRANCHES } from "../limits.js";
-import { type Edge, failed, type Outcome } from "./step.js";
+import type { Edge, Outcome } from "./step.js";
 
 export type Branches = Readonly<Record<string, { readonly next: string }>>;
 
-export const branches: Kind<Branches> = record(
-  shape("branch", { next: required(id, "The step to go to.") }),
-  plainText,
-  { min: 1, max: MOST_BRANCHES },
-);
+export const branch = shape("branch", { next: required(id, "The step to go to.") });
+const some = { min: 1, max: MOST_BRANCHES };
+
+export const branches: Kind<Branches> = record(branch, plainText, some);
+
+/** Of a parallel: each names a child run, and a member of the join's output. */
+export const namedBranches: Kind<Branches> = record(branch, id, some);
 
 export function branchEdges(map: Branches | undefined): Edge[] {
   return Object.entries(map ?? {}).map(([key, { next }]) => ({
@@ -21,13 +23,14 @@ export function branchEdges(map: Branches | undefined): Edge[] {
   }));
 }
 
-/** The branch named by `value` as text, else `default`, else `next`, else it fails. */
-export function takeBranch(map: Branches, value: Json, next: string | undefined): Outcome {
-  const name = asText(value);
-  for (const key of [name, "default"]) {
+/** What choosing a branch comes to. */
+export type Taken = Extract<Outcome, { kind: "done" | "failed" }>;
+
+/** The branch named by `value` as text, if there is one; else `default`, else `next`, else it fails. */
+export function takeBranch(map: Branches, value: Json | undefined, next: string | undefined): Taken {
+  for (const key of value === undefined ? ["default"] : [asText(value), "default"]) {
     if (Object.hasOwn(map, key)) return { kind: "done", edge: `branch.${key}`, target: map[key]?.next };
   }
-  return next === undefined
-    ? failed("no_branch_matched", "no branch matches and there is no default")
-    : { kind: "done" };
+  if (next !== undefined) return { kind: "done" };
+  return { kind: "failed", error: { code: "no_branch_matched", message: "no branch matches and there is no default" } };
 }

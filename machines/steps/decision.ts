@@ -1,16 +1,45 @@
-// `decision`: goes where a value names a branch.
-import { expression, required } from "../definition/attribute.js";
+// `decision`: goes where a value names a branch: that of an expression, or one that a rule puts out.
+import { defaulted, expression, object, optional, required, text } from "../definition/attribute.js";
+import type { Scope } from "../expression/index.js";
+import type { Json, JsonObject } from "../json.js";
+import { evaluateRule, type RuleResult } from "../rule/evaluate.js";
 import { branchEdges, branches, takeBranch } from "./branch.js";
-import { stepType } from "./step.js";
+import { failed, type Note, objectOf, stepType, textOf } from "./step.js";
 
 export const decision = stepType({
   name: "decision",
-  summary: "Takes the branch that a value names.",
+  summary: "Takes the branch that a value or a rule names.",
   attributes: {
-    expression: required(expression, "Its value, as text, names the branch."),
+    expression: optional(expression, "Its value, as text, names the branch."),
+    rule_id: optional(text, "Instead of `expression`: the rule whose output names the branch."),
+    rule_inputs: optional(object, "What the rule sees; the run's inputs if absent."),
+    output_key: defaulted(text, "branch", "The member of the rule's output that names the branch."),
     branches: required(branches, "Name to {next}; `default` where no name matches."),
   },
   edges: ({ branches }) => branchEdges(branches),
-  enter: ({ attributes, scope, plan }) =>
-    takeBranch(attributes.branches, attributes.expression.evaluate(scope), plan.next),
+  check({ expression, rule_id, rule_inputs }, place) {
+    if ((expression === undefined) === (rule_id === undefined)) place.problem("needs either expression or rule_id");
+    if (rule_inputs !== undefined && rule_id === undefined) place.at("rule_inputs").problem("goes with rule_id");
+  },
+  enter({ attributes: { expression, rule_id, rule_inputs, output_key, branches }, scope, plan, facts, run }) {
+    if (expression) return takeBranch(branches, expression.evaluate(scope), plan.next);
+    const ruleId = rule_id ? textOf(rule_id, scope, "rule_id") : "";
+    const rule = facts.rule(ruleId);
+    // Another tenant's rule does not exist.
+    if (!rule || (rule.tenantId !== undefined && rule.tenantId !== run.tenantId))
+      return failed("not_found", `there is no published rule ${ruleId.slice(0, 128)}`);
+    const inputs = rule_inputs ? objectOf(rule_inputs, scope, "rule_inputs") : inputsOf(scope);
+    const result = evaluateRule(rule, inputs);
+    const notes: readonly Note[] = [{ type: "rule.evaluated", metadata: { ...result.audit } }];
+    return { ...takeBranch(branches, named(result, textOf(output_key, scope, "output_key")), plan.next), notes };
+  },
 });
+
+function inputsOf({ inputs }: Scope): JsonObject {
+  return inputs as JsonObject;
+}
+
+/** A rule without a fitting row, or whose output has no such member, names no branch. */
+function named({ output = {} }: RuleResult, key: string): Json | undefined {
+  return Object.hasOwn(output, key) ? output[key] : undefined;
+}

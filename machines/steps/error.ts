@@ -6,12 +6,16 @@ export const error = stepType({
   name: "error",
   summary: "Fails with a code of the workflow's own.",
   attributes: {
-    code: optional(text, "The error's code; `error` if absent."),
+    code: optional(
+      text,
+      "The error's code; without it the error that was caught last is raised again, else it is `error`.",
+    ),
     message: optional(text, "What went wrong."),
     details: optional(value, "Anything more to say."),
   },
   last: true,
-  enter({ attributes: { code, message, details }, scope }) {
+  enter({ attributes: { code, message, details }, scope, caught }) {
+    if (!code && caught) return { kind: "failed", error: caught };
     const failure = {
       code: code ? textOf(code, scope, "code") : "error",
       message: message ? textOf(message, scope, "message") : "the workflow raised an error",

@@ -12,6 +12,9 @@ export function timeoutEdges(target: string): Edge[] {
   return target === "fail" || target === "continue" ? [] : [{ label: "timeout", target, at: ["on_timeout"] }];
 }
 
+const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
+const SIGNAL_NAME_RULE = "must be 1 to 128 of A-Z a-z 0-9 _ . : -";
+
 export const waitForSignal = stepType({
   name: "wait_for_signal",
   summary: "Waits for a signal, or takes the oldest one of its name that no step has taken yet.",
@@ -26,18 +29,22 @@ export const waitForSignal = stepType({
   },
   output: "the signal's payload; null after a timeout that goes on",
   pauses: true,
+  check({ signal_name }, place) {
+    if (signal_name.constant && !SIGNAL_NAME.test(String(signal_name.render({}))))
+      place.at("signal_name").problem(SIGNAL_NAME_RULE);
+  },
   edges: ({ on_timeout }) => timeoutEdges(on_timeout),
-  enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, unconsumedSignals }) {
+  enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, maybeSignalled }) {
     const name = textOf(signal_name, scope, "signal_name");
-    if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(name))
-      throw new ExpressionError("signal_name must be 1 to 128 of A-Z a-z 0-9 _ . : -");
+    if (!SIGNAL_NAME.test(name)) throw new ExpressionError(`signal_name ${SIGNAL_NAME_RULE}`);
     if (run.dryRun) return { kind: "done", output: {} };
-    if (unconsumedSignals > 0) {
+    if (maybeSignalled) {
       if (facts.signal === undefined) return { kind: "need", need: { kind: "signal", name } };
-      if (facts.signal) return { kind: "done", output: facts.signal.payload, consumedSignal: facts.signal.id };
+      if (facts.signal) return { kind: "done", output: facts.signal.payload, signal: facts.signal };
     }
     const timeout = timeout_ms === undefined ? undefined : durationOf(timeout_ms, scope, "timeout_ms");
     const due = timeout === undefined ? {} : { dueAt: facts.now + timeout };
-    return { kind: "wait", awaiting: "signal", name, wait: { kind: "signal", name, ...due } };
+    const look = run.family === undefined ? {} : ({ look: true } as const);
+    return { kind: "wait", awaiting: "signal", name, wait: { kind: "signal", name, ...due, ...look } };
   },
 });

@@ -135,25 +135,36 @@ function signalBody(request: FastifyRequest, reply: FastifyReply): { payload: Js
   return { payload: read?.payload ?? {}, key: read?.idempotency_key };
 }
 
+/** Reports end work that is under way: they are refused last. */
+const ANSWER = { work: "answer" } as const;
+
 function reportRoutes(app: FastifyInstance, { runs }: ApiDeps): void {
   const common = { tags: ["sagas"], params: stepPath.schema, querystring: reportQuery.schema };
   const response = responses({ 202: ACCEPTED }, 400, 404, 413, 415);
   const resultSchema = { ...common, summary: "Report an action's result or error", body: Result, response };
-  app.post("/api/v1/sagas/:run_id/actions/:step_id/result", { schema: resultSchema }, async (request, reply) => {
-    const body = readBody(request, reply, Result);
-    const { runId, dispatch } = reportOf(request, body);
-    return report(await runs.command(runId, outcomeCommand(dispatch, body)), reply);
-  });
+  app.post(
+    "/api/v1/sagas/:run_id/actions/:step_id/result",
+    { schema: resultSchema, config: ANSWER },
+    async (request, reply) => {
+      const body = readBody(request, reply, Result);
+      const { runId, dispatch } = reportOf(request, body);
+      return report(await runs.command(runId, outcomeCommand(dispatch, body)), reply);
+    },
+  );
   const heartbeatSchema = {
     ...common,
     summary: "Say that an action is still being worked on",
     body: Heartbeat,
     response,
   };
-  app.post("/api/v1/sagas/:run_id/actions/:step_id/heartbeat", { schema: heartbeatSchema }, async (request, reply) => {
-    const { runId, dispatch } = reportOf(request, readOptionalBody(request, reply, Heartbeat) ?? {});
-    return report(await runs.command(runId, { ...dispatch, type: "heartbeat" }), reply);
-  });
+  app.post(
+    "/api/v1/sagas/:run_id/actions/:step_id/heartbeat",
+    { schema: heartbeatSchema, config: ANSWER },
+    async (request, reply) => {
+      const { runId, dispatch } = reportOf(request, readOptionalBody(request, reply, Heartbeat) ?? {});
+      return report(await runs.command(runId, { ...dispatch, type: "heartbeat" }), reply);
+    },
+  );
 }
 
 function outcomeCommand(dispatch: ReportedDispatch, { result, error }: Static<typeof Result>): RunCommand {

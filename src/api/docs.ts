@@ -18,6 +18,7 @@ export async function documentation(app: FastifyInstance): Promise<void> {
       },
       tags: [
         { name: "sagas", description: "Runs: start, read, command, watch." },
+        { name: "user tasks", description: "What runs ask people for." },
         { name: "workflows", description: "Definitions and their versions." },
         { name: "registry", description: "Actions that services expose." },
         { name: "probes", description: "Liveness, readiness, metrics." },

@@ -20,6 +20,11 @@ export function installErrors(app: FastifyInstance): void {
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const answer = answerTo(error);
   if (answer.status >= 500) logFault(error, answer, request);
+  sendAnswer(answer, request, reply);
+}
+
+/** Without a word in the log: for what is counted, and comes by the thousand. */
+export function sendAnswer(answer: SagaError, request: FastifyRequest, reply: FastifyReply): void {
   if (answer.status === 503) reply.header("Retry-After", "1");
   reply.status(answer.status).type("application/json; charset=utf-8").send(envelope(answer, request.id));
 }

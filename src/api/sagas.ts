@@ -5,9 +5,10 @@ import { type Static, Type } from "typebox";
 import { FORBIDDEN_NAMES, type JsonObject, RUN_STATES } from "../../machines/index.js";
 import { badRequest, notFound } from "../errors.js";
 import type { StartRequest } from "../run/ports.js";
-import { listEvents, listSignals, listUndo, listUserTasks } from "../store/history.js";
+import { listEvents, listSignals, listUndo } from "../store/history.js";
 import type { Page, PageQuery } from "../store/page.js";
 import { listRuns, readRun, runExists } from "../store/runs.js";
+import { listUserTasks } from "../store/user-tasks.js";
 import { AnyObject, jsonPath, readBody } from "./body.js";
 import type { ApiDeps } from "./index.js";
 import * as q from "./query.js";
@@ -69,12 +70,6 @@ const listQuery = q.queryReader({
   ...q.PAGE,
 });
 const pageQuery = q.queryReader(q.PAGE);
-const taskQuery = q.queryReader({
-  assignee: q.text({ max: 512 }),
-  status: q.oneOf("open", "submitted", "expired"),
-  run_id: q.uuid,
-  ...q.PAGE,
-});
 const runPath = q.pathReader({ id: q.uuid });
 
 export function sagaRoutes(app: FastifyInstance, deps: ApiDeps): void {
@@ -82,7 +77,6 @@ export function sagaRoutes(app: FastifyInstance, deps: ApiDeps): void {
   listRoute(app, deps);
   getRoute(app, deps);
   partsRoutes(app, deps);
-  tasksRoute(app, deps);
 }
 
 function startRoute(app: FastifyInstance, { runs }: ApiDeps): void {
@@ -222,15 +216,6 @@ function partsRoutes(app: FastifyInstance, { sql }: ApiDeps): void {
       return list(sql, id, page);
     });
   }
-}
-
-function tasksRoute(app: FastifyInstance, { sql }: ApiDeps): void {
-  const response = responses({ 200: { description: "A page of user tasks.", ...pageSchema("UserTask") } }, 400);
-  const schema = { tags: ["sagas"], summary: "List user tasks", querystring: taskQuery.schema, response };
-  app.get("/api/v1/user_tasks", { schema }, async (request) => {
-    const { assignee, status, run_id, ...page } = taskQuery.read(request.query);
-    return listUserTasks(sql, { assignee, status, runId: run_id }, q.pageOf(page));
-  });
 }
 
 export function noSuchRun(runId: string) {

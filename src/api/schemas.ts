@@ -50,6 +50,8 @@ export const RESOURCES = [
       dry_run: opt(Bool),
       wakeup_at: opt(Time),
       awaited_signal: opt(Text),
+      awaited_event_topic: opt(Text),
+      awaited_event_headers: opt(Type.Record(Text, Text)),
       awaited_action_dispatch: opt(Text),
       current_attempt: opt(Int),
       feature_overrides: opt(Type.Record(Text, Bool)),
@@ -101,6 +103,9 @@ export const RESOURCES = [
       run_id: Uuid,
       step_id: Text,
       assignee: Text,
+      title: opt(Text),
+      status: Type.String({ enum: ["open", "submitted", "expired"] }),
+      opened_at: Time,
       due_at: opt(Time),
       form_schema: opt(Free),
       submitted_at: opt(Time),
@@ -128,6 +133,25 @@ export const RESOURCES = [
       },
       { additionalProperties: true },
     ),
+  ),
+  named(
+    "RuleDefinition",
+    Type.Object({
+      id: Uuid,
+      rule_id: Text,
+      version: Int,
+      tenant_id: opt(Text),
+      name: Text,
+      rule_type: Type.String({ enum: ["decision_table"] }),
+      spec: Type.Object({
+        hit_policy: Type.String({ enum: ["first"] }),
+        rows: Type.Array(Type.Object({ when: Text, then: Free })),
+        default_output: opt(Free),
+      }),
+      published: Bool,
+      created_at: opt(Time),
+      created_by: opt(Text),
+    }),
   ),
   named(
     "ActionRegistration",
@@ -163,6 +187,7 @@ export type Resource =
   | "UndoEntry"
   | "UserTask"
   | "WorkflowDefinition"
+  | "RuleDefinition"
   | "ActionRegistration";
 
 export const ref = (name: Resource) => ({ $ref: `${name}#` });

@@ -1,4 +1,4 @@
-// One client's socket with a bound on what it may leave unread. It knows nothing of runs.
+// One client's socket with a bound on what it may leave unread, alone and together with all others. It knows nothing of runs.
 import type { WebSocket } from "@fastify/websocket";
 
 /** Beyond either of these a client is too slow. The snapshot does not count. */
@@ -9,24 +9,55 @@ const LOW_FRAMES = 100;
 const LOW_BYTES = 512 * 1024;
 const STALLED_MS = 5_000;
 
+/** What all streams of a process leave unsent. Two hundred stalled clients at their own bound would hold 800 MB. */
+export class StreamBudget {
+  private bytes = 0;
+  private sockets = 0;
+
+  constructor(private readonly most = 128 * 1024 * 1024) {}
+
+  open(): void {
+    this.sockets++;
+  }
+
+  close(unsent: number): void {
+    this.sockets--;
+    this.bytes -= unsent;
+  }
+
+  add(bytes: number): void {
+    this.bytes += bytes;
+  }
+
+  /** There is too much of it, and this client leaves more than its share. One that reads never does. */
+  isOver(unsent: number): boolean {
+    return this.bytes > this.most && unsent > this.bytes / this.sockets;
+  }
+}
+
 export class StreamSocket {
   private frames = 0;
   private bytes = 0;
   private sent = 0;
   private alive = true;
   private closing = false;
+  private gone = false;
   private waiting: (() => void)[] = [];
 
   constructor(
     private readonly socket: WebSocket,
     /** Called once; it should close. */
     private readonly tooSlow: () => void,
+    private readonly budget: StreamBudget,
   ) {
+    budget.open();
     socket.on("pong", () => {
       this.alive = true;
     });
     socket.on("close", () => {
       this.closing = true;
+      this.budget.close(this.bytes);
+      this.gone = true;
       this.wake();
     });
   }
@@ -40,14 +71,14 @@ export class StreamSocket {
     const text = JSON.stringify(frame);
     const size = counted ? Buffer.byteLength(text) : 0;
     this.frames += counted ? 1 : 0;
-    this.bytes += size;
+    this.count(size);
     this.socket.send(text, () => {
       this.frames -= counted ? 1 : 0;
-      this.bytes -= size;
+      this.count(-size);
       this.sent++;
       if (this.isLow()) this.wake();
     });
-    if (this.frames > MAX_FRAMES || this.bytes > MAX_BYTES) this.tooSlow();
+    if (this.frames > MAX_FRAMES || this.bytes > MAX_BYTES || this.budget.isOver(this.bytes)) this.tooSlow();
   }
 
   /** Resolves when there is room for a batch, or the socket is closed. A client that reads nothing meanwhile is too slow. */
@@ -78,6 +109,11 @@ export class StreamSocket {
     this.closing = true;
     this.socket.close(code, reason);
     this.wake();
+  }
+
+  private count(bytes: number): void {
+    this.bytes += bytes;
+    if (!this.gone) this.budget.add(bytes);
   }
 
   private isLow(): boolean {

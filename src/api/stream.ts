@@ -10,7 +10,7 @@ import type { ApiDeps } from "./index.js";
 import * as q from "./query.js";
 import { noSuchRun } from "./sagas.js";
 import { responses } from "./schemas.js";
-import { StreamSocket } from "./stream-socket.js";
+import { StreamBudget, StreamSocket } from "./stream-socket.js";
 
 const CLOSE = { end: 1000, shutdown: 1001, fault: 1011, slow: 1013 } as const;
 const PING_MS = 30_000;
@@ -25,6 +25,7 @@ interface Opening {
 
 export function streamRoutes(app: FastifyInstance, deps: ApiDeps): void {
   const openings = new WeakMap<object, Opening>();
+  const budget = new StreamBudget();
   const response = responses({ 101: { description: "Text frames: snapshot, event, end." } }, 400, 404);
   const summary = "Watch a run live over a WebSocket";
   const schema = { tags: ["sagas"], summary, params: path.schema, querystring: query.schema, response };
@@ -47,7 +48,7 @@ export function streamRoutes(app: FastifyInstance, deps: ApiDeps): void {
     },
     wsHandler: (socket, request) => {
       const opening = openings.get(request);
-      if (opening) converse(socket, opening, deps);
+      if (opening) converse(socket, opening, deps, budget);
     },
   });
 }
@@ -59,10 +60,10 @@ export function closeStreams(this: FastifyInstance, done: () => void): void {
   done();
 }
 
-function converse(socket: WebSocket, { view, afterSeq }: Opening, deps: ApiDeps): void {
+function converse(socket: WebSocket, { view, afterSeq }: Opening, deps: ApiDeps, budget: StreamBudget): void {
   const { metrics, pingMs = PING_MS } = deps;
   const runId = String(view.run.id);
-  const client = new StreamSocket(socket, () => client.close(CLOSE.slow, "the client is too slow"));
+  const client = new StreamSocket(socket, () => client.close(CLOSE.slow, "the client is too slow"), budget);
   const end = new EndOfRun(view, afterSeq, () => readRun(deps.sql, runId));
   client.send({ type: "snapshot", run: view.run, last_seq: view.lastSeq }, false);
   metrics.streamsOpen.inc();

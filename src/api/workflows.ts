@@ -2,7 +2,7 @@
 // document valid is the machine's.
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { Type } from "typebox";
-import { isObject, type JsonObject } from "../../machines/index.js";
+import { type CompileOptions, isObject, type JsonObject } from "../../machines/index.js";
 import { badRequest, invalidConfig, notFound } from "../errors.js";
 import {
   type Draft,
@@ -42,7 +42,7 @@ export function workflowRoutes(app: FastifyInstance, deps: ApiDeps): void {
 
 /** The valid document and what is only doubtful in it. Throws 400 `invalid_config` with every problem. */
 export function draftOf(document: unknown, { compile, catalog }: Compiling) {
-  const { program, problems, warnings } = compile.compileWorkflow(document, { action: actionOf(catalog) });
+  const { program, problems, warnings } = compile.compileWorkflow(document, known(catalog));
   if (!program || problems.length > 0 || !isObject(document)) {
     const [first] = problems;
     throw invalidConfig(
@@ -51,15 +51,9 @@ export function draftOf(document: unknown, { compile, catalog }: Compiling) {
     );
   }
   const { version, published, created_by: createdBy } = document;
-  // Elsewhere a number may be a template; here nothing would evaluate it.
-  if (version !== undefined && typeof version !== "number") {
-    throw invalidConfig("the workflow is not valid: $.version must be a number", [
-      { path: "$.version", message: "must be a number" },
-    ]);
-  }
   const draft: Draft = {
     workflowId: program.workflowId,
-    version,
+    version: typeof version === "number" ? version : undefined,
     tenantId: program.tenantId,
     name: program.name,
     publish: published === true,
@@ -69,9 +63,12 @@ export function draftOf(document: unknown, { compile, catalog }: Compiling) {
   return { draft, warnings };
 }
 
-/** A port's method, called on its port. */
-function actionOf(catalog: Compiling["catalog"]): Compiling["catalog"]["action"] {
-  return (service, name, version) => catalog.action(service, name, version);
+/** What warnings are made of. A port's methods, called on their port. */
+function known(catalog: Compiling["catalog"]): CompileOptions {
+  return {
+    action: (service, name, version) => catalog.action(service, name, version),
+    rule: (ruleId) => catalog.rule(ruleId),
+  };
 }
 
 function createRoute(app: FastifyInstance, deps: ApiDeps): void {
@@ -94,7 +91,7 @@ function validateRoute(app: FastifyInstance, { compile, catalog }: ApiDeps): voi
   const response = responses({ 200: { description: "What was found.", ...report } }, 400, 413, 415);
   const schema = { tags: TAGS, summary: "Validate a workflow; nothing is stored", body: DOCUMENT, response };
   app.post("/api/v1/workflows/validate", { schema }, async (request) => {
-    const { problems, warnings } = compile.compileWorkflow(required(request.body), { action: actionOf(catalog) });
+    const { problems, warnings } = compile.compileWorkflow(required(request.body), known(catalog));
     return { valid: problems.length === 0, errors: problems, warnings };
   });
 }

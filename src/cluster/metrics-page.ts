@@ -1,6 +1,6 @@
 // The metrics of all nodes on one page: a node asks the primary, the primary asks every node, the sums come back. What is
 // counted, and how each metric is summed (`aggregator`), is decided in src/metrics.ts.
-import { AggregatorRegistry } from "prom-client";
+import { AggregatorRegistry, type MetricValue } from "prom-client";
 import { overloaded } from "../errors.js";
 import type { Child } from "./child.js";
 import type { MetricsPage, NodeMetrics, ToPrimary } from "./messages.js";
@@ -48,10 +48,37 @@ export class MetricsGatherer {
     });
     const said = children.flatMap((child) => [this.lastSaid.get(child) ?? []]);
     // The library's types know no metrics that come from another process.
-    const registry = AggregatorRegistry.aggregate(said as unknown as object[]);
+    const registry = AggregatorRegistry.aggregate(latestOnly(said) as unknown as object[]);
     return { contentType: registry.contentType, text: await registry.metrics() };
   }
 }
+
+/**
+ * A gauge of a workflow has one value, and that is the last one, whichever node's run set it: the others' must not be added
+ * to it. Such values say when they were set.
+ */
+export function latestOnly(said: readonly NodeMetrics[]): NodeMetrics[] {
+  const latest = new Map<string, number>();
+  const keyOf = (name: string, { labels }: Dated) => JSON.stringify([name, Object.entries(labels).sort()]);
+  const dated = said.flatMap((metrics) =>
+    metrics.flatMap(({ name, values }) => values.map((value: Dated) => ({ name, value }))),
+  );
+  for (const { name, value } of dated)
+    if (value.at !== undefined) latest.set(keyOf(name, value), Math.max(value.at, latest.get(keyOf(name, value)) ?? 0));
+  const taken = new Set<string>();
+  const stays = (name: string, value: Dated): boolean => {
+    if (value.at === undefined) return true;
+    const key = keyOf(name, value);
+    if (taken.has(key) || value.at !== latest.get(key)) return false;
+    taken.add(key);
+    return true;
+  };
+  return said.map((metrics) =>
+    metrics.map((metric) => ({ ...metric, values: metric.values.filter((value) => stays(metric.name, value)) })),
+  );
+}
+
+type Dated = MetricValue<string> & { readonly at?: number };
 
 interface Round {
   readonly id: number;

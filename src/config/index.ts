@@ -4,10 +4,12 @@ import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { inspect } from "node:util";
 import { type AuthConfig, readAuth } from "./auth.js";
+import { type Capacity, readCapacity } from "./capacity.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
 
 export type { ApiKey, AuthConfig, Role } from "./auth.js";
+export type { Capacity } from "./capacity.js";
 export type { Env } from "./environment.js";
 export type { Limits } from "./limits.js";
 
@@ -42,11 +44,13 @@ export interface Config {
   readonly signingSecret?: string;
   /** Absent: ended runs and audit rows are kept. */
   readonly retentionDays?: number;
+  readonly eventRetentionDays: number;
   readonly auth: AuthConfig;
   readonly inspect: boolean;
   readonly inspectUi?: string;
   readonly logLevel: (typeof LOG_LEVELS)[number];
   readonly limits: Limits;
+  readonly capacity: Capacity;
 }
 
 /** The start cannot go on: lists every problem of the environment at once. Holds names and rules, never values of secrets. */
@@ -109,11 +113,13 @@ function readRest(environment: Environment) {
     secretsFile: environment.text("SAGA_SECRETS_FILE"),
     signingSecret: environment.text("SAGA_SIGNING_SECRET"),
     retentionDays: environment.integer("SAGA_RETENTION_DAYS", { min: 1, max: 36_500 }),
+    eventRetentionDays: environment.integer("SAGA_EVENT_RETENTION_DAYS", { min: 1, max: 36_500 }) ?? 30,
     auth: readAuth(environment),
     inspect: environment.flag("SAGA_INSPECT") ?? true,
     inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]),
     logLevel: environment.choice("LOG_LEVEL", LOG_LEVELS) ?? "info",
     limits: readLimits(environment),
+    capacity: readCapacity(environment),
   };
 }
 

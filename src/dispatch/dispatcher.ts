@@ -1,18 +1,24 @@
 // The dispatcher of one node: decides who gets credit next and offers it to the run that queued. How a worker is reached
 // is the transports' matter, what a run does with an offer is the run's; nothing is stored here.
-import { randomUUID } from "node:crypto";
-import type { ActionCall, Answer, Dispatch, RunCommand } from "../../machines/index.js";
-import { overloaded, SagaError } from "../errors.js";
+import type { ActionCall, Answer, Dispatch, JsonObject, RunCommand } from "../../machines/index.js";
+import { overloaded } from "../errors.js";
 import type { CommandOptions, Dispatcher, Runs } from "../run/ports.js";
 import type { WorkerCall } from "./grpc/messages.js";
 import type { Authenticate } from "./grpc/stream.js";
 import { GrpcTransport } from "./grpc/transport.js";
+import { Offers, Waiting } from "./offers.js";
+import type { Taker } from "./relay/issuer.js";
+import { type Peers, Relay } from "./relay/relay.js";
+import type { Performing } from "./request/perform.js";
+import { RequestTransport } from "./request/transport.js";
 import {
+  type ActionName,
   DEFAULT_LIMITS,
   type DispatchLimits,
   type Log,
   type Reservation,
   type Transport,
+  type TransportHost,
   type TransportName,
 } from "./transport.js";
 import { WaitingLine } from "./waiting-line.js";
@@ -27,19 +33,20 @@ export interface DispatcherOptions {
   /** Nodes alive, as far as this one knows. */
   readonly nodeCount: () => number;
   readonly limits?: Partial<DispatchLimits>;
-}
-
-/** A call that waits for credit. Its offers keep their command's id, so that a repeated one is known as such (law 6). */
-interface Waiting {
-  readonly runId: string;
-  readonly dispatchId: string;
-  readonly call: ActionCall;
-  readonly commandId: string;
-  tries: number;
+  /** What requests of the service's own are made with. Absent: they wait in the queue. */
+  readonly egress?: Pick<Performing, "guard" | "secrets">;
+  /** Whose workers this node's runs may use as well, and whose runs its workers serve. Absent: it is alone. */
+  readonly peers?: Peers;
 }
 
 export interface NodeDispatcher extends Dispatcher {
   bind(runs: Pick<Runs, "command">): void;
+  /** The nodes alive, after the shards were placed on them: what waits for runs that went to another node waits there. */
+  placed(nodeIds: readonly string[]): void;
+  /** A question of another node; undefined if it is none to a dispatcher. */
+  asked(request: JsonObject): JsonObject | undefined;
+  /** What another node tells; passed over if it is of no concern to a dispatcher. */
+  told(message: JsonObject, from: string): void;
   /** A worker's new gRPC stream. */
   attach(call: WorkerCall, authenticate?: Authenticate): void;
   readonly limits: DispatchLimits;
@@ -62,11 +69,12 @@ class QueueingDispatcher implements NodeDispatcher {
   readonly #log: Log;
   readonly #grpc: GrpcTransport;
   readonly #transports: Partial<Record<TransportName, Transport>>;
+  readonly #relay: Relay | undefined;
   /** Invariant: whoever stands in a line has found no credit since credit last came free. */
-  readonly #lines: Record<TransportName, WaitingLine<Waiting>>;
+  readonly #lines: Record<TransportName, WaitingLine<Taker>>;
   /** In a line, being offered, or backing off. */
   readonly #waiting = new Map<string, Waiting>();
-  readonly #backingOff = new Map<string, NodeJS.Timeout>();
+  readonly #offers: Offers;
   #runs: Pick<Runs, "command"> | undefined;
   #stopping = false;
   #overflowing = false;
@@ -75,16 +83,55 @@ class QueueingDispatcher implements NodeDispatcher {
     this.limits = Object.freeze({ ...DEFAULT_LIMITS, ...options.limits });
     this.#log = options.log;
     this.#runs = options.runs;
+    this.#lines = {
+      grpc: new WaitingLine(),
+      http: new WaitingLine(),
+      rmq: new WaitingLine(),
+      request: new WaitingLine(),
+    };
+    const shared = { ...options, limits: this.limits };
     this.#grpc = new GrpcTransport({
-      ...options,
-      limits: this.limits,
+      ...shared,
       host: {
-        creditFreed: (service) => this.#serve("grpc", service),
-        command: (runId, command, commandOptions) => this.#command(runId, command, commandOptions),
+        ...this.#hostOf("grpc"),
+        wanting: () => this.#relay?.want(),
+        isMine: (dispatchId) => this.#relay?.isMine(dispatchId) ?? true,
+        lost: (dispatch) => this.#relay?.lost(dispatch),
+        claimed: (dispatchId, workerId) => this.#relay?.claimed(dispatchId, workerId),
       },
     });
-    this.#transports = { grpc: this.#grpc };
-    this.#lines = { grpc: new WaitingLine(), http: new WaitingLine(), rmq: new WaitingLine() };
+    const { egress } = options;
+    const request = egress && new RequestTransport({ ...shared, ...egress, host: this.#hostOf("request") });
+    this.#transports = { grpc: this.#grpc, ...(request && { request }) };
+    this.#relay = options.peers && this.#relayTo(options, options.peers);
+    this.#offers = new Offers(
+      {
+        command: (runId, command, commandOptions) => this.#command(runId, command, commandOptions),
+        isCurrent: (waiting) => this.#waiting.get(waiting.dispatchId) === waiting,
+        settled: ({ dispatchId }) => void this.#waiting.delete(dispatchId),
+        again: (waiting) => this.#lineUpAgain(waiting),
+      },
+      this.limits,
+      this.#log,
+    );
+  }
+
+  #hostOf(name: TransportName): TransportHost {
+    return {
+      creditFreed: (service) => this.#serve(name, service),
+      command: (runId, command, options) => this.#command(runId, command, options),
+    };
+  }
+
+  #relayTo({ nodeId, log, now }: DispatcherOptions, peers: Peers): Relay {
+    return new Relay({
+      ...{ nodeId, log, now, peers, limits: this.limits, near: this.#grpc.near, line: this.#lines.grpc },
+      host: {
+        command: (runId, command) => this.#command(runId, command),
+        serve: (service) => this.#serve("grpc", service),
+        offer: (name, fits, reserve) => this.#offerElsewhere(name, fits, reserve),
+      },
+    });
   }
 
   get queued(): number {
@@ -107,9 +154,25 @@ class QueueingDispatcher implements NodeDispatcher {
     this.#grpc.attach(call, authenticate);
   }
 
+  placed(nodeIds: readonly string[]): void {
+    const relay = this.#relay;
+    if (!relay) return;
+    for (const dispatchId of [...this.#waiting.keys()]) if (!relay.isMine(dispatchId)) this.#leave(dispatchId);
+    relay.placed(nodeIds);
+  }
+
+  asked(request: JsonObject): JsonObject | undefined {
+    return this.#relay?.asked(request);
+  }
+
+  told(message: JsonObject, from: string): void {
+    this.#relay?.told(message, from);
+  }
+
   reserve(dispatchId: string, call: ActionCall): Reservation | undefined {
     if (this.#stopping) return undefined;
-    const reservation = this.#transports[call.transport]?.reserve(dispatchId, call);
+    const reservation =
+      this.#relay?.reserved(dispatchId) ?? this.#transports[call.transport]?.reserve(dispatchId, call);
     // It is the caller's now: an offer under way for it must not give the credit back when it is refused.
     if (reservation) this.#leave(dispatchId);
     return reservation;
@@ -118,90 +181,81 @@ class QueueingDispatcher implements NodeDispatcher {
   enqueue(runId: string, dispatchId: string, call: ActionCall): void {
     if (this.#stopping || this.holds(dispatchId)) return;
     if (this.#isFull()) return;
-    const waiting: Waiting = { runId, dispatchId, call, commandId: randomUUID(), tries: 0 };
+    const waiting = new Waiting(runId, dispatchId, call, (self) => this.#take(self));
     this.#waiting.set(dispatchId, waiting);
-    const first = this.#lines[call.transport].add(call, dispatchId, waiting);
-    if (first) this.#serve(call.transport, call.service);
+    const line = this.#lines[call.transport];
+    if (!line.add(call, dispatchId, waiting)) return;
+    this.#serve(call.transport, call.service);
+    if (line === this.#lines.grpc && line.size > 0) this.#relay?.want();
   }
 
   send(dispatch: Dispatch): void {
     if (this.#stopping) return;
     this.#leave(dispatch.dispatchId);
-    this.#transports[dispatch.call.transport]?.send(dispatch);
+    if (!this.#relay?.send(dispatch)) this.#transports[dispatch.call.transport]?.send(dispatch);
   }
 
   cancel(dispatchId: string, reason: string): void {
     for (const transport of Object.values(this.#transports)) transport.cancel(dispatchId, reason);
+    this.#relay?.cancel(dispatchId, reason);
   }
 
   resolved(dispatchId: string): void {
     this.#leave(dispatchId);
     for (const transport of Object.values(this.#transports)) transport.resolved(dispatchId);
+    this.#relay?.resolved(dispatchId);
   }
 
   holds(dispatchId: string): boolean {
-    if (this.#waiting.has(dispatchId)) return true;
+    if (this.#waiting.has(dispatchId) || this.#relay?.holds(dispatchId)) return true;
     return Object.values(this.#transports).some((transport) => transport.holds(dispatchId));
   }
 
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
-    for (const timer of this.#backingOff.values()) clearTimeout(timer);
-    this.#backingOff.clear();
+    this.#offers.stop();
     for (const line of Object.values(this.#lines)) line.clear();
     await Promise.all(Object.values(this.#transports).map((transport) => transport.stop(graceMs)));
     this.#waiting.clear();
+    // Last: the others are told of the streams that ended.
+    this.#relay?.stop();
   }
 
   #serve(name: TransportName, service?: string): void {
-    const transport = this.#transports[name];
-    if (this.#stopping || !transport) return;
-    const take = (waiting: Waiting): boolean => {
-      // The store is in trouble: one more offer would only fail as well.
-      if (this.#backingOff.size >= this.limits.backingOff) return false;
-      const reservation = transport.reserve(waiting.dispatchId, waiting.call);
-      if (reservation) void this.#offer(waiting, reservation, transport);
-      return reservation !== undefined;
-    };
+    if (this.#stopping) return;
+    const take = (taker: Taker) => taker.take();
     if (service === undefined) this.#lines[name].serveAll(take);
     else this.#lines[name].serve(service, take);
+    if (name === "grpc") this.#relay?.serveIdle(service);
   }
 
-  /** Each offer holds the credit that it offers, so there are never more offers under way than credit. */
-  async #offer(waiting: Waiting, { workerId }: Reservation, transport: Transport): Promise<void> {
-    const { runId, dispatchId, commandId } = waiting;
-    const named = workerId === undefined ? {} : { workerId };
-    try {
-      const answer = await this.#command(runId, { type: "offer", dispatchId, ...named }, { id: commandId });
-      if (!this.#isCurrent(waiting)) return;
-      this.#waiting.delete(dispatchId);
-      if (isRefusal(answer)) transport.resolved(dispatchId);
-    } catch (error) {
-      if (!this.#isCurrent(waiting)) return;
-      const again = error instanceof SagaError && error.status === 503;
-      if (again) this.#backOff(waiting);
-      else this.#waiting.delete(dispatchId);
-      if (!(error instanceof SagaError)) this.#log.error({ err: error, runId, dispatchId }, "an offer failed");
-      transport.resolved(dispatchId);
-    }
+  #take(waiting: Waiting): boolean {
+    const transport = this.#transports[waiting.call.transport];
+    if (!transport || this.#offers.heldUp) return false;
+    const reservation = transport.reserve(waiting.dispatchId, waiting.call);
+    if (reservation) void this.#offers.make(waiting, reservation, transport);
+    return reservation !== undefined;
   }
 
-  #backOff(waiting: Waiting): void {
-    if (this.#stopping) return;
-    const { offerBackoffMs, offerBackoffMaxMs } = this.limits;
-    const delay = Math.min(offerBackoffMs * 2 ** waiting.tries++, offerBackoffMaxMs);
-    const timer = setTimeout(() => {
-      this.#backingOff.delete(waiting.dispatchId);
-      this.#lines[waiting.call.transport].add(waiting.call, waiting.dispatchId, waiting, true);
-      // All of them: others may have been held up by the limit on those that back off.
-      this.#serve(waiting.call.transport);
-    }, delay);
-    timer.unref();
-    this.#backingOff.set(waiting.dispatchId, timer);
+  /** The first that waits for the action gets the credit of a worker of another node. */
+  #offerElsewhere(
+    name: ActionName,
+    fits: (call: ActionCall) => boolean,
+    reserve: (dispatchId: string) => Reservation,
+  ): boolean {
+    if (this.#stopping || this.#offers.heldUp || !this.#relay) return false;
+    const waiting = this.#lines.grpc.takeFirst(name, (taker) => taker instanceof Waiting && fits(taker.call));
+    if (!(waiting instanceof Waiting)) return false;
+    void this.#offers.make(waiting, reserve(waiting.dispatchId), this.#relay);
+    return true;
   }
 
-  #isCurrent(waiting: Waiting): boolean {
-    return this.#waiting.get(waiting.dispatchId) === waiting;
+  /** Its run could not answer. */
+  #lineUpAgain(waiting: Waiting): void {
+    const { call, dispatchId } = waiting;
+    this.#lines[call.transport].add(call, dispatchId, waiting, { again: true });
+    // All of them: others may have been held up by the limit on those that back off.
+    this.#serve(call.transport);
   }
 
   /** Takes it out of the queue, wherever in it it stands. */
@@ -210,8 +264,7 @@ class QueueingDispatcher implements NodeDispatcher {
     if (!waiting) return;
     this.#waiting.delete(dispatchId);
     this.#lines[waiting.call.transport].remove(waiting.call, dispatchId);
-    clearTimeout(this.#backingOff.get(dispatchId));
-    this.#backingOff.delete(dispatchId);
+    this.#offers.forget(dispatchId);
   }
 
   #isFull(): boolean {
@@ -225,9 +278,4 @@ class QueueingDispatcher implements NodeDispatcher {
     if (!this.#runs) throw overloaded("the node is starting");
     return this.#runs.command(runId, command, options);
   }
-}
-
-/** The run no longer waits for it. */
-function isRefusal(answer: Answer): boolean {
-  return answer.type === "refused" || (answer.type === "report" && answer.stale);
 }

@@ -1,5 +1,5 @@
 // What every way of reaching a worker must offer to the dispatcher, and what it may ask of it. One file (or room) per
-// transport; gRPC is the only one so far. A call whose transport is absent waits in the queue.
+// transport. A call whose transport is absent waits in the queue.
 import type { Logger } from "pino";
 import type { ActionCall, Answer, Dispatch, RunCommand } from "../../machines/index.js";
 import type { CommandOptions } from "../run/ports.js";
@@ -7,6 +7,9 @@ import type { CommandOptions } from "../run/ports.js";
 export type Log = Pick<Logger, "debug" | "info" | "warn" | "error">;
 
 export type TransportName = ActionCall["transport"];
+
+/** What a worker must be able to do to take a call. */
+export type ActionName = Pick<ActionCall, "service" | "action" | "version">;
 
 export interface Reservation {
   readonly workerId?: string;
@@ -57,6 +60,29 @@ export interface DispatchLimits {
   readonly stallMs: number;
   /** A step's result, in bytes of JSON. */
   readonly outputBytes: number;
+  /** Requests of this node under way at once, and of those to one host. */
+  readonly requests: number;
+  readonly requestsPerHost: number;
+  /** Dispatches, and vouchers for them, that this node has at others at once. */
+  readonly relayed: number;
+  /** A call with more bytes of JSON is not handed to another node: the bus takes messages of 1 MiB. */
+  readonly relayedBytes: number;
+  /** How long an unused voucher keeps its credit. */
+  readonly voucherMs: number;
+  /** Wants are gathered for the first time, and repeated after the second; unrepeated they are forgotten after three of it. */
+  readonly wantGatherMs: number;
+  readonly wantMs: number;
+  /** Actions that one node may want credit for, and vouchers that it is given for each at once. */
+  readonly wants: number;
+  readonly vouchers: number;
+  /** How long another node has to answer before it is asked again, and how often a dispatch is handed to it in vain. */
+  readonly handMs: number;
+  readonly handTries: number;
+  readonly rollCallMs: number;
+  /** How long a node remembers what it was handed: a repeat that comes later finds it unknown. */
+  readonly handedMemoryMs: number;
+  /** How long after a change of nodes the dispatches of others' runs are claimed at their owners. */
+  readonly takeoverMs: number;
 }
 
 export const DEFAULT_LIMITS: DispatchLimits = {
@@ -75,4 +101,18 @@ export const DEFAULT_LIMITS: DispatchLimits = {
   unread: 1_000,
   stallMs: 30_000,
   outputBytes: 1_048_576,
+  requests: 200,
+  requestsPerHost: 50,
+  relayed: 10_000,
+  relayedBytes: 512 * 1_024,
+  voucherMs: 5_000,
+  wantGatherMs: 10,
+  wantMs: 1_000,
+  wants: 100,
+  vouchers: 32,
+  handMs: 1_000,
+  handTries: 3,
+  rollCallMs: 2_000,
+  handedMemoryMs: 60_000,
+  takeoverMs: 3_000,
 };

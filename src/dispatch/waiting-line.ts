@@ -1,12 +1,24 @@
 // Who waits for credit: first come, first served for each action of a service, the actions of a service in turn. Not a
 // timer and not a limit: whoever adds decides how many may wait and for how long.
-import type { ActionCall } from "../../machines/index.js";
+import type { ActionName } from "./transport.js";
 
 /** Those sent back (their run could not answer) go before those that never had a turn. */
 interface Row<T> {
+  readonly name: ActionName;
+  /** Whose row it is: "" is this node's own. */
+  readonly of: string;
   readonly again: Map<string, T>;
   readonly fresh: Map<string, T>;
 }
+
+export interface Place {
+  readonly again?: boolean;
+  /** Another node, whose calls for the action take turns with those of this one. */
+  readonly of?: string;
+}
+
+/** How far down a row one that fits is looked for. */
+const LOOKS = 100;
 
 export class WaitingLine<T> {
   readonly #services = new Map<string, Map<string, Row<T>>>();
@@ -16,26 +28,27 @@ export class WaitingLine<T> {
     return this.#size;
   }
 
-  /** Tells whether it is the only one of its action: if not, those before it have already found no credit. */
-  add(call: ActionCall, id: string, item: T, again = false): boolean {
-    const rows = this.#services.get(call.service) ?? new Map<string, Row<T>>();
-    this.#services.set(call.service, rows);
-    const row = rows.get(actionKey(call)) ?? { again: new Map(), fresh: new Map() };
-    rows.set(actionKey(call), row);
+  /** Tells whether it is the only one of its row: if not, those before it have already found no credit. */
+  add(name: ActionName, id: string, item: T, { again = false, of = "" }: Place = {}): boolean {
+    const rows = this.#services.get(name.service) ?? new Map<string, Row<T>>();
+    this.#services.set(name.service, rows);
+    const key = rowKey(name, of);
+    const row = rows.get(key) ?? { name, of, again: new Map<string, T>(), fresh: new Map<string, T>() };
+    rows.set(key, row);
     const side = again ? row.again : row.fresh;
     if (!side.has(id)) this.#size++;
     side.set(id, item);
-    return row.again.size + row.fresh.size === 1;
+    return length(row) === 1;
   }
 
-  remove(call: ActionCall, id: string): void {
-    const row = this.#services.get(call.service)?.get(actionKey(call));
+  remove(name: ActionName, id: string, of = ""): void {
+    const row = this.#services.get(name.service)?.get(rowKey(name, of));
     if (!row) return;
     if (row.again.delete(id) || row.fresh.delete(id)) this.#size--;
-    this.#tidy(call.service, actionKey(call), row);
+    this.#tidy(row);
   }
 
-  /** Hands out heads, the actions in turn, until none is taken any more. `take` says whether it took its item. */
+  /** Hands out heads, the rows in turn, until none is taken any more. `take` says whether it took its item. */
   serve(service: string, take: (item: T) => boolean): void {
     const rows = this.#services.get(service);
     if (!rows) return;
@@ -47,9 +60,9 @@ export class WaitingLine<T> {
         if (refused.has(key)) continue;
         if (this.#serveHead(row, take)) {
           progress = true;
-          // Behind the others: the next call begins with an action that was not served last.
+          // Behind the others: the next call begins with a row that was not served last.
           rows.delete(key);
-          if (row.again.size + row.fresh.size > 0) rows.set(key, row);
+          if (length(row) > 0) rows.set(key, row);
         } else refused.add(key);
       }
     }
@@ -58,6 +71,28 @@ export class WaitingLine<T> {
 
   serveAll(take: (item: T) => boolean): void {
     for (const service of [...this.#services.keys()]) this.serve(service, take);
+  }
+
+  /** This node's own rows and how many wait in each. */
+  *own(): IterableIterator<readonly [name: ActionName, waiting: number]> {
+    for (const rows of this.#services.values())
+      for (const row of rows.values()) if (row.of === "") yield [row.name, length(row)];
+  }
+
+  /** Takes out the first of its own row that fits, among the first hundred. */
+  takeFirst(name: ActionName, fits: (item: T) => boolean): T | undefined {
+    const row = this.#services.get(name.service)?.get(rowKey(name, ""));
+    if (!row) return undefined;
+    let looks = LOOKS;
+    for (const side of [row.again, row.fresh]) {
+      for (const [id, item] of side) {
+        if (looks-- === 0) return undefined;
+        if (!fits(item)) continue;
+        this.remove(name, id);
+        return item;
+      }
+    }
+    return undefined;
   }
 
   clear(): void {
@@ -75,14 +110,19 @@ export class WaitingLine<T> {
     return true;
   }
 
-  #tidy(service: string, key: string, row: Row<T>): void {
-    if (row.again.size + row.fresh.size > 0) return;
+  #tidy(row: Row<T>): void {
+    if (length(row) > 0) return;
+    const { service } = row.name;
     const rows = this.#services.get(service);
-    rows?.delete(key);
+    rows?.delete(rowKey(row.name, row.of));
     if (rows?.size === 0) this.#services.delete(service);
   }
 }
 
-function actionKey(call: ActionCall): string {
-  return `${call.action}@${call.version}`;
+function length(row: Row<unknown>): number {
+  return row.again.size + row.fresh.size;
+}
+
+function rowKey({ action, version }: ActionName, of: string): string {
+  return `${action}@${version} ${of}`;
 }

@@ -2,20 +2,31 @@
 // anyone before the commit has won.
 import {
   type Answer,
+  awaitedSignal,
   type Effect,
   encodeRecord,
   isTerminal,
   pausedReason,
   type RunContext,
   type Transition,
-  wakeAt,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { EventRow, InboxRow, RunCommit, RunRow, SignalRow, UndoRow } from "../store/commit-rows.js";
+import type {
+  ChildCommit,
+  ClosedTaskRow,
+  InboxRow,
+  PublishedRow,
+  RunCommit,
+  RunRow,
+  ScopeRow,
+  SignalRow,
+  TaskRow,
+  UndoRow,
+} from "../store/commit-rows.js";
+import { childCommit, eventRow, wakeTime } from "./birth.js";
 import type { CommittedEvent } from "./ports.js";
+import type { Delivery } from "./resident.js";
 
-/** A run that is stepping has a wake row this far ahead: it is only looked at if its node died. */
-export const STEPPING_GRACE_MS = 2_000;
 /** Until then the node that committed an effect has it in hand. */
 const CARRIED_MS = 10_000;
 /** A command to another run is delivered at once from memory; the poll takes what was lost. */
@@ -25,10 +36,13 @@ export class Batch {
   readonly events: CommittedEvent[] = [];
   readonly effects: Effect[] = [];
   private readonly variables = new Set<string>();
-  private callChanged = false;
+  /** Of the columns that are written only when they change. */
+  private readonly changed = new Set<"call" | "frames" | "items">();
   /** Dispatches that credit was taken for on the way: given back if the commit is lost. */
   readonly reserved: string[] = [];
   transitions = 0;
+  private readonly answered: { id: string; answer: string; keep: boolean }[] = [];
+  private readonly takenInbox: string[] = [];
 
   constructor(
     private lastSeq: number,
@@ -43,7 +57,18 @@ export class Batch {
     }
     this.effects.push(...effects);
     for (const name of stored) this.variables.add(name);
-    if ("call" in patch) this.callChanged = true;
+    for (const column of ["call", "frames", "items"] as const) if (column in patch) this.changed.add(column);
+  }
+
+  /** The command's outcome is part of this commit: its id and answer are recorded, its inbox row goes. */
+  answer({ id, keep, inboxId }: Pick<Delivery, "id" | "keep" | "inboxId">, answer: Answer): void {
+    if (id !== undefined) this.answered.push({ id, answer: JSON.stringify(answer), keep });
+    if (inboxId !== undefined) this.takenInbox.push(inboxId);
+  }
+
+  /** Whether its outcome is part of this commit already: it came twice, from memory and from the poll. */
+  answers({ id }: Pick<Delivery, "id">): boolean {
+    return this.answered.some((command) => command.id === id);
   }
 
   get seq(): number {
@@ -51,12 +76,7 @@ export class Batch {
   }
 
   /** The commit of these transitions on a run at `revision`. */
-  commit(
-    context: RunContext,
-    revision: number,
-    now: number,
-    command?: { id: string; answer: Answer; keep: boolean },
-  ): RunCommit {
+  commit(context: RunContext, revision: number, now: number): RunCommit {
     return {
       runId: context.run.id,
       shard: shardOf(context.run.id),
@@ -65,8 +85,9 @@ export class Batch {
       events: this.events.map(eventRow),
       variables: this.changedVariables(context),
       wake: wakeTime(context, now),
-      ...(command && { command: { ...command, answer: JSON.stringify(command.answer), at: now } }),
-      ...owedRows(this.effects, now),
+      commands: this.answered.map((command) => ({ ...command, at: now })),
+      takenInbox: this.takenInbox,
+      ...owedRows(context.run.id, this.effects, now),
     };
   }
 
@@ -78,12 +99,19 @@ export class Batch {
       lastEventAt: this.lastEventAt,
       terminalAt: isTerminal(context.state) ? this.lastEventAt : undefined,
       review: context.requiresManualReview,
-      awaitedSignal: context.wait?.kind === "signal" ? context.wait.name : undefined,
+      awaitedSignal: awaitedSignal(context.wait),
       pausedReason: pausedReason(context),
       record: JSON.stringify(encodeRecord(context)),
-      call: this.callChanged ? (context.call ? JSON.stringify(context.call) : null) : undefined,
+      call: this.column("call", context.call),
+      frames: this.column("frames", context.frames.length > 0 ? context.frames : undefined),
+      items: this.column("items", context.items),
       output: context.output === undefined ? undefined : JSON.stringify(context.output),
     };
+  }
+
+  private column(name: "call" | "frames" | "items", value: unknown): string | null | undefined {
+    if (!this.changed.has(name)) return undefined;
+    return value === undefined ? null : JSON.stringify(value);
   }
 
   private changedVariables({ variables }: RunContext): ReadonlyMap<string, string | undefined> {
@@ -92,27 +120,24 @@ export class Batch {
   }
 }
 
-/** The due time of the run's wake row, null for none. */
-export function wakeTime(context: RunContext, now: number): number | null {
-  const wake = wakeAt(context);
-  return wake === "soon" ? now + STEPPING_GRACE_MS : (wake ?? null);
-}
-
-function eventRow(event: CommittedEvent): EventRow {
-  const { seq, at, type, stepId, attempt, from, to, actor, metadata } = event;
-  return { seq, at, type, stepId, attempt, from, to, actor, metadata: metadata && JSON.stringify(metadata) };
-}
-
 /** Effects inside the database ride in the commit. What is owed and settled in the same batch never becomes a row. */
-export function owedRows(effects: readonly Effect[], now: number): Partial<RunCommit> {
-  const outbox = new Map<string, { id: string; kind: string; dueAt: number }>();
+export function owedRows(runId: string, effects: readonly Effect[], now: number): Partial<RunCommit> {
+  const outbox = new Map<string, { id: string; kind: string; payload?: string; dueAt: number }>();
   const settledOutbox: string[] = [];
   const signals: SignalRow[] = [];
   const consumed: { id: string; at: number }[] = [];
   const inbox: InboxRow[] = [];
-  const undoOwed: UndoRow[] = [];
+  const eventsPublished: PublishedRow[] = [];
+  const eventsTaken: string[] = [];
+  let eventWait: RunCommit["eventWait"];
+  const tasksOpened: TaskRow[] = [];
+  const tasksClosed: ClosedTaskRow[] = [];
+  let undoOwed: readonly UndoRow[] = [];
   const undoSettled: { ordinal: string; state: string }[] = [];
-  let undoPassed = false;
+  const scopes: ScopeRow[] = [];
+  const children: ChildCommit[] = [];
+  let undoPassed: RunCommit["undoPassed"];
+  let undoHanded: RunCommit["undoHanded"];
   for (const effect of effects) {
     switch (effect.kind) {
       case "dispatch.request":
@@ -121,6 +146,11 @@ export function owedRows(effects: readonly Effect[], now: number): Partial<RunCo
       case "dispatch.resolved":
         if (!outbox.delete(effect.dispatchId)) settledOutbox.push(effect.dispatchId);
         break;
+      case "post": {
+        const { id, to: kind, payload } = effect;
+        outbox.set(id, { id, kind, payload: JSON.stringify(payload), dueAt: now + CARRIED_MS });
+        break;
+      }
       case "signal.recorded":
         signals.push({ ...effect, payload: JSON.stringify(effect.payload), at: now });
         break;
@@ -132,22 +162,75 @@ export function owedRows(effects: readonly Effect[], now: number): Partial<RunCo
         inbox.push({ id, to, shard: shardOf(to), command: JSON.stringify(command), dueAt: now + DELIVERED_MS });
         break;
       }
+      case "event.published": {
+        const { headers, payload, ...event } = effect.event;
+        eventsPublished.push({ ...event, headers: JSON.stringify(headers), payload: JSON.stringify(payload) });
+        break;
+      }
+      case "event.taken":
+        eventsTaken.push(effect.id);
+        break;
+      case "event.awaited":
+        eventWait = { topic: effect.topic, headers: JSON.stringify(effect.headers) };
+        break;
+      case "event.unawaited":
+        eventWait = null;
+        break;
+      case "task.opened": {
+        const { formSchema, ...task } = effect.task;
+        tasksOpened.push({ ...task, at: now, formSchema: formSchema && JSON.stringify(formSchema) });
+        break;
+      }
+      case "task.submitted":
+        tasksClosed.push({ ...effect, result: JSON.stringify(effect.result) });
+        break;
+      case "task.closed":
+        tasksClosed.push({ id: effect.id, at: now });
+        break;
       case "undo.owed": {
         const { stepId, entry, action, inputs, forwardIdempotencyKey, childRunId } = effect.entry;
         const text = inputs && JSON.stringify(inputs);
-        undoOwed.push({ stepId, entry, action, inputs: text, forwardKey: forwardIdempotencyKey, childRunId });
+        const row = { stepId, entry, action, inputs: text, forwardKey: forwardIdempotencyKey, childRunId };
+        undoOwed = [...undoOwed, row];
         break;
       }
       case "undo.settled":
         undoSettled.push({ ordinal: effect.ordinal, state: effect.state });
         break;
       case "undo.passed":
-        undoPassed = true;
+        // The statement does not see the rows that it inserts itself: those change before they are written.
+        undoOwed = undoOwed.map((row) =>
+          row.action === undefined && row.entry > (effect.since ?? 0) ? { ...row, state: "passed" } : row,
+        );
+        // A later rollback in the same batch passes no fewer of the rows that are stored already.
+        undoPassed = { since: Math.min(effect.since ?? 0, undoPassed?.since ?? Number.MAX_SAFE_INTEGER), every: false };
+        break;
+      case "undo.dropped":
+        undoOwed = undoOwed.map((row) => ({ ...row, state: "passed" }));
+        undoPassed = { since: 0, every: true };
+        break;
+      case "undo.handed": {
+        const { to: owner, entry } = effect;
+        undoOwed = undoOwed.map((row) =>
+          row.state ? row : { ...row, owner, entry, childRunId: row.childRunId ?? runId },
+        );
+        undoHanded = { to: owner, entry };
+        break;
+      }
+      case "scope.kept": {
+        const { entry, inputs, variables } = effect;
+        scopes.push({ entry, inputs: JSON.stringify(inputs), variables: JSON.stringify(variables) });
+        break;
+      }
+      case "child.start":
+        children.push(childCommit(effect.child));
         break;
       case "dispatch.send":
       case "dispatch.cancel":
         break;
     }
   }
-  return { outbox: [...outbox.values()], settledOutbox, signals, consumed, inbox, undoOwed, undoSettled, undoPassed };
+  const undo = { undoOwed, undoSettled, undoPassed, undoHanded };
+  const owed = { outbox: [...outbox.values()], settledOutbox, signals, consumed, inbox, tasksOpened, tasksClosed };
+  return { ...owed, ...undo, eventsPublished, eventsTaken, eventWait, scopes, children };
 }

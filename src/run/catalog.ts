@@ -1,5 +1,5 @@
-// The catalog of a node: compiled definitions and action registrations in memory. A definition never changes under its id,
-// so a program is compiled once; registrations and "the published version" are re-read when told, and every few seconds.
+// The catalog of a node: compiled definitions, action registrations and rules in memory. A definition never changes under its
+// id, so a program is compiled once; registrations, rules and "the published version" are re-read when told, and every few seconds.
 import type { Sql } from "postgres";
 import {
   type ActionFact,
@@ -7,13 +7,15 @@ import {
   type JsonObject,
   type Program,
   type RetryPolicy,
+  type Rule,
 } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import type { Catalog } from "./ports.js";
+import { RuleBook } from "./rule-book.js";
 
 /** Compiled programs kept; the least recently used goes first. About 1 MB each for a graph of 1,000 steps. */
 const MAX_PROGRAMS = 1_000;
-/** Another node's registration is known here after this at the latest. */
+/** Another node's registration or rule is known here after this at the latest. */
 const REFRESH_MS = 2_000;
 
 interface Published {
@@ -23,20 +25,25 @@ interface Published {
 
 export class StoreCatalog implements Catalog {
   private readonly programs = new Map<string, Program>();
-  private readonly latest = new Map<string, { readonly found: Published | undefined; readonly until: number }>();
+  private readonly latest = new Map<string, { readonly found: Published; readonly until: number }>();
   private actions = new Map<string, RegisteredAction[]>();
+  private readonly rules: RuleBook;
   private timer: NodeJS.Timeout | undefined;
   private refreshing: Promise<void> | undefined;
 
   constructor(
     private readonly sql: Sql,
     private readonly log: Logger,
-  ) {}
+  ) {
+    this.rules = new RuleBook(sql, log);
+  }
 
   async start(): Promise<void> {
     await this.refresh();
     this.timer ??= setInterval(() => {
-      this.refreshActions().catch((error) => this.log.warn({ err: error }, "registrations could not be refreshed"));
+      this.refreshAll().catch((error) =>
+        this.log.warn({ err: error }, "registrations and rules could not be refreshed"),
+      );
     }, REFRESH_MS).unref();
   }
 
@@ -61,11 +68,14 @@ export class StoreCatalog implements Catalog {
     const key = `${workflowId}@${version ?? ""}`;
     const known = this.latest.get(key);
     if (known && known.until > performance.now()) return known.found;
+    this.latest.delete(key);
     const which = version === undefined ? this.sql`true` : this.sql`version = ${version}`;
     const [row] = await this.sql<DefinitionRow[]>`
       select definition_id, version, document from definitions
       where workflow_id = ${workflowId} and published and ${which} order by version desc limit 1`;
-    const found = row && {
+    // Not remembered: another node may publish it in this moment, and its client come here.
+    if (!row) return undefined;
+    const found = {
       definitionId: row.definition_id,
       program: this.programs.get(row.definition_id) ?? this.compiled(row),
     };
@@ -80,17 +90,23 @@ export class StoreCatalog implements Catalog {
     return versions?.find((action) => !action.deprecated);
   }
 
+  rule(ruleId: string): Rule | undefined {
+    return this.rules.rule(ruleId);
+  }
+
   async refresh(): Promise<void> {
     this.latest.clear();
     // One under way may have read before the change that this call is about.
     await this.refreshing?.catch(() => {});
-    await this.refreshActions();
+    await this.refreshAll();
   }
 
-  private refreshActions(): Promise<void> {
-    this.refreshing ??= this.readActions().finally(() => {
-      this.refreshing = undefined;
-    });
+  private refreshAll(): Promise<void> {
+    this.refreshing ??= Promise.all([this.readActions(), this.rules.refresh()])
+      .then(() => {})
+      .finally(() => {
+        this.refreshing = undefined;
+      });
     return this.refreshing;
   }
 

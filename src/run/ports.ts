@@ -9,6 +9,7 @@ import type {
   Json,
   JsonObject,
   Program,
+  Rule,
   RunCommand,
 } from "../../machines/index.js";
 
@@ -74,6 +75,21 @@ export interface Dispatcher {
   holds(dispatchId: string): boolean;
 }
 
+/** Delivers what commits posted to the outside (outbox rows of its kind), at least once. Calls never throw and never wait. */
+export interface Courier {
+  /** The row was committed, or is due. A repeat changes nothing. */
+  carry(id: string): void;
+}
+
+/** Tells those that wait for an event. A call never throws and never waits. */
+export interface EventAnnouncer {
+  /** The event was committed. A repeat changes nothing. */
+  announce(eventId: string): void;
+}
+
+/** By the kind of the row. `action` is not among them: of an action its run says again what it owes. */
+export type Couriers = Readonly<Record<string, Courier | undefined>>;
+
 /** Definitions and registrations in memory, refreshed from the store. */
 export interface Catalog {
   /** The compiled definition, by its id: the version a run began with, published or not. */
@@ -85,6 +101,8 @@ export interface Catalog {
   ): Promise<{ readonly definitionId: string; readonly program: Program } | undefined>;
   /** The exact version, or the latest that is not deprecated. */
   action(service: string, name: string, version?: number): ActionFact | undefined;
+  /** The latest published version of a rule. */
+  rule(ruleId: string): Rule | undefined;
   /** Forgets what may have changed: called after a publish, an unpublish or a registration. */
   refresh(): Promise<void>;
 }

@@ -15,12 +15,15 @@ import { notFound, overloaded, SagaError } from "../errors.js";
 import { shardOf } from "../ids.js";
 import type { RunCommit } from "../store/commit-rows.js";
 import { isStoreAway } from "../store/failure.js";
-import { Batch, owedRows, wakeTime } from "./batch.js";
+import { Batch, owedRows } from "./batch.js";
+import { wakeTime } from "./birth.js";
 import { OutcomeUnknown, Poisoned } from "./committer.js";
 import { backOff, type RunRoom } from "./room.js";
 
 /** How often a command is replayed after a lost commit before the caller hears 503. */
 const REPLAYS = 10;
+/** A run steps no longer than this before it commits: the others of its node wait meanwhile. */
+const STEPPING_MS = 20;
 /** Commands waiting for one run; beyond it callers hear 503. */
 const MAILBOX_LIMIT = 1_000;
 
@@ -47,6 +50,8 @@ export class Resident {
   private mailbox: Delivery[] = [];
   private working = false;
   private timer: NodeJS.Timeout | undefined;
+  /** Nothing was committed since it was loaded. */
+  private cold = false;
 
   constructor(
     readonly runId: string,
@@ -91,7 +96,8 @@ export class Resident {
     for (let nth = 0; nth < REPLAYS; nth++) {
       try {
         const answer =
-          (await this.recorded(delivery, nth)) ?? (await this.attempt(this.loaded ?? (await this.load()), delivery));
+          (await this.recorded(delivery, nth)) ??
+          (await this.attempt(this.loaded ?? (await this.load()), delivery, nth === 0));
         if (answer && unknown) await this.sayAgain();
         if (answer) return answer;
         this.room.metrics.commitConflicts.inc();
@@ -120,17 +126,28 @@ export class Resident {
     const loaded = await this.room.load(this.runId);
     if (!loaded) throw notFound(`there is no run ${this.runId}`);
     this.loaded = loaded;
+    this.cold = true;
     return loaded;
   }
 
   /** One try. Undefined: the commit was lost, nothing was done. */
-  private async attempt(loaded: Loaded, delivery: Delivery): Promise<Answer | undefined> {
+  private async attempt(loaded: Loaded, delivery: Delivery, inCompany: boolean): Promise<Answer | undefined> {
     const decision = await this.decide(loaded, delivery.command);
     if (decision.transitions.length === 0) return this.confirm(loaded, delivery, decision);
     const batch = new Batch(loaded.lastSeq, loaded.lastEventAt);
     this.take(loaded, batch, decision);
-    this.stepOn(loaded, batch);
-    if (!(await this.commit(loaded, batch, delivery, decision.answer))) return undefined;
+    batch.answer(delivery, decision.answer);
+    // A command that its client repeats would bring down node after node, and no row would count it: only wakes have tries.
+    const steps = !(this.cold && this.room.careful && delivery.id !== undefined);
+    const companions = steps ? this.stepOn(loaded, batch, inCompany) : [];
+    let won = false;
+    try {
+      won = await this.commit(loaded, batch);
+    } finally {
+      if (!won) this.mailbox.unshift(...companions);
+    }
+    if (!won) return undefined;
+    for (const { resolve } of companions) resolve({ type: "advanced" });
     // The command is answered by its commit; what the run does next is committed on its own.
     if (isReady(loaded.actor.context)) this.toItself({ type: "advance" });
     return decision.answer;
@@ -144,27 +161,60 @@ export class Resident {
 
   private async decide(loaded: Loaded, command: RunCommand): Promise<Exclude<Decision, { need: Need }>> {
     let facts = this.room.facts();
-    for (;;) {
+    for (let learnt = false; ; ) {
       const decision = decide(loaded.program, loaded.actor.context, command, facts);
-      if (!("need" in decision)) return decision;
-      facts = { ...facts, ...(await this.room.fetch(this.runId, decision.need)) };
+      if (facts.missed.action && !learnt) {
+        // Registered a moment ago, elsewhere? Only what the store does not know is an error of the run.
+        await this.room.learnActions();
+        [facts, learnt] = [this.room.facts(), true];
+      } else if (!("need" in decision)) return decision;
+      else facts = { ...facts, ...(await this.room.fetch(loaded.actor.context.run, decision.need)) };
     }
   }
 
-  /** Steps on in the same commit while nothing outside is needed; an offer of a free worker is taken at once. */
-  private stepOn(loaded: Loaded, batch: Batch): void {
+  /**
+   * Steps on in the same commit while nothing outside is needed; an offer of a free worker is taken at once. So are the ends of
+   * children that wait in the mailbox: many end together, and one commit for all of them is what a foreach lives by. A replay
+   * goes without: an end that is recorded already would lose the commit for its company each time.
+   */
+  private stepOn(loaded: Loaded, batch: Batch, inCompany: boolean): Delivery[] {
     const { actor, program } = loaded;
-    while (batch.transitions < this.room.stepsPerCommit) {
+    const companions: Delivery[] = [];
+    const until = performance.now() + STEPPING_MS;
+    while (batch.transitions < this.room.stepsPerCommit && performance.now() < until) {
       const { context } = actor;
+      const companion = inCompany ? this.nextChildEnd(loaded, batch) : undefined;
+      if (companion) {
+        companions.push(companion);
+        continue;
+      }
       const offer = isReady(context) ? undefined : this.room.offerFor(context);
       if (offer) batch.reserved.push(offer.dispatchId);
-      else if (!isReady(context)) return;
+      else if (!isReady(context)) break;
       const command = offer ?? ({ type: "advance" } as const);
-      const decision = decide(program, context, command, this.room.facts());
+      const facts = this.room.facts();
+      const decision = decide(program, context, command, facts);
       // What it must know first is read after the commit: the rows it asks for may be its own.
-      if ("need" in decision || decision.transitions.length === 0) return;
+      if (facts.missed.action || "need" in decision || decision.transitions.length === 0) break;
       this.take(loaded, batch, decision);
     }
+    return companions;
+  }
+
+  /** The next in the mailbox, if it is the end of a child and needs nothing more to be decided: it shares the commit. */
+  private nextChildEnd({ actor, program }: Loaded, batch: Batch): Delivery | undefined {
+    const [next] = this.mailbox;
+    if (next?.command.type !== "child" || batch.answers(next)) return undefined;
+    const facts = this.room.facts();
+    const decision = decide(program, actor.context, next.command, facts);
+    if (facts.missed.action || "need" in decision || decision.transitions.length === 0) return undefined;
+    this.mailbox.shift();
+    for (const transition of decision.transitions) {
+      actor.take(transition);
+      batch.take(this.runId, transition);
+    }
+    batch.answer(next, decision.answer);
+    return next;
   }
 
   private take(loaded: Loaded, batch: Batch, { transitions }: Exclude<Decision, { need: Need }>): void {
@@ -174,11 +224,8 @@ export class Resident {
     }
   }
 
-  private async commit(loaded: Loaded, batch: Batch, delivery: Delivery, answer: Answer): Promise<boolean> {
-    const { context } = loaded.actor;
-    const now = this.room.now();
-    const command = delivery.id === undefined ? undefined : { id: delivery.id, answer, keep: delivery.keep };
-    const commit = { ...batch.commit(context, loaded.revision, now, command), takenInbox: delivery.inboxId };
+  private async commit(loaded: Loaded, batch: Batch): Promise<boolean> {
+    const commit = batch.commit(loaded.actor.context, loaded.revision, this.room.now());
     let won = false;
     try {
       won = await this.room.committer.submit(commit);
@@ -186,6 +233,7 @@ export class Resident {
       if (!won) this.room.withdrawn(batch.reserved);
     }
     if (!won) return false;
+    this.cold = false;
     loaded.revision++;
     loaded.lastSeq = batch.seq;
     loaded.lastEventAt = batch.events.at(-1)?.at ?? loaded.lastEventAt;
@@ -209,13 +257,13 @@ export class Resident {
       shard: shardOf(this.runId),
       expected: loaded.revision,
       events: [],
-      ...owedRows(effects, now),
+      ...owedRows(this.runId, effects, now),
       // The poll lent the wake row out: put it back where it belongs.
       ...(delivery.command.type === "advance" && { wake: wakeTime(context, now) }),
       ...(recorded && {
-        command: { id: delivery.id ?? "", answer: JSON.stringify(answer), keep: delivery.keep, at: now },
+        commands: [{ id: delivery.id ?? "", answer: JSON.stringify(answer), keep: delivery.keep, at: now }],
       }),
-      takenInbox: delivery.inboxId,
+      takenInbox: delivery.inboxId === undefined ? [] : [delivery.inboxId],
     };
     if (!(await this.room.committer.submit(commit))) return undefined;
     this.room.released(this.runId, [], effects);
@@ -228,7 +276,7 @@ export class Resident {
     const context = this.loaded?.actor.context;
     if (!context || isTerminal(context.state)) return this.room.leave(this);
     this.timer = this.room.arm(this.runId, context);
-    this.room.rested(this);
+    this.room.rested(this, context);
   }
 }
 

@@ -5,18 +5,25 @@ import type { Answer, Effect, JsonObject, RunCommand } from "../../machines/inde
 import type { Bus } from "../bus/bus.js";
 import { type ErrorCode, SagaError } from "../errors.js";
 import { shardOf } from "../ids.js";
+import type { Admission } from "./admission.js";
 import type { CommandOptions, Runs, StartAnswer, StartRequest } from "./ports.js";
 import { commandId, type Runtime } from "./runtime.js";
 
 /** How long the owner has to answer before the command is carried out here. */
 const OWNER_ANSWERS_MS = 300;
+/** How long other nodes have to learn what was published or registered here; who takes longer learns it by looking. */
+const OTHERS_LEARN_MS = 300;
 
 export interface RouterOptions {
   readonly nodeId: string;
   readonly runtime: Runtime;
   /** The node that a shard is placed on, as this node sees it. */
-  readonly placement: { owner(shard: number): string };
+  readonly placement: { owner(shard: number): string; readonly others: readonly string[] };
+  /** What this node knows of definitions and registrations. */
+  readonly catalog: { refresh(): Promise<void> };
   readonly bus: Pick<Bus, "ask" | "tell" | "advance">;
+  /** Whether this node takes on more from others; absent: it always does. Its own callers ask at their door. */
+  readonly admission?: Pick<Admission, "shedding" | "refusal">;
 }
 
 /** A wire format between nodes of neighbouring releases: members may be added, never changed. */
@@ -44,11 +51,23 @@ export class Router implements Runs {
     return answer;
   }
 
+  /** Publishing and registering are answered when all nodes know: the next request may come to any of them. */
+  async refreshCatalogs(): Promise<void> {
+    const { catalog, placement, bus } = this.options;
+    const others = placement.others.map((nodeId) => bus.ask(nodeId, { kind: "catalog" }, OTHERS_LEARN_MS));
+    await Promise.all([catalog.refresh(), ...others]);
+  }
+
   /** Another node asks for a run of ours. Undefined: it was no question that this release knows. */
   async asked(request: JsonObject): Promise<JsonObject | undefined> {
+    if (request.kind === "catalog") {
+      await this.options.catalog.refresh();
+      return {};
+    }
     if (!isRequest(request)) return undefined;
     const { run_id: runId, id, keep, command } = request;
     try {
+      this.admit(command as unknown as RunCommand);
       const answer = await this.options.runtime.command(runId, command as unknown as RunCommand, {
         id,
         keep: keep === true,
@@ -59,6 +78,14 @@ export class Router implements Runs {
       if (!(error instanceof SagaError)) throw error;
       return { error: errorOf(error) };
     }
+  }
+
+  /** The asker had room, and this node has none: refused here, before the run is loaded, and not carried out there. */
+  private admit({ type }: RunCommand): void {
+    const { admission } = this.options;
+    if (!admission || (type !== "signal" && type !== "cancel" && type !== "release")) return;
+    const shortage = admission.shedding;
+    if (shortage) throw admission.refusal(shortage);
   }
 
   /** What was committed here for a run of another node is its owner's to carry out. A hint; the outbox is the truth. */

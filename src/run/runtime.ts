@@ -6,10 +6,13 @@ import {
   type Answer,
   decodeRun,
   type Effect,
-  type Facts,
+  type Fetched,
   type Need,
+  type NewChild,
+  newRun,
   type RunCommand,
   type RunContext,
+  type RunIdentity,
   type RunLimits,
   STANDARD_RUN_LIMITS,
   startActor,
@@ -19,20 +22,25 @@ import { overloaded, SagaError } from "../errors.js";
 import { derivedUuid, shardOf, uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { loadRun, newestOwed, oldestSignal, recordedAnswer } from "../store/load.js";
+import { loadRun, recordedAnswer } from "../store/load.js";
+import { startedEvent } from "./birth.js";
 import type { Committer } from "./committer.js";
 import type {
   Catalog,
   CommandOptions,
   CommitListener,
   CommittedEvent,
+  Couriers,
   Dispatcher,
+  EventAnnouncer,
   Runs,
   StartAnswer,
   StartRequest,
 } from "./ports.js";
+import { Reader } from "./reader.js";
 import { type Loaded, Resident } from "./resident.js";
-import type { RunRoom } from "./room.js";
+import { Residents, type ResidentsOptions } from "./residents.js";
+import type { RoomFacts, RunRoom } from "./room.js";
 import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
 
 /** Timers in memory reach this far; what is due later is the poll's. */
@@ -53,14 +61,20 @@ export interface RuntimeOptions extends StarterOptions {
   readonly committer: Committer;
   readonly catalog: Catalog;
   readonly dispatcher: Dispatcher;
+  /** Absent, or without one for a kind: what is posted waits in its row. */
+  readonly couriers?: Couriers;
+  /** Absent: events wait for an announcer's poll. */
+  readonly announcer?: EventAnnouncer;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
   /** Who else there is; absent: this node owns every run. */
   readonly neighbours?: Neighbours;
-  /** Actors of resting runs kept in memory. */
-  readonly maxResidents?: number;
+  /** Whether a node died a moment ago. */
+  readonly careful?: () => boolean;
+  /** How many runs stay in memory. */
+  readonly residents?: ResidentsOptions;
   /** Hints may all be lost: off, runs advance by the poll alone. A test's switch. */
   readonly hints?: boolean;
 }
@@ -70,18 +84,20 @@ export class Runtime implements Runs, RunRoom {
   readonly metrics: Metrics;
   readonly stepsPerCommit: number;
   readonly store: RunRoom["store"];
-  /** In order of their last rest: the first is let go first. */
-  private readonly residents = new Map<string, Resident>();
+  readonly residents: Residents;
   private readonly sql: Sql;
   private readonly starter: Starter;
+  private readonly reader: Reader;
   private stopped = false;
 
   constructor(private readonly options: RuntimeOptions) {
     this.sql = options.sql;
+    this.residents = new Residents(options.residents);
     this.committer = options.committer;
     this.metrics = options.metrics;
     this.stepsPerCommit = options.stepsPerCommit;
     this.starter = new Starter(options, (started) => this.begun(started));
+    this.reader = new Reader(options.sql, options.catalog, options.limits ?? STANDARD_RUN_LIMITS);
     this.store = { recordedAnswer: (runId, id) => recordedAnswer(this.sql, runId, id) };
   }
 
@@ -99,7 +115,9 @@ export class Runtime implements Runs, RunRoom {
   ): Promise<Answer> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     return new Promise((resolve, reject) => {
-      this.resident(runId).deliver({ command, keep: false, ...about, resolve, reject });
+      this.residents
+        .rouse(runId, () => new Resident(runId, this))
+        .deliver({ command, keep: false, ...about, resolve, reject });
     });
   }
 
@@ -108,14 +126,14 @@ export class Runtime implements Runs, RunRoom {
   }
 
   /** `saga.advance`, as a hint to ourselves: if it is lost, the wake row makes good for it. */
-  private begun({ context, program, started }: StartedRun): void {
+  private begun({ context, program, started }: StartedRun, complete = true): void {
     this.options.onCommit(context.run.id, [started]);
     if (this.options.hints === false || (context.run.delayedUntil ?? 0) > this.now()) return;
     if (!this.isMine(context.run.id)) return this.options.neighbours?.advance(context.run.id);
-    if (!this.residents.has(context.run.id)) {
+    if (complete && !this.residents.has(context.run.id)) {
       const actor = startActor(program, context);
       const loaded: Loaded = { actor, program, revision: 1, lastSeq: 1, lastEventAt: started.at };
-      this.residents.set(context.run.id, new Resident(context.run.id, this, loaded));
+      this.residents.rouse(context.run.id, () => new Resident(context.run.id, this, loaded));
     }
     this.advance(context.run.id);
   }
@@ -126,11 +144,7 @@ export class Runtime implements Runs, RunRoom {
 
   /** The shards went to other nodes: their runs' actors are theirs to make. Who is busy finishes, and then leaves. */
   handOver(): void {
-    for (const resident of this.residents.values()) {
-      if (resident.busy || this.isMine(resident.runId)) continue;
-      resident.discard();
-      this.leave(resident);
-    }
+    this.residents.passivate((runId) => !this.isMine(runId));
   }
 
   /** A hint to look at a run. */
@@ -139,24 +153,13 @@ export class Runtime implements Runs, RunRoom {
   }
 
   isBusy(runId: string): boolean {
-    return this.residents.get(runId)?.busy ?? false;
-  }
-
-  private resident(runId: string): Resident {
-    const known = this.residents.get(runId);
-    if (known) return known;
-    const resident = new Resident(runId, this);
-    this.residents.set(runId, resident);
-    this.metrics.runsResident.set(this.residents.size);
-    return resident;
+    return this.residents.isBusy(runId);
   }
 
   /** Stops taking commands, finishes those in hand, drops the residents. Safe twice. */
   async stop(): Promise<void> {
     this.stopped = true;
-    while ([...this.residents.values()].some((resident) => resident.busy))
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    for (const resident of this.residents.values()) resident.discard();
+    while (this.residents.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
     this.residents.clear();
   }
 
@@ -166,22 +169,36 @@ export class Runtime implements Runs, RunRoom {
     return this.options.clock.now();
   }
 
-  facts(): Facts {
+  facts(): RoomFacts {
     const { catalog, schemas, licences } = this.options;
+    const missed = { action: false };
     return {
+      missed,
       limits: this.options.limits ?? STANDARD_RUN_LIMITS,
       now: this.now(),
       random: Math.random(),
       uuid: (runId, seed) => derivedUuid(seed, shardOf(runId)),
-      action: (service, name, version): ActionFact | undefined => catalog.action(service, name, version),
+      action: (service, name, version): ActionFact | undefined => {
+        const found = catalog.action(service, name, version);
+        missed.action ||= found === undefined;
+        return found;
+      },
+      rule: (ruleId) => catalog.rule(ruleId),
       licensed: (tenantId, group) => licences.licensed(tenantId, group),
       conforms: (schema, value) => schemas.conforms(schema, value),
     };
   }
 
-  async fetch(runId: string, need: Need): Promise<Pick<Facts, "signal" | "undo">> {
-    if (need.kind === "undo") return { undo: await newestOwed(this.sql, runId) };
-    return { signal: await oldestSignal(this.sql, runId, need.name) };
+  get careful(): boolean {
+    return this.options.careful?.() ?? false;
+  }
+
+  learnActions(): Promise<void> {
+    return this.options.catalog.refresh();
+  }
+
+  fetch(run: RunIdentity, need: Need): Promise<Fetched> {
+    return this.reader.fetch(run, need);
   }
 
   async load(runId: string): Promise<Loaded | undefined> {
@@ -213,7 +230,7 @@ export class Runtime implements Runs, RunRoom {
   }
 
   private carryOutOne(runId: string, effect: Effect, sent: ReadonlySet<string>): void {
-    const { dispatcher, hints } = this.options;
+    const { dispatcher, couriers, hints } = this.options;
     switch (effect.kind) {
       case "dispatch.request":
         if (!sent.has(effect.dispatchId)) dispatcher.enqueue(runId, effect.dispatchId, effect.call);
@@ -227,6 +244,15 @@ export class Runtime implements Runs, RunRoom {
       case "dispatch.resolved":
         dispatcher.resolved(effect.dispatchId);
         break;
+      case "child.start":
+        void this.born(effect.child);
+        break;
+      case "post":
+        if (hints !== false) couriers?.[effect.to]?.carry(effect.id);
+        break;
+      case "event.published":
+        this.options.announcer?.announce(effect.event.id);
+        break;
       case "send":
         if (hints === false) break;
         this.deliver(effect.to, effect.command, { id: effect.id, inboxId: effect.id }).catch((error) =>
@@ -235,6 +261,17 @@ export class Runtime implements Runs, RunRoom {
         break;
       default:
         break; // A row of the commit itself: done.
+    }
+  }
+
+  /** A child that was just created: its first actor need not be loaded, where its parent's memory has what it begins with. */
+  private async born({ identity, variables, variablesSize }: NewChild): Promise<void> {
+    try {
+      const program = await this.options.catalog.program(identity.definitionId);
+      const context = newRun(identity, variables ?? {}, variablesSize);
+      this.begun({ context, program, started: startedEvent(identity, "coordinator") }, variables !== undefined);
+    } catch (error) {
+      this.stuck(identity.id, error);
     }
   }
 
@@ -250,25 +287,15 @@ export class Runtime implements Runs, RunRoom {
     return ahead > TIMER_HORIZON_MS ? undefined : setTimeout(() => this.advance(runId), Math.max(1, ahead + 1)).unref();
   }
 
-  rested(resident: Resident): void {
-    this.residents.delete(resident.runId);
+  rested(resident: Resident, context: RunContext): void {
+    if (this.isMine(resident.runId)) return this.residents.rest(resident, context);
     // Its owner has an actor of its own: one here would only be out of date.
-    if (!this.isMine(resident.runId)) {
-      resident.discard();
-      return this.leave(resident);
-    }
-    this.residents.set(resident.runId, resident);
-    if (this.residents.size <= (this.options.maxResidents ?? 10_000)) return;
-    for (const oldest of this.residents.values()) {
-      if (oldest.busy) continue;
-      oldest.discard();
-      return this.leave(oldest);
-    }
+    resident.discard();
+    this.leave(resident);
   }
 
   leave(resident: Resident): void {
-    if (this.residents.get(resident.runId) === resident) this.residents.delete(resident.runId);
-    this.metrics.runsResident.set(this.residents.size);
+    this.residents.leave(resident);
   }
 
   stuck(runId: string, error: unknown): void {
@@ -279,5 +306,6 @@ export class Runtime implements Runs, RunRoom {
 
 /** Commands whose repetition must be recognised have an id; hints and offers are recognised by the run's state. */
 export function commandId({ type }: RunCommand): string | undefined {
-  return type === "signal" || type === "cancel" || type === "result" || type === "failure" ? uuidv7() : undefined;
+  const named = type === "signal" || type === "submit" || type === "cancel" || type === "result" || type === "failure";
+  return named ? uuidv7() : undefined;
 }

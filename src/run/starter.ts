@@ -1,9 +1,7 @@
 // The starter: makes a run durable, once. An idempotency key or a run id that was used before finds its first run again. What
 // the run then does is its resident's.
-import { createHash } from "node:crypto";
 import type { Sql } from "postgres";
 import {
-  encodeRecord,
   entryStep,
   type Json,
   type JsonObject,
@@ -17,10 +15,11 @@ import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } 
 import { shardOf, uuidv7 } from "../ids.js";
 import type { RunCommit } from "../store/commit-rows.js";
 import { isStoreAway } from "../store/failure.js";
-import { findStart, type StartedRow, type StoredIdentity } from "../store/load.js";
-import { STEPPING_GRACE_MS, wakeTime } from "./batch.js";
+import { findStart, type StartedRow } from "../store/load.js";
+import { eventRow, newRunRow, STEPPING_GRACE_MS, startedEvent, startKey, variableRows, wakeTime } from "./birth.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
 import type { Catalog, CommittedEvent, StartAnswer, StartRequest } from "./ports.js";
+import { requestHash } from "./request-hash.js";
 import { backOff } from "./room.js";
 
 const START_TRIES = 5;
@@ -49,7 +48,7 @@ export class Starter {
   ) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
-    const hash = requestHash(request);
+    const hash = hashOf(request);
     const run = await this.newRun(request).catch(async (error: unknown) => {
       // What was started under this key or id stays started, whatever became of the workflow since.
       const first = error instanceof SagaError ? await this.first(request, hash, request.runId) : undefined;
@@ -104,7 +103,7 @@ export class Starter {
     hash: string,
     runId: string | undefined,
   ): Promise<StartAnswer | undefined> {
-    const key = startKey(request);
+    const key = startKey(request, request.idempotencyKey);
     const row = runId === undefined && !key ? undefined : await findStart(this.options.sql, runId, key);
     if (!row) return undefined;
     if (row.request_hash === hash) return firstAnswer(row, row.id !== runId || request.runId !== undefined);
@@ -135,59 +134,23 @@ function identityOf(request: StartRequest, program: Program, definitionId: strin
   };
 }
 
-function startedEvent(
-  { id: runId, workflowId, version, entrypoint, startedAt }: RunIdentity,
-  actor: string,
-): CommittedEvent {
-  const metadata = { workflow_id: workflowId, version, entrypoint };
-  return {
-    runId,
-    seq: 1,
-    type: "saga.started",
-    attempt: 0,
-    from: "pending",
-    to: "pending",
-    actor,
-    at: startedAt,
-    metadata,
-  };
-}
-
-function startKey({ tenantId, workflowId, idempotencyKey }: StartRequest): { scope: string; key: string } | undefined {
-  return idempotencyKey === undefined ? undefined : { scope: `${tenantId ?? ""}/${workflowId}`, key: idempotencyKey };
-}
-
 /** What a repeat must match: everything that was asked for. */
-function requestHash({ actor: _, idempotencyKey: __, ...body }: StartRequest): string {
-  return createHash("sha256").update(canonical(body)).digest("base64url");
+function hashOf({ actor: _, idempotencyKey: __, ...body }: StartRequest): string {
+  return requestHash(body);
 }
 
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    typeof member === "object" && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : member,
-  );
-}
-
-function creation(request: StartRequest, { context, started }: StartedRun, hash: string, now: number): RunCommit {
-  const { run, variables } = context;
-  const { entrypoint, features, dryRun, delayedUntil, expiresAt } = run;
-  const { idempotencyKey } = request;
-  const identity: StoredIdentity = { entrypoint, features, dryRun, delayedUntil, expiresAt, idempotencyKey };
+function creation(
+  { idempotencyKey }: StartRequest,
+  { context, started }: StartedRun,
+  hash: string,
+  now: number,
+): RunCommit {
   return {
-    runId: run.id,
-    shard: shardOf(run.id),
-    create: {
-      ...run,
-      record: JSON.stringify(encodeRecord(context)),
-      inputs: JSON.stringify(run.inputs),
-      identity: JSON.stringify(identity),
-      requestHash: hash,
-      key: startKey(request),
-    },
-    events: [{ ...started, metadata: JSON.stringify(started.metadata) }],
-    variables: new Map(Object.entries(variables).map(([name, value]) => [name, JSON.stringify(value)])),
+    runId: context.run.id,
+    shard: shardOf(context.run.id),
+    create: newRunRow(context, { hash, idempotencyKey }),
+    events: [eventRow(started)],
+    variables: variableRows(context),
     wake: wakeTime(context, now) ?? now + STEPPING_GRACE_MS,
   };
 }

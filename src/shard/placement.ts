@@ -26,7 +26,7 @@ export interface PlacementChange {
 
 export class Placement {
   private owners: readonly (string | undefined)[] = [];
-  private alive = "";
+  private alive: readonly string[] = [];
   /** The shards of this node. */
   mine: ReadonlySet<number> = new Set();
 
@@ -37,12 +37,16 @@ export class Placement {
     return this.owners[shard] ?? this.nodeId;
   }
 
+  /** Who else there is. */
+  get others(): readonly string[] {
+    return this.alive.filter((nodeId) => nodeId !== this.nodeId);
+  }
+
   /** Places all shards anew; undefined if nothing changes. */
   place(nodeIds: readonly string[]): PlacementChange | undefined {
     const sorted = [...nodeIds].sort();
-    const alive = sorted.join();
-    if (alive === this.alive) return undefined;
-    this.alive = alive;
+    if (sorted.join() === this.alive.join()) return undefined;
+    this.alive = sorted;
     this.owners = SHARDS.map((shard) => ownerOf(shard, sorted));
     const before = this.mine;
     this.mine = new Set(SHARDS.filter((shard) => this.owners[shard] === this.nodeId));

@@ -3,6 +3,7 @@
 import type { Sql } from "postgres";
 import { unnest } from "./arrays.js";
 import { PARTS, type Part, parametersOf, type RunCommit } from "./commit-rows.js";
+import { TOLD_FROM_MEMORY_SECONDS } from "./events.js";
 
 /** The FROM item of each part, its parameters numbered through. */
 const FROM = (() => {
@@ -17,8 +18,9 @@ const FROM = (() => {
 
 /**
  * Fences stand in the `where`s. `fenced`: the run is at the revision the commit is based on, has not ended, and none of its
- * commands has an outcome already; rows another commit holds are skipped and lose. Rows of all other tables are written only
+ * commands has an outcome already, every signal it takes is still to be had, and no event it takes was taken by it before; rows another commit holds are skipped and lose. Rows of all other tables are written only
  * for runs in `won`. Run rows are taken in key order, tables in a fixed order, so two commits never wait for each other in a circle.
+ * A confirmed run is held as well, against updates only: a commit under way elsewhere would have its wake row overwritten.
  * A command committed after this statement's snapshot has moved the revision with it, so `repeated` and the revision together miss none.
  */
 const STATEMENT = `
@@ -27,24 +29,36 @@ k as materialized (select * from ${FROM.k}),
 repeated as materialized (
   select k.run_id from k join run_commands d on d.run_id = k.run_id and d.command_id = k.command_id
 ),
+sc as materialized (select * from ${FROM.sc}),
+claimed as materialized (
+  select d.id from signals d where d.id in (select id from sc) and d.consumed_at is null order by d.id for update skip locked
+),
+unclaimed as materialized (select sc.run_id from sc where sc.id not in (select id from claimed)),
+et as materialized (select * from ${FROM.et}),
+retaken as materialized (
+  select et.run_id from et join event_takes d on d.run_id = et.run_id and d.event_id = et.event_id
+),
 fenced as materialized (
   select r.id from runs r join u on u.id = r.id
   where r.revision = u.expected and r.terminal_at is null and r.id not in (select run_id from repeated)
+    and r.id not in (select run_id from unclaimed) and r.id not in (select run_id from retaken)
   order by r.id for update of r skip locked
 ),
 updated as (
   update runs r set revision = r.revision + 1, state = u.state, current_step = u.step, last_seq = u.last_seq,
     last_event_at = u.last_event_at, terminal_at = u.terminal_at, requires_manual_review = u.review,
     awaited_signal = u.awaited_signal, paused_reason = u.paused_reason, record = u.record,
-    call = case when u.set_call then u.call else r.call end, output = u.output
+    call = case when u.set_call then u.call else r.call end, output = u.output,
+    frames = case when u.set_frames then u.frames else r.frames end, items = case when u.set_items then u.items else r.items end
   from u where r.id = u.id and r.id in (select id from fenced)
   returning r.id
 ),
 confirmed as (
   select r.id from ${FROM.c} join runs r on r.id = c.id
   where r.revision = c.expected and r.id not in (select run_id from repeated)
+  order by r.id for share of r skip locked
 ),
-n as materialized (select * from ${FROM.n}),
+n as materialized (select * from ${FROM.n} where n.made_by is null or n.made_by in (select id from updated)),
 keyed as (
   insert into start_keys (scope, key, run_id)
   select n.scope, n.key, n.id from n
@@ -54,9 +68,11 @@ keyed as (
 ),
 created as (
   insert into runs (id, shard, revision, last_seq, state, last_event_at, requires_manual_review, record, workflow_id, version,
-    definition_id, tenant_id, business_key, trigger_id, parent_run_id, parent_step_id, parent_branch_id, root_run_id, started_at)
+    definition_id, tenant_id, business_key, trigger_id, parent_run_id, parent_step_id, parent_branch_id, parent_entry,
+    root_run_id, family_run_id, started_at)
   select n.id, n.shard, 1, 1, 'pending', n.started_at, false, n.record, n.workflow_id, n.version, n.definition_id, n.tenant_id,
-    n.business_key, n.trigger_id, n.parent_run_id, n.parent_step_id, n.parent_branch_id, n.root_run_id, n.started_at
+    n.business_key, n.trigger_id, n.parent_run_id, n.parent_step_id, n.parent_branch_id, n.parent_entry,
+    n.root_run_id, n.family_run_id, n.started_at
   from n where n.key is null or n.id in (select run_id from keyed)
   order by n.id
   on conflict do nothing returning id
@@ -79,9 +95,9 @@ variables as (
   select v.run_id, v.name, v.value from ${FROM.v} where v.run_id in (select id from won)
   on conflict (run_id, name) do update set value = excluded.value
 ),
-variables_gone as (
-  delete from run_variables d using ${FROM.vd}
-  where d.run_id = vd.run_id and d.name = vd.name and vd.run_id in (select id from won)
+scopes as (
+  insert into run_scopes (run_id, entry, inputs, variables)
+  select z.run_id, z.entry, z.inputs, z.variables from ${FROM.z} where z.run_id in (select id from won)
 ),
 woken as (
   insert into wakes (run_id, shard, due_at)
@@ -97,8 +113,7 @@ signalled as (
   from ${FROM.s} where s.run_id in (select id from won)
 ),
 signals_taken as (
-  update signals d set consumed_at = sc.at from ${FROM.sc}
-  where d.id = sc.id and d.consumed_at is null and sc.run_id in (select id from won)
+  update signals d set consumed_at = sc.at from sc where d.id = sc.id and sc.run_id in (select id from won)
 ),
 posted as (
   insert into outbox (id, run_id, shard, kind, payload, due_at)
@@ -116,9 +131,38 @@ sent as (
 inbox_taken as (
   delete from inbox d using ${FROM.it} where d.id = it.id and it.run_id in (select id from won)
 ),
+events_published as (
+  insert into events (id, tenant_id, topic, headers, payload, size, due_at)
+  select p.id, p.tenant_id, p.topic, p.headers::jsonb, p.payload, octet_length(p.payload::text),
+    now() + interval '${TOLD_FROM_MEMORY_SECONDS} seconds'
+  from ${FROM.p} where p.run_id in (select id from won)
+  on conflict (id) do nothing
+),
+events_taken as (
+  insert into event_takes (run_id, event_id) select et.run_id, et.event_id from et where et.run_id in (select id from won)
+),
+events_awaited as (
+  insert into event_waits (run_id, topic, headers)
+  select ew.run_id, ew.topic, ew.headers::jsonb from ${FROM.ew} where ew.run_id in (select id from won)
+  on conflict (run_id) do update set topic = excluded.topic, headers = excluded.headers
+),
+events_unawaited as (
+  delete from event_waits d using ${FROM.ewd} where d.run_id = ewd.run_id and ewd.run_id in (select id from won)
+),
+tasks_opened as (
+  insert into user_tasks (id, run_id, step_id, assignee, title, due_at, form_schema, opened_at)
+  select t.id, t.run_id, t.step_id, t.assignee, t.title, t.due_at, t.form_schema, t.at
+  from ${FROM.t} where t.run_id in (select id from won)
+),
+tasks_closed as (
+  update user_tasks d set closed_at = tc.at, submitted_at = case when tc.result is not null then tc.at end,
+    submitted_by = tc.submitted_by, result = tc.result
+  from ${FROM.tc}
+  where d.id = tc.id and d.run_id = tc.run_id and d.closed_at is null and tc.run_id in (select id from won)
+),
 undo_owed as (
   insert into undo (owner_run_id, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, state)
-  select x.run_id, x.step_id, x.entry, x.action, x.inputs, x.forward_key, x.child_run_id, 'owed'
+  select x.owner, x.step_id, x.entry, x.action, x.inputs, x.forward_key, x.child_run_id, x.state
   from ${FROM.x} where x.run_id in (select id from won)
   order by x.position
 ),
@@ -128,7 +172,14 @@ undo_settled as (
 ),
 undo_passed as (
   update undo d set state = 'passed' from ${FROM.xp}
-  where d.owner_run_id = xp.run_id and d.action is null and d.state = 'owed' and xp.run_id in (select id from won)
+  where d.owner_run_id = xp.run_id and (d.action is null or xp.every) and d.state = 'owed' and d.entry > xp.since
+    and xp.run_id in (select id from won) and not exists (select from ${FROM.xs} where xs.ordinal = d.ordinal)
+),
+undo_handed as (
+  update undo d set owner_run_id = xh.heir, entry = xh.entry, child_run_id = coalesce(d.child_run_id, xh.run_id) from ${FROM.xh}
+  where d.owner_run_id = xh.run_id and d.state = 'owed' and xh.run_id in (select id from won)
+    and not exists (select from ${FROM.xs} where xs.ordinal = d.ordinal)
+    and not exists (select from ${FROM.xp} where xp.run_id = xh.run_id and d.action is null and d.entry > xp.since)
 )
 select id from won`;
 

@@ -1,19 +1,16 @@
-// Workflow documents: storing versions by their rules, publishing, reading, and what their runs amount to. Documents arrive
-// validated; compiling them is not done here.
-import type { Fragment, ISql, Sql, TransactionSql } from "postgres";
+// Workflow documents: their columns, and what their runs amount to. The rules of versions are versions.ts; documents arrive
+// validated, and compiling them is not done here.
+import type { Fragment, ISql, Sql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
-import { conflict } from "../errors.js";
 import { uuidv7 } from "../ids.js";
-import { type Listing, type Page, type PageQuery, present, readPage, timeText } from "./page.js";
+import { type Page, type PageQuery, present, timeText } from "./page.js";
+import { type VersionDraft, type VersionedKind, Versions } from "./versions.js";
 
 /** A valid document on its way into the store. */
-export interface Draft {
+export interface Draft extends VersionDraft {
   readonly workflowId: string;
-  /** Absent: the highest + 1, unless a stored version equals it. */
-  readonly version?: number;
   readonly tenantId?: string;
   readonly name: string;
-  readonly publish: boolean;
   readonly createdBy?: string;
   readonly document: JsonObject;
 }
@@ -45,17 +42,28 @@ const columns = (
 /** What a document says of its own storage is no part of its content. */
 const CONTENT = `- '{version,published,created_at,created_by}'::text[]`;
 
+const kind: VersionedKind<Draft, DefinitionRow> = {
+  what: "workflow",
+  table: "definitions",
+  id: "definition_id",
+  key: "workflow_id",
+  columns,
+  idOf: ({ definition_id }) => definition_id,
+  keyOf: (of) => ("workflow_id" in of ? of.workflow_id : of.workflowId),
+  equals(sql, { document }) {
+    const content = (of: Fragment) => sql`(${of})::jsonb ${sql.unsafe(CONTENT)}`;
+    return sql`${content(sql`document`)} = ${content(sql`${JSON.stringify(document)}::text`)}`;
+  },
+  write,
+  item: (row) => definition(row).item,
+};
+
+const versions = new Versions(kind);
+
 /** `stored` is false where a version with this content was there already. 409 where the version was published with another. */
 export async function storeDefinition(sql: Sql, draft: Draft): Promise<{ definition: Definition; stored: boolean }> {
-  return sql.begin(async (transaction) => {
-    await lock(transaction, draft.workflowId);
-    const text = JSON.stringify(draft.document);
-    const same = await findEqual(transaction, draft, text);
-    if (same && (same.published || !draft.publish)) return { definition: same, stored: false };
-    if (same) return { definition: await setPublished(transaction, same, true), stored: false };
-    const version = draft.version ?? (await highest(transaction, draft.workflowId)) + 1;
-    return { definition: await write(transaction, { ...draft, version }), stored: true };
-  });
+  const { row, stored } = await versions.store(sql, draft);
+  return { definition: definition(row), stored };
 }
 
 /** Undefined: no such version. Once published a version is immutable, also after it is unpublished. */
@@ -65,54 +73,28 @@ export async function publishDefinition(
   version: number,
   published: boolean,
 ): Promise<Definition | undefined> {
-  return sql.begin(async (transaction) => {
-    await lock(transaction, workflowId);
-    const found = await readDefinition(transaction, workflowId, version);
-    return found && setPublished(transaction, found, published);
-  });
-}
-
-/** The version whether it is published or not; without `version` the latest published one. */
-export async function readDefinition(sql: ISql, workflowId: string, version?: number): Promise<Definition | undefined> {
-  const which = version === undefined ? sql`published` : sql`version = ${version}`;
-  const [row] = await sql<DefinitionRow[]>`
-    select ${columns(sql)} from definitions where workflow_id = ${workflowId} and ${which} order by version desc limit 1`;
+  const row = await versions.publish(sql, workflowId, version, published);
   return row && definition(row);
 }
 
-export async function workflowExists(sql: Sql, workflowId: string): Promise<boolean> {
-  return (await sql`select 1 from definitions where workflow_id = ${workflowId} limit 1`).length > 0;
+/** The version whether it is published or not; without `version` the latest published one. */
+export async function readDefinition(sql: Sql, workflowId: string, version?: number): Promise<Definition | undefined> {
+  const row = await versions.read(sql, workflowId, version);
+  return row && definition(row);
+}
+
+export function workflowExists(sql: Sql, workflowId: string): Promise<boolean> {
+  return versions.exists(sql, workflowId);
 }
 
 /** One item a workflow: its latest published version, or its latest draft. */
 export function listWorkflows(sql: Sql, page: PageQuery): Promise<Page<JsonObject>> {
-  const latest = sql`(select distinct on (workflow_id) * from definitions order by workflow_id, published desc, version desc) d`;
-  return readPage(
-    sql,
-    {
-      ...listing("workflows", "workflow_id", (row) => row.workflow_id),
-      rows: ({ after, order, window }) =>
-        sql`select ${columns(sql)} from ${latest} where ${after} order by ${order} ${window}`,
-      matching: sql`from (select distinct workflow_id from definitions) d`,
-    },
-    page,
-  );
+  return versions.list(sql, page);
 }
 
 /** Newest first. */
 export function listVersions(sql: Sql, workflowId: string, page: PageQuery): Promise<Page<JsonObject>> {
-  const matching = sql`from definitions where workflow_id = ${workflowId}`;
-  return readPage(
-    sql,
-    {
-      ...listing("versions", "version", (row) => String(row.version)),
-      descending: true,
-      rows: ({ after, order, window }) =>
-        sql`select ${columns(sql)} ${matching} and ${after} order by ${order} ${window}`,
-      matching,
-    },
-    page,
-  );
+  return versions.versions(sql, workflowId, page);
 }
 
 export interface WorkflowStats {
@@ -140,29 +122,8 @@ export async function workflowStats(sql: Sql, workflowId: string): Promise<Workf
   return { success_rate_24h: row.ended === 0 ? null : succeeded / row.ended, last_run_at, in_flight };
 }
 
-/** Versions of one workflow are given out one at a time; the lock ends with the transaction. */
-async function lock(transaction: TransactionSql, workflowId: string): Promise<void> {
-  await transaction`select pg_advisory_xact_lock(hashtextextended(${`definitions:${workflowId}`}, 0))`;
-}
-
-async function findEqual(sql: ISql, draft: Draft, text: string): Promise<Definition | undefined> {
-  const which = draft.version === undefined ? sql`true` : sql`version = ${draft.version}`;
-  const content = (of: Fragment) => sql`(${of})::jsonb ${sql.unsafe(CONTENT)}`;
-  const [row] = await sql<DefinitionRow[]>`
-    select ${columns(sql)} from definitions
-    where workflow_id = ${draft.workflowId} and ${which} and ${content(sql`document`)} = ${content(sql`${text}::text`)}
-    order by version desc limit 1`;
-  return row && definition(row);
-}
-
-async function highest(sql: ISql, workflowId: string): Promise<number> {
-  const [row] = await sql<{ highest: number | null }[]>`
-    select max(version) as highest from definitions where workflow_id = ${workflowId}`;
-  return row?.highest ?? 0;
-}
-
 /** A draft may be replaced, by a definition with an id of its own: whoever knows the old id never sees other content under it. */
-async function write(sql: ISql, draft: Draft & { readonly version: number }): Promise<Definition> {
+async function write(sql: ISql, draft: Draft & { readonly version: number }): Promise<DefinitionRow | undefined> {
   const { workflowId, version, tenantId = null, name, publish, createdBy = null } = draft;
   const document = JSON.stringify({ ...draft.document, version });
   const [row] = await sql<DefinitionRow[]>`
@@ -173,18 +134,7 @@ async function write(sql: ISql, draft: Draft & { readonly version: number }): Pr
       document = excluded.document, created_at = excluded.created_at, created_by = excluded.created_by
       where not definitions.ever_published
     returning ${columns(sql)}`;
-  if (row) return definition(row);
-  throw conflict(
-    `version ${version} of workflow ${workflowId} was published with other content; post it as a new version`,
-  );
-}
-
-async function setPublished(sql: ISql, { definitionId }: Definition, published: boolean): Promise<Definition> {
-  const [row] = await sql<DefinitionRow[]>`
-    update definitions set published = ${published}, ever_published = ever_published or ${published}
-    where definition_id = ${definitionId} returning ${columns(sql)}`;
-  if (!row) throw new Error("a definition went while its workflow was locked");
-  return definition(row);
+  return row;
 }
 
 function definition(row: DefinitionRow): Definition {
@@ -192,13 +142,4 @@ function definition(row: DefinitionRow): Definition {
   const document = JSON.parse(row.document) as JsonObject;
   const item = { ...document, ...present({ id: workflowId, version, published, created_at, created_by }) };
   return { definitionId, workflowId, version, published, item };
-}
-
-function listing(name: string, column: "workflow_id" | "version", position: (row: DefinitionRow) => string) {
-  return {
-    name,
-    key: [{ column, kind: column === "version" ? "integer" : "text" }],
-    item: (row) => definition(row).item,
-    position: (row) => [position(row)],
-  } satisfies Omit<Listing<DefinitionRow, JsonObject>, "rows" | "matching">;
 }

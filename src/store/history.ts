@@ -1,6 +1,5 @@
-// Reads of what belongs to a run: its audit rows, signals, undo list and user tasks, as clients see them. Nothing here
-// writes.
-import type { Fragment, Sql } from "postgres";
+// Reads of what belongs to a run: its audit rows, signals and undo list, as clients see them. Nothing here writes.
+import type { Sql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
 import { eventId } from "../ids.js";
 import { type Page, type PageQuery, parsedText, present, readPage, timeText } from "./page.js";
@@ -129,67 +128,6 @@ export function listUndo(sql: Sql, runId: string, page: PageQuery): Promise<Page
     },
     page,
   );
-}
-
-export interface TaskFilter {
-  readonly runId?: string;
-  readonly assignee?: string;
-  readonly status?: "open" | "submitted" | "expired";
-}
-
-interface TaskRow {
-  readonly id: string;
-  readonly run_id: string;
-  readonly step_id: string;
-  readonly assignee: string;
-  readonly due_at: string | null;
-  readonly form_schema: string | null;
-  readonly submitted_at: string | null;
-  readonly submitted_by: string | null;
-  readonly result: string | null;
-}
-
-export function listUserTasks(sql: Sql, filter: TaskFilter, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = sql`from user_tasks t left join runs r on r.id = t.run_id where ${taskConditions(sql, filter)}`;
-  return readPage<TaskRow, JsonObject>(
-    sql,
-    {
-      name: "user_tasks",
-      key: [{ column: "id", kind: "uuid" }],
-      rows: ({ after, order, window }) => sql`
-        select * from (
-          select t.id, t.run_id, t.step_id, t.assignee, ${timeText(sql, "t.due_at")}, t.form_schema::text as form_schema,
-            ${timeText(sql, "t.submitted_at")}, t.submitted_by, t.result::text as result
-          ${where}
-        ) tasks where ${after} order by ${order} ${window}`,
-      matching: where,
-      item: ({ form_schema, result, ...task }) =>
-        present({ ...clean(task), form_schema: parsedText(form_schema), result: parsedText(result) }),
-      position: (row) => [row.id],
-    },
-    page,
-  );
-}
-
-function taskConditions(sql: Sql, { runId, assignee, status }: TaskFilter): Fragment {
-  const all: Fragment[] = [];
-  if (assignee !== undefined) all.push(sql`t.assignee = ${assignee}`);
-  if (runId !== undefined) all.push(sql`t.run_id in (${family(sql, runId)})`);
-  const lapsed = sql`(coalesce(t.due_at <= now(), false) or r.terminal_at is not null)`;
-  if (status === "submitted") all.push(sql`t.submitted_at is not null`);
-  if (status === "expired") all.push(sql`t.submitted_at is null and ${lapsed}`);
-  if (status === "open") all.push(sql`t.submitted_at is null and not ${lapsed}`);
-  return all.reduce((left, right) => sql`${left} and ${right}`, sql`true`);
-}
-
-/** The run with its branches and items, not its sub-sagas: those are addressed by their own ids. */
-function family(sql: Sql, runId: string): Fragment {
-  return sql`
-    with recursive family(id) as (
-      select ${runId}::uuid
-      union all
-      select child.id from runs child join family on child.parent_run_id = family.id where child.parent_branch_id is not null
-    ) select id from family`;
 }
 
 /** Without the columns that the page reader added. */

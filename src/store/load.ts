@@ -1,6 +1,15 @@
 // Reads a run back into memory, and the few rows a decision may ask for. Reads only; not the API's views (runs.ts).
 import type { Sql } from "postgres";
-import type { Answer, Json, JsonObject, RunIdentity, RunState, StoredRun, UndoEntry } from "../../machines/index.js";
+import type {
+  Answer,
+  Facts,
+  Json,
+  JsonObject,
+  RunIdentity,
+  RunState,
+  StoredRun,
+  UndoEntry,
+} from "../../machines/index.js";
 
 export interface LoadedRun {
   readonly stored: StoredRun;
@@ -11,22 +20,40 @@ export interface LoadedRun {
 }
 
 /** The members of RunIdentity that stand in `run_starts.identity`; the others are columns of `runs`. */
-export type StoredIdentity = Pick<RunIdentity, "entrypoint" | "features" | "dryRun" | "delayedUntil" | "expiresAt"> & {
-  readonly idempotencyKey?: string;
-};
+export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & { readonly idempotencyKey?: string };
+
+const STORED = [
+  "entrypoint",
+  "features",
+  "dryRun",
+  "delayedUntil",
+  "expiresAt",
+  "depth",
+  "family",
+  "startStep",
+  "locals",
+  "keepsUndo",
+] as const satisfies readonly (keyof RunIdentity)[];
+
+export function storedIdentity(run: RunIdentity): StoredIdentity {
+  return Object.fromEntries(STORED.map((name) => [name, run[name]])) as unknown as StoredIdentity;
+}
 
 export async function loadRun(sql: Sql, runId: string): Promise<LoadedRun | undefined> {
   const [row] = await sql<LoadedRow[]>`
-    select r.*, s.inputs, s.identity,
-      (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id) as variables
-    from runs r join run_starts s on s.run_id = r.id where r.id = ${runId}`;
+    select r.*, coalesce(s.inputs, z.inputs) as inputs, s.identity, z.variables as inherited,
+      (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null) as variables,
+      (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone
+    from runs r join run_starts s on s.run_id = r.id
+      left join run_scopes z on r.family_run_id is not null and z.run_id = r.parent_run_id and z.entry = r.parent_entry
+    where r.id = ${runId}`;
   if (!row) return undefined;
   const { revision, last_seq: lastSeq } = row;
   return { revision, lastSeq, lastEventAt: row.last_event_at.getTime(), stored: storedOf(row) };
 }
 
 function storedOf(row: LoadedRow): StoredRun {
-  const { entrypoint, features, dryRun, delayedUntil, expiresAt } = row.identity;
+  const { idempotencyKey: _, ...stored } = row.identity;
   const identity: RunIdentity = {
     id: row.id,
     workflowId: row.workflow_id,
@@ -40,12 +67,9 @@ function storedOf(row: LoadedRow): StoredRun {
     parentBranchId: row.parent_branch_id ?? undefined,
     rootRunId: row.root_run_id ?? undefined,
     startedAt: row.started_at.getTime(),
+    parentEntry: row.parent_entry ?? undefined,
     inputs: row.inputs,
-    entrypoint,
-    features,
-    dryRun,
-    delayedUntil,
-    expiresAt,
+    ...stored,
   };
   return {
     identity,
@@ -54,9 +78,18 @@ function storedOf(row: LoadedRow): StoredRun {
     requiresManualReview: row.requires_manual_review,
     record: row.record,
     call: row.call ?? undefined,
-    variables: row.variables ?? {},
+    frames: row.frames ?? undefined,
+    items: row.items ?? undefined,
+    variables: variablesOf(row),
     output: row.output ?? undefined,
   };
+}
+
+/** A branch or an item has what was kept for it, but for what it has changed or removed. */
+function variablesOf({ inherited, variables, gone }: LoadedRow): JsonObject {
+  if (!inherited) return variables ?? {};
+  const all = { ...inherited, ...variables };
+  return gone ? Object.fromEntries(Object.entries(all).filter(([name]) => !gone.includes(name))) : all;
 }
 
 /** The recorded answer of a command, if its outcome is committed (law 6). */
@@ -66,22 +99,25 @@ export async function recordedAnswer(sql: Sql, runId: string, commandId: string)
   return row?.answer;
 }
 
+/** Of the run, and of those whose part it is. */
 export async function oldestSignal(
   sql: Sql,
-  runId: string,
+  runIds: readonly string[],
   name: string,
-): Promise<{ readonly id: string; readonly payload: Json } | null> {
-  const [row] = await sql<{ id: string; payload: Json }[]>`
-    select id, payload from signals where run_id = ${runId} and signal_name = ${name} and consumed_at is null
+): Promise<NonNullable<Facts["signal"]> | null> {
+  const [row] = await sql<{ id: string; run_id: string; payload: Json }[]>`
+    select id, run_id, payload from signals
+    where run_id = any(${[...runIds]}::uuid[]) and signal_name = ${name} and consumed_at is null
     order by ordinal limit 1`;
-  return row ?? null;
+  return row ? { id: row.id, runId: row.run_id, payload: row.payload } : null;
 }
 
-/** The newest entry of the undo list that is still owed. Entries without an action are passed over, not undone. */
-export async function newestOwed(sql: Sql, runId: string): Promise<UndoEntry | null> {
+/** The newest of the undo list that is still owed, of step entries after one. Entries without an action are passed over, not undone. */
+export async function newestOwed(sql: Sql, runId: string, since = 0): Promise<UndoEntry | null> {
   const [row] = await sql<UndoColumns[]>`
     select ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id
-    from undo where owner_run_id = ${runId} and state = 'owed' and action is not null order by undo.ordinal desc limit 1`;
+    from undo where owner_run_id = ${runId} and state = 'owed' and action is not null and entry > ${since}
+    order by undo.ordinal desc limit 1`;
   if (!row) return null;
   return {
     ordinal: row.ordinal,
@@ -138,7 +174,11 @@ interface LoadedRow {
   readonly record: JsonObject;
   readonly call: JsonObject | null;
   readonly output: Json;
+  readonly frames: JsonObject[] | null;
+  readonly items: Json[] | null;
   readonly variables: JsonObject | null;
+  readonly inherited: JsonObject | null;
+  readonly gone: string[] | null;
   readonly inputs: JsonObject;
   readonly identity: StoredIdentity;
   readonly workflow_id: string;
@@ -150,6 +190,7 @@ interface LoadedRow {
   readonly parent_run_id: string | null;
   readonly parent_step_id: string | null;
   readonly parent_branch_id: string | null;
+  readonly parent_entry: number | null;
   readonly root_run_id: string | null;
   readonly started_at: Date;
 }

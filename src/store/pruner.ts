@@ -10,6 +10,13 @@ const COMMANDS_KEPT = "1 day";
 const BITE = 5_000;
 const DAY_MS = 86_400_000;
 
+export interface Retention {
+  /** Events are kept so long, whether a run may still look back at them or not. */
+  readonly eventDays: number;
+  /** Absent: ended runs and their audit rows are kept. */
+  readonly runDays?: number;
+}
+
 export class Pruner {
   private timer: NodeJS.Timeout | undefined;
   private pruning: Promise<void> = Promise.resolve();
@@ -18,8 +25,7 @@ export class Pruner {
   constructor(
     private readonly sql: Sql,
     private readonly log: Logger,
-    /** Absent: ended runs and their audit rows are kept. */
-    private readonly retentionDays?: number,
+    private readonly keep: Retention,
   ) {}
 
   start(): void {
@@ -44,22 +50,39 @@ export class Pruner {
         delete from run_commands where ctid = any(array(
           select ctid from run_commands where at < now() - ${COMMANDS_KEPT}::interval and not keep limit ${BITE}))`,
     );
-    if (this.retentionDays === undefined) return;
-    await dropEventPartitionsBefore(this.sql, new Date(Date.now() - this.retentionDays * DAY_MS));
-    await this.bites(() => this.endedRuns(this.retentionDays ?? 0));
+    await this.bites(() => this.oldEvents(this.keep.eventDays));
+    const { runDays } = this.keep;
+    if (runDays === undefined) return;
+    await dropEventPartitionsBefore(this.sql, new Date(Date.now() - runDays * DAY_MS));
+    await this.bites(() => this.endedRuns(runDays));
   }
 
-  /** A run goes whole, its family's rows by their own age. */
+  /** With who took them. One that is still to be announced stays until it is. */
+  private oldEvents(days: number) {
+    return this.sql`
+      with old as (
+        select id from events where published_at < now() - make_interval(days => ${days}) and due_at is null
+        order by published_at limit ${BITE}
+      ),
+      takes as (delete from event_takes where event_id in (select id from old))
+      delete from events where id in (select id from old)`;
+  }
+
+  /** A run goes whole, and not before the topmost run has ended: a parent reads its children's outputs. */
   private endedRuns(days: number) {
     return this.sql`
       with old as (
-        select id from runs where terminal_at < now() - make_interval(days => ${days}) limit ${BITE}
+        select id from runs r where terminal_at < now() - make_interval(days => ${days})
+          and not exists (select 1 from runs top where top.id = r.root_run_id and top.terminal_at is null)
+        limit ${BITE}
       ),
+      scopes as (delete from run_scopes where run_id in (select id from old)),
       variables as (delete from run_variables where run_id in (select id from old)),
       commands as (delete from run_commands where run_id in (select id from old)),
       received as (delete from signals where run_id in (select id from old)),
       owed as (delete from undo where owner_run_id in (select id from old)),
       keys as (delete from start_keys where run_id in (select id from old)),
+      takes as (delete from event_takes where run_id in (select id from old)),
       tasks as (delete from user_tasks where run_id in (select id from old)),
       starts as (delete from run_starts where run_id in (select id from old))
       delete from runs where id in (select id from old)`;

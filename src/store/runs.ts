@@ -65,6 +65,9 @@ interface RunRow {
   readonly inputs: string | null;
   readonly identity: string | null;
   readonly variables: string | null;
+  readonly inherited: string | null;
+  readonly gone: string[] | null;
+  readonly frames: string | null;
 }
 
 /** The part of a run's record (machines/record.ts writes it) and of its identity that clients see. Times are epoch ms. */
@@ -74,8 +77,15 @@ interface RecordView {
     readonly dueAt?: number;
     readonly attempt?: number;
     readonly dispatchId?: string;
+    readonly topic?: string;
+    readonly headers?: Readonly<Record<string, string>>;
   };
   readonly ending?: { readonly to: string; readonly error?: StepError; readonly reason: string };
+}
+interface FrameView {
+  readonly kind: string;
+  readonly step: string;
+  readonly catchStep: string;
 }
 interface IdentityView {
   readonly features?: Readonly<Record<string, boolean>>;
@@ -125,12 +135,16 @@ function columns(sql: Sql): Fragment {
     ${timeText(sql, "r.started_at")}, ${timeText(sql, "r.last_event_at")}, ${timeText(sql, "r.terminal_at")},
     r.requires_manual_review, r.trigger_id, r.parent_run_id, r.parent_step_id, r.parent_branch_id, r.root_run_id,
     r.awaited_signal, r.paused_reason, r.business_key, r.last_seq, r.record::text as record, r.output::text as output,
-    s.inputs::text as inputs, s.identity::text as identity,
-    (select json_object_agg(v.name, v.value order by v.name)::text from run_variables v where v.run_id = r.id) as variables`;
+    coalesce(s.inputs, z.inputs)::text as inputs, s.identity::text as identity, r.frames::text as frames,
+    z.variables::text as inherited,
+    (select json_object_agg(v.name, v.value order by v.name)::text
+      from run_variables v where v.run_id = r.id and v.value is not null) as variables,
+    (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone`;
 }
 
 function joined(sql: Sql, picked: Fragment): Fragment {
-  return sql`(${picked}) r left join run_starts s on s.run_id = r.id`;
+  return sql`(${picked}) r left join run_starts s on s.run_id = r.id
+    left join run_scopes z on r.family_run_id is not null and z.run_id = r.parent_run_id and z.entry = r.parent_entry`;
 }
 
 function conditions(sql: Sql, filter: RunFilter): Fragment {
@@ -178,7 +192,7 @@ function runItem(row: RunRow): JsonObject {
     paused_reason: row.paused_reason,
     current_step: row.current_step,
     inputs: parsedText(row.inputs) ?? {},
-    variables: parsedText(row.variables) ?? {},
+    variables: variablesOf(row),
     output: parsedText(row.output),
     business_key: row.business_key,
     started_at: row.started_at,
@@ -196,17 +210,34 @@ function runItem(row: RunRow): JsonObject {
   });
 }
 
+/** A branch or an item has what was kept for it, but for what it has changed or removed. */
+function variablesOf({ inherited, variables, gone }: RunRow): JsonObject {
+  const own = (parsedText(variables) ?? {}) as JsonObject;
+  if (inherited === null) return own;
+  const all = { ...(parsedText(inherited) as JsonObject), ...own };
+  return Object.fromEntries(Object.entries(all).filter(([name]) => !gone?.includes(name)));
+}
+
 function waiting(row: RunRow, { wait }: RecordView, { delayedUntil }: IdentityView) {
   const due = row.state === "pending" ? delayedUntil : TIMED.has(wait?.kind ?? "") ? wait?.dueAt : undefined;
   return {
     awaited_signal: row.awaited_signal,
+    awaited_event_topic: wait?.topic,
+    awaited_event_headers: wait?.headers,
     wakeup_at: due === undefined ? null : new Date(due).toISOString(),
+    try_catch_stack: tryCatchStack(row),
     awaited_action_dispatch: wait?.kind === "dispatched" ? wait.dispatchId : null,
     current_attempt: wait?.attempt,
   };
 }
 
-const TIMED: ReadonlySet<string> = new Set(["timer", "backoff", "signal"]);
+function tryCatchStack({ frames }: RunRow): JsonObject[] | null {
+  const open = (parsedText(frames) ?? []) as unknown as readonly FrameView[];
+  const tries = open.filter(({ kind }) => kind === "try");
+  return tries.length > 0 ? tries.map(({ step, catchStep }) => ({ step_id: step, catch_step: catchStep })) : null;
+}
+
+const TIMED: ReadonlySet<string> = new Set(["timer", "backoff", "signal", "event", "user_task", "children"]);
 
 /** A run that succeeded may have been on its way to another end: that is no error of it. */
 function ended(row: RunRow, { ending }: RecordView) {

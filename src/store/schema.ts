@@ -8,6 +8,7 @@ import {
   index,
   integer,
   json,
+  jsonb,
   pgTable,
   primaryKey,
   smallint,
@@ -60,6 +61,9 @@ export const runs = pgTable(
     /** The action call in progress: its own column, so that an update that leaves it alone does not write it again. */
     call: json("call"),
     output: json("output"),
+    /** The blocks that the token is in, and the items of the foreach in progress: columns of their own, as `call` is. */
+    frames: json("frames"),
+    items: json("items"),
     // Fixed at the start of the run.
     workflowId: text("workflow_id").notNull(),
     version: integer("version").notNull(),
@@ -70,14 +74,19 @@ export const runs = pgTable(
     parentRunId: uuid("parent_run_id"),
     parentStepId: text("parent_step_id"),
     parentBranchId: text("parent_branch_id"),
+    /** The parent's step entry that made the run. */
+    parentEntry: integer("parent_entry"),
     rootRunId: uuid("root_run_id"),
+    /** Of a branch or an item: the run that it is a part of, which signals are addressed to. */
+    familyRunId: uuid("family_run_id"),
     startedAt: time("started_at").notNull(),
   },
   (t) => [
     index("runs_by_start").on(t.startedAt, t.id),
     index("runs_by_workflow").on(t.workflowId, t.startedAt, t.id),
     index("runs_by_business_key").on(t.businessKey).where(sql`business_key is not null`),
-    index("runs_by_parent").on(t.parentRunId).where(sql`parent_run_id is not null`),
+    index("runs_by_parent").on(t.parentRunId, t.parentEntry).where(sql`parent_run_id is not null`),
+    index("runs_by_family").on(t.familyRunId).where(sql`family_run_id is not null`),
     index("runs_in_flight").on(t.workflowId).where(sql`terminal_at is null`),
     index("runs_ended").on(t.workflowId, t.terminalAt).where(sql`terminal_at is not null`),
   ],
@@ -86,7 +95,8 @@ export const runs = pgTable(
 /** What a run was started with: wide and cold, so it stands apart from the hot row. */
 export const runStarts = pgTable("run_starts", {
   runId: uuid("run_id").primaryKey(),
-  inputs: json("inputs").notNull(),
+  /** Null: a branch or an item has those of its kept scope. */
+  inputs: json("inputs"),
   /** entrypoint, features, dry run, delay, expiry: the rest of the run's identity (machines/record.ts). */
   identity: json("identity").notNull(),
   /** Hash of the request: a repeat with another body is a conflict. */
@@ -100,11 +110,23 @@ export const startKeys = pgTable(
   (t) => [primaryKey({ columns: [t.scope, t.key] })],
 );
 
-/** One row a variable: what is written is what changed. */
+/** One row a variable: what is written is what changed. A null value: the variable is gone. */
 export const runVariables = pgTable(
   "run_variables",
-  { runId: uuid("run_id").notNull(), name: text("name").notNull(), value: json("value").notNull() },
+  { runId: uuid("run_id").notNull(), name: text("name").notNull(), value: json("value") },
   (t) => [primaryKey({ columns: [t.runId, t.name] })],
+);
+
+/** What the branches or items of one step entry began with: kept once for all of them. */
+export const runScopes = pgTable(
+  "run_scopes",
+  {
+    runId: uuid("run_id").notNull(),
+    entry: integer("entry").notNull(),
+    inputs: json("inputs").notNull(),
+    variables: json("variables").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.runId, t.entry] })],
 );
 
 /** Audit rows: insert-only, partitioned by time. An event's id is derived from (run_id, seq): see events.ts. */
@@ -140,6 +162,49 @@ export const signals = pgTable(
   (t) => [index("signals_by_run").on(t.runId, t.signalName, t.ordinal)],
 );
 
+/** What happened, for whoever waits for it. Kept for a bounded time. */
+export const events = pgTable(
+  "events",
+  {
+    id: uuid("id").primaryKey(),
+    /** The order in which they are looked at. */
+    ordinal: bigserial("ordinal", { mode: "bigint" }).notNull(),
+    /** Of an event that a run published: only runs of this tenant may take it. */
+    tenantId: uuid("tenant_id"),
+    topic: text("topic").notNull(),
+    headers: jsonb("headers").notNull(),
+    payload: json("payload").notNull(),
+    /** Bytes of the payload: a page of events is bounded by them. */
+    size: integer("size").notNull(),
+    idempotencyKey: text("idempotency_key").unique(),
+    requestHash: text("request_hash"),
+    publishedAt: time("published_at").notNull().defaultNow(),
+    /** When it is to be announced to those that wait; null: they have been told. */
+    dueAt: time("due_at"),
+    /** The last run that was told. */
+    toldTo: uuid("told_to"),
+  },
+  (t) => [
+    index("events_by_topic").on(t.topic, t.ordinal),
+    index("events_by_time").on(t.publishedAt, t.ordinal),
+    index("events_due").on(t.dueAt).where(sql`due_at is not null`),
+  ],
+);
+
+/** Which run took which event: each at most once. */
+export const eventTakes = pgTable(
+  "event_takes",
+  { runId: uuid("run_id").notNull(), eventId: uuid("event_id").notNull() },
+  (t) => [primaryKey({ columns: [t.runId, t.eventId] }), index("event_takes_by_event").on(t.eventId)],
+);
+
+/** Who waits for events of which topic. Apart from `runs`, whose hot row must have no index that changes. */
+export const eventWaits = pgTable(
+  "event_waits",
+  { runId: uuid("run_id").primaryKey(), topic: text("topic").notNull(), headers: jsonb("headers").notNull() },
+  (t) => [index("event_waits_by_topic").on(t.topic, t.runId)],
+);
+
 /** Commands whose outcome is committed, with their answers: a repeat conflicts here, loses, and gets this answer (law 6). */
 export const runCommands = pgTable(
   "run_commands",
@@ -168,7 +233,10 @@ export const inbox = pgTable(
   (t) => [index("inbox_due").on(t.shard, t.dueAt)],
 );
 
-/** Durable effects owed outside. `kind` "action": the run's call wants carriage; its payload is the run's `call`. */
+/**
+ * Durable effects owed outside. `kind` "action": the run's call wants carriage; its payload is the run's `call`. Any other is
+ * a post (posts.ts), which its run does not wait for.
+ */
 export const outbox = pgTable(
   "outbox",
   {
@@ -250,7 +318,7 @@ export const nodes = pgTable("nodes", {
   recordFormat: smallint("record_format").notNull(),
 });
 
-/** Rules, triggers, fires and user tasks of the interface: their rooms are built later, their rows have a place. */
+/** Rules, triggers and fires of the interface: their rooms are built later, their rows have a place. */
 export const rules = pgTable(
   "rules",
   {
@@ -302,6 +370,7 @@ export const triggerFires = pgTable(
   (t) => [unique("trigger_fires_once").on(t.triggerId, t.scheduledAt)],
 );
 
+/** What people were asked for. A task is open until its step has its result or is left otherwise (`closed_at`). */
 export const userTasks = pgTable(
   "user_tasks",
   {
@@ -309,11 +378,20 @@ export const userTasks = pgTable(
     runId: uuid("run_id").notNull(),
     stepId: text("step_id").notNull(),
     assignee: text("assignee").notNull(),
+    title: text("title"),
     dueAt: time("due_at"),
     formSchema: json("form_schema"),
+    openedAt: time("opened_at").notNull().defaultNow(),
+    /** Submitted, or the step was left without: nobody can submit it any more. */
+    closedAt: time("closed_at"),
     submittedAt: time("submitted_at"),
     submittedBy: text("submitted_by"),
     result: json("result"),
   },
-  (t) => [index("user_tasks_by_run").on(t.runId), index("user_tasks_by_assignee").on(t.assignee)],
+  (t) => [
+    index("user_tasks_by_run").on(t.runId),
+    index("user_tasks_by_time").on(t.openedAt, t.id),
+    index("user_tasks_by_assignee").on(t.assignee, t.openedAt, t.id),
+    index("user_tasks_open").on(t.assignee, t.openedAt, t.id).where(sql`closed_at is null`),
+  ],
 );

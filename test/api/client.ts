@@ -18,8 +18,14 @@ export class Client {
   code: number | undefined;
   pings = 0;
 
-  constructor(port: number, runId: string, query = "") {
-    this.socket = new WebSocket(`ws://127.0.0.1:${port}/api/v1/sagas/${runId}/stream${query}`);
+  constructor(
+    /** A TCP port of this machine, or the path of a Unix socket. */
+    at: number | string,
+    readonly runId: string,
+    query = "",
+  ) {
+    const base = typeof at === "number" ? `ws://127.0.0.1:${at}` : `ws+unix://${at}:`;
+    this.socket = new WebSocket(`${base}/api/v1/sagas/${runId}/stream${query}`);
     this.socket.on("message", (data) => this.frames.push(JSON.parse(String(data))));
     this.socket.on("close", (code) => {
       this.code = code;
@@ -43,8 +49,8 @@ export class Client {
     return until(() => this.frames.length >= count, { what: `${count} frames` });
   }
 
-  closed() {
-    return until(() => this.code, { what: "the close" });
+  closed(within?: number) {
+    return until(() => this.code, { what: "the close", ...(within !== undefined && { within }) });
   }
 }
 

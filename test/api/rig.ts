@@ -9,6 +9,7 @@ import { shardOf, uuidv7 } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 import type { CommandOptions, StartRequest } from "../../src/run/ports.js";
+import { Schemas } from "../../src/run/schemas.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 
 export interface Asked {
@@ -23,6 +24,7 @@ export interface Rig {
   feed: Feed;
   readonly started: StartRequest[];
   readonly asked: Asked[];
+  readonly announced: string[];
   readonly logLines: string[];
   refreshed: number;
   ready: boolean;
@@ -50,6 +52,7 @@ export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partia
   const rig = {
     started: [],
     asked: [],
+    announced: [],
     logLines: [],
     refreshed: 0,
     ready: true,
@@ -76,7 +79,7 @@ export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partia
   };
   rig.countRows = async () => {
     const [row] = await rig.database.sql<{ n: number }[]>`
-      select ((select count(*) from definitions) + (select count(*) from actions) + (select count(*) from runs))::int as n`;
+      select ((select count(*) from definitions) + (select count(*) from rules) + (select count(*) from actions) + (select count(*) from runs))::int as n`;
     return row?.n ?? 0;
   };
   return rig;
@@ -109,13 +112,25 @@ function depsOf(rig: Rig, { amqp = false, pingMs }: { amqp?: boolean; pingMs?: n
           select document from definitions where definition_id = ${definitionId}`;
         return compileWorkflow(row?.document).program as Program;
       },
+      published: async (workflowId, version) => {
+        const rows = await rig.database.sql<{ definition_id: string; version: number; document: JsonObject }[]>`
+          select definition_id, version, document from definitions
+          where workflow_id = ${workflowId} and published order by version desc`;
+        const row = rows.find((one) => version === undefined || one.version === version);
+        const { program } = row ? compileWorkflow(row.document, { version: row.version }) : {};
+        return row && program && { definitionId: row.definition_id, program };
+      },
       action: () => undefined,
+      rule: () => undefined,
       refresh: async () => {
         rig.refreshed++;
       },
     },
+    schemas: new Schemas(),
     sql: rig.database.sql,
     feed: rig.feed,
+    announcer: { announce: (eventId) => rig.announced.push(eventId) },
+    admission: { admit: () => () => {} },
     metrics: createMetrics(),
     log: createLogger({ logLevel: "info" }, lines),
     compile: { compileWorkflow, machineConfig: (program) => program.chart },
@@ -130,6 +145,8 @@ export function defaultAnswer(command: RunCommand): Answer {
       return { type: "cancel", state: "cancelled", alreadyTerminal: false };
     case "signal":
       return { type: "signal", id: command.id, matched: true };
+    case "submit":
+      return { type: "submit", taskId: command.taskId, submittedAt: Date.UTC(2026, 10, 21), matched: true };
     case "result":
     case "failure":
     case "heartbeat":

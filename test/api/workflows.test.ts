@@ -165,24 +165,31 @@ describe("the definitions directory", () => {
       compile: { compileWorkflow, machineConfig: (program) => program.chart },
       catalog: {
         program: () => Promise.reject(new Error("not asked")),
+        published: () => Promise.reject(new Error("not asked")),
         action: () => undefined,
+        rule: () => undefined,
         refresh: async () => {},
       },
     });
 
   test("is stored and published, once, by however many nodes", async () => {
     await write("a.workflow.json", named("filed"));
+    const spec = { hit_policy: "first", rows: [{ when: "true", then: { branch: "a" } }] };
+    await write("a.rule.json", { rule_id: "filed", name: "Filed", rule_type: "decision_table", spec });
     await write("notes.txt", "not a definition");
     await Promise.all([load(), load(), load()]);
     const { body } = await rig.call("GET", "/api/v1/workflows/filed/versions");
     expect(body).toMatchObject({ total: 1, items: [{ version: 1, published: true }] });
+    const rules = await rig.call("GET", "/api/v1/rules/filed/versions");
+    expect(rules.body).toMatchObject({ total: 1, items: [{ version: 1, published: true, spec }] });
   });
 
   test("a broken file stops the start with its name and every problem, and nothing is stored", async () => {
     const before = await rig.countRows();
     await write("b.workflow.json", { ...named("filed-2"), stpes: 1, start: 2 });
     await write("c.workflow.json", "{");
-    await write("d.rule.json", {});
+    await write("d.rule.json", { rule_id: "d" });
+    await write("f.trigger.json", {});
     await write("e.workflow.json", named("filed-3"));
     const error = await load().then(
       () => "it started",
@@ -192,7 +199,8 @@ describe("the definitions directory", () => {
       "b.workflow.json: $.stpes",
       "b.workflow.json: $.start",
       "c.workflow.json: ",
-      "d.rule.json: this build reads no rule files",
+      "d.rule.json: $.spec is required",
+      "f.trigger.json: this build reads no trigger files",
     ]) {
       expect(error).toContain(part);
     }

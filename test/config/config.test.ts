@@ -95,8 +95,8 @@ describe("settings", () => {
       { definitionsDir: "/d", secretsFile: "/s" },
     ],
     [
-      { SAGA_SIGNING_SECRET: "whsec", SAGA_RETENTION_DAYS: "30" },
-      { signingSecret: "whsec", retentionDays: 30 },
+      { SAGA_SIGNING_SECRET: "whsec", SAGA_RETENTION_DAYS: "30", SAGA_EVENT_RETENTION_DAYS: "7" },
+      { signingSecret: "whsec", retentionDays: 30, eventRetentionDays: 7 },
     ],
     [
       { SAGA_LIMIT_STEPS: "5", LOG_LEVEL: "debug" },

@@ -289,7 +289,7 @@ describe("the waiting line", () => {
     const line = new WaitingLine<string>();
     line.add(makeCall({ action: "a" }), "a1", "a1");
     line.add(makeCall({ action: "b" }), "b1", "b1");
-    line.add(makeCall({ action: "b" }), "b0", "b0", true);
+    line.add(makeCall({ action: "b" }), "b0", "b0", { again: true });
     const taken: string[] = [];
     line.serve("payments", (item) => item.startsWith("b") && taken.push(item) > 0);
     expect(taken).toEqual(["b0", "b1"]);

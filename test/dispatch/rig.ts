@@ -15,6 +15,7 @@ import { vi } from "vitest";
 import type { ActionCall, Answer, Dispatch, RunCommand } from "../../machines/index.js";
 import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/dispatcher.js";
 import { type GrpcServerOptions, startGrpcServer } from "../../src/dispatch/grpc/server.js";
+import type { Peers } from "../../src/dispatch/relay/relay.js";
 import type { DispatchLimits } from "../../src/dispatch/transport.js";
 import type { CommandOptions, Runs } from "../../src/run/ports.js";
 
@@ -64,6 +65,9 @@ export interface NodeOptions {
   readonly nodes?: number;
   readonly unbound?: boolean;
   readonly authenticate?: GrpcServerOptions["authenticate"];
+  readonly peers?: Peers;
+  /** Instead of the scripted ones. */
+  readonly commands?: Pick<Runs, "command">;
 }
 
 /** The clock stands at database time 0 plus what a test adds to it. */
@@ -73,7 +77,8 @@ export async function startNode(options: NodeOptions = {}): Promise<Node> {
   const logged: string[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => logged.push(line) });
   const dispatcher = createDispatcher({
-    ...(options.unbound ? {} : { runs }),
+    ...(options.unbound ? {} : { runs: options.commands ?? runs }),
+    ...(options.peers ? { peers: options.peers } : {}),
     nodeId: options.nodeId ?? "node-1",
     log,
     now: () => clock.now,
@@ -149,6 +154,8 @@ const definition = loadSync(join(import.meta.dirname, "../../src/dispatch/worker
 /** A worker that speaks the bare protocol. */
 export class RawWorker {
   readonly messages: Wire[] = [];
+  onExecute: (step: Wire) => void = () => {};
+  onRecorded: (recorded: Wire) => void = () => {};
   error: ServiceError | undefined;
   ended = false;
   readonly #client: Client;
@@ -161,7 +168,11 @@ export class RawWorker {
     });
     this.#client = client;
     this.#call = client.ExecuteStep();
-    this.#call.on("data", (message) => this.messages.push(message));
+    this.#call.on("data", (message) => {
+      this.messages.push(message);
+      if (message.execute) this.onExecute(message.execute);
+      if (message.recorded) this.onRecorded(message.recorded);
+    });
     this.#call.on("error", (error: ServiceError) => {
       this.error = error;
       this.ended = true;

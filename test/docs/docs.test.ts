@@ -2,13 +2,14 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { AUDIT_TYPES } from "../../machines/index.js";
+import { AUDIT_TYPES, compileWorkflow, type JsonObject } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 import { startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { createMetrics } from "../../src/metrics.js";
+import { type RehearseOptions, rehearse } from "../../src/sdk/testing/index.js";
 import { silentLog } from "../harness/database.js";
-import { documentedTypes, openApiDocument, withStepTables } from "./generated.js";
+import { documentedTypes, NAMED_ERRORS, openApiDocument, WITH_TABLES, withStepTables } from "./generated.js";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -39,19 +40,74 @@ describe("docs/openapi.json", () => {
   });
 });
 
-describe("docs/workflows.md", () => {
-  const text = read("docs/workflows.md");
+describe("the step types", () => {
+  const texts = WITH_TABLES.map((path) => [path, read(path)] as const);
 
-  it("has a section for every step type and for what all have", () => {
-    expect(documentedTypes(text).sort()).toEqual(["*", ...STEP_TYPES.keys()].sort());
+  it("have a section each, and so has what all have", () => {
+    const documented = texts.flatMap(([, text]) => documentedTypes(text));
+    expect(documented.sort()).toEqual(["*", ...STEP_TYPES.keys()].sort());
   });
 
-  it("has the attributes of the code in its tables", () => {
+  it.each(texts)("have the attributes of the code in the tables of %s", (_path, text) => {
     // The formatter pads cells.
     const unpadded = (markdown: string) => markdown.replace(/ +/g, " ").replace(/-{3,}/g, "---");
     expect(unpadded(text), STALE).toBe(unpadded(withStepTables(text)));
   });
+
+  it("fail with errors that are told of", () => {
+    const errors = read("docs/workflows.md").split("\n## Errors\n")[1]?.split("\n## ")[0] ?? "";
+    expect(NAMED_ERRORS.filter((code) => !errors.includes(`| \`${code}\` |`))).toEqual([]);
+  });
 });
+
+describe("the examples of docs/steps.md", () => {
+  const examples = examplesOf(read("docs/steps.md"));
+
+  it("are there for every type", () => {
+    expect(examples.map(({ type }) => type).sort()).toEqual([...STEP_TYPES.keys()].sort());
+  });
+
+  it.each(examples)("of $type ends as it says", ({ type, steps, given, state, ends, undone }) => {
+    const document = { id: "example", name: type, start: steps[0]?.id, steps };
+    const { inputs, mocks } = given === undefined ? {} : (JSON.parse(given) as RehearseOptions);
+    expect(steps.map((step) => step.type)).toContain(type);
+    expect(compileWorkflow(document)).toMatchObject({ problems: [], warnings: [] });
+    const ended = rehearse(document, { inputs, mocks, workflows: [PAYMENT] });
+    const end = ended.state === "failed" ? ended.error?.code : JSON.stringify(ended.output);
+    const says = ends === undefined || state === "failed" ? ends : JSON.stringify(JSON.parse(ends));
+    expect([ended.state, end, ended.left]).toEqual([state, says, undefined]);
+    const undos = ended.events.filter(
+      ({ event_type: row, metadata }) => row === "step.succeeded" && metadata?.phase === "compensation",
+    );
+    expect(undos.map(({ step_id: step }) => step)).toEqual(undone === undefined ? [] : [undone]);
+  });
+});
+
+/** What the examples' sub-sagas are. */
+const PAYMENT = { id: "payment", name: "Payment", start: "a", steps: [{ id: "a", type: "noop" }] };
+
+interface Example {
+  readonly type: string;
+  readonly steps: readonly JsonObject[];
+  readonly given: string | undefined;
+  readonly state: string;
+  readonly ends: string | undefined;
+  /** The step that is. */
+  readonly undone: string | undefined;
+}
+
+/** The lists of steps, each with the sentence below it. */
+function examplesOf(markdown: string): Example[] {
+  const sections = markdown.split(/^## /m).slice(1);
+  return sections.flatMap((section) => {
+    const type = section.slice(0, section.indexOf("\n"));
+    const lists =
+      /^```json\n(\[[\s\S]*?)^```\n\n(?:With `(\{.*?\})` it|It) ends `(\w+)`(?: with `(.*?)`)?(?:, and `(\w+)` is undone)?\.$/gm;
+    return [...section.matchAll(lists)].map(([, steps = "", given, state = "", ends, undone]) => ({
+      ...{ type, steps: JSON.parse(steps) as JsonObject[], given, state, ends, undone },
+    }));
+  });
+}
 
 describe("docs/api.md", () => {
   it("tells of every type of audit event", () => {

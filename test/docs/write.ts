@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../../src/store/migrate.js";
-import { openApiDocument, withStepTables } from "./generated.js";
+import { openApiDocument, WITH_TABLES, withStepTables } from "./generated.js";
 
 const docs = join(packageRoot(), "docs");
 writeFileSync(join(docs, "openapi.json"), `${JSON.stringify(await openApiDocument(), null, 2)}\n`);
-const workflows = join(docs, "workflows.md");
-writeFileSync(workflows, withStepTables(readFileSync(workflows, "utf8")));
+for (const path of WITH_TABLES.map((name) => join(packageRoot(), name)))
+  writeFileSync(path, withStepTables(readFileSync(path, "utf8")));

@@ -10,6 +10,7 @@ import * as books from "../../examples/order-fulfilment/books.js";
 import { makeOrders, SCENARIO_NAMES, SCENARIOS } from "../../examples/order-fulfilment/scenarios.js";
 import { compileWorkflow } from "../../machines/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -217,6 +218,24 @@ describe("the demo", () => {
     expect(demo.output()).toContain("The books balance: 60 orders");
     expect(demo.output()).toContain("the service was killed 5 time(s), and the worker was killed 2 time(s)");
     expect(code).toBe(0);
+  });
+
+  const killed = ["--orders", "45", "--kill-service", "2", "--kill-worker", "1"];
+
+  async function endsOnFourNodes(options: readonly string[]): Promise<void> {
+    const demo = run([...killed, ...options], { DATABASE_URL: inject("databaseUrl"), SAGA_WORKERS: "4" });
+    const code = await demo.ended;
+    expect(demo.output()).toContain("The books balance: 45 orders");
+    expect(demo.output()).toContain("the service was killed 2 time(s), and the worker was killed 1 time(s)");
+    expect(code).toBe(0);
+  }
+
+  it("ends with balanced books on four nodes that are killed, too", { timeout: 360_000 }, () => endsOnFourNodes([]));
+
+  describeWithRedis("over Redis", (redisUrl) => {
+    it("ends with balanced books on four nodes that are killed, too", { timeout: 360_000 }, () =>
+      endsOnFourNodes(["--redis", redisUrl]),
+    );
   });
 
   it("takes its processes and its database along when it is interrupted", { timeout: 120_000 }, async () => {

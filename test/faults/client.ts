@@ -57,8 +57,13 @@ export class Client {
   }
 
   async look(runId: string): Promise<Seen> {
-    const { body } = await this.insist("GET", `/sagas/${runId}/events?limit=500`);
-    return { run: await this.run(runId), events: body.items as EventSeen[] };
+    const events: EventSeen[] = [];
+    for (let page = "?limit=500"; page !== ""; ) {
+      const { body } = await this.insist("GET", `/sagas/${runId}/events${page}`);
+      events.push(...(body.items as EventSeen[]));
+      page = body.next_cursor === undefined ? "" : `?limit=500&cursor=${body.next_cursor}`;
+    }
+    return { run: await this.run(runId), events };
   }
 
   async untilState(runId: string, state: string, within = 15_000): Promise<Seen["run"]> {

@@ -1,11 +1,268 @@
-// The laws of one run's audit rows and undo list, held against a simulation.
-import { isTerminal } from "../../machines/index.js";
-import type { Simulation } from "./simulation.js";
+// The laws, held against a simulation: those of one run's audit rows and undo list, and those of a family, read from the history of
+// all commits in their order. What should be undone is told from rows and definitions, never from what the run says that it owes.
+import { type AuditEvent, isTerminal, type JsonObject } from "../../machines/index.js";
+import type { Committed, Simulation } from "./simulation.js";
+import type { World } from "./world.js";
 
+type Say = (sentence: string) => void;
+
+/** What a run's rows say of one step entry that is open. */
+interface Open {
+  readonly entry: number;
+  /** An attempt of it may have happened. */
+  happened: boolean;
+}
+
+/** What the laws remember of a run while they read the history. */
+interface Reading {
+  entries: number;
+  ended: boolean;
+  /** The attempt that is with a worker. */
+  dispatched: string | undefined;
+  /** The step entry of the try that is being left; 0: the run as a whole. */
+  unwinding: number;
+  readonly open: Map<string, Open>;
+  readonly children: Simulation[];
+  /** Keys of what its rows say must be undone if it rolls back, and of what it did put on its list. */
+  readonly due: string[];
+  readonly owed: string[];
+  /** Its undo list, in the order of the ordinals. */
+  list: { readonly ordinal: number; readonly entry: number; readonly calls: boolean }[];
+}
+
+/** Every broken law of every run of the world. */
+export function worldViolations(world: World): string[] {
+  const found: string[] = [];
+  const names = new Map([...world.runs.keys()].map((id, index) => [id, `r${index}`]));
+  const reader = new Reader(world, (run, sentence) => found.push(`${names.get(run)}: ${sentence}`));
+  for (const committed of world.history) reader.see(committed);
+  reader.close();
+  for (const run of world.runs.values())
+    for (const sentence of violations(run)) found.push(`${names.get(run.id)}: ${sentence}`);
+  return found;
+}
+
+/** Where nothing can move but the clock and the outside: who waits in vain, for what is there. */
+export function strandedIn(world: World): string[] {
+  return [...world.runs.values()].flatMap(({ id, context, ended }) => {
+    const { wait, quarantined, groups, run } = context;
+    if (ended || quarantined) return [];
+    const ids = [id, ...(run.family ?? [])];
+    const waits = wait?.kind === "signal" ? wait.name : undefined;
+    const found: string[] = [];
+    if (world.signals.some(({ runId, name, consumed }) => ids.includes(runId) && name === waits && !consumed))
+      found.push(`the run ${id} waits for the signal ${waits}, which is there`);
+    const living = world.childrenOf(id).filter((child) => !child.ended);
+    const running = Object.values(groups).reduce((sum, group) => sum + group.running, 0);
+    if (running !== living.length) found.push(`the run ${id} counts ${running} children, ${living.length} live`);
+    if (wait?.kind === "children" && living.length === 0) found.push(`the run ${id} waits for children and has none`);
+    return found;
+  });
+}
+
+class Reader {
+  private readonly readings = new Map<string, Reading>();
+  private readonly signals = new Set<string>();
+  private ordinals = 0;
+
+  constructor(
+    private readonly world: World,
+    private readonly tell: (run: string, sentence: string) => void,
+  ) {}
+
+  private of(run: string): Reading {
+    const known = this.readings.get(run);
+    const fresh = {
+      entries: 0,
+      ended: false,
+      dispatched: undefined,
+      unwinding: 0,
+      open: new Map(),
+      children: [],
+      due: [],
+      owed: [],
+      list: [],
+    };
+    const reading = known ?? fresh;
+    if (!known) this.readings.set(run, reading);
+    return reading;
+  }
+
+  see(committed: Committed): void {
+    const { run, rows } = committed;
+    const reading = this.of(run.id);
+    const say: Say = (sentence) => this.tell(run.id, sentence);
+    if (reading.ended) say("a run that had ended went on");
+    for (const row of rows) this.row(committed, reading, row, say);
+    this.effects(committed, reading, say);
+    reading.unwinding = committed.context.unwinding?.entry ?? 0;
+    if (rows.at(-1)?.type.startsWith("run.")) {
+      reading.ended = true;
+      if (reading.children.some(({ id }) => !this.of(id).ended)) say("it ended before its children");
+      if (Object.keys(committed.context.groups).length > 0) say("it ended with a group of children");
+    }
+  }
+
+  private row({ run, context }: Committed, reading: Reading, row: AuditEvent, say: Say): void {
+    const { type, stepId = "", attempt, metadata = {} } = row;
+    const { open } = reading;
+    const key = () => `${run.id}:${stepId}:${open.get(stepId)?.entry}`;
+    const compensates = run.program.steps.get(stepId)?.compensation !== undefined;
+    if (type === "step.dispatched") reading.dispatched = `${stepId}#${attempt}`;
+    else if (attempt > 0 && type.startsWith("step.")) reading.dispatched = undefined;
+    if (metadata.phase === "compensation") {
+      if (type === "step.started") this.quiet(reading, row.to === "running" ? reading.unwinding : 0, say);
+    } else if (type === "step.started") open.set(stepId, { entry: ++reading.entries, happened: false });
+    else if (type === "step.succeeded") {
+      if (compensates) reading.due.push(key());
+      this.output(run, stepId, open.get(stepId), metadata, say);
+      open.delete(stepId);
+    } else if (type === "step.skipped") open.delete(stepId);
+    else if (type === "step.failed") {
+      const entry = open.get(stepId);
+      const { mayHave, did } = outcomeOf(metadata, attempt);
+      if (entry && mayHave) entry.happened = true;
+      if (metadata.will_retry) return;
+      // A try that is being left comes to its end first, also in a run that is to undo nothing.
+      const isAbandoned = context.ending?.abandon && reading.unwinding === 0;
+      if (compensates && (did || entry?.happened) && !isAbandoned) reading.due.push(key());
+      open.delete(stepId);
+    }
+  }
+
+  /** Nothing is undone while a child of what is rolled back lives, or a dispatch is with a worker. */
+  private quiet(reading: Reading, from: number, say: Say): void {
+    const lives = reading.children.some(
+      ({ id, context }) => (context.run.parentEntry ?? 0) >= from && !this.of(id).ended,
+    );
+    if (lives) say("an undo began while a child lived");
+    if (reading.dispatched) say(`an undo began while ${reading.dispatched} was with a worker`);
+  }
+
+  private effects({ run, effects }: Committed, reading: Reading, say: Say): void {
+    for (const effect of effects) {
+      if (effect.kind === "undo.owed") {
+        const calls = effect.entry.action !== undefined;
+        reading.list.push({ ordinal: ++this.ordinals, entry: effect.entry.entry, calls });
+        if (calls) reading.owed.push(effect.entry.forwardIdempotencyKey);
+      } else if (effect.kind === "undo.settled") this.settled(reading, Number(effect.ordinal), reading.unwinding, say);
+      else if (effect.kind === "undo.passed")
+        reading.list = reading.list.filter(({ entry, calls }) => calls || entry <= (effect.since ?? 0));
+      else if (effect.kind === "undo.dropped") reading.list = [];
+      else if (effect.kind === "undo.handed") {
+        const to = this.of(effect.to);
+        const handed = reading.list.map((entry) => ({ ...entry, entry: effect.entry }));
+        to.list = [...to.list, ...handed].sort((left, right) => left.ordinal - right.ordinal);
+        reading.list = [];
+      } else if (effect.kind === "signal.consumed" || (effect.kind === "signal.recorded" && effect.consumed)) {
+        if (this.signals.has(effect.id)) say(`the signal ${effect.id} was taken twice`);
+        this.signals.add(effect.id);
+      } else if (effect.kind === "child.start" && effect.child.identity.parentRunId === run.id) {
+        const child = this.world.runs.get(effect.child.identity.id) as Simulation;
+        if (reading.children.includes(child)) say(`the child ${child.id} was made twice`);
+        reading.children.push(child);
+      }
+    }
+  }
+
+  /** Newest first, in the list of the run that undoes, each once; in the rollback of a try only what completed inside. */
+  private settled(reading: Reading, ordinal: number, since: number, say: Say): void {
+    const newest = reading.list.findLast(({ calls, entry }) => calls && entry > since);
+    if (newest?.ordinal !== ordinal) say(`the undo ${ordinal} was settled, the newest owed is ${newest?.ordinal}`);
+    reading.list = reading.list.filter((entry) => entry.ordinal !== ordinal);
+  }
+
+  /** What a foreach or a join gives is what its children gave. */
+  private output(run: Simulation, stepId: string, open: Open | undefined, { output }: JsonObject, say: Say): void {
+    const plan = run.program.steps.get(stepId);
+    if (!open || !plan || output === undefined) return;
+    const { children } = this.of(run.id);
+    const about = ({ context }: Simulation) => context.run;
+    if (plan.type.name === "foreach") {
+      const items = children.filter((child) => about(child).parentEntry === open.entry);
+      const given = items.map(resultOf);
+      if (
+        !isSame(
+          items.map((item) => about(item).parentBranchId),
+          items.map((_, index) => String(index)),
+        )
+      )
+        say("items are out of order");
+      if (!isSame(given, output))
+        say(`the foreach ${stepId} gave ${JSON.stringify(output)}, not ${JSON.stringify(given)}`);
+    } else if (plan.type.joins) {
+      const forked = children.filter(
+        (child) => run.program.steps.get(about(child).parentStepId ?? "")?.next === stepId,
+      );
+      const entry = Math.max(
+        ...forked.map((child) => about(child).parentEntry ?? 0).filter((entry) => entry < open.entry),
+      );
+      const branches = forked.filter((child) => about(child).parentEntry === entry);
+      for (const [name, value] of Object.entries(output as JsonObject)) {
+        const branch = branches.find((child) => about(child).parentBranchId === name);
+        if (!branch || !this.of(branch.id).ended || !isSame(resultOf(branch), value))
+          say(`the join ${stepId} says of ${name} what it did not give`);
+      }
+    }
+  }
+
+  /** A sub-saga that was told to end and succeeded first kept its own list: its step's compensation is owed instead. */
+  private sagasThatSucceededAnyway(runId: string, due: readonly string[]): string[] {
+    const keys = this.of(runId)
+      .children.filter(({ context: { run, state } }) => run.keepsUndo && state === "succeeded")
+      .map(({ context: { run } }) => `${runId}:${run.parentStepId}:${run.parentEntry}`)
+      .filter((key) => !due.includes(key));
+    return [...new Set(keys)];
+  }
+
+  /** Once everything has ended. */
+  close(): void {
+    for (const [id, { due, owed, list }] of this.readings) {
+      const run = this.world.runs.get(id) as Simulation;
+      const { context } = run;
+      for (const key of effectsOf(run))
+        if (!owed.includes(key)) this.tell(id, `a worker did ${key}, and it is not owed`);
+      const late = this.sagasThatSucceededAnyway(id, due);
+      const inTime = owed.filter((key) => !late.includes(key));
+      if (!isSame(due, inTime)) this.tell(id, `it owed ${owed}, and should have owed ${due}`);
+      // A run that is to undo nothing owes those only that were told to end before it was.
+      if (!context.ending?.abandon && owed.length !== due.length + late.length)
+        this.tell(id, `it did not owe just ${late} beside ${due}`);
+      const keeps = context.state === "succeeded" ? context.run.parentRunId === undefined : context.ending?.abandon;
+      if (!keeps && list.some(({ calls }) => calls)) this.tell(id, `it ended with ${list.length} undos on its list`);
+    }
+  }
+}
+
+/** The keys of what workers were handed and did, or may have done, and what can be undone. */
+function effectsOf({ sent, program, context, moveOf }: Simulation): readonly string[] {
+  if (context.ending?.abandon) return [];
+  const done = sent.filter(({ dispatchId, call }) => {
+    const move = moveOf(dispatchId);
+    const did = move && (move.kind !== "failure" || move.outcomeUnknown);
+    return did && call.phase === "forward" && program.steps.get(call.stepId)?.compensation !== undefined;
+  });
+  return done.map(({ call }) => call.idempotencyKey);
+}
+
+/** What the row of a failed attempt says of its effect. The row of a step that was cut off names the attempt's code in its message. */
+function outcomeOf({ code, message }: JsonObject, attempt: number): { mayHave: boolean; did: boolean } {
+  if (attempt === 0) return { mayHave: false, did: false };
+  const said = /^([a-z_]+): /.exec(String(message))?.[1] ?? code;
+  const mayHave = said === "timeout" || said === "heartbeat_timeout" || said === "unsure";
+  return { mayHave, did: said === "schema_mismatch" };
+}
+
+function resultOf({ context: { state, output, ending } }: Simulation): unknown {
+  if (state === "succeeded") return output ?? null;
+  return { error: ending?.error ?? { code: "cancelled", message: ending?.reason } };
+}
+
+/** The laws of one run. */
 export function violations(simulation: Simulation): string[] {
   const { rows, context, undo } = simulation;
   const found: string[] = [];
-  const say = (sentence: string) => found.push(sentence);
+  const say: Say = (sentence) => found.push(sentence);
   let state = "pending";
   for (const row of rows) {
     if (row.from !== state) say(`row ${row.seq} is from ${row.from}, the run was ${state}`);
@@ -17,23 +274,28 @@ export function violations(simulation: Simulation): string[] {
   if (terminal.length !== 1 || terminal[0] !== rows.at(-1)) say("there is not one terminal row, last");
   if (rows.filter(({ type }) => type === "compensation.started").length > 1) say("more than one compensation.started");
   found.push(...dispatchViolations(simulation));
+  const open = simulation.tasks.filter((task) => task.state === "open");
+  if (isTerminal(context.state) && open.length > 0) say(`the run ended and ${open.length} of its tasks are open`);
+  if (isTerminal(context.state) && simulation.world.waits.has(simulation.id)) say("the run ended and waits for events");
   const undone = rows.filter(({ type, metadata }) => metadata?.phase === "compensation" && type === "step.started");
-  if (context.state === "succeeded" && undone.length > 0) say("a run that succeeded undid something");
-  const abandoned = rows.some(({ metadata }) => metadata?.kind === "cancel" && metadata.compensate === false);
-  if (context.state !== "succeeded" && !abandoned) {
+  if (context.state === "succeeded" && undone.some(({ to }) => to === "compensating"))
+    say("a run that succeeded went down");
+  if (context.state !== "succeeded" && !context.ending?.abandon) {
     const owed = undo.filter((entry) => entry.state === "owed");
     if (owed.length > 0) say(`the run ended and owes ${owed.length} undos`);
     const order = undo.filter((entry) => entry.action !== undefined).map((entry) => entry.stepId);
     const did = undone.map((row) => row.stepId);
-    if (JSON.stringify(did) !== JSON.stringify(order.reverse())) say(`undone ${did}, owed ${order}`);
+    const rolledBack = undone.some(({ to }) => to === "running");
+    const right = rolledBack ? isSame(did.toSorted(), order.toSorted()) : isSame(did, order.toReversed());
+    if (!right) say(`undone ${did}, owed ${order}`);
   }
-  if (
-    context.state === "failed" &&
-    context.requiresManualReview === false &&
-    undo.some((entry) => entry.state === "failed")
-  )
+  if (!context.requiresManualReview && context.state !== "succeeded" && undo.some(({ state }) => state === "failed"))
     say("an undo failed for good and nobody is asked to review");
   return found;
+}
+
+function isSame(left: unknown, right: unknown): boolean {
+  return JSON.stringify(left) === JSON.stringify(right);
 }
 
 /** Every attempt that was dispatched is resolved once, and attempts count up. */

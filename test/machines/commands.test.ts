@@ -26,6 +26,8 @@ function said(answer: Answer): string {
       return answer.stale ? "stale" : "taken";
     case "signal":
       return answer.matched ? "matched" : "unmatched";
+    case "submit":
+      return answer.matched ? "submitted" : "submitted unmatched";
     case "cancel":
       return `cancel ${answer.state}${answer.alreadyTerminal ? " already" : ""}`;
     default:
@@ -62,13 +64,15 @@ test("the situations are all that a run can be in: every state, every wait, with
     "running",
     "paused timer",
     "paused signal",
+    "paused user_task",
+    "paused event",
     "running queued",
     "running dispatched",
     "paused backoff",
     "compensating",
     ...waits.map((wait) => `compensating ${wait}`),
   ];
-  const quarantined = ["", " timer", " signal", " queued", " dispatched", " backoff"].map(
+  const quarantined = ["", " timer", " signal", " user_task", " event", " queued", " dispatched", " backoff"].map(
     (wait) => `paused${wait} quarantined`,
   );
   const all = [...open, ...quarantined, "succeeded", "failed", "cancelled"];

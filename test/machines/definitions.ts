@@ -1,4 +1,4 @@
-// Short ways to write definitions in tests, and the generator of random ones.
+// Short ways to write definitions in tests, and the generator of random ones without blocks; families.ts has those with them.
 import fc from "fast-check";
 import { compileWorkflow, type Program } from "../../machines/index.js";
 
@@ -18,22 +18,24 @@ export const ACTIONS = {
   "shop.break": {},
 };
 
-const retry = fc.record({
+export const retry = fc.record({
   max_attempts: fc.constantFrom(1, 2, 3),
   initial_backoff_ms: fc.constantFrom(0, 10, 1000),
   jitter: fc.boolean(),
 });
 
-const compensation = fc.constantFrom(
+export const compensation = fc.constantFrom(
   { action: "shop.refund" },
   { action: "shop.refund", inputs: { of: "${output}", also: "${has(vars.x) ? vars.x : 0}" } },
   { action: "shop.break", inputs: { broken: "${vars.nowhere}" } },
   { action: "shop.missing" },
 );
 
-/** A step of any type of the language's small half; targets are filled in by the graph. */
-function step(index: number, target: fc.Arbitrary<string>): fc.Arbitrary<StepDocument> {
-  const id = index % 3 === 0 ? `s.${index}` : `s${index}`;
+/** Every third has a dot, which the chart must not read as a path. */
+export const stepId = (index: number) => (index % 3 === 0 ? `s.${index}` : `s${index}`);
+
+/** A step of any type of the language's small half, blocks not; targets are filled in by the graph. */
+export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<StepDocument> {
   const common = {
     on_error: fc.option(fc.oneof(fc.constantFrom("fail", "continue"), target), { nil: undefined }),
     when: fc.option(fc.constantFrom("true", "false", "has(vars.x)", "vars.nowhere"), { nil: undefined }),
@@ -54,6 +56,19 @@ function step(index: number, target: fc.Arbitrary<string>): fc.Arbitrary<StepDoc
     of("transform", {
       expression: fc.constantFrom("inputs.n * 2", "{'a': [1, 2.5]}", "null", "1 / 0", "run.id", "now"),
     }),
+    of("merge", {
+      sources: fc.constantFrom(["{'a': 1}", "{'b': [inputs.n]}"], ["inputs", "vars"], ["vars.nowhere"]),
+      strategy: fc.constantFrom("shallow", "deep"),
+    }),
+    of("filter", {
+      items: fc.constantFrom("[1, 2, 3]", "vars.x"),
+      condition: fc.constantFrom("item > inputs.n", "index"),
+    }),
+    of("map", {
+      items: fc.constantFrom("[1, 2, 3]", "inputs"),
+      template: fc.constantFrom("${item}", { n: "${index}" }),
+    }),
+    of("metric_emit", { name: fc.constantFrom("n", "n.${inputs.n}"), value: fc.constantFrom(1, "${inputs.n}") }),
     of("decision", {
       expression: fc.constantFrom("inputs.n", "'a'", "vars.nowhere"),
       branches: fc.tuple(target, target).map(([left, right]) => ({ a: { next: left }, "1": { next: right } })),
@@ -74,6 +89,35 @@ function step(index: number, target: fc.Arbitrary<string>): fc.Arbitrary<StepDoc
       timeout_ms: fc.option(fc.constantFrom(0, 3000), { nil: undefined }),
       on_timeout: fc.option(fc.constantFrom("fail", "continue"), { nil: undefined }),
     }),
+    of("wait_for_event", {
+      topic: fc.constantFrom("made", "sent"),
+      headers: fc.option(fc.constantFrom({ n: "${inputs.n}" }), { nil: undefined }),
+      match: fc.option(fc.constantFrom("event.payload.n > 1", "event.topic == 'made'"), { nil: undefined }),
+      lookback: fc.option(fc.constantFrom("run", "none"), { nil: undefined }),
+      timeout_ms: fc.option(fc.constantFrom(0, 3000), { nil: undefined }),
+      on_timeout: fc.option(fc.oneof(fc.constantFrom("fail", "continue"), target), { nil: undefined }),
+    }),
+    of("emit_event", {
+      topic: fc.constantFrom("made", "sent", "${vars.x}"),
+      payload: fc.option(fc.constantFrom({ n: "${inputs.n}" }, "${vars}"), { nil: undefined }),
+      headers: fc.option(fc.constantFrom({ n: "${inputs.n}" }, { of: "${inputs}" }), { nil: undefined }),
+    }),
+    of("manual_approval", {
+      assignee: fc.constantFrom("ann", "${inputs.n > 2 ? 'ann' : 'bob'}", "${vars.nowhere}"),
+      title: fc.option(fc.constantFrom("Order ${inputs.n}"), { nil: undefined }),
+      branches: fc.option(
+        fc.tuple(target, target).map(([yes, no]) => ({ approved: { next: yes }, rejected: { next: no } })),
+        { nil: undefined },
+      ),
+      due_in_ms: fc.option(fc.constantFrom(0, 3000), { nil: undefined }),
+      on_timeout: fc.option(fc.oneof(fc.constantFrom("fail", "continue"), target), { nil: undefined }),
+    }),
+    of("collect_input", {
+      assignee: fc.constant("ann"),
+      form_schema: fc.constantFrom({ required: ["n"] }, {}),
+      due_at: fc.option(fc.constantFrom("2001-01-01T00:00:00Z", "${now + duration('10s')}"), { nil: undefined }),
+      on_timeout: fc.option(fc.constantFrom("fail", "continue"), { nil: undefined }),
+    }),
     ...[0, 1, 2].map(() =>
       of("action", {
         action: fc.constantFrom("shop.charge", "shop.notify", "shop.strict", "shop.missing", "shop.charge@1"),
@@ -84,6 +128,17 @@ function step(index: number, target: fc.Arbitrary<string>): fc.Arbitrary<StepDoc
         retry: fc.option(retry, { nil: undefined }),
       }),
     ),
+    of("http_request", {
+      url: fc.constantFrom("https://shop.example/${inputs.n}", "${vars.nowhere}"),
+      query: fc.option(fc.constantFrom({ n: "${inputs.n}", of: ["a", null] }), { nil: undefined }),
+      timeout_ms: fc.constantFrom(1000, 20_000),
+      retry: fc.option(retry, { nil: undefined }),
+    }),
+    of("webhook_emit", {
+      url: fc.constant("https://shop.example/hook"),
+      event_type: fc.constantFrom("order.made", "${vars.x}"),
+      payload: fc.option(fc.constantFrom({ n: "${inputs.n}" }), { nil: undefined }),
+    }),
     of("end", { output: fc.constantFrom("${vars}", { n: "${inputs.n}" }) }, ["next"]),
   );
 }
@@ -92,12 +147,12 @@ function step(index: number, target: fc.Arbitrary<string>): fc.Arbitrary<StepDoc
 export const documents: fc.Arbitrary<{ steps: StepDocument[]; head: Record<string, unknown> }> = fc
   .integer({ min: 1, max: 9 })
   .chain((size) => {
-    const names = Array.from({ length: size }, (_, index) => (index % 3 === 0 ? `s.${index}` : `s${index}`));
+    const names = Array.from({ length: size }, (_, index) => stepId(index));
     const steps = names.map((_, index) => {
       const forward = names.slice(index + 1);
       const back = fc.constantFrom(...names);
       return step(
-        index,
+        stepId(index),
         forward.length > 0
           ? fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...forward) }, { weight: 1, arbitrary: back })
           : back,

@@ -185,6 +185,13 @@ describe("an expression", () => {
     expect([...references].sort()).toEqual(["inputs", "item", "vars"]);
   });
 
+  test("a name of the scope hides a type of CEL, and only there", () => {
+    const hidden = { type: "express", list: [1], int: 5 };
+    expect(compileExpression("type == 'express' && list.exists(x, x == 1) && int(2.0) == 2").test(hidden)).toBe(true);
+    expect(compileExpression("type(1) == int").test({})).toBe(true);
+    expect([...compileExpression("type(1) == int").references]).toEqual([]);
+  });
+
   test("warns about a subtraction that looks like the id of a step", () => {
     expect(compileExpression("vars.step-1").warnings).toEqual([
       'vars.step-1 is a subtraction; for a key write vars["step-1"]',
@@ -230,54 +237,9 @@ describe("an expression", () => {
   });
 });
 
-describe("a hostile expression ends as an error", () => {
+describe("the budget", () => {
   const list = Array.from({ length: 10_000 }, (_, index) => ({ price: index % 20, name: `n${index}` }));
-  const large: Scope = { vars: { list, big: "a".repeat(1 << 20), n: 1 } };
-  test.each([
-    ["vars.list.all(x, vars.list.all(y, vars.list.all(z, true)))"],
-    ["vars.list.map(x, vars.list.map(y, 1)).size()"],
-    ["vars.list.all(x, vars.list.all(y, true) || true) || true"],
-    [`vars.list.all(x, ${"x.missing || ".repeat(500)} true)`],
-    [`vars.list.all(x, [${"x.price, ".repeat(900)} 1].size() > 0)`],
-    ["vars.list.all(x, vars.list == vars.list.map(y, y))"],
-    ["vars.list.all(x, {'price': 50} in vars.list || true)"],
-    ["vars.list.map(x, vars)"],
-    ["vars.list.map(x, vars.big)"],
-    [`['0123456789']${".map(a, a + a)".repeat(40)}`],
-    [`[1]${".map(a, [a, a])".repeat(60)}`],
-    [`[[1]]${".map(a, a + a)".repeat(60)}.size()`],
-    ["vars.list.all(x, vars.big.matches('^(a+)+$'))"],
-    ["vars.big.matches('(a|b)*c(a|b){200}')"],
-    ["vars.big.contains('b' + vars.big)"],
-    ["vars.big.lastIndexOf('b' + vars.big)"],
-    ["vars.big.replace('', 'xx')"],
-    ["vars.big.replace('a', 'aaaaaaaaaa')"],
-    ["vars.list.map(x, '%s'.format([vars.list]))"],
-    ["vars.list.all(x, vars.big.lowerAscii() != '')"],
-    ["vars.list.all(x, size(vars.big) > 0)"],
-    ["int(vars.big + '1')"],
-    ["vars.list.all(x, timestamp(x.price).getHours('Europe/Berlin') == 1)"],
-    ["vars.list.all(x, google.protobuf.ListValue{values: vars.list} != null)"],
-    ["vars.list.all(x, strings.quote(vars.big) != '')"],
-  ])("%s", (source) => {
-    const expression = compileExpression(source);
-    const start = performance.now();
-    const error = failure(() => expression.evaluate(large));
-    console.log(`${(performance.now() - start).toFixed(1)} ms ${source.slice(0, 80)}`);
-    expect(error).toBeInstanceOf(ExpressionError);
-  });
-
-  test.each([
-    ["too long", `'${"a".repeat(17_000)}'`],
-    ["too deep in brackets", `${"(".repeat(150)}1${")".repeat(150)}`],
-    ["too deep in operators", `1${" + 1".repeat(1000)}`],
-    ["too deep in members", `vars${".a".repeat(1000)}`],
-    ["too deep in conditions", `${"a ? b : ".repeat(1500)} 1`],
-    ["brackets only", "(".repeat(16_000)],
-    ["too many nodes", `[${"1,".repeat(8000)}1]`],
-  ])("%s: at publish", (_, source) => {
-    expect(failure(() => compileExpression(source))).toBeInstanceOf(ExpressionSyntaxError);
-  });
+  const large: Scope = { vars: { list, n: 1 } };
 
   test("brackets inside a literal are no nesting", () => {
     expect(evaluate(`"${"(".repeat(500)}".size()`)).toBe(500);

@@ -1,5 +1,5 @@
-// Runs one workflow on the machine alone: a virtual clock, a scripted worker, signals and undo list in memory, derived from the
-// effects alone as the store would. It can throw the actor away after every commit and go on from what was stored.
+// One run on the machine alone: a virtual clock, a scripted worker, and a world in memory that keeps what the store would. It can
+// throw the actor away after every commit and go on from what was stored; what else may befall a commit is for the world's faults.
 import { createHash } from "node:crypto";
 import {
   type ActionFact,
@@ -16,16 +16,18 @@ import {
   type Json,
   type JsonObject,
   newRun,
+  type OpenedTask,
   type Program,
+  type Rule,
   type RunActor,
   type RunCommand,
   type RunContext,
   type RunLimits,
   STANDARD_RUN_LIMITS,
   startActor,
-  type UndoEntry,
   wakeAt,
 } from "../../machines/index.js";
+import { World } from "./world.js";
 
 export const RUN_ID = "01900000-0000-7000-8000-000000000042";
 export const START = 1_700_000_000_000;
@@ -33,7 +35,13 @@ export const START = 1_700_000_000_000;
 /** What the scripted worker does with an attempt. */
 export type WorkerMove =
   | { readonly kind: "result"; readonly result: JsonObject }
-  | { readonly kind: "failure"; readonly code: string; readonly retryable: boolean; readonly outcomeUnknown: boolean }
+  | {
+      readonly kind: "failure";
+      readonly code: string;
+      readonly retryable: boolean;
+      readonly outcomeUnknown: boolean;
+      readonly retryAfterMs?: number;
+    }
   | { readonly kind: "silence" };
 
 export interface SimulationOptions {
@@ -49,31 +57,73 @@ export interface SimulationOptions {
   readonly credit?: () => boolean;
   readonly identity?: Partial<RunContext["run"]>;
   readonly licensed?: boolean;
+  readonly rules?: readonly Rule[];
   readonly limits?: Partial<RunLimits>;
   readonly variables?: JsonObject;
   /** For jitter. */
   readonly random?: number;
   /** After how many step entries the run is left alone. */
   readonly entries?: number;
+  /** The workflows that sub-sagas may run, by id. */
+  readonly workflows?: Readonly<Record<string, Program>>;
+}
+
+/** One transition as it was committed. */
+export interface Committed {
+  readonly run: Simulation;
+  readonly rows: readonly AuditEvent[];
+  readonly effects: readonly Effect[];
+  readonly context: RunContext;
+}
+
+/** A commit that is not written yet. */
+interface Drafted {
+  readonly answer: Answer;
+  readonly transitions: readonly Committed[];
+  readonly effects: readonly Effect[];
+}
+
+/** Where a run that another one made begins. */
+export interface Birth {
+  readonly world: World;
+  readonly context: RunContext;
+  readonly program: Program;
 }
 
 export class Simulation {
-  now = START;
+  readonly world: World;
+  readonly program: Program;
   readonly rows: (AuditEvent & { seq: number })[] = [];
   /** With the worker. */
   readonly dispatches = new Map<string, Dispatch>();
+  private readonly moves = new Map<string, WorkerMove>();
   /** All that were ever handed over. */
   readonly sent: Dispatch[] = [];
   readonly cancelled: string[] = [];
-  readonly signals: { id: string; name: string; payload: Json; consumed: boolean }[] = [];
-  readonly undo: (UndoEntry & { ordinal: string; state: string })[] = [];
+  readonly tasks: (OpenedTask & { state: "open" | "submitted" | "closed"; result?: JsonObject; by?: string })[] = [];
   readonly queued = new Map<string, Effect & { kind: "dispatch.request" }>();
+  readonly posts: (Effect & { kind: "post" })[] = [];
   /** What the last commit let out. */
   released: readonly Effect[] = [];
   commits = 0;
   private actor: RunActor;
+  /** What the store has of it, and how many updates made it so: commits compare and set (law 1). */
+  private stored: RunContext;
+  private revision = 0;
 
-  constructor(readonly options: SimulationOptions) {
+  constructor(
+    readonly options: SimulationOptions,
+    birth?: Birth,
+  ) {
+    this.world = birth?.world ?? new World();
+    this.program = birth?.program ?? options.program;
+    this.stored = birth?.context ?? this.first();
+    this.actor = startActor(this.program, this.stored);
+    this.world.runs.set(this.id, this);
+  }
+
+  private first(): RunContext {
+    const { options } = this;
     const identity = {
       id: RUN_ID,
       workflowId: options.program.workflowId,
@@ -86,7 +136,28 @@ export class Simulation {
       startedAt: START,
       ...options.identity,
     };
-    this.actor = startActor(options.program, newRun(identity, options.variables ?? {}));
+    return newRun(identity, options.variables ?? {});
+  }
+
+  get id(): string {
+    return this.actor.context.run.id;
+  }
+
+  get now(): number {
+    return this.world.now;
+  }
+
+  set now(now: number) {
+    this.world.now = now;
+  }
+
+  /** Its own signals, and its own undo list. */
+  get signals() {
+    return this.world.signals.filter(({ runId }) => runId === this.id);
+  }
+
+  get undo() {
+    return this.world.undo.filter(({ owner }) => owner === this.id);
   }
 
   get context(): RunContext {
@@ -102,44 +173,132 @@ export class Simulation {
   }
 
   /** Carries out a command and everything that follows without the outside. */
-  command(command: RunCommand): Answer {
-    const answer = this.once(command);
+  command(command: RunCommand, id?: string): Answer {
+    const answer = this.once(command, id);
     for (let next = this.next(); next; next = this.next()) this.once(next);
     return answer;
   }
 
   /** Carries out a command alone: one commit, of as many transitions as the budget lets follow. */
-  once(command: RunCommand): Answer {
+  once(command: RunCommand, id?: string): Answer {
+    const answer = this.tryOnce(command, id);
+    if (!answer) throw new Error("the commit was lost, and nobody tries it again");
+    return answer;
+  }
+
+  /**
+   * Tries to carry out a command in one commit. A repeat gets the recorded answer. Undefined: the commit was lost, or nobody
+   * knows what became of it; the actor is discarded, and whoever asked must ask again with the same id (law 2).
+   */
+  tryOnce(command: RunCommand, id?: string): Answer | undefined {
+    const recorded = id === undefined ? undefined : this.world.answers.get(id);
+    if (recorded) return recorded;
+    const { faults } = this.world;
+    const drafted = this.draft(command);
+    if (faults && !this.isUncontested(drafted)) return undefined;
+    this.write(drafted, id);
+    const heard = faults?.afterCommit(this) ?? true;
+    if (!heard) this.reload();
+    else this.release(drafted.effects);
+    return heard ? drafted.answer : undefined;
+  }
+
+  private draft(command: RunCommand): Drafted {
     const decision = this.decide(command);
-    let transitions = 0;
-    const effects: Effect[] = [...(decision.effects ?? [])];
+    const transitions: Committed[] = [];
     let next: typeof decision | undefined = decision;
     while (next) {
       for (const transition of next.transitions) {
         this.actor.take(transition);
-        transitions++;
-        for (const row of transition.audit) this.rows.push({ ...row, seq: this.rows.length + 1 });
-        effects.push(...transition.effects);
+        const { audit: rows, effects } = transition;
+        transitions.push({ run: this, rows, effects, context: this.actor.context });
       }
       // A refusal or a no-op is confirmed as it is: nothing follows it.
-      if (next.transitions.length === 0 || transitions >= (this.options.budget ?? 64)) break;
+      if (next.transitions.length === 0 || transitions.length >= (this.options.budget ?? 64)) break;
       next = undefined;
       const following = this.next();
       if (!following) break;
-      const after = decide(this.options.program, this.context, following, this.facts());
+      const after = decide(this.program, this.context, following, this.facts());
       if (!("need" in after)) next = after;
     }
-    this.commit(effects);
-    return decision.answer;
+    const effects = [...(decision.effects ?? []), ...transitions.flatMap(({ effects }) => effects)];
+    return { answer: decision.answer, transitions, effects };
+  }
+
+  /** What happens before the commit is written happens to what is stored: another node may have moved this very run. */
+  private isUncontested({ effects }: Drafted): boolean {
+    const { actor: mine, revision, world } = this;
+    this.actor = startActor(this.program, this.load());
+    const kept = world.faults?.beforeCommit(this) ?? true;
+    if (!kept || this.revision !== revision || !world.canClaim(effects)) {
+      mine.stop();
+      return false;
+    }
+    this.actor.stop();
+    this.actor = mine;
+    return true;
+  }
+
+  private write({ answer, transitions, effects }: Drafted, id: string | undefined): void {
+    this.commits++;
+    if (transitions.length > 0) this.revision++;
+    this.stored = this.context;
+    for (const { rows } of transitions) for (const row of rows) this.rows.push({ ...row, seq: this.rows.length + 1 });
+    // A refusal is no outcome: whoever was refused may ask again, and may not be.
+    const about = id === undefined || answer.type === "refused" ? undefined : { id, answer };
+    this.world.commit(this, transitions, effects, about);
+    if (this.options.reload) this.reload();
+  }
+
+  /** One commit of what follows by itself; false if nothing does. */
+  follow(): boolean {
+    const next = this.state === "pending" ? ({ type: "advance" } as const) : this.next();
+    if (next) this.once(next);
+    return next !== undefined;
   }
 
   /** What follows by itself. A loop without an end is left by a count of entries, the same however commits fall. */
   private next(): RunCommand | undefined {
-    const { wait, entries, ending } = this.context;
-    if (isReady(this.context))
-      return entries < (this.options.entries ?? 60) || ending ? { type: "advance" } : undefined;
+    const { wait } = this.context;
+    if (isReady(this.context)) return this.goesOn ? { type: "advance" } : undefined;
     if (wait?.kind !== "queued" || this.context.quarantined || !(this.options.credit?.() ?? true)) return undefined;
     return { type: "offer", dispatchId: wait.dispatchId, workerId: "w" };
+  }
+
+  get goesOn(): boolean {
+    const { entries, ending, unwinding } = this.context;
+    return entries < (this.options.entries ?? 60) || ending !== undefined || unwinding !== undefined;
+  }
+
+  /** What it would do next if it were let; undefined: it has ended, or waits for the clock or for somebody else. */
+  get nextMove(): (() => void) | undefined {
+    const { state, run, wait, quarantined } = this.context;
+    if (this.ended || quarantined) return undefined;
+    const isDelayed = (run.delayedUntil ?? 0) > this.now;
+    const next: RunCommand | undefined = state === "pending" && !isDelayed ? { type: "advance" } : this.next();
+    if (next) return () => void this.obey(next);
+    if (wait?.kind !== "dispatched") return undefined;
+    const { dispatchId } = wait;
+    // It was committed, but whoever should have sent it died: the poll finds it.
+    if (!this.dispatches.has(dispatchId)) return () => void this.obey({ type: "carry", dispatchId });
+    return this.moveFor(dispatchId).kind === "silence" ? undefined : () => void this.work();
+  }
+
+  /** Carries out a command, and where runs move one commit at a time nothing else. */
+  obey(command: RunCommand, id?: string): Answer | undefined {
+    return this.world.stepwise ? this.tryOnce(command, id) : this.command(command, id);
+  }
+
+  /** What the worker made of a dispatch; undefined: it was never asked. */
+  readonly moveOf = (dispatchId: string): WorkerMove | undefined => this.moves.get(dispatchId);
+
+  /** The worker is asked once for each dispatch. */
+  private moveFor(dispatchId: string): WorkerMove {
+    const dispatch = this.dispatches.get(dispatchId);
+    const move = this.moves.get(dispatchId) ??
+      (dispatch && this.options.worker?.(dispatch)) ?? { kind: "result", result: {} };
+    this.moves.set(dispatchId, move);
+    return move;
   }
 
   advance(): Answer {
@@ -147,7 +306,21 @@ export class Simulation {
   }
 
   signal(name: string, payload: Json = {}): Answer {
-    return this.command({ type: "signal", id: `signal-${this.signals.length}`, name, payload, actor: "api" });
+    return this.command({ type: "signal", id: `signal-${this.world.signals.length}`, name, payload, actor: "api" });
+  }
+
+  /** Somebody publishes an event, and the runs that wait for it are told at once. */
+  publish(topic: string, payload: Json = {}, headers: Record<string, string> = {}): string {
+    const id = `event-${this.world.events.length}`;
+    this.world.publish({ id, topic, headers, payload });
+    const told = this.world.inbox.filter(({ command }) => command.type === "event" && command.eventId === id);
+    for (const message of told) this.world.deliver(message);
+    return id;
+  }
+
+  /** Hands in the newest task unless another is named. */
+  submit(result: JsonObject, { by, taskId = this.tasks.at(-1)?.id ?? "none" }: { by?: string; taskId?: string } = {}) {
+    return this.command({ type: "submit", taskId, result, submittedBy: by, actor: "api" });
   }
 
   cancel(compensate = true): Answer {
@@ -164,7 +337,8 @@ export class Simulation {
       retryable = true,
       outcomeUnknown = false,
       dispatchId,
-    }: { retryable?: boolean; outcomeUnknown?: boolean; dispatchId?: string } = {},
+      retryAfterMs,
+    }: { retryable?: boolean; outcomeUnknown?: boolean; dispatchId?: string; retryAfterMs?: number } = {},
   ): Answer {
     return this.command({
       type: "failure",
@@ -173,6 +347,7 @@ export class Simulation {
       retryable,
       outcomeUnknown,
       dispatchId,
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
       actor: "worker:w",
     });
   }
@@ -189,19 +364,25 @@ export class Simulation {
 
   /** The scripted worker answers what is open. */
   work(): boolean {
-    const wait = this.context.wait;
-    if (wait?.kind !== "dispatched") return false;
-    const dispatch = this.dispatches.get(wait.dispatchId);
-    const move: WorkerMove = (dispatch && this.options.worker?.(dispatch)) ?? { kind: "result", result: {} };
-    if (move.kind === "silence") return false;
-    if (move.kind === "result") this.result(move.result, { dispatchId: wait.dispatchId });
-    else this.failure(move.code, { ...move, dispatchId: wait.dispatchId });
-    return true;
+    const { wait } = this.context;
+    const report = wait?.kind === "dispatched" ? this.reportOn(wait.dispatchId) : undefined;
+    if (report) this.obey(report, `${report.dispatchId}/report`);
+    return report !== undefined;
   }
 
-  /** Lets worker and clock do what they do until the run has ended or only the outside could move it. */
+  /** What the worker says of a dispatch, however often it is asked; undefined: nothing. */
+  reportOn(dispatchId: string): Extract<RunCommand, { type: "result" | "failure" }> | undefined {
+    const move = this.moveFor(dispatchId);
+    const about = { dispatchId, actor: "worker:w" };
+    if (move.kind === "silence") return undefined;
+    if (move.kind === "result") return { type: "result", result: move.result, ...about };
+    const { code, retryable, outcomeUnknown } = move;
+    return { type: "failure", code, message: `${code}!`, retryable, outcomeUnknown, ...about };
+  }
+
+  /** Lets worker, clock and family do what they do until the run has ended or only the outside could move it. */
   drain(limit = 2_000): void {
-    for (let moves = 0; moves < limit && !this.ended; moves++) if (!this.work() && !this.elapse()) return;
+    for (let moves = 0; moves < limit && !this.ended; moves++) if (!this.world.move()) return;
   }
 
   facts(): Facts {
@@ -209,8 +390,9 @@ export class Simulation {
       limits: { ...STANDARD_RUN_LIMITS, ...this.options.limits },
       now: this.now,
       random: this.options.random ?? 0.5,
-      uuid: (_, seed) => createHash("sha256").update(seed).digest("hex").slice(0, 32),
+      uuid: (_, seed) => derivedId(seed),
       action: (service, name, version) => this.action(service, name, version),
+      rule: (ruleId) => this.options.rules?.find((rule) => rule.ruleId === ruleId),
       licensed: () => this.options.licensed ?? true,
       conforms: (schema, value) => {
         const required = (schema as { required?: string[] }).required ?? [];
@@ -238,41 +420,38 @@ export class Simulation {
   private decide(command: RunCommand) {
     let facts = this.facts();
     for (;;) {
-      const decision = decide(this.options.program, this.context, command, facts);
+      const decision = decide(this.program, this.context, command, facts);
       if (!("need" in decision)) return decision;
-      if (decision.need.kind === "undo") {
-        const undo = this.undo.filter(({ state, action }) => state === "owed" && action !== undefined).at(-1) ?? null;
-        facts = { ...facts, undo };
-      } else {
-        const { name } = decision.need;
-        facts = { ...facts, signal: this.signals.find((signal) => signal.name === name && !signal.consumed) ?? null };
-      }
+      facts = { ...facts, ...this.world.fetch(this, decision.need) };
     }
   }
 
-  private commit(effects: readonly Effect[]): void {
-    this.commits++;
+  private release(effects: readonly Effect[]): void {
     this.released = effects;
     for (const effect of effects) this.apply(effect);
-    if (this.options.reload) this.reload();
   }
 
-  private reload(): void {
-    const { context } = this;
-    const stored = JSON.parse(
-      JSON.stringify({
-        identity: context.run,
-        state: context.state,
-        currentStep: context.step,
-        requiresManualReview: context.requiresManualReview,
-        record: encodeRecord(context),
-        call: context.call,
-        variables: context.variables,
-        output: context.output,
-      }),
-    );
+  /** Goes on from what is stored. */
+  reload(): void {
     this.actor.stop();
-    this.actor = startActor(this.options.program, decodeRun(stored));
+    this.actor = startActor(this.program, this.load());
+  }
+
+  private load(): RunContext {
+    const { stored } = this;
+    const row = {
+      identity: stored.run,
+      state: stored.state,
+      currentStep: stored.step,
+      requiresManualReview: stored.requiresManualReview,
+      record: encodeRecord(stored),
+      call: stored.call,
+      frames: stored.frames,
+      items: stored.items,
+      variables: stored.variables,
+      output: stored.output,
+    };
+    return decodeRun(JSON.parse(JSON.stringify(row)));
   }
 
   private apply(effect: Effect): void {
@@ -291,21 +470,28 @@ export class Simulation {
         this.queued.delete(effect.dispatchId);
         this.dispatches.delete(effect.dispatchId);
         break;
-      case "signal.recorded":
-        this.signals.push({ id: effect.id, name: effect.name, payload: effect.payload, consumed: effect.consumed });
-        break;
-      case "signal.consumed":
-        for (const signal of this.signals) if (signal.id === effect.id) signal.consumed = true;
-        break;
-      case "undo.owed":
-        this.undo.push({ ...effect.entry, ordinal: String(this.undo.length + 1), state: "owed" });
-        break;
-      case "undo.settled":
-        for (const entry of this.undo) if (entry.ordinal === effect.ordinal) entry.state = effect.state;
-        break;
-      case "undo.passed":
-        for (const entry of this.undo) if (entry.action === undefined) entry.state = "passed";
+      case "post":
+        this.posts.push(effect);
         break;
     }
   }
+
+  /** Tasks are rows of the commit, whether anybody hears of it or not. */
+  keepTask(effect: Extract<Effect, { kind: "task.opened" | "task.submitted" | "task.closed" }>): void {
+    if (effect.kind === "task.opened") this.tasks.push({ ...effect.task, state: "open" });
+    else if (effect.kind === "task.closed") this.end(effect.id, { state: "closed" });
+    else this.end(effect.id, { state: "submitted", result: effect.result, by: effect.by });
+  }
+
+  /** The machine must not end a task twice: the store would not notice. */
+  private end(id: string, how: Partial<Simulation["tasks"][number]>): void {
+    const task = this.tasks.find((opened) => opened.id === id);
+    if (task?.state !== "open") throw new Error(`the task ${id} is ${task?.state ?? "unknown"}`);
+    Object.assign(task, how);
+  }
+}
+
+function derivedId(seed: string): string {
+  const hex = createHash("sha256").update(seed).digest("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

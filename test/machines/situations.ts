@@ -1,10 +1,10 @@
 // Every situation that a run can be in when a command arrives, reached on one workflow by what would lead there; and every
 // command, as that situation would get it. The expected answers stand in commands.test.ts.
-import type { RunCommand } from "../../machines/index.js";
-import { program } from "./definitions.js";
+import type { JsonObject, RunCommand } from "../../machines/index.js";
+import { program, type StepDocument } from "./definitions.js";
 import { RUN_ID, Simulation, START } from "./simulation.js";
 
-const WORKFLOW = program([
+const STEPS: StepDocument[] = [
   { id: "first", type: "noop", next: "charge" },
   {
     id: "charge",
@@ -26,7 +26,11 @@ const WORKFLOW = program([
   },
   { id: "nap", type: "wait_duration", duration_ms: 60_000, next: "hold" },
   { id: "hold", type: "wait_for_signal", signal_name: "go", timeout_ms: 120_000, on_timeout: "continue" },
-]);
+  { id: "ask", type: "manual_approval", assignee: "ann", due_in_ms: 120_000, on_timeout: "continue" },
+  { id: "hear", type: "wait_for_event", topic: "shipped", match: "event.payload.n > 0", timeout_ms: 120_000 },
+];
+
+const WORKFLOW = program(STEPS, { entrypoints: { ask: "ask", hear: "hear" } });
 
 const ACTIONS = {
   "shop.charge": { compensable: true },
@@ -38,7 +42,7 @@ const ACTIONS = {
 export class Situated extends Simulation {
   private readonly worker: { credit: boolean };
 
-  constructor(identity: { delayedUntil?: number } = {}) {
+  constructor(identity: { delayedUntil?: number; entrypoint?: string } = {}) {
     const worker = { credit: true };
     super({ program: WORKFLOW, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
     this.worker = worker;
@@ -59,6 +63,10 @@ export class Situated extends Simulation {
     return wait && "dispatchId" in wait ? wait.dispatchId : "none";
   }
 
+  get taskId(): string {
+    return this.tasks.at(-1)?.id ?? "none";
+  }
+
   get attempt(): number {
     const { wait } = this.context;
     return wait && "attempt" in wait ? wait.attempt : 1;
@@ -66,9 +74,17 @@ export class Situated extends Simulation {
 
   /** Everything that a command which changes nothing must leave as it was. */
   get everything(): unknown {
-    const { context, rows, undo, signals, queued, dispatches, cancelled } = this;
+    const { context, rows, undo, signals, tasks, queued, dispatches, cancelled } = this;
     return JSON.parse(
-      JSON.stringify({ context, rows, undo, signals, cancelled, open: [...queued.keys(), ...dispatches.keys()] }),
+      JSON.stringify({
+        context,
+        rows,
+        undo,
+        signals,
+        tasks,
+        cancelled,
+        open: [...queued.keys(), ...dispatches.keys()],
+      }),
     );
   }
 
@@ -111,6 +127,15 @@ const backoff = from(dispatched, busy);
 const packing = from(dispatched, work);
 const timer = from(packing, work);
 const signal = from(timer, (run) => void run.elapse());
+const task = from(
+  () => new Situated({ entrypoint: "ask" }),
+  (run) => void run.advance(),
+);
+const eventLook = from(
+  () => new Situated({ entrypoint: "hear" }),
+  (run) => void run.once({ type: "advance" }),
+);
+const event = from(eventLook, advance);
 const cutOff = from(dispatched, (run) => void run.cancel());
 const undoReady = from(packing, (run) => {
   const { dispatchId } = run;
@@ -137,6 +162,9 @@ export const SITUATIONS = {
   backoff,
   timer,
   signal,
+  task,
+  "event, looking": eventLook,
+  event,
   "cut off": cutOff,
   "undo ready": undoReady,
   "undo queued": undoQueued,
@@ -149,6 +177,9 @@ export const SITUATIONS = {
   "backoff, quarantined": from(backoff, quarantine),
   "timer, quarantined": from(timer, quarantine),
   "signal, quarantined": from(signal, quarantine),
+  "task, quarantined": from(task, quarantine),
+  "event, quarantined": from(event, quarantine),
+  "task submitted, quarantined": from(task, quarantine, (run) => void run.submit({ approved: true })),
   "cut off, quarantined": from(cutOff, quarantine),
   "undo queued, quarantined": from(undoQueued, quarantine),
   "undo dispatched, quarantined": from(undoDispatched, quarantine),
@@ -162,7 +193,15 @@ export type SituationName = keyof typeof SITUATIONS;
 
 const STRANGER = "00000000-0000-8000-8000-000000000000";
 const aFailure = { type: "failure", code: "busy", message: "busy!", outcomeUnknown: false, actor: "worker:w" } as const;
+const aSubmit = { type: "submit", result: { approved: true, why: "paid" }, submittedBy: "ann", actor: "api" } as const;
 const aResult = { type: "result", result: { n: 1 }, actor: "worker:w" } as const;
+
+/** As the announcer tells it to a run that waits, or that waited a moment ago. */
+function published({ world }: Situated, payload: JsonObject): RunCommand {
+  const id = `event-${world.events.length}`;
+  world.publish({ id, topic: "shipped", headers: {}, payload });
+  return { type: "event", eventId: id };
+}
 
 /** A command, made for the run that is to get it. `due` first moves the clock to what the run waits for. */
 export const COMMANDS = {
@@ -170,8 +209,21 @@ export const COMMANDS = {
   due: () => ({ type: "advance" }),
   "signal go": () => ({ type: "signal", id: `${RUN_ID}/go`, name: "go", payload: { by: "x" }, actor: "api" }),
   "signal other": () => ({ type: "signal", id: `${RUN_ID}/other`, name: "other", payload: {}, actor: "api" }),
+  "signal of a task": (run) => ({
+    type: "signal",
+    id: `${RUN_ID}/s`,
+    name: `user_task.${run.taskId}.submitted`,
+    payload: { approved: true },
+    actor: "api",
+  }),
+  "submit right": (run) => ({ ...aSubmit, taskId: run.taskId }),
+  "submit unfit": (run) => ({ ...aSubmit, taskId: run.taskId, result: { approved: "yes" } }),
+  "submit of stranger": () => ({ ...aSubmit, taskId: STRANGER }),
   cancel: () => ({ type: "cancel", reason: "asked to", compensate: true, actor: "api" }),
   abandon: () => ({ type: "cancel", reason: "asked to", compensate: false, actor: "api" }),
+  "event right": (run) => published(run, { n: 1 }),
+  "event wrong": (run) => published(run, { n: 0 }),
+  "event unfit": (run) => published(run, {}),
   "offer right": (run) => ({ type: "offer", dispatchId: run.dispatchId, workerId: "w" }),
   "offer wrong": () => ({ type: "offer", dispatchId: STRANGER, workerId: "w" }),
   "result right": (run) => ({ ...aResult, dispatchId: run.dispatchId }),

@@ -1,6 +1,10 @@
 // Validation: every fault of a definition with its JSON path and a sentence, all of them at once; and the warnings.
+
 import { describe, expect, test } from "vitest";
+import { namesOf } from "../../machines/definition/names.js";
+import { Place } from "../../machines/definition/problem.js";
 import { type CompileOptions, compileWorkflow } from "../../machines/index.js";
+import { STEP_TYPES } from "../../machines/steps/index.js";
 
 const HEAD = { id: "wf", name: "Test", start: "a" };
 const noop = (id: string, more: object = {}) => ({ id, type: "noop", ...more });
@@ -37,6 +41,8 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   ["version 0", wf([noop("a")], { version: 0 }), ["$.version: must be at least 1"]],
   ["a version with a fraction", wf([noop("a")], { version: 1.5 }), ["$.version: must be a whole number"]],
   ["a version as text", wf([noop("a")], { version: "1" }), ["$.version: must be a number"]],
+  ["a version that is a template", wf([noop("a")], { version: "${1}" }), ["$.version: must be a number"]],
+  ["a timeout that is a template", wf([noop("a")], { timeout_ms: "${1}" }), ["$.timeout_ms: must be a number"]],
   ["published as text", wf([noop("a")], { published: "yes" }), ["$.published: must be true or false"]],
   ["a timeout of 0", wf([noop("a")], { timeout_ms: 0 }), ["$.timeout_ms: must be at least 1"]],
   ["a timeout of a century", wf([noop("a")], { timeout_ms: 4e12 }), ["$.timeout_ms: must be at most 316224000000"]],
@@ -198,6 +204,87 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
     ['$.steps[0].action: must be "service.name" or "service.name@version"'],
   ],
   [
+    "a compensation whose action has no dot",
+    wf([noop("a", { compensation: { action: "refund" } })]),
+    ['$.steps[0].compensation.action: must be "service.name" or "service.name@version"'],
+  ],
+  [
+    "a compensation's inputs that do not parse",
+    wf([noop("a", { compensation: { action: "shop.refund", inputs: { id: "${output." } } })]),
+    ["$.steps[0].compensation.inputs: id: a template is not closed (at character 1)"],
+  ],
+  [
+    "a signal's name with a blank",
+    wf([step("wait_for_signal", { signal_name: "pay now" })]),
+    [`$.steps[0].signal_name: ${ID}`],
+  ],
+  [
+    "a retry without its members, and with others",
+    wf([step("action", { action: "a.b", retry: { times: 3 } })]),
+    [
+      "$.steps[0].retry.times: is not known here",
+      "$.steps[0].retry.max_attempts: is required",
+      "$.steps[0].retry.initial_backoff_ms: is required",
+    ],
+  ],
+  [
+    "a retry of no attempts, and backwards",
+    wf([
+      step("action", { action: "a.b", retry: { max_attempts: 0, initial_backoff_ms: -1, multiplier: 0.5, jitter: 1 } }),
+    ]),
+    [
+      "$.steps[0].retry.max_attempts: must not be 0",
+      "$.steps[0].retry.initial_backoff_ms: must be at least 0",
+      "$.steps[0].retry.multiplier: must be at least 1",
+      "$.steps[0].retry.jitter: must be true or false",
+    ],
+  ],
+  [
+    "codes that are no texts",
+    wf([
+      step("action", {
+        action: "a.b",
+        retry: { max_attempts: 2, initial_backoff_ms: 1, non_retryable_codes: ["a", 1] },
+      }),
+    ]),
+    ["$.steps[0].retry.non_retryable_codes[1]: must be a string"],
+  ],
+  [
+    "a decision with both, and one with inputs for no rule",
+    wf([
+      step("decision", { expression: "1", rule_id: "r", branches: { b: { next: "b" } } }),
+      { id: "b", type: "decision", expression: "1", rule_inputs: {}, branches: { a: { next: "a" } } },
+    ]),
+    ["$.steps[0]: needs either expression or rule_id", "$.steps[1].rule_inputs: goes with rule_id"],
+  ],
+  [
+    "sources that are no list of CEL",
+    wf([step("merge", { sources: ["inputs", "1 +", {}], strategy: "wide" })]),
+    [
+      expect.stringMatching(/^\$\.steps\[0\]\.sources\[1\]: .+ \(at character \d+\)$/) as unknown as string,
+      "$.steps[0].sources[2]: must be a CEL expression (a string)",
+      "$.steps[0].strategy: must be one of shallow, deep",
+    ],
+  ],
+  [
+    "a list without a condition, and one without a value",
+    wf([step("filter", { items: "[]" }), { id: "b", type: "map", items: "[]" }]),
+    ["$.steps[0].condition: is required", "$.steps[1]: needs either expression or template"],
+  ],
+  [
+    "a counter that falls, without a name",
+    wf([step("metric_emit", { name: "", value: -1 })]),
+    ["$.steps[0].name: must have 1 to 128 characters", "$.steps[0].value: must not be negative: a counter only grows"],
+  ],
+  [
+    "a variable that would reach a prototype",
+    wf([step("set_var", { variables: parsed('{"__proto__": 1, "x": "${"}') })]),
+    [
+      '$.steps[0].variables.__proto__: must not be "__proto__"',
+      "$.steps[0].variables.x: a template is not closed (at character 1)",
+    ],
+  ],
+  [
     "a compensation that is a name",
     wf([noop("a", { compensation: "shop.refund" })]),
     ["$.steps[0].compensation: must be an object"],
@@ -216,13 +303,9 @@ describe("malformed definitions", () => {
   });
 });
 
-test("the step types of later releases are refused, each with a sentence that says so", () => {
-  const later = [
-    ...["merge", "filter", "map", "metric_emit", "http_request", "webhook_emit", "wait_for_event", "parallel", "join"],
-    ...["foreach", "while", "try_catch", "sub_saga", "spawn_saga", "manual_approval", "collect_input", "emit_signal"],
-    ...["cancel", "emit_event"],
-  ];
-  for (const type of later)
+test("the language has its thirty-two step types, and any other is refused with a sentence that says so", () => {
+  expect(STEP_TYPES.size).toBe(32);
+  for (const type of ["wait_for_rain", "constructor"])
     expect(lines(wf([step(type)])), type).toEqual([`$.steps[0].type: there is no step type "${type}" in this release`]);
 });
 
@@ -256,6 +339,21 @@ test("every fault is listed at once: of the head, of several steps, of the graph
 
 test("an edge to a step that is at fault is no second fault", () => {
   expect(lines(wf([noop("a", { next: "b" }), step("log", { id: "b" })]))).toEqual(["$.steps[1].message: is required"]);
+});
+
+test("every attribute of every type says at its own place what it cannot take, flat and nested", () => {
+  for (const { name: type, attributes } of STEP_TYPES.values())
+    for (const [name, { kind }] of Object.entries(attributes)) {
+      if (kind.parse([[]], new Place("$", [], [])) !== undefined) continue; // Takes any value.
+      const nests = !Object.hasOwn(attributes, "inputs");
+      const at = (place: string, document: object) =>
+        expect(
+          lines(wf([step(type, document)])).filter((line) => line.startsWith(`$.steps[0]${place}`)),
+          `${type}.${name}`,
+        ).not.toEqual([]);
+      at(`.${name}`, { [name]: [[]] });
+      if (nests) at(`.inputs.${name}`, { inputs: { [name]: [[]] } });
+    }
 });
 
 describe("limits", () => {
@@ -312,6 +410,29 @@ describe("warnings", () => {
     expect(warning).toMatch(/^\$\.steps\[0\]\.when: .*vars\["step-1"\]/);
     expect(others).toEqual([]);
     expect(warningsOf(wf([noop("a", { when: 'vars["step-1"] == 2' })]))).toEqual([]);
+  });
+
+  test("a name that no scope has; those that a step gives to its block are names", () => {
+    const document = wf([
+      noop("a", { when: "input.amount > 1 && vars.x", next: "b" }),
+      step("log", { id: "b", message: "${output} ${item} ${now}", fields: { list: ["${varz.y}"] } }),
+    ]);
+    expect(warningsOf(document)).toEqual([
+      '$.steps[0].when: there is no name "input" in any scope',
+      '$.steps[1].fields: there is no name "varz" in any scope',
+    ]);
+    expect(warningsOf(wf([noop("a", { when: "[1].all(x, x > 0) && type(1) == int" })]))).toEqual([]);
+    expect([...(namesOf(wf([step("foreach", { item_var: "line", inputs: { index_var: "n" } })])) ?? [])]).toEqual(
+      expect.arrayContaining(["line", "n", "inputs", "vars"]),
+    );
+  });
+
+  test("a rule that is not published, if its name is known", () => {
+    const rule = (ruleId: string) => (ruleId === "there" ? {} : undefined);
+    const decide = (rule_id: string) => wf([step("decision", { rule_id, branches: { a: { next: "a" } } })]);
+    expect(warningsOf(decide("gone"), { rule })).toEqual(["$.steps[0].rule_id: the rule gone is not published"]);
+    for (const known of ["there", "${inputs.rule}"]) expect(warningsOf(decide(known), { rule })).toEqual([]);
+    expect(warningsOf(decide("gone"))).toEqual([]);
   });
 
   type Registered = NonNullable<ReturnType<NonNullable<CompileOptions["action"]>>>;
@@ -374,6 +495,20 @@ test("the input schema's own problems stand at its place, beside all others", ()
   expect(lines(wf([noop("a", { next: "b" })], { input_schema: { type: 1 } }), { schemaProblems })).toEqual([
     '$.steps[0].next: there is no step "b"',
     "$.input_schema: type must be a string",
+  ]);
+});
+
+test("problems of a step's own schema stand at its place, flat or nested", () => {
+  const schemaProblems = ({ type }: { type?: unknown }) => (type === 1 ? ["type must be a string"] : []);
+  const form_schema = { type: 1 };
+  const document = wf([
+    step("collect_input", { assignee: "ann", form_schema, next: "b" }),
+    noop("b", { type: "manual_approval", inputs: { assignee: "ann", form_schema }, next: "c" }),
+    noop("c", { type: "collect_input", assignee: "ann", form_schema: { type: "object" } }),
+  ]);
+  expect(lines(document, { schemaProblems })).toEqual([
+    "$.steps[0].form_schema: type must be a string",
+    "$.steps[1].inputs.form_schema: type must be a string",
   ]);
 });
 

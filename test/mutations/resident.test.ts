@@ -15,12 +15,16 @@ import { OutcomeUnknown } from "../../src/run/committer.js";
 import { type Loaded, Resident } from "../../src/run/resident.js";
 import type { RunRoom } from "../../src/run/room.js";
 import type { RunCommit } from "../../src/store/commit-rows.js";
+import { until } from "../harness/until.js";
 
 const { program } = compileWorkflow({
   id: "wait",
   name: "wait",
   start: "hold",
-  steps: [{ id: "hold", type: "wait_for_signal", signal_name: "go" }],
+  steps: [
+    { id: "hold", type: "wait_for_signal", signal_name: "go", next: "after" },
+    { id: "after", type: "noop" },
+  ],
 });
 const runId = uuidv7();
 const NOW = 1_700_000_000_000;
@@ -32,6 +36,7 @@ class Room {
   /** Fates of the next commits; when none is left they win. */
   fates: Fate[] = [];
   recorded: Answer | undefined;
+  careful = false;
   readonly commits: RunCommit[] = [];
   readonly log: string[] = [];
   readonly resident = new Resident(runId, this.asRoom());
@@ -41,7 +46,11 @@ class Room {
   }
 
   private asRoom(): RunRoom {
+    const isCareful = () => this.careful;
     return {
+      get careful() {
+        return isCareful();
+      },
       metrics: createMetrics(),
       stepsPerCommit: 64,
       committer: { submit: (commit) => this.submit(commit) },
@@ -53,9 +62,12 @@ class Room {
         limits: STANDARD_RUN_LIMITS,
         uuid: () => uuidv7(),
         action: () => undefined,
+        rule: () => undefined,
         licensed: () => true,
         conforms: () => [],
+        missed: { action: false },
       }),
+      learnActions: async () => {},
       fetch: async () => ({}),
       load: async () => this.load(),
       offerFor: () => undefined,
@@ -109,7 +121,7 @@ test("a command whose commit was lost is replayed on what the store has, until i
   expect(await room.command(go())).toMatchObject({ type: "signal", matched: true });
   expect(room.log.filter((line) => line === "load")).toHaveLength(4);
   expect(new Set(room.commits.map(({ expected }) => expected))).toEqual(new Set([3]));
-  expect(new Set(room.commits.map(({ command }) => command?.id)).size, "always under the same id").toBe(1);
+  expect(new Set(room.commits.map(({ commands }) => commands?.[0]?.id)).size, "always under the same id").toBe(1);
 });
 
 test("a command that was carried out although nobody said so gets the recorded answer, and is not carried out again", async () => {
@@ -152,4 +164,18 @@ test("a refusal is a decision too: its revision is confirmed before it is answer
     [3, undefined],
   ]);
   expect(room.log.slice(0, 4)).toEqual(["load", "submit lost", "committed lost", "load"]);
+});
+
+test("a run steps on in the commit of a command; but what it is asked when a node has just died is durable first", async () => {
+  const stepsOf = ({ events }: RunCommit) => events.flatMap(({ stepId }) => stepId ?? []);
+  await room.command(go());
+  expect(stepsOf(room.commits[0] as RunCommit)).toContain("after");
+  room = new Room();
+  room.careful = true;
+  await room.command(go());
+  expect(stepsOf(room.commits[0] as RunCommit)).not.toContain("after");
+  await until(() => room.commits.length === 2);
+  // What it does then is watched: its wake row counts how often it is tried.
+  expect(room.commits[0]?.wake).toBeGreaterThan(NOW);
+  expect(stepsOf(room.commits[1] as RunCommit)).toContain("after");
 });

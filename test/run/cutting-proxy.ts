@@ -1,5 +1,5 @@
-// A TCP proxy before Postgres that cuts a connection at the moment a test names: before a request reached the server, or after
-// the server has carried it out and before its answer came back.
+// A TCP proxy before Postgres that cuts or holds a connection at the moment a test names: before a request reached the server,
+// or after the server has carried it out and before its answer came back. It understands nothing of what passes.
 import { connect, createServer, type Server, type Socket } from "node:net";
 
 interface Cut {
@@ -8,11 +8,23 @@ interface Cut {
   readonly done: () => void;
 }
 
+export interface Held {
+  /** What was held goes on: the request to the server, or its answer to the client. */
+  release(): void;
+}
+
+interface Hold {
+  readonly text: string;
+  readonly when: "before" | "after";
+  readonly held: (held: Held) => void;
+}
+
 export class CuttingProxy {
   private readonly sockets = new Set<Socket>();
   private server: Server | undefined;
   private port = 0;
   private cut: Cut | undefined;
+  private hold: Hold | undefined;
 
   private constructor(private readonly target: URL) {}
 
@@ -32,6 +44,13 @@ export class CuttingProxy {
   cutAt(text: string, when: Cut["when"]): Promise<void> {
     return new Promise((done) => {
       this.cut = { text, when, done };
+    });
+  }
+
+  /** Holds the next request that holds the text, or its answer, once. Resolves when it is held. */
+  holdAt(text: string, when: Hold["when"]): Promise<Held> {
+    return new Promise((held) => {
+      this.hold = { text, when, held };
     });
   }
 
@@ -76,6 +95,11 @@ export class CuttingProxy {
         if (cut.when === "before") return this.finish(cut, end);
         withheld = cut;
       }
+      const { hold } = this;
+      if (hold && request.includes(hold.text)) {
+        this.hold = undefined;
+        return hold.held(hold.when === "before" ? keepBack(client, server, request) : passOn(client, server, request));
+      }
       server.write(request);
     });
     server.on("data", (answer) => {
@@ -89,4 +113,22 @@ export class CuttingProxy {
     end();
     done();
   }
+}
+
+/** The request stays here, and whatever follows it. */
+function keepBack(client: Socket, server: Socket, request: Buffer): Held {
+  client.pause();
+  return {
+    release: () => {
+      server.write(request);
+      client.resume();
+    },
+  };
+}
+
+/** The server gets the request; what it answers stays where it is. */
+function passOn(client: Socket, server: Socket, request: Buffer): Held {
+  server.pause();
+  server.write(request);
+  return { release: () => client.destroyed || server.resume() };
 }

@@ -27,6 +27,7 @@ beforeAll(async () => {
     { id: "pay", type: "action", ...charge, next: "wait" },
     { id: "wait", type: "wait_for_signal", signal_name: "go" },
   ]);
+  await publish(database, "ask", [{ id: "ask", type: "manual_approval", assignee: "ann" }]);
   await publish(database, "wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
   const reply = () => (answering ? { result: {} } : undefined);
   node = await startHalf(database, { url: proxy.url, applicationName: "saga-cut", reply });
@@ -79,6 +80,28 @@ describe.each(["before", "after"] as const)("cut %s the server carried it out", 
     const [seen] = await allSound(database.sql, [runId]);
     expect(seen?.run.variables).toEqual({ wait: { n: 1 } });
     expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
+  });
+
+  it("a submit is taken once, and answered as it was", async () => {
+    const runId = await start(node.runtime, "ask");
+    await stateIs(runId, "paused");
+    const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
+    const taskId = task?.id ?? "";
+    const submit = { type: "submit", taskId, result: { approved: true }, actor: "api" } as const;
+    // As the API gives it: the id that tells its own repetition from a second submit is made up on the way.
+    const cut = proxy.cutAt(taskId, when);
+    const answer = await node.runtime.command(runId, submit);
+    await cut;
+    expect(answer).toMatchObject({ type: "submit", taskId, matched: true });
+    expect(await node.runtime.command(runId, submit)).toMatchObject({ type: "closed" });
+    await allEnd(database.sql, [runId]);
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.run.variables).toEqual({ ask: { approved: true } });
+    expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
+    const [row] = await database.sql<
+      { submitted_at: Date }[]
+    >`select submitted_at from user_tasks where run_id = ${runId}`;
+    expect(row?.submitted_at.getTime()).toBe("submittedAt" in answer && answer.submittedAt);
   });
 
   it("a cancel takes effect once, and is answered as it was", async () => {
@@ -196,7 +219,7 @@ describe("sessions terminated at random under load", () => {
         const rows = await database.sql`
           select pg_terminate_backend(pid) from pg_stat_activity
           where application_name = 'saga-cut' and datname = current_database() and state = 'active'
-            and query like '%fenced as materialized%' limit 1`;
+            and query like '%with u as materialized%' limit 1`;
         terminated += rows.length;
         if (rows.length > 0) await until(async () => over || (await commits()) > before + 3);
       }

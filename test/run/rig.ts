@@ -6,8 +6,8 @@ import { DatabaseClock } from "../../src/clock.js";
 import { createMetrics, type Metrics } from "../../src/metrics.js";
 import { StoreCatalog } from "../../src/run/catalog.js";
 import { Committer } from "../../src/run/committer.js";
-import type { Runs, StartRequest } from "../../src/run/ports.js";
-import { Runtime } from "../../src/run/runtime.js";
+import type { CommitListener, Couriers, Runs, StartRequest } from "../../src/run/ports.js";
+import { Runtime, type RuntimeOptions } from "../../src/run/runtime.js";
 import { Schemas } from "../../src/run/schemas.js";
 import { Stager } from "../../src/run/stager.js";
 import { SHARDS } from "../../src/shard/placement.js";
@@ -25,6 +25,11 @@ export interface HalfOptions {
   readonly reply?: Reply;
   readonly stepsPerCommit?: number;
   readonly pollMs?: number;
+  readonly couriers?: Couriers;
+  /** Milliseconds that its clock is ahead of the database's: what is due then is due there now. */
+  readonly ahead?: number;
+  readonly onCommit?: CommitListener;
+  readonly residents?: RuntimeOptions["residents"];
 }
 
 export interface Half {
@@ -41,11 +46,20 @@ export interface Half {
 
 /** Polls once `stager.start()` was called; until then only `stager.tick()` looks. */
 export async function startHalf(database: TestDatabase, options: HalfOptions = {}): Promise<Half> {
-  const { url = database.url, applicationName = "saga-half", hints, stepsPerCommit = 64, pollMs = 50 } = options;
+  const {
+    url = database.url,
+    applicationName = "saga-half",
+    hints,
+    stepsPerCommit = 64,
+    pollMs = 50,
+    couriers,
+    ahead = 0,
+  } = options;
   const { sql, close } = openDatabase(url, { max: 6, applicationName, log: silentLog });
   const metrics = createMetrics();
-  const clock = new DatabaseClock();
-  await clock.measure(sql);
+  const measured = new DatabaseClock();
+  await measured.measure(sql);
+  const clock = { now: () => measured.now() + ahead };
   const catalog = new StoreCatalog(sql, silentLog);
   await catalog.start();
   const committer = new Committer({ sql, log: silentLog, metrics });
@@ -54,11 +68,16 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const licences = { licensed: () => true };
   const runtime = new Runtime({
     ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints },
+    ...(couriers && { couriers }),
+    residents: options.residents,
     log: silentLog,
-    onCommit: () => {},
+    onCommit: options.onCommit ?? (() => {}),
   });
   dispatcher.bind(runtime);
-  const stager = new Stager({ sql, log: silentLog, runtime, dispatcher, shards: () => SHARDS, intervalMs: pollMs });
+  const stager = new Stager({
+    ...{ sql, log: silentLog, runtime, dispatcher, shards: () => SHARDS, intervalMs: pollMs },
+    ...(couriers && { couriers }),
+  });
   let stopped: Promise<void> | undefined;
   const stop = async () => {
     await stager.stop();

@@ -11,6 +11,7 @@ import { until } from "../harness/until.js";
 export interface Seen {
   readonly run: RunSeen & {
     readonly awaited_signal?: string;
+    readonly paused_reason?: string;
     readonly output?: unknown;
     readonly variables: Readonly<Record<string, unknown>>;
     readonly error?: { readonly code: string };
@@ -49,12 +50,8 @@ export async function allEnd(sql: Sql, runIds: readonly string[], within = 30_00
 
 /** Holds every run against the checker; answers what was seen, in order. */
 export async function allSound(sql: Sql, runIds: readonly string[]): Promise<Seen[]> {
-  const seen: Seen[] = [];
-  for (const runId of runIds) {
-    const one = await look(sql, runId);
-    assertHistory(one.run, one.events);
-    seen.push(one);
-  }
+  const seen = await Promise.all(runIds.map((runId) => look(sql, runId)));
+  for (const { run, events } of seen) assertHistory(run, events);
   return seen;
 }
 

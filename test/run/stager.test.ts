@@ -1,9 +1,10 @@
 // The stager: what is due is brought to its run, bounded, and a run that never comes back is left alone in the end.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { shardOf, uuidv7 } from "../../src/ids.js";
+import { Stager } from "../../src/run/stager.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { reclaim, takeInbox, takeOutbox, takeWakes } from "../../src/store/poll.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { inbox, outbox, reclaim, wakes } from "../../src/store/poll.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, type HalfOptions, publish, registerActions, signal, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched, report, typesOf } from "./seen.js";
@@ -35,7 +36,7 @@ async function half(options: HalfOptions = {}): Promise<Half> {
   return started;
 }
 
-const takeDue = (limit = 500) => takeWakes(database.sql, SHARDS, limit);
+const takeDue = async (limit = 500) => (await wakes.take(database.sql, SHARDS, limit)).rows;
 const makeDue = () => database.sql`update wakes set due_at = now() - interval '1 s'`;
 const wakeOf = async (runId: string) => {
   const [row] = await database.sql<{ tries: number; due_in_ms: number }[]>`
@@ -103,8 +104,8 @@ describe("a due wake", () => {
     const runId = await start(runtime, "quick");
     await makeDue();
     const others = SHARDS.filter((shard) => shard !== shardOf(runId));
-    expect(await takeWakes(database.sql, others, 10)).toEqual([]);
-    expect(await takeWakes(database.sql, [shardOf(runId)], 10)).toHaveLength(1);
+    expect((await wakes.take(database.sql, others, 10)).rows).toEqual([]);
+    expect((await wakes.take(database.sql, [shardOf(runId)], 10)).rows).toHaveLength(1);
   });
 
   it("of a run that has ended is removed", async () => {
@@ -175,6 +176,47 @@ describe("a run that never comes back", () => {
     expect(await runtime.command(runId, { type: "release", actor: "user:op" })).toMatchObject({ type: "refused" });
   });
 
+  it("is looked at apart: of those that were there when a node died, few at a time, then one by one", async () => {
+    const { runtime, dispatcher } = await half();
+    for (let nth = 0; nth < 40; nth++) await start(runtime, "quick");
+    let [under, most] = [0, 0];
+    // It never comes to a commit: that is what is looked for.
+    const deliver = async () => {
+      most = Math.max(most, ++under);
+      await new Promise((resolve) => setImmediate(resolve));
+      under--;
+      return { type: "advanced" } as const;
+    };
+    const neverDone = { isBusy: () => false, deliver, stuck: () => {} } as unknown as Half["runtime"];
+    const stager = new Stager({
+      ...{ sql: database.sql, log: silentLog, runtime: neverDone, dispatcher },
+      shards: () => SHARDS,
+    });
+    const together: number[] = [];
+    for (let look = 0; look < 3; look++) {
+      await makeDue();
+      most = 0;
+      await stager.tick();
+      together.push(most);
+    }
+    expect(together).toEqual([40, 16, 1]);
+    const tries = await database.sql`select distinct tries from wakes`;
+    expect([...tries]).toEqual([{ tries: 3 }]);
+  });
+
+  it("counts a try, and is due at once, where its shard is taken over while it steps", async () => {
+    const { runtime } = await half();
+    const runId = await start(runtime, "quick");
+    const timer = await start(runtime, "timer");
+    await database.sql`update wakes set due_at = now() + interval '1 h' where run_id = ${timer}`;
+    await reclaim(database.sql, SHARDS);
+    expect(await wakeOf(runId)).toMatchObject({ tries: 1 });
+    expect(await wakeOf(timer)).toMatchObject({ tries: 0 });
+    expect(await takeDue()).toEqual([{ run_id: runId, tries: 2 }]);
+    await reclaim(database.sql, SHARDS);
+    expect(await takeDue()).toEqual([{ run_id: runId, tries: 3 }]);
+  });
+
   it("is left in peace while it comes back alive", async () => {
     const { runtime, stager } = await half();
     const runId = await start(runtime, "wait");
@@ -219,6 +261,8 @@ describe("a run that never comes back", () => {
 });
 
 describe("inbox and outbox", () => {
+  const takeInbox = async () => (await inbox.take(database.sql, SHARDS, 10)).rows;
+  const takeOutbox = async () => (await outbox.take(database.sql, SHARDS, 10)).rows;
   const inboxRow = async (runId: string) => {
     const id = uuidv7();
     const row = { id, run_id: runId, shard: shardOf(runId), command: '{"type":"advance"}', due_at: new Date(0) };
@@ -248,17 +292,17 @@ describe("inbox and outbox", () => {
     await makeDue();
     await stager.tick();
     const id = await inboxRow(runId);
-    expect(await takeInbox(database.sql, SHARDS, 10)).toMatchObject([{ id, run_id: runId }]);
-    expect(await takeInbox(database.sql, SHARDS, 10)).toEqual([]);
-    expect(await takeOutbox(database.sql, SHARDS, 10)).toEqual([]);
+    expect(await takeInbox()).toMatchObject([{ id, run_id: runId }]);
+    expect(await takeInbox()).toEqual([]);
+    expect(await takeOutbox()).toEqual([]);
     await reclaim(database.sql, [shardOf(runId)]);
-    expect(await takeInbox(database.sql, SHARDS, 10)).toHaveLength(1);
-    expect(await takeOutbox(database.sql, SHARDS, 10)).toMatchObject([{ run_id: runId, kind: "action" }]);
+    expect(await takeInbox()).toHaveLength(1);
+    expect(await takeOutbox()).toMatchObject([{ run_id: runId, kind: "action" }]);
     await reclaim(
       database.sql,
       SHARDS.filter((shard) => shard !== shardOf(runId)),
     );
-    expect(await takeOutbox(database.sql, SHARDS, 10)).toEqual([]);
+    expect(await takeOutbox()).toEqual([]);
   });
 
   it("lose the row of a dispatch that is owed no more", async () => {

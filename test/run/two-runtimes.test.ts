@@ -28,6 +28,7 @@ beforeAll(async () => {
     { id: "done", type: "end", output: "${vars.n}" },
   ]);
   await publish(database, "wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  await publish(database, "ask", [{ id: "ask", type: "collect_input", assignee: "ann", form_schema: {} }]);
   await publish(database, "pay", [{ id: "pay", type: "action", action: "shop.charge", heartbeat_timeout_ms: 60_000 }]);
 });
 afterEach(async () => {
@@ -151,6 +152,21 @@ describe("a command repeated on the other runtime", () => {
     expect(fresh).toEqual({ type: "cancel", state: "cancelled", alreadyTerminal: true });
   });
 
+  it("gets the recorded answer: a submit, which a second one does not", async () => {
+    const [one, other] = await pair();
+    const runId = await start(one.runtime, "ask");
+    await until(async () => (await look(database.sql, runId)).run.state === "paused");
+    const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
+    const submit = { type: "submit", taskId: task?.id ?? "", result: { n: 1 }, actor: "api" } as const;
+    const [id, second] = [uuidv7(), uuidv7()];
+    const first = await one.runtime.command(runId, submit, { id });
+    expect(first).toMatchObject({ type: "submit", matched: true });
+    expect(await other.runtime.command(runId, submit, { id })).toEqual(first);
+    const refused = await other.runtime.command(runId, submit, { id: second });
+    expect(refused).toMatchObject({ type: "closed" });
+    expect(await one.runtime.command(runId, submit, { id: second })).toEqual(refused);
+  });
+
   it("gets the recorded answer: a worker's result", async () => {
     const [one, other] = await pair({ reply: () => undefined });
     const runId = await start(one.runtime, "pay");
@@ -168,6 +184,16 @@ describe("a command repeated on the other runtime", () => {
 });
 
 describe("a run that goes from one runtime to the other", () => {
+  it("finds the action that was registered elsewhere a moment ago", async () => {
+    const [one] = await pair();
+    await registerActions(database, "novelty");
+    await publish(database, "new", [{ id: "pay", type: "action", action: "shop.novelty" }]);
+    const runId = await start(one.runtime, "new");
+    await allEnd(database.sql, [runId]);
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.run.state).toBe("succeeded");
+  });
+
   it("keeps the time of its last event through a command that records none", async () => {
     const [one, other] = await pair({ reply: () => undefined });
     const runId = await start(one.runtime, "pay");

@@ -1,4 +1,4 @@
-// What transitions owe, as THE commit statement writes it: outbox, inbox, signals and the undo list.
+// What transitions owe, as THE commit statement writes it: outbox, inbox, signals, user tasks and the undo list.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { owedRows } from "../../src/run/batch.js";
@@ -29,9 +29,9 @@ describe("effects owed", () => {
   it("are a row until they are resolved", async () => {
     const runId = await created();
     const dispatchId = uuidv7();
-    await commit(update(runId, 1, owedRows([{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(runId, 1, owedRows(uuidv7(), [{ kind: "dispatch.request", dispatchId, call }], AT)));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, kind: "action", tries: 0 }]);
-    await commit(update(runId, 2, owedRows([{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(runId, 2, owedRows(uuidv7(), [{ kind: "dispatch.resolved", dispatchId }], AT)));
     expect((await rows(runId)).outbox).toEqual([]);
   });
 
@@ -39,6 +39,7 @@ describe("effects owed", () => {
     const runId = await created();
     const [gone, stays] = [uuidv7(), uuidv7()];
     const owed = owedRows(
+      runId,
       [
         { kind: "dispatch.request", dispatchId: gone, call },
         { kind: "dispatch.resolved", dispatchId: gone },
@@ -63,8 +64,8 @@ describe("effects owed", () => {
   it("of one run are not settled by another", async () => {
     const [one, other] = [await created(), await created()];
     const dispatchId = uuidv7();
-    await commit(update(one, 1, owedRows([{ kind: "dispatch.request", dispatchId, call }], AT)));
-    await commit(update(other, 7, owedRows([{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(one, 1, owedRows(uuidv7(), [{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(other, 7, owedRows(uuidv7(), [{ kind: "dispatch.resolved", dispatchId }], AT)));
     expect((await rows(one)).outbox).toHaveLength(1);
   });
 });
@@ -76,9 +77,9 @@ describe("the inbox", () => {
     const inbox = [{ id, to, shard: 0, command: '{"type":"advance"}', dueAt: AT }];
     await commit(update(from, 1, { inbox }));
     expect((await rows(to)).inbox).toMatchObject([{ id, command: { type: "advance" } }]);
-    await commit(update(to, 9, { takenInbox: id }));
+    await commit(update(to, 9, { takenInbox: [id] }));
     expect((await rows(to)).inbox).toHaveLength(1);
-    await commit(update(to, 1, { takenInbox: id }));
+    await commit(update(to, 1, { takenInbox: [id] }));
     expect((await rows(to)).inbox).toEqual([]);
   });
 
@@ -106,6 +107,63 @@ describe("signals", () => {
     const id = uuidv7();
     await commit(update(runId, 1, { signals: [{ id, name: "go", payload: "{}", at: AT, consumed: true }] }));
     expect((await rows(runId)).signals).toMatchObject([{ id, consumed_at: new Date(AT) }]);
+  });
+});
+
+describe("user tasks", () => {
+  const opened = async (runId: string, expected: number) => {
+    const id = uuidv7();
+    const task = {
+      id,
+      stepId: "ask",
+      assignee: "ann",
+      title: "Order 7",
+      dueAt: AT + 9,
+      formSchema: { type: "object" },
+    };
+    await commit(update(runId, expected, owedRows(runId, [{ kind: "task.opened", task }], AT)));
+    return id;
+  };
+  const submitted = (id: string) =>
+    owedRows(uuidv7(), [{ kind: "task.submitted", id, result: { n: 1 }, by: "ann", at: AT + 1 }], AT + 5);
+  const closed = (id: string) => owedRows(uuidv7(), [{ kind: "task.closed", id }], AT + 2);
+
+  it("are opened with all that was asked", async () => {
+    const runId = await created();
+    const id = await opened(runId, 1);
+    expect((await rows(runId)).user_tasks).toEqual([
+      {
+        ...{ id, run_id: runId, step_id: "ask", assignee: "ann", title: "Order 7", form_schema: { type: "object" } },
+        ...{ due_at: new Date(AT + 9), opened_at: new Date(AT), closed_at: null },
+        ...{ submitted_at: null, submitted_by: null, result: null },
+      },
+    ]);
+  });
+
+  it("end once: what was submitted is not closed, what was closed is not submitted", async () => {
+    const runId = await created();
+    const [one, other] = [await opened(runId, 1), await opened(runId, 2)];
+    const both = (...rest: ReturnType<typeof closed>[]) => ({
+      tasksClosed: rest.flatMap((owed) => owed.tasksClosed ?? []),
+    });
+    await commit(update(runId, 3, both(submitted(one), closed(other))));
+    const after = (await rows(runId)).user_tasks;
+    await commit(update(runId, 4, both(closed(one), submitted(other))));
+    expect((await rows(runId)).user_tasks).toEqual(after);
+    const end = { closed_at: new Date(AT + 1), submitted_at: new Date(AT + 1), submitted_by: "ann", result: { n: 1 } };
+    expect(after.find(({ id }) => id === one)).toMatchObject(end);
+    expect(after.find(({ id }) => id === other)).toMatchObject({
+      ...{ closed_at: new Date(AT + 2), submitted_at: null, submitted_by: null, result: null },
+    });
+  });
+
+  it("stay as they are where the run lost, and where it is another's", async () => {
+    const [runId, stranger] = [await created(), await created()];
+    const id = await opened(runId, 1);
+    const before = (await rows(runId)).user_tasks;
+    await commit(update(runId, 1, submitted(id)));
+    await commit(update(stranger, 1, submitted(id)));
+    expect((await rows(runId)).user_tasks).toEqual(before);
   });
 });
 
@@ -137,7 +195,47 @@ describe("the undo list", () => {
   it("passes over what has nothing to call, and nothing else", async () => {
     const runId = await created();
     await commit(update(runId, 1, { undoOwed: [owed("a"), owed("b", "shop.refund@1")] }));
-    await commit(update(runId, 2, { undoPassed: true }));
+    await commit(update(runId, 2, { undoPassed: { since: 0, every: false } }));
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["passed", "owed"]);
+  });
+
+  const undo = (step: string, entry: number, action?: string) =>
+    ({ kind: "undo.owed", entry: { stepId: step, entry, action, forwardIdempotencyKey: step } }) as const;
+
+  it("is handed over whole: also what is owed by the commit that hands it over, but not what that settles or passes", async () => {
+    const [child, heir] = [await created(), await created()];
+    const first = [undo("a", 1, "shop.refund@1"), undo("b", 2, "shop.refund@1"), undo("c", 3)];
+    await commit(update(child, 1, owedRows(child, first, AT)));
+    const ordinal = String((await ordered(child))[1]?.ordinal);
+    const effects = [
+      { kind: "undo.settled", ordinal, state: "failed" },
+      { kind: "undo.passed", since: 1 },
+      undo("d", 4, "shop.refund@1"),
+      undo("e", 5),
+      { kind: "undo.handed", to: heir, entry: 7 },
+    ] as const;
+    await commit(update(child, 2, owedRows(child, effects, AT)));
+    const left = (await ordered(child)).map(({ step_id, state }) => [step_id, state]);
+    expect(left).toEqual([
+      ["b", "failed"],
+      ["c", "passed"],
+    ]);
+    const handed = (await ordered(heir)).map(({ step_id, state, entry, child_run_id }) => [
+      step_id,
+      state,
+      entry,
+      child_run_id,
+    ]);
+    expect(handed).toEqual(["a", "d", "e"].map((step) => [step, "owed", 7, child]));
+  });
+
+  it("of a batch that drops or passes it begins as passed", async () => {
+    const [dropped, passed] = [await created(), await created()];
+    const drop = [undo("a", 1, "shop.refund@1"), { kind: "undo.dropped" }] as const;
+    await commit(update(dropped, 1, owedRows(dropped, drop, AT)));
+    const pass = [undo("a", 1), undo("b", 2), { kind: "undo.passed", since: 1 }, undo("c", 3)] as const;
+    await commit(update(passed, 1, owedRows(passed, pass, AT)));
+    expect((await ordered(dropped)).map(({ state }) => state)).toEqual(["passed"]);
+    expect((await ordered(passed)).map(({ state }) => state)).toEqual(["owed", "passed", "owed"]);
   });
 });

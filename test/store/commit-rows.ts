@@ -38,13 +38,14 @@ export function confirmation(runId: string, expected: number, more: Partial<RunC
 export function withEverything(runId: string): Partial<RunCommit> {
   const id = uuidv7();
   return {
-    command: { id, answer: '{"type":"advanced"}', keep: false, at: AT },
+    commands: [{ id, answer: '{"type":"advanced"}', keep: false, at: AT }],
     events: [event(2)],
     variables: new Map([["x", "1"]]),
     wake: AT + 5_000,
     signals: [{ id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false }],
     outbox: [{ id: uuidv7(), kind: "action", dueAt: AT }],
     inbox: [{ id: uuidv7(), to: runId, shard: shardOf(runId), command: '{"type":"advance"}', dueAt: AT }],
+    tasksOpened: [{ id: uuidv7(), stepId: "s", assignee: "ann", at: AT }],
     undoOwed: [{ stepId: "s", entry: 1, action: "shop.refund@1", inputs: "{}", forwardKey: "k" }],
   };
 }
@@ -58,6 +59,7 @@ const TABLES = {
   outbox: "run_id",
   inbox: "run_id",
   undo: "owner_run_id",
+  user_tasks: "run_id",
   run_starts: "run_id",
   start_keys: "run_id",
   runs: "id",

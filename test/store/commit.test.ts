@@ -4,6 +4,7 @@ import { uuidv7 } from "../../src/ids.js";
 import { commitRuns } from "../../src/store/commit.js";
 import type { RunCommit } from "../../src/store/commit-rows.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
 import { AT, confirmation, creation, event, row, rowsOf, update, withEverything } from "./commit-rows.js";
 
 let database: TestDatabase;
@@ -93,18 +94,18 @@ describe("commands", () => {
   it("loses when the command has an outcome already, whatever the revision", async () => {
     const runId = await created();
     const id = uuidv7();
-    expect(await commit(update(runId, 1, { command: command(id) }))).toEqual(new Set([runId]));
+    expect(await commit(update(runId, 1, { commands: [command(id)] }))).toEqual(new Set([runId]));
     const before = await rows(runId);
-    expect(await commit(update(runId, 2, { ...withEverything(runId), command: command(id) }))).toEqual(new Set());
-    expect(await commit(confirmation(runId, 2, { command: command(id) }))).toEqual(new Set());
+    expect(await commit(update(runId, 2, { ...withEverything(runId), commands: [command(id)] }))).toEqual(new Set());
+    expect(await commit(confirmation(runId, 2, { commands: [command(id)] }))).toEqual(new Set());
     expect(await rows(runId)).toEqual(before);
   });
 
   it("knows a command by its run: another run may use the same id", async () => {
     const [one, other] = [await created(), await created()];
     const id = uuidv7();
-    expect(await commit(update(one, 1, { command: command(id) }))).toEqual(new Set([one]));
-    expect(await commit(update(other, 1, { command: command(id) }))).toEqual(new Set([other]));
+    expect(await commit(update(one, 1, { commands: [command(id)] }))).toEqual(new Set([one]));
+    expect(await commit(update(other, 1, { commands: [command(id)] }))).toEqual(new Set([other]));
   });
 });
 
@@ -135,6 +136,31 @@ describe("terminal runs", () => {
     const touched = await database.sql`update runs set state = 'running', terminal_at = null where id = ${ended}`;
     expect(touched.count).toBe(0);
     expect(await rows(ended)).toEqual(before);
+  });
+});
+
+describe("a confirmation beside a commit of another node", () => {
+  it.each([null, AT])("loses, and leaves the wake row to it (%s)", async (wake) => {
+    const runId = await created();
+    let confirmed: Promise<ReadonlySet<string>> | undefined;
+    await database.sql.begin(async (transaction) => {
+      await commitRuns(transaction as unknown as typeof database.sql, [update(runId, 1, { wake: AT + 60_000 })]);
+      confirmed = commit(confirmation(runId, 1, { wake }));
+      // It does not wait for the other; where it did, it would be found waiting.
+      const waiting = () => database.sql`
+        select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      await Promise.race([confirmed, until(async () => (await waiting()).length > 0)]);
+    });
+    expect(await confirmed).toEqual(new Set());
+    expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT + 60_000) }]);
+  });
+
+  it("shares the run with another confirmation", async () => {
+    const runId = await created();
+    await database.sql.begin(async (transaction) => {
+      await commitRuns(transaction as unknown as typeof database.sql, [confirmation(runId, 1)]);
+      expect(await commit(confirmation(runId, 1))).toEqual(new Set([runId]));
+    });
   });
 });
 
@@ -221,9 +247,12 @@ describe("variables", () => {
       }),
     );
     expect((await rows(runId)).run_variables).toMatchObject([
+      { name: "a" },
       { name: "b", value: { k: '"}' } },
       { name: "c", value: null },
     ]);
+    const gone = await database.sql`select name from run_variables where run_id = ${runId} and value is null`;
+    expect(gone).toMatchObject([{ name: "a" }]);
   });
 });
 

@@ -1,5 +1,5 @@
 // The worker streams that have said hello, by service, and the choice among them. What they hold is the transport's.
-import type { ActionCall } from "../../../machines/index.js";
+import type { ActionName } from "../transport.js";
 import type { WorkerStream } from "./stream.js";
 
 export class Roster {
@@ -26,11 +26,18 @@ export class Roster {
     if (streams?.delete(stream) && streams.size === 0) this.#services.delete(stream.service);
   }
 
+  /** Whether a worker that takes steps serves the action, with or without credit at the moment. */
+  serves(name: ActionName): boolean {
+    for (const stream of this.#services.get(name.service) ?? [])
+      if (stream.isOpen && !stream.draining && stream.serves(name)) return true;
+    return false;
+  }
+
   /** The stream with the most free credit that serves the action; among equals the one that waited longest. */
-  select(call: ActionCall): WorkerStream | undefined {
+  select(name: ActionName): WorkerStream | undefined {
     let best: WorkerStream | undefined;
-    for (const stream of this.#services.get(call.service) ?? []) {
-      if (stream.free <= 0 || !stream.serves(call)) continue;
+    for (const stream of this.#services.get(name.service) ?? []) {
+      if (stream.free <= 0 || !stream.serves(name)) continue;
       if (!best || stream.free > best.free || (stream.free === best.free && stream.turn < best.turn)) best = stream;
     }
     return best;

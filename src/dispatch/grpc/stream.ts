@@ -1,8 +1,7 @@
 // One worker's stream: hello first, then answers in and steps out, never more of them unanswered than its credit. Which
 // steps it gets and what becomes of its answers is decided by the transport.
 import { status } from "@grpc/grpc-js";
-import type { ActionCall } from "../../../machines/index.js";
-import type { DispatchLimits, Log } from "../transport.js";
+import type { ActionName, DispatchLimits, Log } from "../transport.js";
 import type { CoordinatorMessage, Hello, StepFailure, StepResult, WorkerCall, WorkerMessage } from "./messages.js";
 
 /** Whether a worker's token is accepted, and if not, why: the reason is told to the worker. */
@@ -76,9 +75,9 @@ export class WorkerStream {
     return this.draining || !this.isOpen ? 0 : this.#maxInFlight - this.slots.size;
   }
 
-  serves(call: ActionCall): boolean {
+  serves(name: ActionName): boolean {
     const actions = this.#actions;
-    return actions.size === 0 || actions.has(call.action) || actions.has(`${call.action}@${call.version}`);
+    return actions.size === 0 || actions.has(name.action) || actions.has(`${name.action}@${name.version}`);
   }
 
   /** Order is kept; what the worker is too slow to read is kept back, within bounds. */

@@ -1,6 +1,7 @@
 // The steps that choose a way: decision and switch.
 import { expect, test } from "vitest";
-import { attribute, chartOf, type Draft, failureOf, finish, problemsOf } from "./rig.js";
+import { compileRule, type JsonObject, type Rule } from "../../../machines/index.js";
+import { attribute, chartOf, type Draft, failureOf, finish, metadataOf, problemsOf, typesOf } from "./rig.js";
 
 const A: Draft = { type: "end", output: "a" };
 const B: Draft = { type: "end", output: "b" };
@@ -23,7 +24,9 @@ attribute("decision.expression", "its value, as text, names the branch", () => {
   expect(taken(decide(), { v: true })).toBe("b");
   expect(taken(decide(), { v: [1, 2] })).toBe("a");
   expect(failureOf(way(decide({ expression: "vars.x" })))).toBe('expression_error: missing key "x"');
-  expect(problemsOf({ type: "decision", branches: { a: { next: "s" } } })).toEqual([".expression: is required"]);
+  const either = [": needs either expression or rule_id"];
+  expect(problemsOf({ type: "decision", branches: { a: { next: "s" } } })).toEqual(either);
+  expect(problemsOf(decide({ rule_id: "r" }), A, B)).toEqual(either);
 });
 
 attribute("decision.branches", "else default, else next, else no_branch_matched", () => {
@@ -56,6 +59,92 @@ attribute("decision.branches", "is checked: its members, its targets, its number
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`b${index}`, { next: "s2" }]));
   expect(problemsOf(decide({ branches: many(100) }), A)).toEqual([]);
   expect(problemsOf(decide({ branches: many(101) }), A)).toEqual([": must have at most 100 branches"]);
+});
+
+const RULE = compileRule({
+  rule_id: "r",
+  name: "A rule",
+  rule_type: "decision_table",
+  spec: {
+    hit_policy: "first",
+    rows: [
+      { when: "v == 'a'", then: { branch: "a", to: "b" } },
+      { when: "inputs.v == 2", then: { branch: 2 } },
+      { when: "v == 'none'", then: { other: "a" } },
+      { when: "v == '$'", then: { branch: "${v}" } },
+    ],
+  },
+}).rule as Rule;
+const MINE = { ...RULE, ruleId: "mine", tenantId: "t1" };
+const DEFAULTED = { ...RULE, ruleId: "defaulted", defaultOutput: { branch: "b" } };
+const byRule = (more: Record<string, unknown> = {}): Draft => ({
+  type: "decision",
+  rule_id: "r",
+  branches: { a: { next: "s2" }, b: { next: "s3" }, "2": { next: "s3" } },
+  ...more,
+});
+const ruled = (step: Draft, inputs: JsonObject, identity: object = {}) =>
+  finish([step, A, B, NEXT], { inputs, identity, rules: [RULE, MINE, DEFAULTED] });
+
+attribute("decision.rule_id", "the rule's output names the branch, and the audit says how", () => {
+  const run = ruled(byRule(), { v: 2 });
+  expect(run.context.output).toBe("b");
+  expect(typesOf(run, "s")).toEqual(["step.started", "rule.evaluated", "step.succeeded"]);
+  expect(metadataOf(run, "rule.evaluated")).toEqual({
+    rule_id: "r",
+    version: 1,
+    matched_row: 1,
+    used_default: false,
+    rows: [
+      { index: 0, matched: false },
+      { index: 1, matched: true },
+    ],
+  });
+  expect(ruled(byRule({ rule_id: "${inputs.which}" }), { v: "a", which: "r" }).context.output).toBe("a");
+  expect(problemsOf(byRule({ rule_id: 1 }), A, B)).toEqual([".rule_id: must be a string"]);
+});
+
+attribute("decision.rule_id", "what `then` holds is data: a template in it is text", () => {
+  expect(ruled(byRule({ branches: { "${v}": { next: "s2" } } }), { v: "$" }).context.output).toBe("a");
+});
+
+attribute("decision.rule_id", "without a row or a default no branch is named; the audit says so too", () => {
+  const run = ruled(byRule({ next: "s4" }), { v: "zzz" });
+  expect(run.context.output).toBe("next");
+  expect(metadataOf(run, "rule.evaluated")).toMatchObject({ matched_row: null, used_default: false });
+  expect(ruled(byRule({ branches: { default: { next: "s2" } } }), { v: "zzz" }).context.output).toBe("a");
+  const lost = ruled(byRule(), { v: "zzz" });
+  expect(failureOf(lost)).toMatch(/^no_branch_matched/);
+  expect(typesOf(lost, "s")).toEqual(["step.started", "rule.evaluated", "step.failed"]);
+  const byDefault = ruled(byRule({ rule_id: "defaulted" }), { v: "zzz" });
+  expect(byDefault.context.output).toBe("b");
+  expect(metadataOf(byDefault, "rule.evaluated")).toMatchObject({ matched_row: null, used_default: true });
+});
+
+attribute("decision.rule_id", "a rule that is not there, or another tenant's, is not found", () => {
+  expect(failureOf(ruled(byRule({ rule_id: "nowhere" }), {}))).toBe("not_found: there is no published rule nowhere");
+  expect(failureOf(ruled(byRule({ rule_id: "mine" }), { v: "a" }))).toBe("not_found: there is no published rule mine");
+  expect(failureOf(ruled(byRule({ rule_id: "mine" }), { v: "a" }, { tenantId: "t2" }))).toMatch(/^not_found/);
+  expect(ruled(byRule({ rule_id: "mine" }), { v: "a" }, { tenantId: "t1" }).context.output).toBe("a");
+  expect(ruled(byRule({ rule_id: "nowhere", on_error: "s4" }), {}).context.output).toBe("next");
+});
+
+attribute("decision.rule_inputs", "are what the rule sees; the run's inputs if absent", () => {
+  expect(ruled(byRule({ rule_inputs: { v: "${inputs.deep.v}" } }), { deep: { v: "a" } }).context.output).toBe("a");
+  expect(failureOf(ruled(byRule({ rule_inputs: {} }), { v: "a" }))).toBe(
+    'expression_error: rows[0].when: unknown name "v"',
+  );
+  expect(failureOf(ruled(byRule({ rule_inputs: "${1}" }), {}))).toBe("expression_error: rule_inputs must be an object");
+  expect(problemsOf(byRule({ rule_inputs: [] }), A, B)).toEqual([".rule_inputs: must be an object"]);
+  expect(problemsOf(decide({ rule_inputs: {} }), A, B)).toEqual([".rule_inputs: goes with rule_id"]);
+});
+
+attribute("decision.output_key", "is branch by default; a member that is not there names no branch", () => {
+  expect(ruled(byRule({ output_key: "to" }), { v: "a" }).context.output).toBe("b");
+  expect(ruled(byRule({ output_key: "${'to'}" }), { v: "a" }).context.output).toBe("b");
+  expect(ruled(byRule({ next: "s4" }), { v: "none" }).context.output).toBe("next");
+  expect(ruled(byRule({ output_key: "constructor", next: "s4" }), { v: "a" }).context.output).toBe("next");
+  expect(problemsOf(byRule({ output_key: 1 }), A, B)).toEqual([".output_key: must be a string"]);
 });
 
 const cases = [

@@ -19,9 +19,14 @@ export const PLAIN_ACTIONS = {
 
 type Options = Partial<Omit<SimulationOptions, "program">> & { readonly head?: Record<string, unknown> };
 
+/** The run, before it was advanced. */
+export function prepare(steps: readonly Draft[], { head, ...options }: Options = {}): Simulation {
+  return new Simulation({ program: program(withIds(steps), head), actions: PLAIN_ACTIONS, ...options });
+}
+
 /** The run, advanced until it needs the outside world. */
-export function start(steps: readonly Draft[], { head, ...options }: Options = {}): Simulation {
-  const simulation = new Simulation({ program: program(withIds(steps), head), actions: PLAIN_ACTIONS, ...options });
+export function start(steps: readonly Draft[], options: Options = {}): Simulation {
+  const simulation = prepare(steps, options);
   simulation.advance();
   return simulation;
 }
@@ -79,8 +84,8 @@ interface ChartState {
 }
 
 /** The steps' states in the chart, as `edge -> target` lists; edges that stay are left out. */
-export function chartOf(steps: readonly Draft[]): Record<string, string[]> {
-  const { states } = program(withIds(steps)).chart as unknown as {
+export function chartOf(steps: readonly Draft[], head?: Record<string, unknown>): Record<string, string[]> {
+  const { states } = program(withIds(steps), head).chart as unknown as {
     states: { active: { states: Record<string, ChartState> } };
   };
   const edges = ({ tags, on }: ChartState) => [

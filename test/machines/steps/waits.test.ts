@@ -141,7 +141,11 @@ attribute("wait_for_signal.on_timeout", "fail is the default and goes the way of
 });
 
 test("the chart has the edge of the timeout", () => {
-  expect(chartOf([hold({ on_timeout: "s2" }), { type: "noop" }])["s~paused"]).toEqual(["paused", "timeout -> s2"]);
+  expect(chartOf([hold({ on_timeout: "s2" }), { type: "noop" }])["s~paused"]).toEqual([
+    "paused",
+    "timeout -> s2",
+    "resume -> s",
+  ]);
 });
 
 test("a dry run's signal wait takes an empty payload", () => {

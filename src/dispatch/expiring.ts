@@ -24,6 +24,10 @@ export class Expiring<V> {
     this.#entries.delete(key);
   }
 
+  clear(): void {
+    this.#entries.clear();
+  }
+
   /** Removes what is due and gives it. */
   takeDue(): [key: string, value: V][] {
     const now = performance.now();

@@ -1,0 +1,100 @@
+// Reads a rule document into a rule, or lists every problem it has with its JSON path. Not evaluation, and not versions:
+// those are the store's.
+import {
+  dataObject,
+  expression,
+  flag,
+  id,
+  list,
+  oneOf,
+  optional,
+  own,
+  parseAttributes,
+  plainNumber,
+  plainText,
+  refuseUnknown,
+  required,
+  shape,
+} from "../definition/attribute.js";
+import { Place, type Problem } from "../definition/problem.js";
+import type { Expression } from "../expression/index.js";
+import { isObject, type JsonObject, measure } from "../json.js";
+
+export const MOST_ROWS = 1_000;
+
+export interface RuleRow {
+  readonly when: Expression;
+  /** Data as it is. */
+  readonly then: JsonObject;
+}
+
+/** A decision table that is sound. */
+export interface Rule {
+  readonly ruleId: string;
+  readonly version: number;
+  readonly tenantId?: string;
+  readonly name: string;
+  readonly rows: readonly RuleRow[];
+  readonly defaultOutput?: JsonObject;
+  /** As it was posted. */
+  readonly document: JsonObject;
+}
+
+export interface CompiledRule {
+  /** Absent where there are problems. */
+  readonly rule?: Rule;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+const row = shape("row", {
+  when: required(expression, "Matches when truthy; sees `inputs` and each of its keys."),
+  then: required(dataObject, "The rule's output where this row is the first that matches."),
+});
+
+const spec = shape("RuleSpec", {
+  hit_policy: required(oneOf("first"), "Which of the rows that match counts."),
+  rows: required(list(row, { max: MOST_ROWS }), "Looked at in order."),
+  default_output: optional(dataObject, "The output where no row matches."),
+});
+
+const DOCUMENT = {
+  id: optional(plainText, "Set by the service."),
+  rule_id: required(id, "The rule's identifier."),
+  version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
+  tenant_id: optional(plainText, "Only this tenant can evaluate it."),
+  name: required(plainText, "For people."),
+  rule_type: required(oneOf("decision_table"), "What the spec is."),
+  spec: required(spec, "The decision table."),
+  published: optional(flag, "Whether it can be evaluated."),
+  created_at: optional(plainText, "Set by the service."),
+  created_by: optional(plainText, "Set by the service."),
+};
+
+export function compileRule(document: unknown, options: { readonly version?: number } = {}): CompiledRule {
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  const rule = readRule(document, new Place("$", problems, warnings), options.version);
+  return problems.length === 0 && rule ? { rule, problems, warnings } : { problems, warnings };
+}
+
+function readRule(document: unknown, place: Place, version?: number): Rule | undefined {
+  if (!isObject(document)) return place.problem("must be an object");
+  const size = measure(document);
+  if (typeof size !== "number") return place.below(size.path).problem(size.message);
+  refuseUnknown(document, DOCUMENT, place);
+  const read = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
+  if (!read) return undefined;
+  const { rows, default_output: defaultOutput } = read.spec;
+  const at = place.at("spec").at("rows");
+  if (rows.length === 0 && !defaultOutput) return at.problem("needs a row, or the table a default_output");
+  warnAboutCovered(rows, at);
+  const { rule_id: ruleId, tenant_id: tenantId, name } = read;
+  return { ruleId, version: version ?? read.version ?? 1, tenantId, name, rows, defaultOutput, document };
+}
+
+function warnAboutCovered(rows: readonly RuleRow[], place: Place): void {
+  const always = rows.findIndex(({ when }) => when.source.trim() === "true");
+  if (always >= 0 && always < rows.length - 1)
+    place.at(always).warn("always matches: the rows below it are never looked at");
+}

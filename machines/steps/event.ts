@@ -1,0 +1,67 @@
+// What the steps about events share: topics, headers, and picking the event that a wait takes. Not the looks for events that
+// came while nobody listened: those are the run's (../events.ts).
+import type { Wait } from "../context.js";
+import { type Kind, object } from "../definition/attribute.js";
+import { asText, type Expression, ExpressionError, firstItem, type Scope, type Template } from "../expression/index.js";
+import type { EventFact } from "../facts.js";
+import { isObject, type JsonObject } from "../json.js";
+import { objectOf, textOf } from "./step.js";
+
+export type EventWait = Extract<Wait, { kind: "event" }>;
+
+/** A RabbitMQ routing key has at most 255 bytes. */
+export const TOPIC_PATTERN = "^[A-Za-z0-9_.:/-]{1,255}$";
+const TOPIC = new RegExp(TOPIC_PATTERN);
+const TOPIC_RULE = "must be 1 to 255 of A-Z a-z 0-9 _ . : / -";
+export const MAX_EVENT_HEADERS = 32;
+export const HEADER_NAME_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
+const HEADER_NAME = new RegExp(HEADER_NAME_PATTERN);
+export const MAX_HEADER_CHARS = 1_024;
+
+export function topicFault(topic: Template): string | undefined {
+  return topic.constant && !TOPIC.test(String(topic.render({}))) ? TOPIC_RULE : undefined;
+}
+
+export function topicOf(topic: Template, scope: Scope): string {
+  const rendered = textOf(topic, scope, "topic");
+  if (!TOPIC.test(rendered)) throw new ExpressionError(`topic ${TOPIC_RULE}`);
+  return rendered;
+}
+
+export const eventHeaders: Kind<Template> = {
+  ...object,
+  parse(raw, place) {
+    let sound = true;
+    for (const name of isObject(raw) ? Object.keys(raw) : [])
+      if (!HEADER_NAME.test(name))
+        sound = Boolean(place.at(name).problem("is no name of a header: 1 to 128 of A-Z a-z 0-9 _ . : -"));
+    const template = object.parse(raw, place);
+    return sound ? template : undefined;
+  },
+};
+
+/** Values become text; what is null is left out. */
+export function eventHeadersOf(template: Template | undefined, scope: Scope): Record<string, string> {
+  const entries = Object.entries(objectOf(template, scope, "headers")).filter(([, value]) => value !== null);
+  if (entries.length > MAX_EVENT_HEADERS) throw new ExpressionError(`headers are more than ${MAX_EVENT_HEADERS}`);
+  return Object.fromEntries(
+    entries.map(([name, value]) => {
+      if (!HEADER_NAME.test(name)) throw new ExpressionError("headers hold a name that no header can have");
+      if (typeof value === "object") throw new ExpressionError(`headers.${name} must be a string`);
+      const text = asText(value);
+      if (text.length > MAX_HEADER_CHARS)
+        throw new ExpressionError(`headers.${name} is longer than ${MAX_HEADER_CHARS} characters`);
+      return [name, text];
+    }),
+  );
+}
+
+/** An event as a run has it: what `match` sees, and the output of the step that takes it. */
+export function eventValue({ topic, headers, payload }: EventFact): JsonObject {
+  return { topic, headers: { ...headers }, payload };
+}
+
+/** The first of them that the step takes. Without `match` it is the first. */
+export function pick(events: readonly EventFact[], match: Expression | undefined, scope: Scope) {
+  return firstItem(events, match?.weight ?? 0, (event) => match?.test({ ...scope, event: eventValue(event) }) ?? true);
+}

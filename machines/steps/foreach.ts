@@ -1,0 +1,55 @@
+// `foreach`: runs its body once for each item, as child runs, so many at a time.
+import { defaulted, expression, id, localName, number, optional, required } from "../definition/attribute.js";
+import { ExpressionError } from "../expression/index.js";
+import type { EndedChild } from "../facts.js";
+import type { Json } from "../json.js";
+import { RESERVED_NAMES } from "../scope.js";
+import { failed, numberOf, type Outcome, stepType, tooMuch } from "./step.js";
+
+export const foreach = stepType({
+  name: "foreach",
+  summary: "Runs its body for each item of a list, each as a child run.",
+  attributes: {
+    items: required(expression, "The list."),
+    body: required(id, "The first step of the body."),
+    item_var: optional(localName, "Another name for `item` in the body."),
+    index_var: optional(localName, "Another name for `index` in the body."),
+    max_concurrency: defaulted(number({ min: 0, whole: true }), 1, "Items that run at once; 0: all."),
+    tolerated_failures: defaulted(number({ min: 0, whole: true }), 0, "Items that may fail."),
+    max_items: defaulted(number({ min: 0, whole: true }), 10_000, "A longer list fails the step."),
+  },
+  output: "the items' outputs in input order; {error} where one failed",
+  pauses: true,
+  blocks: ({ body }) => [{ kind: "item", start: body, at: ["body"] }],
+  check({ item_var, index_var }, place) {
+    for (const [attribute, name] of Object.entries({ item_var, index_var })) {
+      if (name !== undefined && RESERVED_NAMES.has(name)) place.at(attribute).problem(`"${name}" is taken`);
+    }
+    if (item_var !== undefined && item_var === index_var) place.at("index_var").problem("is the item's name");
+  },
+  enter({ attributes, scope, group, facts, groupEntry }) {
+    // Evaluated before there are children, too: an error in it fails the step while none runs.
+    const tolerated = numberOf(attributes.tolerated_failures, scope, "tolerated_failures");
+    if (!group) return begin(attributes.items.evaluate(scope), numberOf(attributes.max_items, scope, "max_items"));
+    if (group.failed > tolerated) {
+      if (group.running > 0) return { kind: "hold", stop: "another item failed" };
+      return { kind: "failed", error: group.verdict?.error ?? { code: "error", message: "an item failed" } };
+    }
+    if (group.running > 0 || group.started < group.total) return { kind: "hold" };
+    if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry: groupEntry } };
+    return facts.ended ? { kind: "done", output: facts.ended.map(itemOutput) } : tooMuch("the outputs of the items");
+
+    function begin(items: Json, most: number): Outcome {
+      if (!Array.isArray(items)) throw new ExpressionError("items must be a list");
+      if (items.length > most)
+        return failed("limit_exceeded", `there are ${items.length} items, over max_items (${most})`);
+      if (items.length === 0) return { kind: "done", output: [] };
+      const window = Math.floor(numberOf(attributes.max_concurrency, scope, "max_concurrency")) || items.length;
+      return { kind: "fork", group: { kind: "items", total: items.length, window }, items };
+    }
+  },
+});
+
+function itemOutput({ state, output, error }: EndedChild): Json {
+  return state === "succeeded" ? output : { error: { ...error } };
+}

@@ -1,0 +1,99 @@
+// `http_request`: one HTTP request that the service itself makes. It is a call like an action's, so that its attempts, its
+// backoff and its undo are those of call.ts; this file evaluates what is asked for.
+import {
+  defaulted,
+  flag,
+  type Kind,
+  list,
+  number,
+  object,
+  oneOf,
+  optional,
+  required,
+  text,
+  value,
+} from "../definition/attribute.js";
+import { asText, ExpressionError } from "../expression/index.js";
+import { type Json, measure } from "../json.js";
+import { completeRetry } from "../retry.js";
+import { LONGEST_WAIT_MS } from "../time.js";
+import { resolveRetry } from "./action.js";
+import { headers, headersOf, url, urlOf } from "./outgoing.js";
+import { durationOf, failed, objectOf, stepType, textOf } from "./step.js";
+
+const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
+
+const expectedStatus: Kind<number | string> = {
+  name: "status | class",
+  parse(raw, place) {
+    if (typeof raw === "string" && /^[2-5]xx$/.test(raw)) return raw;
+    if (typeof raw === "number" && Number.isInteger(raw) && raw >= 200 && raw <= 599) return raw;
+    return place.problem("must be a status from 200 to 599, or a class such as 2xx");
+  },
+};
+
+export const httpRequest = stepType({
+  name: "http_request",
+  summary: "Makes an HTTP request from the service itself.",
+  attributes: {
+    url: required(url, "http or https, a public address unless the operator allows another."),
+    method: defaulted(oneOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"), "GET", "The method."),
+    headers: optional(headers, "Name to text; null leaves a header out."),
+    query: optional(object, "Added to the URL's own; a list repeats its name, null leaves it out."),
+    body: optional(value, "Text is sent as it is, any other value as JSON; not with GET and HEAD."),
+    timeout_ms: defaulted(number({ min: 1, max: LONGEST_WAIT_MS }), 30_000, "Per attempt, with all its redirects."),
+    expected_status: defaulted(list(expectedStatus, { min: 1, max: 100 }), ["2xx"], "What counts as a success."),
+    follow_redirects: defaulted(flag, false, "Follow up to five; each address is checked anew."),
+    secret_ref: optional(text, "The name of a secret that the service adds as a header."),
+  },
+  output: "{status, headers, body}",
+  retries: true,
+  check({ method, body }, place) {
+    if (body && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);
+  },
+  enter({ attributes, scope, facts, run, plan }) {
+    const { method, body, expected_status, follow_redirects, secret_ref } = attributes;
+    const target = withQuery(urlOf(attributes.url, scope), objectOf(attributes.query, scope, "query"));
+    const request = {
+      method,
+      url: target,
+      headers: headersOf(attributes.headers, scope),
+      ...(body && { body: body.render(scope) }),
+      expectedStatus: expected_status,
+      followRedirects: follow_redirects,
+      ...(secret_ref && { secretRef: textOf(secret_ref, scope, "secret_ref") }),
+    };
+    const size = measure(request);
+    if (typeof size !== "number") return failed("expression_error", `the request${size.path} ${size.message}`);
+    const { output: most } = facts.limits;
+    if (size > most) return failed("limit_exceeded", `the request is over ${most} characters of JSON`);
+    const timeoutMs = durationOf(attributes.timeout_ms, scope, "timeout_ms", 1);
+    const retry = plan.retry ? resolveRetry(plan.retry, scope) : completeRetry(undefined);
+    if (run.dryRun) return { kind: "skipped", reason: "dry_run", output: {} };
+    const whom = { service: "http_request", action: hostOf(target), version: 0, transport: "request" } as const;
+    return { kind: "call", call: { ...whom, inputs: {}, request, timeoutMs, retry } };
+  },
+});
+
+function withQuery(url: string, query: Readonly<Record<string, Json>>): string {
+  const pairs = Object.entries(query).flatMap(([name, value]) =>
+    (Array.isArray(value) ? (value as readonly Json[]) : [value]).flatMap((item) =>
+      item === null ? [] : [`${encoded(name)}=${encoded(asText(item))}`],
+    ),
+  );
+  // A fragment is the asker's own affair, and never sent.
+  const [address = ""] = url.split("#");
+  if (pairs.length === 0) return address;
+  const joint = !address.includes("?") ? "?" : /[?&]$/.test(address) ? "" : "&";
+  return `${address}${joint}${pairs.join("&")}`;
+}
+
+function encoded(text: string): string {
+  if (typeof measure(text) !== "number") throw new ExpressionError("query holds text that cannot be sent");
+  return encodeURIComponent(text);
+}
+
+/** Requests take turns by it. */
+function hostOf(url: string): string {
+  return /^https?:\/\/([^/?#\\]*)/i.exec(url)?.[1]?.toLowerCase() ?? "";
+}

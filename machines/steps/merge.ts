@@ -1,0 +1,49 @@
+// `merge`: makes one object of several. A later source wins, member by member; an array is a value like any other and is
+// replaced, never joined.
+import { defaulted, expression, list, oneOf, required } from "../definition/attribute.js";
+import { ExpressionError } from "../expression/index.js";
+import { isObject, type Json, type JsonObject } from "../json.js";
+import { stepType } from "./step.js";
+
+const MOST_SOURCES = 100;
+
+export const merge = stepType({
+  name: "merge",
+  summary: "Merges objects into one; a later source wins.",
+  attributes: {
+    sources: required(list(expression, { min: 1, max: MOST_SOURCES }), "The objects, each as CEL."),
+    strategy: defaulted(oneOf("shallow", "deep"), "shallow", "`deep` also merges objects that meet under one name."),
+  },
+  output: "the merged object",
+  enter({ attributes: { sources, strategy }, scope }) {
+    const objects = sources.map((source, index) => objectAt(index, source.evaluate(scope)));
+    return { kind: "done", output: strategy === "deep" ? deep(objects) : shallow(objects) };
+  },
+});
+
+function objectAt(index: number, value: Json): JsonObject {
+  if (isObject(value)) return value;
+  throw new ExpressionError(`sources[${index}] must be an object`);
+}
+
+function shallow(sources: readonly JsonObject[]): JsonObject {
+  return Object.fromEntries(sources.flatMap((source) => Object.entries(source)));
+}
+
+/** Every member is looked at once, however many sources there are; `fromEntries` never reaches a prototype. */
+function deep(sources: readonly JsonObject[]): JsonObject {
+  const layers = new Map<string, Json[]>();
+  for (const source of sources) {
+    for (const [name, value] of Object.entries(source)) {
+      const below = layers.get(name);
+      if (below && isObject(value) && isObject(below[0])) below.push(value);
+      else layers.set(name, [value]);
+    }
+  }
+  return Object.fromEntries([...layers].map(([name, values]) => [name, merged(values)]));
+}
+
+/** More than one value under a name are objects, all of them. */
+function merged(values: readonly Json[]): Json {
+  return values.length > 1 ? deep(values.filter(isObject)) : (values[0] ?? null);
+}

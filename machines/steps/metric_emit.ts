@@ -1,0 +1,53 @@
+// `metric_emit`: records a figure of the workflow's own as an audit event `metric`. Counting it is the shell's, after the
+// commit: here is no total, and a replay counts nothing.
+import { defaulted, number, object, oneOf, optional, required, text } from "../definition/attribute.js";
+import { asText, ExpressionError, type Scope, type Template } from "../expression/index.js";
+import type { JsonObject } from "../json.js";
+import { failed, numberOf, objectOf, stepType, textOf } from "./step.js";
+
+export const METRIC_KINDS = ["counter", "gauge", "histogram"] as const;
+const LONGEST_NAME = 128;
+const MOST_TAGS = 16;
+
+export const metricEmit = stepType({
+  name: "metric_emit",
+  summary: "Records a figure: an audit event `metric`, and a series on `/metrics`.",
+  attributes: {
+    name: required(text, "The metric's name, at most 128 characters."),
+    value: defaulted(number(), 1, "What a counter grows by, a gauge is set to, a histogram observes."),
+    kind: defaulted(oneOf(...METRIC_KINDS), "counter", "How values of one name add up."),
+    tags: optional(object, "At most 16; their values are strings, numbers or booleans."),
+  },
+  check({ name, value, kind }, place) {
+    if (name.constant && !isName(String(name.render({})))) place.at("name").problem(NAME_RULE);
+    if (kind === "counter" && typeof value === "number" && value < 0) place.at("value").problem(COUNTER_RULE);
+  },
+  enter({ attributes: { name, value, kind, tags }, scope, run }) {
+    const metric = textOf(name, scope, "name");
+    if (!isName(metric)) throw new ExpressionError(`name ${NAME_RULE}`);
+    const figure = numberOf(value, scope, "value", Number.NEGATIVE_INFINITY);
+    if (kind === "counter" && figure < 0) throw new ExpressionError(`value ${COUNTER_RULE}`);
+    const labels = tags ? tagsOf(tags, scope) : {};
+    if (Object.keys(labels).length > MOST_TAGS)
+      return failed("limit_exceeded", `the metric ${metric} has over ${MOST_TAGS} tags`);
+    const metadata = { name: metric, kind, value: figure, tags: labels, ...(run.dryRun && { dry_run: true }) };
+    return { kind: "done", notes: [{ type: "metric", metadata }] };
+  },
+});
+
+const NAME_RULE = `must have 1 to ${LONGEST_NAME} characters`;
+const COUNTER_RULE = "must not be negative: a counter only grows";
+
+function isName(name: string): boolean {
+  return name.length > 0 && name.length <= LONGEST_NAME;
+}
+
+function tagsOf(tags: Template, scope: Scope): JsonObject {
+  const entries = Object.entries(objectOf(tags, scope, "tags"));
+  return Object.fromEntries(
+    entries.map(([name, value]) => {
+      if (typeof value !== "object") return [name, asText(value)];
+      throw new ExpressionError("the values of tags must be strings, numbers or booleans");
+    }),
+  );
+}

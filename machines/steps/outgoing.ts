@@ -1,0 +1,75 @@
+// What the steps that send HTTP have in common: how a URL and headers are given, and what is wrong with one. Not where a
+// request may go: that depends on what a name resolves to, and is the shell's to decide.
+import { type Kind, object, text } from "../definition/attribute.js";
+import { asText, ExpressionError, type Scope, type Template } from "../expression/index.js";
+import { isObject } from "../json.js";
+import { objectOf, textOf } from "./step.js";
+
+const MAX_URL_CHARS = 8_192;
+const MAX_HEADERS = 100;
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
+/** What a header can carry: a tab, printable ASCII, Latin-1. */
+const HEADER_VALUE = /^[\t\x20-\x7e\u0080-\u00ff]*$/;
+/** They say how a message is framed and carried, or make an effect once: not a workflow's to set. */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  ...["connection", "content-length", "expect", "host", "idempotency-key", "keep-alive", "proxy-authorization"],
+  ...["proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"],
+  ...["webhook-id", "webhook-timestamp", "webhook-signature"],
+]);
+
+export const url: Kind<Template> = {
+  ...text,
+  parse(raw, place) {
+    const template = text.parse(raw, place);
+    const fault = template?.constant ? urlFault(String(template.render({}))) : undefined;
+    return fault === undefined ? template : place.problem(fault);
+  },
+};
+
+export const headers: Kind<Template> = {
+  ...object,
+  parse(raw, place) {
+    let sound = true;
+    for (const name of isObject(raw) ? Object.keys(raw) : []) {
+      const fault = headerFault(name);
+      if (fault !== undefined) sound = Boolean(place.at(name).problem(fault));
+    }
+    const template = object.parse(raw, place);
+    return sound ? template : undefined;
+  },
+};
+
+export function urlOf(template: Template, scope: Scope): string {
+  const rendered = textOf(template, scope, "url");
+  const fault = urlFault(rendered);
+  if (fault !== undefined) throw new ExpressionError(`url ${fault}`);
+  return rendered;
+}
+
+/** Names in lower case; what is null is left out. */
+export function headersOf(template: Template | undefined, scope: Scope): Record<string, string> {
+  const entries = Object.entries(objectOf(template, scope, "headers")).filter(([, value]) => value !== null);
+  if (entries.length > MAX_HEADERS) throw new ExpressionError(`headers are more than ${MAX_HEADERS}`);
+  return Object.fromEntries(
+    entries.map(([name, value]) => {
+      const fault = headerFault(name) ?? (typeof value === "object" ? "must be a string" : undefined);
+      if (fault !== undefined) throw new ExpressionError(`headers.${name} ${fault}`);
+      const line = asText(value);
+      if (!HEADER_VALUE.test(line)) throw new ExpressionError(`headers.${name} holds what no header can carry`);
+      return [name.toLowerCase(), line];
+    }),
+  );
+}
+
+function urlFault(url: string): string | undefined {
+  if (url.length > MAX_URL_CHARS) return `is longer than ${MAX_URL_CHARS} characters`;
+  if (!/^https?:\/\/[^/?#]/i.test(url)) return "must begin with http:// or https://";
+  if (/\s/.test(url)) return "must not hold spaces or line breaks";
+  if (/^https?:\/\/[^/?#]*@/i.test(url)) return "must not hold credentials: a secret_ref names them";
+  return undefined;
+}
+
+function headerFault(name: string): string | undefined {
+  if (!HEADER_NAME.test(name)) return "is no name of a header";
+  return OWN_HEADERS.has(name.toLowerCase()) ? "is set by the service" : undefined;
+}

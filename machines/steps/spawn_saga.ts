@@ -1,0 +1,40 @@
+// `spawn_saga`: starts a run of another workflow and goes on; it is no child, and nobody waits for it.
+import { optional, text } from "../definition/attribute.js";
+import { ExpressionError } from "../expression/index.js";
+import { stepType, textOf } from "./step.js";
+import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
+
+export const spawnSaga = stepType({
+  name: "spawn_saga",
+  summary: "Starts a run of another workflow and goes on.",
+  attributes: {
+    ...SAGA_ATTRIBUTES,
+    idempotency_key: optional(text, "As that of a start: the same key, the same run."),
+  },
+  output: "{run_id}",
+  enter(entered) {
+    const { attributes, scope, facts, run, entry, plan } = entered;
+    const called = sagaCall(entered);
+    if ("kind" in called) return called;
+    const { workflow, entrypoint, inputs } = called;
+    const key = attributes.idempotency_key && textOf(attributes.idempotency_key, scope, "idempotency_key");
+    if (key !== undefined && !/^.{1,255}$/u.test(key))
+      throw new ExpressionError("idempotency_key must be 1 to 255 characters");
+    if (key !== undefined && facts.keyed === undefined)
+      return { kind: "need", need: { kind: "keyed", workflowId: workflow.workflowId, key } };
+    if (facts.keyed) return { kind: "done", output: { run_id: facts.keyed.id } };
+    const seed =
+      key === undefined
+        ? `${run.id}/${plan.id}/${entry}/spawn`
+        : `spawn/${run.tenantId ?? ""}/${workflow.workflowId}/${key}`;
+    const id = facts.uuid(run.id, seed);
+    const { workflowId, version, definitionId, timeoutMs } = workflow;
+    const identity = {
+      ...{ id, workflowId, version, definitionId, inputs, entrypoint, startedAt: facts.now },
+      ...{ tenantId: run.tenantId, dryRun: run.dryRun, features: run.features },
+      ...(timeoutMs !== undefined && { expiresAt: facts.now + timeoutMs }),
+    };
+    const child = { identity, variables: {}, variablesSize: 2, inherited: false, idempotencyKey: key, at: facts.now };
+    return { kind: "done", output: { run_id: id }, effects: [{ kind: "child.start", child }] };
+  },
+});

@@ -1,0 +1,104 @@
+// `sub_saga`: runs another workflow as a child and waits for its end. `spawn_saga` starts one and goes on.
+import type { Group } from "../context.js";
+import { number, object, optional, required, text } from "../definition/attribute.js";
+import { ExpressionError } from "../expression/index.js";
+import type { Facts } from "../facts.js";
+import type { Json, JsonObject } from "../json.js";
+import { backoffMs, mayRetry } from "../retry.js";
+import { LONGEST_WAIT_MS } from "../time.js";
+import { resolveRetry } from "./action.js";
+import {
+  durationOf,
+  type Entered,
+  type Failure,
+  failed,
+  numberOf,
+  type Outcome,
+  objectOf,
+  type SagaCall,
+  stepType,
+  textOf,
+  tooMuch,
+} from "./step.js";
+
+export const SAGA_ATTRIBUTES = {
+  workflow_id: required(text, "The workflow to run."),
+  version: optional(number({ min: 1, whole: true }), "The latest published one at entry, if absent."),
+  entrypoint: optional(text, "Where it begins; its start if absent."),
+  inputs: optional(object, "Its inputs."),
+};
+
+/** The error of a sub-saga that did not end in its step's time; a child's own timeout is a failure of the child. */
+export const SAGA_TIMEOUT = { code: "timeout", message: "the sub-saga did not end in time" };
+
+const attributes = {
+  ...SAGA_ATTRIBUTES,
+  timeout_ms: optional(number({ min: 1, max: LONGEST_WAIT_MS }), "The child is cancelled then; code `timeout`."),
+};
+
+export const subSaga = stepType({
+  name: "sub_saga",
+  summary: "Runs another workflow as a child run and waits for its end.",
+  attributes,
+  output: "the child's output",
+  pauses: true,
+  retries: true,
+  enter(entered) {
+    const { group, attributes, scope, facts } = entered;
+    if (group && group.running > 0) return { kind: "hold" };
+    if (group?.verdict) return ended(entered, group, group.verdict);
+    // Every attempt runs the version that the first one took.
+    const child = sagaCall(entered, group?.version);
+    if ("kind" in child) return child;
+    const timeout = attributes.timeout_ms;
+    const due = timeout === undefined ? {} : { dueAt: facts.now + durationOf(timeout, scope, "timeout_ms", 1) };
+    return { kind: "saga", child, ...due };
+  },
+});
+
+/** The child of a `sub_saga` or `spawn_saga`, or why there is none. */
+export function sagaCall(
+  { attributes, scope, facts }: Entered<typeof SAGA_ATTRIBUTES>,
+  taken?: number,
+): SagaCall | Outcome {
+  const workflowId = textOf(attributes.workflow_id, scope, "workflow_id");
+  const given = attributes.version === undefined ? undefined : numberOf(attributes.version, scope, "version", 1);
+  const version = taken ?? given;
+  if (version !== undefined && !Number.isSafeInteger(version))
+    throw new ExpressionError("version must be a whole number");
+  const { workflow } = facts;
+  if (workflow === undefined) return { kind: "need", need: { kind: "workflow", workflowId, version } };
+  const named = `${workflowId}${version === undefined ? "" : ` version ${version}`}`;
+  if (workflow === null) return failed("not_found", `there is no published workflow ${named}`);
+  const entrypoint = attributes.entrypoint ? textOf(attributes.entrypoint, scope, "entrypoint") : "";
+  if (!workflow.enters(entrypoint)) return failed("not_found", `the workflow ${named} has no entrypoint ${entrypoint}`);
+  const inputs = objectOf(attributes.inputs, scope, "inputs");
+  const problems = workflow.inputSchema ? facts.conforms(workflow.inputSchema, inputs) : [];
+  if (problems.length > 0)
+    return failed("schema_mismatch", `the inputs of ${named}: ${problems.slice(0, 5).join("; ")}`);
+  return { workflow, entrypoint, inputs };
+}
+
+function ended(entered: Entered<typeof attributes>, group: Group, verdict: NonNullable<Group["verdict"]>): Outcome {
+  const { facts, groupEntry: entry } = entered;
+  if (verdict.state !== "succeeded") return again(entered, group, group.timedOut ? SAGA_TIMEOUT : failureOf(verdict));
+  if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry, child: group.child } };
+  return facts.ended ? { kind: "done", output: facts.ended[0]?.output ?? null } : tooMuch("the child's output");
+}
+
+function failureOf({ state, error }: NonNullable<Group["verdict"]>): Failure {
+  if (state === "cancelled") return { code: "cancelled", message: error?.message ?? "the child was cancelled" };
+  return {
+    code: "child_failed",
+    message: error?.message ?? "the child failed",
+    cause: { ...error } as JsonObject as Json,
+  };
+}
+
+/** Only a policy of the step's own tries again, with a new child. */
+function again({ plan, scope, facts, run }: Entered<typeof attributes>, { nth = 1 }: Group, error: Failure): Outcome {
+  const policy = plan.retry && resolveRetry(plan.retry, scope);
+  if (!policy || !mayRetry(policy, nth, error.code)) return { kind: "failed", error };
+  const delay = run.dryRun ? 0 : backoffMs(policy, nth, (facts as Facts).random);
+  return { kind: "again", error, dueAt: facts.now + delay, nth };
+}

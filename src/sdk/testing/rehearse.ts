@@ -1,0 +1,134 @@
+// Rehearses a workflow document for a unit test: compiles it as the service would, and runs it on the machine alone. Not a
+// client: nothing is sent anywhere.
+import {
+  type ActionFact,
+  type Compiled,
+  compileRule,
+  compileWorkflow,
+  type JsonObject,
+  type Mocks,
+  type Program,
+  type parseActionName,
+  Rehearsal,
+  type Rehearsed,
+  type Rule,
+  readMocks,
+  type WantedWorkflow,
+} from "../../../machines/index.js";
+import { Schemas } from "../../run/schemas.js";
+
+/** As its service registers it; what is left out is as in a registration. */
+export interface RegisteredAction {
+  /** From 1, the default. */
+  readonly version?: number;
+  readonly compensable?: boolean;
+  readonly dry_run_supported?: boolean;
+  readonly input_schema?: JsonObject;
+  readonly output_schema?: JsonObject;
+  readonly default_retry?: ActionFact["defaultRetry"];
+  readonly default_timeout_ms?: number;
+}
+
+export interface RehearseOptions {
+  readonly inputs?: JsonObject;
+  readonly entrypoint?: string;
+  readonly mocks?: Mocks;
+  /** By "service.name". An action that is not here is taken to be registered, with no schemas. */
+  readonly actions?: Readonly<Record<string, RegisteredAction | readonly RegisteredAction[]>>;
+  /** The documents that `sub_saga` and `spawn_saga` find; the last one of an id is its latest version. */
+  readonly workflows?: readonly object[];
+  /** The documents of the rules that decisions ask. */
+  readonly rules?: readonly object[];
+  readonly dryRun?: boolean;
+  readonly features?: Readonly<Record<string, boolean>>;
+  /** Where the virtual clock begins; default: 2026-01-01T00:00:00Z. */
+  readonly startAt?: Date;
+}
+
+/** The document, the inputs or the mocks are at fault; the message names every problem. */
+export class RehearsalError extends Error {
+  override readonly name = "RehearsalError";
+}
+
+const START = Date.UTC(2026, 0, 1);
+const schemas = new Schemas();
+
+/**
+ * Runs the workflow to its end. Where it comes to none (nobody answers a wait, a loop goes on for ever), `left` says why.
+ * Throws RehearsalError.
+ */
+export function rehearse(document: object, options: RehearseOptions = {}): Rehearsed {
+  const program = sound("the workflow", compile(document));
+  const { mocks = {}, inputs = {}, entrypoint = "", workflows = [], rules = [] } = options;
+  const { inputSchema } = program;
+  refuse("the mocks", readMocks(mocks, program).problems);
+  refuse("the inputs", inputSchema ? problemsOf(inputSchema, inputs) : []);
+  if (entrypoint !== "" && !Object.hasOwn(program.entrypoints, entrypoint))
+    throw new RehearsalError(`there is no entrypoint ${entrypoint}`);
+  const others = workflows.map((other) => sound("a workflow", compile(other)));
+  const known = rules.map(ruleOf);
+  const rehearsal = new Rehearsal(program, {
+    ...{ inputs, mocks, entrypoint, dryRun: options.dryRun, features: options.features },
+    startAt: options.startAt?.getTime() ?? START,
+    action: (service, name, version) => registered(options, { service, name, version }),
+    rule: (ruleId) => known.findLast((rule) => rule.ruleId === ruleId),
+    conforms: (schema, value) => schemas.conforms(schema, value),
+  });
+  for (let move = rehearsal.move(); move !== "over"; move = rehearsal.move())
+    if (move !== "moved") rehearsal.provide(move.lacks, find(others, move.lacks));
+  return rehearsal.result;
+}
+
+function compile(document: object): Compiled {
+  return compileWorkflow(document, { schemaProblems: (schema) => schemas.problems(schema) });
+}
+
+function sound(what: string, { program, problems }: Compiled): Program {
+  refuse(what, problems);
+  if (!program) throw new RehearsalError(`${what} does not compile`);
+  return program;
+}
+
+function ruleOf(document: object): Rule {
+  const { rule, problems } = compileRule(document);
+  refuse("a rule", problems);
+  if (!rule) throw new RehearsalError("a rule does not compile");
+  return rule;
+}
+
+function refuse(what: string, problems: readonly { readonly path: string; readonly message: string }[]): void {
+  if (problems.length === 0) return;
+  const lines = problems.map(({ path, message }) => `  ${path} ${message}`);
+  throw new RehearsalError(`${what} cannot be used:\n${lines.join("\n")}`);
+}
+
+function problemsOf(schema: JsonObject, inputs: JsonObject) {
+  return schemas.conforms(schema, inputs).map((message) => ({ path: "$.inputs", message }));
+}
+
+function find(programs: readonly Program[], { workflowId, version }: WantedWorkflow): Program | null {
+  const found = programs.findLast(
+    (program) => program.workflowId === workflowId && (version === undefined || program.version === version),
+  );
+  return found ?? null;
+}
+
+function registered(
+  { actions = {} }: RehearseOptions,
+  wanted: NonNullable<ReturnType<typeof parseActionName>>,
+): ActionFact | undefined {
+  const { service, name, version } = wanted;
+  const key = `${service}.${name}`;
+  const versions = Object.hasOwn(actions, key) ? [actions[key] ?? []].flat() : [];
+  const action = versions.findLast((one) => version === undefined || (one.version ?? 1) === version);
+  if (!action) return undefined;
+  return {
+    ...{ service, name, version: action.version ?? 1, transport: "grpc" },
+    compensable: action.compensable ?? false,
+    dryRunSupported: action.dry_run_supported ?? false,
+    inputSchema: action.input_schema ?? {},
+    outputSchema: action.output_schema ?? {},
+    defaultRetry: action.default_retry,
+    defaultTimeoutMs: action.default_timeout_ms,
+  };
+}

@@ -1,0 +1,76 @@
+// Reads about a run's family and other runs, for decisions that ask for them: children, who waits for a signal, whether a run
+// is there. Reads only; children are created by the commit of their parent.
+import type { Sql } from "postgres";
+import type { EndedChild, Json, RunState, StepError } from "../../machines/index.js";
+
+/** The children of one step entry that have ended, in their order; null: their outputs are over `most` bytes together. */
+export async function endedChildren(
+  sql: Sql,
+  runId: string,
+  { entry, child }: { readonly entry: number; readonly child?: string },
+  most: number,
+): Promise<readonly EndedChild[] | null> {
+  const which = sql`parent_run_id = ${runId} and parent_entry = ${entry} and terminal_at is not null
+    and (${child ?? null}::uuid is null or id = ${child ?? null})`;
+  const [size] = await sql<
+    { bytes: string | null }[]
+  >`select sum(octet_length(output::text)) as bytes from runs where ${which}`;
+  if (Number(size?.bytes ?? 0) > most) return null;
+  const rows = await sql<EndedRow[]>`
+    select parent_branch_id as branch, state, output, record->'ending'->'error' as error, record->'ending'->>'reason' as reason
+    from runs where ${which} order by length(parent_branch_id), parent_branch_id`;
+  return rows.map(({ branch, state, output, error, reason }) => ({
+    branch: branch ?? "",
+    state,
+    output,
+    ...(state !== "succeeded" && { error: error ?? { code: "cancelled", message: reason ?? "cancelled" } }),
+  }));
+}
+
+interface EndedRow {
+  readonly branch: string | null;
+  readonly state: EndedChild["state"];
+  readonly output: Json;
+  readonly error: StepError | null;
+  readonly reason: string | null;
+}
+
+export async function livingChildren(sql: Sql, runId: string, from: number): Promise<readonly string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from runs where parent_run_id = ${runId} and parent_entry >= ${from} and terminal_at is null order by id`;
+  return rows.map(({ id }) => id);
+}
+
+/** Of a run's branches and items, at any depth, the one that has waited longest for a signal of the name. */
+export async function longestWaiter(
+  sql: Sql,
+  run: { readonly id: string; readonly family?: readonly string[] },
+  name: string,
+): Promise<{ readonly id: string } | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select r.id from runs r join run_starts s on s.run_id = r.id
+    where r.family_run_id = ${run.family?.at(-1) ?? run.id} and r.awaited_signal = ${name} and r.terminal_at is null
+      and r.paused_reason = 'signal' and exists (
+        select 1 from json_array_elements_text(s.identity->'family') above where above = ${run.id})
+    order by r.last_event_at, r.id limit 1`;
+  return row ?? null;
+}
+
+/** A run as another one may name it: its tenant's own. */
+export async function namedRun(
+  sql: Sql,
+  runId: string,
+  tenantId: string | undefined,
+): Promise<{ readonly id: string; readonly state: RunState } | null> {
+  const [row] = await sql<{ id: string; state: RunState }[]>`
+    select id, state from runs where id = ${runId} and tenant_id is not distinct from ${tenantId ?? null}`;
+  return row ?? null;
+}
+
+/** The run that was started with an idempotency key. */
+export async function keyedRun(sql: Sql, scope: string, key: string): Promise<{ readonly id: string } | null> {
+  const [row] = await sql<
+    { id: string }[]
+  >`select run_id as id from start_keys where scope = ${scope} and key = ${key}`;
+  return row ?? null;
+}

@@ -1,0 +1,93 @@
+// A workflow tried out over HTTP: what it answers, what it refuses, and that it leaves nothing behind.
+import { beforeAll, expect, test } from "vitest";
+import { useRig } from "./rig.js";
+
+const rig = useRig();
+const post = (document: object) => rig.call("POST", "/api/v1/workflows", document);
+const rehearse = (id: string, body: unknown) => rig.call("POST", `/api/v1/workflows/${id}/test`, body);
+
+const PAY = {
+  id: "pay",
+  name: "Pay",
+  start: "reserve",
+  input_schema: { type: "object", required: ["amount"] },
+  steps: [
+    { id: "reserve", type: "action", action: "s.reserve", compensation: { action: "s.release" }, next: "charge" },
+    { id: "charge", type: "sub_saga", workflow_id: "bank", inputs: { amount: "${inputs.amount}" } },
+  ],
+};
+const BANK = {
+  id: "bank",
+  name: "Bank",
+  start: "book",
+  steps: [{ id: "book", type: "action", action: "bank.book", inputs: { amount: "${inputs.amount}" } }],
+};
+
+beforeAll(async () => {
+  await post({ ...PAY, published: true });
+  await post({ ...PAY, name: "Second", steps: PAY.steps.slice(0, 1).map(({ next: _, ...step }) => step) });
+  await post({ ...BANK, published: true });
+});
+
+test("it ends as its mocks say, sub-sagas included, and nothing is stored or sent", async () => {
+  const before = await rig.countRows();
+  const inputs = { amount: 5 };
+  const good = await rehearse("pay", { inputs, mocks: { "bank/book": [{ output: { id: "b" } }] } });
+  expect(good).toMatchObject({ status: 200, body: { state: "succeeded", output: { id: "b" } } });
+  expect(good.body.variables).toEqual({ reserve: {}, charge: { id: "b" } });
+  const bad = await rehearse("pay", { inputs, mocks: { "bank/book": [{ error: { code: "x", retryable: false } }] } });
+  expect(bad.body).toMatchObject({ state: "failed", error: { code: "child_failed", step_id: "charge" } });
+  const undone = bad.body.events.filter(({ metadata }: { metadata?: { phase?: string } }) => metadata?.phase);
+  expect(undone.at(-1)).toMatchObject({ event_type: "step.succeeded", step_id: "reserve", workflow_id: "pay" });
+  expect(bad.body.events.at(-1)).toMatchObject({ event_type: "run.failed", seq: bad.body.events.length });
+  expect(await rig.countRows()).toBe(before);
+  expect([rig.started, rig.asked]).toEqual([[], []]);
+});
+
+test("a draft can be tried by its version", async () => {
+  const draft = await rehearse("pay", {
+    version: 2,
+    inputs: { amount: 1 },
+    mocks: { reserve: [{ output: { r: 1 } }] },
+  });
+  expect(draft).toMatchObject({ status: 200, body: { state: "succeeded", output: { r: 1 } } });
+});
+
+test.each<[string, number, string, unknown]>([
+  ["an unknown workflow", 404, "none", { mocks: {} }],
+  ["an unknown version", 404, "pay", { version: 9, mocks: {} }],
+  ["a malformed id", 400, "a%20b", { mocks: {} }],
+  ["no mocks", 400, "pay", {}],
+  ["mocks of an unknown step", 400, "pay", { inputs: { amount: 1 }, mocks: { x: [{ output: {} }] } }],
+  ["mocks of a wrong shape", 400, "pay", { inputs: { amount: 1 }, mocks: { reserve: { output: {} } } }],
+  ["inputs that fail the input_schema", 422, "pay", { inputs: {}, mocks: {} }],
+])("%s is answered %i", async (_name, status, id, body) => {
+  expect(await rehearse(id, body)).toMatchObject({ status, body: { message: expect.any(String) } });
+});
+
+test("what is wrong with the mocks is told, with its place", async () => {
+  const { body } = await rehearse("pay", {
+    inputs: { amount: 1 },
+    mocks: { reserve: [{ output: {} }, { output: 7 }] },
+  });
+  expect(body.details).toEqual([{ path: "$.mocks.reserve[1].output", message: "must be an object" }]);
+});
+
+test("a rehearsal that goes on for long lets other requests in between, and no more than four are under way", async () => {
+  const loop = {
+    id: "l",
+    type: "transform",
+    expression: "inputs.list.filter(x, inputs.list.exists(y, y == x + 1))",
+    next: "l",
+  };
+  await post({ id: "loop", name: "Loop", start: "l", steps: [loop], published: true });
+  const body = { inputs: { list: Array.from({ length: 10 }, (_, n) => n) }, mocks: {} };
+  const order: string[] = [];
+  const long = Array.from({ length: 5 }, () => rehearse("loop", body).finally(() => order.push("rehearsed")));
+  await rig.call("GET", "/livez").then(() => order.push("alive"));
+  const answers = await Promise.all(long);
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 503]);
+  expect(order.indexOf("alive")).toBeLessThan(2);
+  for (const { status, body: answered } of answers)
+    if (status === 200) expect(answered.left).toMatch(/did not end within/);
+});

@@ -1,0 +1,200 @@
+// The conversations of the REST suite: every route that speaks of a run, in what it does and in what it refuses. Where they
+// take place is the place's.
+import { expect } from "vitest";
+import { uuidv7 } from "../../../src/ids.js";
+import type { Client } from "../../faults/client.js";
+import { until } from "../../harness/until.js";
+import type { Talk } from "./talk.js";
+
+const compensation = { action: "shop.refund" };
+const once = { max_attempts: 1, initial_backoff_ms: 0 };
+const wait = { id: "wait", type: "wait_for_signal", signal_name: "go" };
+
+export async function publishAll(client: Client): Promise<void> {
+  await client.publish("wait", [wait]);
+  await client.publish("paid", [
+    { id: "pay", type: "action", action: "shop.charge", compensation, next: "wait" },
+    wait,
+  ]);
+  await client.publish("hang", [
+    { id: "hang", type: "action", action: "shop.hang", retry: once, heartbeat_timeout_ms: 60_000 },
+  ]);
+  await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann", title: "Order 7" }]);
+  await client.publish("sleep", [{ id: "sleep", type: "wait_duration", duration_ms: 3_600_000 }]);
+  await client.publish("work", [
+    { id: "count", type: "set_var", name: "n", value: "${inputs.n + 1}", next: "flaky" },
+    {
+      ...{ id: "flaky", type: "action", action: "shop.flaky", compensation, next: "rest" },
+      retry: { max_attempts: 2, initial_backoff_ms: 20, jitter: false },
+    },
+    { id: "rest", type: "wait_duration", duration_ms: 20, next: "which" },
+    { id: "which", type: "switch", cases: [{ when: "inputs.refuse", next: "refuse" }], default: "done" },
+    { id: "refuse", type: "action", action: "shop.refuse" },
+    { id: "done", type: "end", output: "${vars.n}" },
+  ]);
+}
+
+const untilHanging = ({ place }: Talk, runId: string) =>
+  until(() => place.shop.hanging(runId).length > 0, { what: "the hanging step" });
+
+/** Everything there is to read of a run. */
+async function readAll(talk: Talk, runId: string): Promise<void> {
+  for (const part of ["", "/events", "/signals", "/undo", "/children", "/user_tasks"])
+    expect((await talk.ask("GET", `/sagas/${runId}${part}`)).status).toBe(200);
+}
+
+async function ends(talk: Talk, runId: string, state: string): Promise<void> {
+  await talk.aside.untilState(runId, state);
+  await talk.aside.allEnd([runId]);
+  await readAll(talk, runId);
+}
+
+export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> = {
+  async "a start, and its repeats"(talk) {
+    const again = { run_id: talk.place.newRunId(), inputs: { a: [1, { b: null }] }, business_key: "b 1" };
+    const first = await talk.start("wait", again);
+    await talk.aside.untilState(first, "paused");
+    expect(await talk.start("wait", again)).toBe(first);
+    expect((await talk.ask("POST", "/sagas/start", { ...again, workflow_id: "paid" })).status).toBe(409);
+    expect((await talk.ask("POST", "/sagas/start", { workflow_id: "nowhere" })).status).toBe(404);
+    const keyed = { workflow_id: "wait", idempotency_key: "k", unknown_member: 1 };
+    const made = await talk.ask("POST", "/sagas/start", keyed);
+    await talk.aside.untilState(made.body.run_id, "paused");
+    const found = await talk.ask("POST", "/sagas/start", keyed);
+    expect(found.body).toEqual({ ...made.body, deduplicated: true, state: "paused" });
+    await readAll(talk, first);
+    expect((await talk.ask("GET", "/sagas?business_key=b%201&workflow_id=wait")).body.total).toBe(1);
+  },
+
+  async "what was registered and published a moment ago"(talk) {
+    const actions = [{ action_name: "arrive", transport: "grpc" }];
+    expect((await talk.ask("POST", "/registry/register", { service: "late", actions })).status).toBe(200);
+    const document = { id: "late", name: "late", start: "only", published: true };
+    for (const version of [1, 2]) {
+      const steps = [{ id: "only", type: "action", action: "late.arrive", title: `of ${version}` }];
+      expect((await talk.ask("POST", "/workflows", { ...document, version, steps })).status).toBe(201);
+      const runId = await talk.start("late");
+      await until(async () => (await talk.aside.run(runId)).state === "running");
+      expect((await talk.ask("GET", `/sagas/${runId}`)).body).toMatchObject({ version, current_step: "only" });
+      await talk.ask("POST", `/sagas/${runId}/cancel`, { compensate: false });
+      await ends(talk, runId, "cancelled");
+    }
+  },
+
+  async "a run that works, retries, rests and ends"(talk) {
+    const runId = await talk.start("work", { inputs: { n: 1, refuse: false }, variables: { given: true } });
+    await ends(talk, runId, "succeeded");
+  },
+
+  async "a run that fails and undoes"(talk) {
+    const runId = await talk.start("work", { inputs: { n: 1, refuse: true } });
+    await ends(talk, runId, "failed");
+    const page = await talk.ask("GET", `/sagas/${runId}/events?limit=3`);
+    await talk.ask("GET", `/sagas/${runId}/events?limit=2&cursor=${page.body.next_cursor}`);
+    await talk.ask("GET", `/sagas/${runId}/events?limit=2&offset=4`);
+  },
+
+  async signals(talk) {
+    const runId = await talk.start("wait");
+    await talk.aside.untilState(runId, "paused");
+    const signal = (name: string, body?: object) => talk.ask("POST", `/sagas/${runId}/signal/${name}`, body);
+    expect(await signal("other", { a: 1 })).toMatchObject({ status: 409, body: { recorded: true } });
+    expect((await signal("user_task.x")).status).toBe(400);
+    const keyed = { payload: { by: 1 }, idempotency_key: "once" };
+    const first = await signal("go", keyed);
+    expect(first).toMatchObject({ status: 202, body: { matched: true } });
+    expect(await signal("go", keyed)).toEqual(first);
+    await talk.aside.untilState(runId, "succeeded");
+    expect((await signal("go", { payload: {} })).status).toBe(409);
+    expect((await talk.ask("POST", `/sagas/${uuidv7()}/signal/go`)).status).toBe(404);
+    expect((await talk.ask("POST", "/sagas/17/signal/go")).status).toBe(400);
+    await ends(talk, runId, "succeeded");
+  },
+
+  async cancels(talk) {
+    const runId = await talk.start("paid");
+    await talk.aside.untilState(runId, "paused");
+    const cancel = (id: string, body?: object) => talk.ask("POST", `/sagas/${id}/cancel`, body);
+    expect((await cancel(runId, { reason: "enough" })).status).toBe(202);
+    await talk.aside.untilState(runId, "cancelled");
+    expect((await cancel(runId)).body).toMatchObject({ state: "cancelled", already_terminal: true });
+    const other = await talk.start("paid");
+    await talk.aside.untilState(other, "paused");
+    expect((await cancel(other, { compensate: false })).body.state).toBe("cancelled");
+    expect((await cancel(uuidv7())).status).toBe(404);
+    expect((await cancel("17")).status).toBe(400);
+    expect((await cancel(other, { reason: 1 })).status).toBe(400);
+    await ends(talk, runId, "cancelled");
+    await ends(talk, other, "cancelled");
+  },
+
+  async "reports of an action"(talk) {
+    const runId = await talk.start("hang");
+    await untilHanging(talk, runId);
+    const { body } = await talk.ask("GET", `/sagas/${runId}`);
+    const to = (what: string, query = "") => `/sagas/${runId}/actions/hang/${what}${query}`;
+    const stale = async (path: string, report?: object) => {
+      const answer = await talk.ask("POST", path, report);
+      expect(answer.status).toBe(202);
+      return answer.body.stale;
+    };
+    expect(await stale(to("heartbeat"))).toBe(false);
+    expect(await stale(to("heartbeat", "?attempt=7"))).toBe(true);
+    expect(await stale(to("result", "?attempt=7"), { result: {} })).toBe(true);
+    expect((await talk.ask("POST", to("result"), { result: {}, error: { code: "x", message: "y" } })).status).toBe(400);
+    expect((await talk.ask("POST", `/sagas/${uuidv7()}/actions/hang/result`, { result: {} })).status).toBe(404);
+    const pinned = `?dispatch_id=${body.awaited_action_dispatch}&attempt=1`;
+    expect(await stale(to("result", pinned), { result: { receipt: "by hand" } })).toBe(false);
+    expect(await stale(to("result", pinned), { result: { receipt: "by hand" } })).toBe(true);
+    await ends(talk, runId, "succeeded");
+    const failing = await talk.start("hang");
+    await untilHanging(talk, failing);
+    const error = { code: "no", message: "never", retryable: false };
+    expect(await stale(`/sagas/${failing}/actions/hang/result`, { error })).toBe(false);
+    await ends(talk, failing, "failed");
+  },
+
+  async "a user task"(talk) {
+    const runId = await talk.start("ask");
+    await talk.aside.untilState(runId, "paused");
+    const { body } = await talk.ask("GET", `/sagas/${runId}/user_tasks`);
+    const submit = async (taskId: string, answer: object) =>
+      (await talk.ask("POST", `/sagas/${runId}/user_task/${taskId}/submit`, answer)).status;
+    const [task] = body.items;
+    expect(await submit(uuidv7(), { approved: true })).toBe(404);
+    expect(await submit("17", { approved: true })).toBe(400);
+    expect(await submit(task.id, { result: { approved: "perhaps" } })).toBe(422);
+    expect(await submit(task.id, { result: { approved: true }, submitted_by: "ann" })).toBe(202);
+    expect(await submit(task.id, { result: { approved: true }, submitted_by: "ann" })).toBe(409);
+    await ends(talk, runId, "succeeded");
+  },
+
+  async "a release from quarantine"(talk) {
+    const runId = await talk.start("sleep");
+    await talk.aside.untilState(runId, "paused");
+    expect((await talk.ask("POST", `/sagas/${runId}/release`)).status).toBe(409);
+    // As three nodes have left it that took it and died.
+    await talk.place.database.sql`update wakes set tries = 3, due_at = now() where run_id = ${runId}`;
+    await until(async () => (await talk.aside.run(runId)).paused_reason === "quarantine");
+    await talk.ask("GET", `/sagas/${runId}`);
+    expect((await talk.ask("POST", `/sagas/${runId}/release`)).status).toBe(202);
+    expect((await talk.ask("POST", `/sagas/${uuidv7()}/release`)).status).toBe(404);
+    await talk.ask("POST", `/sagas/${runId}/cancel`);
+    await ends(talk, runId, "cancelled");
+  },
+
+  async "the live stream"(talk) {
+    const runId = await talk.start("paid");
+    await talk.aside.untilState(runId, "paused");
+    await talk.watch(runId, "", () => talk.ask("POST", `/sagas/${runId}/signal/go`, { n: 1 }));
+    await talk.watch(runId, "?after_seq=2", async () => {});
+    await ends(talk, runId, "succeeded");
+  },
+
+  async "runs that are not there"(talk) {
+    for (const part of ["", "/events", "/signals", "/undo", "/children", "/user_tasks"]) {
+      expect((await talk.ask("GET", `/sagas/${uuidv7()}${part}`)).status).toBe(404);
+      expect((await talk.ask("GET", `/sagas/17${part}`)).status).toBe(400);
+    }
+  },
+};

@@ -1,0 +1,84 @@
+// A conversation with a place, kept in a form in which two of them can be compared: what is named anew each time (ids, times,
+// receipts) goes by the order of its appearance. What is only waited for is not kept.
+import { Client as Stream } from "../../api/client.js";
+import { type Answer, Client } from "../../faults/client.js";
+import type { Place } from "./places.js";
+
+export interface Said {
+  readonly asked: string;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: unknown;
+}
+
+/** The headers that are part of an answer's meaning. */
+const HEADERS = ["content-type", "location", "retry-after", "saga-ignored-fields"];
+
+export class Talk {
+  readonly said: Said[] = [];
+  /** For what is not part of the comparison: to wait for a state, to prepare. */
+  readonly aside: Client;
+  private readonly names = new Map<string, string>();
+
+  constructor(readonly place: Place) {
+    this.aside = new Client(`http://127.0.0.1:${place.httpPort}`);
+  }
+
+  async ask(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
+    const response = await fetch(`${this.aside.url}/api/v1${path}`, {
+      method,
+      ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(30_000),
+    });
+    const answer = await response.json();
+    const headers = HEADERS.flatMap((name) => {
+      const value = response.headers.get(name);
+      return value === null ? [] : [[name, this.named(value)] as const];
+    });
+    const { status } = response;
+    this.keep({ asked: `${method} ${path}`, status, headers: Object.fromEntries(headers), body: answer });
+    return { status, body: answer };
+  }
+
+  /** A run of the owner. */
+  async start(workflowId: string, more: object = {}): Promise<string> {
+    const body = { workflow_id: workflowId, run_id: this.place.newRunId(), ...more };
+    return (await this.ask("POST", "/sagas/start", body)).body.run_id;
+  }
+
+  /** The live stream of a run until it is closed, however its frames fall between what happens meanwhile. */
+  async watch(runId: string, query: string, meanwhile: () => Promise<unknown>): Promise<void> {
+    const stream = new Stream(this.place.httpPort, runId, query);
+    await stream.has(1);
+    await meanwhile();
+    const status = (await stream.closed()) as number;
+    this.keep({ asked: `GET /sagas/${runId}/stream${query}`, status, headers: {}, body: stream.frames });
+  }
+
+  private keep({ asked, body, ...rest }: Said): void {
+    this.said.push({ asked: this.named(asked), ...rest, body: this.plain(body) });
+  }
+
+  private plain(value: unknown, member = ""): unknown {
+    if (typeof value === "string") return member === "next_cursor" ? "<cursor>" : this.named(value);
+    if (typeof value === "number") return ["duration_ms", "ordinal"].includes(member) ? `<${member}>` : value;
+    if (Array.isArray(value)) return value.map((each) => this.plain(each));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, this.plain(each, name)]));
+  }
+
+  private named(text: string): string {
+    return text
+      .replace(/[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g, (id) => this.name(id, "id"))
+      .replace(/\b[0-9a-f]{16}\b/g, (receipt) => this.name(receipt, "receipt"))
+      .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "<time>")
+      .replace(/cursor=[^&]+/, "cursor=<cursor>")
+      .replace(/^worker:.*/, "worker:<name>");
+  }
+
+  private name(value: string, kind: string): string {
+    const known = this.names.get(value) ?? `<${kind} ${this.names.size + 1}>`;
+    this.names.set(value, known);
+    return known;
+  }
+}

@@ -1,0 +1,240 @@
+// Several nodes' dispatchers with their gRPC servers, joined by a real bus (the exchange and the relay of IPC, in one process) that
+// loses, doubles or delays what a test says. Their runs are a small model of what runs do with offers, answers and `carry`.
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import type { Answer, Dispatch, JsonObject, RunCommand } from "../../machines/index.js";
+import type { Bus } from "../../src/bus/bus.js";
+import { createIpcBus } from "../../src/bus/ipc.js";
+import type { Port } from "../../src/bus/port.js";
+import { createRelay, type Relay } from "../../src/bus/relay.js";
+import type { DispatchLimits } from "../../src/dispatch/transport.js";
+import { shardOf, uuidv7 } from "../../src/ids.js";
+import { makeCall, makeDispatch, type Node, RawWorker, startNode } from "./rig.js";
+
+/** Quick, but in the same order as the real ones. */
+export const TIMES: Partial<DispatchLimits> = {
+  wantMs: 40,
+  wantGatherMs: 1,
+  voucherMs: 300,
+  handMs: 50,
+  rollCallMs: 80,
+  takeoverMs: 200,
+  claimWaitMs: 150,
+};
+
+export interface Sent {
+  readonly from: string;
+  readonly to: string;
+  /** Of the body; `answer` of an answer to an ask. */
+  readonly kind: string;
+  readonly body: JsonObject;
+}
+
+/** What becomes of a message: how often, and when, it arrives. */
+export type Fate = "lost" | "doubled" | { readonly lateMs: number } | { readonly againMs: number } | undefined;
+
+export interface ClusterNode extends Node {
+  readonly id: string;
+  readonly bus: Bus;
+}
+
+interface Order {
+  readonly dispatch: Dispatch;
+  state: "queued" | "dispatched" | "done";
+  readonly answers: Extract<RunCommand, { type: "result" | "failure" }>[];
+}
+
+export class Cluster {
+  readonly nodes = new Map<string, ClusterNode>();
+  readonly orders = new Map<string, Order>();
+  readonly sent: Sent[] = [];
+  readonly workers: RawWorker[] = [];
+  fate: (sent: Sent) => Fate = () => undefined;
+  /** Called after an offer is committed, before its dispatch is let out. */
+  onCommitted: (dispatch: Dispatch) => void = () => {};
+  /** Shard n belongs to the nth node that was opened, unless it is placed elsewhere. */
+  readonly placed = new Map<number, string>();
+  private readonly relay: Relay = createRelay();
+
+  async open(ids: readonly string[], limits: Partial<DispatchLimits> = {}): Promise<void> {
+    for (const id of ids) await this.add(id, limits);
+    this.placeAll();
+  }
+
+  private async add(id: string, limits: Partial<DispatchLimits>): Promise<void> {
+    this.placed.set(this.nodes.size, id);
+    const { port, detach } = this.port(id);
+    const bus = createIpcBus({
+      nodeId: id,
+      handlers: {
+        onAdvance() {},
+        onAsk: async (request) => this.node(id).dispatcher.asked(request),
+        onTell: (message, from) => this.node(id).dispatcher.told(message, from),
+      },
+      log: pino({ level: "silent" }),
+      port,
+    });
+    const peers = { bus, owner: (shard: number) => this.placed.get(shard) ?? id };
+    const node = await startNode({ nodeId: id, limits: { ...TIMES, ...limits }, peers, commands: this });
+    const stop = async () => {
+      await node.stop();
+      await bus.stop();
+      detach();
+    };
+    this.nodes.set(id, { ...node, id, bus, stop });
+  }
+
+  node(id: string): ClusterNode {
+    const node = this.nodes.get(id);
+    if (!node) throw new Error(`there is no node ${id}`);
+    return node;
+  }
+
+  /** All nodes learn that these are the living. */
+  placeAll(): void {
+    const ids = [...this.nodes.keys()];
+    for (const { dispatcher } of this.nodes.values()) dispatcher.placed(ids);
+  }
+
+  /** Its streams break and it says nothing more; the others see it gone, and `heir` has its shards. */
+  async kill(id: string, heir: string): Promise<void> {
+    const node = this.node(id);
+    const fate = this.fate;
+    this.fate = (sent) => (sent.from === id || sent.to === id ? "lost" : fate(sent));
+    this.nodes.delete(id);
+    await node.stop();
+    for (const [shard, owner] of this.placed) if (owner === id) this.placed.set(shard, heir);
+    this.placeAll();
+  }
+
+  async worker(id: string, hello: Record<string, unknown> = {}): Promise<RawWorker> {
+    const worker = await RawWorker.connect(this.node(id).target, { worker_id: `w-${id}`, ...hello });
+    this.workers.push(worker);
+    return worker;
+  }
+
+  /** A run of this node calls an action. */
+  call(id: string, more: Parameters<typeof makeCall>[0] = {}): Dispatch {
+    const shard = [...this.placed].find(([, owner]) => owner === id)?.[0] ?? 0;
+    const node = this.node(id);
+    const runId = uuidv7(shard);
+    const call = makeCall({ idempotencyKey: randomUUID(), ...more });
+    const dispatch = makeDispatch(node, { dispatchId: uuidv7(shard), runId, call });
+    this.orders.set(dispatch.dispatchId, { dispatch, state: "queued", answers: [] });
+    node.dispatcher.enqueue(runId, dispatch.dispatchId, call);
+    return dispatch;
+  }
+
+  /** What a run that has ended meanwhile does with its call. */
+  withdraw({ dispatchId }: Dispatch): void {
+    const order = this.order(dispatchId);
+    order.state = "done";
+    this.ownerOf(dispatchId).dispatcher.resolved(dispatchId);
+  }
+
+  order(dispatchId: string): Order {
+    const order = this.orders.get(dispatchId);
+    if (!order) throw new Error(`there is no dispatch ${dispatchId}`);
+    return order;
+  }
+
+  isDone({ dispatchId }: Dispatch): boolean {
+    return this.order(dispatchId).state === "done";
+  }
+
+  /** All executions of it, by whichever worker. */
+  executions({ dispatchId }: Dispatch): unknown[] {
+    return this.workers.flatMap((worker) => worker.of("execute").filter((step) => step.dispatch_id === dispatchId));
+  }
+
+  kinds(kind: string): Sent[] {
+    return this.sent.filter((sent) => sent.kind === kind);
+  }
+
+  /** As the runs of a node: whoever asks, the owner carries out what was committed. */
+  async command(_runId: string, command: RunCommand): Promise<Answer> {
+    if (command.type === "heartbeat") return { type: "report", stale: false };
+    if (!("dispatchId" in command) || command.dispatchId === undefined) return { type: "refused", reason: "what?" };
+    const order = this.order(command.dispatchId);
+    const { dispatcher } = this.ownerOf(command.dispatchId);
+    const { dispatch } = order;
+    if (command.type === "offer") {
+      if (order.state !== "queued") return { type: "refused", reason: "it does not wait" };
+      order.state = "dispatched";
+      this.onCommitted(dispatch);
+      dispatcher.send(dispatch);
+      return { type: "advanced" };
+    }
+    if (command.type === "carry") {
+      if (order.state === "done") dispatcher.resolved(dispatch.dispatchId);
+      else if (order.state === "dispatched") dispatcher.send(dispatch);
+      else dispatcher.enqueue(dispatch.runId, dispatch.dispatchId, dispatch.call);
+      return { type: "advanced" };
+    }
+    if (command.type !== "result" && command.type !== "failure") return { type: "refused", reason: "what?" };
+    const stale = order.state !== "dispatched";
+    order.answers.push(command);
+    order.state = "done";
+    if (!stale) dispatcher.resolved(dispatch.dispatchId);
+    return { type: "report", stale };
+  }
+
+  private ownerOf(dispatchId: string): ClusterNode {
+    return this.node(this.placed.get(shardOf(dispatchId)) ?? "");
+  }
+
+  async close(): Promise<void> {
+    for (const worker of this.workers.splice(0)) worker.cut();
+    await Promise.all([...this.nodes.values()].map((node) => node.stop()));
+  }
+
+  /** One end for the node, the other for the relay; what goes out of the node meets its fate here. */
+  private port(id: string): { port: Port; detach: () => void } {
+    const hearing = { node: new Set<(message: unknown) => void>(), relay: new Set<(message: unknown) => void>() };
+    const hear = (side: "node" | "relay") => (listener: (message: unknown) => void) => {
+      hearing[side].add(listener);
+      return () => void hearing[side].delete(listener);
+    };
+    const deliver = (side: "node" | "relay", message: unknown) =>
+      void setImmediate(() => {
+        for (const listener of hearing[side]) listener(structuredClone(message));
+      });
+    const detach = this.relay.attach({ send: (message) => deliver("node", message), onMessage: hear("relay") });
+    const send: Port["send"] = (message) => {
+      if (message.saga_bus !== "node") return deliver("relay", message);
+      const fate = this.meet(id, message.to, message.text);
+      if (fate === "lost") return;
+      const later = typeof fate !== "object" ? undefined : "lateMs" in fate ? fate.lateMs : fate.againMs;
+      if (later !== undefined) setTimeout(() => deliver("relay", message), later).unref();
+      if (typeof fate !== "object" || "againMs" in fate) deliver("relay", message);
+      if (fate === "doubled") deliver("relay", message);
+    };
+    return { port: { send, onMessage: hear("node") }, detach };
+  }
+
+  private meet(from: string, to: string, text: string): Fate {
+    const { kind, body } = JSON.parse(text) as { kind: string; body: JsonObject };
+    const sent: Sent = { from, to, kind: kind === "answer" ? "answer" : String(body.kind), body };
+    this.sent.push(sent);
+    return this.fate(sent);
+  }
+}
+
+/** A worker that executes whatever it gets, and answers at once. */
+export function answering(worker: RawWorker): RawWorker {
+  worker.onExecute = (step) =>
+    worker.send({
+      result: {
+        ...{ dispatch_id: step.dispatch_id, run_id: step.run_id, step_id: step.step_id, attempt: step.attempt },
+        result_json: Buffer.from("{}"),
+      },
+    });
+  for (const step of worker.of("execute")) worker.onExecute(step);
+  return worker;
+}
+
+/** The first so many of these meet the fate, the rest arrive. */
+export function first(count: number, fate: Fate, fits: (sent: Sent) => boolean): (sent: Sent) => Fate {
+  let met = 0;
+  return (sent) => (fits(sent) && met++ < count ? fate : undefined);
+}

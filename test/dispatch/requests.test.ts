@@ -1,0 +1,515 @@
+// Requests of the service's own against a real server: what is sent, what an answer becomes, what is known of one that never
+// came, and the bounds of it all.
+import { createServer, type Socket } from "node:net";
+import { gzipSync } from "node:zlib";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js";
+import { overloaded } from "../../src/errors.js";
+import { until } from "../harness/until.js";
+import { dispatchOf, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
+import { FakeRuns } from "./rig.js";
+
+let site: Site;
+const nodes: RequestNode[] = [];
+const sites: Site[] = [];
+
+beforeEach(async () => {
+  site = await openSite();
+});
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await node.dispatcher.stop(0);
+  for (const one of sites.splice(0)) await one.close();
+});
+
+async function openSite(): Promise<Site> {
+  const opened = await Site.open();
+  sites.push(opened);
+  return opened;
+}
+
+function open(options: Parameters<typeof openNode>[0] = {}): RequestNode {
+  const node = openNode(options);
+  nodes.push(node);
+  return node;
+}
+
+type Asking = Partial<HttpRequest> & { url?: string };
+type Failure = Extract<RunCommand, { type: "failure" }>;
+
+async function ask(request: Asking = {}, more: Partial<Dispatch> = {}, node = open()): Promise<RunCommand> {
+  const dispatch = node.request({ url: site.url, ...request }, more);
+  return until(() => node.outcome(dispatch), { what: "an outcome" });
+}
+
+async function failure(request: Asking = {}, more: Partial<Dispatch> = {}, node = open()): Promise<Partial<Failure>> {
+  const command = await ask(request, more, node);
+  if (command.type !== "failure") throw new Error(`it came to a ${command.type}`);
+  const { type, actor, dispatchId, ...rest } = command;
+  expect([type, actor, typeof dispatchId]).toEqual(["failure", "coordinator", "string"]);
+  return rest;
+}
+
+async function output(request: Asking = {}): Promise<unknown> {
+  const command = await ask(request);
+  if (command.type !== "result") throw new Error(JSON.stringify(command));
+  return command.result;
+}
+
+describe("a request", () => {
+  it("carries method, query, headers, body and the step's key", async () => {
+    await output({ url: `${site.url}/a%20b?c=d`, method: "PATCH", headers: { "x-id": "7" }, body: { n: [1, "ü"] } });
+    expect(site.asked).toMatchObject([
+      {
+        ...{ method: "PATCH", path: "/a%20b?c=d", body: '{"n":[1,"ü"]}' },
+        headers: {
+          ...{ "x-id": "7", "idempotency-key": "run:step:1", "content-type": "application/json" },
+          ...{ "content-length": "14", "user-agent": "saga-orchestrator", host: `127.0.0.1:${site.port}` },
+        },
+      },
+    ]);
+  });
+
+  it.each([
+    ["text as it is", "a=b", {}, "a=b", "text/plain; charset=utf-8"],
+    ["null as JSON", null, {}, "null", "application/json"],
+    ["what the headers say that it is", "a=b", { "content-type": "text/csv" }, "a=b", "text/csv"],
+    ["nothing as nothing", undefined, {}, "", undefined],
+  ])("sends %s", async (_, body, headers, text, type) => {
+    await output({ method: "POST", headers, ...(body !== undefined && { body }) });
+    expect([site.asked[0]?.body, site.asked[0]?.headers["content-type"]]).toEqual([text, type]);
+  });
+
+  it.each(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])("may be a %s", async (method) => {
+    expect(await output({ method })).toMatchObject({ status: 200 });
+    expect(site.asked[0]?.method).toBe(method);
+  });
+
+  it("adds its secret, and says it nowhere else", async () => {
+    const key = { header: "x-api-key", line: "s3cr3t-value", value: "s3cr3t-value" };
+    const node = open({
+      secrets: secretsOf({ key, token: { header: "authorization", line: "Bearer tok3n", value: "tok3n" } }),
+    });
+    site.answer = (_, response) => response.writeHead(500).end();
+    const outcomes = [
+      await ask({ secretRef: "key", headers: { "x-api-key": "mine" } }, {}, node),
+      await ask({ secretRef: "token" }, {}, node),
+    ];
+    expect(site.asked.map(({ headers }) => [headers["x-api-key"], headers.authorization])).toEqual([
+      ["s3cr3t-value", undefined],
+      [undefined, "Bearer tok3n"],
+    ]);
+    expect(JSON.stringify([outcomes, node.runs.told, node.logged])).not.toMatch(/s3cr3t|tok3n/);
+  });
+
+  it("is not made without the secret that it names", async () => {
+    expect(await failure({ secretRef: "none" })).toEqual({
+      ...{ code: "not_found", message: "there is no secret none" },
+      ...{ retryable: false, outcomeUnknown: false },
+    });
+    expect(site.asked).toEqual([]);
+  });
+});
+
+describe("an answer", () => {
+  const text = (type: string, body: string | Buffer) => {
+    site.answer = (_, response) => response.writeHead(200, type === "" ? {} : { "content-type": type }).end(body);
+    return output().then((seen) => (seen as { body: unknown }).body);
+  };
+
+  it("is status, headers and body", async () => {
+    site.answer = (_, response) =>
+      response
+        .writeHead(
+          201,
+          [
+            ["X-Id", "7"],
+            ["X-Id", "8"],
+            ["Set-Cookie", "a=b"],
+            ["Content-Type", "application/json"],
+          ].flat(),
+        )
+        .end('{"ok":true}');
+    expect(await output()).toMatchObject({
+      ...{ status: 201, body: { ok: true } },
+      headers: { "x-id": "7, 8", "set-cookie": "a=b", "content-type": "application/json" },
+    });
+  });
+
+  it("has a body that is JSON, text, Base64 or null", async () => {
+    expect(await text("application/json; charset=utf-8", '{"a":1}')).toEqual({ a: 1 });
+    expect(await text("application/problem+json", "[1]")).toEqual([1]);
+    expect(await text("text/json", "7")).toBe(7);
+    expect(await text("application/json", "{broken")).toBe("{broken");
+    expect(await text("text/plain", "grün")).toBe("grün");
+    expect(await text("", "plain")).toBe("plain");
+    expect(await text("text/plain; charset=iso-8859-1", Buffer.from("gr\u00fcn", "latin1"))).toBe("grün");
+    expect(await text("image/png", Buffer.from([0x89, 0x50, 0xff]))).toEqual({ base64: "iVD/" });
+    expect(await text("text/plain", Buffer.from("a\0b"))).toEqual({ base64: "YQBi" });
+    expect(await text("text/plain; charset=nonsense", "a")).toEqual({ base64: "YQ==" });
+    expect(await text("application/gzip", gzipSync("a"))).toHaveProperty("base64");
+    expect(await text("application/json", "")).toBe(null);
+  });
+
+  it("is a success if its status is expected", async () => {
+    site.answer = (_, response) => response.writeHead(404).end();
+    expect(await output({ expectedStatus: ["2xx", 404] })).toMatchObject({ status: 404 });
+    expect(await output({ expectedStatus: ["4xx"] })).toMatchObject({ status: 404 });
+    expect(await failure({ expectedStatus: [405, "2xx", "5xx"] })).toMatchObject({ code: "http_404" });
+  });
+
+  it.each([
+    [301, false, false],
+    [400, false, false],
+    [404, false, false],
+    [408, true, false],
+    [409, false, false],
+    [425, true, false],
+    [429, true, false],
+    [500, true, true],
+    [503, true, true],
+    [599, true, true],
+  ])("%i is retryable: %s, may have happened: %s", async (status, retryable, outcomeUnknown) => {
+    site.answer = (_, response) => response.writeHead(status, { location: "/x" }).end("secret words");
+    const message = `the server answered ${status}`;
+    expect(await failure()).toEqual({ code: `http_${status}`, message, retryable, outcomeUnknown });
+  });
+
+  it("may say when to come again, in seconds or as a date", async () => {
+    const wanted = async (value: string, status = 503) => {
+      site.answer = (_, response) => response.writeHead(status, { "retry-after": value }).end();
+      return (await failure()).retryAfterMs;
+    };
+    expect(await wanted("7")).toBe(7_000);
+    expect(await wanted("0")).toBe(0);
+    const inAMinute = (await wanted(new Date(Date.now() + 60_000).toUTCString(), 429)) ?? 0;
+    expect([inAMinute > 50_000, inAMinute <= 60_000]).toEqual([true, true]);
+    expect(await wanted(new Date(0).toUTCString())).toBe(0);
+    expect(await wanted("soon")).toBeUndefined();
+    expect(await wanted("7", 404)).toBeUndefined();
+  });
+
+  it("over the limit is cut off, told or found out, and may have happened", async () => {
+    const limits = { outputBytes: 1_000 };
+    const message = "the response of 127.0.0.1 is over 1000 bytes";
+    const expected = { code: "limit_exceeded", message, retryable: false, outcomeUnknown: true };
+    site.answer = (_, response) => response.writeHead(200, { "content-length": "1001" }).write("a");
+    expect(await failure({}, {}, open({ limits }))).toEqual(expected);
+    await until(() => site.cutOff === 1);
+    // It never ends by itself.
+    site.answer = (_, response) => {
+      const more = () => response.write("a".repeat(100), () => !response.destroyed && setImmediate(more));
+      more();
+    };
+    expect(await failure({}, {}, open({ limits }))).toEqual(expected);
+    await until(() => site.cutOff === 2);
+    site.answer = (_, response) => response.end("a".repeat(1_000));
+    expect((await ask({}, {}, open({ limits }))).type).toBe("result");
+  });
+
+  it("without a body may say how long it would be", async () => {
+    site.answer = (_, response) => response.writeHead(200, { "content-length": "5000000" }).end();
+    expect(await output({ method: "HEAD" })).toMatchObject({ headers: { "content-length": "5000000" }, body: null });
+  });
+
+  it("that cannot be stored is a failure of what did happen", async () => {
+    site.answer = (_, response) =>
+      response.writeHead(200, { "content-type": "application/json" }).end('{"a":["\\u0000"]}');
+    expect(await failure()).toEqual({
+      ...{ code: "schema_mismatch", retryable: false, outcomeUnknown: true },
+      message: "the response cannot be stored: body.a[0] contains U+0000",
+    });
+  });
+});
+
+describe("no answer", () => {
+  const rude = async (greet: (socket: Socket) => void) => {
+    const server = createServer((socket) => greet(socket.on("error", () => {})));
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address() as { port: number };
+    return { url: `http://127.0.0.1:${port}`, close: () => new Promise((resolve) => server.close(resolve)) };
+  };
+
+  it("from nobody: it did not happen", async () => {
+    const gone = await rude(() => {});
+    await gone.close();
+    expect(await failure({ url: gone.url })).toEqual({
+      ...{ code: "http_network", message: "127.0.0.1: the connection failed (ECONNREFUSED)" },
+      ...{ retryable: true, outcomeUnknown: false },
+    });
+  });
+
+  it("from a name that is none: it did not happen", async () => {
+    expect(await failure({ url: "http://nowhere.invalid/a?token=b" })).toMatchObject({
+      ...{ code: "http_network", retryable: true, outcomeUnknown: false },
+      message: expect.stringMatching(/^nowhere\.invalid: the connection failed \((ENOTFOUND|EAI_AGAIN)\)$/),
+    });
+  });
+
+  it("from an address that may not be reached: it did not happen, and is not tried again", async () => {
+    expect(await failure({ url: "http://127.0.0.2:1/" })).toEqual({
+      ...{ code: "http_network", message: "127.0.0.2 is no address that may be reached" },
+      ...{ retryable: false, outcomeUnknown: false },
+    });
+  });
+
+  it.each([
+    ["a connection that is reset", (socket: Socket) => socket.once("data", () => socket.resetAndDestroy())],
+    ["a connection that is closed", (socket: Socket) => socket.once("data", () => socket.end())],
+    [
+      "half a response",
+      (socket: Socket) => socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\na")),
+    ],
+    ["nonsense", (socket: Socket) => socket.once("data", () => socket.end("nonsense\r\n\r\n"))],
+  ])("but %s: it may have happened", async (_, greet) => {
+    const server = await rude(greet);
+    expect(await failure({ url: server.url, method: "POST", body: "a" })).toMatchObject({
+      ...{ code: "http_network", retryable: true, outcomeUnknown: true },
+    });
+    await server.close();
+  });
+
+  it("in time: it is cut off, and may have happened", async () => {
+    site.answer = () => {};
+    expect(await failure({}, { deadlineAt: Date.now() + 100 })).toEqual({
+      ...{ code: "timeout", message: "the server did not answer in time", retryable: true, outcomeUnknown: true },
+    });
+    await until(() => site.cutOff === 1);
+  });
+
+  it("in time, though a byte comes now and then", async () => {
+    site.answer = (_, response) => {
+      const timer = setInterval(() => response.write("a"), 10);
+      response.on("close", () => clearInterval(timer));
+    };
+    expect(await failure({}, { deadlineAt: Date.now() + 150 })).toMatchObject({ code: "timeout" });
+  });
+
+  it("to what is past its deadline: it is not made", async () => {
+    const node = open();
+    const dispatch = node.request({ url: site.url }, { deadlineAt: Date.now() - 1 });
+    expect([node.dispatcher.holds(dispatch.dispatchId), site.asked]).toEqual([false, []]);
+  });
+});
+
+describe("redirects", () => {
+  const to = (location: string, status = 302) => {
+    site.answer = ({ path }, response) =>
+      path === "/" ? response.writeHead(status, { location }).end() : response.end("there");
+  };
+
+  it("are followed if asked for, relative ones too", async () => {
+    to("/there?a=b");
+    expect(await output({ followRedirects: true })).toMatchObject({ status: 200, body: "there" });
+    expect(site.asked.map(({ path }) => path)).toEqual(["/", "/there?a=b"]);
+    expect(await failure()).toMatchObject({ code: "http_302", retryable: false });
+    expect(await output({ expectedStatus: ["3xx"] })).toMatchObject({ status: 302 });
+  });
+
+  it.each([
+    [301, "POST", "GET", ""],
+    [302, "POST", "GET", ""],
+    [302, "PUT", "PUT", '{"n":1}'],
+    [303, "PUT", "GET", ""],
+    [307, "POST", "POST", '{"n":1}'],
+    [308, "POST", "POST", '{"n":1}'],
+  ])("%i of a %s is a %s with body %j", async (status, method, then, body) => {
+    to("/there", status);
+    await output({ followRedirects: true, method, body: { n: 1 } });
+    expect([site.asked[1]?.method, site.asked[1]?.body]).toEqual([then, body]);
+    expect(site.asked[1]?.headers["content-type"]).toBe(body === "" ? undefined : "application/json");
+  });
+
+  it("to another origin take no credentials along", async () => {
+    const other = await openSite();
+    to(`http://localhost:${other.port}/there`);
+    const node = open({ secrets: secretsOf({ key: { header: "x-api-key", line: "s3cr3t", value: "s3cr3t" } }) });
+    const headers = { authorization: "Basic eA==", cookie: "a=b", "x-mine": "c", accept: "text/csv" };
+    await ask({ followRedirects: true, secretRef: "key", headers }, {}, node);
+    const [first, second] = [site.asked[0]?.headers, other.asked[0]?.headers];
+    expect(first).toMatchObject({ ...headers, "x-api-key": "s3cr3t" });
+    expect(Object.keys(second ?? {}).sort()).toEqual(
+      ["accept", "accept-encoding", "connection", "host", "idempotency-key", "user-agent"].sort(),
+    );
+  });
+
+  it("to the same origin keep them", async () => {
+    to("/there");
+    await output({ followRedirects: true, headers: { authorization: "Basic eA==" } });
+    expect(site.asked[1]?.headers.authorization).toBe("Basic eA==");
+  });
+
+  it("end after five: the sixth is the answer", async () => {
+    site.answer = (_, response) => response.writeHead(302, { location: "/" }).end();
+    expect(await failure({ followRedirects: true })).toMatchObject({ code: "http_302" });
+    expect(site.asked.length).toBe(6);
+  });
+
+  it("share the attempt's time", async () => {
+    site.answer = (_, response) => setTimeout(() => response.writeHead(302, { location: "/" }).end(), 60);
+    const command = await failure({ followRedirects: true }, { deadlineAt: Date.now() + 150 });
+    expect(command).toMatchObject({ code: "timeout" });
+    expect(site.asked.length).toBeLessThan(6);
+  });
+});
+
+describe("a request that is cut off", () => {
+  it("by a cancel: its run hears at once that it may have happened", async () => {
+    const node = open();
+    site.answer = () => {};
+    const dispatch = node.request({ url: site.url });
+    await until(() => site.asked.length === 1);
+    node.dispatcher.cancel(dispatch.dispatchId, "enough");
+    expect(await until(() => node.outcome(dispatch))).toMatchObject({
+      ...{ type: "failure", code: "cancelled", retryable: false, outcomeUnknown: true },
+    });
+    await until(() => site.cutOff === 1);
+  });
+
+  it("because nobody wants to know any more: nobody is told", async () => {
+    const node = open();
+    site.answer = () => {};
+    const dispatch = node.request({ url: site.url });
+    await until(() => site.asked.length === 1);
+    node.dispatcher.resolved(dispatch.dispatchId);
+    await until(() => site.cutOff === 1 && node.dispatcher.inFlight === 0);
+    expect([node.outcome(dispatch), node.dispatcher.holds(dispatch.dispatchId)]).toEqual([undefined, false]);
+  });
+
+  it("by a stop that cannot wait: its run is told nothing, and its next owner makes it again", async () => {
+    const node = open();
+    site.answer = () => {};
+    const dispatch = node.request({ url: site.url });
+    await until(() => site.asked.length === 1);
+    await node.dispatcher.stop(50);
+    expect(node.outcome(dispatch)).toBeUndefined();
+    expect(node.dispatcher.reserve(dispatch.dispatchId, dispatch.call)).toBeUndefined();
+  });
+
+  it("not by a stop that can wait", async () => {
+    const node = open();
+    let finish = () => {};
+    site.answer = (_, response) => {
+      finish = () => response.end();
+    };
+    const dispatch = node.request({ url: site.url });
+    await until(() => site.asked.length === 1);
+    const stopped = node.dispatcher.stop(5_000);
+    finish();
+    await stopped;
+    expect(node.outcome(dispatch)?.type).toBe("result");
+  });
+});
+
+describe("an outcome", () => {
+  it("is told until it is recorded, the same command each time", async () => {
+    const runs = new FakeRuns();
+    let refusals = 3;
+    runs.reply = () => {
+      refusals--;
+      if (refusals === 2) throw overloaded("not now");
+      return refusals >= 0 ? { type: "refused", reason: "quarantine" } : { type: "report", stale: false };
+    };
+    const node = open({ runs });
+    const dispatch = node.request({ url: site.url });
+    await until(() => !node.dispatcher.holds(dispatch.dispatchId));
+    expect(runs.told.length).toBe(4);
+    expect(new Set(runs.told.map(({ options }) => options?.id)).size).toBe(1);
+    expect(site.asked.length).toBe(1);
+  });
+
+  it("is told no longer than the run listens", async () => {
+    const runs = new FakeRuns();
+    runs.reply = () => ({ type: "refused", reason: "quarantine" });
+    const node = open({ runs });
+    const dispatch = node.request({ url: site.url }, { deadlineAt: Date.now() + 150 });
+    await until(() => !node.dispatcher.holds(dispatch.dispatchId));
+    expect(runs.told.length).toBeGreaterThan(1);
+  });
+});
+
+describe("a request whose first owner is gone", () => {
+  it("is made again under the same key, and what fails then may have happened before", async () => {
+    const node = open();
+    site.answer = (_, response) => response.writeHead(404).end();
+    const dispatch = dispatchOf({ url: site.url });
+    node.recover(dispatch);
+    node.recover(dispatch);
+    expect(await until(() => node.outcome(dispatch))).toMatchObject({ code: "http_404", outcomeUnknown: true });
+    expect(site.asked.map(({ headers }) => headers["idempotency-key"])).toEqual(["run:step:1"]);
+  });
+});
+
+describe("slots", () => {
+  const held: (() => void)[] = [];
+  const hold = () => {
+    held.length = 0;
+    site.answer = (_, response) => held.push(() => response.end());
+  };
+  const letGo = (count = held.length) => {
+    for (const go of held.splice(0, count)) go();
+  };
+
+  it("are so many in all and for a host; who queues gets the next", async () => {
+    hold();
+    const node = open({ limits: { requests: 3, requestsPerHost: 2 } });
+    const elsewhere = `http://localhost:${site.port}`;
+    const reserve = (url: string) => {
+      const dispatch = dispatchOf({ url });
+      return { dispatch, free: node.dispatcher.reserve(dispatch.dispatchId, dispatch.call) !== undefined };
+    };
+    const [first, second, third] = [reserve(site.url), reserve(site.url), reserve(site.url)];
+    expect([first.free, second.free, third.free]).toEqual([true, true, false]);
+    const other = reserve(elsewhere);
+    expect([other.free, reserve(elsewhere).free]).toEqual([true, false]);
+    const { runId, dispatchId, call } = third.dispatch;
+    node.dispatcher.enqueue(runId, dispatchId, call);
+    for (const { dispatch } of [first, second, other]) node.dispatcher.send(dispatch);
+    await until(() => held.length === 3);
+    expect([node.dispatcher.inFlight, node.dispatcher.queued, node.runs.of("offer")]).toEqual([3, 1, []]);
+    letGo();
+    await until(() => node.runs.of("offer").length === 1);
+    expect(node.runs.of("offer")).toEqual([{ type: "offer", dispatchId }]);
+  });
+
+  it("come back from a reservation that nothing follows, and from every end of a request", async () => {
+    const node = open({ limits: { requests: 1, reservationMs: 30 } });
+    const [lapsing, next] = [dispatchOf({ url: site.url }), dispatchOf({ url: site.url })];
+    const take = ({ dispatchId, call }: Dispatch) => node.dispatcher.reserve(dispatchId, call) !== undefined;
+    expect([take(lapsing), take(lapsing), take(next)]).toEqual([true, true, false]);
+    await until(() => take(next));
+    node.dispatcher.send(next);
+    await until(() => node.outcome(next));
+    site.answer = (_, response) => response.destroy();
+    for (let nth = 0; nth < 3; nth++) {
+      const dispatch = dispatchOf({ url: site.url });
+      await until(() => take(dispatch));
+      node.dispatcher.send(dispatch);
+      await until(() => node.outcome(dispatch));
+    }
+    const last = dispatchOf({ url: site.url });
+    await until(() => take(last));
+  });
+
+  it("are for what was recovered before what is new; what is cancelled needs none", async () => {
+    hold();
+    const node = open({ limits: { requests: 1 } });
+    node.request({ url: site.url });
+    const [recovered, cancelled, fresh] = [
+      dispatchOf({ url: site.url }),
+      dispatchOf({ url: site.url }),
+      dispatchOf({ url: site.url }),
+    ];
+    node.dispatcher.enqueue(fresh.runId, fresh.dispatchId, fresh.call);
+    node.recover(cancelled);
+    node.recover(recovered);
+    node.dispatcher.cancel(cancelled.dispatchId, "enough");
+    expect(await until(() => node.outcome(cancelled))).toMatchObject({ code: "cancelled", outcomeUnknown: true });
+    await until(() => held.length === 1);
+    letGo();
+    await until(() => held.length === 1);
+    expect([site.asked.length, node.runs.of("offer")]).toEqual([2, []]);
+    letGo();
+    await until(() => node.runs.of("offer").length === 1);
+    expect(node.outcome(recovered)?.type).toBe("result");
+  });
+});

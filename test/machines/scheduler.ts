@@ -1,0 +1,255 @@
+// A seeded scheduler over a world: which message, run, worker or clock moves next, which commits are lost, which happen unheard of,
+// when nodes die, and what comes from outside, all told by one seed. Not the laws: those are in chain.ts.
+import type { Dispatch, RunCommand } from "../../machines/index.js";
+import { strandedIn } from "./chain.js";
+import { Simulation, type SimulationOptions, type WorkerMove } from "./simulation.js";
+import type { Faults, Send, World } from "./world.js";
+
+export type Random = () => number;
+
+/** Mulberry32: the same numbers for the same seed, for ever. */
+export function randomOf(seed: number): Random {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** How often what happens, from 0 to 1: each story has its own weather, for what is always rare never meets. */
+export interface Weather {
+  readonly lost: number;
+  readonly unheard: number;
+  readonly crash: number;
+  /** Others move between a decision and its commit. */
+  readonly between: number;
+  readonly clock: number;
+  readonly late: number;
+  readonly repeat: number;
+  readonly signal: number;
+  readonly cancel: number;
+  readonly quarantine: number;
+}
+
+const RATES = [
+  "lost",
+  "unheard",
+  "crash",
+  "between",
+  "clock",
+  "late",
+  "repeat",
+  "signal",
+  "cancel",
+  "quarantine",
+] as const;
+export const CALM = Object.fromEntries(RATES.map((name) => [name, 0])) as unknown as Weather;
+
+function weatherOf(random: Random): Weather {
+  const often = (...rates: number[]) => rates[Math.floor(random() * rates.length)] as number;
+  return {
+    lost: often(0, 0.02, 0.2),
+    unheard: often(0, 0.02, 0.2),
+    crash: often(0, 0.01, 0.1),
+    between: often(0, 0.1, 0.5),
+    clock: often(0, 0.02, 0.1),
+    late: often(0, 0.05),
+    repeat: often(0, 0.05),
+    signal: often(0, 0.05),
+    cancel: often(0, 0, 0.01, 0.04),
+    quarantine: often(0, 0, 0.02),
+  };
+}
+
+/** A command from outside: asked again with its id until it is answered. */
+type Asked = Omit<Send, "kind">;
+
+const MOST_MOVES = 4_000;
+
+export class Scheduler implements Faults {
+  readonly world: World;
+  /** The last things that happened, in short sentences. */
+  readonly story: string[] = [];
+  /** What was seen of faults, over the whole story. */
+  readonly seen: Record<string, number> = {};
+  private readonly asked: Asked[] = [];
+  private readonly root: Simulation;
+  private isCalm = false;
+  private nesting = 0;
+
+  constructor(
+    options: SimulationOptions,
+    private readonly random: Random,
+    private readonly weather: Weather = weatherOf(random),
+  ) {
+    this.root = new Simulation({ worker: workerOf(random), ...options });
+    this.world = this.root.world;
+    this.world.stepwise = true;
+    this.world.choose = (count) => this.below(count);
+    this.world.faults = this;
+  }
+
+  private below(count: number): number {
+    return Math.floor(this.random() * count);
+  }
+
+  private chance(name: keyof Weather): boolean {
+    if (this.isCalm || this.random() >= this.weather[name]) return false;
+    this.seen[name] = (this.seen[name] ?? 0) + 1;
+    return true;
+  }
+
+  private tell(sentence: string): void {
+    this.story.push(`${"  ".repeat(this.nesting)}${sentence}`);
+    if (this.story.length > 200) this.story.shift();
+  }
+
+  private nameOf(runId: string): string {
+    return `r${[...this.world.runs.keys()].indexOf(runId)}`;
+  }
+
+  /** Plays until everything has ended; where nothing moves by itself any more, what was started from outside is cancelled. */
+  play(): string[] {
+    for (let moves = 0; moves < MOST_MOVES && !this.world.ended; moves++) {
+      if (this.isAtRest()) {
+        const stranded = strandedIn(this.world);
+        if (stranded.length > 0) return stranded;
+        if (!this.release() && !this.clock()) this.cancelRoots();
+      } else this.move();
+      // In the end the weather clears: what has not ended by then hangs.
+      if (moves === MOST_MOVES / 2) this.cancelRoots();
+      if (moves > MOST_MOVES / 2) this.isCalm = true;
+    }
+    return [];
+  }
+
+  private isAtRest(): boolean {
+    return this.asked.length === 0 && this.world.moves().length === 0;
+  }
+
+  private move(): void {
+    if (this.chance("clock")) this.clock();
+    else if (this.chance("late")) this.reportAgain();
+    else if (this.chance("repeat")) this.deliverAgain();
+    else if (this.chance("signal")) this.ask(this.pick(this.living), this.signalTo());
+    else if (this.chance("cancel"))
+      this.ask(this.pick(this.living), { type: "cancel", compensate: this.random() < 0.8, actor: "api" });
+    else if (this.chance("quarantine")) this.ask(this.pick(this.living), { type: "quarantine" });
+    else if (this.asked.length > 0 && this.random() < 0.3) this.askAgain();
+    else if (!this.step() && this.asked.length > 0) this.askAgain();
+  }
+
+  private step(): boolean {
+    const moves = this.world.moves();
+    moves[this.below(moves.length)]?.();
+    return moves.length > 0;
+  }
+
+  private get living(): Simulation[] {
+    return [...this.world.runs.values()].filter(({ ended }) => !ended);
+  }
+
+  private pick<T>(among: readonly T[]): T | undefined {
+    return among[this.below(among.length)];
+  }
+
+  private clock(): boolean {
+    if (!this.isCalm && this.random() < 0.2) this.world.now += this.below(1500);
+    const moved = this.world.elapse();
+    this.tell(moved ? `the clock: ${this.world.now}` : "nothing is due");
+    return moved;
+  }
+
+  private signalTo(): RunCommand & { type: "signal" } {
+    const id = `outside-${this.world.signals.length}-${this.below(1e9)}`;
+    return { type: "signal", id, name: this.random() < 0.7 ? "go" : "stop", payload: {}, actor: "api" };
+  }
+
+  private ask(run: Simulation | undefined, command: RunCommand): void {
+    if (!run) return;
+    this.asked.push({ to: run.id, id: `asked-${this.below(2 ** 40)}`, command });
+    this.askAgain(this.asked.length - 1);
+  }
+
+  private askAgain(index = this.below(this.asked.length)): void {
+    const { to, id, command } = this.asked[index] as Asked;
+    const answer = this.world.runs.get(to)?.tryOnce(command, id);
+    this.tell(`${command.type} asked of ${this.nameOf(to)}: ${answer ? JSON.stringify(answer) : "no answer"}`);
+    if (answer) this.asked.splice(index, 1);
+  }
+
+  private release(): boolean {
+    const quarantined = this.living.filter(({ context }) => context.quarantined);
+    for (const run of quarantined) this.ask(run, { type: "release", actor: "api" });
+    return quarantined.length > 0;
+  }
+
+  private cancelRoots(): void {
+    for (const run of this.living)
+      if (run.context.run.parentRunId === undefined)
+        this.asked.push({ to: run.id, id: `last-${run.id}-${this.random()}`, command: CANCEL });
+  }
+
+  /** A worker says again what it said, or says late what nobody waits for; with a new id as a new process would, or the old one. */
+  private reportAgain(): void {
+    const run = this.pick([...this.world.runs.values()].filter(({ sent }) => sent.length > 0));
+    const dispatch = run && this.pick(run.sent);
+    const report = dispatch && run.reportOn(dispatch.dispatchId);
+    if (!report) return;
+    this.tell(`the worker reports ${dispatch.call.stepId}#${dispatch.attempt} of ${this.nameOf(run.id)} again`);
+    if (this.random() < 0.5) run.tryOnce(report, `${dispatch.dispatchId}/report`);
+    else run.tryOnce(report, `${dispatch.dispatchId}/late-${this.below(3)}`);
+  }
+
+  private deliverAgain(): void {
+    const message = this.pick(this.world.sent);
+    if (!message || this.world.inbox.some(({ id }) => id === message.id)) return;
+    this.tell(`${message.command.type} delivered again to ${this.nameOf(message.to)}`);
+    this.world.deliver(message);
+  }
+
+  beforeCommit(run: Simulation): boolean {
+    if (this.nesting === 0 && this.chance("between")) {
+      this.nesting++;
+      for (let moves = 1 + this.below(3); moves > 0; moves--) this.step();
+      this.nesting--;
+    }
+    if (this.chance("crash")) {
+      this.tell(`all nodes die before ${this.nameOf(run.id)} commits`);
+      this.world.crash();
+      return false;
+    }
+    if (!this.chance("lost")) return true;
+    this.tell(`${this.nameOf(run.id)} loses a commit`);
+    return false;
+  }
+
+  afterCommit(run: Simulation): boolean {
+    const { state, step, wait } = run.context;
+    this.tell(`${this.nameOf(run.id)} is ${state} at ${step ?? "-"}${wait ? `, waits: ${wait.kind}` : ""}`);
+    if (this.chance("crash")) {
+      this.tell(`all nodes die after ${this.nameOf(run.id)} committed`);
+      this.world.crash();
+      return false;
+    }
+    if (!this.chance("unheard")) return true;
+    this.tell(`${this.nameOf(run.id)} committed, and does not know it`);
+    return false;
+  }
+}
+
+const CANCEL: RunCommand = { type: "cancel", compensate: true, actor: "api" };
+
+/** Mostly it does what it is asked to. */
+function workerOf(random: Random): (dispatch: Dispatch) => WorkerMove {
+  const luck = [0.5, 0.8, 0.95][Math.floor(random() * 3)] as number;
+  return () => {
+    if (random() < luck) return { kind: "result", result: { ok: true } };
+    const fate = random();
+    if (fate < 0.25) return { kind: "silence" };
+    if (fate < 0.5) return { kind: "failure", code: "unsure", retryable: random() < 0.5, outcomeUnknown: true };
+    return { kind: "failure", code: fate < 0.75 ? "busy" : "declined", retryable: fate < 0.75, outcomeUnknown: false };
+  };
+}

@@ -1,0 +1,340 @@
+// What the store keeps of the runs of a simulation: signals, undo lists, the inbox, what branches begin with, and who is whose
+// child. It is derived from effects alone, and gives decisions the facts that they ask for.
+
+import type { Answer } from "../../machines/index.js";
+import {
+  type Effect,
+  type EndedChild,
+  type Fetched,
+  isTerminal,
+  type Json,
+  type JsonObject,
+  type Need,
+  newRun,
+  type PublishedEvent,
+  pausedReason,
+  type RunContext,
+  type UndoEntry,
+  wakeAt,
+} from "../../machines/index.js";
+import { type Committed, Simulation, START } from "./simulation.js";
+
+export type Send = Extract<Effect, { kind: "send" }>;
+
+/** What may befall a commit, and when others move. */
+export interface Faults {
+  /** Others may move here. False: the commit is lost before it is written. */
+  beforeCommit(run: Simulation): boolean;
+  /** False: it is written, but its node does not learn that, and lets nothing out. */
+  afterCommit(run: Simulation): boolean;
+}
+
+export class World {
+  now = START;
+  /** In the order of their births. */
+  readonly runs = new Map<string, Simulation>();
+  readonly signals: { id: string; runId: string; name: string; payload: Json; consumed: boolean }[] = [];
+  readonly undo: (UndoEntry & { ordinal: string; owner: string; state: string })[] = [];
+  inbox: Send[] = [];
+  /** Every message that was ever sent. */
+  readonly sent: Send[] = [];
+  /** Of commands with an id: a repeat changes nothing and gets the same. */
+  readonly answers = new Map<string, Answer>();
+  /** Every transition of every run, in the order of their commits. */
+  readonly history: Committed[] = [];
+  /** Runs by the idempotency keys that they were started with. */
+  private readonly keys = new Map<string, { id: string }>();
+  /** In the order of their publication. */
+  readonly events: PublishedEvent[] = [];
+  /** `run/event` of those that were taken. */
+  readonly taken = new Set<string>();
+  /** Who is told of events: by their effects, as the store knows them. */
+  readonly waits = new Map<string, Pick<PublishedEvent, "topic" | "headers">>();
+  private readonly scopes = new Map<string, { inputs: JsonObject; variables: JsonObject }>();
+  /** Picks among what could move next; the first, if it is not given. */
+  choose: (count: number) => number = () => 0;
+  /** A move is one commit; else a run goes on until it needs somebody else. */
+  stepwise = false;
+  faults: Faults | undefined;
+
+  /** One move: a message is delivered, a run steps, a worker answers, or the clock goes to the next due time. */
+  move(): boolean {
+    return this.moveNow() || this.elapse();
+  }
+
+  /** All that can happen without the clock. */
+  settle(): void {
+    while (this.moveNow());
+  }
+
+  private moveNow(): boolean {
+    const moves = this.moves();
+    const move = moves[this.choose(moves.length)];
+    move?.();
+    return move !== undefined;
+  }
+
+  /** Moves until nothing can. */
+  drain(limit: number): void {
+    for (let moves = 0; moves < limit && !this.ended; moves++) if (!this.move()) return;
+  }
+
+  moves(): (() => void)[] {
+    const runs = [...this.runs.values()].map((run) => run.nextMove).filter((move) => move !== undefined);
+    return [...this.inbox.map((message) => () => this.deliver(message)), ...runs];
+  }
+
+  elapse(): boolean {
+    const due = [...this.runs.values()].flatMap((run) => {
+      const wake = wakeAt(run.context);
+      return typeof wake === "number" ? [{ run, wake }] : [];
+    });
+    const [first] = due.sort((left, right) => left.wake - right.wake);
+    if (!first) return false;
+    this.now = Math.max(this.now, first.wake);
+    first.run.obey({ type: "advance" });
+    return true;
+  }
+
+  /** Its row in the inbox goes with the commit that answers it. */
+  deliver({ to, id, command }: Send): void {
+    this.runs.get(to)?.obey(command, id);
+  }
+
+  /** The node dies, and with it everything that is only in memory. */
+  crash(): void {
+    for (const run of this.runs.values()) run.reload();
+  }
+
+  /** Whether nobody took the signals meanwhile: else the commit is lost. */
+  canClaim(effects: readonly Effect[]): boolean {
+    const claimed = effects.filter((effect) => effect.kind === "signal.consumed");
+    return claimed.every((claim) => this.signals.some(({ id, consumed }) => id === claim.id && !consumed));
+  }
+
+  childrenOf(runId: string): Simulation[] {
+    return [...this.runs.values()].filter(({ context }) => context.run.parentRunId === runId);
+  }
+
+  fetch(simulation: Simulation, need: Need): Fetched {
+    const { run } = simulation.context;
+    switch (need.kind) {
+      case "signal": {
+        const ids = [run.id, ...(run.family ?? [])];
+        return {
+          signal:
+            this.signals.find(({ runId, name, consumed }) => ids.includes(runId) && name === need.name && !consumed) ??
+            null,
+        };
+      }
+      case "events":
+        return { events: this.eventsFor(run, need) };
+      case "newest_event":
+        return { newestEvent: String(this.events.length) };
+      case "undo": {
+        const { since = 0 } = need;
+        const owed = simulation.undo.filter(({ state, action }) => state === "owed" && action !== undefined);
+        return {
+          undo:
+            owed
+              .filter(({ entry }) => entry > since)
+              .sort(byOrdinal)
+              .at(-1) ?? null,
+        };
+      }
+      case "ended":
+        return { ended: this.endedChildren(run.id, need) };
+      case "living":
+        return {
+          living: this.childrenOf(run.id)
+            .filter((child) => !child.ended && (child.context.run.parentEntry ?? 0) >= need.from)
+            .map(({ id }) => id),
+        };
+      case "workflow":
+        return { workflow: this.workflow(simulation, need.workflowId) };
+      case "target":
+        return { target: this.runs.has(need.runId) ? { id: need.runId } : null };
+      case "waiter":
+        return { waiter: this.waiter(run.id, need.name) };
+      case "keyed":
+        return { keyed: this.keys.get(need.key) ?? null };
+    }
+  }
+
+  /** Pages of two, so that a look has to go on. */
+  private eventsFor(
+    { id, tenantId }: RunContext["run"],
+    { topic, headers, since = "0", after = since, named }: Extract<Need, { kind: "events" }>,
+  ): Fetched["events"] {
+    const may = this.events
+      .map((event, index) => ({ ...event, ordinal: String(index + 1) }))
+      .filter((event) => event.topic === topic && bears(event, headers) && Number(event.ordinal) > Number(since))
+      .filter((event) => event.tenantId === undefined || event.tenantId === tenantId)
+      .filter((event) => !this.taken.has(`${id}/${event.id}`));
+    const above = may.filter(({ ordinal }) => Number(ordinal) > Number(after));
+    const page = may.filter((event) => event.id === named || above.slice(0, 2).includes(event));
+    return { page, more: above.length > 2 };
+  }
+
+  /** As the announcer does it: whoever waits now is told, in a message that may be late. */
+  publish(event: PublishedEvent): void {
+    if (this.events.some(({ id }) => id === event.id)) throw new Error(`the event ${event.id} was published twice`);
+    this.events.push(event);
+    for (const [runId, { topic, headers }] of this.waits) {
+      if (topic !== event.topic || !bears(event, headers)) continue;
+      const command = { type: "event", eventId: event.id } as const;
+      this.inbox.push({ kind: "send", to: runId, id: `${event.id}/${runId}`, command });
+    }
+  }
+
+  private endedChildren(runId: string, { entry, child }: Extract<Need, { kind: "ended" }>): EndedChild[] {
+    const ended = this.childrenOf(runId).filter(
+      ({ id, ended, context }) => ended && context.run.parentEntry === entry && (child === undefined || id === child),
+    );
+    return ended
+      .map(({ context }): EndedChild => {
+        const { state, output = null, ending, run } = context;
+        const error = ending?.error ?? { code: "cancelled", message: ending?.reason ?? "" };
+        return {
+          branch: run.parentBranchId ?? "",
+          state: state as EndedChild["state"],
+          output,
+          ...(state !== "succeeded" && { error }),
+        };
+      })
+      .sort((left, right) => left.branch.length - right.branch.length || (left.branch < right.branch ? -1 : 1));
+  }
+
+  private workflow({ options }: Simulation, workflowId: string): Fetched["workflow"] {
+    const program = options.workflows?.[workflowId];
+    if (!program) return null;
+    const { version, timeoutMs, inputSchema } = program;
+    return {
+      workflowId,
+      version,
+      definitionId: workflowId,
+      timeoutMs,
+      inputSchema,
+      enters: (entry) => entry === "" || Object.hasOwn(program.entrypoints, entry),
+    };
+  }
+
+  private waiter(runId: string, name: string): { id: string } | null {
+    const waiting = [...this.runs.values()].filter(({ context }) => {
+      const { run, wait } = context;
+      const waits = pausedReason(context) === "signal" && wait?.kind === "signal" && wait.name === name;
+      return waits && run.family?.includes(runId);
+    });
+    return waiting.sort((left, right) => (left.rows.at(-1)?.at ?? 0) - (right.rows.at(-1)?.at ?? 0))[0] ?? null;
+  }
+
+  /** What a commit of the run changes outside it. */
+  commit(
+    simulation: Simulation,
+    transitions: readonly Committed[],
+    effects: readonly Effect[],
+    about: { id: string; answer: Answer } | undefined,
+  ): void {
+    this.history.push(...transitions);
+    if (about) {
+      this.answers.set(about.id, about.answer);
+      this.inbox = this.inbox.filter(({ id }) => id !== about.id);
+    }
+    for (const effect of effects) this.apply(simulation, effect);
+  }
+
+  private apply(simulation: Simulation, effect: Effect): void {
+    const { id: owner } = simulation;
+    switch (effect.kind) {
+      case "signal.recorded":
+        this.signals.push({
+          id: effect.id,
+          runId: owner,
+          name: effect.name,
+          payload: effect.payload,
+          consumed: effect.consumed,
+        });
+        break;
+      case "signal.consumed": {
+        const signal = this.signals.find(({ id }) => id === effect.id);
+        if (!signal || signal.consumed) throw new Error(`the signal ${effect.id} was taken twice`);
+        signal.consumed = true;
+        break;
+      }
+      case "task.opened":
+      case "task.submitted":
+      case "task.closed":
+        simulation.keepTask(effect);
+        break;
+      case "event.published":
+        this.publish(effect.event);
+        break;
+      case "event.taken":
+        if (this.taken.has(`${owner}/${effect.id}`)) throw new Error(`${owner} has taken ${effect.id} twice`);
+        this.taken.add(`${owner}/${effect.id}`);
+        break;
+      case "event.awaited":
+        this.waits.set(owner, effect);
+        break;
+      case "event.unawaited":
+        if (!this.waits.delete(owner)) throw new Error(`${owner} left a wait that it was not in`);
+        break;
+      case "undo.owed":
+        this.undo.push({ ...effect.entry, ordinal: String(this.undo.length + 1), owner, state: "owed" });
+        break;
+      case "undo.settled":
+        for (const entry of this.undo) if (entry.ordinal === effect.ordinal) entry.state = effect.state;
+        break;
+      case "undo.passed":
+        for (const entry of simulation.undo)
+          if (entry.action === undefined && entry.entry > (effect.since ?? 0)) entry.state = "passed";
+        break;
+      case "undo.dropped":
+        for (const entry of simulation.undo) if (entry.state === "owed") entry.state = "passed";
+        break;
+      case "undo.handed":
+        for (const entry of this.undo)
+          if (entry.owner === owner && entry.state === "owed")
+            Object.assign(entry, { owner: effect.to, entry: effect.entry, childRunId: entry.childRunId ?? owner });
+        break;
+      case "scope.kept":
+        this.scopes.set(`${owner}/${effect.entry}`, { inputs: effect.inputs, variables: effect.variables });
+        break;
+      case "child.start":
+        this.birth(simulation, effect.child);
+        break;
+      case "send":
+        this.sent.push(effect);
+        if (!this.answers.has(effect.id) && !this.inbox.some(({ id }) => id === effect.id)) this.inbox.push(effect);
+        break;
+    }
+  }
+
+  private birth(
+    parent: Simulation,
+    { identity, variables, variablesSize, idempotencyKey }: Extract<Effect, { kind: "child.start" }>["child"],
+  ): void {
+    if (idempotencyKey !== undefined) this.keys.set(idempotencyKey, { id: identity.id });
+    if (this.runs.has(identity.id)) throw new Error(`the run ${identity.id} was created twice`);
+    const kept = this.scopes.get(`${identity.parentRunId}/${identity.parentEntry}`);
+    const context = newRun(identity, variables ?? kept?.variables ?? {}, variables && variablesSize);
+    const program =
+      identity.definitionId === parent.context.run.definitionId
+        ? parent.program
+        : parent.options.workflows?.[identity.definitionId];
+    if (!program) throw new Error(`there is no program ${identity.definitionId}`);
+    new Simulation(parent.options, { world: this, context, program });
+  }
+
+  get ended(): boolean {
+    return [...this.runs.values()].every(({ context }) => isTerminal(context.state));
+  }
+}
+
+function bears(event: PublishedEvent, headers: Readonly<Record<string, string>>): boolean {
+  return Object.entries(headers).every(([name, value]) => event.headers[name] === value);
+}
+
+function byOrdinal(left: { ordinal: string }, right: { ordinal: string }): number {
+  return Number(left.ordinal) - Number(right.ordinal);
+}

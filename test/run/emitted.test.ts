@@ -1,0 +1,168 @@
+// What metric_emit puts on /metrics: which series there are, that they are bounded, and that a commit counts once.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { JsonObject } from "../../machines/index.js";
+import { latestOnly } from "../../src/cluster/metrics-page.js";
+import { createLogger } from "../../src/log.js";
+import { createMetrics } from "../../src/metrics.js";
+import { EMITTED_LIMITS, type EmittedLimits, EmittedMetrics } from "../../src/run/emitted.js";
+import type { CommittedEvent } from "../../src/run/ports.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { publish, start, startHalf } from "./rig.js";
+
+let seq = 0;
+const event = (metadata: JsonObject, at = 1_000): CommittedEvent => {
+  const row = { type: "metric", attempt: 0, from: "running", to: "running", actor: "coordinator" } as const;
+  return { ...row, runId: "r", seq: ++seq, at, metadata };
+};
+const figure = (name: string, more: JsonObject = {}) => ({ name, kind: "counter", value: 1, tags: {}, ...more });
+
+function listener(limits: Partial<EmittedLimits> = {}) {
+  const lines: string[] = [];
+  const log = createLogger({ logLevel: "warn" }, { write: (line: string) => void lines.push(line) });
+  const metrics = createMetrics();
+  const emitted = new EmittedMetrics(metrics, log, { ...EMITTED_LIMITS, ...limits });
+  const emit = (metadata: JsonObject, at?: number) => emitted.onCommit("r", [event(metadata, at)]);
+  const page = async () => (await metrics.registry.metrics()).split("\n").filter((line) => /^workflow_/.test(line));
+  const dropped = async (reason: string) =>
+    (await metrics.emittedDropped.get()).values.find(({ labels }) => labels.reason === reason)?.value ?? 0;
+  return { emit, page, dropped, lines, metrics };
+}
+
+describe("the series of a figure", () => {
+  it("a counter grows, by label set; the order of tags makes no other", async () => {
+    const { emit, page } = listener();
+    emit(figure("orders.placed", { tags: { shop: "a", kind: "x" } }));
+    emit(figure("orders.placed", { value: 2.5, tags: { kind: "x", shop: "a" } }));
+    emit(figure("orders.placed", { tags: { shop: 'b"\n' } }));
+    emit(figure("orders.placed"));
+    expect(await page()).toEqual([
+      'workflow_orders_placed{shop="a",kind="x"} 3.5',
+      'workflow_orders_placed{shop="b\\"\\n"} 1',
+      "workflow_orders_placed 1",
+    ]);
+  });
+
+  it("a gauge is what was set last, by the time of the audit event", async () => {
+    const { emit, page } = listener();
+    emit(figure("depth", { kind: "gauge", value: 5 }), 2_000);
+    emit(figure("depth", { kind: "gauge", value: 7 }), 1_000);
+    expect(await page()).toEqual(["workflow_depth 5"]);
+    emit(figure("depth", { kind: "gauge", value: -1 }), 3_000);
+    expect(await page()).toEqual(["workflow_depth -1"]);
+  });
+
+  it("a histogram has cumulative buckets, a sum and a count", async () => {
+    const { emit, page } = listener();
+    for (const value of [0.5, 3, 1e9]) emit(figure("took", { kind: "histogram", value, tags: { le: "mine" } }));
+    const lines = await page();
+    expect(lines).toContain('workflow_took_bucket{tag_le="mine",le="0.1"} 0');
+    expect(lines).toContain('workflow_took_bucket{tag_le="mine",le="0.5"} 1');
+    expect(lines).toContain('workflow_took_bucket{tag_le="mine",le="5"} 2');
+    expect(lines).toContain('workflow_took_bucket{tag_le="mine",le="+Inf"} 3');
+    expect(lines).toContain('workflow_took_sum{tag_le="mine"} 1000000003.5');
+    expect(lines).toContain('workflow_took_count{tag_le="mine"} 3');
+  });
+
+  it("a dry run's, and another type of event, count nothing", async () => {
+    const { emit, page } = listener();
+    emit(figure("orders", { dry_run: true }));
+    emit({ name: 1, kind: "counter", value: 1 });
+    expect(await page()).toEqual([]);
+  });
+
+  it("cannot take the name of one of the service's own", async () => {
+    const { emit, metrics } = listener();
+    for (const name of ["saga_commits_total", "process_cpu_seconds_total", "", "1", "a b"]) emit(figure(name));
+    const text = await metrics.registry.metrics();
+    expect(text).toContain("workflow_saga_commits_total 1");
+    expect(text).toContain("\nsaga_commits_total 0");
+  });
+});
+
+describe("the page is bounded, and says what it left out", () => {
+  it("names, label sets of a name, and all label sets", async () => {
+    const { emit, page, dropped, lines } = listener({ names: 2, seriesPerName: 2, series: 3 });
+    for (const name of ["a", "b", "c", "d"]) emit(figure(name));
+    for (const shop of ["x", "y"]) emit(figure("a", { tags: { shop } }));
+    for (const shop of ["x", "y"]) emit(figure("b", { tags: { shop } }));
+    emit(figure("a"));
+    expect(await page()).toEqual(["workflow_a 2", 'workflow_a{shop="x"} 1', "workflow_b 1"]);
+    expect([await dropped("names"), await dropped("series")]).toEqual([2, 3]);
+    // Said once for each reason, however often it happens.
+    expect(lines.map((line) => JSON.parse(line).reason)).toEqual(["names", "series"]);
+  });
+
+  it("the length of a label, which is cut", async () => {
+    const { emit, page, dropped } = listener({ labelChars: 3 });
+    emit(figure("a", { tags: { shop: "abcdef" } }));
+    expect(await page()).toEqual(['workflow_a{shop="abc"} 1']);
+    expect(await dropped("label_length")).toBe(1);
+  });
+
+  it("a name is of one kind: that of its first figure", async () => {
+    const { emit, page, dropped } = listener();
+    emit(figure("a"));
+    emit(figure("a", { kind: "gauge", value: 9 }));
+    expect(await page()).toEqual(["workflow_a 1"]);
+    expect(await dropped("kind")).toBe(1);
+  });
+});
+
+it("of several nodes' gauges the latest is shown, and counters are added up", async () => {
+  const [one, two] = [listener(), listener()];
+  one.emit(figure("depth", { kind: "gauge", value: 5 }), 2_000);
+  two.emit(figure("depth", { kind: "gauge", value: 7 }), 1_000);
+  two.emit(figure("depth", { kind: "gauge", value: 1, tags: { q: "b" } }), 1_000);
+  for (const node of [one, two]) node.emit(figure("orders"));
+  const said = await Promise.all([one, two].map(({ metrics }) => metrics.registry.getMetricsAsJSON()));
+  const values = (name: string) =>
+    latestOnly(said).flatMap((metrics) =>
+      metrics.filter((metric) => metric.name === name).flatMap((metric) => metric.values.map(({ value }) => value)),
+    );
+  expect(values("workflow_depth")).toEqual([5, 1]);
+  expect(values("workflow_orders")).toEqual([1, 1]);
+});
+
+describe("in a service", () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database.drop());
+
+  it("two nodes that both go for a run count its figure once", async () => {
+    await publish(database, "counted", [
+      { id: "before", type: "noop", next: "sold" },
+      { id: "sold", type: "metric_emit", name: "sold", next: "after" },
+      { id: "after", type: "noop" },
+    ]);
+    const nodes = await Promise.all(
+      [listener(), listener()].map(async ({ page, metrics }) => {
+        const emitted = new EmittedMetrics(metrics, silentLog);
+        const half = await startHalf(database, { hints: false, stepsPerCommit: 1, onCommit: emitted.onCommit });
+        return { page, half };
+      }),
+    );
+    const runs = 20;
+    for (let run = 0; run < runs; run++) {
+      const [first] = nodes;
+      if (!first) break;
+      const id = await start(first.half.runtime, "counted");
+      for (const { half } of nodes) half.runtime.advance(id);
+      await until(async () => {
+        const [row] = await database.sql`select state from runs where id = ${id}`;
+        return row?.state === "succeeded";
+      });
+    }
+    for (const { half } of nodes) await half.stop();
+    const conflicts = (await Promise.all(nodes.map(({ half }) => half.conflicts()))).reduce((sum, one) => sum + one, 0);
+    expect(conflicts).toBeGreaterThan(0);
+    const rows = await database.sql`select count(*)::int as count from run_events where event_type = 'metric'`;
+    expect(rows[0]?.count).toBe(runs);
+    const totals = (await Promise.all(nodes.map(({ page }) => page())))
+      .flat()
+      .map((line) => Number(line.split(" ")[1]));
+    expect(totals.reduce((sum, total) => sum + total, 0)).toBe(runs);
+  });
+});

@@ -1,0 +1,299 @@
+// An event and a wait, on two nodes: each side commits first and then looks (law 9). Both orders are forced, in several ways;
+// whichever it is, the run takes the event once, and no event is lost.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { Announcer, type EventListener } from "../../src/run/announcer.js";
+import type { RunCommit } from "../../src/store/commit-rows.js";
+import { publishEvent } from "../../src/store/events.js";
+import { Pruner } from "../../src/store/pruner.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { cancel, type Half, publish, start, startHalf } from "./rig.js";
+import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
+
+const PAIRS = 500;
+
+let database: TestDatabase;
+let here: Half;
+let there: Half;
+/** Announces from memory what was published here, and polls. */
+let announcer: Announcer;
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 8 });
+  const mine = { headers: { of: "${inputs.of}" } };
+  const hear = (id: string, more: object) =>
+    publish(database, id, [{ id: "s", type: "wait_for_event", topic: "sent", ...more }]);
+  await hear("hear", mine);
+  await hear("hear-now", { ...mine, lookback: "none" });
+  await hear("hear-match", { ...mine, match: "event.payload.of == inputs.of" });
+  await publish(database, "branches", [
+    { id: "fork", type: "parallel", branches: { a: { next: "a" }, b: { next: "b" } }, next: "join" },
+    { id: "a", type: "wait_for_event", topic: "sent", ...mine },
+    { id: "b", type: "wait_for_event", topic: "sent", ...mine, lookback: "none" },
+    { id: "join", type: "join" },
+  ]);
+  await publish(database, "twice", [
+    { id: "s", type: "wait_for_event", topic: "sent", ...mine, next: "again" },
+    { id: "again", type: "wait_for_event", topic: "sent", ...mine, timeout_ms: 60_000 },
+  ]);
+  await publish(database, "emit", [
+    { id: "emit", type: "emit_event", topic: "sent", headers: { of: "${inputs.of}" }, payload: { of: "${inputs.of}" } },
+  ]);
+  here = await startHalf(database, { applicationName: "saga-here" });
+  there = await startHalf(database, { applicationName: "saga-there" });
+  for (const half of [here, there]) holdBack(half);
+  announcer = announcerOf(there);
+  announcer.start();
+});
+afterAll(async () => {
+  await announcer.stop();
+  await here.stop();
+  await there.stop();
+  await database.drop();
+});
+
+function announcerOf(half: Half, listeners: readonly EventListener[] = []): Announcer {
+  const released = half.runtime.released.bind(half.runtime);
+  return new Announcer({
+    sql: database.sql,
+    log: silentLog,
+    listeners,
+    intervalMs: 50,
+    released: (id, effects) => released(id, [], effects),
+  });
+}
+
+/** Runs whose commit of the wait is held: how often it came, and what lets it go. */
+const held = new Map<string, { came: () => void; go: Promise<void> }>();
+
+function holdBack({ committer }: Half): void {
+  const submit = committer.submit.bind(committer);
+  committer.submit = async (commit: RunCommit) => {
+    const hold = commit.eventWait ? held.get(commit.runId) : undefined;
+    if (hold) {
+      held.delete(commit.runId);
+      hold.came();
+      await hold.go;
+    }
+    return submit(commit);
+  };
+}
+
+const event = (of: string, payload: object = { of }) => ({
+  ...{ id: uuidv7(), topic: "sent", headers: { of }, payload: payload as { of: string } },
+  ...{ hash: "" },
+});
+
+async function send(of: string): Promise<string> {
+  const one = event(of);
+  await publishEvent(database.sql, one);
+  announcer.announce(one.id);
+  return one.id;
+}
+
+/** A start whose wait's commit waits for `go`. */
+function startHeld(
+  workflowId: string,
+  nth: number,
+): { runId: Promise<string>; came: Promise<void>; go: () => void; of: string } {
+  const [runId, of] = [uuidv7(), String(nth) + uuidv7()];
+  let go = () => {};
+  let came = () => {};
+  const coming = new Promise<void>((resolve) => {
+    came = resolve;
+  });
+  held.set(runId, {
+    came,
+    go: new Promise((resolve) => {
+      go = resolve;
+    }),
+  });
+  const started = start((nth % 2 === 0 ? here : there).runtime, workflowId, { runId, inputs: { of } });
+  return { runId: started, came: coming, go, of };
+}
+
+const takesOf = async (runIds: readonly string[]) => {
+  const rows = await database.sql<{ run_id: string; event_id: string }[]>`
+    select run_id, event_id from event_takes where run_id = any(${[...runIds]}::text[]::uuid[])`;
+  return rows.map(({ run_id, event_id }) => `${run_id} ${event_id}`).sort();
+};
+
+/** Every run has taken its own event, once, and nobody waits for one any more. */
+async function expectTaken(pairs: readonly (readonly [runId: string, eventId: string, of: string])[]): Promise<number> {
+  const runIds = pairs.map(([runId]) => runId);
+  await allEnd(database.sql, runIds);
+  const seen = await allSound(database.sql, runIds);
+  seen.forEach(({ run }, nth) => {
+    const of = pairs[nth]?.[2];
+    expect(run).toMatchObject({ state: "succeeded", output: { topic: "sent", headers: { of }, payload: { of } } });
+  });
+  expect(await takesOf(runIds)).toEqual(pairs.map(([runId, eventId]) => `${runId} ${eventId}`).sort());
+  expect(await database.sql`select 1 from event_waits`).toHaveLength(0);
+  await nothingUnwatched(database.sql);
+  return seen.filter(({ events }) => events.some(({ event_type }) => event_type === "step.paused")).length;
+}
+
+describe(`forced interleavings, ${PAIRS} each`, () => {
+  for (const workflowId of ["hear", "hear-now", "hear-match"]) {
+    it(`${workflowId}: the event is committed while the wait's commit is held, and the other way round`, async () => {
+      const order = { eventFirst: 0, waitFirst: 0 };
+      const pairs = await Promise.all(
+        Array.from({ length: PAIRS }, async (_, nth) => {
+          const { runId, came, go, of } = startHeld(workflowId, nth);
+          await came;
+          const eventFirst = nth % 4 < 2;
+          if (eventFirst) {
+            // Published and announced to whoever waits by then: this run is not among them.
+            const id = await send(of);
+            await until(
+              async () => (await database.sql`select 1 from events where id = ${id} and due_at is null`).length > 0,
+              { within: 30_000 },
+            );
+            expect(await database.sql`select 1 from inbox where run_id = ${await runId}`).toHaveLength(0);
+            go();
+            order.eventFirst++;
+            return [await runId, id, of] as const;
+          }
+          go();
+          const waits = async () =>
+            (await database.sql`select 1 from event_waits where run_id = ${await runId}`).length > 0;
+          await until(waits, { within: 30_000 });
+          order.waitFirst++;
+          return [await runId, await send(of), of] as const;
+        }),
+      );
+      const paused = await expectTaken(pairs);
+      // All of them had decided to wait before the event was there.
+      expect(paused).toBe(PAIRS);
+      expect(order).toEqual({ eventFirst: PAIRS / 2, waitFirst: PAIRS / 2 });
+      report({ race: `event / wait (${workflowId})`, ...order });
+    }, 180_000);
+  }
+
+  it("both at once, on whichever node: the run is told, looks, or finds it at its entry", async () => {
+    const pairs = await Promise.all(
+      Array.from({ length: PAIRS }, async (_, nth) => {
+        const of = uuidv7();
+        const runId = await start((nth % 2 === 0 ? here : there).runtime, "hear", { inputs: { of } });
+        const eventId = await late(nth, () => send(of));
+        return { runId, eventId, of };
+      }),
+    );
+    const paused = await expectTaken(pairs.map(({ runId, eventId, of }) => [runId, eventId, of] as const));
+    expect(paused).toBeGreaterThan(0);
+    report({ race: "event / wait, unforced", paused, foundAtEntry: PAIRS - paused });
+  }, 120_000);
+});
+
+/** After so many turns of the event loop: the two sides meet anywhere. */
+async function late<T>(turns: number, work: () => Promise<T>): Promise<T> {
+  for (let turn = 0; turn < turns % 40; turn++) await new Promise((resolve) => setImmediate(resolve));
+  return work();
+}
+
+describe("one event", () => {
+  // What was not told from memory is the poll's.
+  beforeAll(() => {
+    for (const { stager } of [here, there]) stager.start();
+  });
+
+  it("is taken by every run that waits for it, by each branch of one, and by none twice", async () => {
+    const of = uuidv7();
+    const runIds = await Promise.all(
+      Array.from({ length: 40 }, () => start(here.runtime, "branches", { inputs: { of } })),
+    );
+    const waits = async () => (await database.sql`select 1 from event_waits`).length === 80;
+    await until(waits, { within: 20_000 });
+    // Both nodes tell of it, again and again.
+    const other = announcerOf(here);
+    const id = await send(of);
+    for (let round = 0; round < 3; round++) other.announce(id);
+    await allEnd(database.sql, runIds);
+    await other.stop();
+    await allSound(database.sql, runIds);
+    const takes = await database.sql<{ run_id: string }[]>`select run_id from event_takes where event_id = ${id}`;
+    expect(takes).toHaveLength(80);
+    await until(async () => (await database.sql`select 1 from inbox`).length === 0, { within: 20_000 });
+  });
+
+  it("is not enough for two waits of one run", async () => {
+    const of = uuidv7();
+    const runId = await start(here.runtime, "twice", { inputs: { of } });
+    const first = await send(of);
+    const again = async () =>
+      (await database.sql`select 1 from runs where id = ${runId} and current_step = 'again' and state = 'paused'`)
+        .length > 0;
+    await until(again);
+    const command = { type: "event", eventId: first } as const;
+    await Promise.all([here, there].map(({ runtime }) => runtime.command(runId, command)));
+    expect(await again()).toBe(true);
+    const second = await send(of);
+    await allEnd(database.sql, [runId]);
+    expect(await takesOf([runId])).toEqual([`${runId} ${first}`, `${runId} ${second}`].sort());
+  });
+
+  it("of a run is in the store with its commit, or not at all, and reaches only runs of its tenant", async () => {
+    const [of, tenantId, stranger] = [uuidv7(), uuidv7(), uuidv7()];
+    const heard = await start(here.runtime, "hear", { inputs: { of }, tenantId });
+    const deaf = await start(here.runtime, "hear", { inputs: { of }, tenantId: stranger });
+    const emitted = await start(there.runtime, "emit", { inputs: { of }, tenantId });
+    await allEnd(database.sql, [heard, emitted]);
+    const events = await database.sql`select id from events where headers->>'of' = ${of}`;
+    expect(events).toHaveLength(1);
+    await until(async () => (await database.sql`select 1 from events where due_at is not null`).length === 0);
+    expect(await takesOf([heard, deaf])).toEqual([`${heard} ${events[0]?.id}`]);
+    await here.runtime.command(deaf, cancel);
+  });
+});
+
+describe("the announcer", () => {
+  it("goes on where another one stopped, and tells its listeners until they have taken it", async () => {
+    await announcer.stop();
+    const of = uuidv7();
+    const runIds = await Promise.all(Array.from({ length: 30 }, () => start(here.runtime, "hear", { inputs: { of } })));
+    // All of them have looked, too: a look that is still owed would find the event without being told.
+    const resting = () => database.sql`
+      select 1 from runs where id = any(${runIds}::text[]::uuid[]) and record->'wait'->>'topic' = 'sent'
+        and record->'wait'->>'look' is null`;
+    await until(async () => (await resting()).length === 30);
+    const one = event(of);
+    await publishEvent(database.sql, one);
+    // A node that has told the first ten, and died.
+    const told = await database.sql<{ run_id: string }[]>`select run_id from event_waits order by run_id limit 10`;
+    await database.sql`update events set told_to = ${told[9]?.run_id ?? ""}, due_at = now() where id = ${one.id}`;
+    const heard: string[] = [];
+    const listener: EventListener = async ({ id, topic }) => {
+      heard.push(`${topic} ${id === one.id}`);
+      if (heard.length < 3) throw new Error("not yet");
+    };
+    const next = announcerOf(there, [listener]);
+    for (let round = 0; round < 3; round++) {
+      await next.tick();
+      await database.sql`update events set due_at = now() where due_at is not null`;
+    }
+    await next.tick();
+    expect(heard).toEqual(["sent true", "sent true", "sent true"]);
+    const taken = async () => (await database.sql`select 1 from event_takes where event_id = ${one.id}`).length;
+    await until(async () => (await taken()) === 20);
+    await database.sql`update events set told_to = null, due_at = now() where id = ${one.id}`;
+    await next.tick();
+    await allEnd(database.sql, runIds);
+    expect(await taken()).toBe(30);
+    await next.stop();
+  });
+
+  it("a key publishes once; old events go, with who took them, and none that is still owed", async () => {
+    const keyed = { ...event("key"), idempotencyKey: "k", hash: "h" };
+    const ids = await Promise.all([1, 2, 3].map(() => publishEvent(database.sql, { ...keyed, id: uuidv7() })));
+    expect(new Set(ids).size).toBe(1);
+    expect(await publishEvent(database.sql, { ...keyed, id: uuidv7(), hash: "other" })).toBeUndefined();
+    const pruner = new Pruner(database.sql, silentLog, { eventDays: 2 });
+    await database.sql`update events set published_at = now() - interval '3 days'`;
+    await pruner.prune();
+    const left = await database.sql<{ id: string; owed: boolean }[]>`select id, due_at is not null as owed from events`;
+    expect(left).toEqual([{ id: ids[0], owed: true }]);
+    expect(await database.sql`select 1 from event_takes`).toHaveLength(0);
+    await pruner.stop();
+  });
+});

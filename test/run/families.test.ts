@@ -1,0 +1,122 @@
+// Families on a real store: branches, items and sub-sagas as rows, their ends delivered through the inbox, their undos handed over.
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import type { RunCommand } from "../../machines/index.js";
+import { uuidv7 } from "../../src/ids.js";
+import { readRun } from "../../src/store/runs.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { type Half, publish, registerActions, type Step, signal, start, startHalf } from "./rig.js";
+
+let database: TestDatabase;
+let node: Half;
+
+const charge = (id: string, more: Record<string, unknown> = {}): Step => ({
+  ...{ id, type: "action", action: "shop.charge", inputs: { of: id } },
+  ...{ compensation: { action: "shop.refund", inputs: { of: id } }, ...more },
+});
+
+const saga: Step[] = [
+  { id: "p", type: "parallel", branches: { a: { next: "pa" }, b: { next: "pb" } }, next: "j" },
+  charge("pa"),
+  charge("pb", { next: "pb2" }),
+  { id: "pb2", type: "set_var", name: "x", value: "${vars.x + 1}" },
+  { id: "j", type: "join", next: "f" },
+  { id: "f", type: "foreach", items: "inputs.items", body: "fb", max_concurrency: 3, next: "sub" },
+  charge("fb"),
+  { id: "sub", type: "sub_saga", workflow_id: "child", inputs: { n: 1 }, next: "w" },
+  { id: "w", type: "while", condition: "iteration < 3", body: "wb", next: "last" },
+  charge("wb"),
+  { id: "last", type: "switch", cases: [{ when: "inputs.fail", next: "no" }], default: "yes" },
+  { id: "no", type: "error", code: "late" },
+  { id: "yes", type: "transform", expression: "[vars.j, vars.f, vars.sub, vars.w, vars.x]" },
+];
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  await registerActions(database, "charge", "refund");
+  await publish(database, "child", [
+    charge("c1", { next: "c2" }),
+    { id: "c2", type: "transform", expression: "inputs.n + 1" },
+  ]);
+  await publish(database, "saga", saga);
+});
+afterAll(() => database.drop());
+beforeEach(async () => {
+  node = await startHalf(database, { reply: ({ call }) => ({ result: { did: call.inputs.of ?? null } }) });
+});
+afterEach(() => node.stop());
+
+const ends = (runId: string) =>
+  until(async () => {
+    const view = await readRun(database.sql, runId);
+    return view?.terminal ? view.run : undefined;
+  });
+
+it("all of them succeed, and outputs come together", async () => {
+  await node.stager.start();
+  const runId = await start(node.runtime, "saga", {
+    inputs: { items: [1, 2, 3, 4], fail: false },
+    variables: { x: 7 },
+  });
+  const run = await ends(runId);
+  const did = (of: string) => ({ did: of });
+  const outputs = [{ a: did("pa"), b: null }, Array(4).fill(did("fb")), 2, Array(3).fill(did("wb")), 7];
+  expect(run).toMatchObject({ state: "succeeded", output: outputs });
+  expect(node.dispatcher.sent.some(({ call }) => call.phase === "compensation")).toBe(false);
+});
+
+it("it fails late: every step is undone once, newest completion first, by the run that fails", async () => {
+  await node.stager.start();
+  const runId = await start(node.runtime, "saga", { inputs: { items: [1, 2, 3, 4], fail: true }, variables: { x: 7 } });
+  expect(await ends(runId)).toMatchObject({ state: "failed", error: { code: "late", step_id: "no" } });
+  const undone = node.dispatcher.sent.filter(({ call }) => call.phase === "compensation");
+  const done = node.dispatcher.sent
+    .filter(({ call }) => call.phase === "forward")
+    .map(({ call }) => call.idempotencyKey);
+  const { sql } = database;
+  const list =
+    await sql`select forward_idempotency_key as key, state from undo where owner_run_id = ${runId} order by ordinal desc`;
+  expect(undone.map(({ call }) => call.forwardIdempotencyKey)).toEqual(list.map(({ key }) => key));
+  expect(list.every(({ state }) => state === "done")).toBe(true);
+  expect(list.map(({ key }) => key).sort()).toEqual(done.sort());
+  expect(new Set(undone.map(({ runId }) => runId))).toEqual(new Set([runId]));
+});
+
+it("the ends of items that come twice, by memory and by the poll, are counted once; who stands before them is answered", async () => {
+  await publish(database, "items", [
+    { id: "f", type: "foreach", items: "[1, 2, 3]", body: "one", max_concurrency: 2 },
+    { id: "one", type: "transform", expression: "item * 10" },
+  ]);
+  const quiet = await startHalf(database, { hints: false });
+  const { sql } = database;
+  const runId = await start(quiet.runtime, "items");
+  const ends = await until(async () => {
+    await sql`update wakes set due_at = now()`;
+    await quiet.stager.tick();
+    const rows = await sql<
+      { id: string; command: RunCommand }[]
+    >`select id, command from inbox where run_id = ${runId}`;
+    return rows.length === 2 && rows;
+  });
+  const twice = ends.flatMap((end) => [end, end]);
+  const id = uuidv7();
+  const given = [
+    quiet.runtime.command(runId, signal(id, "other"), { id }),
+    ...twice.map((end) => quiet.runtime.deliver(runId, end.command, { id: end.id, inboxId: end.id })),
+  ];
+  expect(await Promise.all(given)).toEqual([
+    { type: "signal", id, matched: false },
+    ...twice.map(() => ({ type: "advanced" })),
+  ]);
+  expect(await quiet.conflicts(), "what comes again is recognised, and costs one replay at most").toBeLessThanOrEqual(
+    2,
+  );
+  await quiet.stager.start();
+  await until(async () => {
+    await sql`update wakes set due_at = now()`;
+    await sql`update inbox set due_at = now()`;
+    return (await readRun(sql, runId))?.terminal;
+  });
+  expect((await readRun(sql, runId))?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
+  await quiet.stop();
+});

@@ -1,0 +1,373 @@
+// Families between two nodes: whoever commits first, in every order, forced. Nothing is lost, nothing happens twice, and the
+// answers agree with what happened.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Answer, Dispatch, RunCommand } from "../../machines/index.js";
+import { uuidv7 } from "../../src/ids.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { type Deed, expectSettled, familiesEnd, grouped, type Member, undoOf, undoViolations } from "./family-laws.js";
+import { Gate, holdBack, type Side } from "./gate.js";
+import { cancel, type Half, publish, registerActions, signal, start, startHalf } from "./rig.js";
+import { report } from "./seen.js";
+
+const FAMILIES = 500;
+const HOUR_MS = 3_600_000;
+
+let database: TestDatabase;
+/** Families are born here; the other's clock may be an hour ahead, so that what is due in half an hour is due there. */
+let here: Half;
+let there: Half;
+const gates = new Map<string, Gate>();
+const deeds: Deed[] = [];
+
+/** One family in a race: the root, its branch that pays, and what the branch has asked a worker for. */
+interface Racer {
+  readonly root: string;
+  readonly branch: string;
+  readonly dispatchId: string;
+  readonly hereFirst: boolean;
+  readonly nth: number;
+}
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 6 });
+  await registerActions(database, "charge", "refund");
+  const pay = {
+    ...{
+      id: "pay",
+      type: "action",
+      action: "shop.charge",
+      timeout_ms: HOUR_MS / 2,
+      retry: { max_attempts: 1, initial_backoff_ms: 1 },
+    },
+    compensation: { action: "shop.refund" },
+  };
+  const fork = [
+    { id: "p", type: "parallel", branches: { a: { next: "pay" }, b: { next: "quick" } }, next: "j" },
+    { id: "quick", type: "noop" },
+    { id: "j", type: "join" },
+  ];
+  await publish(database, "pays", [...fork, pay]);
+  await publish(database, "waits", [
+    ...fork,
+    { ...pay, next: "wait" },
+    { id: "wait", type: "wait_for_signal", signal_name: "go" },
+  ]);
+});
+afterAll(() => database.drop());
+
+function work({ runId, call }: Dispatch) {
+  const { phase, idempotencyKey: key, forwardIdempotencyKey: forwardKey } = call;
+  deeds.push({ runId, phase, key, forwardKey });
+  return phase === "compensation" ? { result: {} } : undefined;
+}
+
+interface Race {
+  readonly workflow: "pays" | "waits";
+  /** The commits that race: of the root, of the branch, or of both. */
+  readonly on: readonly ("root" | "branch")[];
+  readonly here: Side;
+  readonly there: Side;
+  /** Gates stand before the family begins. */
+  readonly early?: true;
+  readonly ahead?: number;
+  readonly stepsPerCommit?: number;
+  /** Every family; absent: all are gated. */
+  readonly gated?: (nth: number) => boolean;
+  /** No worker takes the call: it stays queued. */
+  readonly credit?: false;
+  readonly give: (racer: Racer) => Promise<readonly Answer[]>;
+}
+
+interface Raced extends Racer {
+  readonly answers: readonly Answer[];
+  readonly members: readonly Member[];
+  readonly state: string;
+  /** Of the branch. */
+  readonly branchState: string;
+}
+
+/** Runs it, and holds all families against the laws. `happened`: whether the payment may have been made. */
+async function race(about: Race, happened: (raced: Raced) => boolean = () => true): Promise<Raced[]> {
+  const { ahead = 0, stepsPerCommit } = about;
+  here = await startHalf(database, { applicationName: "saga-here", reply: work, stepsPerCommit });
+  there = await startHalf(database, { applicationName: "saga-there", reply: work, ahead });
+  for (const half of [here, there]) {
+    holdBack(half, gates);
+    half.dispatcher.credit = about.credit ?? true;
+  }
+  deeds.length = 0;
+  try {
+    const racers = await line(about);
+    const answers = await Promise.all(racers.map(about.give));
+    const families = await familiesEnd(
+      database.sql,
+      racers.map(({ root }) => root),
+    );
+    await expectSettled(database.sql, families, ahead > 0);
+    return lawful(
+      racers.map((racer, nth): Raced => {
+        const members = families.get(racer.root) ?? [];
+        const stateOf = (id: string) => members.find((member) => member.id === id)?.run.state ?? "";
+        const states = { state: stateOf(racer.root), branchState: stateOf(racer.branch) };
+        return { ...racer, ...states, members, answers: answers[nth] ?? [] };
+      }),
+      await undoOf(database.sql),
+      happened,
+    );
+  } finally {
+    gates.clear();
+    await here.stop();
+    await there.stop();
+  }
+}
+
+/** The families up to where they race. */
+async function line(about: Race): Promise<Racer[]> {
+  const gate = (nth: number) =>
+    new Gate(
+      nth % 2 === 0 ? here : there,
+      new Map([
+        [here, about.here],
+        [there, about.there],
+      ]),
+    );
+  const roots = Array.from({ length: FAMILIES }, () => uuidv7());
+  if (about.early) for (const [nth, root] of roots.entries()) gates.set(root, gate(nth));
+  await Promise.all(roots.map((runId) => start(here.runtime, about.workflow, { runId })));
+  const branches = await until(async () => {
+    const rows = await database.sql<{ id: string; root: string; dispatch: string }[]>`
+      select id, root_run_id as root, record->'wait'->>'dispatchId' as dispatch from runs
+      where parent_branch_id = 'a' and root_run_id = any(${roots}::text[]::uuid[]) and record->'wait'->>'dispatchId' is not null`;
+    return rows.length === FAMILIES && new Map(rows.map((row) => [row.root, row]));
+  });
+  const stand = async () => {
+    const rows = await database.sql`
+      select 1 from runs where id = any(${roots}::text[]::uuid[]) and paused_reason = 'children'`;
+    return about.early || rows.length === FAMILIES;
+  };
+  await until(stand, { what: "all roots at their joins" });
+  return roots.map((root, nth): Racer => {
+    const { id: branch = "", dispatch: dispatchId = "" } = branches.get(root) ?? {};
+    const raced = gates.get(root) ?? gate(nth);
+    if (!about.early && (about.gated?.(nth) ?? true))
+      for (const who of about.on) gates.set(who === "root" ? root : branch, raced);
+    return { root, branch, dispatchId, nth, hereFirst: nth % 2 === 0 };
+  });
+}
+
+function lawful(
+  raced: Raced[],
+  list: Awaited<ReturnType<typeof undoOf>>,
+  happened: (raced: Raced) => boolean,
+): Raced[] {
+  const byOwner = grouped(list, ({ owner }) => owner);
+  const byRun = grouped(deeds, ({ runId }) => runId);
+  for (const one of raced) {
+    const key = `${one.branch}:pay:1`;
+    const mine = one.members.flatMap(({ id }) => byOwner.get(id) ?? []);
+    const done = one.members.flatMap(({ id }) => byRun.get(id) ?? []);
+    const found = undoViolations(one.members, mine, done, new Set(happened(one) ? [key] : []));
+    if (found.length > 0)
+      throw new Error(`${one.root} (${one.state}, here first: ${one.hereFirst}): ${found.join("\n")}`);
+  }
+  return raced;
+}
+
+const result = ({ dispatchId }: Racer): RunCommand => ({ type: "result", dispatchId, result: {}, actor: "worker:w" });
+const isReport = ({ commands }: Parameters<Side>[0]) => (commands?.length ?? 0) > 0;
+const isFromInbox = ({ takenInbox }: Parameters<Side>[0]) => (takenInbox?.length ?? 0) > 0;
+const isSignal: Side = ({ signals }) => (signals?.length ?? 0) > 0;
+
+/** Its branch waits for a signal: a commit of its own, after the one that took the result. */
+const waiting = ({ branch }: Racer) =>
+  until(async () => {
+    const [row] = await database.sql`select 1 from runs where id = ${branch} and paused_reason = 'signal'`;
+    return row;
+  });
+
+/** Both orders came about; by their outcome where it shows. */
+function tell(name: string, raced: readonly Raced[], outcome: (raced: Raced) => string): void {
+  const seen: Record<string, number> = {};
+  for (const one of raced) seen[outcome(one)] = (seen[outcome(one)] ?? 0) + 1;
+  report({ race: name, families: raced.length, ...seen });
+}
+
+describe(`families between two nodes, ${FAMILIES} each`, () => {
+  it("signal to the root / a branch begins to wait", async () => {
+    const raced = await race({
+      ...{ workflow: "waits", on: ["root", "branch"], gated: (nth) => nth % 4 < 2 },
+      here: isSignal,
+      there: ({ update }) => update?.awaitedSignal === "go",
+      give: async (racer) => {
+        const id = uuidv7();
+        const paid = () => there.runtime.command(racer.branch, result(racer));
+        const signalled = () => here.runtime.command(racer.root, signal(id, "go", { nth: racer.nth }), { id });
+        if (racer.nth % 4 < 2) return Promise.all([signalled(), paid()]);
+        // A third of the orders: the branch waits, and is seen to.
+        const after = racer.nth % 4 === 2 ? await paid() : paid();
+        if (racer.nth % 4 === 2) await waiting(racer);
+        return [await signalled(), await after];
+      },
+    });
+    const rows = await database.sql<
+      { run_id: string; consumed_at: Date | null }[]
+    >`select run_id, consumed_at from signals`;
+    const consumed = new Map(rows.map((row) => [row.run_id, row.consumed_at]));
+    for (const { root, nth, answers, members, state, branch } of raced) {
+      expect(state).toBe("succeeded");
+      expect(consumed.get(root)).toBeInstanceOf(Date);
+      expect(members.find(({ id }) => id === branch)?.run.output).toEqual({ nth });
+      const [answer] = answers;
+      if (nth % 4 < 2) expect(answer, "nobody waited when it was recorded").toMatchObject({ matched: false });
+      if (nth % 4 === 2) expect(answer, "the branch waits").toMatchObject({ matched: true });
+    }
+    expect(rows).toHaveLength(FAMILIES);
+    tell("signal / branch waits", raced, ({ nth, answers }) => {
+      const order = ["signal first", "wait first", "after", "free"][nth % 4];
+      return `${order}, ${(answers[0] as { matched: boolean }).matched ? 202 : 409}`;
+    });
+  }, 60_000);
+
+  it("child end / join entered", async () => {
+    const raced = await race({
+      ...{ workflow: "pays", on: ["root"], early: true, stepsPerCommit: 1 },
+      here: ({ update }) => update?.step === "j" && update.pausedReason === "children",
+      there: isFromInbox,
+      give: async (racer) => [await there.runtime.command(racer.branch, result(racer))],
+    });
+    for (const { state, members } of raced) {
+      expect(state).toBe("succeeded");
+      expect(members[0]?.run.output).toEqual({ a: {}, b: null });
+    }
+    tell("child end / join", raced, ({ hereFirst }) => (hereFirst ? "joinFirst" : "endFirst"));
+    expect(deeds).toHaveLength(FAMILIES);
+  }, 60_000);
+
+  it("child end / parent cancelled", async () => {
+    const raced = await race({
+      ...{ workflow: "pays", on: ["root"] },
+      here: isReport,
+      there: isFromInbox,
+      give: (racer) =>
+        Promise.all([here.runtime.command(racer.root, cancel), there.runtime.command(racer.branch, result(racer))]),
+    });
+    for (const { state, answers, hereFirst, branchState } of raced) {
+      expect(branchState).toBe("succeeded");
+      const [cancelled] = answers;
+      // Where the end is first there is nothing left to cancel.
+      expect(state).toBe(hereFirst ? "cancelled" : "succeeded");
+      expect(cancelled).toMatchObject({ type: "cancel", alreadyTerminal: !hereFirst });
+    }
+    tell("child end / cancel", raced, ({ hereFirst }) => (hereFirst ? "cancelFirst" : "endFirst"));
+  }, 60_000);
+
+  it("result in a branch / cancel from above", async () => {
+    const raced = await race({
+      ...{ workflow: "pays", on: ["branch"] },
+      here: isFromInbox,
+      there: isReport,
+      give: (racer) =>
+        Promise.all([here.runtime.command(racer.root, cancel), there.runtime.command(racer.branch, result(racer))]),
+    });
+    for (const { state, branchState, hereFirst, answers } of raced) {
+      expect(state).toBe("cancelled");
+      expect(branchState).toBe(hereFirst ? "cancelled" : "succeeded");
+      expect(answers[1]).toEqual({ type: "report", stale: false });
+    }
+    tell("result / cancel from above", raced, ({ branchState }) => `branch ${branchState}`);
+  }, 60_000);
+
+  it("result / cancel of the branch itself", async () => {
+    const raced = await race({
+      ...{ workflow: "pays", on: ["branch"] },
+      here: isReport,
+      there: isReport,
+      give: (racer) =>
+        Promise.all([here.runtime.command(racer.branch, cancel), there.runtime.command(racer.branch, result(racer))]),
+    });
+    for (const { state, branchState, hereFirst, answers } of raced) {
+      expect(state).toBe(hereFirst ? "failed" : "succeeded");
+      expect(branchState).toBe(hereFirst ? "cancelled" : "succeeded");
+      expect(answers[0]).toMatchObject({ alreadyTerminal: !hereFirst });
+      expect(answers[1]).toEqual({ type: "report", stale: false });
+    }
+    tell("result / cancel", raced, ({ branchState }) => `branch ${branchState}`);
+  }, 60_000);
+
+  it("result / timeout", async () => {
+    const raced = await race({
+      ...{ workflow: "pays", on: ["branch"], ahead: HOUR_MS },
+      here: isReport,
+      there: () => true,
+      give: (racer) =>
+        Promise.all([
+          here.runtime.command(racer.branch, result(racer)),
+          there.runtime.command(racer.branch, { type: "advance" }),
+        ]),
+    });
+    for (const { state, hereFirst, answers } of raced) {
+      expect(state).toBe(hereFirst ? "succeeded" : "failed");
+      expect(answers[0]).toEqual({ type: "report", stale: !hereFirst });
+    }
+    tell("result / timeout", raced, ({ hereFirst }) => (hereFirst ? "resultFirst" : "timeoutFirst"));
+  }, 60_000);
+
+  it("repeat of a command / reload elsewhere", async () => {
+    const raced = await race({
+      ...{ workflow: "waits", on: ["root"] },
+      here: isSignal,
+      there: isSignal,
+      give: async (racer) => {
+        await here.runtime.command(racer.branch, result(racer));
+        await waiting(racer);
+        const id = uuidv7();
+        const same = (half: Half) => half.runtime.command(racer.root, signal(id, "go", { nth: racer.nth }), { id });
+        return Promise.all([same(here), same(there)]);
+      },
+    });
+    const [row] = await database.sql`
+      select count(*)::int as count, count(consumed_at)::int as consumed from signals
+      where run_id = any(${raced.map(({ root }) => root)}::text[]::uuid[])`;
+    expect(row).toEqual({ count: FAMILIES, consumed: FAMILIES });
+    for (const { answers, state } of raced) {
+      expect(state).toBe("succeeded");
+      expect(answers[0]).toEqual(answers[1]);
+      expect(answers[0]).toMatchObject({ matched: true });
+    }
+    tell("repeat / reload", raced, ({ hereFirst }) => (hereFirst ? "hereFirst" : "thereFirst"));
+  }, 60_000);
+
+  it("dispatch withdrawn / delivered late", async () => {
+    const raced = await race(
+      {
+        ...{ workflow: "pays", on: ["branch"], credit: false },
+        here: isFromInbox,
+        there: ({ events }) => events.some(({ type }) => type === "step.dispatched"),
+        give: async (racer) => {
+          const { dispatchId } = racer;
+          const answers = await Promise.all([
+            here.runtime.command(racer.root, cancel),
+            there.runtime.command(racer.branch, { type: "offer", dispatchId, workerId: "late" }),
+          ]);
+          // The worker's answer, where it has the dispatch; of a dispatch that was withdrawn it is stale.
+          const late = await until(async () => {
+            const [row] =
+              await database.sql`select terminal_at, record->'ending' as ending from runs where id = ${racer.branch}`;
+            return (row?.terminal_at ?? row?.ending) && there.runtime.command(racer.branch, result(racer));
+          });
+          for (const half of [here, there]) half.dispatcher.credit = true;
+          for (const half of [here, there]) half.dispatcher.offerAll();
+          return [...answers, late];
+        },
+      },
+      ({ hereFirst }) => !hereFirst,
+    );
+    for (const { state, branchState, hereFirst, answers } of raced) {
+      expect([state, branchState]).toEqual(["cancelled", "cancelled"]);
+      expect(answers[1]).toMatchObject(hereFirst ? { type: "refused" } : { type: "advanced" });
+      expect(answers[2]).toEqual({ type: "report", stale: hereFirst });
+    }
+    tell("withdrawn / delivered", raced, ({ hereFirst }) => (hereFirst ? "withdrawn" : "delivered"));
+  }, 60_000);
+});

@@ -1,0 +1,224 @@
+// JSON Schemas from outside: what a check says, and that no schema, pattern or value stalls the node. The longest hold is printed.
+import { afterAll, describe, expect, test } from "vitest";
+import type { Json, JsonObject } from "../../machines/index.js";
+import { Schemas } from "../../src/run/schemas.js";
+
+/** Far over what any of them takes, far under what would be missed. */
+const STALL_MS = 750;
+const schemas = new Schemas();
+const holds: { readonly ms: number; readonly what: string }[] = [];
+
+/** On a busy machine the clock says too much, on an idle one the processor does: the lesser is right. */
+function held<T>(what: string, work: () => T): T {
+  const before = process.cpuUsage();
+  const began = performance.now();
+  const result = work();
+  const { user, system } = process.cpuUsage(before);
+  holds.push({ what, ms: Math.min((user + system) / 1000, performance.now() - began) });
+  expect(holds.at(-1)?.ms, what).toBeLessThan(STALL_MS);
+  return result;
+}
+
+const properties = (count: number, of: object = { type: "string" }): JsonObject =>
+  Object.fromEntries(Array.from({ length: count }, (_, index) => [`p${index}`, of as Json]));
+const chain = (depth: number): Json => (depth === 0 ? {} : { x: chain(depth - 1) });
+const nest = (depth: number, wrap: (inner: JsonObject) => JsonObject): JsonObject =>
+  depth === 0 ? {} : wrap(nest(depth - 1, wrap));
+const many = <T>(count: number, of: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => of(index));
+/** `a0` asks twice for `a1`, that twice for `a2`, and so on: 2^levels checks of one value. */
+const doubling = (levels: number, twice: (ref: JsonObject) => JsonObject, end: JsonObject): JsonObject => ({
+  $defs: Object.fromEntries(
+    many(levels, (level) => [`a${level}`, level === levels - 1 ? end : twice({ $ref: `#/$defs/a${level + 1}` })]),
+  ),
+  $ref: "#/$defs/a0",
+});
+/** Asks twice for itself at every level of the value. */
+const recursive = (twice: (ref: JsonObject) => JsonObject): JsonObject => ({
+  $defs: { a: twice({ properties: { x: { $ref: "#/$defs/a" } } }) },
+  $ref: "#/$defs/a",
+});
+
+const ENDLESS = ["/ takes too long to be checked against its schema"];
+const big = "a".repeat(500_000);
+
+/** Sound schemas whose check would not end in the time of a node. */
+const STALLING: readonly (readonly [string, JsonObject, Json])[] = [
+  ["allOf of itself", recursive((ref) => ({ allOf: [ref, ref] })), chain(150)],
+  ["allOf of itself, inside", recursive((ref) => ({ allOf: [{ allOf: [ref, ref] }] })), chain(150)],
+  ["not not anyOf of itself", recursive((ref) => ({ not: { not: { allOf: [ref, ref] } } })), chain(150)],
+  ["if and then of itself", recursive((ref) => ({ if: ref, then: ref })), chain(150)],
+  ["dependentSchemas of itself", recursive((ref) => ({ dependentSchemas: { x: ref }, allOf: [ref] })), chain(150)],
+  ["oneOf of itself", recursive((ref) => ({ oneOf: [ref, { allOf: [ref, { not: {} }] }] })), chain(150)],
+  ["anyOf that fails last", recursive((ref) => ({ anyOf: [{ allOf: [ref, { not: {} }] }, ref] })), chain(150)],
+  ["unevaluated in itself", recursive((ref) => ({ allOf: [ref, ref], unevaluatedProperties: false })), chain(150)],
+  [
+    "additional properties of itself",
+    { $id: "u", allOf: many(2, () => ({ additionalProperties: { $ref: "u" } })) },
+    chain(150),
+  ],
+  [
+    "a dynamic reference",
+    { $dynamicAnchor: "n", allOf: many(2, () => ({ properties: { x: { $dynamicRef: "#n" } } })) },
+    chain(150),
+  ],
+  ["references that double", doubling(60, (ref) => ({ allOf: [ref, ref] }), { type: "number" }), 1],
+  ["references that double and fail", doubling(60, (ref) => ({ anyOf: [ref, ref] }), { type: "string" }), 1],
+  ["references that double under not", doubling(60, (ref) => ({ not: { not: { allOf: [ref, ref] } } }), {}), 1],
+  [
+    "patterns times properties",
+    { patternProperties: Object.fromEntries(many(300, (n) => [`^(a|b)*${n}$`, {}])) },
+    Object.fromEntries(many(3_000, (n) => [`abababab${n}`, 1])),
+  ],
+  ["a pattern on a long text, often", { items: { pattern: "^(a|b)*(a|b){1,100}$" } }, many(3, () => big)],
+  [
+    "a large schema for each of many items",
+    { items: { properties: properties(300) } },
+    many(50_000, () => ({ p1: "x" })),
+  ],
+  [
+    "unique among long items",
+    { items: { uniqueItems: true } },
+    many(10, () => many(5_000, (n) => ({ n, text: "x".repeat(400) }))),
+  ],
+];
+
+/** What looks hostile and is cheap: it ends with its answer. */
+const CHEAP: readonly (readonly [string, JsonObject, Json, boolean])[] = [
+  ["nested quantifiers", { pattern: "^(a+)+$" }, `${"a".repeat(20_000)}!`, false],
+  ["alternatives that overlap", { pattern: "^(a|a|aa)*$" }, `${"a".repeat(20_000)}!`, false],
+  [
+    "names checked by patterns",
+    { propertyNames: { pattern: "(x+x+)+y" } },
+    Object.fromEntries(many(20_000, (n) => ["x".repeat(50) + n, 1])),
+    false,
+  ],
+  ["a wildcard twice", { pattern: "^(.*)*b$" }, "a".repeat(20_000), false],
+  ["an e-mail address", { format: "email" }, `${"a.".repeat(20_000)}@`, false],
+  ["a date", { format: "date-time" }, "2026-".repeat(20_000), false],
+  ["an address", { format: "uri" }, `http://${"a:".repeat(20_000)}`, true],
+  ["a template of addresses", { format: "uri-template" }, "{a".repeat(20_000), false],
+  ["an IPv6 address", { format: "ipv6" }, "::".repeat(20_000), false],
+  ["a host", { format: "hostname" }, "a-.".repeat(20_000), false],
+  ["a duration", { format: "duration" }, `P${"1Y".repeat(20_000)}`, false],
+  ["a pointer", { format: "json-pointer" }, "/~".repeat(20_000), false],
+  ["twenty thousand items, unique", { uniqueItems: true }, many(20_000, (n) => ({ n })), true],
+  [
+    "twenty thousand items, the last a repeat",
+    { uniqueItems: true },
+    [...many(20_000, (n) => ({ a: n, b: 1 })), { b: 1, a: 7 }],
+    false,
+  ],
+  ["a long enumeration", { items: { enum: many(10_000, (n) => `e${n}`) } }, many(20, () => "nothing"), false],
+  [
+    "a long list in a large schema",
+    { properties: { ...properties(400), list: { items: { type: "string" } } } },
+    { list: many(20_000, () => "x") },
+    true,
+  ],
+  ["a deep value", recursive((ref) => ref), chain(190), true],
+];
+
+/** Not sound, or more than is taken. */
+const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
+  ["too many objects", { properties: properties(1_001) }, /over 1000 objects/],
+  ["too long", { const: "x".repeat(300_000) }, /over 262144 characters/],
+  ["nested too deeply", nest(999, (inner) => ({ not: inner })), /nested too deeply|over 1000 objects/],
+  ["a look-ahead", { pattern: "^(?=a)b" }, /error parsing regexp/],
+  ["a back reference", { pattern: "(a)\\1" }, /error parsing regexp/],
+  ["a repeat of repeats", { pattern: "((a{100}){100}){100}" }, /error parsing regexp/],
+  ["a pattern too long", { pattern: "a".repeat(1_001) }, /at most 1000 characters/],
+  ["a pattern that is none", { patternProperties: { "(": {} } }, /error parsing regexp|must match format "regex"/],
+  ["a reference to nowhere", { $ref: "#/$defs/none" }, /can't resolve reference/],
+  ["a reference to another host", { $ref: "http://example.com/schema.json" }, /can't resolve reference/],
+  ["a type that is none", { type: "strin" }, /schema\/type must be equal to one of the allowed values/],
+  ["a limit that is none", { minLength: -1 }, /schema\/minLength must be >= 0/],
+  ["a list of required that is none", { required: "a" }, /schema\/required must be array/],
+  ["code in an $id", { $id: "http://x/*/;globalThis.taken=1;/*", type: "object" }, /an \$id has only/],
+  ["code in an $id further down", { properties: { a: { $id: "x*/;globalThis.taken=1;/*" } } }, /an \$id has only/],
+];
+
+describe("a check that would not end ends as a problem", () => {
+  test.each(STALLING)("%s", (what, schema, value) => {
+    expect(held(`compiling: ${what}`, () => schemas.problems(schema))).toEqual([]);
+    expect(held(what, () => schemas.conforms(schema, value))).toEqual(ENDLESS);
+  });
+
+  test("a schema that refers to itself and looks at nothing", () => {
+    for (const schema of [{ $ref: "#" }, { allOf: [{ $ref: "#" }] }] as JsonObject[])
+      expect(held("itself", () => schemas.conforms(schema, 1))[0]).toMatch(
+        /refers to itself without an end|takes too long/,
+      );
+  });
+
+  test("the next check has a full budget again", () => {
+    expect(
+      schemas.conforms(
+        { items: { type: "string" } },
+        many(10_000, () => "x"),
+      ),
+    ).toEqual([]);
+  });
+});
+
+describe("what is cheap ends with its answer", () => {
+  test.each(CHEAP)("%s", (what, schema, value, conforms) => {
+    held(`compiling: ${what}`, () => schemas.problems(schema));
+    const problems = held(what, () => schemas.conforms(schema, value));
+    expect(problems.length === 0).toBe(conforms);
+    expect(problems).not.toEqual(ENDLESS);
+  });
+});
+
+describe("a schema that cannot be used is refused", () => {
+  test.each(REFUSED)("%s", (what, schema, sentence) => {
+    const problems = held(what, () => schemas.problems(schema));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(/^is no JSON Schema that can be used: /);
+    expect(problems[0]).toMatch(sentence);
+    expect((globalThis as { taken?: number }).taken).toBeUndefined();
+  });
+});
+
+describe("a check", () => {
+  test("says what does not conform, and where", () => {
+    const schema = { type: "object", properties: { a: { items: { type: "number" } } }, required: ["b"] };
+    expect(schemas.conforms(schema, {})).toEqual(["/ must have required property 'b'"]);
+    expect(schemas.conforms(schema, { a: [1, "x"], b: 1 })).toEqual(["/a/1 must be number"]);
+    expect(schemas.conforms({}, 1)).toEqual([]);
+  });
+
+  test("two values are equal whatever the order of their members, and no text is a number", () => {
+    const unique = (...items: Json[]) => schemas.conforms({ uniqueItems: true }, items).length === 0;
+    expect(unique({ a: 1, b: [1] }, { b: [1], a: 1 })).toBe(false);
+    expect(unique(1, "1", true, "true", null, "null", [], {}, [1], 0)).toBe(true);
+    expect(schemas.conforms({ uniqueItems: false }, [1, 1])).toEqual([]);
+  });
+
+  test("a name that looks like generated code is a name", () => {
+    const name = "for(let i=0;;){function validate1(data, {}={}){";
+    const schema = { properties: { [name]: { const: name } }, required: [name], additionalProperties: false };
+    expect(schemas.conforms(schema, { [name]: name })).toEqual([]);
+    expect(schemas.conforms(schema, { [name]: 1 })).toHaveLength(1);
+  });
+
+  test("each pattern of a schema is its own", () => {
+    const schema = { properties: { a: { pattern: "^a" }, b: { pattern: "^b" } }, patternProperties: { "^c": false } };
+    expect(schemas.conforms(schema, { a: "a", b: "b" })).toEqual([]);
+    expect(schemas.conforms(schema, { b: "a" })).toEqual(['/b must match pattern "^b"']);
+    expect(schemas.conforms(schema, { c: 1 })).toHaveLength(1);
+  });
+
+  test("an $id of one schema is nothing to another", () => {
+    expect(schemas.problems({ $id: "https://example.com/a", type: "string" })).toEqual([]);
+    expect(schemas.problems({ $id: "https://example.com/a", type: "number" })).toEqual([]);
+    expect(schemas.problems({ $ref: "https://example.com/a" })).toHaveLength(1);
+  });
+});
+
+afterAll(() => {
+  const longest = [...holds].sort((a, b) => b.ms - a.ms).slice(0, 3);
+  const text = longest.map(({ ms, what }) => `${ms.toFixed(0)} ms ${what}`).join("; ");
+  const count = STALLING.length + CHEAP.length + REFUSED.length + 2;
+  console.log(`${count} hostile schemas and patterns. Longest holds: ${text}`);
+});

@@ -1,0 +1,66 @@
+// Death at a chosen commit: each family of runs loses its node at a commit of its own, before it reached the database or after
+// it did and before anybody heard. To a family that is the death of the process; its neighbours go on to theirs.
+import { overloaded } from "../../src/errors.js";
+import type { RunCommit } from "../../src/store/commit-rows.js";
+import type { Half } from "./rig.js";
+
+export interface Death {
+  /** The number of the family's commit, from 1; Infinity: it lives. */
+  readonly at: number;
+  readonly when: "before" | "after";
+}
+
+interface Life extends Death {
+  commits: number;
+  over: boolean;
+}
+
+export class Mortals {
+  private readonly roots = new Map<string, string>();
+  private readonly lives = new Map<string, Life>();
+
+  /** Before its start. */
+  doom(runId: string, death: Death): void {
+    this.roots.set(runId, runId);
+    this.lives.set(runId, { ...death, commits: 0, over: false });
+  }
+
+  rootOf(runId: string): string {
+    const root = this.roots.get(runId);
+    if (root === undefined) throw new Error(`nobody knows the run ${runId}`);
+    return root;
+  }
+
+  isOver(runId: string): boolean {
+    return this.lives.get(this.rootOf(runId))?.over ?? false;
+  }
+
+  commitsOf(root: string): number {
+    return this.lives.get(root)?.commits ?? 0;
+  }
+
+  /** From now on nobody dies: for the node that comes after. */
+  spare(): void {
+    this.lives.clear();
+  }
+
+  inhabit({ committer, dispatcher, runtime }: Half): void {
+    const submit = committer.submit.bind(committer);
+    committer.submit = (commit) => this.live(commit, submit);
+    // A worker's answer to a node that is gone is lost; it is asked again by the next.
+    dispatcher.answerTo = ({ runId }) => (this.isOver(runId) ? undefined : runtime);
+  }
+
+  private async live(commit: RunCommit, submit: (commit: RunCommit) => Promise<boolean>): Promise<boolean> {
+    const root = this.rootOf(commit.runId);
+    for (const { runId } of commit.children ?? []) this.roots.set(runId, root);
+    const life = this.lives.get(root);
+    if (!life) return submit(commit);
+    if (life.over) throw overloaded("the node is gone");
+    life.commits++;
+    if (life.commits < life.at) return submit(commit);
+    life.over = true;
+    if (life.when === "after") await submit(commit);
+    throw overloaded("the node is gone");
+  }
+}

@@ -1,0 +1,136 @@
+// Who stays in memory: as many as there is room for, by count and by weight. A run that waits beyond that is rows, and goes on
+// from them.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { type Half, type HalfOptions, publish, signal, start, startHalf } from "./rig.js";
+import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
+
+let database: TestDatabase;
+const halves: Half[] = [];
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 4 });
+  await publish(database, "signal", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  await publish(database, "timer", [{ id: "wait", type: "wait_until", until: "${inputs.until}" }]);
+});
+afterEach(async () => {
+  for (const half of halves.splice(0)) await half.stop();
+});
+afterAll(() => database.drop());
+
+async function half(options: HalfOptions = {}): Promise<Half> {
+  const started = await startHalf(database, options);
+  halves.push(started);
+  return started;
+}
+
+const parked = async (runIds: readonly string[]) => {
+  const [row] = await database.sql<{ n: number }[]>`
+    select count(*)::int as n from runs where state = 'paused' and id = any(${[...runIds]}::text[]::uuid[])`;
+  return row?.n === runIds.length;
+};
+/** Nobody at rest is left to let go: the commits of the last ones have been answered. */
+const atRest = ({ runtime }: Half) => until(() => runtime.residents.busy === 0);
+
+describe("two thousand parked runs with room for two hundred", () => {
+  it("keep two hundred in memory at most, and all of them end", async () => {
+    const one = await half({ residents: { max: 200 } });
+    const { residents } = one.runtime;
+    one.stager.start();
+    const soon = new Date(Date.now() + 8_000).toISOString();
+    const runIds: string[] = [];
+    let most = 0;
+    for (let nth = 0; nth < 2_000; nth += 100) {
+      const names = Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? "signal" : "timer"));
+      runIds.push(...(await Promise.all(names.map((name) => start(one.runtime, name, { inputs: { until: soon } })))));
+      await atRest(one);
+      most = Math.max(most, residents.size);
+    }
+    await until(() => parked(runIds));
+    await atRest(one);
+    expect(residents.size).toBe(200);
+    expect(most).toBe(200);
+    await nothingUnwatched(database.sql);
+    report({ parked: runIds.length, residents: residents.size, weight: residents.restingBytes });
+
+    const waiting = runIds.filter((_, index) => index % 2 === 0);
+    for (let nth = 0; nth < waiting.length; nth += 100) {
+      const answers = waiting.slice(nth, nth + 100).map((runId) => {
+        const id = uuidv7();
+        return one.runtime.command(runId, signal(id, "go", { nth }), { id });
+      });
+      for (const answer of await Promise.all(answers)) expect(answer).toMatchObject({ matched: true });
+    }
+    await allEnd(database.sql, runIds);
+    for (const { run, events } of await allSound(database.sql, runIds.slice(0, 200))) {
+      expect(run.state).toBe("succeeded");
+      const timer = events.find(({ event_type }) => event_type === "step.paused")?.metadata?.wakeup_at;
+      const woken = events.find(({ event_type }) => event_type === "step.succeeded")?.recorded_at ?? "";
+      if (timer !== undefined) expect(Date.parse(woken)).toBeGreaterThanOrEqual(Date.parse(String(timer)));
+    }
+  });
+});
+
+describe("a run that was let go", () => {
+  it("has no timer left: its wake row brings it back", async () => {
+    const one = await half({ residents: { max: 10 } });
+    const instant = new Date(Date.now() + 1_000).toISOString();
+    const runIds = await Promise.all(
+      Array.from({ length: 100 }, () => start(one.runtime, "timer", { inputs: { until: instant } })),
+    );
+    await until(() => parked(runIds));
+    await atRest(one);
+    const ended = async () => {
+      const [row] = await database.sql<{ n: number }[]>`
+        select count(*)::int as n from runs where terminal_at is not null and id = any(${runIds}::text[]::uuid[])`;
+      return row?.n ?? 0;
+    };
+    // Nobody polls: what ends was woken by a timer, and all were due at the same instant.
+    await until(() => one.runtime.residents.size === 0);
+    expect(await ended()).toBe(10);
+    await one.stager.tick();
+    expect(await ended()).toBe(100);
+  });
+});
+
+describe("the weight of residents", () => {
+  it("has a bound of its own: few heavy runs stay where many light ones would", async () => {
+    const heavy = await half({ residents: { max: 1_000, maxBytes: 4 * 2 ** 20 } });
+    const text = "x".repeat(200_000);
+    const runIds = await Promise.all(
+      Array.from({ length: 40 }, (_, nth) =>
+        start(heavy.runtime, "signal", nth % 2 === 0 ? { variables: { text } } : { inputs: { text } }),
+      ),
+    );
+    await until(() => parked(runIds));
+    await atRest(heavy);
+    const { residents } = heavy.runtime;
+    expect(residents.restingBytes).toBeLessThanOrEqual(4 * 2 ** 20);
+    // 400 KB each in memory, in either place.
+    expect(residents.size).toBe(10);
+  });
+
+  it("is given back by whoever leaves, and a short heap lets the longer rested half go", async () => {
+    const one = await half();
+    const runIds = await Promise.all(Array.from({ length: 40 }, () => start(one.runtime, "signal")));
+    await until(() => parked(runIds));
+    await atRest(one);
+    const { residents } = one.runtime;
+    const [newest = ""] = runIds;
+    await one.runtime.command(newest, { type: "advance" });
+    await atRest(one);
+    const before = residents.restingBytes;
+    residents.relieve();
+    expect([residents.size, residents.restingBytes]).toEqual([20, before / 2]);
+    expect(residents.has(newest)).toBe(true);
+    for (let nth = 0; nth < 10; nth++) residents.relieve();
+    expect([residents.size, residents.restingBytes]).toEqual([0, 0]);
+    const id = uuidv7();
+    expect(await one.runtime.command(newest, signal(id, "go"), { id })).toMatchObject({ matched: true });
+    await allEnd(database.sql, [newest]);
+    await atRest(one);
+    expect([residents.size, residents.restingBytes]).toEqual([0, 0]);
+  });
+});

@@ -1,0 +1,71 @@
+// JSON Schemas from outside: what they ask for is held, and whatever is hostile about them ends as a problem, soon.
+import { describe, expect, it } from "vitest";
+import type { Json, JsonObject } from "../../machines/index.js";
+import { Schemas } from "../../src/run/schemas.js";
+
+const schemas = new Schemas();
+const text = (pattern: string): JsonObject => ({ type: "object", properties: { t: { type: "string", pattern } } });
+
+describe("what a schema asks for is held", () => {
+  const cases: [what: string, schema: JsonObject, fits: Json, unfit: Json, problem: string][] = [
+    ["a type", { type: "object" }, {}, [], "/ must be object"],
+    ["a member", { required: ["n"] }, { n: 1 }, {}, "/ must have required property 'n'"],
+    ["a bound", { properties: { n: { minimum: 1 } } }, { n: 1 }, { n: 0 }, "/n must be >= 1"],
+    ["a pattern", text("^a+$"), { t: "aa" }, { t: "b" }, '/t must match pattern "^a+$"'],
+    [
+      "a format",
+      { properties: { m: { format: "email" } } },
+      { m: "a@b.cd" },
+      { m: "a" },
+      '/m must match format "email"',
+    ],
+    ["uniqueness", { uniqueItems: true }, [1, 2], [1, 1], "/ must NOT have duplicate items"],
+  ];
+  it.each(cases)("%s", (_, schema, fits, unfit, problem) => {
+    expect(schemas.problems(schema)).toEqual([]);
+    expect(schemas.conforms(schema, fits)).toEqual([]);
+    expect(schemas.conforms(schema, unfit)).toEqual([problem]);
+  });
+
+  it("several patterns in one schema, each of its own", () => {
+    const schema = { properties: { a: { pattern: "^a$" }, b: { pattern: "^b$" } } };
+    expect(schemas.conforms(schema, { a: "a", b: "b" })).toEqual([]);
+    expect(schemas.conforms(schema, { a: "b" })).toEqual(['/a must match pattern "^a$"']);
+    expect(schemas.conforms(schema, { b: "a" })).toEqual(['/b must match pattern "^b$"']);
+  });
+
+  it("the same $id in two schemas is two schemas", () => {
+    const named = (type: string) => ({ $id: "https://example.com/s", type });
+    expect(schemas.conforms(named("object"), {})).toEqual([]);
+    expect(schemas.conforms(named("array"), {})).toEqual(["/ must be array"]);
+  });
+});
+
+describe("what cannot be used is a problem of the schema", () => {
+  it.each<[string, JsonObject]>([
+    ["a type that there is not", { type: "banana" }],
+    ["a pattern that does not parse", text("(")],
+    ["a pattern that looks around", text("(?=a)b")],
+    ["a pattern that looks back", text("(a)\\1")],
+    ["a reference elsewhere", { $ref: "https://example.com/schema" }],
+    ["one that is too large", { description: "x".repeat(262_144) }],
+  ])("%s", (_, schema) => {
+    expect(schemas.problems(schema)).toEqual([expect.stringMatching(/^is no JSON Schema that can be used: /)]);
+  });
+});
+
+describe("a hostile schema or value takes no time", () => {
+  it.each<[string, JsonObject, Json]>([
+    ["a pattern that backtracks", text("^(a+)+$"), { t: `${"a".repeat(50_000)}!` }],
+    ["a pattern that counts", text("^(a{1,30}){1,30}$"), { t: `${"a".repeat(50_000)}!` }],
+    [
+      "duplicates in a long list",
+      { properties: { l: { uniqueItems: true } } },
+      { l: Array.from({ length: 9_999 }, () => ({})) },
+    ],
+  ])("%s", (_, schema, value) => {
+    const began = performance.now();
+    expect(schemas.conforms(schema, value)).toHaveLength(1);
+    expect(performance.now() - began).toBeLessThan(2_000);
+  });
+});
