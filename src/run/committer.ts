@@ -86,21 +86,25 @@ export class Committer {
   }
 
   /**
-   * A run stands in a statement once, whose parts tell runs apart by their ids. A second commit of it (a start repeated with
-   * its run id, beside the first or beside a step of that run) waits for the next.
+   * A run stands in a statement once, whose parts tell runs apart by their ids. A second commit that writes it (a start
+   * repeated with its run id, or a stale parent that makes it again, beside a step of that run) waits for the next.
    */
   private takeGroup(): Waiting[] {
-    const group = new Map<string, Waiting>();
+    const group: Waiting[] = [];
+    const taken = new Set<string>();
     const later: Waiting[] = [];
     let looked = 0;
     for (const waiting of this.waiting) {
-      if (group.size === this.groupSize) break;
+      if (group.length === this.groupSize) break;
       looked++;
-      if (group.has(waiting.commit.runId)) later.push(waiting);
-      else group.set(waiting.commit.runId, waiting);
+      const written = runsOf(waiting.commit);
+      if (written.some((runId) => taken.has(runId))) later.push(waiting);
+      else group.push(waiting);
+      // Also of one that waits: what was submitted after it stays after it.
+      for (const runId of written) taken.add(runId);
     }
     this.waiting.splice(0, looked, ...later);
-    return [...group.values()];
+    return group;
   }
 
   private async write(group: readonly Waiting[]): Promise<void> {
@@ -153,6 +157,9 @@ export class Committer {
     await this.write(group.slice(half));
   }
 }
+
+/** All runs that the commit writes rows of. */
+const runsOf = ({ runId, children = [] }: RunCommit): string[] => [runId, ...children.map((child) => child.runId)];
 
 /** Postgres answered, and its answer is about the rows: data exceptions, constraints, program limits. */
 function isAboutData(state: string): boolean {

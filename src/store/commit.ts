@@ -183,7 +183,7 @@ undo_handed as (
 )
 select id from won`;
 
-/** Writes the group; resolves with the ids of the runs that won. A run may stand in it once. */
+/** Writes the group; resolves with the ids of the runs that won. A run may stand in it once, be it as a child. */
 export async function commitRuns(sql: Sql, group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
   const won = await sql.unsafe<{ id: string }[]>(STATEMENT, parametersOf(group), { prepare: true });
   return new Set(won.map(({ id }) => id));

@@ -117,6 +117,22 @@ describe("one run submitted twice at once", () => {
     expect(found.run_events.map(({ seq }) => seq)).toEqual([1, 2]);
     expect(found.wakes).toEqual([]);
   });
+
+  it("keeps its one history beside a stale parent that makes it again", async () => {
+    const [parent = "", runId = ""] = await created(2);
+    await committer.submit(update(parent, 1));
+    const { create, shard } = creation({ runId });
+    if (!create) throw new Error("a creation creates");
+    const birth = { runId, shard, create, events: [event(1, { at: AT + 99 })], variables: new Map(), wake: AT };
+    const [moved, stale] = await Promise.all([
+      committer.submit(update(runId, 1, { events: [event(2)], wake: null })),
+      committer.submit(update(parent, 1, { children: [birth] })),
+    ]);
+    expect({ moved, stale }).toEqual({ moved: true, stale: false });
+    const found = await rowsOf(database.sql, runId);
+    expect(found.run_events.map(({ seq }) => seq)).toEqual([1, 2]);
+    expect(found.wakes).toEqual([]);
+  });
 });
 
 describe("an outcome that nobody knows", () => {
