@@ -20,8 +20,8 @@ const FROM = (() => {
  * Fences stand in the `where`s. `fenced`: the run is at the revision the commit is based on, has not ended, and none of its
  * commands has an outcome already, every signal it takes is still to be had, and no event it takes was taken by it before; rows another commit holds are skipped and lose. Rows of all other tables are written only
  * for runs in `won`. Run rows are taken in key order, tables in a fixed order, so two commits never wait for each other in a circle.
- * A confirmed run is held as well, against updates only: a commit under way elsewhere would have its wake row overwritten.
- * A command committed after this statement's snapshot has moved the revision with it, so `repeated` and the revision together miss none.
+ * A confirmed run is held as well: a commit under way elsewhere would have its wake row overwritten, or wait for this one in a circle.
+ * A command committed after this statement's snapshot has moved the revision with it, or, where it was a confirmation, its unique key refuses the second: none is missed.
  */
 const STATEMENT = `
 with u as materialized (select * from ${FROM.u}),
@@ -56,7 +56,7 @@ updated as (
 confirmed as (
   select r.id from ${FROM.c} join runs r on r.id = c.id
   where r.revision = c.expected and r.id not in (select run_id from repeated)
-  order by r.id for share of r skip locked
+  order by r.id for no key update of r skip locked
 ),
 n as materialized (select * from ${FROM.n} where n.made_by is null or n.made_by in (select id from updated)),
 keyed as (

@@ -155,12 +155,16 @@ describe("a confirmation beside a commit of another node", () => {
     expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT + 60_000) }]);
   });
 
-  it("shares the run with another confirmation", async () => {
-    const runId = await created();
+  // Two that each hold rows the other needs would wait in a circle until Postgres ends one of them.
+  it("loses to another confirmation, and does not wait for it", async () => {
+    const [one, other] = [await created(), await created()];
+    const command = { id: uuidv7(), answer: '{"type":"advanced"}', keep: true, at: AT };
+    const both = (runIds: string[]) => runIds.map((runId) => confirmation(runId, 1, { commands: [command], wake: AT }));
     await database.sql.begin(async (transaction) => {
-      await commitRuns(transaction as unknown as typeof database.sql, [confirmation(runId, 1)]);
-      expect(await commit(confirmation(runId, 1))).toEqual(new Set([runId]));
+      await commitRuns(transaction as unknown as typeof database.sql, both([one, other]));
+      expect(await commit(...both([other, one]))).toEqual(new Set());
     });
+    for (const runId of [one, other]) expect((await rows(runId)).run_commands).toHaveLength(1);
   });
 });
 
