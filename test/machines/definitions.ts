@@ -38,7 +38,7 @@ export const stepId = (index: number) => (index % 3 === 0 ? `s.${index}` : `s${i
 export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<StepDocument> {
   const common = {
     on_error: fc.option(fc.oneof(fc.constantFrom("fail", "continue"), target), { nil: undefined }),
-    when: fc.option(fc.constantFrom("true", "false", "has(vars.x)", "vars.nowhere"), { nil: undefined }),
+    when: fc.option(fc.constantFrom("true", "false", "has(vars.x)", "vars.nowhere"), { nil: undefined, freq: 1 }),
     save_as: fc.option(fc.constantFrom("x", "y", null), { nil: undefined }),
     compensation: fc.option(compensation, { nil: undefined, freq: 3 }),
     next: fc.option(target, { nil: undefined, freq: 6 }),
@@ -48,6 +48,7 @@ export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<Ste
       const entries = Object.entries(made).filter(([key, value]) => value !== undefined && !without.includes(key));
       return Object.fromEntries(entries) as StepDocument;
     });
+  const rarely = <T>(made: fc.Arbitrary<T>) => fc.option(made, { nil: undefined, freq: 1 });
   return fc.oneof(
     of("noop", {}),
     of("set_var", {
@@ -91,11 +92,11 @@ export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<Ste
     }),
     of("wait_for_event", {
       topic: fc.constantFrom("made", "sent"),
-      headers: fc.option(fc.constantFrom({ n: "${inputs.n}" }), { nil: undefined }),
-      match: fc.option(fc.constantFrom("event.payload.n > 1", "event.topic == 'made'"), { nil: undefined }),
-      lookback: fc.option(fc.constantFrom("run", "none"), { nil: undefined }),
-      timeout_ms: fc.option(fc.constantFrom(0, 3000), { nil: undefined }),
-      on_timeout: fc.option(fc.oneof(fc.constantFrom("fail", "continue"), target), { nil: undefined }),
+      headers: rarely(fc.constantFrom({ n: "3" }, { n: "${inputs.n}" })),
+      match: rarely(fc.constantFrom("event.payload.n > 1", "event.topic == 'made'")),
+      lookback: rarely(fc.constantFrom("run", "none")),
+      timeout_ms: rarely(fc.constantFrom(0, 3000)),
+      on_timeout: rarely(fc.oneof(fc.constantFrom("fail", "continue"), target)),
     }),
     of("emit_event", {
       topic: fc.constantFrom("made", "sent", "${vars.x}"),

@@ -48,7 +48,7 @@ const aRun = fc.constantFrom("${run.id}", "${run.root_id}", "${inputs.parent}");
 
 const leaf: fc.Arbitrary<Node> = fc
   .oneof(
-    { weight: 4, arbitrary: step("?", later) },
+    { weight: 8, arbitrary: step("?", later) },
     {
       weight: 9,
       arbitrary: of("action", {
@@ -65,6 +65,19 @@ const leaf: fc.Arbitrary<Node> = fc
         timeout_ms: maybe(3000),
         on_timeout: maybe("fail", "continue"),
       }),
+    },
+    {
+      weight: 2,
+      arbitrary: of("wait_for_event", {
+        topic: fc.constantFrom("made", "sent"),
+        match: maybe("event.topic == 'made'"),
+        timeout_ms: maybe(3000),
+        on_timeout: maybe("fail", "continue"),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: of("emit_event", { topic: fc.constantFrom("made", "sent"), payload: fc.constant({ n: 2 }) }),
     },
     { weight: 2, arbitrary: of("emit_signal", { run_id: aRun, signal_name: fc.constantFrom("go", "stop") }) },
     { weight: 1, arbitrary: of("cancel", { run_id: inOne(2, aRun), compensate: maybe(false) }) },

@@ -3,53 +3,21 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { Dispatch } from "../../machines/index.js";
+import { STEP_TYPES } from "../../machines/steps/index.js";
 import { worldViolations } from "./chain.js";
 import { ACTIONS, documents, program } from "./definitions.js";
 import { families, optionsOf } from "./families.js";
 import { Simulation, type SimulationOptions, type WorkerMove } from "./simulation.js";
 import type { World } from "./world.js";
 
-type Move =
-  | "work"
-  | "elapse"
-  | "go"
-  | "stop"
-  | "made"
-  | "sent"
-  | "approve"
-  | "reject"
-  | "misfill"
-  | "cancel"
-  | "abandon"
-  | "heartbeat"
-  | "stale"
-  | "quarantine"
-  | "release"
-  | "approve"
-  | "reject"
-  | "misfill"
-  | "carry"
-  | "credit";
-
-const MOVES: readonly Move[] = [
-  ...([
-    "work",
-    "work",
-    "work",
-    "elapse",
-    "elapse",
-    "go",
-    "stop",
-    "made",
-    "sent",
-    "heartbeat",
-    "stale",
-    "carry",
-    "credit",
-  ] as const),
-  ...(["approve", "approve", "reject", "misfill", "quarantine", "release", "cancel", "abandon"] as const),
-];
-const move = fc.constantFrom(...MOVES);
+/** What comes from outside, and how often beside the others. */
+const WEIGHTS = {
+  ...{ work: 3, elapse: 2, go: 1, stop: 1, made: 2, sent: 2, approve: 2, reject: 1, misfill: 1 },
+  ...{ cancel: 1, abandon: 1, heartbeat: 1, stale: 1, quarantine: 1, release: 1, carry: 1, credit: 1 },
+} as const;
+type Move = keyof typeof WEIGHTS;
+const moves = Object.entries(WEIGHTS) as [Move, number][];
+const move = fc.oneof(...moves.map(([move, weight]) => ({ weight, arbitrary: fc.constant(move) })));
 
 const workerMoves: fc.Arbitrary<WorkerMove[]> = fc.array(
   fc.oneof(
@@ -167,32 +135,57 @@ function holds<D>(
   name: string,
   documents: fc.Arbitrary<D>,
   runs: number,
+  types: readonly string[],
   optionsOf: (document: D, n: number) => SimulationOptions,
 ) {
   const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
   const ends: Record<string, number> = {};
+  const begun: Record<string, number> = {};
   let events = 0;
   console.log(`replay property, ${name}: seed ${seed}, ${runs} stories`);
   const property = fc.property(storiesOf(documents), (story) => {
     const options = optionsOf(story.document, story.n);
     const whole = play(story, options);
-    for (const { state } of whole.runs.values()) ends[state] = (ends[state] ?? 0) + 1;
+    for (const run of whole.runs.values()) {
+      ends[run.state] = (ends[run.state] ?? 0) + 1;
+      for (const type of typesBegun(run)) begun[type] = (begun[type] ?? 0) + 1;
+    }
     events += whole.taken.size;
     expect(worldViolations(whole)).toEqual([]);
     expect(end(play(story, { ...options, reload: true }))).toEqual(end(whole));
     expect(end(play(story, { ...options, reload: true, budget: 1 }))).toEqual(end(whole));
   });
   fc.assert(property, { seed, numRuns: runs });
-  console.log("ends", ends, "events taken", events);
-  // A property that only ever saw one kind of end would prove little.
+  console.log("ends", ends, "events taken", events, "begun", begun);
+  // A property that only ever saw one kind of end, or never this or that step, would prove little.
   expect(Object.keys(ends).sort()).toEqual(["cancelled", "failed", "succeeded"]);
+  expect(types.filter((type) => !begun[type])).toEqual([]);
+  expect(events).toBeGreaterThan(runs / 50);
+}
+
+/** The type of each step that the run began, as often as it did. */
+function typesBegun({ rows, program }: Simulation): string[] {
+  const typeOf = (stepId: string) => program.steps.get(stepId)?.type.name;
+  return rows.flatMap(({ type, stepId }) => (type === "step.started" && stepId && typeOf(stepId)) || []);
 }
 
 describe("stopping after every commit, reloading and going on gives the same end and the same audit rows", () => {
   const runs = Number(process.env.RUNS ?? 1_000);
 
   test("of runs without blocks", { timeout: 60_000 + runs * 60 }, () => {
-    holds("runs", documents, runs, ({ steps, head }, n) => ({
+    const blocks = [
+      "parallel",
+      "join",
+      "foreach",
+      "while",
+      "try_catch",
+      "sub_saga",
+      "spawn_saga",
+      "emit_signal",
+      "cancel",
+    ];
+    const types = [...STEP_TYPES.keys()].filter((type) => !blocks.includes(type));
+    holds("runs", documents, runs, types, ({ steps, head }, n) => ({
       program: program(steps, head),
       inputs: { n },
       actions: ACTIONS,
@@ -200,6 +193,6 @@ describe("stopping after every commit, reloading and going on gives the same end
   });
 
   test("of families, children and their dispatches included", { timeout: 60_000 + runs * 60 }, () => {
-    holds("families", families, runs / 4, (document) => optionsOf(document));
+    holds("families", families, runs / 4, [...STEP_TYPES.keys()], (document) => optionsOf(document));
   });
 });
