@@ -17,11 +17,15 @@ const FROM = (() => {
 })();
 
 /**
- * Fences stand in the `where`s. `fenced`: the run is at the revision the commit is based on, has not ended, and none of its
- * commands has an outcome already, every signal it takes is still to be had, and no event it takes was taken by it before; rows another commit holds are skipped and lose. Rows of all other tables are written only
- * for runs in `won`. Run rows are taken in key order, tables in a fixed order, so two commits never wait for each other in a circle.
- * A confirmed run is held as well: a commit under way elsewhere would have its wake row overwritten, or wait for this one in a circle.
- * A command committed after this statement's snapshot has moved the revision with it, or, where it was a confirmation, its unique key refuses the second: none is missed.
+ * Fences stand in the `where`s. `fenced`: the run is at the revision the commit is based on, has not ended, none of its commands
+ * has an outcome already, every signal it takes is still to be had, and it took no event of these before. Rows another commit
+ * holds are skipped and lose. Rows of all other tables are written only for runs in `won`.
+ *
+ * No two commits wait for each other in a circle: run rows are taken in key order, confirmed ones like updated ones (their wake
+ * rows and commands would be waited for otherwise), and tables in a fixed order.
+ *
+ * A command that was committed after this statement's snapshot moved the revision with it, or, where that was a confirmation,
+ * its key refuses the second one: none is missed.
  */
 const STATEMENT = `
 with u as materialized (select * from ${FROM.u}),
