@@ -35,6 +35,8 @@ export class Child {
   isOver = false;
   /** Its end is wanted: nobody starts another in its place. */
   dismissed = false;
+  /** Looks at it that found no word from it since the look before. */
+  private silentLooks = 0;
   private readonly worker: Worker;
 
   /** Throws where the system has no room for another process. */
@@ -75,12 +77,18 @@ export class Child {
 
   private hear(heard: unknown, onReady: () => void): void {
     if (!isMessage(heard)) return;
+    this.silentLooks = 0;
     const message = heard as ToPrimary;
     if (message.type === "ready") {
       this.details = { nodeId: message.nodeId, http: message.http, grpc: message.grpc };
       onReady();
     } else if (message.type === "page.ask") this.hooks.onPageAsk(this, message.id);
     else if (message.type === "metrics") this.hooks.onMetrics(this, message.id, message.metrics);
+  }
+
+  /** How many looks in a row, this one included, have found it silent. */
+  look(): number {
+    return this.silentLooks++;
   }
 
   /** To a child that is gone it says nothing. */

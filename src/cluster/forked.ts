@@ -10,6 +10,8 @@ import { type NodeHandle, startNode } from "./node.js";
 /** The primary kills at 30 s; this is for a node whose primary is gone. */
 const STOP_WITHIN_MS = 30_000;
 
+const PULSE_MS = 1_000;
+
 /** Returns when the node serves. Throws what startNode throws. */
 export async function runForkedNode(): Promise<void> {
   const { worker } = cluster;
@@ -24,6 +26,7 @@ export async function runForkedNode(): Promise<void> {
     if (isMessage(heard)) answer(worker, heard as ToNode, node, asker);
   });
   tell(worker, { type: "ready", nodeId: node.nodeId, http: node.httpPort, grpc: node.grpcPort });
+  setInterval(() => tell(worker, { type: "pulse" }), PULSE_MS).unref();
 }
 
 function stopWhenTold(worker: Worker, starting: Promise<NodeHandle>, log: Logger): void {

@@ -16,6 +16,8 @@ export interface KeeperTimes {
   readonly start: number;
   /** From being told to stop to the end. */
   readonly stop: number;
+  /** A node that says nothing for so long stands still. */
+  readonly silence: number;
 }
 
 export const KEEPER_TIMES: KeeperTimes = {
@@ -24,7 +26,11 @@ export const KEEPER_TIMES: KeeperTimes = {
   steady: 10_000,
   start: 60_000,
   stop: 30_000,
+  silence: 30_000,
 };
+
+/** Silence is counted in looks, not in time: while the whole machine slept nobody looked, and nobody was silent. */
+const LOOKS = 10;
 
 export interface KeeperOptions {
   readonly count: number;
@@ -84,12 +90,23 @@ export class Keeper {
     void child.ready.then((serves) => {
       clearTimeout(late);
       if (serves) this.options.log.info({ node: child.pid, nodeId: child.details?.nodeId }, "a node serves");
+      if (serves) this.lookAfter(child);
     });
     void child.ended.then(({ code }) => {
       this.children.delete(child);
       if (code !== 0) this.options.onDeath(child);
     });
     return child;
+  }
+
+  /** One that never comes back from what it does holds its share of every connection, and nothing else ends it. */
+  private lookAfter(child: Child): void {
+    const looking = setInterval(() => {
+      if (child.look() < LOOKS) return;
+      this.options.log.error({ node: child.pid }, "a node stands still: killed");
+      child.kill();
+    }, this.times.silence / LOOKS);
+    void child.ended.then(() => clearInterval(looking));
   }
 
   private async watch(first: Child | undefined): Promise<void> {

@@ -12,6 +12,8 @@ export interface MetricsPage {
 export type ToPrimary =
   /** Once: it serves on these ports. */
   | { readonly type: "ready"; readonly nodeId: string; readonly http: number; readonly grpc: number }
+  /** Each second: its event loop turns. */
+  | { readonly type: "pulse" }
   /** Somebody asks this node for the metrics of all. */
   | { readonly type: "page.ask"; readonly id: number }
   | { readonly type: "metrics"; readonly id: number; readonly metrics: NodeMetrics };

@@ -13,7 +13,7 @@ import { until } from "../harness/until.js";
 import { lives } from "./rig.js";
 
 /** What a child does; the script below knows these. */
-type Manner = "good" | "deaf" | "silent" | "short";
+type Manner = "good" | "deaf" | "silent" | "short" | "stuck";
 
 const SCRIPT = `
   const manner = process.env.MANNER;
@@ -21,8 +21,10 @@ const SCRIPT = `
   setInterval(() => {}, 1000);
   if (manner !== "silent") process.send({ type: "ready", nodeId: String(process.pid), http: 1, grpc: 2 });
   if (manner === "short") setTimeout(() => process.exit(3), 20);
+  if (manner !== "silent") setInterval(() => process.send({ type: "pulse" }), 10);
+  if (manner === "stuck") setTimeout(() => { for (;;); }, 50);
 `;
-const TIMES = { shortestPause: 10, longestPause: 40, steady: 60_000, start: 2_000, stop: 500 };
+const TIMES = { shortestPause: 10, longestPause: 40, steady: 60_000, start: 2_000, stop: 500, silence: 60_000 };
 
 let folder: string;
 let keeper: Keeper | undefined;
@@ -92,6 +94,17 @@ describe("dying", () => {
     await keep(1, ["short"], { steady: 1 }).start();
     await until(() => said("starting another").length >= 4);
     expect(new Set(said("starting another").map(({ pause }) => pause))).toEqual(new Set([10]));
+  });
+});
+
+describe("standing still", () => {
+  it("a node whose event loop turns no more is killed and has a successor; one that turns is left alone", async () => {
+    const kept = keep(2, ["stuck", "good"], { silence: 1_000 });
+    await kept.start();
+    await until(() => kept.serving.includes(children[2] as Child));
+    expect(dead).toEqual([children[0]]);
+    expect(said("stands still").length).toBeGreaterThanOrEqual(1);
+    expect(kept.serving).toEqual([children[1], children[2]]);
   });
 });
 

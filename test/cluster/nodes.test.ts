@@ -122,6 +122,17 @@ describe("two nodes of one primary", () => {
     await until(() => livingNodes(service).length === 2);
     expect(await rows()).not.toContain(one?.nodeId);
   });
+
+  it("one that stands still for good is killed, and has a successor; the other was never silent", async () => {
+    const [stuck, other] = livingNodes(service);
+    process.kill(stuck?.pid ?? 0, "SIGSTOP");
+    await until(() => !lives(stuck?.pid ?? 0), { within: 60_000 });
+    await until(() => livingNodes(service).length === 2, { within: 30_000 });
+    expect(new Set(logged(service, "a node stands still: killed").map(({ node }) => node))).toEqual(
+      new Set([stuck?.pid]),
+    );
+    expect(lives(other?.pid ?? 0)).toBe(true);
+  }, 100_000);
 });
 
 describe("the end", () => {
