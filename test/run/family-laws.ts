@@ -3,6 +3,7 @@
 import type { Sql } from "postgres";
 import { expect } from "vitest";
 import { countUnwatched } from "../../src/store/poll.js";
+import { until } from "../harness/until.js";
 import { allEnd, allSound, type Seen } from "./seen.js";
 
 /** What a worker did, in the order in which it first heard of it. */
@@ -52,12 +53,17 @@ export async function expectSettled(
   skewed = false,
 ): Promise<void> {
   const ids = [...families.values()].flatMap((members) => members.map(({ id }) => id));
-  const [left] = await sql`
-    select (select count(*) from inbox where run_id = any(${ids}::text[]::uuid[]))::int as inbox,
-      (select count(*) from outbox where run_id = any(${ids}::text[]::uuid[]))::int as outbox,
-      (select count(*) from wakes where run_id = any(${ids}::text[]::uuid[]))::int as wakes,
-      (select count(*) from runs where id = any(${ids}::text[]::uuid[]) and terminal_at is null)::int as open`;
-  expect(left).toEqual({ inbox: 0, outbox: 0, wakes: 0, open: 0 });
+  const owed = () => sql<{ what: string; run_id: string }[]>`
+    with ids as (select unnest(${ids}::text[]::uuid[]) as id)
+    select 'inbox ' || command::text as what, run_id from inbox join ids on run_id = ids.id
+    union all select 'outbox ' || kind, run_id from outbox join ids on run_id = ids.id
+    union all select 'wake', run_id from wakes join ids on run_id = ids.id
+    union all select 'open', runs.id from runs join ids on runs.id = ids.id where terminal_at is null`;
+  // A message to a run that has ended meanwhile may still be on its way.
+  const settled = until(async () => (await owed()).length === 0, { within: 60_000, what: "the end of what is owed" });
+  await settled.catch(async (error) => {
+    throw new Error(`${error.message}; owed: ${JSON.stringify((await owed()).slice(0, 5))}`);
+  });
   for (const members of skewed ? [] : families.values()) {
     const ends = new Map(members.map(({ id, run }) => [id, run.terminal_at ?? ""]));
     for (const { id, parent } of members)
