@@ -44,14 +44,14 @@ export interface BenchService {
   stop(): Promise<void>;
 }
 
-/** Starts `dist/src/main.js`; extra arguments go to node itself (`--cpu-prof`). */
+/** Starts `dist/src/main.js` as `npm start` does; extra arguments go to node itself (`--cpu-prof`). */
 export async function startService(
   databaseUrl: string,
   env: Record<string, string> = {},
   nodeArgs: string[] = [],
 ): Promise<BenchService> {
   const main = new URL("../src/main.js", import.meta.url).pathname;
-  const child = spawn(process.execPath, [...nodeArgs, main], {
+  const child = spawn(process.execPath, ["--max-semi-space-size=32", ...nodeArgs, main], {
     env: { ...process.env, DATABASE_URL: databaseUrl, HTTP_PORT: "0", GRPC_PORT: "0", SAGA_WORKERS: "1", ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });

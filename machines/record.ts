@@ -23,29 +23,34 @@ export interface StoredRun {
 }
 
 /** What stands in the record. The rest of a context has columns of its own, which a commit that leaves them alone does not write. */
-const MEMBERS = [
-  "entries",
-  "entry",
-  "wait",
-  "groups",
-  "attempts",
-  "unconsumedSignals",
-  "owed",
-  "unprotected",
-  "looking",
-  "unwinding",
-  "caught",
-  "ending",
-  "finishing",
-  "undoing",
-  "quarantined",
-] as const satisfies readonly (keyof RunContext)[];
+type Member =
+  | "entries"
+  | "entry"
+  | "wait"
+  | "groups"
+  | "attempts"
+  | "unconsumedSignals"
+  | "owed"
+  | "unprotected"
+  | "looking"
+  | "unwinding"
+  | "caught"
+  | "ending"
+  | "finishing"
+  | "undoing"
+  | "quarantined";
 
-type RecordV1 = { readonly v: 1 } & Pick<RunContext, (typeof MEMBERS)[number]>;
+type RecordV1 = { readonly v: 1 } & { readonly [M in Member]: RunContext[M] };
 
 export function encodeRecord(context: RunContext): JsonObject {
-  const members = MEMBERS.map((name) => [name, context[name]]);
-  return { v: 1, ...Object.fromEntries(members) };
+  const { entries, entry, wait, groups, attempts, unconsumedSignals, owed, unprotected } = context;
+  const { looking, unwinding, caught, ending, finishing, undoing, quarantined } = context;
+  const record: RecordV1 = {
+    v: 1,
+    ...{ entries, entry, wait, groups, attempts, unconsumedSignals, owed, unprotected },
+    ...{ looking, unwinding, caught, ending, finishing, undoing, quarantined },
+  };
+  return record as unknown as JsonObject;
 }
 
 export function decodeRun(stored: StoredRun): RunContext {

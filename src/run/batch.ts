@@ -51,9 +51,10 @@ export class Batch {
 
   take(runId: string, { patch, stored, audit, effects }: Transition): void {
     this.transitions++;
-    for (const event of audit) {
-      this.events.push({ ...event, runId, seq: ++this.lastSeq });
-      this.lastEventAt = event.at;
+    // Member by member: they are many, read often, and all of one shape like this.
+    for (const { at, type, stepId, attempt, from, to, actor, metadata } of audit) {
+      this.events.push({ runId, seq: ++this.lastSeq, at, type, stepId, attempt, from, to, actor, metadata });
+      this.lastEventAt = at;
     }
     this.effects.push(...effects);
     for (const name of stored) this.variables.add(name);

@@ -281,13 +281,12 @@ export const PARTS = {
 export type Part = keyof typeof PARTS;
 type Input = { readonly [P in Part]: Columns };
 
-/** The group as the statement's parameters, in the order of PARTS. */
-export function parametersOf(group: readonly RunCommit[]): string[] {
-  const input = Object.fromEntries(
-    Object.entries(PARTS).map(([name, types]) => [name, new Columns(types)]),
-  ) as unknown as Input;
+/** The group's rows, part by part. */
+export function inputOf(group: readonly RunCommit[]): Input {
+  const parts = Object.entries(PARTS).map(([name, types]) => [name, new Columns(types)]);
+  const input = Object.fromEntries(parts) as Input;
   for (const commit of group) addRun(input, commit);
-  return Object.values(input).flatMap((columns) => columns.parameters());
+  return input;
 }
 
 function addRun(input: Input, commit: RunCommit): void {
