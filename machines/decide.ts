@@ -14,7 +14,7 @@ import {
 import { childEnded, goOnAfterChildren, sagaTimedOut } from "./children.js";
 import type { Answer, RunCommand } from "./commands.js";
 import { blockBegin } from "./compile.js";
-import { awaitedSignal, isPausing, type RunContext } from "./context.js";
+import { awaitedSignal, isPausing, type Patch, type RunContext } from "./context.js";
 import type { Effect } from "./effects.js";
 import { complete, consume, currentPlan, enterStep, failStep, outcomeOf, settle } from "./enter.js";
 import { eventCame, lookForEvents, lookingAgain } from "./events.js";
@@ -236,13 +236,19 @@ function release(draft: Draft, { actor }: Command<"release">): Decision {
   const maybeSignalled = unconsumedSignals > 0 || run.family !== undefined;
   const awaited = maybeSignalled ? awaitedSignal(wait) : undefined;
   if (awaited !== undefined && facts.signal === undefined) return { need: { kind: "signal", name: awaited } };
-  draft.change({ quarantined: false, ...(wait?.kind === "event" && { wait: lookingAgain(wait) }) });
+  draft.change({ quarantined: false, ...lookedFor(draft.context) });
   draft.row("log", restState(draft.context), { stepId: context.step, metadata: { kind: "release", by: actor } });
   if (awaited !== undefined && facts.signal) {
     consume(draft, facts.signal);
     received(draft, facts.signal.payload);
   } else goOnAfterChildren(draft);
   return draft.decided({ type: "advanced" });
+}
+
+/** Nobody has told it anything meanwhile: after the commit it looks at what there is. */
+function lookedFor({ wait, run }: RunContext): Patch {
+  if (wait?.kind === "event") return { wait: lookingAgain(wait) };
+  return wait?.kind === "signal" && run.family ? { wait: { ...wait, look: true } } : {};
 }
 
 /** The state of a run apart from its quarantine. */

@@ -37,10 +37,20 @@ export interface Facts {
   readonly workflow?: WorkflowFact | null;
   /** The run that a step names (`need`); null: there is none for this tenant. */
   readonly target?: { readonly id: string } | null;
-  /** The branch or item that has waited longest for a signal of the name (`need`); null: none waits. */
+  /**
+   * The branch or item that has waited longest for a signal of the name (`need`), those left out that the run's unconsumed
+   * ones are on their way to: each has one. Null: no other waits.
+   */
   readonly waiter?: { readonly id: string } | null;
+  /** The run's unconsumed signals of the name, the oldest first, each with the branch or item that is to take it (`need`). */
+  readonly unmatched?: readonly Unmatched[];
   /** The run that was started with an idempotency key (`need`); null: none. */
   readonly keyed?: { readonly id: string } | null;
+}
+
+export interface Unmatched {
+  readonly signalId: string;
+  readonly waiter: string;
 }
 
 export interface EventFact {
@@ -102,11 +112,21 @@ export type Need =
   | { readonly kind: "living"; readonly from: number }
   | { readonly kind: "workflow"; readonly workflowId: string; readonly version?: number }
   | { readonly kind: "target"; readonly runId: string }
-  | { readonly kind: "waiter"; readonly name: string }
+  | { readonly kind: "waiter" | "unmatched"; readonly name: string }
   | { readonly kind: "keyed"; readonly workflowId: string; readonly key: string };
 
 /** What the shell may read for a need. */
 export type Fetched = Pick<
   Facts,
-  "signal" | "events" | "newestEvent" | "undo" | "ended" | "living" | "workflow" | "target" | "waiter" | "keyed"
+  | "signal"
+  | "events"
+  | "newestEvent"
+  | "undo"
+  | "ended"
+  | "living"
+  | "workflow"
+  | "target"
+  | "waiter"
+  | "unmatched"
+  | "keyed"
 >;

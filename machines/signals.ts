@@ -39,7 +39,7 @@ function hasFamily({ groups }: RunContext): boolean {
   return Object.values(groups).some(({ kind, running }) => kind !== "saga" && running > 0);
 }
 
-/** The branch or item that has waited longest for it. */
+/** The branch or item that is to take the next one. */
 function waiterFor({ context, facts }: Draft, name: string): string | undefined {
   if (!hasFamily(context)) return undefined;
   if (facts.waiter === undefined) throw new Needed({ kind: "waiter", name });
@@ -54,12 +54,11 @@ function pass(draft: Draft, to: string, signalId: string, name: string): void {
 
 /** After its commit the run looks for who began to wait meanwhile; both sides look, so one of them finds the other. */
 export function look(draft: Draft, [name = "", ...others]: readonly string[]): void {
-  const { run } = draft.context;
-  const waiter = waiterFor(draft, name);
-  if (waiter !== undefined) {
-    const { signal } = draft.facts;
-    if (signal === undefined) throw new Needed({ kind: "signal", name });
-    if (signal?.runId === run.id) pass(draft, waiter, signal.id, name);
+  const { unmatched } = draft.facts;
+  if (hasFamily(draft.context)) {
+    if (unmatched === undefined) throw new Needed({ kind: "unmatched", name });
+    // All of them: several signals may have gone to one and the same, and one look is all that comes of it.
+    for (const { signalId, waiter } of unmatched) pass(draft, waiter, signalId, name);
   }
   draft.change({ looking: others.length > 0 ? others : undefined });
   draft.take("note");

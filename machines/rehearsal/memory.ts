@@ -155,7 +155,12 @@ export class Memory {
         // A run outside the rehearsal is taken to be there: what is sent to it goes nowhere.
         return { target: { id: need.runId } };
       case "waiter":
-        return { waiter: this.waiter(run.id, need.name) };
+        return { waiter: this.waiting(run.id, need.name)[this.unconsumed(run.id, need.name).length] ?? null };
+      case "unmatched": {
+        const waiting = this.waiting(run.id, need.name);
+        const signals = this.unconsumed(run.id, need.name).slice(0, waiting.length);
+        return { unmatched: signals.map(({ id }, nth) => ({ signalId: id, waiter: waiting[nth]?.id ?? "" })) };
+      }
       case "keyed":
         return { keyed: null };
     }
@@ -184,11 +189,16 @@ export class Memory {
     return living;
   }
 
-  private waiter(runId: string, name: string): { id: string } | null {
+  private unconsumed(runId: string, name: string) {
+    return this.signals.filter((signal) => !signal.consumed && signal.runId === runId && signal.name === name);
+  }
+
+  /** The longest first. */
+  private waiting(runId: string, name: string): { readonly id: string }[] {
     const waiting = [...this.runs.values()].filter(({ context: { run, wait, state } }) => {
       return run.family?.includes(runId) && state === "paused" && wait?.kind === "signal" && wait.name === name;
     });
-    return waiting.sort((left, right) => left.lastEventAt - right.lastEventAt)[0] ?? null;
+    return waiting.sort((left, right) => left.lastEventAt - right.lastEventAt);
   }
 }
 

@@ -10,7 +10,7 @@ import {
   type WorkflowFact,
 } from "../../machines/index.js";
 import { eventsFor, newestEvent } from "../store/events.js";
-import { endedChildren, keyedRun, livingChildren, longestWaiter, namedRun } from "../store/family.js";
+import { endedChildren, keyedRun, livingChildren, namedRun, nextWaiter, unmatchedSignals } from "../store/family.js";
 import { newestOwed, oldestSignal } from "../store/load.js";
 import { startKey } from "./birth.js";
 import type { Catalog } from "./ports.js";
@@ -45,7 +45,9 @@ export class Reader {
       case "target":
         return { target: await namedRun(sql, need.runId, run.tenantId) };
       case "waiter":
-        return { waiter: await longestWaiter(sql, run, need.name) };
+        return { waiter: await nextWaiter(sql, run, need.name) };
+      case "unmatched":
+        return { unmatched: await unmatchedSignals(sql, run, need.name) };
       case "keyed": {
         const { scope, key } = startKey({ ...run, workflowId: need.workflowId }, need.key) ?? { scope: "", key: "" };
         return { keyed: await keyedRun(sql, scope, key) };

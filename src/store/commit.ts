@@ -86,15 +86,15 @@ wakes_gone as (
 
 const ALWAYS: readonly Part[] = ["u", "c", "k", "e", "v", "w", "wd"];
 
-/** Signals and events that runs take. */
+/** Signals and events that runs take. Of two in the group that take the same signal one has it. */
 const claims: Section = {
   parts: ["sc", "et"],
   asked: (from) => `
-sc as materialized (select * from ${from.sc}),
+sc as materialized (select *, row_number() over (partition by id order by run_id) as nth from ${from.sc}),
 claimed as materialized (
   select d.id from signals d where d.id in (select id from sc) and d.consumed_at is null order by d.id for update skip locked
 ),
-unclaimed as materialized (select sc.run_id from sc where sc.id not in (select id from claimed)),
+unclaimed as materialized (select sc.run_id from sc where sc.nth > 1 or sc.id not in (select id from claimed)),
 et as materialized (select * from ${from.et}),
 retaken as materialized (
   select et.run_id from et join event_takes d on d.run_id = et.run_id and d.event_id = et.event_id

@@ -1,7 +1,7 @@
 // Reads about a run's family and other runs, for decisions that ask for them: children, who waits for a signal, whether a run
 // is there. Reads only; children are created by the commit of their parent.
 import type { Sql } from "postgres";
-import type { EndedChild, Json, RunState, StepError } from "../../machines/index.js";
+import type { EndedChild, Json, RunState, StepError, Unmatched } from "../../machines/index.js";
 
 /** The children of one step entry that have ended, in their order; null: their outputs are over `most` bytes together. */
 export async function endedChildren(
@@ -41,19 +41,39 @@ export async function livingChildren(sql: Sql, runId: string, from: number): Pro
   return rows.map(({ id }) => id);
 }
 
-/** Of a run's branches and items, at any depth, the one that has waited longest for a signal of the name. */
-export async function longestWaiter(
-  sql: Sql,
-  run: { readonly id: string; readonly family?: readonly string[] },
-  name: string,
-): Promise<{ readonly id: string } | null> {
-  const [row] = await sql<{ id: string }[]>`
-    select r.id from runs r join run_starts s on s.run_id = r.id
+type Member = { readonly id: string; readonly family?: readonly string[] };
+
+/** More than any family has waiting at once. */
+const PAIRS = 10_000;
+
+/** A run's branches and items, at any depth, that wait for a signal of the name, and its own signals of it that nobody took. */
+function waiting(sql: Sql, run: Member, name: string) {
+  return sql`
+    from runs r join run_starts s on s.run_id = r.id
     where r.family_run_id = ${run.family?.at(-1) ?? run.id} and r.awaited_signal = ${name} and r.terminal_at is null
       and r.paused_reason = 'signal' and exists (
-        select 1 from json_array_elements_text(s.identity->'family') above where above = ${run.id})
-    order by r.last_event_at, r.id limit 1`;
+        select 1 from json_array_elements_text(s.identity->'family') above where above = ${run.id})`;
+}
+
+function unconsumed(sql: Sql, run: Member, name: string) {
+  return sql`from signals where run_id = ${run.id} and signal_name = ${name} and consumed_at is null`;
+}
+
+/** The one that has waited longest, after those that the signals there are go to. One statement: both as of one moment. */
+export async function nextWaiter(sql: Sql, run: Member, name: string): Promise<{ readonly id: string } | null> {
+  const [row] = await sql<{ id: string }[]>`
+    select r.id ${waiting(sql, run, name)}
+    order by r.last_event_at, r.id offset (select count(*) ${unconsumed(sql, run, name)}) limit 1`;
   return row ?? null;
+}
+
+/** The oldest signal to the one that has waited longest, and so on. */
+export async function unmatchedSignals(sql: Sql, run: Member, name: string): Promise<readonly Unmatched[]> {
+  return sql<Unmatched[]>`
+    select g.id as "signalId", w.id as waiter
+    from (select id, row_number() over (order by ordinal) as nth ${unconsumed(sql, run, name)}) g
+    join (select r.id, row_number() over (order by r.last_event_at, r.id) as nth ${waiting(sql, run, name)}) w using (nth)
+    order by nth limit ${PAIRS}`;
 }
 
 /** A run as another one may name it: its tenant's own. */

@@ -155,7 +155,12 @@ export class World {
       case "target":
         return { target: this.runs.has(need.runId) ? { id: need.runId } : null };
       case "waiter":
-        return { waiter: this.waiter(run.id, need.name) };
+        return { waiter: this.waiting(run.id, need.name)[this.unconsumed(run.id, need.name).length] ?? null };
+      case "unmatched": {
+        const waiting = this.waiting(run.id, need.name);
+        const signals = this.unconsumed(run.id, need.name).slice(0, waiting.length);
+        return { unmatched: signals.map(({ id }, nth) => ({ signalId: id, waiter: waiting[nth]?.id ?? "" })) };
+      }
       case "keyed":
         return { keyed: this.keys.get(need.key) ?? null };
     }
@@ -219,13 +224,18 @@ export class World {
     };
   }
 
-  private waiter(runId: string, name: string): { id: string } | null {
+  private unconsumed(of: string, wanted: string) {
+    return this.signals.filter(({ runId, name, consumed }) => !consumed && runId === of && name === wanted);
+  }
+
+  /** The longest first. */
+  private waiting(runId: string, name: string): { id: string }[] {
     const waiting = [...this.runs.values()].filter(({ context }) => {
       const { run, wait } = context;
       const waits = pausedReason(context) === "signal" && wait?.kind === "signal" && wait.name === name;
       return waits && run.family?.includes(runId);
     });
-    return waiting.sort((left, right) => (left.rows.at(-1)?.at ?? 0) - (right.rows.at(-1)?.at ?? 0))[0] ?? null;
+    return waiting.sort((left, right) => (left.rows.at(-1)?.at ?? 0) - (right.rows.at(-1)?.at ?? 0));
   }
 
   /** What a commit of the run changes outside it. */

@@ -120,3 +120,34 @@ it("the ends of items that come twice, by memory and by the poll, are counted on
   expect((await readRun(sql, runId))?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
   await quiet.stop();
 });
+
+it.each([1, 2])(
+  "as many signals at once as items wait: each takes one, and one more is left (%i nodes)",
+  async (nodes) => {
+    const list = [{ id: "f", type: "foreach", items: "[0, 1, 2, 3]", max_concurrency: 0, body: "w" }];
+    await publish(database, "listen", [...list, { id: "w", type: "wait_for_signal", signal_name: "go" }]);
+    const other = nodes === 2 ? await startHalf(database, { applicationName: "saga-other" }) : node;
+    for (const half of new Set([node, other])) await half.stager.start();
+    const waiting = async (runId: string) =>
+      (
+        await database.sql`
+    select 1 from runs where parent_run_id = ${runId} and paused_reason = 'signal'`
+      ).length;
+    const families = Array.from({ length: 25 }, async () => {
+      const runId = await start(node.runtime, "listen");
+      await until(async () => (await waiting(runId)) === 4);
+      const give = (nth: number) => {
+        const id = uuidv7();
+        return (nth % 2 === 0 ? node : other).runtime.command(runId, signal(id, "go", { nth }), { id });
+      };
+      const answers = await Promise.all(Array.from({ length: 5 }, (_, nth) => give(nth)));
+      const run = await ends(runId);
+      expect(run).toMatchObject({ state: "succeeded", output: expect.objectContaining({ length: 4 }) });
+      const rows = await database.sql`select 1 from signals where run_id = ${runId} and consumed_at is null`;
+      expect(rows).toHaveLength(1);
+      // Two nodes may each see the same item waiting: one of the two signals waits for another.
+      if (nodes === 1) expect(answers.filter((answer) => answer.type === "signal" && answer.matched)).toHaveLength(4);
+    });
+    await Promise.all(families).finally(() => (other === node ? undefined : other.stop()));
+  },
+);

@@ -109,6 +109,21 @@ describe("commands", () => {
   });
 });
 
+describe("signals that are taken", () => {
+  it("are one run's, also when two in one group take the same", async () => {
+    const [owner, one, other] = [await created(), await created(), await created()];
+    const [first, second] = [uuidv7(), uuidv7()];
+    const signals = [first, second].map((id) => ({ id, name: "go", payload: "{}", at: AT, consumed: false }));
+    await commit(update(owner, 1, { signals }));
+    const take = (runId: string, id: string) => update(runId, 1, { consumed: [{ id, at: AT }], events: [event(2)] });
+    expect((await commit(take(one, first), take(other, first))).size).toBe(1);
+    const loser = (await rows(one)).run_events.length === 1 ? one : other;
+    expect((await rows(loser)).run_events).toHaveLength(1);
+    expect(await commit(take(loser, first))).toEqual(new Set());
+    expect(await commit(take(loser, second))).toEqual(new Set([loser]));
+  });
+});
+
 describe("terminal runs", () => {
   const end = (runId: string, expected: number) =>
     update(runId, expected, { update: row({ state: "succeeded", terminalAt: AT + 2 }), wake: null });
