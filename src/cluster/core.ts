@@ -134,7 +134,8 @@ export async function createCore({ config, databaseUrl, log, hints = true }: Cor
   });
   const pressure = new Pressure();
   const admission = admissionOf(config, { runtime, pressure, metrics, log });
-  const router = new Router({ nodeId, runtime, placement, bus, admission, catalog });
+  const meet = () => (alone ? Promise.resolve() : membership.beat());
+  const router = new Router({ nodeId, runtime, placement, meet, bus, admission, catalog });
   dispatcher.bind(router);
   const stager = new Stager({ sql, log, runtime, dispatcher, couriers, shards: () => [...placement.mine] });
   const pruner = new Pruner(sql, log, { eventDays: config.eventRetentionDays, runDays: config.retentionDays });
@@ -156,6 +157,8 @@ export async function createCore({ config, databaseUrl, log, hints = true }: Cor
     ...{ nodeId, sql, metrics, catalog, schemas, feed, dispatcher, router, admission, announcer },
     async start() {
       await membership.start();
+      // Until now nobody told it what was published or registered meanwhile.
+      await catalog.refresh();
       stager.start();
       announcer.start();
       pruner.start();

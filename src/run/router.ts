@@ -19,6 +19,8 @@ export interface RouterOptions {
   readonly runtime: Runtime;
   /** The node that a shard is placed on, as this node sees it. */
   readonly placement: { owner(shard: number): string; readonly others: readonly string[] };
+  /** Looks who is there now; `placement` knows it then. */
+  readonly meet: () => Promise<void>;
   /** What this node knows of definitions and registrations. */
   readonly catalog: { refresh(): Promise<void> };
   readonly bus: Pick<Bus, "ask" | "tell" | "advance">;
@@ -53,7 +55,9 @@ export class Router implements Runs {
 
   /** Publishing and registering are answered when all nodes know: the next request may come to any of them. */
   async refreshCatalogs(): Promise<void> {
-    const { catalog, placement, bus } = this.options;
+    const { catalog, placement, meet, bus } = this.options;
+    // One that has just come would serve what it read at its start. Who cannot be met learns it by looking.
+    await meet().catch(() => {});
     const others = placement.others.map((nodeId) => bus.ask(nodeId, { kind: "catalog" }, OTHERS_LEARN_MS));
     await Promise.all([catalog.refresh(), ...others]);
   }

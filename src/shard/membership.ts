@@ -52,7 +52,8 @@ export class Membership {
     });
   }
 
-  private async beat(): Promise<void> {
+  /** A heartbeat out of turn: who has come since the last one is known then. */
+  async beat(): Promise<void> {
     const { nodeId, sql, clock, onAlive } = this.options;
     const others = await sql<{ node_id: string }[]>`
       with mine as (

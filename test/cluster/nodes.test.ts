@@ -29,6 +29,13 @@ async function rows(): Promise<string[]> {
   return found.map(({ node_id }) => node_id);
 }
 
+/** On a connection of its own: it may come to any node. */
+async function post({ url }: ServiceProcess, path: string, body: object) {
+  const headers = { "content-type": "application/json", connection: "close" };
+  const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return { status: response.status, body: (await response.json()) as { version?: number } };
+}
+
 async function answers(service: ServiceProcess): Promise<boolean> {
   return (await request(`${service.url}/readyz`, 1_000)).status === 200;
 }
@@ -40,6 +47,21 @@ describe("two nodes of one primary", () => {
     await isReady(service);
   });
   afterAll(() => service.stop());
+
+  it("start what was published last, on whichever node, from the first request on", async () => {
+    const workflow = { id: "last", start: "a", steps: [{ id: "a", type: "noop" }], published: true };
+    const published = async (name: string) =>
+      expect((await post(service, "/api/v1/workflows", { ...workflow, name })).status).toBe(201);
+    const versions = async () => {
+      const ask = () => post(service, "/api/v1/sagas/start", { workflow_id: "last" });
+      const answers = await Promise.all(Array.from({ length: 12 }, ask));
+      return new Set(answers.map(({ body }) => body.version));
+    };
+    for (const version of [1, 2, 3]) {
+      await published(`version ${version}`);
+      expect(await versions()).toEqual(new Set([version]));
+    }
+  });
 
   it("are ready once, together, and members both", async () => {
     expect(logged(service, "ready").map(({ pid }) => pid)).toEqual([service.pid]);

@@ -113,7 +113,7 @@ describe("a node that others ask for its runs", () => {
     const bus = { ask: async () => undefined, tell: () => {}, advance: () => {} };
     const placement = { owner: () => "here", others: [] };
     const catalog = { refresh: async () => {} };
-    const router = new Router({ nodeId: "here", runtime, placement, bus, admission, catalog });
+    const router = new Router({ nodeId: "here", runtime, placement, meet: async () => {}, bus, admission, catalog });
     const reply = await router.asked({ kind: "command", run_id: RUN_ID, command: { type } });
     return {
       carriedOut,
