@@ -113,7 +113,7 @@ export class Resident {
 
   /** A replay asks first: the try before it, or another node, may have done it already. */
   private async recorded({ id }: Delivery, nth: number): Promise<Answer | undefined> {
-    return nth === 0 || id === undefined ? undefined : this.room.store.recordedAnswer(this.runId, id);
+    return nth === 0 || id === undefined ? undefined : this.room.store.repeatedAnswer(this.runId, id);
   }
 
   /** A commit of unknown outcome may have owed a dispatch that nobody carried: the run says again what it waits for. */

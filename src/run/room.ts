@@ -22,7 +22,7 @@ export interface RoomFacts extends Facts {
 
 export interface RunRoom {
   readonly committer: Pick<Committer, "submit">;
-  readonly store: { recordedAnswer(runId: string, commandId: string): Promise<Answer | undefined> };
+  readonly store: { repeatedAnswer(runId: string, commandId: string): Promise<Answer | undefined> };
   readonly metrics: Metrics;
   readonly stepsPerCommit: number;
   /** A node died a moment ago, maybe of one of its runs: what is asked of a run is made durable before it steps on. */

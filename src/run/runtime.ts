@@ -22,7 +22,7 @@ import { overloaded, SagaError } from "../errors.js";
 import { derivedUuid, shardOf, uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { loadRun, recordedAnswer } from "../store/load.js";
+import { loadRun, repeatedAnswer } from "../store/load.js";
 import { startedEvent } from "./birth.js";
 import type { Committer } from "./committer.js";
 import type {
@@ -98,7 +98,7 @@ export class Runtime implements Runs, RunRoom {
     this.stepsPerCommit = options.stepsPerCommit;
     this.starter = new Starter(options, (started) => this.begun(started));
     this.reader = new Reader(options.sql, options.catalog, options.limits ?? STANDARD_RUN_LIMITS);
-    this.store = { recordedAnswer: (runId, id) => recordedAnswer(this.sql, runId, id) };
+    this.store = { repeatedAnswer: (runId, id) => repeatedAnswer(this.sql, runId, id) };
   }
 
   // ---- Runs: what the rooms above ask

@@ -92,10 +92,15 @@ function variablesOf({ inherited, variables, gone }: LoadedRow): JsonObject {
   return gone ? Object.fromEntries(Object.entries(all).filter(([name]) => !gone.includes(name))) : all;
 }
 
-/** The recorded answer of a command, if its outcome is committed (law 6). */
-export async function recordedAnswer(sql: Sql, runId: string, commandId: string): Promise<Answer | undefined> {
+/** The recorded answer of a command, if its outcome is committed (law 6). A message that brought it once more is done with. */
+export async function repeatedAnswer(sql: Sql, runId: string, commandId: string): Promise<Answer | undefined> {
   const [row] = await sql<{ answer: Answer }[]>`
-    select answer from run_commands where run_id = ${runId} and command_id = ${commandId}`;
+    with recorded as materialized (
+      select answer from run_commands where run_id = ${runId} and command_id = ${commandId}
+    ), done as (
+      delete from inbox where id = ${commandId} and exists (select from recorded)
+    )
+    select answer from recorded`;
   return row?.answer;
 }
 

@@ -54,7 +54,7 @@ class Room {
       metrics: createMetrics(),
       stepsPerCommit: 64,
       committer: { submit: (commit) => this.submit(commit) },
-      store: { recordedAnswer: async () => this.recorded },
+      store: { repeatedAnswer: async () => this.recorded },
       now: () => NOW,
       facts: () => ({
         now: NOW,

@@ -1,7 +1,7 @@
 // Families on a real store: branches, items and sub-sagas as rows, their ends delivered through the inbox, their undos handed over.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import type { RunCommand } from "../../machines/index.js";
-import { uuidv7 } from "../../src/ids.js";
+import { shardOf, uuidv7 } from "../../src/ids.js";
 import { readRun } from "../../src/store/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -119,6 +119,20 @@ it("the ends of items that come twice, by memory and by the poll, are counted on
   });
   expect((await readRun(sql, runId))?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
   await quiet.stop();
+});
+
+it("a message that is sent once more after it was carried out is done with", async () => {
+  await publish(database, "listener", [{ id: "w", type: "wait_for_signal", signal_name: "go" }]);
+  const { sql } = database;
+  const runId = await start(node.runtime, "listener");
+  const command: RunCommand = { type: "take", signalId: uuidv7(), name: "other", from: runId };
+  const id = uuidv7(shardOf(runId));
+  await node.runtime.deliver(runId, command, { id, inboxId: id });
+  await sql`insert into inbox (id, run_id, shard, command, due_at)
+    values (${id}, ${runId}, ${shardOf(runId)}, ${sql.json(command as never)}, now())`;
+  await node.stager.start();
+  await until(async () => (await sql`select 1 from inbox where id = ${id}`).length === 0);
+  expect((await readRun(sql, runId))?.run).toMatchObject({ state: "paused", paused_reason: "signal" });
 });
 
 it.each([1, 2])(
