@@ -1,9 +1,11 @@
 // The only door of machines/: what a run does, decided purely. The shell imports from here and nowhere deeper.
+
 export * from "./actor.js";
 export * from "./audit.js";
 export * from "./commands.js";
 export * from "./context.js";
 export { decide } from "./decide.js";
+export { tenantName } from "./definition/attribute.js";
 export type { Problem } from "./definition/problem.js";
 export { type CompileOptions, compileWorkflow } from "./definition/workflow.js";
 export * from "./effects.js";

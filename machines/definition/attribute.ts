@@ -104,6 +104,22 @@ export const plainText: Kind<string> = {
   parse: (raw, place) => (typeof raw === "string" ? storable(raw, place) : place.problem("must be a string")),
 };
 
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** As it is compared: a UUID's upper-case digits do not make it another tenant. */
+export function tenantName(text: string): string {
+  return UUID.test(text) ? text.toLowerCase() : text;
+}
+
+export const tenant: Kind<string> = {
+  name: "string",
+  parse(raw, place) {
+    const read = plainText.parse(raw, place);
+    if (read !== undefined && !UUID.test(read)) place.warn("no run can be of this tenant: it is no UUID");
+    return read && tenantName(read);
+  },
+};
+
 export function oneOf<const T extends string>(...values: readonly T[]): Kind<T> {
   return {
     name: values.map((value) => `"${value}"`).join(" | "),

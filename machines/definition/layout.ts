@@ -215,6 +215,14 @@ class LayoutReader {
       place.at("next").problem(`the next of a parallel must be a join, and "${next}" is none`);
     else if (found && next === block?.end)
       place.at("next").problem(`the join "${next}" is that of the parallel around it: each needs its own`);
+    else if (found) this.checkDeciding(plan, found);
+  }
+
+  /** The branches that a join names are its parallel's. */
+  private checkDeciding({ blocks }: StepPlan, { id, attributes }: StepPlan): void {
+    const at = this.steps.get(id)?.place.at("on");
+    for (const [index, name] of ((attributes.on as readonly string[] | undefined) ?? []).entries())
+      if (!blocks.some((branch) => branch.name === name)) at?.at(index).problem(`there is no branch "${name}"`);
   }
 
   /** Nothing leads to a join but its parallel, and the ends of the branches. */

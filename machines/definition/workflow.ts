@@ -21,6 +21,7 @@ import {
   refuseUnknown,
   required,
   schema,
+  tenant,
 } from "./attribute.js";
 import { isStep, layOut, type PlacedStep } from "./layout.js";
 import { namesOf } from "./names.js";
@@ -33,7 +34,7 @@ const anything = { name: "step", parse: (raw: Json) => raw };
 const DOCUMENT = {
   id: required(id, "The workflow's identifier."),
   version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
-  tenant_id: optional(plainText, "Only this tenant can start it."),
+  tenant_id: optional(tenant, "Only this tenant can start it."),
   name: required(plainText, "For people."),
   description: optional(plainText, "For people."),
   start: required(id, "The first step."),
@@ -238,7 +239,8 @@ function warnAboutAction(
 ): ReturnType<typeof action> {
   const parsed = parseActionName(name);
   const found = parsed && action(parsed.service, parsed.name, parsed.version);
-  if (!found) at.warn(`the action ${name} is not registered`);
+  if (!found)
+    at.warn(`the action ${name} is not registered${parsed?.version ? "" : ", or deprecated in every version"}`);
   else if (found.deprecated) at.warn(`the action ${name} is deprecated`);
   return found;
 }

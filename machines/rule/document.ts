@@ -15,6 +15,7 @@ import {
   refuseUnknown,
   required,
   shape,
+  tenant,
 } from "../definition/attribute.js";
 import { Place, type Problem } from "../definition/problem.js";
 import type { Expression } from "../expression/index.js";
@@ -62,7 +63,7 @@ const DOCUMENT = {
   id: optional(plainText, "Set by the service."),
   rule_id: required(id, "The rule's identifier."),
   version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
-  tenant_id: optional(plainText, "Only this tenant can evaluate it."),
+  tenant_id: optional(tenant, "Only this tenant can evaluate it."),
   name: required(plainText, "For people."),
   rule_type: required(oneOf("decision_table"), "What the spec is."),
   spec: required(spec, "The decision table."),

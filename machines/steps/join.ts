@@ -45,10 +45,9 @@ export const join = stepType({
 });
 
 /** In the order in which the branches ended: what came first decides, and stays decided. */
-function verdictOf({ attributes, plan, program, scope }: Entered<typeof ATTRIBUTES>, group: Group): Verdict {
+function verdictOf({ attributes, program, scope }: Entered<typeof ATTRIBUTES>, group: Group): Verdict {
   const all = program.steps.get(group.step)?.blocks.map(({ name = "" }) => name) ?? [];
   const deciding = new Set(attributes.on ?? all);
-  for (const name of deciding) if (!all.includes(name)) return impossible(`${plan.id}.on names no branch "${name}"`);
   const total = deciding.size;
   const wanted = wantedOf(attributes, scope, total);
   if (typeof wanted !== "number") return wanted;

@@ -4,6 +4,8 @@ import { ExpressionError } from "../expression/index.js";
 import { LONGEST_WAIT_MS, parseDuration } from "../time.js";
 import { durationOf, stepType } from "./step.js";
 
+const NO_DURATION = "is no ISO 8601 duration of weeks, days, hours, minutes and seconds, such as P1DT12H";
+
 export const waitDuration = stepType({
   name: "wait_duration",
   summary: "Waits for a time.",
@@ -15,8 +17,7 @@ export const waitDuration = stepType({
   check({ duration_ms, duration }, place) {
     if ((duration_ms === undefined) === (duration === undefined)) place.problem("needs either duration_ms or duration");
     if (!duration?.constant) return;
-    if (parseDuration(String(duration.render({}))) === undefined)
-      place.at("duration").problem("is no ISO 8601 duration");
+    if (parseDuration(String(duration.render({}))) === undefined) place.at("duration").problem(NO_DURATION);
   },
   enter({ attributes: { duration_ms, duration }, scope, facts, run }) {
     const source = duration_ms ?? isoMs(duration?.render(scope));
@@ -29,6 +30,6 @@ export const waitDuration = stepType({
 /** A CEL duration was written back as milliseconds; a string is ISO 8601. */
 function isoMs(rendered: unknown): number {
   const ms = typeof rendered === "number" ? rendered : parseDuration(String(rendered));
-  if (ms === undefined || ms < 0) throw new ExpressionError("duration is no ISO 8601 duration");
+  if (ms === undefined || ms < 0) throw new ExpressionError(`duration ${NO_DURATION}`);
   return ms;
 }

@@ -1,5 +1,6 @@
 // JSON bodies: parsed safely, refused where Postgres could not store them, checked against a schema without coercion. What a
 // body means is its route's business.
+import { isUtf8 } from "node:buffer";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Static, type TSchema, Type } from "typebox";
@@ -18,9 +19,11 @@ export const AnyObject = (options: object = {}) =>
 export function parseJsonBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, text, done) => {
-    if (text === "") return done(null, undefined);
-    parse(request, text as string, (error, body) => {
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, bytes, done) => {
+    if (bytes.length === 0) return done(null, undefined);
+    // Decoding would make one text of bodies that differ.
+    if (!isUtf8(bytes as Buffer)) return done(badRequest("the body is not UTF-8"));
+    parse(request, bytes.toString(), (error, body) => {
       const problem = error ? undefined : unstorable(body);
       if (problem) done(badRequest(`the body cannot be stored: ${problem.path} ${problem.message}`, [problem]));
       else done(error, body);

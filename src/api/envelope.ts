@@ -60,7 +60,7 @@ function answerTo(error: unknown): SagaError {
 
 /** Fastify's refusals, in our words: theirs name its internals. */
 function refusalOf(status: number, code: string): SagaError {
-  if (status === 413) return new SagaError(413, "bad_request", "the body is too large");
+  if (status === 413) return new SagaError(413, "bad_request", "the body is larger than SAGA_LIMIT_BODY_BYTES");
   if (status === 415) return new SagaError(415, "bad_request", "the body must be application/json");
   if (status === 404) return notFound("there is no such thing here");
   if (code === "FST_ERR_BAD_URL") return new SagaError(400, "bad_request", "the URL is malformed");

@@ -7,9 +7,10 @@ import {
   type Json,
   MAX_EVENT_HEADERS,
   MAX_HEADER_CHARS,
+  measure,
   TOPIC_PATTERN,
 } from "../../machines/index.js";
-import { conflict } from "../errors.js";
+import { badRequest, conflict } from "../errors.js";
 import { uuidv7 } from "../ids.js";
 import { requestHash } from "../run/request-hash.js";
 import { publishEvent } from "../store/events.js";
@@ -37,7 +38,7 @@ const PUBLISHED = {
   properties: { event_id: { type: "string", format: "uuid" } },
 };
 
-export function eventRoutes(app: FastifyInstance, { sql, announcer }: ApiDeps): void {
+export function eventRoutes(app: FastifyInstance, { sql, announcer, config }: ApiDeps): void {
   const schema = {
     tags: ["events"],
     summary: "Publish an event; with the same `idempotency_key` it is published once",
@@ -46,6 +47,7 @@ export function eventRoutes(app: FastifyInstance, { sql, announcer }: ApiDeps): 
   };
   app.post("/api/v1/events", { schema }, async (request, reply) => {
     const event = eventOf(readBody(request, reply, Publish));
+    refuseLarge(event.payload, config.limits.outputBytes);
     const id = await publishEvent(sql, event);
     if (id === undefined) throw conflict("another event was published with this idempotency_key");
     if (id === event.id) announcer.announce(id);
@@ -56,4 +58,11 @@ export function eventRoutes(app: FastifyInstance, { sql, announcer }: ApiDeps): 
 
 function eventOf({ topic, headers = {}, payload = {}, idempotency_key: idempotencyKey }: Static<typeof Publish>) {
   return { id: uuidv7(), topic, headers, payload, idempotencyKey, hash: requestHash({ topic, headers, payload }) };
+}
+
+/** It becomes the output of a step in every run that takes it. */
+function refuseLarge(payload: Json, most: number): void {
+  if (Number(measure(payload)) <= most) return;
+  const message = `is over ${most} characters of JSON (SAGA_LIMIT_OUTPUT_BYTES)`;
+  throw badRequest(`$.payload ${message}`, [{ path: "$.payload", message }]);
 }

@@ -32,7 +32,7 @@ export { loadDefinitionsDir } from "./definitions-dir.js";
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
-  readonly limits: { readonly bodyBytes: number };
+  readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
 }
 
 export interface Compiler {

@@ -9,6 +9,7 @@ import {
   isObject,
   type Rule,
   type RuleResult,
+  tenantName,
 } from "../../machines/index.js";
 import { badRequest, invalidConfig, notFound, unprocessable } from "../errors.js";
 import {
@@ -166,7 +167,8 @@ function evaluateRoute(app: FastifyInstance, { sql }: ApiDeps): void {
     if (!stored?.published) throw noSuchRule(ruleId, version, true);
     const began = performance.now();
     const rule = compile(stored);
-    if (rule.tenantId !== undefined && rule.tenantId !== tenantId) throw noSuchRule(ruleId, version, true);
+    if (rule.tenantId !== undefined && rule.tenantId !== (tenantId && tenantName(tenantId)))
+      throw noSuchRule(ruleId, version, true);
     return answer(rule, inputs, began);
   });
 }

@@ -1,4 +1,5 @@
 // Starting runs, and reading them and what belongs to them. Commands to a run stand in commands.ts, watching in stream.ts.
+import { isUtf8 } from "node:buffer";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import { type Static, Type } from "typebox";
@@ -135,10 +136,14 @@ function refuseNames(members: object, path: string): void {
 function idempotencyKey(member: string | undefined, request: FastifyRequest): string | undefined {
   const header = request.headers["idempotency-key"];
   if (header === undefined) return member;
-  if (typeof header !== "string" || header.length < KEY.minLength || header.length > KEY.maxLength) {
+  // Node reads headers as Latin-1: the same key has to be the same bytes in the header and in the body.
+  const bytes = Buffer.from(String(header), "latin1");
+  if (!isUtf8(bytes)) throw badRequest("the header Idempotency-Key must be UTF-8");
+  const key = bytes.toString();
+  if (key.length < KEY.minLength || key.length > KEY.maxLength) {
     throw badRequest("the header Idempotency-Key must have 1 to 255 characters");
   }
-  if (member === undefined || member === header) return header;
+  if (member === undefined || member === key) return key;
   throw badRequest("the header Idempotency-Key and the member $.idempotency_key differ", [
     { path: "$.idempotency_key", message: "differs from the header Idempotency-Key" },
   ]);

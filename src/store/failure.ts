@@ -10,7 +10,7 @@ export function sqlStateOf(error: unknown): string | undefined {
 /** Lost connections, a server that starts or stops, no session free, a statement that was cut off, a deadlock's victim. */
 export function isStoreAway(error: unknown): boolean {
   const state = sqlStateOf(error);
-  if (state !== undefined) return /^(08|40|53|55P03|57)/.test(state);
+  if (state !== undefined) return /^(08|40|53|55000|55P03|57)/.test(state);
   const code = codeOf(error);
   return code !== undefined && /^(E[A-Z_]+$|CONNECT)/.test(code);
 }

@@ -80,6 +80,8 @@ const REFUSALS: readonly Refusal[] = [
   post("two idempotency keys", START, { workflow_id: "w", idempotency_key: "a" }, "$.idempotency_key", {
     headers: { "idempotency-key": "b" },
   }),
+  post("a key that is not UTF-8", START, { workflow_id: "w" }, "UTF-8", { headers: { "idempotency-key": "f\xfcr" } }),
+  post("a body that is not UTF-8", START, Buffer.from('{"workflow_id":"f\xfcr"}', "latin1"), "UTF-8"),
   post("an idempotency key without end", START, { workflow_id: "w" }, "Idempotency-Key", {
     headers: { "idempotency-key": "k".repeat(256) },
   }),
@@ -95,7 +97,8 @@ const REFUSALS: readonly Refusal[] = [
     headers: { "content-type": "application/x-www-form-urlencoded" },
     status: 415,
   }),
-  post("a body that is too large", START, `{"workflow_id":"${"a".repeat(2 * 1024 * 1024)}"}`, "too large", {
+  post("an event that no run could take", "/api/v1/events", { topic: "t", payload: "a".repeat(2 ** 20) }, "$.payload"),
+  post("a body that is too large", START, `{"workflow_id":"${"a".repeat(2 * 1024 * 1024)}"}`, "SAGA_LIMIT_BODY_BYTES", {
     status: 413,
   }),
 

@@ -70,7 +70,8 @@ export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partia
     await rig.database?.drop();
   });
   rig.call = async (method, url, body, headers = {}) => {
-    const payload = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
+    const payload =
+      body === undefined || typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
     const type = body === undefined ? {} : { "content-type": "application/json" };
     const response = await rig.app.inject({ method, url, payload, headers: { ...type, ...headers } });
     const isJson = String(response.headers["content-type"]).includes("json");
@@ -93,7 +94,10 @@ function depsOf(rig: Rig, { amqp = false, pingMs }: { amqp?: boolean; pingMs?: n
     },
   });
   return {
-    config: { ...(amqp && { amqpUrl: "amqp://localhost" }), limits: { bodyBytes: 2 * 1024 * 1024 } },
+    config: {
+      ...(amqp && { amqpUrl: "amqp://localhost" }),
+      limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
+    },
     runs: {
       start: async (request) => {
         rig.started.push(request);

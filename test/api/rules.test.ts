@@ -170,6 +170,10 @@ describe("evaluating", () => {
     ] as const)
       expect(await evaluate(id, { inputs, ...more })).toMatchObject({ status: 404, body: { error: "not_found" } });
     expect((await evaluate("theirs", { inputs, tenant_id: "t1" })).status).toBe(200);
+    const tenant = "0190A000-0000-7000-8000-0000000000AA";
+    await post(rule("ours", { published: true, tenant_id: tenant }));
+    for (const tenant_id of [tenant, tenant.toLowerCase()])
+      expect((await evaluate("ours", { inputs, tenant_id })).status, tenant_id).toBe(200);
   });
 
   test("422: no row matches, or a condition fails", async () => {

@@ -65,6 +65,13 @@ describe("start", () => {
     });
   });
 
+  test("takes a key beyond ASCII for the same in the header and in the body", async () => {
+    const key = "für 5 €";
+    const headers = { "idempotency-key": Buffer.from(key).toString("latin1") };
+    const response = await rig.call("POST", "/api/v1/sagas/start", { workflow_id: "w", idempotency_key: key }, headers);
+    expect([response.status, rig.started.at(-1)?.idempotencyKey]).toEqual([202, key]);
+  });
+
   test("ignores members it does not know, and names them", async () => {
     const response = await rig.call("POST", "/api/v1/sagas/start", { workflow_id: "orders", prio: 1, "a b\n": 2 });
     expect(response.status).toBe(202);

@@ -12,7 +12,7 @@ import { createMetrics } from "../../src/metrics.js";
 export async function openApiDocument(): Promise<unknown> {
   const absent = {} as never;
   const app = await buildApi({
-    config: { limits: { bodyBytes: 2 * 1024 * 1024 } },
+    config: { limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 } },
     runs: absent,
     admission: absent,
     catalog: absent,

@@ -427,6 +427,14 @@ describe("warnings", () => {
     );
   });
 
+  test("a tenant that no run can have; a UUID is one however its digits are written", () => {
+    const of = (tenant_id: string) => wf([noop("a")], { tenant_id });
+    expect(warningsOf(of("acme"))).toEqual(["$.tenant_id: no run can be of this tenant: it is no UUID"]);
+    const tenant = "0190A000-0000-7000-8000-0000000000AA";
+    expect(warningsOf(of(tenant))).toEqual([]);
+    expect(compileWorkflow(of(tenant)).program?.tenantId).toBe(tenant.toLowerCase());
+  });
+
   test("a rule that is not published, if its name is known", () => {
     const rule = (ruleId: string) => (ruleId === "there" ? {} : undefined);
     const decide = (rule_id: string) => wf([step("decision", { rule_id, branches: { a: { next: "a" } } })]);
@@ -453,12 +461,12 @@ describe("warnings", () => {
     [
       "one that is not registered",
       actionStep("shop.gone"),
-      ["$.steps[0].action: the action shop.gone is not registered"],
+      ["$.steps[0].action: the action shop.gone is not registered, or deprecated in every version"],
     ],
     [
       "a compensation that is not registered",
       actionStep("shop.charge", "shop.gone"),
-      ["$.steps[0].compensation.action: the action shop.gone is not registered"],
+      ["$.steps[0].compensation.action: the action shop.gone is not registered, or deprecated in every version"],
     ],
     ["one that is deprecated", actionStep("shop.old"), ["$.steps[0].action: the action shop.old is deprecated"]],
     [
