@@ -241,6 +241,6 @@ export async function until(fact: () => boolean): Promise<void> {
     () => {
       if (!fact()) throw new Error(`not yet: ${fact}`);
     },
-    { timeout: 5_000, interval: 5 },
+    { timeout: 30_000, interval: 5 },
   );
 }

@@ -453,7 +453,7 @@ describe("drain, cancel, heartbeat", () => {
 
 describe("ends", () => {
   it("a worker that does not read its stream is closed, and its steps go elsewhere", async () => {
-    const n = await node({ limits: { stallMs: 100, claimWaitMs: 10 } });
+    const n = await node({ limits: { stallMs: 1_000, claimWaitMs: 10 } });
     const frozen = await worker(n.target, { worker_id: "frozen", max_in_flight: 200 });
     frozen.freeze();
     const inputs = { blob: "x".repeat(100_000) };
