@@ -99,7 +99,7 @@ describe("dying", () => {
 
 describe("standing still", () => {
   it("a node whose event loop turns no more is killed and has a successor; one that turns is left alone", async () => {
-    const kept = keep(2, ["stuck", "good"], { silence: 1_000 });
+    const kept = keep(2, ["stuck", "good"], { silence: 2_000 });
     await kept.start();
     await until(() => kept.serving.includes(children[2] as Child));
     expect(dead).toEqual([children[0]]);

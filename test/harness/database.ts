@@ -53,7 +53,7 @@ async function dropUnused(sql: Sql, name: string): Promise<void> {
   const sessions = () => sql<{ application_name: string }[]>`
     select application_name from pg_stat_activity where datname = ${name} and backend_type = 'client backend'`;
   try {
-    await until(async () => (await sessions()).length === 0, { within: 3_000 });
+    await until(async () => (await sessions()).length === 0, { within: 10_000 });
   } catch {
     const names = (await sessions()).map((row) => row.application_name);
     throw new Error(`sessions of the test database were left open: ${names.join(", ")}`);
