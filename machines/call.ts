@@ -1,6 +1,6 @@
 // The attempts of one action call: queued for a worker, dispatched, answered, timed out, tried again. The same for a step
 // and for an undo. Once dispatched, an attempt is unresolved until an answer or its deadline (law 11).
-import { retrySaga } from "./children.js";
+
 import type { RunCommand } from "./commands.js";
 import type { ActionCall, StepEntry, Wait } from "./context.js";
 import { complete, currentPlan, failStep, store } from "./enter.js";
@@ -19,6 +19,7 @@ import {
   undoPhase,
 } from "./rollback.js";
 import type { Outcome, StepPlan } from "./steps/step.js";
+import { retrySaga } from "./sub-saga.js";
 import { formatInstant } from "./time.js";
 import type { Draft } from "./transition.js";
 

@@ -1,5 +1,6 @@
 // The children of a run: branches, items and sub-sagas, each a run of its own on the parent's shard. Making them, hearing of
-// their ends, stopping them, and telling a parent. What a step makes of its children's ends stands with its type.
+// their ends, stopping them, and telling a parent. What a step makes of its children's ends stands with its type, how a
+// sub-saga is begun and tried again in sub-saga.ts.
 import { unwind } from "./blocks.js";
 import type { RunCommand } from "./commands.js";
 import {
@@ -17,10 +18,9 @@ import type { NewChild } from "./effects.js";
 import { complete, currentPlan, failStep, outcomeOf, settle } from "./enter.js";
 import type { Json, JsonObject } from "./json.js";
 import { MOST_NESTING } from "./limits.js";
-import { descend, merged, oweUndo, undoOfSaga } from "./rollback.js";
+import { descend, merged, oweUndo } from "./rollback.js";
 import { localsOf } from "./scope.js";
 import type { Outcome, StepPlan } from "./steps/step.js";
-import { SAGA_TIMEOUT } from "./steps/sub_saga.js";
 import { formatInstant } from "./time.js";
 import { type Draft, Needed } from "./transition.js";
 
@@ -53,56 +53,20 @@ export function fork(draft: Draft, plan: StepPlan, { group, items }: Extract<Out
   awaitChildren(draft, plan, { more });
 }
 
-export function startSaga(draft: Draft, plan: StepPlan, { child, dueAt }: Extract<Outcome, { kind: "saga" }>): void {
-  if (tooDeep(draft, plan)) return;
-  const entry = entryNumber(draft);
-  const { run, groups, attempts } = draft.context;
-  const counter = `${plan.id}/saga`;
-  const attempt = (attempts[counter] ?? 0) + 1;
-  const nth = (groups[entry]?.nth ?? 0) + 1;
-  const { version: taken } = child.workflow;
-  const id = draft.facts.uuid(run.id, `${run.id}/${plan.id}/saga/${attempt}`);
-  const { workflow, entrypoint, inputs } = child;
-  const { workflowId, version, definitionId, timeoutMs } = workflow;
-  const identity: RunIdentity = {
-    ...inherited(draft, id, entry, plan),
-    ...{ workflowId, version, definitionId, inputs, entrypoint },
-    ...(timeoutMs !== undefined && { expiresAt: draft.now + timeoutMs }),
-    ...(plan.compensation && { keepsUndo: true }),
-  };
-  const group: Group = {
-    step: plan.id,
-    kind: "saga",
-    total: 1,
-    window: 1,
-    started: 1,
-    running: 1,
-    failed: 0,
-    child: id,
-    nth,
-    version: taken,
-  };
-  draft.change({ groups: { ...groups, [entry]: group }, attempts: { ...attempts, [counter]: attempt } });
-  draft.owe({
-    kind: "child.start",
-    child: { identity, variables: {}, variablesSize: 2, inherited: false, at: draft.now },
-  });
-  awaitChildren(draft, plan, { dueAt });
-}
-
-function tooDeep(draft: Draft, plan: StepPlan): boolean {
+/** Fails the step where no run may stand below this one. */
+export function tooDeep(draft: Draft, plan: StepPlan): boolean {
   if ((draft.context.run.depth ?? 0) < MOST_NESTING) return false;
   failStep(draft, plan, { code: "limit_exceeded", message: `runs may be nested ${MOST_NESTING} deep` });
   return true;
 }
 
-function entryNumber({ context }: Draft): number {
+export function entryNumber({ context }: Draft): number {
   if (!context.entry) throw new Error("a step without an entry has children");
   return context.entry.number;
 }
 
 /** The step waits for its children; the first time it says so. */
-function awaitChildren(draft: Draft, plan: StepPlan, about: { dueAt?: number; more?: boolean }): void {
+export function awaitChildren(draft: Draft, plan: StepPlan, about: { dueAt?: number; more?: boolean }): void {
   const { wait, state } = draft.context;
   const waited = wait?.kind === "children";
   const dueAt = about.dueAt === undefined ? {} : { dueAt: about.dueAt };
@@ -135,7 +99,7 @@ function startMore(draft: Draft, entry: number): boolean {
     draft.owe({ kind: "child.start", child });
     draft.born.push({ id: child.identity.id, entry });
   }
-  change(draft, entry, { ...group, started: group.started + count, running: group.running + count });
+  changeGroup(draft, entry, { ...group, started: group.started + count, running: group.running + count });
   return room > count;
 }
 
@@ -169,7 +133,8 @@ function itemLocals({ attributes }: StepPlan, item: Json, index: number): JsonOb
   return { item, index, [item_var]: item, [index_var]: index };
 }
 
-function inherited(
+/** What every child has of its parent. */
+export function inherited(
   { context, now }: Draft,
   id: string,
   entry: number,
@@ -237,7 +202,7 @@ function count(draft: Draft, { entry, branch, state, error, owed, unprotected }:
   const { context } = draft;
   const running = group.running - 1;
   const verdict = verdictAfter(group, state, error);
-  change(draft, entry, {
+  changeGroup(draft, entry, {
     ...group,
     running,
     failed: group.failed + (state === "succeeded" ? 0 : 1),
@@ -284,57 +249,6 @@ export function resume(draft: Draft): void {
   settle(draft, plan, outcomeOf(draft, plan));
 }
 
-/** A sub-saga's time has run out: its child is cancelled, and the step fails once that has ended, unless it succeeded first. */
-export function sagaTimedOut(draft: Draft, plan: StepPlan): void {
-  const found = groupOf(draft, plan);
-  if (!found) throw new Error("a sub-saga waits for no child");
-  change(draft, found.entry, { ...found.group, timedOut: true });
-  hold(draft, plan, { kind: "hold", stop: SAGA_TIMEOUT.message });
-}
-
-/**
- * The step is cut off. Its sub-saga will be told to end: what undoes it if that comes too late is evaluated while its scope is
- * there. Or it has succeeded while the run was in quarantine, and is owed at once.
- */
-export function guardSaga(draft: Draft, plan: StepPlan): void {
-  const found = groupOf(draft, plan);
-  if (found?.group.kind !== "saga") return;
-  const { running, verdict } = found.group;
-  const undo = running > 0 || verdict?.state === "succeeded" ? undoOfSaga(draft, plan) : undefined;
-  if (!undo) return;
-  if (running > 0) change(draft, found.entry, { ...found.group, undo });
-  else oweUndo(draft, undo);
-}
-
-/** The sub-saga failed, and its policy allows another: after the backoff a new child begins. */
-export function tryAgain(
-  draft: Draft,
-  plan: StepPlan,
-  { error, dueAt, nth }: Extract<Outcome, { kind: "again" }>,
-): void {
-  const { code, message } = error;
-  const metadata = { code, message, retryable: true, will_retry: true, next_retry_at: formatInstant(dueAt) };
-  draft.row("step.failed", "paused", { stepId: plan.id, metadata });
-  draft.change({ wait: { kind: "backoff", nth, dueAt } });
-  draft.take("note");
-}
-
-export function retrySaga(draft: Draft): void {
-  const plan = currentPlan(draft);
-  const found = groupOf(draft, plan);
-  if (!found) throw new Error("a sub-saga is tried again that was never tried");
-  draft.row("log", "running", { stepId: plan.id, metadata: { kind: "retry", nth: (found.group.nth ?? 1) + 1 } });
-  change(draft, found.entry, {
-    ...found.group,
-    verdict: undefined,
-    stopped: undefined,
-    timedOut: undefined,
-  });
-  draft.change({ wait: undefined });
-  draft.take("resume");
-  resume(draft);
-}
-
 /** Tells every child of the step entries from `from` on to end. Those that have ended meanwhile take no notice. */
 export function stopChildren(draft: Draft, from: number, reason: string, compensate: boolean): void {
   const { groups, run } = draft.context;
@@ -349,7 +263,7 @@ export function stopChildren(draft: Draft, from: number, reason: string, compens
       draft.owe({ kind: "send", to, id, command: { type: "cancel", reason, compensate, actor: "coordinator" } });
     }
   }
-  for (const [entry, group] of open) change(draft, Number(entry), { ...group, stopped: true });
+  for (const [entry, group] of open) changeGroup(draft, Number(entry), { ...group, stopped: true });
 }
 
 /** The step is over: its group goes, or stays until the children that are left to themselves have ended. */
@@ -360,7 +274,7 @@ export function releaseGroup(draft: Draft, plan: StepPlan): void {
   const { entry, group } = found;
   // Only where a join says that the remaining go on do those go on that have not begun.
   const total = plan.type.joins && plan.attributes.cancel_remaining === false ? group.total : group.started;
-  change(draft, entry, { ...group, total, left: true });
+  changeGroup(draft, entry, { ...group, total, left: true });
   tendLeft(draft);
 }
 
@@ -405,7 +319,7 @@ export function tellParent(draft: Draft, state: ChildState, error?: StepError): 
   draft.owe({ kind: "send", to, id: draft.facts.uuid(run.id, `${run.id}/ended`), command });
 }
 
-function change(draft: Draft, entry: number, group: Group): void {
+export function changeGroup(draft: Draft, entry: number, group: Group): void {
   draft.change({ groups: { ...draft.context.groups, [entry]: group } });
 }
 

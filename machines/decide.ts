@@ -11,7 +11,7 @@ import {
   retryNow,
   succeeded,
 } from "./call.js";
-import { childEnded, goOnAfterChildren, sagaTimedOut } from "./children.js";
+import { childEnded, goOnAfterChildren } from "./children.js";
 import type { Answer, RunCommand } from "./commands.js";
 import { blockBegin } from "./compile.js";
 import { awaitedSignal, isPausing, type Patch, type RunContext } from "./context.js";
@@ -23,6 +23,7 @@ import { isTerminal, type RunState } from "./lifecycle.js";
 import { entryStep, type Program } from "./program.js";
 import { cutOff, undoNext } from "./rollback.js";
 import { look, lookAgain, lookOnce, signal, takeSignal } from "./signals.js";
+import { sagaTimedOut } from "./sub-saga.js";
 import { received, submit } from "./task.js";
 import { type Decision, Draft, Needed } from "./transition.js";
 

@@ -12,7 +12,7 @@ import {
   raise,
 } from "./blocks.js";
 import { startCall } from "./call.js";
-import { fork, groupOf, hold, releaseGroup, startSaga, tryAgain } from "./children.js";
+import { fork, groupOf, hold, releaseGroup } from "./children.js";
 import type { StepError } from "./context.js";
 import { burn, ExpressionError } from "./expression/index.js";
 import type { Facts } from "./facts.js";
@@ -20,6 +20,7 @@ import { type Json, type JsonObject, measure } from "./json.js";
 import { cutOff, failRun, joinIfHappened, joinUndo } from "./rollback.js";
 import { scopeOf } from "./scope.js";
 import type { Failure, Note, Outcome, StepPlan } from "./steps/step.js";
+import { startSaga, tryAgain } from "./sub-saga.js";
 import { formatInstant } from "./time.js";
 import { type Draft, Needed } from "./transition.js";
 

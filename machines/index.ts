@@ -1,5 +1,4 @@
 // The only door of machines/: what a run does, decided purely. The shell imports from here and nowhere deeper.
-
 export * from "./actor.js";
 export * from "./audit.js";
 export * from "./commands.js";
@@ -26,3 +25,4 @@ export { parseActionName } from "./steps/action.js";
 export { HEADER_NAME_PATTERN, MAX_EVENT_HEADERS, MAX_HEADER_CHARS, TOPIC_PATTERN } from "./steps/event.js";
 export * from "./time.js";
 export type { Decision, Transition } from "./transition.js";
+export * from "./uuid.js";

@@ -2,7 +2,7 @@
 // cancelled, and keeps its first cause.
 import { closeFrames, dropOwnFrame, leaveInside, rolledBack, unwind } from "./blocks.js";
 import { queueCall } from "./call.js";
-import { goOnAfterChildren, groupOf, guardSaga, stopChildren, tellParent } from "./children.js";
+import { goOnAfterChildren, groupOf, stopChildren, tellParent } from "./children.js";
 import { type ActionCall, type Ending, living, type RunContext, type StepError, type UndoEntry } from "./context.js";
 import { ExpressionError } from "./expression/index.js";
 import type { ActionFact } from "./facts.js";
@@ -11,6 +11,7 @@ import { completeRetry } from "./retry.js";
 import { scopeOf } from "./scope.js";
 import { DEFAULT_TIMEOUT_MS, parseActionName } from "./steps/action.js";
 import type { StepPlan } from "./steps/step.js";
+import { guardSaga } from "./sub-saga.js";
 import { type Draft, Needed } from "./transition.js";
 
 /** Step types whose effect stands outside, so that passing them over deserves a warning. */

@@ -8,6 +8,7 @@ import {
   type Template,
 } from "../expression/index.js";
 import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "../json.js";
+import { isUuid } from "../uuid.js";
 import type { Place } from "./problem.js";
 
 /** How one kind of value is read. `name` is what docs call it. */
@@ -104,18 +105,16 @@ export const plainText: Kind<string> = {
   parse: (raw, place) => (typeof raw === "string" ? storable(raw, place) : place.problem("must be a string")),
 };
 
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
 /** As it is compared: a UUID's upper-case digits do not make it another tenant. */
 export function tenantName(text: string): string {
-  return UUID.test(text) ? text.toLowerCase() : text;
+  return isUuid(text) ? text.toLowerCase() : text;
 }
 
 export const tenant: Kind<string> = {
   name: "string",
   parse(raw, place) {
     const read = plainText.parse(raw, place);
-    if (read !== undefined && !UUID.test(read)) place.warn("no run can be of this tenant: it is no UUID");
+    if (read !== undefined && !isUuid(read)) place.warn("no run can be of this tenant: it is no UUID");
     return read && tenantName(read);
   },
 };

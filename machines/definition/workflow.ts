@@ -240,7 +240,9 @@ function warnAboutAction(
   const parsed = parseActionName(name);
   const found = parsed && action(parsed.service, parsed.name, parsed.version);
   if (!found)
-    at.warn(`the action ${name} is not registered${parsed?.version ? "" : ", or deprecated in every version"}`);
+    at.warn(
+      `the action ${name} is not registered${parsed && parsed.version === undefined ? ", or deprecated in every version" : ""}`,
+    );
   else if (found.deprecated) at.warn(`the action ${name} is deprecated`);
   return found;
 }

@@ -1,10 +1,10 @@
 // `emit_signal`: sends a signal to another run. It is a durable command: recorded there exactly once.
+
 import { object, optional, required, text } from "../definition/attribute.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../facts.js";
+import { isUuid } from "../uuid.js";
 import { failed, type Outcome, objectOf, stepType, textOf } from "./step.js";
-
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export const emitSignal = stepType({
   name: "emit_signal",
@@ -32,7 +32,7 @@ export const emitSignal = stepType({
 
 /** Whether the run that a step names is there; undefined: it is. */
 export function targetOf(runId: string, { target }: Facts): Outcome | undefined {
-  if (!UUID.test(runId)) return failed("not_found", "run_id is no run id");
+  if (!isUuid(runId)) return failed("not_found", "run_id is no run id");
   if (target === undefined) return { kind: "need", need: { kind: "target", runId: runId.toLowerCase() } };
   return target ? undefined : failed("not_found", `there is no run ${runId}`);
 }

@@ -8,6 +8,7 @@ import {
   type JsonObject,
   type ReportedDispatch,
   type RunCommand,
+  UUID_PATTERN,
 } from "../../machines/index.js";
 import { badRequest, conflict } from "../errors.js";
 import { derivedUuid, shardOf, uuidv7 } from "../ids.js";
@@ -17,7 +18,7 @@ import * as q from "./query.js";
 import { responses } from "./schemas.js";
 
 const REASON = { maxLength: 2000 };
-const Uuid = Type.String({ pattern: q.UUID_PATTERN });
+const Uuid = Type.String({ pattern: UUID_PATTERN });
 const Attempt = Type.Integer({ minimum: 1, maximum: q.MAX_INT32 });
 
 const Cancel = Type.Object({

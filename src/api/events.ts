@@ -62,7 +62,8 @@ function eventOf({ topic, headers = {}, payload = {}, idempotency_key: idempoten
 
 /** It becomes the output of a step in every run that takes it. */
 function refuseLarge(payload: Json, most: number): void {
-  if (Number(measure(payload)) <= most) return;
+  const size = measure(payload);
+  if (typeof size !== "number" || size <= most) return;
   const message = `is over ${most} characters of JSON (SAGA_LIMIT_OUTPUT_BYTES)`;
   throw badRequest(`$.payload ${message}`, [{ path: "$.payload", message }]);
 }

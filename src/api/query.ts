@@ -24,7 +24,6 @@ export interface ParamReader<V> {
 }
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
-export const UUID_PATTERN = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 export const MAX_INT32 = 2_147_483_647;
 
 export const uuid: Param<string> = {

@@ -3,7 +3,7 @@ import { isUtf8 } from "node:buffer";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import { type Static, Type } from "typebox";
-import { FORBIDDEN_NAMES, type JsonObject, RUN_STATES } from "../../machines/index.js";
+import { FORBIDDEN_NAMES, type JsonObject, RUN_STATES, UUID_PATTERN } from "../../machines/index.js";
 import { badRequest, notFound } from "../errors.js";
 import type { StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
@@ -27,12 +27,12 @@ const Start = Type.Object({
   ),
   inputs: Type.Optional(AnyObject()),
   variables: Type.Optional(AnyObject()),
-  tenant_id: Type.Optional(Type.String({ pattern: q.UUID_PATTERN })),
+  tenant_id: Type.Optional(Type.String({ pattern: UUID_PATTERN })),
   dry_run: Type.Optional(Type.Boolean()),
   feature_overrides: Type.Optional(
     Type.Unsafe<Record<string, boolean>>({ type: "object", additionalProperties: { type: "boolean" } }),
   ),
-  run_id: Type.Optional(Type.String({ pattern: q.UUID_PATTERN })),
+  run_id: Type.Optional(Type.String({ pattern: UUID_PATTERN })),
   idempotency_key: Type.Optional(Type.String(KEY)),
   business_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   delay_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_MS })),

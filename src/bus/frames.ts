@@ -34,7 +34,7 @@ function isFrame(message: Readonly<Record<string, unknown>>): message is Frame {
         typeof node_id === "string" && Array.isArray(shards) && shards.length <= 256 && shards.every(Number.isInteger)
       );
     case "advance":
-      return typeof run_id === "string" && isUuid(run_id);
+      return isUuid(run_id);
     case "node":
       return (
         typeof to === "string" &&

@@ -7,7 +7,7 @@ export function sqlStateOf(error: unknown): string | undefined {
   return code !== undefined && /^[0-9A-DF-Z][0-9A-Z]{4}$/.test(code) ? code : undefined;
 }
 
-/** Lost connections, a server that starts or stops, no session free, a statement that was cut off, a deadlock's victim. */
+/** Lost connections, a server that starts or stops, a database that takes no sessions or has none free, a statement cut off, a deadlock's victim. */
 export function isStoreAway(error: unknown): boolean {
   const state = sqlStateOf(error);
   if (state !== undefined) return /^(08|40|53|55000|55P03|57)/.test(state);

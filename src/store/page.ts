@@ -1,8 +1,10 @@
 // Pages of a list: by offset or by key, bounded in rows and bytes, with a bounded count. What a list selects and how a row
 // becomes an item is the list's own business.
+
 import type { Fragment, ISql, Sql } from "postgres";
 import type { Json, JsonObject } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
+import { isUuid } from "../ids.js";
 
 export interface PageQuery {
   readonly limit: number;
@@ -186,7 +188,7 @@ function readCursor<Row, Item>(listing: Listing<Row, Item>, cursor: string): rea
 function fitsKind(kind: KeyColumn["kind"], value: unknown): value is string {
   if (typeof value !== "string" || !KINDS[kind].test(value)) return false;
   if (kind === "time") return !Number.isNaN(Date.parse(value));
-  return kind !== "uuid" || /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(value);
+  return kind !== "uuid" || isUuid(value);
 }
 
 function parsed(text: string): unknown {

@@ -1,7 +1,9 @@
 // Reads of runs: one, and lists of them, as the interface's SagaRun. Nothing here writes, and nothing here is on the hot
 // path: the commit and the load of an actor stand elsewhere.
+
 import type { Fragment, Sql } from "postgres";
 import type { JsonObject, StepError } from "../../machines/index.js";
+import { isUuid } from "../ids.js";
 import {
   type Listing,
   type Page,
@@ -173,7 +175,7 @@ const NIL = "00000000-0000-0000-0000-000000000000";
 function beginsWith(sql: Sql, q: string): Fragment {
   const byKey = sql`coalesce(starts_with(business_key, ${q}), false)`;
   const low = q.toLowerCase() + NIL.slice(q.length);
-  const isBeginning = q.length <= NIL.length && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(low);
+  const isBeginning = q.length <= NIL.length && isUuid(low);
   if (!isBeginning) return byKey;
   const high = q.toLowerCase() + NIL.replaceAll("0", "f").slice(q.length);
   return sql`(id between ${low} and ${high} or ${byKey})`;

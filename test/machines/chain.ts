@@ -26,6 +26,8 @@ interface Reading {
   /** Keys of what its rows say must be undone if it rolls back, and of what it did put on its list. */
   readonly due: string[];
   readonly owed: string[];
+  /** Keys that may be owed, or not. */
+  readonly either: string[];
   /** Its undo list, in the order of the ordinals. */
   list: { readonly ordinal: number; readonly entry: number; readonly calls: boolean }[];
 }
@@ -80,6 +82,7 @@ class Reader {
       open: new Map(),
       children: [],
       due: [],
+      either: [],
       owed: [],
       list: [],
     };
@@ -125,7 +128,8 @@ class Reader {
       if (metadata.will_retry) return;
       // A try that is being left comes to its end first, also in a run that is to undo nothing.
       const isAbandoned = context.ending?.abandon && reading.unwinding === 0;
-      if (compensates && (did || entry?.happened) && !isAbandoned) reading.due.push(key());
+      if (compensates && OVER_LIMIT.test(String(metadata.message))) reading.either.push(key());
+      else if (compensates && (did || entry?.happened) && !isAbandoned) reading.due.push(key());
       open.delete(stepId);
     }
   }
@@ -217,12 +221,13 @@ class Reader {
 
   /** Once everything has ended. */
   close(): void {
-    for (const [id, { due, owed, list }] of this.readings) {
+    for (const [id, { due, either, owed: all, list }] of this.readings) {
       const run = this.world.runs.get(id) as Simulation;
       const { context } = run;
       for (const key of effectsOf(run))
-        if (!owed.includes(key)) this.tell(id, `a worker did ${key}, and it is not owed`);
-      const late = this.sagasThatSucceededAnyway(id, due);
+        if (!all.includes(key)) this.tell(id, `a worker did ${key}, and it is not owed`);
+      const owed = all.filter((key) => !either.includes(key));
+      const late = this.sagasThatSucceededAnyway(id, [...due, ...either]);
       const inTime = owed.filter((key) => !late.includes(key));
       if (!isSame(due, inTime)) this.tell(id, `it owed ${owed}, and should have owed ${due}`);
       // A run that is to undo nothing owes those only that were told to end before it was.
@@ -252,6 +257,12 @@ function outcomeOf({ code, message }: JsonObject, attempt: number): { mayHave: b
   const mayHave = said === "timeout" || said === "heartbeat_timeout" || said === "unsure";
   return { mayHave, did: said === "schema_mismatch" };
 }
+
+/**
+ * The row does not say what it was that could not be stored: the output of a step that has done its work, and is to be undone,
+ * or the error of one that has not.
+ */
+const OVER_LIMIT = /^the (output is|run's variables are) over /;
 
 function resultOf({ context: { state, output, ending } }: Simulation): unknown {
   if (state === "succeeded") return output ?? null;

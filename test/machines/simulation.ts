@@ -192,7 +192,10 @@ export class Simulation {
    */
   tryOnce(command: RunCommand, id?: string): Answer | undefined {
     const recorded = id === undefined ? undefined : this.world.answers.get(id);
-    if (recorded) return recorded;
+    if (recorded) {
+      this.world.done(id ?? "");
+      return recorded;
+    }
     const { faults } = this.world;
     const drafted = this.draft(command);
     if (faults && !this.isUncontested(drafted)) return undefined;

@@ -238,6 +238,11 @@ export class World {
     return waiting.sort((left, right) => (left.rows.at(-1)?.at ?? 0) - (right.rows.at(-1)?.at ?? 0));
   }
 
+  /** A message is carried out, or was before it came again. */
+  done(messageId: string): void {
+    this.inbox = this.inbox.filter(({ id }) => id !== messageId);
+  }
+
   /** What a commit of the run changes outside it. */
   commit(
     simulation: Simulation,
@@ -248,7 +253,7 @@ export class World {
     this.history.push(...transitions);
     if (about) {
       this.answers.set(about.id, about.answer);
-      this.inbox = this.inbox.filter(({ id }) => id !== about.id);
+      this.done(about.id);
     }
     for (const effect of effects) this.apply(simulation, effect);
   }
@@ -315,7 +320,7 @@ export class World {
         break;
       case "send":
         this.sent.push(effect);
-        if (!this.answers.has(effect.id) && !this.inbox.some(({ id }) => id === effect.id)) this.inbox.push(effect);
+        if (!this.inbox.some(({ id }) => id === effect.id)) this.inbox.push(effect);
         break;
     }
   }

@@ -13,6 +13,7 @@ it.each([
   "57P01",
   "57014",
   "53300",
+  "55000",
   "55P03",
   "40P01",
 ])("%s: the store is away", (code) => expect(isStoreAway({ code })).toBe(true));

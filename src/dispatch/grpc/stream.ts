@@ -1,6 +1,8 @@
 // One worker's stream: hello first, then answers in and steps out, never more of them unanswered than its credit. Which
 // steps it gets and what becomes of its answers is decided by the transport.
+
 import { status } from "@grpc/grpc-js";
+import { isUuid } from "../../ids.js";
 import type { ActionName, DispatchLimits, Log } from "../transport.js";
 import type { CoordinatorMessage, Hello, StepFailure, StepResult, WorkerCall, WorkerMessage } from "./messages.js";
 
@@ -19,7 +21,6 @@ export interface StreamOwner {
 }
 
 const ID = /^[A-Za-z0-9_.:-]{1,128}$/;
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Answers being recorded for one stream before no more are read from it, beyond its credit. */
 const ANSWERS_UNDER_WAY = 64;
@@ -222,8 +223,4 @@ export class WorkerStream {
     this.#unread.length = 0;
     this.owner.ended(this);
   }
-}
-
-export function isUuid(text: string | undefined): text is string {
-  return text !== undefined && UUID.test(text);
 }

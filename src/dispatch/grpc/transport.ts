@@ -1,7 +1,9 @@
 // The gRPC transport: what runs ask of worker streams, and what the streams tell. Who queues for credit is the dispatcher's
 // matter, the bytes on the wire are the stream's and the server's; which dispatch has whose credit stands in flights.ts.
+
 import { status } from "@grpc/grpc-js";
 import type { Dispatch } from "../../../machines/index.js";
+import { isUuid } from "../../ids.js";
 import type { Near } from "../relay/near.js";
 import type { ActionName, DispatchLimits, Log, Reservation, Transport } from "../transport.js";
 import { isCommitted } from "./flight.js";
@@ -9,7 +11,7 @@ import { Flights, type GrpcHost } from "./flights.js";
 import { Guests } from "./guests.js";
 import type { StepFailure, StepResult, WorkerCall } from "./messages.js";
 import { Recorder } from "./recorder.js";
-import { type Authenticate, isUuid, type StreamOwner, WorkerStream } from "./stream.js";
+import { type Authenticate, type StreamOwner, WorkerStream } from "./stream.js";
 
 export interface GrpcTransportOptions {
   readonly nodeId: string;

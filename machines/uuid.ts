@@ -1,0 +1,8 @@
+// What a UUID looks like. Not making one: ids are derived where the shard is known.
+
+export const UUID_PATTERN = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
+const UUID = new RegExp(UUID_PATTERN);
+
+export function isUuid(value: unknown): value is string {
+  return typeof value === "string" && UUID.test(value);
+}
