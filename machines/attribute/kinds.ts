@@ -1,5 +1,5 @@
-// Attributes: what a step type declares that it takes. One declaration parses a document, compiles its expressions, names
-// the place of every fault, and says what the docs say. Not evaluation: a parsed attribute is evaluated by its step.
+// Attributes: the declarations of the members that a step type has. One declaration parses a member, compiles its expressions,
+// reports its problems at their places, and is a row of the docs. Steps evaluate the parsed attributes.
 import {
   compileExpression,
   compileTemplate,
@@ -7,11 +7,11 @@ import {
   ExpressionSyntaxError,
   type Template,
 } from "../expression/index.js";
-import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "../json.js";
-import { isUuid } from "../uuid.js";
+import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "../values/json.js";
+import { isUuid } from "../values/uuid.js";
 import type { Place } from "./problem.js";
 
-/** How one kind of value is read. `name` is what docs call it. */
+/** The parser of one kind of value. `name` is its name in the docs. */
 export interface Kind<T> {
   readonly name: string;
   parse(raw: Json, place: Place): T | undefined;
@@ -22,7 +22,7 @@ export interface Attribute<T> {
   readonly doc: string;
   readonly required: boolean;
   readonly fallback?: Json;
-  /** Carries the parsed type; never there at run time. */
+  /** Carries the parsed type. Never set at run time. */
   readonly parsed?: T;
 }
 
@@ -43,26 +43,26 @@ export function defaulted<T>(kind: Kind<T>, fallback: Json, doc: string): Attrib
   return { kind, doc, required: false, fallback };
 }
 
-/** Reads the declared attributes with `get`; faults are reported at their places. Undefined if any attribute is at fault. */
+/** Reads the declared attributes with `get`, and reports problems at their places. Undefined if there are any. */
 export function parseAttributes<A extends Attributes>(
   attributes: A,
   get: (name: string) => { raw: Json | undefined; place: Place },
 ): Parsed<A> | undefined {
   const parsed: Record<string, unknown> = {};
-  let sound = true;
+  let valid = true;
   for (const [name, attribute] of Object.entries(attributes)) {
     const { raw = attribute.fallback, place } = get(name);
     if (raw === undefined) {
-      if (attribute.required) sound = Boolean(place.problem("is required"));
+      if (attribute.required) valid = Boolean(place.problem("is required"));
       continue;
     }
     parsed[name] = attribute.kind.parse(raw, place);
-    if (parsed[name] === undefined) sound = false;
+    if (parsed[name] === undefined) valid = false;
   }
-  return sound ? (parsed as Parsed<A>) : undefined;
+  return valid ? (parsed as Parsed<A>) : undefined;
 }
 
-/** A number that is given, or computed by one whole template when the step is entered. */
+/** A number, or one whole template that computes it when the step is entered. */
 export type NumberSource = number | Template;
 
 export const id: Kind<string> = {
@@ -75,7 +75,7 @@ export const id: Kind<string> = {
   },
 };
 
-/** The name of a variable: any id, so that `vars["step-1"]` can name it. */
+/** The name of a variable: any id. Expressions can write `vars["step-1"]`. */
 export const variableName: Kind<string> = { ...id, name: "variable name" };
 
 const CEL_WORDS: ReadonlySet<string> = new Set(
@@ -84,13 +84,13 @@ const CEL_WORDS: ReadonlySet<string> = new Set(
   ),
 );
 
-/** A name that expressions see by itself, not below `vars`. */
+/** A name that expressions see at the top level, not below `vars`. */
 export const localName: Kind<string> = {
   name: "identifier",
   parse(raw, place) {
     const name = id.parse(raw, place);
     if (name === undefined || (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !CEL_WORDS.has(name))) return name;
-    return place.problem("must be a name that CEL can say: A-Z a-z 0-9 _, and none of its own words");
+    return place.problem("must be a CEL identifier: A-Z a-z 0-9 _, and not a reserved word of CEL");
   },
 };
 
@@ -99,13 +99,13 @@ export const flag: Kind<boolean> = {
   parse: (raw, place) => (typeof raw === "boolean" ? raw : place.problem("must be true or false")),
 };
 
-/** Text that is taken as it is. */
+/** A string without templates. */
 export const plainText: Kind<string> = {
   name: "string",
   parse: (raw, place) => (typeof raw === "string" ? storable(raw, place) : place.problem("must be a string")),
 };
 
-/** As it is compared: a UUID's upper-case digits do not make it another tenant. */
+/** The form in which tenants are compared: the digits of a UUID in lower case. */
 export function tenantName(text: string): string {
   return isUuid(text) ? text.toLowerCase() : text;
 }
@@ -114,7 +114,7 @@ export const tenant: Kind<string> = {
   name: "string",
   parse(raw, place) {
     const read = plainText.parse(raw, place);
-    if (read !== undefined && !isUuid(read)) place.warn("no run can be of this tenant: it is no UUID");
+    if (read !== undefined && !isUuid(read)) place.warn("no run can have this tenant: it is not a UUID");
     return read && tenantName(read);
   },
 };
@@ -135,13 +135,13 @@ export const expression: Kind<Expression> = {
   },
 };
 
-/** A string with `${ CEL }` in it. */
+/** A string that may contain `${ CEL }`. */
 export const text: Kind<Template> = {
   name: "template",
   parse: (raw, place) => (typeof raw === "string" ? template(raw, place) : place.problem("must be a string")),
 };
 
-/** Any JSON value, its strings being templates. */
+/** Any JSON value whose strings are templates. */
 export const value: Kind<Template> = { name: "any value, templates inside", parse: template };
 
 export const object: Kind<Template> = {
@@ -152,19 +152,19 @@ export const object: Kind<Template> = {
   },
 };
 
-/** Taken as it is: no templates. Checked as a JSON Schema by the shell, which has the validator. */
+/** A JSON Schema, without templates. The shell checks it, because it has the validator. */
 export const schema: Kind<JsonObject> = {
   name: "JSON Schema 2020-12",
   parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem("must be an object (a JSON Schema)")),
 };
 
-/** An object that is data: no templates. */
+/** An object without templates. */
 export const dataObject: Kind<JsonObject> = {
   name: "object",
   parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem("must be an object")),
 };
 
-/** A number of a document's head, where no run is there to compute it. */
+/** A number outside the steps, where no run could compute it. */
 export function plainNumber(bounds: NumberBounds = {}): Kind<number> {
   return {
     name: bounds.whole ? "integer" : "number",
@@ -193,7 +193,7 @@ export function number(bounds: NumberBounds = {}): Kind<NumberSource> {
   };
 }
 
-/** What is wrong with a number under its bounds, or undefined. */
+/** How a number violates its bounds, if it does. */
 export function numberFault(raw: Json, { min, max, whole, not }: NumberBounds): string | undefined {
   if (typeof raw !== "number" || !Number.isFinite(raw)) return "must be a number";
   if (whole && !Number.isSafeInteger(raw)) return "must be a whole number";
@@ -232,13 +232,13 @@ export function record<T>(
         const parsedEntry = item.parse(entry, place.at(name));
         return known === undefined || parsedEntry === undefined ? undefined : ([known, parsedEntry] as const);
       });
-      const sound = whole(parsed);
-      return sound && Object.fromEntries(sound);
+      const valid = whole(parsed);
+      return valid && Object.fromEntries(valid);
     },
   };
 }
 
-/** An object of declared attributes; others are refused. */
+/** An object of declared attributes. Others are refused. */
 export function shape<A extends Attributes>(name: string, attributes: A): Kind<Parsed<A>> {
   return {
     name,
@@ -250,13 +250,13 @@ export function shape<A extends Attributes>(name: string, attributes: A): Kind<P
   };
 }
 
-/** A member that stands on the object itself. */
+/** An own member of an object. */
 export function own(object: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
 export function refuseUnknown(raw: JsonObject, known: object, place: Place): void {
-  for (const key of Object.keys(raw)) if (!Object.hasOwn(known, key)) place.at(key).problem("is not known here");
+  for (const key of Object.keys(raw)) if (!Object.hasOwn(known, key)) place.at(key).problem("is unknown");
 }
 
 function whole<T>(items: readonly (T | undefined)[]): readonly T[] | undefined {

@@ -1,14 +1,14 @@
-// The names that expressions of a document may see. Which scope has which of them is known when a run is there; a name that
-// none has is a slip of the pen.
-import { isObject, type Json } from "../json.js";
-import { own } from "./attribute.js";
+// The names that the expressions of a document may see. Only a run shows which scope has which of them, but a name that no scope
+// has is a mistake.
+import { isObject, type Json } from "../values/json.js";
+import { own } from "./kinds.js";
 
-/** What scopes have by themselves (docs/workflows.md, expressions). */
+/** The names that scopes always have (docs/workflows.md, expressions). */
 const NAMES = ["inputs", "vars", "run", "features", "now", "output", "error", "event", "iteration", "item", "index"];
-/** Attributes that give a name to what a block's steps see. */
+/** Attributes that name something for the steps of a block. */
 const NAMING = ["item_var", "index_var"];
 
-/** Undefined where the document is none: its faults are others. */
+/** Undefined if the document has no list of steps: it has other problems then. */
 export function namesOf(document: unknown): ReadonlySet<string> | undefined {
   const steps = isObject(document) ? document.steps : undefined;
   if (!Array.isArray(steps)) return undefined;

@@ -1,17 +1,17 @@
-// A fault of a document, with the place it stands at. Validation lists every one of them; it never stops at the first.
+// Problems of a document, each with its place. Validation lists all of them; it does not stop at the first.
 export interface Problem {
   /** A JSON path: `$.steps[2].next`. */
   readonly path: string;
   readonly message: string;
 }
 
-/** Where a parser stands in the document, and where it reports. */
+/** A place in a document: where a parser reads, and where it reports. */
 export class Place {
   constructor(
     readonly path: string,
     private readonly problems: Problem[],
     private readonly warnings: Problem[],
-    /** The names that an expression may see somewhere in the document; undefined: any. */
+    /** The names that some scope of the document gives to expressions. Undefined: any name. */
     private readonly names?: ReadonlySet<string>,
   ) {}
 
@@ -22,18 +22,18 @@ export class Place {
     return this.below(step);
   }
 
-  /** The place that a path found below this one leads to, such as that of a value that cannot be stored. */
+  /** The place at a path below this one, such as that of a value that cannot be stored. */
   below(path: string): Place {
     return new Place(`${this.path}${path}`, this.problems, this.warnings, this.names);
   }
 
-  /** Whether no scope of the document has the name. */
+  /** Whether no scope of the document gives this name. */
   isUnknown(name: string): boolean {
     return this.names !== undefined && !this.names.has(name);
   }
 
-  /** Problems of the whole document so far. */
-  get faults(): number {
+  /** The number of problems of the whole document so far. */
+  get problemCount(): number {
     return this.problems.length;
   }
 

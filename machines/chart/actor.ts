@@ -1,25 +1,26 @@
-// One active run as an XState actor: created from a context, stepped by transitions, and checked against its chart. The
-// actor holds the truth in memory; whether it may go on from there is the commit's to say.
+// One active run as an XState actor: created from a context, stepped by transitions, and checked against its chart. The actor
+// holds the state of the run in memory; whether it may go on from there is decided by the commit.
 import { type AnyActorRef, createActor } from "xstate";
-import { chartValue } from "./compile.js";
-import type { RunContext } from "./context.js";
+import type { Transition } from "../messages/transition.js";
+import type { RunContext } from "../state/context.js";
+import { chartValue } from "./position.js";
 import type { Program } from "./program.js";
-import type { Transition } from "./transition.js";
 
-/** The chart has no such edge there, or it led elsewhere: decide() and compile() disagree, which is a bug of ours. */
+/** The chart has no such edge at this place, or it leads elsewhere: the decision and the chart disagree, which is a bug. */
 export class ChartMismatch extends Error {
   override readonly name = "ChartMismatch";
 }
 
 export interface RunActor {
   readonly context: RunContext;
-  /** Takes a transition. Throws ChartMismatch if the chart refuses it; the actor must then be discarded. */
-  take(transition: Transition): void;
+  /** Steps the actor. Throws ChartMismatch if the chart refuses the transition; the actor must then be discarded. */
+  apply(transition: Transition): void;
   /** The XState actor, for inspection. */
   readonly ref: AnyActorRef;
   stop(): void;
 }
 
+/** An ended run gets an actor in a final state, which refuses every transition; decide() has none for it (law 4). */
 export function startActor(program: Program, context: RunContext): RunActor {
   const snapshot = program.machine.resolveState({ value: chartValue(context), context });
   const ref = createActor(program.machine, { snapshot, id: context.run.id });
@@ -36,7 +37,7 @@ export function startActor(program: Program, context: RunContext): RunActor {
       return ref.getSnapshot().context as RunContext;
     },
     ref,
-    take(transition) {
+    apply(transition) {
       taken = undefined;
       ref.send(transition);
       if (fault) throw fault;

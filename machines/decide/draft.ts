@@ -1,37 +1,21 @@
-// A transition: one actor step, decided. And the draft that a decision writes it on: nothing outside sees a draft, so
-// deciding stays a pure function of context, command and facts.
+// The draft on which a decision writes its transitions. No draft leaves decide(), so a decision stays a pure function of
+// context, command and facts.
 
-import type { AuditEvent, AuditType } from "./audit.js";
-import type { Answer } from "./commands.js";
-import { eventName } from "./compile.js";
-import type { Patch, RunContext } from "./context.js";
-import type { Effect } from "./effects.js";
-import { awaiting } from "./events.js";
-import type { Facts, Need } from "./facts.js";
-import { type JsonObject, measure } from "./json.js";
-import type { RunState } from "./lifecycle.js";
-import type { Program } from "./program.js";
-import { closing } from "./task.js";
+import { eventName } from "../chart/labels.js";
+import type { AuditEvent, AuditType } from "../messages/audit.js";
+import type { Answer } from "../messages/command.js";
+import type { Effect } from "../messages/effect.js";
+import type { Facts, Need } from "../messages/fact.js";
+import type { Decided, Transition } from "../messages/transition.js";
+import type { Patch, RunContext } from "../state/context.js";
+import type { RunState } from "../state/lifecycle.js";
+import type { WorkflowPlan } from "../steps/plan.js";
+import type { StepPlan } from "../steps/step.js";
+import type { RunId } from "../values/ids.js";
+import { type JsonObject, measure } from "../values/json.js";
+import { eventWaitRows, taskClosings } from "./ledger/waits.js";
 
-/** The event that the run's actor receives. `type` names the edge of the chart; the chart refuses what is no edge. */
-export interface Transition {
-  readonly type: string;
-  readonly patch: Patch;
-  /** The variables it stores: what is written is what changed. */
-  readonly stored: readonly string[];
-  readonly audit: readonly AuditEvent[];
-  readonly effects: readonly Effect[];
-}
-
-export type Decision =
-  /**
-   * Take these transitions, in one commit, and then answer. None: a refusal or a no-op, whose revision is confirmed before
-   * it is answered (law 3); `effects` then owes rows that leave the run itself untouched.
-   */
-  | { readonly transitions: readonly Transition[]; readonly answer: Answer; readonly effects?: readonly Effect[] }
-  | { readonly need: Need };
-
-/** Thrown inside a decision when a fact is missing; never leaves decide(). */
+/** Thrown inside a decision that lacks a fact. It never leaves decide(). */
 export class Needed {
   constructor(readonly need: Need) {}
 }
@@ -39,18 +23,18 @@ export class Needed {
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 export class Draft {
-  /** The context as it is after everything drafted so far. */
+  /** The context after everything drafted so far. */
   readonly context: Mutable<RunContext>;
   private audit: AuditEvent[] = [];
   private effects: Effect[] = [];
   private patch: Mutable<Patch> = {};
-  private stored: string[] = [];
+  private storedNames: string[] = [];
   private readonly done: Transition[] = [];
-  /** Children that this very decision creates: no read can find them yet. */
-  readonly born: { readonly id: string; readonly entry: number }[] = [];
+  /** Children that this very decision creates. No read can find them yet. */
+  readonly createdChildren: { readonly id: RunId; readonly entry: number }[] = [];
 
   constructor(
-    readonly program: Program,
+    readonly workflow: WorkflowPlan,
     context: RunContext,
     readonly facts: Facts,
     public actor: string,
@@ -62,33 +46,32 @@ export class Draft {
     return this.facts.now;
   }
 
-  /** Changes the context. */
+  /** Changes the context. A change of the wait owes what follows from it. */
   change(patch: Patch): void {
     if ("wait" in patch) {
       const { wait } = this.context;
-      this.owe(...closing(wait, patch.wait), ...awaiting(wait, patch.wait));
+      this.owe(...taskClosings(wait, patch.wait), ...eventWaitRows(wait, patch.wait));
     }
     Object.assign(this.context, patch);
     Object.assign(this.patch, patch);
   }
 
-  /** Stores variables; only those named here are written. */
-  store(variables: JsonObject, growth: number): void {
+  /** Stores variables. Only these are written. */
+  storeVariables(variables: JsonObject, growth: number): void {
     const { context } = this;
     this.change({ variables: { ...context.variables, ...variables }, variablesSize: context.variablesSize + growth });
-    this.stored.push(...Object.keys(variables));
+    this.storedNames.push(...Object.keys(variables));
   }
 
-  /** Removes a variable. */
-  forget(name: string): void {
+  removeVariable(name: string): void {
     const { variables, variablesSize } = this.context;
     if (!Object.hasOwn(variables, name)) return;
     const { [name]: gone, ...rest } = variables;
     this.change({ variables: rest, variablesSize: variablesSize - sizeOf(gone) - name.length - 4 });
-    this.stored.push(name);
+    this.storedNames.push(name);
   }
 
-  /** Records an audit event; `to` is the run state it leads to. The run's state is always that of its last row. */
+  /** Records an audit event. `to` is the run state after it: the state of a run is always that of its last audit row. */
   row(type: AuditType, to: RunState, about: { stepId?: string; attempt?: number; metadata?: JsonObject } = {}): void {
     const { stepId, attempt = 0 } = about;
     const metadata = about.metadata && bounded(about.metadata, this.facts.limits.metadata);
@@ -101,27 +84,28 @@ export class Draft {
     this.effects.push(...effects);
   }
 
-  /** Closes the transition: what was drafted since the last one goes along the edge `label`. */
-  take(label: string): void {
-    const { patch, stored, audit, effects } = this;
+  /** Ends the transition: everything drafted since the last one belongs to the edge `label` of the chart. */
+  close(label: string): void {
+    const { patch, storedNames: stored, audit, effects } = this;
     this.done.push({ type: eventName(label), patch, stored, audit, effects });
     this.patch = {};
-    this.stored = [];
+    this.storedNames = [];
     this.audit = [];
     this.effects = [];
   }
 
-  decided(answer: Answer): Decision {
+  /** The decision that this draft is. */
+  decided<A extends Answer>(answer: A): Decided<A> {
     return { transitions: this.done, answer };
   }
 }
 
-/** Audit metadata is bounded: what is over is cut to an excerpt of its JSON text, and named in `truncated`. */
-function bounded(metadata: JsonObject, most: number): JsonObject {
-  if (sizeOf(metadata) <= most) return metadata;
-  const room = Math.floor(most / (2 * Object.keys(metadata).length));
-  const cut = Object.keys(metadata).filter((key) => sizeOf(metadata[key]) > room);
-  const excerpts = cut.map((key) => [key, wellFormed(JSON.stringify(metadata[key]).slice(0, room))]);
+/** Bounds audit metadata: members that are too long become excerpts of their JSON text, and `truncated` names them. */
+function bounded(metadata: JsonObject, limit: number): JsonObject {
+  if (sizeOf(metadata) <= limit) return metadata;
+  const share = Math.floor(limit / (2 * Object.keys(metadata).length));
+  const cut = Object.keys(metadata).filter((key) => sizeOf(metadata[key]) > share);
+  const excerpts = cut.map((key) => [key, wellFormed(JSON.stringify(metadata[key]).slice(0, share))]);
   return { ...metadata, ...Object.fromEntries(excerpts), truncated: cut };
 }
 
@@ -130,7 +114,14 @@ function sizeOf(value: unknown): number {
   return typeof size === "number" ? size : 0;
 }
 
-/** A cut may fall between the halves of a surrogate pair. */
+/** Drops half a surrogate pair that a cut left at the end. */
 function wellFormed(text: string): string {
   return /[\ud800-\udbff]$/.test(text) ? text.slice(0, -1) : text;
+}
+
+/** The plan of the current step. */
+export function currentPlan(draft: Draft): StepPlan {
+  const plan = draft.workflow.steps.get(draft.context.step ?? "");
+  if (!plan) throw new Error(`run ${draft.context.run.id}: its definition has no step ${draft.context.step}`);
+  return plan;
 }

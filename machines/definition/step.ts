@@ -1,10 +1,5 @@
-// Reads one step of a definition into its plan: the attributes every step has, and those of its type.
-import type { Template } from "../expression/index.js";
-import { isObject, type Json, type JsonObject } from "../json.js";
-import { ACTION_NAME_RULE, parseActionName } from "../steps/action.js";
-import { STEP_TYPES } from "../steps/index.js";
-import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+// Reads one step of a definition into its plan: the attributes of every step, and those of its type.
+
 import {
   type Attributes,
   defaulted,
@@ -24,8 +19,14 @@ import {
   shape,
   text,
   variableName,
-} from "./attribute.js";
-import type { Place } from "./problem.js";
+} from "../attribute/kinds.js";
+import type { Place } from "../attribute/problem.js";
+import type { Template } from "../expression/index.js";
+import { ACTION_NAME_RULE, parseActionName } from "../steps/action.js";
+import { STEP_TYPES } from "../steps/index.js";
+import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
 
 const undoAction: Kind<Template> = {
   ...text,
@@ -57,23 +58,23 @@ const saveAs: Kind<string | false> = {
 
 const onError: Kind<string> = { ...id, name: '"fail" | "continue" | step id' };
 
-/** What every step may have. */
+/** The attributes of every step. */
 export const COMMON = {
   id: required(id, "Unique in the definition."),
   type: required(plainText, "The step's type."),
   next: optional(id, "The step that follows; without it the innermost block, or the run, is done."),
-  title: optional(plainText, "For people."),
-  description: optional(plainText, "For people."),
+  title: optional(plainText, "Display name; the state chart shows it."),
+  description: optional(plainText, "The state chart shows it."),
   when: optional(expression, "Falsy: the step is skipped."),
-  save_as: optional(saveAs, "The variable of its output, else the step's id; null discards it."),
+  save_as: optional(saveAs, "The variable of its output; the step's id if absent; null discards the output."),
   on_error: defaulted(onError, "fail", "`fail`, `continue`, or the step to go to."),
   compensation: optional(compensation, "Undoes the step when the run rolls back."),
 } satisfies Attributes;
 
-/** Problems of a JSON Schema itself; only the shell has the validator. */
+/** The problems of a JSON Schema itself. Only the shell has the validator. */
 export type SchemaProblems = (schema: JsonObject) => readonly string[];
 
-/** The plan, or undefined with the faults reported. */
+/** The plan of the step. Undefined if it has problems, which are reported. */
 export function parseStep(raw: JsonObject, place: Place, schemaProblems?: SchemaProblems): StepPlan | undefined {
   const common = parseAttributes(COMMON, (name) => ({ raw: own(raw, name), place: place.at(name) }));
   const type = stepTypeOf(raw, place);
@@ -87,6 +88,8 @@ export function parseStep(raw: JsonObject, place: Place, schemaProblems?: Schema
   return {
     id: common.id,
     type,
+    title: common.title,
+    description: common.description,
     next: common.next,
     when: common.when,
     saveAs: common.save_as === false ? null : (common.save_as ?? common.id),
@@ -120,7 +123,7 @@ function ownRetry(raw: JsonObject, place: Place): RetrySource | undefined {
   return policy === undefined ? undefined : retry.parse(policy, place.at("retry"));
 }
 
-/** A type without a payload of its own may have its attributes inside `inputs`; flat wins. */
+/** The attributes of a type without `inputs` may also be written inside `inputs`. One written outside wins. */
 function memberOf(
   raw: JsonObject,
   name: string,
@@ -145,7 +148,7 @@ function refuseUnknownMembers(raw: JsonObject, type: StepType, place: Place): vo
     if (Object.hasOwn(COMMON, key) || Object.hasOwn(type.attributes, key)) continue;
     if (key === "retry" && type.retries) continue;
     if (key === "inputs" && takesNested) refuseUnknownNested(raw, type, place.at("inputs"));
-    else place.at(key).problem(`is no attribute of a step of type ${type.name}`);
+    else place.at(key).problem(`is not an attribute of the step type ${type.name}`);
   }
   if (type.last && own(raw, "next") !== undefined) place.at("next").problem(`a step of type ${type.name} has no next`);
 }
@@ -154,6 +157,7 @@ function refuseUnknownNested(raw: JsonObject, type: StepType, place: Place): voi
   const nested = nestedAttributes(raw, type);
   if (!nested) return place.problem("must be an object");
   for (const key of Object.keys(nested)) {
-    if (!Object.hasOwn(type.attributes, key)) place.at(key).problem(`is no attribute of a step of type ${type.name}`);
+    if (!Object.hasOwn(type.attributes, key))
+      place.at(key).problem(`is not an attribute of the step type ${type.name}`);
   }
 }

@@ -1,13 +1,6 @@
-// Reads a workflow document into a program, or lists every problem it has with its JSON path. The graph's rules stand here;
-// a step's own stand with its type.
-import { compileMachine } from "../compile.js";
-import type { ActionFact } from "../facts.js";
-import { isObject, type Json, type JsonObject, measure } from "../json.js";
-import { type DefinitionLimits, MOST_BRANCHES, MOST_STEPS, STANDARD_DEFINITION_LIMITS } from "../limits.js";
-import type { Compiled, Program } from "../program.js";
-import { parseActionName } from "../steps/action.js";
-import type { StepPlan } from "../steps/step.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+// Reads a workflow document into a program, or lists its problems, each with its JSON path. This file has the rules of the graph;
+// a step type has its own rules.
+
 import {
   flag,
   id,
@@ -22,24 +15,33 @@ import {
   required,
   schema,
   tenant,
-} from "./attribute.js";
-import { isStep, layOut, type PlacedStep } from "./layout.js";
-import { namesOf } from "./names.js";
-import { Place, type Problem } from "./problem.js";
+} from "../attribute/kinds.js";
+import { namesOf } from "../attribute/names.js";
+import { Place, type Problem } from "../attribute/problem.js";
+import { compileMachine } from "../chart/compile.js";
+import type { Program } from "../chart/program.js";
+import type { ActionFact } from "../messages/fact.js";
+import { parseActionName } from "../steps/action.js";
+import { isStep } from "../steps/plan.js";
+import type { StepPlan } from "../steps/step.js";
+import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
+import { type DefinitionLimits, MAX_BRANCHES, MAX_STEPS, STANDARD_DEFINITION_LIMITS } from "../values/limits.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
+import { layOut, type PlacedStep } from "./layout.js";
 import { parseStep } from "./step.js";
 
-/** Steps are parsed apart, to keep their places. */
-const anything = { name: "step", parse: (raw: Json) => raw };
+/** Steps are parsed separately, with their places. */
+const anyStep = { name: "step", parse: (raw: Json) => raw };
 
 const DOCUMENT = {
   id: required(id, "The workflow's identifier."),
   version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
   tenant_id: optional(tenant, "Only this tenant can start it."),
-  name: required(plainText, "For people."),
-  description: optional(plainText, "For people."),
+  name: required(plainText, "Display name."),
+  description: optional(plainText, "The state chart shows it."),
   start: required(id, "The first step."),
-  entrypoints: optional(record(id, id, { max: MOST_BRANCHES }), "Entry name to step id."),
-  steps: required(list<Json>(anything, { min: 1, max: MOST_STEPS }), "The graph."),
+  entrypoints: optional(record(id, id, { max: MAX_BRANCHES }), "Entry name to step id."),
+  steps: required(list<Json>(anyStep, { min: 1, max: MAX_STEPS }), "The graph."),
   published: optional(flag, "Whether it can be started."),
   created_at: optional(plainText, "Set by the service."),
   created_by: optional(plainText, "Set by the service."),
@@ -48,19 +50,19 @@ const DOCUMENT = {
 };
 
 export interface CompileOptions {
-  /** The registrations, for warnings; without it none are given. */
+  /** The registrations. Absent: no warnings about actions. */
   readonly action?: (
     service: string,
     name: string,
     version?: number,
   ) => (ActionFact & { readonly deprecated?: boolean }) | undefined;
-  /** The published rules, for warnings. */
+  /** The published rules. Absent: no warnings about rules. */
   readonly rule?: (ruleId: string) => object | undefined;
-  /** Problems of a JSON Schema itself. */
+  /** The problems of a JSON Schema itself. */
   readonly schemaProblems?: (schema: JsonObject) => readonly string[];
-  /** The version it is stored as, where the document has none. */
+  /** The version under which it is stored. */
   readonly version?: number;
-  /** Null: none, for what is stored already; a limit that was lowered since must not break its runs. */
+  /** Null: no limits, for a stored definition. Lowering a limit must not break its runs. */
   readonly limits?: DefinitionLimits | null;
 }
 
@@ -79,7 +81,7 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
   refuseUnknown(document, DOCUMENT, place);
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
-  const { steps, ids, sound } = readSteps(own(document, "steps"), place.at("steps"), options);
+  const { steps, ids, valid } = readSteps(own(document, "steps"), place.at("steps"), options);
   checkTargets(steps, ids);
   const limits = options.limits ?? STANDARD_DEFINITION_LIMITS;
   if (options.limits !== null) checkLimits(steps, ids.size, limits, place);
@@ -87,7 +89,7 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
   const inputSchema = own(document, "input_schema");
   for (const problem of (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [])
     place.at("input_schema").problem(problem);
-  if (!head || !sound || (options.limits !== null && ids.size > limits.steps)) return undefined;
+  if (!head || !valid || (options.limits !== null && ids.size > limits.steps)) return undefined;
   const plans = new Map(steps.map(({ plan }) => [plan.id, plan]));
   const entrypoints = { ...head.entrypoints, default: head.start };
   warnAboutUnreachable(steps, plans, Object.values(entrypoints));
@@ -98,13 +100,14 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
       at: place.at("entrypoints").at(name),
     })),
   ]);
-  // A chart has no edge to nowhere: only what is sound is compiled.
-  if (place.faults > 0) return undefined;
+  // A chart has no edge to a missing step: only a definition without problems is compiled.
+  if (place.problemCount > 0) return undefined;
   const program = {
     workflowId: head.id,
     version: options.version ?? head.version ?? 1,
     tenantId: head.tenant_id,
     name: head.name,
+    description: head.description,
     document,
     inputSchema: head.input_schema,
     timeoutMs: head.timeout_ms,
@@ -118,35 +121,37 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
 
 function checkLimits(steps: readonly PlacedStep[], count: number, limits: DefinitionLimits, place: Place): void {
   if (count > limits.steps) place.at("steps").problem(`must have at most ${limits.steps} items`);
-  for (const { plan, place: at } of steps)
+  for (const { plan, place: at } of steps) {
     if (plan.edges.length + plan.blocks.length > limits.branches)
       at.problem(`must have at most ${limits.branches} branches`);
+    plan.type.checkLimits?.(plan.attributes, at);
+  }
 }
 
 interface ReadSteps {
-  /** Those without a fault of their own. */
+  /** Steps without problems of their own. */
   readonly steps: readonly PlacedStep[];
-  /** The ids of all steps, also of those at fault: an edge to one of them leads somewhere. */
+  /** The ids of all steps, including those with problems: an edge to one of them is no further problem. */
   readonly ids: ReadonlySet<string>;
-  readonly sound: boolean;
+  readonly valid: boolean;
 }
 
 function readSteps(raw: Json | undefined, place: Place, { schemaProblems }: CompileOptions): ReadSteps {
   const ids = new Set<string>();
   const steps: PlacedStep[] = [];
-  if (!Array.isArray(raw) || raw.length > MOST_STEPS) return { steps, ids, sound: false };
-  let sound = true;
+  if (!Array.isArray(raw) || raw.length > MAX_STEPS) return { steps, ids, valid: false };
+  let valid = true;
   raw.forEach((entry: Json, index) => {
     const at = place.at(index);
     const plan = isObject(entry) ? parseStep(entry, at, schemaProblems) : at.problem("must be an object");
     const name = isObject(entry) ? own(entry, "id") : undefined;
     if (typeof name === "string" && ids.has(name))
-      sound = Boolean(at.at("id").problem(`there is another step "${name.slice(0, 128)}"`));
+      valid = Boolean(at.at("id").problem(`there is another step "${name.slice(0, 128)}"`));
     else if (typeof name === "string") ids.add(name);
     if (plan) steps.push({ plan, place: at });
-    else sound = false;
+    else valid = false;
   });
-  return { steps, ids, sound };
+  return { steps, ids, valid };
 }
 
 function checkTarget(target: Json | undefined, ids: ReadonlySet<string>, at: Place): void {
@@ -163,9 +168,9 @@ function checkTargets(steps: readonly PlacedStep[], ids: ReadonlySet<string>): v
   }
 }
 
-/** Reads the document itself: a fault elsewhere in its head must not hide these. */
+/** Reads the document itself, so that a problem elsewhere in its head does not hide these. */
 function checkEntries(document: JsonObject, ids: ReadonlySet<string>, place: Place): void {
-  // Without steps there is one fault, not one for each entry.
+  // A document without steps has one problem, not one for each entrypoint.
   if (ids.size === 0) return;
   const start = own(document, "start");
   checkTarget(start, ids, place.at("start"));
@@ -173,7 +178,7 @@ function checkEntries(document: JsonObject, ids: ReadonlySet<string>, place: Pla
   if (!isObject(entrypoints)) return;
   for (const [name, target] of Object.entries(entrypoints)) {
     const at = place.at("entrypoints").at(name);
-    if (name === "default" && target !== start) at.problem("default always is start");
+    if (name === "default" && target !== start) at.problem("default is always start");
     checkTarget(target, ids, at);
   }
 }
@@ -212,18 +217,18 @@ function warnAboutActions(plan: StepPlan, program: Program, place: Place, { acti
   if (!action) return;
   const index = [...program.steps.keys()].indexOf(plan.id);
   const at = place.at("steps").at(index);
-  const forward = plan.type.name === "action" ? constantAction(plan.attributes.action) : undefined;
+  const forward = plan.type.name === "action" ? constantText(plan.attributes.action) : undefined;
   const found = forward === undefined ? undefined : warnAboutAction(forward, action, at.at("action"));
   if (found?.compensable && !plan.compensation)
     at.warn(`the action ${forward} is compensable, but the step has no compensation`);
   if (found && !found.compensable && plan.compensation)
     at.warn(`the action ${forward} is registered as not compensable`);
-  const undo = plan.compensation && constantAction(plan.compensation.action);
+  const undo = plan.compensation && constantText(plan.compensation.action);
   if (undo) warnAboutAction(undo, action, at.at("compensation").at("action"));
 }
 
 function warnAboutRule({ id, attributes }: StepPlan, program: Program, place: Place, { rule }: CompileOptions): void {
-  const ruleId = rule && attributes.rule_id ? constantAction(attributes.rule_id) : undefined;
+  const ruleId = rule && attributes.rule_id ? constantText(attributes.rule_id) : undefined;
   if (ruleId === undefined || rule?.(ruleId)) return;
   const at = place
     .at("steps")
@@ -247,6 +252,13 @@ function warnAboutAction(
   return found;
 }
 
-function constantAction(template: StepPlan["attributes"][string]): string | undefined {
+function constantText(template: StepPlan["attributes"][string]): string | undefined {
   return template?.constant ? String(template.render({})) : undefined;
+}
+
+export interface Compiled {
+  /** Absent if there is any problem. */
+  readonly program?: Program;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
 }

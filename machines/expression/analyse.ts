@@ -1,5 +1,5 @@
-// One walk over a parsed source: refuses what is too large or unknown, collects names and warnings, and rewrites every
-// comprehension so that it burns fuel. Not a type checker: JSON has no types to check against.
+// One walk over a parsed source: refuses sources that are too large or use unknown functions, collects names and warnings, and
+// rewrites every comprehension so that it uses fuel. It checks no types, since JSON declares none.
 import type { parse } from "@bufbuild/cel";
 import { ExpressionSyntaxError } from "./errors.js";
 import { COPY, isFunction, RANGE, TICK } from "./functions.js";
@@ -12,22 +12,22 @@ type Comprehension = Extract<Expr["exprKind"], { case: "comprehensionExpr" }>["v
 const MAX_DEPTH = 250;
 const MAX_NODES = 4000;
 
-/** What a node costs each time a loop's body runs. Nodes that can fail cost most: a failure makes an Error or two. */
+/** The cost of a node each time a loop's body runs. Nodes that can fail cost most: each failure creates Error objects. */
 const WEIGHT = { leaf: 1, call: 3, select: 10, logic: 6, loop: 6 } as const;
 
-/** Names that CEL itself gives a meaning, where the scope does not: a rule's input may well be called `type`. */
+/** Names that mean a CEL type unless the scope has them: the input of a rule may be called `type`. */
 const TYPE_NAMES = new Set(["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"]);
 
 export interface Analysis {
   readonly references: ReadonlySet<string>;
-  /** Names of types that it reads: a name of the scope hides them. */
+  /** The names of CEL types that it reads. A name of the scope hides them. */
   readonly types: ReadonlySet<string>;
   readonly warnings: readonly string[];
-  /** What one evaluation costs, without the rounds of its loops, which pay for themselves. */
+  /** The cost of one evaluation, without the rounds of its loops, which pay for themselves. */
   readonly weight: number;
 }
 
-/** Changes `parsed` in place: it is ours, fresh from the parser. */
+/** Changes `parsed` in place. */
 export function analyse(parsed: Parsed, source: string): Analysis {
   const walk = new Walk(source, parsed.sourceInfo?.positions ?? {});
   const weight = parsed.expr === undefined ? 0 : walk.visit(parsed.expr, [], 0);
@@ -38,57 +38,57 @@ class Walk {
   readonly references = new Set<string>();
   readonly types = new Set<string>();
   readonly warnings: string[] = [];
-  #nodes = 0;
+  private nodes = 0;
 
   constructor(
     private readonly source: string,
     private readonly positions: { readonly [id: string]: number },
   ) {}
 
-  /** Returns the weight of the node with what is below it, without the bodies of loops, which pay for themselves. */
+  /** Returns the weight of the node and its children, without the bodies of loops, which pay for themselves. */
   visit(expr: Expr, bound: readonly string[], depth: number): number {
-    if (depth > MAX_DEPTH) throw this.#refuse("the expression is nested too deeply", expr);
-    if (++this.#nodes > MAX_NODES) throw this.#refuse("the expression is too large", expr);
+    if (depth > MAX_DEPTH) throw this.refuse("the expression is nested too deeply", expr);
+    if (++this.nodes > MAX_NODES) throw this.refuse("the expression is too large", expr);
     const below = (child: Expr | undefined) => (child === undefined ? 0 : this.visit(child, bound, depth + 1));
     const kind = expr.exprKind;
     switch (kind.case) {
       case "identExpr":
-        this.#name(kind.value.name, bound);
+        this.name(kind.value.name, bound);
         return WEIGHT.leaf;
       case "selectExpr":
         return WEIGHT.select + below(kind.value.operand);
       case "callExpr":
-        return this.#call(kind.value, expr, below);
+        return this.call(kind.value, expr, below);
       case "listExpr":
         return kind.value.elements.reduce<number>((sum, element) => sum + below(element), WEIGHT.call);
       case "structExpr":
-        return this.#struct(kind.value, below);
+        return this.struct(kind.value, below);
       case "comprehensionExpr":
-        return this.#loop(kind.value, bound, depth + 1);
+        return this.loop(kind.value, bound, depth + 1);
       default:
         return WEIGHT.leaf;
     }
   }
 
-  #name(name: string, bound: readonly string[]): void {
+  private name(name: string, bound: readonly string[]): void {
     const plain = name.startsWith(".") ? name.slice(1) : name;
     if (bound.includes(name)) return;
     if (TYPE_NAMES.has(plain)) this.types.add(plain);
     else this.references.add(plain);
   }
 
-  #call(call: Call, expr: Expr, below: (child: Expr | undefined) => number): number {
+  private call(call: Call, expr: Expr, below: (child: Expr | undefined) => number): number {
     const qualifier = call.target?.exprKind.case === "identExpr" ? `${call.target.exprKind.value.name}.` : "";
     const namespaced = qualifier !== "" && isFunction(qualifier + call.function);
-    if (!namespaced && !isFunction(call.function)) throw this.#refuse(`unknown function "${call.function}"`, expr);
-    if (call.function === "_-_") this.#warnOfDash(call, expr);
+    if (!namespaced && !isFunction(call.function)) throw this.refuse(`unknown function "${call.function}"`, expr);
+    if (call.function === "_-_") this.warnOfDash(call, expr);
     const own = /^_(\[_\]|\?_:_|&&_|\|\|_)$/.test(call.function) ? WEIGHT.logic : WEIGHT.call;
     const target = namespaced ? 0 : below(call.target);
     return call.args.reduce((sum, argument) => sum + below(argument), own + target);
   }
 
-  /** A message literal copies its fields into protobuf values: each is weighed before. */
-  #struct(
+  /** A message literal copies its fields into protobuf values, so each pays for its size first. */
+  private struct(
     struct: Extract<Expr["exprKind"], { case: "structExpr" }>["value"],
     below: (child: Expr | undefined) => number,
   ): number {
@@ -102,8 +102,8 @@ class Walk {
     return weight;
   }
 
-  /** Each round pays for the whole body before it runs, and the range for being spread out. */
-  #loop(loop: Comprehension, bound: readonly string[], depth: number): number {
+  /** Each round pays for the whole body before it runs. The range pays for its elements. */
+  private loop(loop: Comprehension, bound: readonly string[], depth: number): number {
     const inner = [...bound, loop.iterVar, loop.accuVar];
     const { iterRange, loopCondition, loopStep, accuInit, result } = loop;
     if (!iterRange || !loopCondition || !loopStep || !accuInit || !result) {
@@ -117,9 +117,9 @@ class Walk {
     return WEIGHT.loop + weight + after;
   }
 
-  /** `vars.step-1`, written without blanks, is nearly always the id of a step. */
-  #warnOfDash(call: Call, expr: Expr): void {
-    const at = this.#position(expr);
+  /** `vars.step-1`, written without blanks, nearly always means the id of a step. */
+  private warnOfDash(call: Call, expr: Expr): void {
+    const at = this.position(expr);
     const left = call.args[0]?.exprKind;
     if (at === undefined || left?.case !== "selectExpr") return;
     const before = /[A-Za-z_][\w.]*$/.exec(this.source.slice(0, at))?.[0];
@@ -130,12 +130,12 @@ class Walk {
     this.warnings.push(`${before + behind} is a subtraction; for a key write ${before.slice(0, dot)}["${key}"]`);
   }
 
-  #position(expr: Expr): number | undefined {
+  private position(expr: Expr): number | undefined {
     return this.positions[String(expr.id)];
   }
 
-  #refuse(message: string, expr: Expr): ExpressionSyntaxError {
-    return new ExpressionSyntaxError(message, this.#position(expr));
+  private refuse(message: string, expr: Expr): ExpressionSyntaxError {
+    return new ExpressionSyntaxError(message, this.position(expr));
   }
 }
 

@@ -1,16 +1,16 @@
-// The fields of a CEL timestamp (getHours, getDayOfWeek ...) by civil arithmetic. The library computes them through the
-// host's local time zone, which is wrong around its clock changes and would make a run depend on the machine it is on.
+// The fields of a CEL timestamp (getHours, getDayOfWeek ...) by civil arithmetic. The library computes them in the host's local
+// time zone, which is wrong around clock changes and would make a run depend on its machine.
 import { type CelError, type CelValue, celError } from "@bufbuild/cel";
-import { civilFromDays, daysFromCivil } from "../time.js";
+import { civilFromDays, daysFromCivil } from "../values/time.js";
 import { spend } from "./fuel.js";
 import { asTimestamp } from "./values.js";
 
 const DAY_MS = 86_400_000;
-const ZONES_KEPT = 64;
+const MAX_CACHED_ZONES = 64;
 
 const zones = new Map<string, Intl.DateTimeFormat>();
 
-/** Fields of a local time that is given as if it were UTC. */
+/** The fields of a local time, given as if it were UTC. */
 const FIELDS: Readonly<Record<string, (local: number) => number>> = {
   getFullYear: (local) => civil(local).year,
   getMonth: (local) => civil(local).month - 1,
@@ -27,7 +27,7 @@ const FIELDS: Readonly<Record<string, (local: number) => number>> = {
 
 export const CALENDAR_FUNCTIONS: readonly string[] = Object.keys(FIELDS);
 
-/** Undefined: the target is no timestamp (a duration has fields of the same names, and the library knows those). */
+/** Undefined: the target is not a timestamp. The library handles durations, which have fields of the same names. */
 export function calendarField(
   name: string,
   target: CelValue | undefined,
@@ -80,7 +80,7 @@ function formatOf(zone: string): Intl.DateTimeFormat | undefined {
       minute: "numeric",
       second: "numeric",
     });
-    if (zones.size >= ZONES_KEPT) zones.delete(zones.keys().next().value as string);
+    if (zones.size >= MAX_CACHED_ZONES) zones.delete(zones.keys().next().value as string);
     zones.set(zone, format);
     return format;
   } catch {

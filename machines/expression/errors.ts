@@ -1,7 +1,7 @@
-// The two ways an expression fails: it does not compile, or it does not evaluate. Not for payloads: no message here ever
-// carries a value of the scope, because messages reach logs and audit rows.
+// The two errors of expressions: a source that does not compile, and an evaluation that fails. Messages reach logs and audit
+// rows, so they never contain a value of the scope.
 
-/** The source is no expression (or too large a one). `position` is a 0-based offset into the compiled text. */
+/** The source is not a valid expression, or is too large. `position` is a 0-based offset into the compiled text. */
 export class ExpressionSyntaxError extends Error {
   override readonly name = "ExpressionSyntaxError";
   readonly position?: number;
@@ -12,7 +12,7 @@ export class ExpressionSyntaxError extends Error {
   }
 }
 
-/** The expression compiled, but not with this scope: a missing key, a wrong type, the step budget, no JSON result. */
+/** The evaluation failed: a missing key, a wrong type, an exhausted step budget, or a result that is not JSON. */
 export class ExpressionError extends Error {
   override readonly name = "ExpressionError";
 }
@@ -21,8 +21,8 @@ const PLAIN =
   /^(found no matching overload for |type mismatch: |unsupported key type$|invalid argument of |int overflow|uint overflow)|(divide|modulus) by zero$|^(timestamp|duration) out of range$/;
 
 /**
- * Words for an error of the CEL library. Only messages known to be made of types and operators pass as they are; a key
- * is named if the source itself names it, since a computed key may be a secret.
+ * The message for an error of the CEL library. Only messages that consist of types and operators pass unchanged. A key is named
+ * only if the source itself names it, since a computed key may be a secret.
  */
 export function explain(message: string, source: string): string {
   if (PLAIN.test(message)) return message;

@@ -1,63 +1,63 @@
-// The step budget of one evaluation: what makes a hostile expression end as an error and never as a stalled node. Not a
-// clock: units are counted, so the same expression on the same values ends at the same place on every machine.
+// The step budget of an evaluation: a hostile expression ends with an error and cannot stall a node. It counts units, not time,
+// so the same expression on the same values ends at the same place on every machine.
 import { ExpressionError } from "./errors.js";
 
 /**
- * Units for one evaluation, for one rendering of a template, or for one entry of a step, however many expressions it
- * holds. A unit is about one planned node of a loop's body, one compared element or 64 characters looked at.
+ * Units for one evaluation, for one rendering of a template, or for one step entry with all its expressions. A unit is about one
+ * planned node of a loop's body, one compared element, or 64 characters read.
  */
 export const FUEL = 700_000;
 
-/** Characters that a constructed result may have as JSON; twice what a run's variables may hold. */
+/** The most characters of JSON in a constructed result: twice the limit of a run's variables. */
 export const MAX_RESULT_CHARS = 16 * 1024 * 1024;
 
-/** Characters of a text made inside an expression. */
+/** The most characters of a text that an expression constructs. */
 export const MAX_TEXT_CHARS = 4 * 1024 * 1024;
 
-/** Evaluation is synchronous, and what nests shares the outermost tank, so one tank serves the process. */
-let left = 0;
-let room = 0;
-let burning = false;
+/** Evaluation is synchronous, and nested evaluations share the outermost budget, so one budget serves the process. */
+let fuelLeft = 0;
+let resultCharsLeft = 0;
+let inUse = false;
 
-/** Runs `work` on a full tank; inside another `burn` it shares that one's. */
-export function burn<T>(work: () => T): T {
-  if (burning) return work();
-  burning = true;
-  left = FUEL;
-  room = MAX_RESULT_CHARS;
+/** Runs `work` on a full budget, or inside another `withFuel` on that one's budget. */
+export function withFuel<T>(work: () => T): T {
+  if (inUse) return work();
+  inUse = true;
+  fuelLeft = FUEL;
+  resultCharsLeft = MAX_RESULT_CHARS;
   try {
     return work();
   } finally {
-    burning = false;
+    inUse = false;
   }
 }
 
-/** Whether what is evaluated now may become a part of a larger result: another evaluation shares the tank. */
+/** Whether another evaluation shares the budget, so that the current result may become part of a larger one. */
 export function isShared(): boolean {
-  return burning;
+  return inUse;
 }
 
-/** Sticky: once empty every further call throws, so that no `||` and no `&&` can absorb it. */
+/** Once the budget is exhausted, every further call throws, so that neither `||` nor `&&` can absorb the error. */
 export function spend(units: number): void {
-  left -= units;
-  if (left < 0) throw spent();
+  fuelLeft -= units;
+  if (fuelLeft < 0) throw budgetExhausted();
 }
 
-export function isSpent(): boolean {
-  return left < 0;
+export function isExhausted(): boolean {
+  return fuelLeft < 0;
 }
 
-export function spent(): ExpressionError {
+export function budgetExhausted(): ExpressionError {
   return new ExpressionError("the expression used up its step budget");
 }
 
-/** Takes `chars` from what the result may still hold. */
-export function takeRoom(chars: number): void {
-  room -= chars;
-  if (room < 0) throw new ExpressionError("the result is too large");
+/** Takes `chars` from the remaining size of the result. */
+export function takeResultChars(chars: number): void {
+  resultCharsLeft -= chars;
+  if (resultCharsLeft < 0) throw new ExpressionError("the result is too large");
 }
 
-/** Units used since the tank was filled; for tests and measurements. */
-export function used(): number {
-  return FUEL - left;
+/** The units used since the budget was last full. For tests and measurements. */
+export function fuelUsed(): number {
+  return FUEL - fuelLeft;
 }

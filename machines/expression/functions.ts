@@ -1,5 +1,5 @@
-// Every function an expression can call: the library's standard and string functions, each call metered, and our own
-// rules where the library's are quadratic, do not mix numbers or look at the host. Not the grammar: compile.ts rewrites.
+// All functions that an expression can call: the library's standard and string functions, each call metered, and our own rules
+// where the library is quadratic, does not mix kinds of numbers, or depends on the host.
 import {
   type CelEnv,
   type CelError,
@@ -24,10 +24,10 @@ import { concat, JsonList, JsonMap, timestamp } from "./values.js";
 
 type Result = CelValue | CelError;
 
-/** Our answer to a call, or undefined if it is the library's. A method's target is the first of `args`. */
+/** Our result of a call. Undefined: the library computes it. The target of a method is the first of `args`. */
 type Rule = (args: readonly CelValue[]) => Result | undefined;
 
-/** Called by the code that compile.ts writes around a comprehension; no source can say these names. */
+/** Called by the code that analyse.ts writes around a comprehension. No source can contain these names. */
 export const TICK = "@tick";
 export const RANGE = "@range";
 export const COPY = "@copy";
@@ -35,9 +35,9 @@ export const COPY = "@copy";
 const library = celEnv({ funcs: strings });
 const MIN_TIMESTAMP_S = -62_135_596_800n;
 const MAX_TIMESTAMP_S = 253_402_300_799n;
-/** The library makes an Error or two of each failure that an operator then absorbs. */
+/** The cost of a failure, for which the library creates one or two Errors, even if an operator absorbs it. */
 const FAILURE = 20;
-/** Longest text that a conversion reads: `int()` of a million digits would take seconds. */
+/** The longest text that a conversion reads: `int()` of a million digits would take seconds. */
 const MAX_NUMERAL_CHARS = 128;
 const NUMERALS: Readonly<Record<string, RegExp>> = {
   int: /^[+-]?\d+$/,
@@ -64,7 +64,7 @@ const numeralRule =
     return known ? undefined : celError(`invalid argument of ${name}()`);
   };
 
-/** A rule for `count` texts and at most one int after them; any other arguments are the library's to refuse. */
+/** A rule for `count` texts and at most one int after them. The library refuses any other arguments. */
 const textRule =
   (count: number, work: (texts: readonly string[], limit: bigint | undefined) => Result | undefined): Rule =>
   (args) => {
@@ -80,7 +80,7 @@ const searchRule = (backwards: boolean) =>
     return undefined;
   });
 
-/** For the library's functions that go through a text one character at a time. */
+/** For functions of the library that read a text character by character. */
 const byCharacter: Rule = ([text]) => {
   if (typeof text === "string") spend(text.length);
   return undefined;
@@ -123,7 +123,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   join: ([list = null, separator = "", ...excess]) =>
     typeof separator === "string" && excess.length === 0 ? join(list, separator) : undefined,
   format: ([text = null, values = null]) => {
-    // Each clause may build an Intl formatter (30 µs) and writes its value out whole.
+    // Each clause may create an Intl formatter (30 µs) and writes its whole value.
     if (typeof text === "string") spend(text.length + text.split("%").length * 500);
     weigh(values, 10);
     return undefined;
@@ -165,7 +165,7 @@ function plus(left: CelValue, right: CelValue): Result | undefined {
   return arithmetic("_+_", left, right);
 }
 
-/** CEL says seconds; the library reads milliseconds. */
+/** CEL specifies seconds; the library reads milliseconds. */
 function fromSeconds(seconds: bigint): Result {
   const known = seconds >= MIN_TIMESTAMP_S && seconds <= MAX_TIMESTAMP_S;
   return known ? timestamp(Number(seconds) * 1000) : celError("timestamp out of range");
@@ -177,7 +177,7 @@ function contains(value: CelValue, container: CelValue): Result | undefined {
     return false;
   }
   if (!isCelMap(container)) return undefined;
-  // By its value and not by the library's `has`, which takes a null for an absent key.
+  // The library's `has` treats a null as an absent key.
   if (typeof value === "string" || typeof value === "boolean" || isNumber(value)) {
     return container.get(value) !== undefined;
   }
@@ -218,7 +218,7 @@ function equalMaps(left: CelMap, right: CelMap): boolean {
   return true;
 }
 
-/** Pays `units` for every element of a value that is about to be written out or copied whole. */
+/** Pays `units` for every element of a value that is about to be written or copied as a whole. */
 function weigh(value: CelValue, units: number): void {
   spend(units);
   if (typeof value === "string") makeText(value.length);
@@ -231,28 +231,28 @@ function weigh(value: CelValue, units: number): void {
   }
 }
 
-/** What the planner binds to a call: our rule first, then the library, then the library with whole doubles as ints. */
+/** The function that the planner binds to a call: our rule first, then the library, then the library with whole doubles as ints. */
 class MeteredFunction {
-  readonly #rule: Rule | undefined;
+  private readonly rule: Rule | undefined;
 
   constructor(
     readonly name: string,
     private readonly group: Pick<CelFunc, "call"> | undefined,
   ) {
-    this.#rule = Object.hasOwn(RULES, name) ? RULES[name] : undefined;
+    this.rule = Object.hasOwn(RULES, name) ? RULES[name] : undefined;
   }
 
   call(id: number, target: CelValue | undefined, args: CelValue[]): Result | undefined {
     const all = target === undefined ? args : [target, ...args];
     pay(all);
-    const own = this.#rule?.(all);
+    const own = this.rule?.(all);
     if (isCelError(own)) spend(FAILURE);
     if (own !== undefined) return own;
     const result = this.group?.call(id, target, args) ?? this.group?.call(id, target, args.map(whole));
     if (!isCelError(result)) return result;
     spend(FAILURE);
     if (isPlain(result.message)) return result;
-    // The library quotes the value that it could not convert; a payload is no part of a message.
+    // The library quotes the value that it could not convert. Messages must not contain payloads.
     return celError(`invalid argument of ${this.name}()`, id);
   }
 }
@@ -267,7 +267,7 @@ const functions = new Map<string, MeteredFunction>();
 for (const { name } of library.funcs) functions.set(name, new MeteredFunction(name, library.funcs.find(name)));
 for (const name of [TICK, RANGE, COPY]) functions.set(name, new MeteredFunction(name, undefined));
 
-/** Solved by the planner itself and not by a function. */
+/** Operators that the planner implements without a function. */
 const PLANNED = ["_[_]", "_?_:_", "_&&_", "_||_", "@not_strictly_false"];
 
 export function isFunction(name: string): boolean {
@@ -275,8 +275,8 @@ export function isFunction(name: string): boolean {
 }
 
 /**
- * The environment the planner works in. Its resolver is ours, which the library's types do not foresee: the planner asks
- * it once per call of the source, so metering costs a call at run time and no lookup.
+ * The planner's environment, with a function resolver of our own, which the library's types do not allow for. The planner asks it
+ * once for each call in the source, so metering costs a call at run time, but no lookup.
  */
 export const environment = {
   namespace: library.namespace,

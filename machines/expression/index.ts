@@ -1,9 +1,9 @@
-// The door of the expression room: CEL expressions and the templates around them. The rest of machines/ imports from
-// here and from time.ts, nowhere deeper.
+// The entry point of expressions: CEL expressions and the templates around them. The rest of machines/ imports this file and
+// scope.ts only.
 export { compileExpression, type Expression, MAX_SOURCE_CHARS } from "./compile.js";
 export { firstItem, forEachItem } from "./each.js";
 export { ExpressionError, ExpressionSyntaxError } from "./errors.js";
-export { burn } from "./fuel.js";
+export { withFuel } from "./fuel.js";
 export { asText, truthy } from "./result.js";
 export { compileTemplate, type Template } from "./template.js";
 export { Instant, instant, type Scope, type ScopeValue } from "./values.js";

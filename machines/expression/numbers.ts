@@ -1,5 +1,5 @@
-// Arithmetic and order over CEL's three kinds of number. JSON numbers are doubles, so kinds are mixed here: with a
-// double, everything is a double; int with uint is int. Between two ints CEL's own rules hold (10 / 7 is 1).
+// Arithmetic and order over CEL's three kinds of numbers. JSON numbers are doubles, so kinds mix: an operation with a double is on
+// doubles, int with uint is int. Two ints follow CEL (10 / 7 is 1).
 import { type CelError, type CelUint, type CelValue, celError, isCelUint } from "@bufbuild/cel";
 
 export type Operator = "_+_" | "_-_" | "_*_" | "_/_" | "_%_";
@@ -17,7 +17,7 @@ function plain(value: unknown): number | bigint | undefined {
   return isCelUint(value) ? value.value : undefined;
 }
 
-/** Undefined: not two numbers, or two uints, whose overflow rules the library knows. */
+/** Undefined: not two numbers, or two uints, whose overflow rules the library implements. */
 export function arithmetic(operator: Operator, left: CelValue, right: CelValue): CelValue | CelError | undefined {
   if (typeof left === "number" && typeof right === "number") return onDoubles(operator, left, right);
   if (isCelUint(left) && isCelUint(right)) return undefined;
@@ -39,7 +39,7 @@ function onDoubles(operator: Operator, left: number, right: number): number | Ce
     case "_/_":
       return left / right;
     case "_%_":
-      // CEL has no `%` on doubles; as an extension it keeps the law of the ints rather than answering NaN.
+      // CEL has no `%` on doubles. As an extension it follows the ints and does not return NaN.
       return right === 0 ? celError("modulus by zero") : left % right;
   }
 }
@@ -63,7 +63,7 @@ function int(value: bigint, operator: Operator): bigint | CelError {
   return value >= MIN_INT && value <= MAX_INT ? value : celError(`int overflow during ${operator}`);
 }
 
-/** Undefined: neither two numbers nor two strings; the library compares those. */
+/** Undefined: not two numbers. The library compares strings. */
 export function order(relation: Relation, left: CelValue, right: CelValue): boolean | undefined {
   if (typeof left === "string" && typeof right === "string") return undefined;
   const a = plain(left);
@@ -91,7 +91,7 @@ export function sameNumber(left: CelValue, right: CelValue): boolean {
   return plain(left) == plain(right);
 }
 
-/** A whole double as an int, for parameters that take nothing else (an index, a count); any other value unchanged. */
+/** A whole double as an int, for parameters that must be ints (an index, a count). Any other value is unchanged. */
 export function whole(value: CelValue): CelValue {
   return typeof value === "number" && Number.isSafeInteger(value) ? BigInt(value) : value;
 }

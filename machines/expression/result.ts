@@ -1,36 +1,36 @@
-// CEL values written back as JSON, and the two things JSON results are asked: are they true, and what is their text. Not
-// a serializer: JSON that came in through the scope goes out as the same object, uncopied.
+// CEL values as JSON, and the truth and the text of JSON results. JSON from the scope is returned as the same object, not as a
+// copy.
 import { type CelList, type CelMap, type CelValue, isCelList, isCelMap, isCelUint } from "@bufbuild/cel";
 import { base64Encode } from "@bufbuild/protobuf/wire";
-import { FORBIDDEN_NAMES, type Json, type JsonObject, measure } from "../json.js";
-import { formatInstant } from "../time.js";
+import { FORBIDDEN_NAMES, type Json, type JsonObject, measure } from "../values/json.js";
+import { formatInstant } from "../values/time.js";
 import { ExpressionError } from "./errors.js";
-import { spend, takeRoom } from "./fuel.js";
+import { spend, takeResultChars } from "./fuel.js";
 import { asDuration, asTimestamp, Instant, JsonList, JsonMap } from "./values.js";
 
 const MAX_DEPTH = 200;
 
 /**
- * A result as JSON. `bounded` counts the size of values that came in through the scope too: needed wherever more than
- * one of them can end in one result, since a few characters of source can repeat a large variable a million times.
+ * A result as JSON. `bounded` also counts the size of values from the scope. That is needed where several of them can become part
+ * of one result: a few characters of source can repeat a large variable a million times.
  */
 export function toJson(value: CelValue, bounded: boolean, depth = 0): Json {
   switch (typeof value) {
     case "string":
-      takeRoom(value.length + 2);
+      takeResultChars(value.length + 2);
       return storable(value);
     case "boolean":
-      takeRoom(5);
+      takeResultChars(5);
       return value;
     case "number":
-      takeRoom(8);
+      takeResultChars(8);
       return double(value);
     case "bigint":
-      takeRoom(8);
+      takeResultChars(8);
       return integer(value);
   }
   if (value === null) {
-    takeRoom(4);
+    takeResultChars(4);
     return null;
   }
   if (depth > MAX_DEPTH) throw new ExpressionError("the result is nested too deeply");
@@ -39,7 +39,7 @@ export function toJson(value: CelValue, bounded: boolean, depth = 0): Json {
   return scalar(value);
 }
 
-/** An escape of CEL can write what Postgres cannot store; what came in through the scope was checked where it entered. */
+/** A CEL escape can produce text that cannot be stored. Values from the scope were checked where they entered. */
 function storable(text: string): string {
   const size = measure(text);
   if (typeof size === "number") return text;
@@ -47,27 +47,27 @@ function storable(text: string): string {
 }
 
 function scalar(value: CelValue): Json {
-  takeRoom(26);
+  takeResultChars(26);
   const time = asTimestamp(value);
   if (time !== undefined) return formatInstant(milliseconds(time));
   const duration = asDuration(value);
   if (duration !== undefined) return milliseconds(duration);
   if (isCelUint(value)) return integer(value.value);
   if (value instanceof Uint8Array) {
-    takeRoom(value.length * 2);
+    takeResultChars(value.length * 2);
     return base64Encode(value);
   }
-  throw new ExpressionError("the result is no JSON value");
+  throw new ExpressionError("the result is not a JSON value");
 }
 
-/** Never later than it is: what is finer than a millisecond is cut. */
+/** Fractions of a millisecond are cut, so the result is never later than the time. */
 function milliseconds(time: { readonly seconds: bigint; readonly nanos: number }): number {
   return Number(time.seconds) * 1000 + Math.floor(time.nanos / 1_000_000);
 }
 
 function double(value: number): number {
-  if (!Number.isFinite(value)) throw new ExpressionError("the result is no finite number");
-  // Minus zero would read back from the database as zero.
+  if (!Number.isFinite(value)) throw new ExpressionError("the result is not a finite number");
+  // The database returns minus zero as zero.
   return value === 0 ? 0 : value;
 }
 
@@ -85,9 +85,9 @@ function unsafe(): ExpressionError {
 function list(value: CelList, bounded: boolean, depth: number): Json {
   const known: unknown = value;
   if (known instanceof JsonList) return sized(known.source, bounded || depth > 0);
-  // A list may stand in itself a million times over; what is written is paid by the element.
+  // A list may contain the same list a million times, so every element that is written is paid for.
   spend(value.size * 4 + 12);
-  takeRoom(2);
+  takeResultChars(2);
   const items: Json[] = [];
   for (const item of value) items.push(toJson(item, bounded, depth + 1));
   return items;
@@ -97,12 +97,12 @@ function map(value: CelMap, bounded: boolean, depth: number): Json {
   const known: unknown = value;
   if (known instanceof JsonMap && !holdsInstant(known)) return sized(known.source as Json, bounded || depth > 0);
   spend(value.size * 4 + 12);
-  takeRoom(2);
+  takeResultChars(2);
   const object: Record<string, Json> = {};
   for (const [key, item] of value) {
     const name = isCelUint(key) ? String(key.value) : String(key);
-    if (FORBIDDEN_NAMES.has(name)) throw new ExpressionError(`"${name}" is no name for a member of an object`);
-    takeRoom(name.length + 4);
+    if (FORBIDDEN_NAMES.has(name)) throw new ExpressionError(`"${name}" is not allowed as a member name in an object`);
+    takeResultChars(name.length + 4);
     object[storable(name)] = toJson(item, bounded, depth + 1);
   }
   return object;
@@ -113,36 +113,36 @@ function holdsInstant(map: JsonMap): boolean {
 }
 
 function sized(json: Json, count: boolean): Json {
-  if (count) takeJsonRoom(json);
+  if (count) takeJsonChars(json);
   return json;
 }
 
-function takeJsonRoom(json: Json): void {
-  if (typeof json === "string") takeRoom(json.length + 2);
-  else if (typeof json !== "object" || json === null) takeRoom(5);
+function takeJsonChars(json: Json): void {
+  if (typeof json === "string") takeResultChars(json.length + 2);
+  else if (typeof json !== "object" || json === null) takeResultChars(5);
   else if (Array.isArray(json)) {
     spend(2);
-    takeRoom(2);
-    for (const item of json) takeJsonRoom(item);
-  } else takeObjectRoom(json as JsonObject);
+    takeResultChars(2);
+    for (const item of json) takeJsonChars(item);
+  } else takeObjectChars(json as JsonObject);
 }
 
-function takeObjectRoom(object: JsonObject): void {
+function takeObjectChars(object: JsonObject): void {
   spend(4);
-  takeRoom(2);
+  takeResultChars(2);
   for (const key of Object.keys(object)) {
-    takeRoom(key.length + 4);
-    takeJsonRoom(object[key] as Json);
+    takeResultChars(key.length + 4);
+    takeJsonChars(object[key] as Json);
   }
 }
 
-/** True, a number that is not zero, a string, list or object that is not empty. Null is false. */
+/** Truthy: true, non-zero numbers, non-empty strings, lists and objects. */
 export function truthy(value: Json): boolean {
   if (typeof value !== "object" || value === null) return Boolean(value);
   return Array.isArray(value) ? value.length > 0 : Object.keys(value).length > 0;
 }
 
-/** How a value reads inside a text, and as the name of a branch: strings as they are, anything else as JSON. */
+/** The text of a value inside a template, and as the name of a branch: a string as it is, any other value as JSON. */
 export function asText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

@@ -1,11 +1,11 @@
-// Where the string literals of a CEL source begin and end, all that has to be known to find the brace that closes a
-// template. Not a tokenizer: what stands between the literals is left to the parser.
+// Finds the ends of string literals in a CEL source, as needed to find the brace that closes a template. The parser handles
+// everything else.
 
 const QUOTE_PREFIX = /(?:^|[^A-Za-z0-9_])([rRbB]{1,2})$/;
 
 /**
- * The offset behind the literal whose quote stands at `start`, or undefined if it never ends. Knows single and triple
- * quotes, and raw strings, in which a backslash is a character like any other.
+ * The offset after the literal whose quote is at `start`. Undefined: the literal is not closed. Handles single and triple quotes,
+ * and raw strings, in which a backslash is an ordinary character.
  */
 export function endOfLiteral(source: string, start: number): number | undefined {
   const quote = source[start] ?? "";
@@ -19,7 +19,7 @@ export function endOfLiteral(source: string, start: number): number | undefined 
   return undefined;
 }
 
-/** The offset of the brace that balances the one before `start`, outside quotes, or undefined if there is none. */
+/** The offset of the brace, outside quotes, that closes the one before `start`. Undefined if there is none. */
 export function closingBrace(source: string, start: number): number | undefined {
   let depth = 1;
   let index = start;

@@ -1,14 +1,15 @@
-// What expressions see of a run (docs/contract, section 2).
-import type { RunContext, RunIdentity } from "./context.js";
-import { instant, type Scope } from "./expression/index.js";
-import type { Json, JsonObject } from "./json.js";
+// The scope of expressions: the names that they see of a run (docs/workflows.md, expressions).
+import type { RunContext } from "../state/context.js";
+import type { RunIdentity } from "../state/identity.js";
+import type { Json, JsonObject } from "../values/json.js";
+import { instant, type Scope } from "./index.js";
 
-/** Names that expressions see of every run, or that blocks give: no item can be called so. */
+/** Names that scopes always have, or that blocks give. An item or its index cannot have such a name. */
 export const RESERVED_NAMES: ReadonlySet<string> = new Set(
   "inputs vars run features item index iteration event error output now".split(" "),
 );
 
-/** A run's identity never changes, so its scope is built once. */
+/** The identity of a run never changes, so its part of the scope is built once. */
 const identities = new WeakMap<RunIdentity, Scope>();
 
 export function scopeOf(context: RunContext, now: number, output?: Json): Scope {
@@ -16,7 +17,7 @@ export function scopeOf(context: RunContext, now: number, output?: Json): Scope 
   return output === undefined ? scope : { ...scope, output };
 }
 
-/** The names that the blocks around the token give; an inner one hides an outer one. */
+/** The names that the blocks around the token give. An inner name hides an outer one. */
 export function localsOf({ run, frames }: RunContext): JsonObject {
   let locals = run.locals ?? {};
   for (const frame of frames) {

@@ -1,9 +1,9 @@
-// A JSON value whose strings may hold `${ CEL }`, compiled once and rendered against a scope. Not a text language: a
-// string that is one whole template keeps its value's type, and a value without templates is rendered as itself.
-import { FORBIDDEN_NAMES, type Json, type JsonObject } from "../json.js";
+// Templates: JSON values whose strings may contain `${ CEL }`, compiled once and rendered with a scope. A string that is one whole
+// template keeps the type of its value; a value without templates renders as itself.
+import { FORBIDDEN_NAMES, type Json, type JsonObject } from "../values/json.js";
 import { type CelExpression, compileExpression } from "./compile.js";
 import { ExpressionSyntaxError } from "./errors.js";
-import { burn, takeRoom } from "./fuel.js";
+import { takeResultChars, withFuel } from "./fuel.js";
 import { asText } from "./result.js";
 import { closingBrace } from "./scan.js";
 import type { Scope } from "./values.js";
@@ -11,35 +11,40 @@ import type { Scope } from "./values.js";
 const MAX_DEPTH = 100;
 
 export interface Template {
-  /** No expression inside: `render` answers the same value every time, uncopied, and cannot fail. */
+  /** As it was written. */
+  readonly source: Json;
+  /** There is no expression inside: `render` always returns the same object and cannot fail. */
   readonly constant: boolean;
   readonly references: ReadonlySet<string>;
   readonly warnings: readonly string[];
-  /** What one rendering costs at least, in units of the step budget. */
+  /** The least cost of one rendering, in units of the step budget. */
   readonly weight: number;
   /** Throws ExpressionError. All expressions inside share one step budget. */
   render(scope: Scope): Json;
 }
 
-/** How a value is rendered; a constant renders itself and is no function at all. */
+/** Renders a value that is not constant. */
 type Render = (scope: Scope) => Json;
 type Node = { readonly constant: Json } | { readonly render: Render; readonly weight: number };
 
-/** Throws ExpressionSyntaxError; its position is an offset into the string at fault, its message names where it stands. */
+/** Throws ExpressionSyntaxError. Its position is an offset into the faulty string, and its message names that string's place. */
 export function compileTemplate(value: Json): Template {
   if (typeof value === "string") {
     const whole = wholeExpression(value);
-    if (whole !== undefined) return new Whole(whole);
+    if (whole !== undefined) return new Whole(value, whole);
   }
   const expressions: CelExpression[] = [];
   const node = compileNode(value, expressions, [], 0);
-  return new Composite(node, expressions);
+  return new Composite(value, node, expressions);
 }
 
-/** The common case, a string that is one template: no other part can be in the result, so its size is its own. */
+/** The common case, a string that is one template. The result has no other part, so it needs no bound of its own. */
 class Whole implements Template {
   readonly constant = false;
-  constructor(private readonly expression: CelExpression) {}
+  constructor(
+    readonly source: Json,
+    private readonly expression: CelExpression,
+  ) {}
 
   get references(): ReadonlySet<string> {
     return this.expression.references;
@@ -65,6 +70,7 @@ class Composite implements Template {
   readonly weight: number;
 
   constructor(
+    readonly source: Json,
     private readonly node: Node,
     expressions: readonly CelExpression[],
   ) {
@@ -76,7 +82,7 @@ class Composite implements Template {
 
   render(scope: Scope): Json {
     const node = this.node;
-    return "constant" in node ? node.constant : burn(() => node.render(scope));
+    return "constant" in node ? node.constant : withFuel(() => node.render(scope));
   }
 }
 
@@ -103,7 +109,8 @@ function compileObject(object: JsonObject, found: CelExpression[], path: readonl
     "constant" in node && node.constant === (object[names[index] ?? ""] ?? null);
   if (nodes.every(same)) return { constant: object };
   const forbidden = names.find((name) => FORBIDDEN_NAMES.has(name));
-  if (forbidden !== undefined) throw new ExpressionSyntaxError(`"${forbidden}" is no name for a member of a template`);
+  if (forbidden !== undefined)
+    throw new ExpressionSyntaxError(`"${forbidden}" is not allowed as a member name in a template`);
   const members = names.map((name, index) => [name, toRender(nodes[index] ?? { constant: null })] as const);
   const render = (scope: Scope) => {
     const rendered: Record<string, Json> = {};
@@ -113,7 +120,7 @@ function compileObject(object: JsonObject, found: CelExpression[], path: readonl
   return nodes.every((node) => "constant" in node) ? { constant: render({}) } : { render, weight: weightOf(...nodes) };
 }
 
-/** Every member of what holds a template is written anew at each rendering; what holds none is handed out as it is. */
+/** A rendering writes every member of a value with templates; values without templates are returned as they are. */
 function weightOf(...nodes: readonly Node[]): number {
   return nodes.reduce((sum, node) => sum + 1 + ("constant" in node ? 0 : node.weight), 0);
 }
@@ -147,7 +154,7 @@ function interpolate(parts: readonly (string | CelExpression)[], scope: Scope): 
   let text = "";
   for (const part of parts) {
     const piece = typeof part === "string" ? part : asText(part.evaluate(scope));
-    takeRoom(piece.length);
+    takeResultChars(piece.length);
     text += piece;
   }
   return text;
@@ -159,7 +166,7 @@ function wholeExpression(text: string): CelExpression | undefined {
   return part === undefined || typeof part === "string" || others.length > 0 ? undefined : compileAt(part);
 }
 
-/** Cuts a string into its texts, escapes resolved, and its expressions. */
+/** Splits a string into its texts, with escapes resolved, and its expressions. */
 function split(text: string): Part[] {
   const parts: Part[] = [];
   let literal = "";
@@ -186,7 +193,7 @@ function split(text: string): Part[] {
   return parts;
 }
 
-/** Blanks around the source are cut, so that `${ a }` and `${a}` share a plan. */
+/** Trims the source, so that `${ a }` and `${a}` share a plan. */
 function compileAt({ source, offset }: Exclude<Part, string>): CelExpression {
   const trimmed = source.trimStart();
   try {
@@ -197,7 +204,7 @@ function compileAt({ source, offset }: Exclude<Part, string>): CelExpression {
   }
 }
 
-/** Says where in a nested value the string at fault stands. */
+/** Adds the place in a nested value to the message of a syntax error. */
 function within<T>(path: readonly string[], work: () => T): T {
   try {
     return work();

@@ -1,22 +1,22 @@
-// The string functions whose library versions are quadratic or unbounded, and what each look at a text costs. Not the
-// whole string library: what is linear there is used as it is.
+// The string functions whose library versions are quadratic or unbounded, and the cost of reading a text. The library's linear
+// functions are used as they are.
 import { type CelError, type CelList, type CelValue, celError, celList, isCelList } from "@bufbuild/cel";
 import { RE2JS } from "re2js";
 import { ExpressionError } from "./errors.js";
 import { MAX_TEXT_CHARS, spend } from "./fuel.js";
 
 const MAX_PATTERN_CHARS = 1000;
-const PATTERNS_KEPT = 256;
+const MAX_CACHED_PATTERNS = 256;
 
 const patterns = new Map<string, RE2JS>();
 
-/** Refuses a text before it is made, and pays for making it. */
+/** Refuses a text that is too long before it is constructed, and pays for its construction. */
 export function makeText(chars: number): void {
   if (chars > MAX_TEXT_CHARS) throw new ExpressionError("a text made by the expression is too large");
   spend(chars >>> 6);
 }
 
-/** Code points, as CEL counts. */
+/** The length in code points, as CEL counts it. */
 export function length(text: string): bigint {
   let count = 0;
   for (let index = 0; index < text.length; index++, count++) {
@@ -32,31 +32,31 @@ function isTrail(unit: number): boolean {
 }
 
 /**
- * V8 searches in linear time while the needle fits its tables (250 characters; 13 µs for 64 KiB); beyond that, and
- * always from the end, the worst case is the product.
+ * V8 searches in linear time if the needle fits its tables (250 characters; 13 µs for 64 KiB). For longer needles, and for a search
+ * from the end, the worst case is the product of the lengths.
  */
 export function paySearch(text: string, needle: string, backwards = false): void {
   if (needle.length > 250 || backwards) spend((text.length * needle.length) / 64);
 }
 
 export function replace(text: string, old: string, by: string, limit?: bigint): string {
-  const most = limit === undefined || limit < 0n ? Number.POSITIVE_INFINITY : Number(limit);
-  if (most === 0) return text;
-  if (old === "") return interleave(text, by, most);
-  const parts = split(text, old, Number.isFinite(most) ? most + 1 : undefined);
+  const count = limit === undefined || limit < 0n ? Number.POSITIVE_INFINITY : Number(limit);
+  if (count === 0) return text;
+  if (old === "") return interleave(text, by, count);
+  const parts = split(text, old, Number.isFinite(count) ? count + 1 : undefined);
   makeText(text.length + (parts.length - 1) * by.length);
   return parts.join(by);
 }
 
-/** An empty needle is found before each character and at the end, as Go's strings.Replace has it. */
-function interleave(text: string, by: string, most: number): string {
+/** An empty needle matches before each character and at the end, as in Go's strings.Replace. */
+function interleave(text: string, by: string, count: number): string {
   if (text === "") return by;
-  const parts = split(text, "", Number.isFinite(most) ? most : undefined);
+  const parts = split(text, "", Number.isFinite(count) ? count : undefined);
   makeText(text.length + (parts.length + 1) * by.length);
-  return by + parts.join(by) + (most > parts.length ? by : "");
+  return by + parts.join(by) + (count > parts.length ? by : "");
 }
 
-/** At most `limit` parts, the last with all that is left (as in Go; JavaScript's limit would drop it). */
+/** At most `limit` parts. The last has the rest of the text, as in Go; JavaScript's limit would drop it. */
 export function split(text: string, separator: string, limit?: number): string[] {
   paySearch(text, separator);
   if (limit === 0) return [];
@@ -86,7 +86,7 @@ export function join(list: CelValue, separator: string): string | CelError {
   return parts.join(separator);
 }
 
-/** RE2: linear in the text. What a step of it may cost at worst is the size of the compiled pattern, and that is paid. */
+/** RE2 is linear in the text. The worst cost of a step is the size of the compiled pattern, so their product is paid. */
 export function matches(text: string, pattern: string): boolean | CelError {
   if (pattern.length > MAX_PATTERN_CHARS) return celError("invalid argument of matches()");
   const compiled = compilePattern(pattern);
@@ -101,7 +101,7 @@ function compilePattern(pattern: string): RE2JS | undefined {
   spend(1000 + pattern.length * 50);
   try {
     const compiled = RE2JS.compile(pattern);
-    if (patterns.size >= PATTERNS_KEPT) patterns.delete(patterns.keys().next().value as string);
+    if (patterns.size >= MAX_CACHED_PATTERNS) patterns.delete(patterns.keys().next().value as string);
     patterns.set(pattern, compiled);
     return compiled;
   } catch {

@@ -1,13 +1,13 @@
-// JSON seen as CEL values without a copy: lists and maps wrap the original and convert an element when it is looked at,
-// so touching one field never costs the size of all variables. Not the way back: result.ts writes CEL values as JSON.
+// JSON as CEL values without a copy: lists and maps wrap the original and convert an element when it is read, so reading one
+// field never costs the size of all variables. result.ts converts CEL values back to JSON.
 import type { CelList, CelMap, CelUint, CelValue } from "@bufbuild/cel";
 import { create } from "@bufbuild/protobuf";
 import { isReflectMessage, type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { type Duration, DurationSchema, type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
-import type { Json, JsonObject } from "../json.js";
+import type { Json, JsonObject } from "../values/json.js";
 import { spend } from "./fuel.js";
 
-/** A point in time in a scope: the expression sees a CEL timestamp. JSON has none, so it needs a type of its own. */
+/** A point in time in a scope. Expressions see a CEL timestamp, for which JSON has no type. */
 export class Instant {
   constructor(readonly ms: number) {}
 }
@@ -16,19 +16,19 @@ export function instant(ms: number): Instant {
   return new Instant(ms);
 }
 
-/** What a name of the scope stands for. An instant may stand directly or as a member of an object (`run.started_at`). */
+/** The value of a name in a scope. An instant may be the value itself, or a member of it (`run.started_at`). */
 export type ScopeValue = Json | Instant | { readonly [name: string]: Json | Instant };
 
 export interface Scope {
   readonly [name: string]: ScopeValue;
 }
 
-// The brands by which the library knows its own lists and maps. It keeps them in the global symbol registry so that two
-// copies of itself understand each other; the conformance test turns red if that ever changes.
+// The brands of the library's own lists and maps. They are in the global symbol registry, so that two copies of the library can
+// work together. The conformance test fails if that changes.
 const LIST = Symbol.for("@bufbuild/cel/list");
 const MAP = Symbol.for("@bufbuild/cel/map");
 
-/** `named`: the value stands for a name of the scope and not somewhere inside one. */
+/** `named`: the value is that of a name of the scope, not a part of one. */
 export function toCel(value: ScopeValue, named = false): CelValue {
   if (typeof value !== "object" || value === null) return value;
   if (value instanceof Instant) return timestamp(value.ms);
@@ -72,10 +72,10 @@ export class JsonList {
   }
 }
 
-/** Own members only: `constructor` and `__proto__` of an object are missing keys unless the data really has them. */
+/** Own members only: `constructor` and `__proto__` are missing keys unless the data has them. */
 export class JsonMap {
   readonly [MAP] = true;
-  /** `source` may hold instants only in a map that stands for a name of the scope itself. */
+  /** Only the map of a scope's name may contain instants. */
   constructor(
     readonly source: { readonly [name: string]: Json | Instant },
     readonly mayHoldInstants = false,
@@ -120,8 +120,8 @@ export class JsonMap {
 }
 
 /**
- * A list made by `+`. The library's own chains its parts, which makes reading what `map` and `filter` collect quadratic
- * and overflows the stack at some thousand items. Like a slice in Go, a list that ends where the shared array ends
+ * A list made by `+`. The library's own list chains its parts: reading the results of `map` and `filter` becomes quadratic and
+ * overflows the stack at some thousand items. This list works like a slice in Go: one that ends where the shared array ends
  * appends in place, any other copies.
  */
 export class GrownList {
@@ -147,7 +147,7 @@ export class GrownList {
     const append = this.shared.length === this.size;
     spend(append ? other.size : this.size + other.size);
     const shared = append ? this.shared : this.shared.slice(0, this.size);
-    // The size is taken first: `other` may share the array that grows.
+    // The size is read first: `other` may share the array that grows.
     for (let index = 0, count = other.size; index < count; index++) shared.push(other.get(index) as CelValue);
     return new GrownList(shared, shared.length);
   }

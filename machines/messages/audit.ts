@@ -1,6 +1,7 @@
-// Audit events: what happened to a run, one row each, chained by run state. The fifteen types are closed.
-import type { JsonObject } from "./json.js";
-import type { RunState } from "./lifecycle.js";
+// Audit events: the history of a run, one row each. The state after one is the state before the next. The fifteen types are closed.
+
+import type { RunState } from "../state/lifecycle.js";
+import type { JsonObject } from "../values/json.js";
 
 export const AUDIT_TYPES = [
   "saga.started",
@@ -22,11 +23,11 @@ export const AUDIT_TYPES = [
 
 export type AuditType = (typeof AUDIT_TYPES)[number];
 
-/** An audit event before its run numbers it (`seq`). `at` is database time, epoch milliseconds. */
+/** An audit event without its number in the run (`seq`). `at` is database time, epoch milliseconds. */
 export interface AuditEvent {
   readonly type: AuditType;
   readonly stepId?: string;
-  /** 0 on rows that belong to no attempt. */
+  /** 0 where no attempt is concerned. */
   readonly attempt: number;
   readonly from: RunState;
   readonly to: RunState;

@@ -1,18 +1,22 @@
-// Effects: what a transition owes the world, as inert data. They are carried out by the shell, and only after the
-// transition that owes them is committed (law 5). Rows in the database ride in that very commit.
-import type { RunCommand } from "./commands.js";
-import type { ActionCall, RunIdentity, UndoEntry } from "./context.js";
-import type { Json, JsonObject } from "./json.js";
+// Effects: the work that a transition owes, as inert data. Rows in the database are part of the transition's own commit; the shell
+// carries out everything else after that commit (law 5). Kinds and members travel between nodes, so they are a wire format.
+
+import type { ActionCall } from "../state/call.js";
+import type { RunIdentity } from "../state/identity.js";
+import type { UndoEntry } from "../state/rollback.js";
+import type { DispatchId, RunId } from "../values/ids.js";
+import type { Json, JsonObject } from "../values/json.js";
+import type { RunCommand } from "./command.js";
 
 export type Effect =
-  /** A worker is wanted for the run's call; the shell answers with an `offer` command once one has credit. */
-  | { readonly kind: "dispatch.request"; readonly dispatchId: string; readonly call: ActionCall }
-  /** The call was dispatched: hand it over, and again until it is accepted or answered. */
+  /** The run's call needs a worker. The shell answers with an `offer` command once a worker has credit. */
+  | { readonly kind: "dispatch.request"; readonly dispatchId: DispatchId; readonly call: ActionCall }
+  /** The call was dispatched: it is sent to the worker, and sent again until it is accepted or answered. */
   | { readonly kind: "dispatch.send"; readonly dispatch: Dispatch }
-  /** Tell the worker to stop if it can. Its answer or deadline is awaited all the same. */
-  | { readonly kind: "dispatch.cancel"; readonly dispatchId: string; readonly reason: string }
-  /** The dispatch is resolved (or was never handed over): nothing is owed for it any more. */
-  | { readonly kind: "dispatch.resolved"; readonly dispatchId: string }
+  /** Asks the worker to stop. The run still waits for its answer or its deadline. */
+  | { readonly kind: "dispatch.cancel"; readonly dispatchId: DispatchId; readonly reason: string }
+  /** The dispatch is resolved, or was never sent: nothing is owed for it any more. */
+  | { readonly kind: "dispatch.resolved"; readonly dispatchId: DispatchId }
   | {
       readonly kind: "signal.recorded";
       readonly id: string;
@@ -20,13 +24,13 @@ export type Effect =
       readonly payload: Json;
       readonly consumed: boolean;
     }
-  /** Claims the signal: the commit is lost if another wait has it. */
+  /** Claims the signal: the commit loses if another wait has consumed it. */
   | { readonly kind: "signal.consumed"; readonly id: string }
-  /** Its row rides in this commit, and owes that whoever waits for it is told. */
+  /** Its row is part of this commit. An announcer then offers it to the runs that wait for it. */
   | { readonly kind: "event.published"; readonly event: PublishedEvent }
-  /** The run takes the event, once and for ever: the commit is lost if it has it already. */
+  /** The run consumes the event: the commit loses if the run has consumed it before. */
   | { readonly kind: "event.taken"; readonly id: string }
-  /** From this commit on the run is told of events of the topic that bear these headers. */
+  /** From this commit on, events of the topic with these headers are offered to the run. */
   | { readonly kind: "event.awaited"; readonly topic: string; readonly headers: Readonly<Record<string, string>> }
   | { readonly kind: "event.unawaited" }
   | { readonly kind: "task.opened"; readonly task: OpenedTask }
@@ -35,52 +39,66 @@ export type Effect =
       readonly id: string;
       readonly result: JsonObject;
       readonly by?: string;
-      /** Epoch milliseconds: what the submit was answered with. */
+      /** Epoch milliseconds, as in the answer to the submit. */
       readonly at: number;
     }
-  /** The step was left without a submit: nobody can submit it any more. */
+  /** The step was left without a submit. Later submits are refused. */
   | { readonly kind: "task.closed"; readonly id: string }
   | { readonly kind: "undo.owed"; readonly entry: UndoEntry }
   | { readonly kind: "undo.settled"; readonly ordinal: string; readonly state: "done" | "failed" }
-  /** Steps that completed without a compensation, of entries after `since` if it is given, are passed over by the rollback. */
+  /** The rollback skips the steps that completed without a compensation. `since`: only those of later step entries. */
   | { readonly kind: "undo.passed"; readonly since?: number }
-  /** The run succeeded: what its undo list still owes is its parent's to undo, in the same order; it belongs to the parent's `entry`. */
-  | { readonly kind: "undo.handed"; readonly to: string; readonly entry: number }
-  /** The run succeeded, and a compensation of its parent's step stands in for its undo list. */
+  /** The run succeeded: its undo list goes to its parent, in the same order, as part of the parent's step entry `entry`. */
+  | { readonly kind: "undo.handed"; readonly to: RunId; readonly entry: number }
+  /** The run succeeded, and the compensation of its parent's step replaces its undo list. */
   | { readonly kind: "undo.dropped" }
-  /** What the branches or items of a step entry see: kept once for all of them, since the run goes on changing its own. */
+  /**
+   * The scope that the branches or items of a step entry start with, stored once for all of them: the run goes on changing its
+   * own.
+   */
   | { readonly kind: "scope.kept"; readonly entry: number; readonly inputs: JsonObject; readonly variables: JsonObject }
-  /** Creates a run in this commit. `inherited`: its variables are those kept for its step entry. */
+  /** Creates a run in this commit. */
   | { readonly kind: "child.start"; readonly child: NewChild }
-  /** A durable command to another run, delivered exactly once: its inbox row rides in this commit and dies in the taker's. */
-  | { readonly kind: "send"; readonly to: string; readonly id: string; readonly command: RunCommand }
-  /** To be delivered outside, at least once and without the run: its outbox row rides in this commit and goes when it is delivered. */
+  | (SentCommand & { readonly kind: "send" })
+  /** A delivery to the outside, at least once and independent of the run. Its outbox row is deleted when it is delivered. */
   | { readonly kind: "post"; readonly id: string; readonly to: "webhook"; readonly payload: JsonObject };
+
+/**
+ * A durable command to another run, carried out exactly once: its inbox row is written by this commit and deleted by the
+ * receiver's.
+ */
+export interface SentCommand {
+  readonly id: string;
+  readonly to: RunId;
+  readonly command: RunCommand;
+}
 
 export interface PublishedEvent {
   readonly id: string;
   readonly topic: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly payload: Json;
-  /** Only runs of this tenant may take it; absent: any run. */
+  /** Only runs of this tenant may consume it. Absent: any run. */
   readonly tenantId?: string;
 }
 
 export interface NewChild {
   readonly identity: RunIdentity;
-  /** What it begins with; absent: what was kept for it. */
+  /** The variables it starts with. Absent: those stored for its step entry. */
   readonly variables?: JsonObject;
-  /** Of `variables`, in characters of JSON. */
+  /** The size of `variables` in characters of JSON. */
   readonly variablesSize?: number;
-  /** Whether its inputs and variables are those of a kept scope, and need no rows of their own. */
+  /** Whether its inputs and variables are those stored for its step entry, so that it needs no rows of its own. */
   readonly inherited: boolean;
-  /** A detached run keeps its key as one started from outside does. */
+  /** Set for a detached run (`spawn_saga`), as for a run that a client starts. */
   readonly idempotencyKey?: string;
+  /** The random token of its row, which the shell adds before the commit (law 1). */
+  readonly fence?: string;
   /** Database time. */
   readonly at: number;
 }
 
-/** A user task as it is created. */
+/** A user task at its creation. */
 export interface OpenedTask {
   readonly id: string;
   readonly stepId: string;
@@ -91,14 +109,14 @@ export interface OpenedTask {
   readonly formSchema?: JsonObject;
 }
 
-/** One attempt of an action as a worker gets it. Everything here is sent again unchanged. */
+/** One attempt of an action as its worker receives it. A dispatch that is sent again is unchanged. */
 export interface Dispatch {
-  readonly dispatchId: string;
-  readonly runId: string;
+  readonly dispatchId: DispatchId;
+  readonly runId: RunId;
   readonly tenantId?: string;
   readonly dryRun: boolean;
   readonly attempt: number;
-  /** Database time, epoch milliseconds: a worker drops the step once it has passed. */
+  /** Database time, epoch milliseconds. A worker drops the dispatch once it has passed. */
   readonly deadlineAt: number;
   readonly call: ActionCall;
 }

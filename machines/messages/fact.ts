@@ -1,10 +1,14 @@
-// Facts: what a decision may know of the world outside the run. The shell reads them once per command and hands them in,
-// so that the same run, command and facts always give the same decision.
-import type { ChildState, StepError, UndoEntry } from "./context.js";
-import type { Json, JsonObject } from "./json.js";
-import type { RunLimits } from "./limits.js";
-import type { RetryPolicy } from "./retry.js";
-import type { Rule } from "./rule/document.js";
+// Facts: everything that a decision knows of the world outside the run. The shell reads them, so that the same run, command and
+// facts always give the same decision. Optional facts are read on demand: see Need.
+
+import type { Rule } from "../rule/document.js";
+import type { StepError } from "../state/entry.js";
+import type { ChildState } from "../state/group.js";
+import type { UndoEntry } from "../state/rollback.js";
+import type { RunId } from "../values/ids.js";
+import type { Json, JsonObject } from "../values/json.js";
+import type { RunLimits } from "../values/limits.js";
+import type { RetryPolicy } from "../values/retry.js";
 
 export interface Facts {
   readonly limits: RunLimits;
@@ -12,45 +16,42 @@ export interface Facts {
   readonly now: number;
   /** A number in [0, 1), for jitter. */
   readonly random: number;
-  /** A uuid derived from `seed`, the same for ever, with the run's shard as its last byte. */
-  uuid(runId: string, seed: string): string;
-  /** The registration of "service.name" at `version`, else at its latest version that is not deprecated. */
+  /** A UUID derived from `seed`, with the run's shard as its last byte. The derivation must never change. */
+  uuid(runId: RunId, seed: string): string;
+  /** The registration of `service.name` at `version`, or at its latest version that is not deprecated. */
   action(service: string, name: string, version?: number): ActionFact | undefined;
-  /** The latest published version of the rule, whoever's it is. */
+  /** The latest published version of the rule, of whichever tenant. */
   rule(ruleId: string): Rule | undefined;
   licensed(tenantId: string | undefined, group: string): boolean;
-  /** Problems of `value` under the JSON Schema, empty if it conforms. */
+  /** The problems of `value` under the JSON Schema. Empty: it conforms. */
   conforms(schema: JsonObject, value: Json): readonly string[];
-  /** The oldest unconsumed signal of a name, of the run and of the family it is a part of (`need`); null: there is none. */
-  readonly signal?: { readonly id: string; readonly runId: string; readonly payload: Json } | null;
-  /** Events that the run may take, in the order of their publication (`need`). `more`: there are others behind them. */
+  /** The oldest unconsumed signal of a name, of the run or of its family. Null: there is none. */
+  readonly signal?: { readonly id: string; readonly runId: RunId; readonly payload: Json } | null;
+  /** Events that the run may consume, in the order of their publication. `more`: further pages exist. */
   readonly events?: { readonly page: readonly EventFact[]; readonly more: boolean };
-  /** The ordinal of the newest event of the topic (`need`); "0": there is none. */
-  readonly newestEvent?: string;
-  /** The newest entry of the undo list that is still owed (`need`); null: there is none. */
+  /** The present moment of a topic: the ordinal of its newest event ("0": there is none), and the store's snapshot. */
+  readonly newestEvent?: { readonly ordinal: string; readonly snapshot: string };
+  /** The newest entry of the undo list that is still owed. Null: there is none. */
   readonly undo?: UndoEntry | null;
-  /** Of one step entry's children, those that have ended, in their order (`need`). Null: more than an output may hold. */
+  /** The children of a step entry that have ended, in their order. Null: they exceed the limit of an output. */
   readonly ended?: readonly EndedChild[] | null;
-  /** The children that have not ended, of step entries from one on (`need`). */
-  readonly living?: readonly string[];
-  /** The published workflow (`need`); null: there is none for this tenant. */
+  /** The ids of the children that have not ended, of step entries from a given one on. */
+  readonly living?: readonly RunId[];
+  /** The published workflow. Null: there is none for this tenant. */
   readonly workflow?: WorkflowFact | null;
-  /** The run that a step names (`need`); null: there is none for this tenant. */
-  readonly target?: { readonly id: string } | null;
-  /**
-   * The branch or item that has waited longest for a signal of the name (`need`), those left out that the run's unconsumed
-   * ones are on their way to: each has one. Null: no other waits.
-   */
-  readonly waiter?: { readonly id: string } | null;
-  /** The run's unconsumed signals of the name, the oldest first, each with the branch or item that is to take it (`need`). */
+  /** The run that a step names. Null: there is none for this tenant. */
+  readonly target?: { readonly id: RunId } | null;
+  /** The branch or item that has waited longest for a signal of the name and has not been offered one. Null: there is none. */
+  readonly waiter?: { readonly id: RunId } | null;
+  /** The run's unconsumed signals of the name, oldest first, each with the branch or item that it is to be offered to. */
   readonly unmatched?: readonly Unmatched[];
-  /** The run that was started with an idempotency key (`need`); null: none. */
-  readonly keyed?: { readonly id: string } | null;
+  /** The run that was started with an idempotency key. Null: there is none. */
+  readonly keyedRun?: { readonly id: RunId } | null;
 }
 
 export interface Unmatched {
   readonly signalId: string;
-  readonly waiter: string;
+  readonly waiter: RunId;
 }
 
 export interface EventFact {
@@ -93,29 +94,30 @@ export interface ActionFact {
   readonly defaultTimeoutMs?: number;
 }
 
-/** What a decision must know first. The shell commits what is done so far, reads it, and asks again. */
+/** A fact that a decision lacks. The shell commits the decisions so far, reads the fact, and decides again. */
 export type Need =
   | { readonly kind: "signal"; readonly name: string }
-  /** A page of those not taken by the run, above `after`; and the one named, wherever it stands. */
+  /** A page of the events above `after` that the run has not consumed, and the event `named`, whatever its ordinal. */
   | {
       readonly kind: "events";
       readonly topic: string;
       readonly headers: Readonly<Record<string, string>>;
       readonly since?: string;
+      readonly snapshot?: string;
       readonly after?: string;
       readonly named?: string;
     }
   | { readonly kind: "newest_event"; readonly topic: string }
-  /** `since`: only of step entries after that one. */
+  /** `since`: only entries of later step entries. */
   | { readonly kind: "undo"; readonly since?: number }
-  | { readonly kind: "ended"; readonly entry: number; readonly child?: string }
+  | { readonly kind: "ended"; readonly entry: number; readonly child?: RunId }
   | { readonly kind: "living"; readonly from: number }
   | { readonly kind: "workflow"; readonly workflowId: string; readonly version?: number }
-  | { readonly kind: "target"; readonly runId: string }
+  | { readonly kind: "target"; readonly runId: RunId }
   | { readonly kind: "waiter" | "unmatched"; readonly name: string }
-  | { readonly kind: "keyed"; readonly workflowId: string; readonly key: string };
+  | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string };
 
-/** What the shell may read for a need. */
+/** The facts that the shell reads on demand. */
 export type Fetched = Pick<
   Facts,
   | "signal"
@@ -128,5 +130,5 @@ export type Fetched = Pick<
   | "target"
   | "waiter"
   | "unmatched"
-  | "keyed"
+  | "keyedRun"
 >;

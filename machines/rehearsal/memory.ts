@@ -1,46 +1,40 @@
-// What a store would keep of a rehearsed family: signals, undo lists, the inbox, what branches begin with. It changes by the
-// effects of runs alone, and answers what their decisions must know. Not a store: it is gone with the rehearsal.
-import type { RunCommand } from "../commands.js";
-import type { UndoEntry } from "../context.js";
-import type { Effect, PublishedEvent } from "../effects.js";
-import type { EndedChild, EventFact, Fetched, Need } from "../facts.js";
-import { type Json, type JsonObject, measure } from "../json.js";
+// The memory of a rehearsal, in place of the store: signals, events, undo lists, the inbox, stored scopes. Only the effects of
+// runs change it. It answers the needs of decisions.
+import type { Effect, PublishedEvent, SentCommand } from "../messages/effect.js";
+import type { EndedChild, EventFact, Fetched, Need } from "../messages/fact.js";
+import type { UndoEntry } from "../state/rollback.js";
+import type { RunId } from "../values/ids.js";
+import { type Json, type JsonObject, measure } from "../values/json.js";
 import type { Child } from "./child.js";
 import type { RehearsedRun } from "./run.js";
 
-export interface Message {
+interface RecordedSignal {
   readonly id: string;
-  readonly to: string;
-  readonly command: RunCommand;
-}
-
-interface KeptSignal {
-  readonly id: string;
-  readonly runId: string;
+  readonly runId: RunId;
   readonly name: string;
   readonly payload: Json;
   consumed: boolean;
 }
 
-interface KeptUndo {
+interface RecordedUndo {
   entry: UndoEntry & { readonly ordinal: string };
-  owner: string;
+  owner: RunId;
   open: boolean;
 }
 
-/** The needs that the memory answers; what a workflow is, it is told. */
+/** The needs that the memory answers. */
 type Remembered = Exclude<Need, { kind: "workflow" }>;
 
 export class Memory {
-  readonly runs = new Map<string, RehearsedRun>();
+  readonly runs = new Map<RunId, RehearsedRun>();
   /** In the order in which they were sent. */
-  readonly inbox = new Map<string, Message>();
-  private readonly signals: KeptSignal[] = [];
+  readonly inbox = new Map<string, SentCommand>();
+  private readonly signals: RecordedSignal[] = [];
   /** In the order of their publication. */
   private readonly events: EventFact[] = [];
-  /** `run/event` of those that were taken. */
-  private readonly eventsTaken = new Set<string>();
-  private readonly undo: KeptUndo[] = [];
+  /** `run/event` of the events that were consumed. */
+  private readonly consumedEvents = new Set<string>();
+  private readonly undo: RecordedUndo[] = [];
   private readonly scopes = new Map<string, JsonObject>();
   private readonly delivered = new Set<string>();
 
@@ -49,21 +43,21 @@ export class Memory {
     private readonly outputLimit: number,
   ) {}
 
-  /** The variables that the branches or items of a step entry begin with. */
-  scope(runId: string, entry: number): JsonObject {
+  /** The variables that the branches or items of a step entry start with. */
+  scope(runId: RunId, entry: number): JsonObject {
     return this.scopes.get(`${runId}/${entry}`) ?? {};
   }
 
-  send(message: Message): void {
-    if (!this.delivered.has(message.id)) this.inbox.set(message.id, message);
+  send(command: SentCommand): void {
+    if (!this.delivered.has(command.id)) this.inbox.set(command.id, command);
   }
 
-  take({ id }: Message): void {
+  delete({ id }: SentCommand): void {
     this.inbox.delete(id);
     this.delivered.add(id);
   }
 
-  apply(owner: string, effect: Effect): void {
+  apply(owner: RunId, effect: Effect): void {
     switch (effect.kind) {
       case "signal.recorded":
         this.signals.push({ ...effect, runId: owner });
@@ -75,22 +69,22 @@ export class Memory {
         this.publish(effect.event);
         break;
       case "event.taken":
-        this.eventsTaken.add(`${owner}/${effect.id}`);
+        this.consumedEvents.add(`${owner}/${effect.id}`);
         break;
       case "undo.owed":
         this.undo.push({ entry: { ...effect.entry, ordinal: String(this.undo.length + 1) }, owner, open: true });
         break;
       case "undo.settled":
-        this.close(owner, ({ entry }) => entry.ordinal === effect.ordinal);
+        this.closeUndos(owner, ({ entry }) => entry.ordinal === effect.ordinal);
         break;
       case "undo.passed":
-        this.close(owner, ({ entry }) => entry.action === undefined && entry.entry > (effect.since ?? 0));
+        this.closeUndos(owner, ({ entry }) => entry.action === undefined && entry.entry > (effect.since ?? 0));
         break;
       case "undo.dropped":
-        this.close(owner, () => true);
+        this.closeUndos(owner, () => true);
         break;
       case "undo.handed":
-        this.hand(owner, effect);
+        this.handOver(owner, effect);
         break;
       case "scope.kept":
         this.scopes.set(`${owner}/${effect.entry}`, effect.variables);
@@ -101,22 +95,22 @@ export class Memory {
     }
   }
 
-  /** Whoever waits for it now is told; who comes later finds it. */
+  /** Offers the event to the runs that wait for it. A later wait finds it in the memory. */
   publish({ id, topic, headers, payload }: Omit<PublishedEvent, "tenantId">): void {
     const event = { id, topic, headers, payload, ordinal: String(this.events.length + 1) };
     this.events.push(event);
     for (const { context } of this.runs.values()) {
       const { wait, run } = context;
-      if (wait?.kind !== "event" || !fits(event, wait)) continue;
+      if (wait?.kind !== "event" || !matchesWait(event, wait)) continue;
       this.send({ id: `${id}/${run.id}`, to: run.id, command: { type: "event", eventId: id } });
     }
   }
 
-  private close(owner: string, which: (kept: KeptUndo) => boolean): void {
+  private closeUndos(owner: RunId, which: (kept: RecordedUndo) => boolean): void {
     for (const kept of this.undo) if (kept.open && kept.owner === owner && which(kept)) kept.open = false;
   }
 
-  private hand(owner: string, { to, entry }: Extract<Effect, { kind: "undo.handed" }>): void {
+  private handOver(owner: RunId, { to, entry }: Extract<Effect, { kind: "undo.handed" }>): void {
     for (const kept of this.undo) {
       if (!kept.open || kept.owner !== owner) continue;
       kept.owner = to;
@@ -135,14 +129,16 @@ export class Memory {
       }
       case "events": {
         const { since = "0", after = since, named } = need;
-        const may = this.events.filter((event) => fits(event, need) && !this.eventsTaken.has(`${run.id}/${event.id}`));
+        const may = this.events.filter(
+          (event) => matchesWait(event, need) && !this.consumedEvents.has(`${run.id}/${event.id}`),
+        );
         const page = may.filter(({ id, ordinal }) => Number(ordinal) > Number(id === named ? since : after));
         return { events: { page, more: false } };
       }
       case "newest_event":
-        return { newestEvent: String(this.events.length) };
+        return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
       case "undo": {
-        const owed = this.owned(run.id).filter(
+        const owed = this.openUndos(run.id).filter(
           ({ entry }) => entry.action !== undefined && entry.entry > (need.since ?? 0),
         );
         return { undo: owed.at(-1)?.entry ?? null };
@@ -152,49 +148,50 @@ export class Memory {
       case "living":
         return { living: this.living(run.id, need.from) };
       case "target":
-        // A run outside the rehearsal is taken to be there: what is sent to it goes nowhere.
+        // A run outside the rehearsal is assumed to exist. Commands to it are dropped.
         return { target: { id: need.runId } };
       case "waiter":
-        return { waiter: this.waiting(run.id, need.name)[this.unconsumed(run.id, need.name).length] ?? null };
+        return { waiter: this.waitersFor(run.id, need.name)[this.unconsumed(run.id, need.name).length] ?? null };
       case "unmatched": {
-        const waiting = this.waiting(run.id, need.name);
-        const signals = this.unconsumed(run.id, need.name).slice(0, waiting.length);
-        return { unmatched: signals.map(({ id }, nth) => ({ signalId: id, waiter: waiting[nth]?.id ?? "" })) };
+        const waiting = this.waitersFor(run.id, need.name);
+        const signals = this.unconsumed(run.id, need.name);
+        const pairs = waiting.slice(0, signals.length).map(({ id: waiter }, nth) => [signals[nth], waiter] as const);
+        return { unmatched: pairs.flatMap(([signal, waiter]) => (signal ? { signalId: signal.id, waiter } : [])) };
       }
-      case "keyed":
-        return { keyed: null };
+      case "keyed_run":
+        return { keyedRun: null };
     }
   }
 
   /** In the order of their ordinals. */
-  private owned(runId: string): KeptUndo[] {
+  private openUndos(runId: RunId): RecordedUndo[] {
     return this.undo.filter(({ owner, open }) => open && owner === runId);
   }
 
-  private ended(runId: string, { entry, child }: Extract<Need, { kind: "ended" }>): readonly EndedChild[] | null {
+  private ended(runId: RunId, { entry, child }: Extract<Need, { kind: "ended" }>): readonly EndedChild[] | null {
     const ended: EndedChild[] = [];
     for (const { id, parentRunId, parentEntry, ended: end } of this.children())
       if (end && parentRunId === runId && parentEntry === entry && (child === undefined || child === id))
         ended.push(end);
     const sizes = ended.map(({ output }) => measure(output));
     if (sizes.reduce<number>((sum, size) => sum + Number(size), 0) > this.outputLimit) return null;
-    // Items are named by their index: shorter is less.
+    // Items are named by their index: a shorter name is a lower number.
     return ended.sort(({ branch: a }, { branch: b }) => a.length - b.length || (a < b ? -1 : 1));
   }
 
-  private living(runId: string, from: number): string[] {
-    const living: string[] = [];
+  private living(runId: RunId, from: number): RunId[] {
+    const living: RunId[] = [];
     for (const { id, parentRunId, parentEntry, ended } of this.children())
       if (!ended && parentRunId === runId && parentEntry >= from) living.push(id);
     return living;
   }
 
-  private unconsumed(runId: string, name: string) {
+  private unconsumed(runId: RunId, name: string) {
     return this.signals.filter((signal) => !signal.consumed && signal.runId === runId && signal.name === name);
   }
 
-  /** The longest first. */
-  private waiting(runId: string, name: string): { readonly id: string }[] {
+  /** The branches and items that wait for the signal, those that have waited longest first. */
+  private waitersFor(runId: RunId, name: string): { readonly id: RunId }[] {
     const waiting = [...this.runs.values()].filter(({ context: { run, wait, state } }) => {
       return run.family?.includes(runId) && state === "paused" && wait?.kind === "signal" && wait.name === name;
     });
@@ -202,6 +199,6 @@ export class Memory {
   }
 }
 
-function fits({ topic, headers }: EventFact, wanted: Pick<EventFact, "topic" | "headers">): boolean {
+function matchesWait({ topic, headers }: EventFact, wanted: Pick<EventFact, "topic" | "headers">): boolean {
   return topic === wanted.topic && Object.entries(wanted.headers).every(([name, value]) => headers[name] === value);
 }

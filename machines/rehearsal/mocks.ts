@@ -1,10 +1,10 @@
-// Mocks: what stands in for the outside of a run, by step. Not what is done with one: that is the rehearsal's to play.
-import { Place, type Problem } from "../definition/problem.js";
-import { isObject, type Json, measure } from "../json.js";
-import type { Program } from "../program.js";
+// Mocks: the answers from outside in a rehearsal, by step.
+import { Place, type Problem } from "../attribute/problem.js";
+import type { Program } from "../chart/program.js";
+import { isObject, type Json, measure } from "../values/json.js";
 
 export interface MockError {
-  /** `timeout`: nobody answers in time. */
+  /** `timeout`: no answer comes. */
   readonly code: string;
   readonly message?: string;
   /** Default: true. */
@@ -16,16 +16,16 @@ export interface MockError {
 export type Mock = { readonly output: Json } | { readonly error: MockError };
 
 /**
- * By step id; `<step>~undo` for the step's compensation, `<workflow>/<step>` for a step of another workflow. The nth attempt takes
- * the nth mock, and the last one stays.
+ * By step id; `<step>~undo` for the compensation of a step, `<workflow>/<step>` for a step of another workflow. The nth attempt
+ * uses the nth mock; the last mock serves all further attempts.
  */
 export type Mocks = Readonly<Record<string, readonly Mock[]>>;
 
 const UNDO = "~undo";
 const MAX_MOCKS = 10_000;
 
-/** Whether the answer has to be an object, of each type that asks the outside for one. */
-const ANSWERS: ReadonlyMap<string, "object" | "any"> = new Map([
+/** The step types that wait for an answer from outside, and whether it must be an object. */
+const MOCK_OUTPUTS: ReadonlyMap<string, "object" | "any"> = new Map([
   ["action", "object"],
   ["http_request", "object"],
   ["manual_approval", "object"],
@@ -34,8 +34,13 @@ const ANSWERS: ReadonlyMap<string, "object" | "any"> = new Map([
   ["wait_for_event", "any"],
   ["sub_saga", "any"],
 ]);
-/** Of these nobody hears of a failure: they are answered, or they are not. */
-const WAITS: ReadonlySet<string> = new Set(["manual_approval", "collect_input", "wait_for_signal", "wait_for_event"]);
+/** Step types without failures from outside: they get an answer or none. */
+const TYPES_THAT_WAIT: ReadonlySet<string> = new Set([
+  "manual_approval",
+  "collect_input",
+  "wait_for_signal",
+  "wait_for_event",
+]);
 
 const ERROR_MEMBERS: Readonly<Record<string, "string" | "boolean">> = {
   code: "string",
@@ -44,7 +49,7 @@ const ERROR_MEMBERS: Readonly<Record<string, "string" | "boolean">> = {
   outcome_unknown: "boolean",
 };
 
-/** The mocks of a document, or every problem that they have. */
+/** Reads the mocks of a document and lists their problems. */
 export function readMocks(raw: unknown, program: Program, path = "$.mocks"): { mocks: Mocks; problems: Problem[] } {
   const problems: Problem[] = [];
   const place = new Place(path, problems, []);
@@ -69,7 +74,7 @@ function checkList(key: string, list: Json, program: Program, place: Place): voi
   });
 }
 
-/** The type of the step that a key names; undefined where it cannot be known, or is at fault. */
+/** The type of the step that a key names. Undefined: the step is in another workflow, or the key has a problem. */
 function typeOf(key: string, program: Program, place: Place): string | undefined {
   const [workflow = "", step] = key.includes("/") ? key.split("/", 2) : [program.workflowId, key];
   if (workflow !== program.workflowId) return undefined;
@@ -79,7 +84,7 @@ function typeOf(key: string, program: Program, place: Place): string | undefined
   if (!plan) return place.problem(`there is no step "${String(id).slice(0, 128)}"`);
   const { name } = plan.type;
   if (undo) return plan.compensation ? "action" : place.problem(`the step "${id}" has no compensation`);
-  return ANSWERS.has(name) ? name : place.problem(`a ${name} asks nobody, so it has no mocks`);
+  return MOCK_OUTPUTS.has(name) ? name : place.problem(`a ${name} waits for no answer, so it has no mocks`);
 }
 
 function checkMock(mock: Json, type: string | undefined, place: Place): void {
@@ -87,7 +92,7 @@ function checkMock(mock: Json, type: string | undefined, place: Place): void {
   if (!isObject(mock) || members.length !== 1 || (members[0] !== "output" && members[0] !== "error"))
     place.problem("must be {output} or {error}");
   else if (members[0] === "error") checkError(mock.error, type, place.at("error"));
-  else if (type !== undefined && ANSWERS.get(type) === "object" && !isObject(mock.output))
+  else if (type !== undefined && MOCK_OUTPUTS.get(type) === "object" && !isObject(mock.output))
     place.at("output").problem("must be an object");
 }
 
@@ -102,13 +107,13 @@ function checkError(error: Json | undefined, type: string | undefined, place: Pl
     else if (typeof value !== wanted) place.at(name).problem(`must be a ${wanted}`);
   }
   if (!error.code) place.at("code").problem("is required");
-  else if (type !== undefined && WAITS.has(type) && error.code !== "timeout")
-    place.at("code").problem(`must be "timeout": nothing else can happen to a ${type}`);
+  else if (type !== undefined && TYPES_THAT_WAIT.has(type) && error.code !== "timeout")
+    place.at("code").problem(`must be "timeout": a ${type} has no other failure`);
 }
 
-/** Gives out the mocks of each step in their order. */
-export class Script {
-  private readonly taken = new Map<string, number>();
+/** The mocks of each step, in their order. */
+export class MockScript {
+  private readonly uses = new Map<string, number>();
 
   constructor(
     private readonly mocks: Mocks,
@@ -122,8 +127,8 @@ export class Script {
   next(workflowId: string, step: string, undo = false): Mock | undefined {
     const key = this.find(workflowId, undo ? `${step}${UNDO}` : step);
     if (key === undefined) return undefined;
-    const nth = this.taken.get(key) ?? 0;
-    this.taken.set(key, nth + 1);
+    const nth = this.uses.get(key) ?? 0;
+    this.uses.set(key, nth + 1);
     const list = this.mocks[key] ?? [];
     return list[Math.min(nth, list.length - 1)];
   }

@@ -1,10 +1,11 @@
-// What a rehearsal is asked, and what it answers: the shapes of both. Not how it goes.
-import type { StepError } from "../context.js";
-import type { ActionFact } from "../facts.js";
-import type { Json, JsonObject } from "../json.js";
-import type { RunState } from "../lifecycle.js";
-import type { RunLimits } from "../limits.js";
+// The request and the result of a rehearsal.
+
+import type { ActionFact } from "../messages/fact.js";
 import type { Rule } from "../rule/document.js";
+import type { StepError } from "../state/entry.js";
+import type { RunState } from "../state/lifecycle.js";
+import type { Json, JsonObject } from "../values/json.js";
+import type { RunLimits } from "../values/limits.js";
 import type { Mocks } from "./mocks.js";
 
 export interface RehearsalOptions {
@@ -14,26 +15,26 @@ export interface RehearsalOptions {
   readonly tenantId?: string;
   readonly dryRun?: boolean;
   readonly features?: Readonly<Record<string, boolean>>;
-  /** Epoch milliseconds: where its clock begins. */
+  /** The start of its clock, in epoch milliseconds. */
   readonly startAt: number;
-  /** A registration; what has none is taken to be registered, with no schemas. */
+  /** A registration. An action without one counts as registered without schemas. */
   action?(service: string, name: string, version?: number): ActionFact | undefined;
   rule?(ruleId: string): Rule | undefined;
   conforms?(schema: JsonObject, value: Json): readonly string[];
   readonly limits?: RunLimits;
 }
 
-/** How it ended, in the words of the API. */
+/** The result, with the names of the API. */
 export interface Rehearsed {
-  /** Not a terminal one: see `left`. */
+  /** A state that is not terminal: see `left`. */
   readonly state: RunState;
   readonly output?: Json;
   readonly variables: JsonObject;
   readonly error?: StepError;
   readonly requires_manual_review: boolean;
-  /** Of the run and all its children, in the order in which they happened. */
+  /** The events of the run and all its children, in the order in which they happened. */
   readonly events: readonly RehearsedEvent[];
-  /** Why it was left before its end. */
+  /** Why the rehearsal stopped before the end of the run. */
   readonly left?: string;
 }
 
@@ -56,5 +57,5 @@ export interface WantedWorkflow {
   readonly version?: number;
 }
 
-/** `lacks`: provide it, and move again. */
-export type Move = "moved" | "over" | { readonly lacks: WantedWorkflow };
+/** `missing`: provide the workflow and move again. */
+export type Move = "moved" | "over" | { readonly missing: WantedWorkflow };

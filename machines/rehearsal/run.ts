@@ -1,18 +1,19 @@
-// One run of a rehearsed family: its actor takes what decisions say, as a resident run's does. Not who commands it, nor what
-// becomes of its effects.
-import { type RunActor, startActor } from "../actor.js";
-import type { AuditEvent } from "../audit.js";
-import type { Answer, RunCommand } from "../commands.js";
-import type { Patch, RunContext } from "../context.js";
-import { decide } from "../decide.js";
-import type { Effect } from "../effects.js";
-import type { Facts, Fetched, Need } from "../facts.js";
-import { measure } from "../json.js";
-import { isTerminal } from "../lifecycle.js";
-import { entryStep, type Program } from "../program.js";
+// One run of a rehearsed family: its actor takes the transitions of decisions, as that of a resident run does.
+import { type RunActor, startActor } from "../chart/actor.js";
+import type { Program } from "../chart/program.js";
+import { decide } from "../decide/decide.js";
+import type { AuditEvent } from "../messages/audit.js";
+import type { Answer, RunCommand } from "../messages/command.js";
+import type { Effect } from "../messages/effect.js";
+import type { Facts, Fetched, Need } from "../messages/fact.js";
+import type { Patch, RunContext } from "../state/context.js";
+import { isTerminal } from "../state/lifecycle.js";
+import { entryStep } from "../steps/plan.js";
+import type { RunId } from "../values/ids.js";
+import { measure } from "../values/json.js";
 
-/** What a run finds around it. */
-export interface Stage {
+/** The surroundings of a run: its facts, and the place of its effects. */
+export interface RehearsalHost {
   facts(): Facts;
   fetch(run: RehearsedRun, need: Need): Fetched;
   committed(run: RehearsedRun, events: readonly AuditEvent[], effects: readonly Effect[]): void;
@@ -20,21 +21,21 @@ export interface Stage {
 
 export class RehearsedRun {
   private readonly actor: RunActor;
-  /** The dispatch, or the step entry, that nobody will answer. */
-  silent?: string | number;
+  /** The dispatch or step entry that gets no answer. */
+  unanswered?: string | number;
   lastEventAt = 0;
-  /** Characters that its transitions have added to what is kept. */
-  weight = 0;
+  /** The characters that its transitions have added to the kept data. */
+  addedChars = 0;
 
   constructor(
     readonly program: Program,
     context: RunContext,
-    private readonly stage: Stage,
+    private readonly host: RehearsalHost,
   ) {
     this.actor = startActor(program, context);
   }
 
-  get id(): string {
+  get id(): RunId {
     return this.context.run.id;
   }
 
@@ -42,7 +43,7 @@ export class RehearsedRun {
     return this.actor.context;
   }
 
-  /** The step it is in or about to enter, also where it has not begun. */
+  /** The step that it is in or about to enter, also before its start. */
   get step(): string | undefined {
     const { step, run } = this.context;
     return step ?? run.startStep ?? entryStep(this.program, run.entrypoint);
@@ -52,33 +53,33 @@ export class RehearsedRun {
     return isTerminal(this.context.state);
   }
 
-  /** Carries the command out. What the stage throws, it throws before anything has changed. */
+  /** Carries out the command. If the host throws, nothing has changed yet. */
   command(command: RunCommand): Answer {
-    const { stage } = this;
-    let facts = stage.facts();
+    const { host } = this;
+    let facts = host.facts();
     for (;;) {
       const decision = decide(this.program, this.context, command, facts);
       if ("need" in decision) {
-        facts = { ...facts, ...stage.fetch(this, decision.need) };
+        facts = { ...facts, ...host.fetch(this, decision.need) };
         continue;
       }
       const events: AuditEvent[] = [];
       const effects = [...(decision.effects ?? [])];
       for (const transition of decision.transitions) {
-        this.weigh(transition.patch);
-        this.actor.take(transition);
+        this.countChars(transition.patch);
+        this.actor.apply(transition);
         events.push(...transition.audit);
         effects.push(...transition.effects);
       }
       this.lastEventAt = events.at(-1)?.at ?? this.lastEventAt;
-      stage.committed(this, events, effects);
+      host.committed(this, events, effects);
       return decision.answer;
     }
   }
 
-  private weigh({ variablesSize, output, items, call }: Patch): void {
-    if (variablesSize !== undefined) this.weight += Math.max(0, variablesSize - this.context.variablesSize);
-    for (const value of [output, items, call]) if (value !== undefined) this.weight += Number(measure(value));
+  private countChars({ variablesSize, output, items, call }: Patch): void {
+    if (variablesSize !== undefined) this.addedChars += Math.max(0, variablesSize - this.context.variablesSize);
+    for (const value of [output, items, call]) if (value !== undefined) this.addedChars += Number(measure(value));
   }
 
   stop(): void {

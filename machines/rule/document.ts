@@ -1,5 +1,4 @@
-// Reads a rule document into a rule, or lists every problem it has with its JSON path. Not evaluation, and not versions:
-// those are the store's.
+// Reads a rule document into a rule, or lists its problems, each with its JSON path.
 import {
   dataObject,
   expression,
@@ -16,20 +15,20 @@ import {
   required,
   shape,
   tenant,
-} from "../definition/attribute.js";
-import { Place, type Problem } from "../definition/problem.js";
+} from "../attribute/kinds.js";
+import { Place, type Problem } from "../attribute/problem.js";
 import type { Expression } from "../expression/index.js";
-import { isObject, type JsonObject, measure } from "../json.js";
+import { isObject, type JsonObject, measure } from "../values/json.js";
 
-export const MOST_ROWS = 1_000;
+export const MAX_ROWS = 1_000;
 
 export interface RuleRow {
   readonly when: Expression;
-  /** Data as it is. */
+  /** Data, without templates. */
   readonly then: JsonObject;
 }
 
-/** A decision table that is sound. */
+/** A checked decision table. */
 export interface Rule {
   readonly ruleId: string;
   readonly version: number;
@@ -37,12 +36,12 @@ export interface Rule {
   readonly name: string;
   readonly rows: readonly RuleRow[];
   readonly defaultOutput?: JsonObject;
-  /** As it was posted. */
+  /** The document as it was posted. */
   readonly document: JsonObject;
 }
 
 export interface CompiledRule {
-  /** Absent where there are problems. */
+  /** Absent if there are problems. */
   readonly rule?: Rule;
   readonly problems: readonly Problem[];
   readonly warnings: readonly Problem[];
@@ -50,13 +49,13 @@ export interface CompiledRule {
 
 const row = shape("row", {
   when: required(expression, "Matches when truthy; sees `inputs` and each of its keys."),
-  then: required(dataObject, "The rule's output where this row is the first that matches."),
+  then: required(dataObject, "The rule's output if this row is the first that matches."),
 });
 
 const spec = shape("RuleSpec", {
-  hit_policy: required(oneOf("first"), "Which of the rows that match counts."),
-  rows: required(list(row, { max: MOST_ROWS }), "Looked at in order."),
-  default_output: optional(dataObject, "The output where no row matches."),
+  hit_policy: required(oneOf("first"), "Which of the matching rows counts."),
+  rows: required(list(row, { max: MAX_ROWS }), "The rows, tried in order."),
+  default_output: optional(dataObject, "The output if no row matches."),
 });
 
 const DOCUMENT = {
@@ -64,8 +63,8 @@ const DOCUMENT = {
   rule_id: required(id, "The rule's identifier."),
   version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
   tenant_id: optional(tenant, "Only this tenant can evaluate it."),
-  name: required(plainText, "For people."),
-  rule_type: required(oneOf("decision_table"), "What the spec is."),
+  name: required(plainText, "Display name."),
+  rule_type: required(oneOf("decision_table"), "The kind of rule."),
   spec: required(spec, "The decision table."),
   published: optional(flag, "Whether it can be evaluated."),
   created_at: optional(plainText, "Set by the service."),
@@ -88,7 +87,7 @@ function readRule(document: unknown, place: Place, version?: number): Rule | und
   if (!read) return undefined;
   const { rows, default_output: defaultOutput } = read.spec;
   const at = place.at("spec").at("rows");
-  if (rows.length === 0 && !defaultOutput) return at.problem("needs a row, or the table a default_output");
+  if (rows.length === 0 && !defaultOutput) return at.problem("must have a row, unless the table has a default_output");
   warnAboutCovered(rows, at);
   const { rule_id: ruleId, tenant_id: tenantId, name } = read;
   return { ruleId, version: version ?? read.version ?? 1, tenantId, name, rows, defaultOutput, document };
@@ -97,5 +96,5 @@ function readRule(document: unknown, place: Place, version?: number): Rule | und
 function warnAboutCovered(rows: readonly RuleRow[], place: Place): void {
   const always = rows.findIndex(({ when }) => when.source.trim() === "true");
   if (always >= 0 && always < rows.length - 1)
-    place.at(always).warn("always matches: the rows below it are never looked at");
+    place.at(always).warn("always matches: the rows below it are never tried");
 }

@@ -1,30 +1,30 @@
-// Evaluates a decision table on inputs: the output of the first row that matches, and what was looked at on the way.
-import { burn, ExpressionError, type Scope } from "../expression/index.js";
-import type { JsonObject } from "../json.js";
+// Evaluates a decision table: the output of the first row that matches, and an audit of the rows tried.
+import { ExpressionError, type Scope, withFuel } from "../expression/index.js";
+import type { JsonObject } from "../values/json.js";
 import type { Rule, RuleRow } from "./document.js";
 
-/** What an evaluation did, for audit. Every name goes out as it stands here. */
+/** The audit of an evaluation. Its names are part of the API. */
 export interface RuleAudit {
   readonly rule_id: string;
   readonly version: number;
-  /** From 0; null: none. */
+  /** Counted from 0. Null: none. */
   readonly matched_row: number | null;
   readonly used_default: boolean;
-  /** Those that were looked at, in order. */
+  /** The rows that were tried, in order. */
   readonly rows: readonly { readonly index: number; readonly matched: boolean }[];
 }
 
 export interface RuleResult {
-  /** Absent: no row matched and there is no default. */
+  /** Absent: no row matched, and there is no default. */
   readonly output?: JsonObject;
   readonly audit: RuleAudit;
 }
 
-/** Throws ExpressionError, which says the row. */
+/** Throws an ExpressionError that names the row. */
 export function evaluateRule(rule: Rule, inputs: JsonObject): RuleResult {
-  // `inputs` is the inputs, whatever they call their members.
+  // A member of the inputs may not hide `inputs` itself.
   const scope: Scope = { ...inputs, inputs };
-  const matched = burn(() => rule.rows.findIndex((row, index) => matches(row, index, scope)));
+  const matched = withFuel(() => rule.rows.findIndex((row, index) => rowMatches(row, index, scope)));
   const found = rule.rows[matched];
   const looked = found ? matched + 1 : rule.rows.length;
   return {
@@ -39,7 +39,7 @@ export function evaluateRule(rule: Rule, inputs: JsonObject): RuleResult {
   };
 }
 
-function matches({ when }: RuleRow, index: number, scope: Scope): boolean {
+function rowMatches({ when }: RuleRow, index: number, scope: Scope): boolean {
   try {
     return when.test(scope);
   } catch (error) {

@@ -1,4 +1,4 @@
-// The states of a run and the reasons it may be paused for. What moves a run between them is in decide.ts.
+// The states of a run, and the reasons of a pause.
 
 export type RunState = "pending" | "running" | "paused" | "compensating" | "succeeded" | "failed" | "cancelled";
 
@@ -14,7 +14,7 @@ export const RUN_STATES: readonly RunState[] = [
   "cancelled",
 ];
 
-/** A terminal state is final: no transition leaves it (law 4). */
+/** No transition leaves a terminal state (law 4). */
 export function isTerminal(state: RunState): state is TerminalState {
   return state === "succeeded" || state === "failed" || state === "cancelled";
 }

@@ -1,14 +1,20 @@
-// The run record: how a context becomes columns and back, in a format of our own with a version. Stored records outlive
-// releases: a change here needs a new version, an upgrade in decode(), and writers that stay behind until all nodes read it
-// (law 13). Not XState's JSON: the chart's position is computed from the context.
-import type { ActionCall, Frame, RunContext, RunIdentity } from "./context.js";
-import { type Json, type JsonObject, measure } from "./json.js";
+// The run record: a context as columns, in a versioned format of our own, not XState's JSON (the position in the chart is
+// computed from the context). Stored records outlive releases: a change needs a new version, an upgrade in decodeRun(), and
+// writers that keep the old version until all live nodes read the new one (law 13).
+
+import { type Json, type JsonObject, measure } from "../values/json.js";
+import type { ActionCall } from "./call.js";
+import type { RunContext } from "./context.js";
+import type { Frame } from "./frame.js";
+import type { RunIdentity } from "./identity.js";
 import type { RunState } from "./lifecycle.js";
 
-/** The newest record format this code reads. */
-export const RECORD_FORMAT = 1;
+/** The newest record format that this code reads. */
+export const RECORD_FORMAT = 2;
+/** Every release reads it. */
+export const OLDEST_RECORD_FORMAT = 1;
 
-/** A run as it is stored, but for its rows in other tables. */
+/** A run as it is stored, without its rows in other tables. */
 export interface StoredRun {
   readonly identity: RunIdentity;
   readonly state: RunState;
@@ -22,7 +28,7 @@ export interface StoredRun {
   readonly output?: Json;
 }
 
-/** What stands in the record. The rest of a context has columns of its own, which a commit that leaves them alone does not write. */
+/** The members of a context in the record. The others have columns of their own: a commit writes only those that changed. */
 type Member =
   | "entries"
   | "entry"
@@ -38,25 +44,46 @@ type Member =
   | "ending"
   | "finishing"
   | "undoing"
-  | "quarantined";
+  | "quarantined"
+  | "proof";
 
-type RecordV1 = { readonly v: 1 } & { readonly [M in Member]: RunContext[M] };
+/** Format 2 is format 1 with the member `snapshot` of a wait for an event. */
+type StoredRecord = { readonly v: number } & { readonly [M in Member]: RunContext[M] };
 
-export function encodeRecord(context: RunContext): JsonObject {
-  const { entries, entry, wait, groups, attempts, unconsumedSignals, owed, unprotected } = context;
-  const { looking, unwinding, caught, ending, finishing, undoing, quarantined } = context;
-  const record: RecordV1 = {
-    v: 1,
+/** The record was written by a newer version than this one. */
+export class UnreadableRecord extends Error {
+  override readonly name = "UnreadableRecord";
+}
+
+/**
+ * The record in the oldest format that can express it, and at most in `format`, which is the newest one that all live nodes read. In an
+ * older format a wait for an event falls back to its ordinal.
+ */
+export function encodeRecord(context: RunContext, format: number): JsonObject {
+  const { entries, entry, groups, attempts, unconsumedSignals, owed, unprotected } = context;
+  const wait = format < 2 ? withoutSnapshot(context.wait) : context.wait;
+  const { looking, unwinding, caught, ending, finishing, undoing, quarantined, proof } = context;
+  const record: StoredRecord = {
+    v: wait?.kind === "event" && wait.snapshot !== undefined ? 2 : 1,
     ...{ entries, entry, wait, groups, attempts, unconsumedSignals, owed, unprotected },
-    ...{ looking, unwinding, caught, ending, finishing, undoing, quarantined },
+    ...{ looking, unwinding, caught, ending, finishing, undoing, quarantined, proof },
   };
   return record as unknown as JsonObject;
 }
 
+function withoutSnapshot(wait: RunContext["wait"]): RunContext["wait"] {
+  if (wait?.kind !== "event") return wait;
+  const { snapshot: _, ...rest } = wait;
+  return rest;
+}
+
+/** Of a record of any format up to the newest one. */
 export function decodeRun(stored: StoredRun): RunContext {
-  const { v, ...record } = stored.record as unknown as RecordV1;
-  if (v !== 1)
-    throw new Error(`run ${stored.identity.id} has record format ${v}; this node reads up to ${RECORD_FORMAT}`);
+  const { v, ...record } = stored.record as unknown as StoredRecord;
+  if (!(v >= OLDEST_RECORD_FORMAT && v <= RECORD_FORMAT))
+    throw new UnreadableRecord(
+      `run ${stored.identity.id} has record format ${v}, but this node reads formats up to ${RECORD_FORMAT}`,
+    );
   return {
     ...record,
     run: stored.identity,
@@ -72,7 +99,7 @@ export function decodeRun(stored: StoredRun): RunContext {
   };
 }
 
-/** A run that has not been advanced yet. A child begins with its parent's variables, whose size is known. */
+/** The context of a new run. A child starts with its parent's variables, whose size is known. */
 export function newRun(run: RunIdentity, variables: JsonObject, variablesSize = sizeOf(variables)): RunContext {
   return {
     run,

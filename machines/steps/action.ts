@@ -1,28 +1,34 @@
-// `action`: one piece of work of a worker, dispatched as often as its retry policy allows. This file evaluates the call;
-// what becomes of its attempts stands in call.ts.
-import { number, object, optional, required, text } from "../definition/attribute.js";
+// `action`: one piece of work for a worker, dispatched as often as its retry policy allows. This file evaluates the call;
+// decide/answers.ts decides on its attempts.
+import { number, object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError, type Scope, type Template } from "../expression/index.js";
-import { completeRetry, type RetryPolicy } from "../retry.js";
-import { LONGEST_WAIT_MS } from "../time.js";
-import { durationOf, failed, numberOf, objectOf, type RetrySource, stepType, textOf } from "./step.js";
+import { completeRetry, type RetryPolicy } from "../values/retry.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
+import { durationOf, type Failure, failed, numberOf, objectOf, type RetrySource, stepType, textOf } from "./step.js";
+import { written } from "./words.js";
 
-/** An attempt's time where neither step nor registration gives one. */
+/** The time of an attempt if neither the step nor the registration gives one. */
 export const DEFAULT_TIMEOUT_MS = 300_000;
 
 const TIMEOUT = { min: 1, max: LONGEST_WAIT_MS };
 
 export const action = stepType({
   name: "action",
-  summary: "Has a worker execute a registered action.",
+  summary: "A worker executes a registered action.",
   attributes: {
     action: required(text, '"service.name" or "service.name@version".'),
-    inputs: optional(object, "Evaluated once per entry; the same for every attempt."),
-    timeout_ms: optional(number(TIMEOUT), "Per attempt, from its dispatch; else the registration's, else 300000."),
-    queue_timeout_ms: optional(number(TIMEOUT), "How long to wait for a worker; for ever if absent."),
-    heartbeat_timeout_ms: optional(number(TIMEOUT), "An attempt that is silent for this long has failed."),
+    inputs: optional(object, "Evaluated once per step entry; the same for every attempt."),
+    timeout_ms: optional(
+      number(TIMEOUT),
+      "The time of an attempt, from its dispatch; else that of the registration, else 300000.",
+    ),
+    queue_timeout_ms: optional(number(TIMEOUT), "The time to wait for a worker; unlimited if absent."),
+    heartbeat_timeout_ms: optional(number(TIMEOUT), "An attempt without a heartbeat for this time has failed."),
   },
   output: "the worker's result",
   retries: true,
+  chartText: ({ action }) => `Calls ${written(action)}.`,
+  dryRunSkips: () => true,
   check({ action }, place) {
     if (action.constant && !parseActionName(String(action.render({})))) place.at("action").problem(ACTION_NAME_RULE);
   },
@@ -33,7 +39,10 @@ export const action = stepType({
     if (!found) return failed("action_not_registered", `no action ${name} is registered`);
     if (found.licenseGroup !== undefined && !facts.licensed(run.tenantId, found.licenseGroup)) {
       const metadata = { action: name, license_group: found.licenseGroup };
-      const error = { code: "license_rejected", message: `the licence group ${found.licenseGroup} is not granted` };
+      const error: Failure = {
+        code: "license_rejected",
+        message: `the licence group ${found.licenseGroup} is not granted`,
+      };
       return { kind: "failed", error, notes: [{ type: "license.gate.rejected", metadata }] };
     }
     const inputs = objectOf(attributes.inputs, scope, "inputs");
@@ -65,7 +74,7 @@ export const action = stepType({
 
 export const ACTION_NAME_RULE = 'must be "service.name" or "service.name@version"';
 
-/** Split at the last dot: an action's name has none. */
+/** Splits at the last dot: the name of an action has none. */
 export function parseActionName(text: string): { service: string; name: string; version?: number } | undefined {
   const match = /^([A-Za-z0-9_.:-]{1,128})\.([A-Za-z0-9_:-]{1,128})(?:@(\d{1,9}))?$/.exec(text);
   if (!match?.[1] || !match[2]) return undefined;
@@ -80,7 +89,7 @@ export function resolveRetry(source: RetrySource, scope: Scope): RetryPolicy {
   return completeRetry(Object.fromEntries(resolved) as Partial<RetryPolicy>);
 }
 
-/** The bounds that a number written in the definition has, held against one that was computed. */
+/** Applies to a computed number the bounds of a number in the definition. */
 function retryNumber(key: string, member: Template, scope: Scope): number {
   const name = `retry.${key}`;
   if (key === "multiplier") return numberOf(member, scope, name, 1);

@@ -1,5 +1,7 @@
 // `assert`: fails unless a condition holds. Never retried.
-import { defaulted, expression, optional, required, text } from "../definition/attribute.js";
+
+import { defaulted, expression, optional, required, text } from "../attribute/kinds.js";
+import { type EngineErrorCode, givenCode } from "../values/error-code.js";
 import { failed, stepType, textOf } from "./step.js";
 
 export const assert = stepType({
@@ -8,12 +10,12 @@ export const assert = stepType({
   attributes: {
     condition: required(expression, "Must be truthy."),
     message: optional(text, "The error's message."),
-    code: defaulted(text, "assertion_failed", "The error's code."),
+    code: defaulted(text, "assertion_failed" satisfies EngineErrorCode, "The error's code."),
   },
   enter({ attributes: { condition, message, code }, scope }) {
     if (condition.test(scope)) return { kind: "done" };
     return failed(
-      textOf(code, scope, "code"),
+      givenCode(textOf(code, scope, "code")),
       message ? textOf(message, scope, "message") : `the condition does not hold: ${condition.source}`,
     );
   },

@@ -1,32 +1,45 @@
-// Branches: the map of outgoing edges that `decision` and `switch` share, and how a value picks one.
-import { id, type Kind, plainText, record, required, shape } from "../definition/attribute.js";
+// Branches: the map of outgoing edges of `decision`, `switch` and `manual_approval`, and how a value selects one.
+import { id, type Kind, plainText, record, required, shape } from "../attribute/kinds.js";
 import { asText } from "../expression/index.js";
-import type { Json } from "../json.js";
-import { MOST_BRANCHES } from "../limits.js";
+import type { Json } from "../values/json.js";
+import { MAX_BRANCHES } from "../values/limits.js";
 import type { Edge, Outcome } from "./step.js";
+import { excerpt } from "./words.js";
 
 export type Branches = Readonly<Record<string, { readonly next: string }>>;
 
 export const branch = shape("branch", { next: required(id, "The step to go to.") });
-const some = { min: 1, max: MOST_BRANCHES };
+const some = { min: 1, max: MAX_BRANCHES };
 
 export const branches: Kind<Branches> = record(branch, plainText, some);
 
-/** Of a parallel: each names a child run, and a member of the join's output. */
+/** For a parallel: each key names a child run, and a member of the join's output. */
 export const namedBranches: Kind<Branches> = record(branch, id, some);
 
-export function branchEdges(map: Branches | undefined): Edge[] {
+/** `when`: the condition of each branch, in words. */
+export function branchEdges(map: Branches | undefined, when: (key: string) => string): Edge[] {
   return Object.entries(map ?? {}).map(([key, { next }]) => ({
     label: `branch.${key}`,
     target: next,
     at: ["branches", key, "next"],
+    when: when(key),
   }));
 }
 
-/** What choosing a branch comes to. */
+/** Of branches that the text of a value names: `subject` is where it comes from. */
+export function namedEdges(map: Branches | undefined, subject: string): Edge[] {
+  return branchEdges(map, (key) => (key === "default" ? NO_BRANCH : `${subject} is ${JSON.stringify(excerpt(key))}`));
+}
+
+const NO_BRANCH = "no branch matches";
+
+/** Where no branch matches: to `next`, unless there is a default. */
+export const unlessDefault = (map: Branches): string | null => (Object.hasOwn(map, "default") ? null : NO_BRANCH);
+
+/** The outcome of selecting a branch. */
 export type Taken = Extract<Outcome, { kind: "done" | "failed" }>;
 
-/** The branch named by `value` as text, if there is one; else `default`, else `next`, else it fails. */
+/** The branch that `value`, as text, names, else `default`, else `next`; else the step fails. */
 export function takeBranch(map: Branches, value: Json | undefined, next: string | undefined): Taken {
   for (const key of value === undefined ? ["default"] : [asText(value), "default"]) {
     if (Object.hasOwn(map, key)) return { kind: "done", edge: `branch.${key}`, target: map[key]?.next };

@@ -1,5 +1,5 @@
-// `cancel`: cancels a run, this one if no other is named; cancelling oneself ends the run.
-import { defaulted, flag, optional, text } from "../definition/attribute.js";
+// `cancel`: cancels a run. Without a `run_id` it cancels its own run, which ends.
+import { defaulted, flag, optional, text } from "../attribute/kinds.js";
 import { targetOf } from "./emit_signal.js";
 import { stepType, textOf } from "./step.js";
 
@@ -11,16 +11,19 @@ export const cancel = stepType({
     reason: optional(text, "Why; `cancelled` if absent."),
     compensate: defaulted(flag, true, "Whether completed steps are undone."),
   },
+  // A run that cancels itself comes to its end here.
+  nextWhen: ({ run_id }) => (run_id ? "another run is cancelled" : null),
+  dryRunSkips: ({ run_id }) => run_id !== undefined,
   enter({ attributes, scope, facts, run, plan, entry }) {
     const { compensate } = attributes;
     const reason = (attributes.reason && textOf(attributes.reason, scope, "reason")) || "cancelled";
     const to = attributes.run_id ? textOf(attributes.run_id, scope, "run_id").toLowerCase() : run.id;
     if (to === run.id) return { kind: "cancel", reason, compensate };
     if (run.dryRun) return { kind: "skipped", reason: "dry_run" };
-    const missing = targetOf(to, facts);
-    if (missing) return missing;
+    const target = targetOf(to, facts);
+    if (typeof target !== "string") return target;
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/cancel`);
     const command = { type: "cancel", reason, compensate, actor: "coordinator" } as const;
-    return { kind: "done", effects: [{ kind: "send", to, id, command }] };
+    return { kind: "done", effects: [{ kind: "send", to: target, id, command }] };
   },
 });

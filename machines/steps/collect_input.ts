@@ -1,20 +1,21 @@
-// `collect_input`: asks a person to fill in a form, whose shape is a JSON Schema.
-import { required, schema } from "../definition/attribute.js";
+// `collect_input`: asks a person to fill in a form, described by a JSON Schema.
+import { required, schema } from "../attribute/kinds.js";
 import { stepType } from "./step.js";
 import { asked, checkDue, due, openTask } from "./user_task.js";
-import { timeoutEdges } from "./wait_for_signal.js";
+import { nextOrTimeout, timeoutEdges } from "./wait_for_signal.js";
 
 export const collectInput = stepType({
   name: "collect_input",
   summary: "Waits for a person to fill in a form.",
   attributes: {
     ...asked,
-    form_schema: required(schema, "What the result must conform to; taken as it is, no templates."),
+    form_schema: required(schema, "The JSON Schema of the result; no templates."),
     ...due,
   },
-  output: "the result; null after a timeout that goes on",
+  output: "the result; null after a timeout with `continue` or a step",
   pauses: true,
-  edges: ({ on_timeout }) => timeoutEdges(on_timeout),
+  edges: (attributes) => timeoutEdges(attributes, "a submit"),
+  nextWhen: (attributes) => nextOrTimeout(attributes, "the form is submitted"),
   check: (attributes, place) => checkDue(attributes, place),
   task: {
     problems: () => [],

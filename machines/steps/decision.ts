@@ -1,10 +1,11 @@
-// `decision`: goes where a value names a branch: that of an expression, or one that a rule puts out.
-import { defaulted, expression, object, optional, required, text } from "../definition/attribute.js";
+// `decision`: takes the branch that a value names: the value of an expression, or a member of a rule's output.
+import { defaulted, expression, object, optional, required, text } from "../attribute/kinds.js";
 import type { Scope } from "../expression/index.js";
-import type { Json, JsonObject } from "../json.js";
 import { evaluateRule, type RuleResult } from "../rule/evaluate.js";
-import { branchEdges, branches, takeBranch } from "./branch.js";
+import type { Json, JsonObject } from "../values/json.js";
+import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { failed, type Note, objectOf, stepType, textOf } from "./step.js";
+import { excerpt, written } from "./words.js";
 
 export const decision = stepType({
   name: "decision",
@@ -12,11 +13,16 @@ export const decision = stepType({
   attributes: {
     expression: optional(expression, "Its value, as text, names the branch."),
     rule_id: optional(text, "Instead of `expression`: the rule whose output names the branch."),
-    rule_inputs: optional(object, "What the rule sees; the run's inputs if absent."),
+    rule_inputs: optional(object, "The rule's inputs; the run's inputs if absent."),
     output_key: defaulted(text, "branch", "The member of the rule's output that names the branch."),
     branches: required(branches, "Name to {next}; `default` where no name matches."),
   },
-  edges: ({ branches }) => branchEdges(branches),
+  edges: ({ branches, expression, rule_id }) =>
+    namedEdges(
+      branches,
+      expression ? excerpt(expression.source) : `the output of the rule ${rule_id ? written(rule_id) : ""}`,
+    ),
+  nextWhen: ({ branches }) => unlessDefault(branches),
   check({ expression, rule_id, rule_inputs }, place) {
     if ((expression === undefined) === (rule_id === undefined)) place.problem("needs either expression or rule_id");
     if (rule_inputs !== undefined && rule_id === undefined) place.at("rule_inputs").problem("goes with rule_id");
@@ -39,7 +45,7 @@ function inputsOf({ inputs }: Scope): JsonObject {
   return inputs as JsonObject;
 }
 
-/** A rule without a fitting row, or whose output has no such member, names no branch. */
+/** The name of a branch in a rule's result. Undefined: no row matched, or the output has no such member. */
 function named({ output = {} }: RuleResult, key: string): Json | undefined {
   return Object.hasOwn(output, key) ? output[key] : undefined;
 }

@@ -1,20 +1,21 @@
-// `emit_signal`: sends a signal to another run. It is a durable command: recorded there exactly once.
+// `emit_signal`: sends a signal to another run, as a durable command that is recorded there exactly once.
 
-import { object, optional, required, text } from "../definition/attribute.js";
+import { object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
-import type { Facts } from "../facts.js";
-import { isUuid } from "../uuid.js";
+import type { Facts } from "../messages/fact.js";
+import { parseRunId, type RunId } from "../values/ids.js";
 import { failed, type Outcome, objectOf, stepType, textOf } from "./step.js";
 
 export const emitSignal = stepType({
   name: "emit_signal",
   summary: "Sends a signal to another run.",
   attributes: {
-    run_id: required(text, "The run; a branch or an item is reached through the run that it is a part of."),
+    run_id: required(text, "The run; signals to a branch or an item go to the run that it is part of."),
     signal_name: required(text, "The signal's name."),
     payload: optional(object, "An object; {} if absent."),
   },
   output: "{signal_id}",
+  dryRunSkips: () => true,
   enter({ attributes, scope, facts, run, plan, entry }): Outcome {
     const name = textOf(attributes.signal_name, scope, "signal_name");
     if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(name) || name.startsWith("user_task."))
@@ -22,17 +23,18 @@ export const emitSignal = stepType({
     const to = textOf(attributes.run_id, scope, "run_id");
     const payload = objectOf(attributes.payload, scope, "payload");
     if (run.dryRun) return { kind: "skipped", reason: "dry_run", output: {} };
-    const missing = targetOf(to, facts);
-    if (missing) return missing;
+    const target = targetOf(to, facts);
+    if (typeof target !== "string") return target;
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/signal`);
     const command = { type: "signal", id, name, payload, actor: "coordinator" } as const;
-    return { kind: "done", output: { signal_id: id }, effects: [{ kind: "send", to: to.toLowerCase(), id, command }] };
+    return { kind: "done", output: { signal_id: id }, effects: [{ kind: "send", to: target, id, command }] };
   },
 });
 
-/** Whether the run that a step names is there; undefined: it is. */
-export function targetOf(runId: string, { target }: Facts): Outcome | undefined {
-  if (!isUuid(runId)) return failed("not_found", "run_id is no run id");
-  if (target === undefined) return { kind: "need", need: { kind: "target", runId: runId.toLowerCase() } };
-  return target ? undefined : failed("not_found", `there is no run ${runId}`);
+/** The run that a step names, or why it cannot be reached. */
+export function targetOf(text: string, { target }: Facts): RunId | Outcome {
+  const runId = parseRunId(text);
+  if (runId === undefined) return failed("not_found", "run_id is not a run id");
+  if (target === undefined) return { kind: "need", need: { kind: "target", runId } };
+  return target ? runId : failed("not_found", `there is no run ${text}`);
 }

@@ -1,5 +1,5 @@
-// `end`: the whole run succeeds here, from anywhere.
-import { optional, value } from "../definition/attribute.js";
+// `end`: the whole run succeeds, from any block.
+import { optional, value } from "../attribute/kinds.js";
 import { stepType } from "./step.js";
 
 export const end = stepType({
@@ -7,5 +7,7 @@ export const end = stepType({
   summary: "Ends the whole run: it succeeds.",
   attributes: { output: optional(value, "The run's output; null if absent.") },
   last: true,
+  ends: true,
+  nextWhen: () => null,
   enter: ({ attributes, scope }) => ({ kind: "end", output: attributes.output?.render(scope) ?? null }),
 });

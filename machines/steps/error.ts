@@ -1,6 +1,9 @@
-// `error`: fails, by the workflow's own will. Catchable, never retried.
-import { optional, text, value } from "../definition/attribute.js";
-import { stepType, textOf } from "./step.js";
+// `error`: fails deliberately, with a code of the workflow. Can be caught, is never retried.
+
+import { optional, text, value } from "../attribute/kinds.js";
+import { givenCode } from "../values/error-code.js";
+import { type Failure, stepType, textOf } from "./step.js";
+import { written } from "./words.js";
 
 export const error = stepType({
   name: "error",
@@ -11,13 +14,15 @@ export const error = stepType({
       "The error's code; without it the error that was caught last is raised again, else it is `error`.",
     ),
     message: optional(text, "What went wrong."),
-    details: optional(value, "Anything more to say."),
+    details: optional(value, "Anything else about the error."),
   },
   last: true,
+  chartText: ({ code }) => (code ? `Raises ${written(code)}.` : "Raises the error that was caught last."),
+  nextWhen: () => null,
   enter({ attributes: { code, message, details }, scope, caught }) {
     if (!code && caught) return { kind: "failed", error: caught };
-    const failure = {
-      code: code ? textOf(code, scope, "code") : "error",
+    const failure: Failure = {
+      code: code ? givenCode(textOf(code, scope, "code")) : "error",
       message: message ? textOf(message, scope, "message") : "the workflow raised an error",
     };
     return { kind: "failed", error: details ? { ...failure, details: details.render(scope) } : failure };

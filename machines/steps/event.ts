@@ -1,10 +1,11 @@
-// What the steps about events share: topics, headers, and picking the event that a wait takes. Not the looks for events that
-// came while nobody listened: those are the run's (../events.ts).
-import type { Wait } from "../context.js";
-import { type Kind, object } from "../definition/attribute.js";
+// Shared by the steps about events: topics, headers, and the match of an event with a wait. The run looks for events that were
+// published before its wait in decide/events.ts.
+
+import { type Kind, object } from "../attribute/kinds.js";
 import { asText, type Expression, ExpressionError, firstItem, type Scope, type Template } from "../expression/index.js";
-import type { EventFact } from "../facts.js";
-import { isObject, type JsonObject } from "../json.js";
+import type { EventFact } from "../messages/fact.js";
+import type { Wait } from "../state/wait.js";
+import { isObject, type JsonObject } from "../values/json.js";
 import { objectOf, textOf } from "./step.js";
 
 export type EventWait = Extract<Wait, { kind: "event" }>;
@@ -31,22 +32,22 @@ export function topicOf(topic: Template, scope: Scope): string {
 export const eventHeaders: Kind<Template> = {
   ...object,
   parse(raw, place) {
-    let sound = true;
+    let valid = true;
     for (const name of isObject(raw) ? Object.keys(raw) : [])
       if (!HEADER_NAME.test(name))
-        sound = Boolean(place.at(name).problem("is no name of a header: 1 to 128 of A-Z a-z 0-9 _ . : -"));
+        valid = Boolean(place.at(name).problem("is not a header name: 1 to 128 of A-Z a-z 0-9 _ . : -"));
     const template = object.parse(raw, place);
-    return sound ? template : undefined;
+    return valid ? template : undefined;
   },
 };
 
-/** Values become text; what is null is left out. */
+/** Values become text; null leaves a header out. */
 export function eventHeadersOf(template: Template | undefined, scope: Scope): Record<string, string> {
   const entries = Object.entries(objectOf(template, scope, "headers")).filter(([, value]) => value !== null);
-  if (entries.length > MAX_EVENT_HEADERS) throw new ExpressionError(`headers are more than ${MAX_EVENT_HEADERS}`);
+  if (entries.length > MAX_EVENT_HEADERS) throw new ExpressionError(`there are more than ${MAX_EVENT_HEADERS} headers`);
   return Object.fromEntries(
     entries.map(([name, value]) => {
-      if (!HEADER_NAME.test(name)) throw new ExpressionError("headers hold a name that no header can have");
+      if (!HEADER_NAME.test(name)) throw new ExpressionError("headers have a name that is not a header name");
       if (typeof value === "object") throw new ExpressionError(`headers.${name} must be a string`);
       const text = asText(value);
       if (text.length > MAX_HEADER_CHARS)
@@ -56,12 +57,12 @@ export function eventHeadersOf(template: Template | undefined, scope: Scope): Re
   );
 }
 
-/** An event as a run has it: what `match` sees, and the output of the step that takes it. */
+/** An event as `match` sees it, and as the output of the step that consumes it. */
 export function eventValue({ topic, headers, payload }: EventFact): JsonObject {
   return { topic, headers: { ...headers }, payload };
 }
 
-/** The first of them that the step takes. Without `match` it is the first. */
+/** The first event that matches. Without `match`, every event does. */
 export function pick(events: readonly EventFact[], match: Expression | undefined, scope: Scope) {
   return firstItem(events, match?.weight ?? 0, (event) => match?.test({ ...scope, event: eventValue(event) }) ?? true);
 }

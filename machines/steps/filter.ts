@@ -1,5 +1,5 @@
 // `filter`: keeps the items of a list for which a condition holds.
-import { expression, required } from "../definition/attribute.js";
+import { expression, required } from "../attribute/kinds.js";
 import { forEachItem } from "../expression/index.js";
 import { listOf, stepType } from "./step.js";
 

@@ -1,10 +1,10 @@
-// `foreach`: runs its body once for each item, as child runs, so many at a time.
-import { defaulted, expression, id, localName, number, optional, required } from "../definition/attribute.js";
+// `foreach`: runs its body once for each item, as child runs, at most `max_concurrency` of them at once.
+import { defaulted, expression, id, localName, number, optional, required } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
-import type { EndedChild } from "../facts.js";
-import type { Json } from "../json.js";
-import { RESERVED_NAMES } from "../scope.js";
-import { failed, numberOf, type Outcome, stepType, tooMuch } from "./step.js";
+import { RESERVED_NAMES } from "../expression/scope.js";
+import type { EndedChild } from "../messages/fact.js";
+import type { Json } from "../values/json.js";
+import { failed, numberOf, type Outcome, stepType, tooLarge } from "./step.js";
 
 export const foreach = stepType({
   name: "foreach",
@@ -21,31 +21,32 @@ export const foreach = stepType({
   output: "the items' outputs in input order; {error} where one failed",
   pauses: true,
   blocks: ({ body }) => [{ kind: "item", start: body, at: ["body"] }],
+  nextWhen: () => "every item is done",
   check({ item_var, index_var }, place) {
     for (const [attribute, name] of Object.entries({ item_var, index_var })) {
-      if (name !== undefined && RESERVED_NAMES.has(name)) place.at(attribute).problem(`"${name}" is taken`);
+      if (name !== undefined && RESERVED_NAMES.has(name)) place.at(attribute).problem(`"${name}" is a reserved name`);
     }
-    if (item_var !== undefined && item_var === index_var) place.at("index_var").problem("is the item's name");
+    if (item_var !== undefined && item_var === index_var) place.at("index_var").problem("must differ from item_var");
   },
   enter({ attributes, scope, group, facts, groupEntry }) {
-    // Evaluated before there are children, too: an error in it fails the step while none runs.
+    // Evaluated at the entry as well: an error in it fails the step before any child starts.
     const tolerated = numberOf(attributes.tolerated_failures, scope, "tolerated_failures");
     if (!group) return begin(attributes.items.evaluate(scope), numberOf(attributes.max_items, scope, "max_items"));
     if (group.failed > tolerated) {
-      if (group.running > 0) return { kind: "hold", stop: "another item failed" };
+      if (group.running > 0) return { kind: "await_children", stop: "another item failed" };
       return { kind: "failed", error: group.verdict?.error ?? { code: "error", message: "an item failed" } };
     }
-    if (group.running > 0 || group.started < group.total) return { kind: "hold" };
+    if (group.running > 0 || group.started < group.total) return { kind: "await_children" };
     if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry: groupEntry } };
-    return facts.ended ? { kind: "done", output: facts.ended.map(itemOutput) } : tooMuch("the outputs of the items");
+    return facts.ended ? { kind: "done", output: facts.ended.map(itemOutput) } : tooLarge("the outputs of the items");
 
-    function begin(items: Json, most: number): Outcome {
+    function begin(items: Json, limit: number): Outcome {
       if (!Array.isArray(items)) throw new ExpressionError("items must be a list");
-      if (items.length > most)
-        return failed("limit_exceeded", `there are ${items.length} items, over max_items (${most})`);
+      if (items.length > limit)
+        return failed("limit_exceeded", `there are ${items.length} items, over max_items (${limit})`);
       if (items.length === 0) return { kind: "done", output: [] };
       const window = Math.floor(numberOf(attributes.max_concurrency, scope, "max_concurrency")) || items.length;
-      return { kind: "fork", group: { kind: "items", total: items.length, window }, items };
+      return { kind: "start_children", group: { kind: "items", total: items.length, window }, items };
     }
   },
 });

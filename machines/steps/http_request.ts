@@ -1,10 +1,11 @@
-// `http_request`: one HTTP request that the service itself makes. It is a call like an action's, so that its attempts, its
-// backoff and its undo are those of call.ts; this file evaluates what is asked for.
+// `http_request`: one HTTP request that the service itself makes. It is a call like that of an action: decide/ treats its
+// attempts, its backoff and its undo in the same way. This file evaluates the request.
 import {
   defaulted,
   flag,
   type Kind,
   list,
+  type NumberSource,
   number,
   object,
   oneOf,
@@ -12,14 +13,17 @@ import {
   required,
   text,
   value,
-} from "../definition/attribute.js";
-import { asText, ExpressionError } from "../expression/index.js";
-import { type Json, measure } from "../json.js";
-import { completeRetry } from "../retry.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+} from "../attribute/kinds.js";
+import { asText, ExpressionError, type Scope } from "../expression/index.js";
+import { type Json, measure } from "../values/json.js";
+import { completeRetry } from "../values/retry.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
 import { resolveRetry } from "./action.js";
 import { headers, headersOf, url, urlOf } from "./outgoing.js";
 import { durationOf, failed, objectOf, stepType, textOf } from "./step.js";
+
+/** The longest attempt: a request holds one of the node's slots until it is answered. */
+const LONGEST_ATTEMPT_MS = 600_000;
 
 const BODILESS: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 
@@ -39,17 +43,26 @@ export const httpRequest = stepType({
     url: required(url, "http or https, a public address unless the operator allows another."),
     method: defaulted(oneOf("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"), "GET", "The method."),
     headers: optional(headers, "Name to text; null leaves a header out."),
-    query: optional(object, "Added to the URL's own; a list repeats its name, null leaves it out."),
-    body: optional(value, "Text is sent as it is, any other value as JSON; not with GET and HEAD."),
-    timeout_ms: defaulted(number({ min: 1, max: LONGEST_WAIT_MS }), 30_000, "Per attempt, with all its redirects."),
+    query: optional(object, "Added to the query of the URL; a list repeats its name, null leaves it out."),
+    body: optional(value, "A string is sent as it is, any other value as JSON; not with GET and HEAD."),
+    timeout_ms: defaulted(
+      number({ min: 1, max: LONGEST_WAIT_MS }),
+      30_000,
+      "Per attempt, with all its redirects; at most 600000.",
+    ),
     expected_status: defaulted(list(expectedStatus, { min: 1, max: 100 }), ["2xx"], "What counts as a success."),
     follow_redirects: defaulted(flag, false, "Follow up to five; each address is checked anew."),
     secret_ref: optional(text, "The name of a secret that the service adds as a header."),
   },
   output: "{status, headers, body}",
   retries: true,
+  dryRunSkips: () => true,
   check({ method, body }, place) {
     if (body && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);
+  },
+  checkLimits({ timeout_ms: timeout }, place) {
+    if (typeof timeout !== "number" || timeout <= LONGEST_ATTEMPT_MS) return;
+    place.at("timeout_ms").problem(`must be at most ${LONGEST_ATTEMPT_MS}`);
   },
   enter({ attributes, scope, facts, run, plan }) {
     const { method, body, expected_status, follow_redirects, secret_ref } = attributes;
@@ -65,15 +78,24 @@ export const httpRequest = stepType({
     };
     const size = measure(request);
     if (typeof size !== "number") return failed("expression_error", `the request${size.path} ${size.message}`);
-    const { output: most } = facts.limits;
-    if (size > most) return failed("limit_exceeded", `the request is over ${most} characters of JSON`);
-    const timeoutMs = durationOf(attributes.timeout_ms, scope, "timeout_ms", 1);
+    const { output: limit } = facts.limits;
+    if (size > limit) return failed("limit_exceeded", `the request is over ${limit} characters of JSON`);
+    const timeoutMs = timeoutOf(attributes.timeout_ms, scope);
+    if (timeoutMs > LONGEST_ATTEMPT_MS)
+      return failed("limit_exceeded", `timeout_ms is over ${LONGEST_ATTEMPT_MS}, the most for an http_request`);
     const retry = plan.retry ? resolveRetry(plan.retry, scope) : completeRetry(undefined);
     if (run.dryRun) return { kind: "skipped", reason: "dry_run", output: {} };
     const whom = { service: "http_request", action: hostOf(target), version: 0, transport: "request" } as const;
-    return { kind: "call", call: { ...whom, inputs: {}, request, timeoutMs, retry } };
+    const workflowId = run.workflowId;
+    return { kind: "call", call: { ...whom, workflowId, inputs: {}, request, timeoutMs, retry } };
   },
 });
+
+/** A definition that was stored before there was a limit may name a longer time: it gets the longest. */
+function timeoutOf(source: NumberSource, scope: Scope): number {
+  const ms = durationOf(source, scope, "timeout_ms", 1);
+  return typeof source === "number" ? Math.min(ms, LONGEST_ATTEMPT_MS) : ms;
+}
 
 function withQuery(url: string, query: Readonly<Record<string, Json>>): string {
   const pairs = Object.entries(query).flatMap(([name, value]) =>
@@ -81,7 +103,7 @@ function withQuery(url: string, query: Readonly<Record<string, Json>>): string {
       item === null ? [] : [`${encoded(name)}=${encoded(asText(item))}`],
     ),
   );
-  // A fragment is the asker's own affair, and never sent.
+  // A fragment is never sent.
   const [address = ""] = url.split("#");
   if (pairs.length === 0) return address;
   const joint = !address.includes("?") ? "?" : /[?&]$/.test(address) ? "" : "&";
@@ -89,11 +111,11 @@ function withQuery(url: string, query: Readonly<Record<string, Json>>): string {
 }
 
 function encoded(text: string): string {
-  if (typeof measure(text) !== "number") throw new ExpressionError("query holds text that cannot be sent");
+  if (typeof measure(text) !== "number") throw new ExpressionError("query has text that cannot be encoded");
   return encodeURIComponent(text);
 }
 
-/** Requests take turns by it. */
+/** Requests are queued fairly by host. */
 function hostOf(url: string): string {
   return /^https?:\/\/([^/?#\\]*)/i.exec(url)?.[1]?.toLowerCase() ?? "";
 }

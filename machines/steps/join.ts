@@ -1,24 +1,33 @@
-// `join`: waits for the branches of its parallel until its mode is met, or can be met no longer.
-import type { Group } from "../context.js";
-import { defaulted, flag, id, list, number, oneOf, optional } from "../definition/attribute.js";
+// `join`: waits for the branches of its parallel until its mode is met, or cannot be met any more.
+
+import { defaulted, flag, id, list, number, oneOf, optional } from "../attribute/kinds.js";
 import { ExpressionError, type Scope } from "../expression/index.js";
-import type { EndedChild } from "../facts.js";
-import type { JsonObject } from "../json.js";
-import { MOST_BRANCHES } from "../limits.js";
-import { type Entered, type Failure, failed, numberOf, type Outcome, stepType, tooMuch } from "./step.js";
+import type { EndedChild } from "../messages/fact.js";
+import type { Group } from "../state/group.js";
+import type { JsonObject } from "../values/json.js";
+import { MAX_BRANCHES } from "../values/limits.js";
+import { type Entered, type Failure, failed, numberOf, type Outcome, stepType, tooLarge } from "./step.js";
+import { written } from "./words.js";
 
 const ATTRIBUTES = {
-  mode: defaulted(oneOf("all", "any", "count", "all_settled"), "all", "When it goes on."),
+  mode: defaulted(oneOf("all", "any", "count", "all_settled"), "all", "The condition to go on."),
   count: optional(number({ min: 1, whole: true }), "For `count`: how many branches must succeed."),
-  on: optional(list(id, { min: 1, max: MOST_BRANCHES }), "Only these branches decide; all if absent."),
+  on: optional(list(id, { min: 1, max: MAX_BRANCHES }), "The branches that decide; all if absent."),
   cancel_remaining: defaulted(
     flag,
     true,
-    "Branches still running are cancelled, and awaited; false: they go on, and are cancelled when the run is about to end.",
+    "Branches that still run are cancelled and awaited. false: they go on, and are cancelled when the run is about to end.",
   ),
 };
 
-/** Open, met, or failed: by a branch, or because it never could be met. */
+const MET = {
+  all: "all branches have succeeded",
+  any: "a branch has succeeded",
+  count: "enough branches have succeeded",
+  all_settled: "all branches have ended",
+};
+
+/** Open, met, or failed: by a branch, or because the mode cannot be met at all. */
 type Verdict = "open" | "met" | { readonly failedBy: string } | Failure;
 
 export const join = stepType({
@@ -31,21 +40,24 @@ export const join = stepType({
   check({ mode, count }, place) {
     if ((mode === "count") !== (count !== undefined)) place.problem("count goes with mode count, and only with it");
   },
+  nextWhen: ({ mode, count }) =>
+    count === undefined ? MET[mode] : `${typeof count === "number" ? count : written(count)} branches have succeeded`,
   enter(entered): Outcome {
     const { group, attributes, facts } = entered;
     if (!group) return failed("error", "the join has no branches to wait for");
     const verdict = verdictOf(entered, group);
-    if (verdict === "open") return { kind: "hold" };
-    if (attributes.cancel_remaining && group.running > 0) return { kind: "hold", stop: "the join goes on without it" };
+    if (verdict === "open") return { kind: "await_children" };
+    if (attributes.cancel_remaining && group.running > 0)
+      return { kind: "await_children", stop: "the join goes on without it" };
     if (typeof verdict === "object" && "code" in verdict) return { kind: "failed", error: verdict };
     if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry: entered.groupEntry } };
-    if (facts.ended === null) return tooMuch("the outputs of the branches");
+    if (facts.ended === null) return tooLarge("the outputs of the branches");
     return outcomeOf(verdict, facts.ended, attributes.mode === "all_settled");
   },
 });
 
-/** In the order in which the branches ended: what came first decides, and stays decided. */
-function verdictOf({ attributes, program, scope }: Entered<typeof ATTRIBUTES>, group: Group): Verdict {
+/** Counts the branches in the order of their ends, so a verdict never changes. */
+function verdictOf({ attributes, workflow: program, scope }: Entered<typeof ATTRIBUTES>, group: Group): Verdict {
   const all = program.steps.get(group.step)?.blocks.map(({ name = "" }) => name) ?? [];
   const deciding = new Set(attributes.on ?? all);
   const total = deciding.size;
@@ -65,7 +77,7 @@ function verdictOf({ attributes, program, scope }: Entered<typeof ATTRIBUTES>, g
 
 const impossible = (message: string): Failure => ({ code: "expression_error", message });
 
-/** How many of the deciding branches must succeed; or why no number of them would do. */
+/** The number of deciding branches that must succeed, or why the join cannot be met. */
 function wantedOf(
   { mode, count }: Entered<typeof ATTRIBUTES>["attributes"],
   scope: Scope,
@@ -77,7 +89,7 @@ function wantedOf(
     const wanted = numberOf(count, scope, "count", 1);
     return wanted <= total ? wanted : impossible(`count is ${wanted}, and ${total} branches decide`);
   } catch (error) {
-    // Not thrown on: the branches that run are told to end first.
+    // Not thrown: the branches that still run are cancelled first.
     if (error instanceof ExpressionError) return impossible(error.message);
     throw error;
   }

@@ -1,5 +1,5 @@
-// `log`: writes an audit event of the workflow's own.
-import { defaulted, object, oneOf, optional, required, text } from "../definition/attribute.js";
+// `log`: writes an audit event `log`.
+import { defaulted, object, oneOf, optional, required, text } from "../attribute/kinds.js";
 import { asText } from "../expression/index.js";
 import { objectOf, stepType } from "./step.js";
 
@@ -7,9 +7,9 @@ export const log = stepType({
   name: "log",
   summary: "Writes an audit event `log`.",
   attributes: {
-    message: required(text, "What to say."),
-    level: defaulted(oneOf("debug", "info", "warn", "error"), "info", "How much it matters."),
-    fields: optional(object, "More to say."),
+    message: required(text, "The text."),
+    level: defaulted(oneOf("debug", "info", "warn", "error"), "info", "The severity."),
+    fields: optional(object, "Structured data."),
   },
   enter({ attributes: { message, level, fields }, scope }) {
     const metadata = { kind: "message", level, message: asText(message.render(scope)) };

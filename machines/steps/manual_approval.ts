@@ -1,17 +1,17 @@
-// `manual_approval`: asks a person for a yes or a no, and goes where the answer leads.
-import { oneOf, optional, record, schema } from "../definition/attribute.js";
-import type { JsonObject } from "../json.js";
+// `manual_approval`: asks a person to approve or to reject, and takes the branch of the answer.
+import { oneOf, optional, record, schema } from "../attribute/kinds.js";
+import type { JsonObject } from "../values/json.js";
 import { branch, branchEdges } from "./branch.js";
-import { stepType, type TaskRules } from "./step.js";
+import { type Failure, stepType, type TaskRules } from "./step.js";
 import { asked, checkDue, due, openTask } from "./user_task.js";
-import { timeoutEdges } from "./wait_for_signal.js";
+import { nextOrTimeout, timeoutEdges } from "./wait_for_signal.js";
 
 const attributes = {
   ...asked,
-  form_schema: optional(schema, "What the result must conform to, beside its boolean `approved`; no templates."),
+  form_schema: optional(schema, "The JSON Schema of the result, besides its boolean `approved`; no templates."),
   branches: optional(
     record(branch, oneOf("approved", "rejected"), { min: 1, max: 2 }),
-    "`approved` and `rejected` to {next}. An approval without goes to `next`, a rejection without fails the step.",
+    "`approved` and `rejected` to {next}. Without a branch, an approval goes to `next` and a rejection fails the step.",
   ),
   ...due,
 };
@@ -24,7 +24,7 @@ const task: TaskRules<typeof attributes> = {
     const target = branches?.[way]?.next;
     if (target !== undefined) return { kind: "done", output, edge: `branch.${way}`, target };
     if (result.approved) return { kind: "done", output };
-    const error = { code: "approval_rejected", message: "the approval was refused", details: output };
+    const error: Failure = { code: "approval_rejected", message: "the approval was rejected", details: output };
     return { kind: "failed", error };
   },
 };
@@ -33,9 +33,10 @@ export const manualApproval = stepType({
   name: "manual_approval",
   summary: "Waits for a person to approve or to reject.",
   attributes,
-  output: "the result, and `submitted_by` where it was given; null after a timeout that goes on",
+  output: "the result, with `submitted_by` if it was given; null after a timeout with `continue` or a step",
   pauses: true,
-  edges: ({ branches, on_timeout }) => [...branchEdges(branches), ...timeoutEdges(on_timeout)],
+  edges: (attributes) => [...branchEdges(attributes.branches, (key) => key), ...timeoutEdges(attributes, "an answer")],
+  nextWhen: (attributes) => nextOrTimeout(attributes, attributes.branches?.approved ? null : "approved"),
   check: (attributes, place) => checkDue(attributes, place),
   task,
   enter(entered) {

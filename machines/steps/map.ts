@@ -1,11 +1,11 @@
-// `map`: makes a value of every item of a list, one after the other and here. Steps for every item are a `foreach`.
-import { expression, optional, required, value } from "../definition/attribute.js";
+// `map`: computes a value from every item of a list, in the step itself. `foreach` runs steps for every item.
+import { expression, optional, required, value } from "../attribute/kinds.js";
 import { forEachItem } from "../expression/index.js";
 import { listOf, stepType } from "./step.js";
 
 export const map = stepType({
   name: "map",
-  summary: "Makes a value of every item of a list.",
+  summary: "Computes a value from every item of a list.",
   attributes: {
     items: required(expression, "The list."),
     expression: optional(expression, "The value, as CEL; sees `item` and `index`."),

@@ -1,18 +1,17 @@
-// `merge`: makes one object of several. A later source wins, member by member; an array is a value like any other and is
-// replaced, never joined.
-import { defaulted, expression, list, oneOf, required } from "../definition/attribute.js";
+// `merge`: merges several objects into one. A later source wins, member by member. Arrays are replaced, not concatenated.
+import { defaulted, expression, list, oneOf, required } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
-import { isObject, type Json, type JsonObject } from "../json.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { stepType } from "./step.js";
 
-const MOST_SOURCES = 100;
+const MAX_SOURCES = 100;
 
 export const merge = stepType({
   name: "merge",
   summary: "Merges objects into one; a later source wins.",
   attributes: {
-    sources: required(list(expression, { min: 1, max: MOST_SOURCES }), "The objects, each as CEL."),
-    strategy: defaulted(oneOf("shallow", "deep"), "shallow", "`deep` also merges objects that meet under one name."),
+    sources: required(list(expression, { min: 1, max: MAX_SOURCES }), "The objects, each as CEL."),
+    strategy: defaulted(oneOf("shallow", "deep"), "shallow", "`deep` also merges objects of the same name."),
   },
   output: "the merged object",
   enter({ attributes: { sources, strategy }, scope }) {
@@ -30,7 +29,7 @@ function shallow(sources: readonly JsonObject[]): JsonObject {
   return Object.fromEntries(sources.flatMap((source) => Object.entries(source)));
 }
 
-/** Every member is looked at once, however many sources there are; `fromEntries` never reaches a prototype. */
+/** Visits every member once, whatever the number of sources. `fromEntries` never sets a prototype. */
 function deep(sources: readonly JsonObject[]): JsonObject {
   const layers = new Map<string, Json[]>();
   for (const source of sources) {
@@ -43,7 +42,7 @@ function deep(sources: readonly JsonObject[]): JsonObject {
   return Object.fromEntries([...layers].map(([name, values]) => [name, merged(values)]));
 }
 
-/** More than one value under a name are objects, all of them. */
+/** Several values of one name are all objects. */
 function merged(values: readonly Json[]): Json {
   return values.length > 1 ? deep(values.filter(isObject)) : (values[0] ?? null);
 }

@@ -1,21 +1,21 @@
-// `metric_emit`: records a figure of the workflow's own as an audit event `metric`. Counting it is the shell's, after the
-// commit: here is no total, and a replay counts nothing.
-import { defaulted, number, object, oneOf, optional, required, text } from "../definition/attribute.js";
+// `metric_emit`: records a value as an audit event `metric`. The shell counts it after the commit, so a replay counts nothing
+// twice.
+import { defaulted, number, object, oneOf, optional, required, text } from "../attribute/kinds.js";
 import { asText, ExpressionError, type Scope, type Template } from "../expression/index.js";
-import type { JsonObject } from "../json.js";
+import type { JsonObject } from "../values/json.js";
 import { failed, numberOf, objectOf, stepType, textOf } from "./step.js";
 
 export const METRIC_KINDS = ["counter", "gauge", "histogram"] as const;
 const LONGEST_NAME = 128;
-const MOST_TAGS = 16;
+const MAX_TAGS = 16;
 
 export const metricEmit = stepType({
   name: "metric_emit",
-  summary: "Records a figure: an audit event `metric`, and a series on `/metrics`.",
+  summary: "Records a value: an audit event `metric`, and a series on `/metrics`.",
   attributes: {
     name: required(text, "The metric's name, at most 128 characters."),
-    value: defaulted(number(), 1, "What a counter grows by, a gauge is set to, a histogram observes."),
-    kind: defaulted(oneOf(...METRIC_KINDS), "counter", "How values of one name add up."),
+    value: defaulted(number(), 1, "A counter grows by it, a gauge is set to it, a histogram observes it."),
+    kind: defaulted(oneOf(...METRIC_KINDS), "counter", "How the values of one name are combined."),
     tags: optional(object, "At most 16; their values are strings, numbers or booleans."),
   },
   check({ name, value, kind }, place) {
@@ -28,8 +28,8 @@ export const metricEmit = stepType({
     const figure = numberOf(value, scope, "value", Number.NEGATIVE_INFINITY);
     if (kind === "counter" && figure < 0) throw new ExpressionError(`value ${COUNTER_RULE}`);
     const labels = tags ? tagsOf(tags, scope) : {};
-    if (Object.keys(labels).length > MOST_TAGS)
-      return failed("limit_exceeded", `the metric ${metric} has over ${MOST_TAGS} tags`);
+    if (Object.keys(labels).length > MAX_TAGS)
+      return failed("limit_exceeded", `the metric ${metric} has over ${MAX_TAGS} tags`);
     const metadata = { name: metric, kind, value: figure, tags: labels, ...(run.dryRun && { dry_run: true }) };
     return { kind: "done", notes: [{ type: "metric", metadata }] };
   },

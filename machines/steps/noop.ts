@@ -1,4 +1,4 @@
-// `noop`: does nothing; a place to point at.
+// `noop`: does nothing. Useful as the target of an edge.
 import { stepType } from "./step.js";
 
 export const noop = stepType({

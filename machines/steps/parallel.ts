@@ -1,5 +1,5 @@
-// `parallel`: forks a child run for each branch and goes on to its join, which waits for them.
-import { defaulted, number, required } from "../definition/attribute.js";
+// `parallel`: starts a child run for each branch and goes on to its join, which waits for them.
+import { defaulted, number, required } from "../attribute/kinds.js";
 import { namedBranches } from "./branch.js";
 import { numberOf, stepType } from "./step.js";
 
@@ -18,9 +18,10 @@ export const parallel = stepType({
       start: next,
       at: ["branches", name, "next"],
     })),
+  nextWhen: () => "the branches have begun",
   enter({ attributes: { branches, max_concurrency }, scope }) {
     const total = Object.keys(branches).length;
     const window = Math.floor(numberOf(max_concurrency, scope, "max_concurrency")) || total;
-    return { kind: "fork", group: { kind: "branches", total, window } };
+    return { kind: "start_children", group: { kind: "branches", total, window } };
   },
 });

@@ -1,6 +1,6 @@
-// `set_var`: writes variables. All right-hand sides see the old values.
-import { optional, record, value, variableName } from "../definition/attribute.js";
-import type { Json } from "../json.js";
+// `set_var`: writes variables. All values see the variables before the step.
+import { optional, record, value, variableName } from "../attribute/kinds.js";
+import type { Json } from "../values/json.js";
 import { stepType } from "./step.js";
 
 export const setVar = stepType({

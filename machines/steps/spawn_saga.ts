@@ -1,17 +1,21 @@
-// `spawn_saga`: starts a run of another workflow and goes on; it is no child, and nobody waits for it.
-import { optional, text } from "../definition/attribute.js";
+// `spawn_saga`: starts a run of another workflow and goes on. That run is not a child, and no run waits for it.
+
+import { optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
+import { asRunId } from "../values/ids.js";
 import { stepType, textOf } from "./step.js";
 import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
+import { written } from "./words.js";
 
 export const spawnSaga = stepType({
   name: "spawn_saga",
   summary: "Starts a run of another workflow and goes on.",
   attributes: {
     ...SAGA_ATTRIBUTES,
-    idempotency_key: optional(text, "As that of a start: the same key, the same run."),
+    idempotency_key: optional(text, "As for a start by a client: the same key starts one run."),
   },
   output: "{run_id}",
+  chartText: ({ workflow_id }) => `Starts the workflow ${written(workflow_id)}.`,
   enter(entered) {
     const { attributes, scope, facts, run, entry, plan } = entered;
     const called = sagaCall(entered);
@@ -20,14 +24,14 @@ export const spawnSaga = stepType({
     const key = attributes.idempotency_key && textOf(attributes.idempotency_key, scope, "idempotency_key");
     if (key !== undefined && !/^.{1,255}$/u.test(key))
       throw new ExpressionError("idempotency_key must be 1 to 255 characters");
-    if (key !== undefined && facts.keyed === undefined)
-      return { kind: "need", need: { kind: "keyed", workflowId: workflow.workflowId, key } };
-    if (facts.keyed) return { kind: "done", output: { run_id: facts.keyed.id } };
+    if (key !== undefined && facts.keyedRun === undefined)
+      return { kind: "need", need: { kind: "keyed_run", workflowId: workflow.workflowId, key } };
+    if (facts.keyedRun) return { kind: "done", output: { run_id: facts.keyedRun.id } };
     const seed =
       key === undefined
         ? `${run.id}/${plan.id}/${entry}/spawn`
         : `spawn/${run.tenantId ?? ""}/${workflow.workflowId}/${key}`;
-    const id = facts.uuid(run.id, seed);
+    const id = asRunId(facts.uuid(run.id, seed));
     const { workflowId, version, definitionId, timeoutMs } = workflow;
     const identity = {
       ...{ id, workflowId, version, definitionId, inputs, entrypoint, startedAt: facts.now },

@@ -1,63 +1,83 @@
-// What a step type is: its attributes, its edges in the chart, and a pure function from the state at its entry to an
-// outcome. Not what happens with the outcome: that is the same for all types, and stands in decide.ts.
-import type { Frame, Group, RunIdentity, StepError, Wait } from "../context.js";
-import type { Attributes, NumberSource, Parsed } from "../definition/attribute.js";
-import type { Place } from "../definition/problem.js";
-import type { Effect } from "../effects.js";
+// Step types: the attributes of a step, its edges in the chart, and `enter`, a pure function that gives its outcome. What an
+// outcome does to a run is the same for all types and belongs to decide/.
+
+import type { Attributes, NumberSource, Parsed } from "../attribute/kinds.js";
+import type { Place } from "../attribute/problem.js";
 import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
-import type { Facts, Need, WorkflowFact } from "../facts.js";
-import { isObject, type Json, type JsonObject } from "../json.js";
-import type { Plan } from "../program.js";
-import type { RetryPolicy } from "../retry.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+import type { Effect } from "../messages/effect.js";
+import type { Facts, Need, WorkflowFact } from "../messages/fact.js";
+import type { ActionCall } from "../state/call.js";
+import type { StepError } from "../state/entry.js";
+import type { Frame } from "../state/frame.js";
+import type { Group } from "../state/group.js";
+import type { RunIdentity } from "../state/identity.js";
+import type { Wait } from "../state/wait.js";
+import type { StepErrorCode } from "../values/error-code.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
+import type { RetryPolicy } from "../values/retry.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
 
 /** A labelled way out of a step, beside `next` and `on_error`. */
 export interface Edge {
   readonly label: string;
   readonly target: string;
-  /** Where the target stands in the step, for messages: `branches.approved.next`. */
+  /** The path of the target in the step, for messages: `branches.approved.next`. */
   readonly at: readonly (string | number)[];
-  /** The way into a catch chain. */
+  /** The edge leads into a catch chain. */
   readonly catches?: boolean;
+  /** When a run goes this way, in words for the chart; null: it never does. */
+  readonly when?: string | null;
 }
 
-/** A block that a step holds, and where it begins. */
+/** A block that belongs to a step, and its first step. */
 export interface BlockStart {
   readonly kind: "branch" | "item" | "while" | "try";
-  /** The branch's name. */
+  /** The name of a branch. */
   readonly name?: string;
   readonly start: string;
   readonly at: readonly (string | number)[];
+  /** When a run goes into it, in words for the chart. */
+  readonly when?: string;
 }
 
 export interface StepType<A extends Attributes = Attributes> {
   readonly name: string;
   readonly summary: string;
   readonly attributes: A;
-  /** What it stores, for the docs; undefined: it stores nothing. */
+  /** The output that it stores, for the docs. Undefined: it stores nothing. */
   readonly output?: string;
-  /** Whether it can fail by its own doing, so that `on_error` makes sense. Expressions may fail in any step. */
+  /** Whether it takes a `retry` policy. */
   readonly retries?: boolean;
-  /** Whether it may wait: then its chart has a `~paused` twin. */
+  /** Whether it may wait, so that its state in the chart has a `~paused` twin. */
   readonly pauses?: boolean;
-  /** Its `next` is a join, which waits for what it forks. */
+  /** Its `next` is a join, which waits for its branches. */
   readonly forks?: boolean;
-  /** Only a parallel leads here. */
+  /** Only the edge of a parallel leads to it. */
   readonly joins?: boolean;
-  /** `next` ends nothing here and is refused (`end`, `error`). */
+  /** It has no `next` (`end`, `error`). */
   readonly last?: boolean;
+  /** The whole run succeeds here. */
+  readonly ends?: boolean;
   edges?(attributes: Parsed<A>): readonly Edge[];
   blocks?(attributes: Parsed<A>): readonly BlockStart[];
-  /** Rules between attributes; faults are reported at the step's place. */
+  /** What it does, in words for the chart, where the type alone does not say it. */
+  chartText?(attributes: Parsed<A>): string;
+  /** When a run goes on along `next`, in words for the chart; null: it never does. Absent: whenever the step is done. */
+  nextWhen?(attributes: Parsed<A>): string | null;
+  /** Whether a dry run may skip the step. */
+  dryRunSkips?(attributes: Parsed<A>): boolean;
+  /** Rules between attributes. Problems are reported at the step. */
   check?(attributes: Parsed<A>, place: Place): void;
+  /** Limits that a definition must keep to be stored. A stored definition is compiled without them. */
+  checkLimits?(attributes: Parsed<A>, place: Place): void;
   enter(entered: Entered<A>): Outcome;
-  /** Of a step that opens a user task: what a submit makes of it. */
+  /** For a step that opens a user task. */
   readonly task?: TaskRules<A>;
 }
 
-/** What a user task asks for beyond its form schema, and where its result leads. */
+/** The checks of a user task's result beyond its form schema, and its outcome. */
 export interface TaskRules<A extends Attributes = Attributes> {
-  /** Problems of a result, each beginning with a JSON pointer. */
+  /** The problems of a result, each beginning with a JSON pointer. */
   problems(result: JsonObject): readonly string[];
   outcome(
     attributes: Parsed<A>,
@@ -66,32 +86,32 @@ export interface TaskRules<A extends Attributes = Attributes> {
   ): Extract<Outcome, { kind: "done" | "failed" }>;
 }
 
-/** What an outcome function sees. */
-export interface Entered<A extends Attributes> {
-  readonly program: Pick<Plan, "steps">;
+/** What `enter` sees of a run. */
+export interface Entered<A extends Attributes = Attributes> {
+  readonly workflow: { readonly steps: ReadonlyMap<string, StepPlan> };
   readonly plan: StepPlan;
   readonly attributes: Parsed<A>;
   readonly scope: Scope;
   readonly facts: Facts;
   readonly run: RunIdentity;
-  /** The number of this entry. */
+  /** The number of this step entry. */
   readonly entry: number;
-  /** Whether an unconsumed signal may be there for it. */
+  /** Whether an unconsumed signal may exist for the run. */
   readonly maybeSignalled: boolean;
-  /** The error that a catch of this run took last. */
+  /** The error that a catch of this run received last. */
   readonly caught?: StepError;
-  /** The while's own frame, from its first round on. */
+  /** For a while: its frame, from its first round on. */
   readonly frame?: Frame;
-  /** The children of this entry (of a join: those of its parallel), once there are any. */
+  /** The children of this step entry, or for a join those of its parallel, once they exist. */
   readonly group?: Group;
-  /** The step entry that made them; without any it is this one. */
+  /** The step entry that created the group. Without a group, this one. */
   readonly groupEntry: number;
-  /** Whether a wait of this entry is over. */
+  /** Whether a wait of this step entry is over. */
   readonly waited: boolean;
 }
 
 export type Outcome =
-  /** Done: `edge` and `target` where it is not `next`. Without `output`, nothing is stored. */
+  /** Done. `edge` and `target` replace `next`. Without an `output`, nothing is stored. */
   | {
       readonly kind: "done";
       readonly output?: Json;
@@ -100,13 +120,13 @@ export type Outcome =
       readonly assign?: JsonObject;
       readonly notes?: readonly Note[];
       readonly effects?: readonly Effect[];
-      /** The recorded signal that it took. */
+      /** The recorded signal that it consumed. */
       readonly signal?: NonNullable<Facts["signal"]>;
     }
   | { readonly kind: "skipped"; readonly reason: string; readonly output?: Json }
-  /** Failed for good: only attempts of a call are retried. */
+  /** Failed for good. Only the attempts of a call are retried. */
   | { readonly kind: "failed"; readonly error: Failure; readonly notes?: readonly Note[] }
-  /** Waits: recorded as `step.paused`. */
+  /** Waits, recorded as `step.paused`. */
   | {
       readonly kind: "wait";
       readonly wait: Wait;
@@ -114,33 +134,33 @@ export type Outcome =
       readonly name?: string;
       readonly effects?: readonly Effect[];
     }
-  /** An action is to be carried out by a worker. */
+  /** A worker, or the service itself, is to carry out a call. */
   | {
       readonly kind: "call";
-      readonly call: Omit<import("../context.js").ActionCall, "phase" | "stepId" | "idempotencyKey">;
+      readonly call: Omit<ActionCall, "phase" | "stepId" | "idempotencyKey">;
     }
-  /** Goes into the step's own block: a try, or the next round of a while. */
+  /** The token enters the step's own block: a try, or the next round of a while. */
   | {
-      readonly kind: "inside";
+      readonly kind: "enter_block";
       readonly start: string;
       readonly edge: string;
       readonly dueAt?: number;
       readonly rollback?: boolean;
-      readonly forgets?: string;
-      /** Of a while: how many rounds it may have, and of how many the outputs are kept. */
+      readonly removes?: string;
+      /** For a while: the most rounds, and the number of rounds whose outputs are kept. */
       readonly rounds?: { readonly most: number; readonly keep: number };
     }
-  /** Children are to run; `step.ts` of the step's type says which. A parallel goes on to its join. */
+  /** Branches or items are to run as children. A parallel then goes on to its join; a foreach waits. */
   | {
-      readonly kind: "fork";
+      readonly kind: "start_children";
       readonly group: Pick<Group, "kind" | "total" | "window">;
       readonly items?: readonly Json[];
     }
-  | { readonly kind: "saga"; readonly child: SagaCall; readonly dueAt?: number }
-  /** A sub-saga failed and is tried again, with a new child. */
-  | { readonly kind: "again"; readonly error: Failure; readonly dueAt: number; readonly nth: number }
-  /** Children run, and the step waits on. `stop`: those that still run are told to end first. */
-  | { readonly kind: "hold"; readonly stop?: string }
+  | { readonly kind: "start_sub_saga"; readonly child: SagaCall; readonly dueAt?: number }
+  /** A sub-saga failed and is retried with a new child. */
+  | { readonly kind: "retry_sub_saga"; readonly error: Failure; readonly dueAt: number; readonly nth: number }
+  /** The step waits for its children. `stop`: those that still run are cancelled, for this reason. */
+  | { readonly kind: "await_children"; readonly stop?: string }
   /** The run cancels itself. */
   | { readonly kind: "cancel"; readonly reason: string; readonly compensate: boolean }
   /** The whole run succeeds with this output. */
@@ -148,34 +168,36 @@ export type Outcome =
   | { readonly kind: "need"; readonly need: Need };
 
 export interface Failure {
-  readonly code: string;
+  readonly code: StepErrorCode;
   readonly message: string;
   readonly details?: Json;
   readonly cause?: Json;
-  /** Where it came from, if not from this step: an error that was raised again, or a child's. */
+  /** The step where the error came from, if not this one: an error that was raised again, or that of a child. */
   readonly step_id?: string;
 }
 
-/** A run of another workflow, as a step asks for it. */
+/** A run of another workflow. */
 export interface SagaCall {
   readonly workflow: WorkflowFact;
   readonly entrypoint: string;
   readonly inputs: JsonObject;
 }
 
-/** An audit event of the step's own, beside those that every step has. */
+/** An audit event of the step's own, besides those that every step has. */
 export interface Note {
   readonly type: "log" | "metric" | "rule.evaluated" | "license.gate.rejected";
   readonly metadata: JsonObject;
 }
 
-/** One step of a program: parsed and compiled once. */
+/** One step of a workflow: parsed and compiled once. */
 export interface StepPlan {
   readonly id: string;
   readonly type: StepType;
+  readonly title?: string;
+  readonly description?: string;
   readonly next?: string;
   readonly when?: Expression;
-  /** The variable its output is stored in; null: discarded. */
+  /** The variable of its output. Null: the output is discarded. */
   readonly saveAs: string | null;
   readonly onError: string;
   readonly retry?: RetrySource;
@@ -187,14 +209,16 @@ export interface StepPlan {
 
 export type RetrySource = { readonly [K in keyof RetryPolicy]?: RetryPolicy[K] | NumberSource };
 
-export const failed = (code: string, message: string, details?: Json): Outcome => ({
+export const failed = (code: StepErrorCode, message: string, details?: Json): Outcome => ({
   kind: "failed",
   error: details === undefined ? { code, message } : { code, message, details },
 });
 
-export const tooMuch = (what: string): Outcome => failed("limit_exceeded", `${what} are more than an output may hold`);
+/** The outputs of children together exceed the limit of an output. */
+export const tooLarge = (outputs: string): Outcome =>
+  failed("limit_exceeded", `${outputs} are more than an output may hold`);
 
-/** Ties a type's attributes to its functions; the table of all types forgets them again. */
+/** Checks a type's functions against its attributes. The table of all types has no types of attributes. */
 export function stepType<A extends Attributes>(type: StepType<A>): StepType {
   return type as unknown as StepType;
 }
@@ -224,7 +248,7 @@ export function numberOf(source: NumberSource, scope: Scope, name: string, min =
   throw new ExpressionError(`${name} must be a number of at least ${min}`);
 }
 
-/** Whole milliseconds, rounded up: nothing fires early. */
+/** Whole milliseconds, rounded up so that nothing fires early. */
 export function durationOf(source: NumberSource, scope: Scope, name: string, min = 0): number {
   const ms = Math.ceil(numberOf(source, scope, name, min));
   if (ms > LONGEST_WAIT_MS) throw new ExpressionError(`${name} is longer than ten years`);

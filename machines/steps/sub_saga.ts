@@ -1,11 +1,12 @@
-// `sub_saga`: runs another workflow as a child and waits for its end. `spawn_saga` starts one and goes on.
-import type { Group } from "../context.js";
-import { number, object, optional, required, text } from "../definition/attribute.js";
+// `sub_saga`: runs another workflow as a child and waits for its end. `spawn_saga` starts one and does not wait.
+
+import { number, object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
-import type { Facts } from "../facts.js";
-import type { Json, JsonObject } from "../json.js";
-import { backoffMs, mayRetry } from "../retry.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+import type { Facts } from "../messages/fact.js";
+import type { Group } from "../state/group.js";
+import type { Json, JsonObject } from "../values/json.js";
+import { backoffMs, mayRetry } from "../values/retry.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
 import { resolveRetry } from "./action.js";
 import {
   durationOf,
@@ -18,22 +19,26 @@ import {
   type SagaCall,
   stepType,
   textOf,
-  tooMuch,
+  tooLarge,
 } from "./step.js";
+import { written } from "./words.js";
 
 export const SAGA_ATTRIBUTES = {
   workflow_id: required(text, "The workflow to run."),
   version: optional(number({ min: 1, whole: true }), "The latest published one at entry, if absent."),
-  entrypoint: optional(text, "Where it begins; its start if absent."),
+  entrypoint: optional(text, "The entrypoint; its start if absent."),
   inputs: optional(object, "Its inputs."),
 };
 
-/** The error of a sub-saga that did not end in its step's time; a child's own timeout is a failure of the child. */
-export const SAGA_TIMEOUT = { code: "timeout", message: "the sub-saga did not end in time" };
+/** The error of a sub-saga that did not end in its step's time. A timeout of the child itself is a failure of the child. */
+export const SAGA_TIMEOUT: Failure = { code: "timeout", message: "the sub-saga did not end in time" };
 
 const attributes = {
   ...SAGA_ATTRIBUTES,
-  timeout_ms: optional(number({ min: 1, max: LONGEST_WAIT_MS }), "The child is cancelled then; code `timeout`."),
+  timeout_ms: optional(
+    number({ min: 1, max: LONGEST_WAIT_MS }),
+    "After this time the child is cancelled; code `timeout`.",
+  ),
 };
 
 export const subSaga = stepType({
@@ -43,20 +48,22 @@ export const subSaga = stepType({
   output: "the child's output",
   pauses: true,
   retries: true,
+  chartText: ({ workflow_id }) => `Runs the workflow ${written(workflow_id)}.`,
+  nextWhen: () => "the child run has succeeded",
   enter(entered) {
     const { group, attributes, scope, facts } = entered;
-    if (group && group.running > 0) return { kind: "hold" };
+    if (group && group.running > 0) return { kind: "await_children" };
     if (group?.verdict) return ended(entered, group, group.verdict);
-    // Every attempt runs the version that the first one took.
+    // Every attempt runs the version of the first one.
     const child = sagaCall(entered, group?.version);
     if ("kind" in child) return child;
     const timeout = attributes.timeout_ms;
     const due = timeout === undefined ? {} : { dueAt: facts.now + durationOf(timeout, scope, "timeout_ms", 1) };
-    return { kind: "saga", child, ...due };
+    return { kind: "start_sub_saga", child, ...due };
   },
 });
 
-/** The child of a `sub_saga` or `spawn_saga`, or why there is none. */
+/** The run that a `sub_saga` or `spawn_saga` starts, or the outcome without one. */
 export function sagaCall(
   { attributes, scope, facts }: Entered<typeof SAGA_ATTRIBUTES>,
   taken?: number,
@@ -83,7 +90,7 @@ function ended(entered: Entered<typeof attributes>, group: Group, verdict: NonNu
   const { facts, groupEntry: entry } = entered;
   if (verdict.state !== "succeeded") return again(entered, group, group.timedOut ? SAGA_TIMEOUT : failureOf(verdict));
   if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry, child: group.child } };
-  return facts.ended ? { kind: "done", output: facts.ended[0]?.output ?? null } : tooMuch("the child's output");
+  return facts.ended ? { kind: "done", output: facts.ended[0]?.output ?? null } : tooLarge("the child's output");
 }
 
 function failureOf({ state, error }: NonNullable<Group["verdict"]>): Failure {
@@ -95,10 +102,10 @@ function failureOf({ state, error }: NonNullable<Group["verdict"]>): Failure {
   };
 }
 
-/** Only a policy of the step's own tries again, with a new child. */
+/** Retries with a new child, if the step itself has a retry policy that allows it. */
 function again({ plan, scope, facts, run }: Entered<typeof attributes>, { nth = 1 }: Group, error: Failure): Outcome {
   const policy = plan.retry && resolveRetry(plan.retry, scope);
   if (!policy || !mayRetry(policy, nth, error.code)) return { kind: "failed", error };
   const delay = run.dryRun ? 0 : backoffMs(policy, nth, (facts as Facts).random);
-  return { kind: "again", error, dueAt: facts.now + delay, nth };
+  return { kind: "retry_sub_saga", error, dueAt: facts.now + delay, nth };
 }

@@ -1,20 +1,23 @@
-// `switch`: goes with the first case that holds, or where a value names a branch.
-import { expression, id, list, optional, required, shape } from "../definition/attribute.js";
-import { MOST_BRANCHES } from "../limits.js";
-import { branchEdges, branches, takeBranch } from "./branch.js";
+// `switch`: takes the first case that holds, or the branch that a value names.
+import { expression, id, list, optional, required, shape } from "../attribute/kinds.js";
+import { MAX_BRANCHES } from "../values/limits.js";
+import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { type Edge, failed, stepType } from "./step.js";
+import { excerpt } from "./words.js";
 
 const oneCase = shape("case", {
-  when: required(expression, "Goes this way when truthy."),
+  when: required(expression, "The case holds if truthy."),
   next: required(id, "The step to go to."),
 });
+
+const NO_CASE = "no case holds";
 
 export const switchStep = stepType({
   name: "switch",
   summary: "Takes the first case that holds, or the branch that a value names.",
   attributes: {
-    cases: optional(list(oneCase, { min: 1, max: MOST_BRANCHES }), "Tried in order."),
-    default: optional(id, "Where to go if no case holds."),
+    cases: optional(list(oneCase, { min: 1, max: MAX_BRANCHES }), "Tried in order."),
+    default: optional(id, "The step to go to if no case holds."),
     expression: optional(expression, "Instead of cases: its value, as text, names the branch."),
     branches: optional(branches, "Name to {next}, with `expression`."),
   },
@@ -25,14 +28,19 @@ export const switchStep = stepType({
     if (otherwise !== undefined && cases === undefined)
       place.at("default").problem("goes with cases; use branches.default");
   },
-  edges({ cases = [], default: otherwise, branches }) {
-    const edges: Edge[] = cases.map(({ next }, index) => ({
+  edges({ cases = [], default: otherwise, expression, branches }) {
+    const edges: Edge[] = cases.map(({ when, next }, index) => ({
       label: `case.${index}`,
       target: next,
       at: ["cases", index, "next"],
+      when: excerpt(when.source),
     }));
-    if (otherwise !== undefined) edges.push({ label: "default", target: otherwise, at: ["default"] });
-    return [...edges, ...branchEdges(branches)];
+    if (otherwise !== undefined) edges.push({ label: "default", target: otherwise, at: ["default"], when: NO_CASE });
+    return [...edges, ...namedEdges(branches, expression ? excerpt(expression.source) : "")];
+  },
+  nextWhen({ default: otherwise, branches }) {
+    if (branches) return unlessDefault(branches);
+    return otherwise === undefined ? NO_CASE : null;
   },
   enter({ attributes: { cases = [], default: otherwise, expression, branches }, scope, plan }) {
     if (expression && branches) return takeBranch(branches, expression.evaluate(scope), plan.next);

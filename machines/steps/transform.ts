@@ -1,5 +1,5 @@
 // `transform`: computes a value from the run's data.
-import { expression, optional, value } from "../definition/attribute.js";
+import { expression, optional, value } from "../attribute/kinds.js";
 import { stepType } from "./step.js";
 
 export const transform = stepType({

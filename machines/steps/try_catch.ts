@@ -1,47 +1,44 @@
-// `try_catch`: runs a chain of steps in the run itself, and another one if an error comes out of it.
-import {
-  defaulted,
-  flag,
-  id,
-  type Kind,
-  list,
-  number,
-  optional,
-  required,
-  variableName,
-} from "../definition/attribute.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+// `try_catch`: runs a chain of steps in the run itself, and its catch chain if an error leaves the first one.
+import { defaulted, flag, id, type Kind, list, number, optional, required, variableName } from "../attribute/kinds.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
 import { durationOf, stepType } from "./step.js";
+import { excerpt } from "./words.js";
 
 const pattern: Kind<string> = {
   name: "error code, may end in *",
   parse(raw, place) {
     if (typeof raw !== "string" || !/^[^*]{0,256}\*?$/.test(raw) || raw === "")
-      return place.problem("must be an error code; a * may only end it");
+      return place.problem("must be an error code; a * is allowed at its end only");
     return raw;
   },
 };
 
+const caught = (errors: readonly string[]) =>
+  errors.includes("*") ? "any error caught" : `error ${excerpt(errors.join(", "))} caught`;
+
 export const tryCatch = stepType({
   name: "try_catch",
-  summary: "Runs a chain of steps; an error that comes out of it goes to another chain.",
+  summary: "Runs a chain of steps; an error that leaves it goes to another chain.",
   attributes: {
     try: required(id, "The first step of the chain that is tried."),
-    catch: required(id, "The first step of the chain that takes the error; it sees `error`."),
+    catch: required(id, "The first step of the chain that handles the error; it sees `error`."),
     errors: defaulted(list(pattern, { min: 1, max: 100 }), ["*"], "The codes that are caught; they may end in `*`."),
     error_var: defaulted(variableName, "error", "The variable of the error; entering removes it."),
-    rollback: defaulted(flag, false, "What completed inside is undone before the catch."),
+    rollback: defaulted(flag, false, "Undoes the completed steps of the try before the catch."),
     timeout_ms: optional(
       number({ min: 1, max: LONGEST_WAIT_MS }),
-      "What is inside is cancelled then; code `timeout`, which its own catch may take.",
+      "After this time everything inside is cancelled; code `timeout`, which its own catch may handle.",
     ),
   },
-  edges: (attributes) => [{ label: "catch", target: attributes.catch, at: ["catch"], catches: true }],
+  edges: ({ errors, catch: target }) => [
+    { label: "catch", target, at: ["catch"], catches: true, when: caught(errors) },
+  ],
   blocks: (attributes) => [{ kind: "try", start: attributes.try, at: ["try"] }],
+  nextWhen: () => "the try, or its catch, is done",
   enter({ attributes, scope, facts }) {
-    const { timeout_ms, rollback, error_var: forgets } = attributes;
+    const { timeout_ms, rollback, error_var: removes } = attributes;
     const timeout =
       timeout_ms === undefined ? {} : { dueAt: facts.now + durationOf(timeout_ms, scope, "timeout_ms", 1) };
-    return { kind: "inside", start: attributes.try, edge: "try", rollback, forgets, ...timeout };
+    return { kind: "enter_block", start: attributes.try, edge: "try", rollback, removes, ...timeout };
   },
 });

@@ -1,10 +1,11 @@
-// `wait_duration`: pauses the run for a time.
-import { number, optional, text } from "../definition/attribute.js";
+// `wait_duration`: waits for a time.
+import { number, optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
-import { LONGEST_WAIT_MS, parseDuration } from "../time.js";
+import { LONGEST_WAIT_MS, parseDuration } from "../values/time.js";
 import { durationOf, stepType } from "./step.js";
+import { span, written } from "./words.js";
 
-const NO_DURATION = "is no ISO 8601 duration of weeks, days, hours, minutes and seconds, such as P1DT12H";
+const NO_DURATION = "is not an ISO 8601 duration of weeks, days, hours, minutes and seconds, such as P1DT12H";
 
 export const waitDuration = stepType({
   name: "wait_duration",
@@ -19,6 +20,8 @@ export const waitDuration = stepType({
     if (!duration?.constant) return;
     if (parseDuration(String(duration.render({}))) === undefined) place.at("duration").problem(NO_DURATION);
   },
+  nextWhen: ({ duration_ms, duration }) =>
+    `after ${duration_ms === undefined ? duration && written(duration) : span(duration_ms)}`,
   enter({ attributes: { duration_ms, duration }, scope, facts, run }) {
     const source = duration_ms ?? isoMs(duration?.render(scope));
     const ms = durationOf(source, scope, duration_ms === undefined ? "duration" : "duration_ms");
@@ -27,7 +30,7 @@ export const waitDuration = stepType({
   },
 });
 
-/** A CEL duration was written back as milliseconds; a string is ISO 8601. */
+/** A CEL duration is rendered as milliseconds; a string is ISO 8601. */
 function isoMs(rendered: unknown): number {
   const ms = typeof rendered === "number" ? rendered : parseDuration(String(rendered));
   if (ms === undefined || ms < 0) throw new ExpressionError(`duration ${NO_DURATION}`);

@@ -1,39 +1,57 @@
-// `wait_for_signal`: pauses the run until a signal of a name comes, or takes one that came before.
-import { defaulted, id, type Kind, number, optional, required, text } from "../definition/attribute.js";
-import { ExpressionError } from "../expression/index.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+// `wait_for_signal`: waits for a signal of a name, or consumes one that was recorded before.
+import { defaulted, id, type Kind, number, optional, required, text } from "../attribute/kinds.js";
+import { ExpressionError, type Template } from "../expression/index.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
 import type { Edge } from "./step.js";
 import { durationOf, stepType, textOf } from "./step.js";
+import { type TimeLimits, timeLimit, written } from "./words.js";
 
 /** `fail`, `continue`, or the id of a step. */
 export const onTimeout: Kind<string> = { ...id, name: '"fail" | "continue" | step id' };
 
-export function timeoutEdges(target: string): Edge[] {
-  return target === "fail" || target === "continue" ? [] : [{ label: "timeout", target, at: ["on_timeout"] }];
+interface Waiting extends TimeLimits {
+  readonly on_timeout: string;
+}
+
+/** Without a time limit there is no timeout. */
+export function timeoutEdges({ on_timeout: target, ...limits }: Waiting, missing: string): Edge[] {
+  if (target === "fail" || target === "continue") return [];
+  const limit = timeLimit(limits);
+  const when = limit === undefined ? null : `${limit} without ${missing}`;
+  return [{ label: "timeout", target, at: ["on_timeout"], when }];
+}
+
+/** When such a step goes on: with what it waits for, or without where a timeout may `continue`. */
+export function nextOrTimeout({ on_timeout, ...limits }: Waiting, awaited: string | null): string | null {
+  const limit = on_timeout === "continue" ? timeLimit(limits) : undefined;
+  return limit === undefined ? awaited : [awaited, limit].filter((part) => part !== null).join(", or ");
 }
 
 const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
 const SIGNAL_NAME_RULE = "must be 1 to 128 of A-Z a-z 0-9 _ . : -";
 
+const signalOf = ({ signal_name }: { signal_name: Template }) => `the signal ${written(signal_name)}`;
+
 export const waitForSignal = stepType({
   name: "wait_for_signal",
-  summary: "Waits for a signal, or takes the oldest one of its name that no step has taken yet.",
+  summary: "Waits for a signal, or consumes the oldest one of its name that no step has consumed yet.",
   attributes: {
     signal_name: required(text, "The signal's name."),
-    timeout_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "How long to wait; for ever if absent."),
+    timeout_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "The time to wait; unlimited if absent."),
     on_timeout: defaulted(
       onTimeout,
       "fail",
       "`fail` (code `timeout`), `continue` with a null payload, or the step to go to.",
     ),
   },
-  output: "the signal's payload; null after a timeout that goes on",
+  output: "the signal's payload; null after a timeout with `continue` or a step",
   pauses: true,
   check({ signal_name }, place) {
     if (signal_name.constant && !SIGNAL_NAME.test(String(signal_name.render({}))))
       place.at("signal_name").problem(SIGNAL_NAME_RULE);
   },
-  edges: ({ on_timeout }) => timeoutEdges(on_timeout),
+  edges: (attributes) => timeoutEdges(attributes, signalOf(attributes)),
+  nextWhen: (attributes) => nextOrTimeout(attributes, signalOf(attributes)),
   enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, maybeSignalled }) {
     const name = textOf(signal_name, scope, "signal_name");
     if (!SIGNAL_NAME.test(name)) throw new ExpressionError(`signal_name ${SIGNAL_NAME_RULE}`);

@@ -1,8 +1,7 @@
-// `webhook_emit`: tells somebody outside that something happened. The run does not wait for it: the message is owed by its
-// commit and delivered at least once, whatever becomes of the run.
-import { optional, required, text, value } from "../definition/attribute.js";
-import { type JsonObject, measure } from "../json.js";
-import { formatInstant } from "../time.js";
+// `webhook_emit`: sends a signed webhook. Its commit owes the message, which is delivered at least once and independent of the run.
+import { optional, required, text, value } from "../attribute/kinds.js";
+import { type JsonObject, measure } from "../values/json.js";
+import { formatInstant } from "../values/time.js";
 import { headers, headersOf, url, urlOf } from "./outgoing.js";
 import { failed, stepType, textOf } from "./step.js";
 
@@ -11,11 +10,12 @@ export const webhookEmit = stepType({
   summary: "Sends a signed webhook; the run does not wait for it.",
   attributes: {
     url: required(url, "http or https, a public address unless the operator allows another."),
-    event_type: required(text, "What happened; the message's `type`."),
+    event_type: required(text, "The message's `type`."),
     payload: optional(value, "The message's `data`; {} if absent."),
     headers: optional(headers, "Name to text; null leaves a header out."),
-    secret_ref: optional(text, "The name of the secret that it is signed with, else the service's own."),
+    secret_ref: optional(text, "The name of the secret that signs it; the service's own if absent."),
   },
+  dryRunSkips: () => true,
   enter({ attributes, scope, facts, run, plan, entry }) {
     const { secret_ref, payload } = attributes;
     const message: JsonObject = {
@@ -31,8 +31,8 @@ export const webhookEmit = stepType({
     };
     const size = measure(post);
     if (typeof size !== "number") return failed("expression_error", `the webhook${size.path} ${size.message}`);
-    const { output: most } = facts.limits;
-    if (size > most) return failed("limit_exceeded", `the webhook is over ${most} characters of JSON`);
+    const { output: limit } = facts.limits;
+    if (size > limit) return failed("limit_exceeded", `the webhook is over ${limit} characters of JSON`);
     if (run.dryRun) return { kind: "skipped", reason: "dry_run" };
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/webhook`);
     return { kind: "done", effects: [{ kind: "post", id, to: "webhook", payload: post }] };

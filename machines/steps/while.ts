@@ -1,10 +1,11 @@
-// `while`: repeats its body in the run itself while a condition holds. The rounds stand in the run's frame, not here.
-import { defaulted, expression, id, type NumberSource, number, required } from "../definition/attribute.js";
+// `while`: repeats its body in the run itself while a condition holds. The run's frame counts the rounds.
+import { defaulted, expression, id, type NumberSource, number, required } from "../attribute/kinds.js";
 import type { Scope } from "../expression/index.js";
-import { LONGEST_WAIT_MS } from "../time.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
 import { durationOf, failed, numberOf, stepType } from "./step.js";
+import { excerpt } from "./words.js";
 
-const MOST_ROUNDS = 10_000;
+const MAX_ROUNDS = 10_000;
 
 export const whileStep = stepType({
   name: "while",
@@ -13,16 +14,17 @@ export const whileStep = stepType({
     condition: required(expression, "Checked before each round; sees `iteration`, from 0."),
     body: required(id, "The first step of a round."),
     max_iterations: defaulted(
-      number({ min: 1, max: MOST_ROUNDS, whole: true }),
+      number({ min: 1, max: MAX_ROUNDS, whole: true }),
       1000,
-      "One round more fails: loop_limit_exceeded.",
+      "The most rounds; one more fails: loop_limit_exceeded.",
     ),
-    delay_ms: defaulted(number({ min: 0, max: LONGEST_WAIT_MS }), 0, "Between two rounds."),
-    keep_last: defaulted(number({ min: 0, max: MOST_ROUNDS, whole: true }), 10, "Rounds whose outputs are kept."),
+    delay_ms: defaulted(number({ min: 0, max: LONGEST_WAIT_MS }), 0, "The delay between two rounds."),
+    keep_last: defaulted(number({ min: 0, max: MAX_ROUNDS, whole: true }), 10, "Rounds whose outputs are kept."),
   },
   output: "the last rounds' outputs",
   pauses: true,
-  blocks: ({ body }) => [{ kind: "while", start: body, at: ["body"] }],
+  blocks: ({ body, condition }) => [{ kind: "while", start: body, at: ["body"], when: excerpt(condition.source) }],
+  nextWhen: ({ condition }) => `unless ${excerpt(condition.source)}`,
   enter({ attributes, scope, frame, facts, run, waited }) {
     const { iteration, outputs, most, keep } =
       frame?.kind === "while" ? frame : { iteration: 0, outputs: [], ...roundsOf(attributes, scope) };
@@ -32,7 +34,7 @@ export const whileStep = stepType({
     const delay = run.dryRun || iteration === 0 ? 0 : durationOf(attributes.delay_ms, within, "delay_ms");
     if (delay > 0 && !waited)
       return { kind: "wait", awaiting: "timer", wait: { kind: "timer", dueAt: facts.now + delay } };
-    return { kind: "inside", start: attributes.body, edge: "while", rounds: { most, keep } };
+    return { kind: "enter_block", start: attributes.body, edge: "while", rounds: { most, keep } };
   },
 });
 
@@ -41,6 +43,6 @@ function roundsOf(
   scope: Scope,
 ): { most: number; keep: number } {
   const bounded = (source: NumberSource, name: string, min: number) =>
-    Math.min(Math.floor(numberOf(source, scope, name, min)), MOST_ROUNDS);
+    Math.min(Math.floor(numberOf(source, scope, name, min)), MAX_ROUNDS);
   return { most: bounded(max_iterations, "max_iterations", 1), keep: bounded(keep_last, "keep_last", 0) };
 }

@@ -1,4 +1,4 @@
-// JSON values as the machine sees them, and what makes one storable. Not a parser: values arrive parsed.
+// JSON values, and whether they can be stored. Values arrive parsed.
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 
@@ -10,28 +10,28 @@ export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Names that would reach an object's prototype. They are refused as ids and as variable names. */
+/** Names that would reach the prototype of an object. They are refused as ids and as variable names. */
 export const FORBIDDEN_NAMES: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
 
-/** Why Postgres could not store a value. `path` is a JSON path below the value, empty for the value itself. */
+/** Why a value cannot be stored. `path` is a JSON path below the value, empty for the value itself. */
 export interface Unstorable {
   readonly path: string;
   readonly message: string;
 }
 
-/** Deeper values would cost a stack frame a level wherever they are walked. */
+/** Code that walks a value needs a stack frame for each level. */
 const MAX_DEPTH = 200;
 
 /**
- * The size of `value` as JSON text, in characters, or why it cannot be stored (law 12: such a value is refused where it
- * enters, so that it never reaches a batch). Allocates nothing while all is well: this runs on every output.
+ * The size of `value` in characters of JSON, or why it cannot be stored: such a value is refused where it enters (law 12). Runs on
+ * every output, so it allocates nothing for a value that can be stored.
  */
 export function measure(value: unknown, depth = 0): number | Unstorable {
   switch (typeof value) {
     case "string":
       return measureString(value);
     case "number":
-      return Number.isFinite(value) ? 8 : { path: "", message: "is no finite number" };
+      return Number.isFinite(value) ? 8 : { path: "", message: "is not a finite number" };
     case "boolean":
       return 5;
     case "object":
@@ -39,7 +39,7 @@ export function measure(value: unknown, depth = 0): number | Unstorable {
       if (depth >= MAX_DEPTH) return { path: "", message: `is nested deeper than ${MAX_DEPTH} levels` };
       return Array.isArray(value) ? measureList(value, depth + 1) : measureObject(value, depth + 1);
     default:
-      return { path: "", message: `is no JSON value (${typeof value})` };
+      return { path: "", message: `is not a JSON value (${typeof value})` };
   }
 }
 

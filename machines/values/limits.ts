@@ -1,5 +1,5 @@
-// The limits that bind a definition and a run (docs/workflows.md). Sizes are characters of JSON text. They are handed in, so
-// that an operator can set them; over a limit is an error that names it.
+// The limits of definitions and runs (docs/workflows.md). Sizes are characters of JSON text. They are parameters, so that an
+// operator can set them. Exceeding a limit is an error that names it.
 
 export interface RunLimits {
   /** Step entries of one run. */
@@ -8,7 +8,7 @@ export interface RunLimits {
   readonly output: number;
   /** All variables of a run. */
   readonly variables: number;
-  /** One audit event's metadata; longer is cut and flagged. */
+  /** The metadata of one audit event. Longer metadata is cut and marked. */
   readonly metadata: number;
 }
 
@@ -27,8 +27,8 @@ export interface DefinitionLimits {
 
 export const STANDARD_DEFINITION_LIMITS: DefinitionLimits = { steps: 1_000, branches: 100 };
 
-/** What no setting lifts: the schema's own bounds. */
-export const MOST_STEPS = 100_000;
-export const MOST_BRANCHES = 10_000;
-/** Blocks within blocks in a definition, and runs below runs. */
-export const MOST_NESTING = 10;
+/** The upper bounds of the settings. */
+export const MAX_STEPS = 100_000;
+export const MAX_BRANCHES = 10_000;
+/** The nesting depth of blocks in a definition, and of runs. */
+export const MAX_NESTING = 10;

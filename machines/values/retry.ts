@@ -1,6 +1,6 @@
-// Retry policies: their defaults and the delay before the next attempt. Deciding only; nobody waits here.
+// Retry policies: their defaults, and the delay before the next attempt.
 export interface RetryPolicy {
-  /** Counts the first attempt; -1 is unlimited. */
+  /** Includes the first attempt. -1: unlimited. */
   readonly max_attempts: number;
   readonly initial_backoff_ms: number;
   readonly max_backoff_ms: number;
@@ -9,7 +9,7 @@ export interface RetryPolicy {
   readonly non_retryable_codes: readonly string[];
 }
 
-/** What a policy's absent optional members take, and the whole policy where step and registration give none. */
+/** The defaults of a policy's optional members, and the policy if neither step nor registration has one. */
 export const ENGINE_RETRY: RetryPolicy = {
   max_attempts: 3,
   initial_backoff_ms: 1000,
@@ -32,7 +32,7 @@ export function mayRetry(policy: RetryPolicy, nth: number, code: string): boolea
  * Not less than `atLeast`, as far as the policy's maximum allows.
  */
 export function backoffMs(policy: RetryPolicy, nth: number, random: number, atLeast = 0): number {
-  // The power overflows after a thousand attempts, and nothing times infinity is no number.
+  // The power overflows after a thousand attempts, and zero times infinity is NaN.
   const factor = Math.min(policy.multiplier ** (nth - 1), Number.MAX_SAFE_INTEGER);
   const full = Math.min(policy.initial_backoff_ms * factor, policy.max_backoff_ms);
   const own = policy.jitter ? full * (0.5 + random / 2) : full;

@@ -1,9 +1,8 @@
-// Instants and durations as text: RFC 3339 and ISO 8601 against plain epoch milliseconds. Not a clock: every time that
-// is read or written here came in with an event.
+// Instants and durations as text: RFC 3339 and ISO 8601 to and from epoch milliseconds.
 
 const DAY_MS = 86_400_000;
 
-/** Ten years: a wait, a timeout or a backoff beyond it is taken for a mistake, and would end outside the calendar. */
+/** Ten years. A longer wait, timeout or backoff is refused as a mistake, and might end outside the calendar. */
 export const LONGEST_WAIT_MS = 10 * 366 * DAY_MS;
 
 const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
@@ -13,7 +12,7 @@ const ISO_8601_DURATION = (() => {
 })();
 const UNITS_MS = [7 * DAY_MS, DAY_MS, 3_600_000, 60_000, 1000];
 
-/** 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z: what four digits of a year can say. */
+/** 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z: the years of four digits. */
 const FIRST_MS = -62_167_219_200_000;
 const LAST_MS = 253_402_300_799_999;
 
@@ -50,7 +49,7 @@ export function civilFromDays(days: number): CivilDate {
   return { year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day };
 }
 
-/** RFC 3339 text as epoch milliseconds (a finer fraction is cut), or undefined if it is none. */
+/** RFC 3339 text as epoch milliseconds; a finer fraction is cut. Undefined if the text is not valid. */
 export function parseInstant(text: string): number | undefined {
   const match = RFC_3339.exec(text);
   if (match === null) return undefined;
@@ -79,7 +78,7 @@ function offsetMinutes(sign: string | undefined, hours: number, minutes: number)
 
 /** Epoch milliseconds as RFC 3339 UTC with milliseconds. Throws RangeError outside the years 0000 to 9999. */
 export function formatInstant(ms: number): string {
-  if (!(ms >= FIRST_MS && ms <= LAST_MS)) throw new RangeError("an instant must lie in the years 0000 to 9999");
+  if (!(ms >= FIRST_MS && ms <= LAST_MS)) throw new RangeError("an instant must be in the years 0000 to 9999");
   const whole = Math.floor(ms);
   const days = Math.floor(whole / DAY_MS);
   const { year, month, day } = civilFromDays(days);
@@ -94,8 +93,8 @@ function digits(value: number, width: number): string {
 }
 
 /**
- * An ISO 8601 duration (`PnWnDTnHnMnS`, each part with a fraction if wanted) in whole milliseconds, or undefined if it
- * is none. Years and months are refused: their length depends on when they begin.
+ * An ISO 8601 duration (`PnWnDTnHnMnS`, with fractions) in whole milliseconds. Undefined if the text is not valid. Years and months
+ * are refused, because their length varies.
  */
 export function parseDuration(text: string): number | undefined {
   const match = ISO_8601_DURATION.exec(text);

@@ -1,0 +1,63 @@
+// Compiles a plan into the XState machine that runs: the published chart, and the bookkeeping that it leaves out. The
+// machine decides nothing (no guards, no always, no after, no invoke): a decision arrives as one event named after its edge.
+import { type AnyStateMachine, assign, emit, setup } from "xstate";
+import type { Transition } from "../messages/transition.js";
+import type { RunContext } from "../state/context.js";
+import type { WorkflowPlan } from "../steps/plan.js";
+import type { StepPlan } from "../steps/step.js";
+import { pausedKey, stateKey } from "./labels.js";
+import { type Chart, type ChartEdges, type ChartState, publishedChart } from "./published.js";
+
+/** Edges that record something and leave the run where it is. */
+export const BOOKKEEPING = ["note", "wait", "heartbeat"] as const;
+
+/** What every edge does: the transition's patch is applied, and the transition is handed to the run's actor. */
+const TAKEN = { actions: ["apply", "record"] } as const;
+
+export function compileMachine(plan: WorkflowPlan): { chart: Chart; machine: AnyStateMachine } {
+  const chart = publishedChart(plan);
+  const machine = setup({
+    types: {} as { context: RunContext; events: Transition; emitted: { type: "transition"; transition: Transition } },
+    actions: {
+      apply: assign(({ event }) => event.patch as Partial<RunContext>),
+      record: emit(({ event }) => ({ type: "transition", transition: event }) as const),
+    },
+    // biome-ignore lint/suspicious/noExplicitAny: the chart is made of data; XState's types want it as a literal.
+  }).createMachine(runningChart(chart, plan) as any);
+  return { chart, machine };
+}
+
+/** Bookkeeping hangs at the root, once for all states; a step that may wait gets a twin. The tags are states of a run. */
+function runningChart({ id, initial, states }: Chart, plan: WorkflowPlan): object {
+  const { pending, active, undoing, ...ends } = states;
+  const steps = [...plan.steps.values()].flatMap((step) => twins(step, active.states[stateKey(step.id)] as ChartState));
+  return {
+    ...{ id, initial },
+    on: Object.fromEntries(BOOKKEEPING.map((label) => [label, TAKEN])),
+    states: {
+      pending: running(pending, "pending"),
+      active: { initial: active.initial, on: taken(active.on), states: Object.fromEntries(steps) },
+      ...(undoing && { undoing: running(undoing, "compensating") }),
+      ...ends,
+    },
+  };
+}
+
+/** While a run waits, it is in the step's paused twin, with the same ways out. */
+function twins(step: StepPlan, state: ChartState): (readonly [string, object])[] {
+  const key = stateKey(step.id);
+  const { pauses, retries } = step.type;
+  if (!pauses && !retries) return [[key, running(state, "running")]];
+  return [
+    [key, running(state, "running", { pause: { target: pausedKey(step.id) } })],
+    [pausedKey(step.id), running(state, "paused", { resume: { target: key } })],
+  ];
+}
+
+function running(state: ChartState, tag: string, more: ChartEdges = {}): object {
+  return { ...state, tags: [tag], on: taken({ ...state.on, ...more }) };
+}
+
+function taken(edges: ChartEdges = {}): object {
+  return Object.fromEntries(Object.entries(edges).map(([label, edge]) => [label, { ...edge, ...TAKEN }]));
+}

@@ -1,0 +1,12 @@
+// A program: one version of a workflow definition, checked and compiled once. Run actors are made from it.
+
+import type { AnyStateMachine } from "xstate";
+import type { WorkflowPlan } from "../steps/plan.js";
+import type { Chart } from "./published.js";
+
+export interface Program extends WorkflowPlan {
+  /** What the API publishes. */
+  readonly chart: Chart;
+  /** What runs. */
+  readonly machine: AnyStateMachine;
+}

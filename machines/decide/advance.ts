@@ -1,0 +1,97 @@
+// The command `advance`: the run starts, steps on, or acts on what is due.
+
+import { blockBegin } from "../chart/labels.js";
+import { type DecisionOn, unchanged } from "../messages/transition.js";
+import type { StepError } from "../state/entry.js";
+import { isTerminal } from "../state/lifecycle.js";
+import { attemptDue, type Wait } from "../state/wait.js";
+import { entryStep } from "../steps/plan.js";
+import { attemptTimedOut, queueTimedOut, retryAfterBackoff } from "./answers.js";
+import { currentPlan, type Draft } from "./draft.js";
+import { failRun } from "./ending.js";
+import { scanEvents } from "./events.js";
+import { whileFrame } from "./ledger/frames.js";
+import { recordFailedStep } from "./ledger/rows.js";
+import { matchRecorded, offerToWaiters } from "./signals.js";
+import { subSagaTimedOut, tryTimedOut, waitTimedOut } from "./timeouts.js";
+import { abortRun, completeStep, proceedAfterChildren, takeStep } from "./token.js";
+import { undoNext } from "./undo.js";
+
+export function advance(draft: Draft): DecisionOn<"advance"> {
+  return moves(draft) ? draft.decided({ type: "advanced" }) : unchanged({ type: "advanced" });
+}
+
+/** False: there is nothing to do yet. */
+function moves(draft: Draft): boolean {
+  const { state, run, quarantined, looking, ending, unwinding, wait } = draft.context;
+  if (isTerminal(state) || quarantined) return false;
+  if (looking) offerToWaiters(draft, looking);
+  else if (!ending && run.expiresAt !== undefined && run.expiresAt <= draft.now) timeOutRun(draft);
+  else if (state === "pending") return beginRun(draft);
+  else if (tryTimedOut(draft)) return true;
+  else if (wait) return actOnWait(draft, wait);
+  else if (ending || unwinding) undoNext(draft);
+  else enterStep(draft);
+  return true;
+}
+
+function beginRun(draft: Draft): boolean {
+  const { delayedUntil, entrypoint, startStep } = draft.context.run;
+  if (delayedUntil !== undefined && delayedUntil > draft.now) return false;
+  const step = startStep ?? entryStep(draft.workflow, entrypoint);
+  if (step === undefined) throw new Error(`the definition has no entrypoint ${entrypoint}`);
+  draft.change({ step });
+  draft.close(startStep === undefined ? `begin.${entrypoint === "" ? "default" : entrypoint}` : blockBegin(startStep));
+  enterStep(draft);
+  return true;
+}
+
+function timeOutRun(draft: Draft): void {
+  const error: StepError = { code: "timeout", message: "the run did not end in time" };
+  abortRun(draft, { to: "failed", error, reason: error.message });
+}
+
+/** Acts on the wait if it is ready or due. Nothing fires early (law 8). */
+function actOnWait(draft: Draft, wait: Wait): boolean {
+  if (wait.kind === "signal" && wait.look) return matchRecorded(draft, wait);
+  if (wait.kind === "event" && wait.look) return scanEvents(draft, wait);
+  if (wait.kind === "children" && wait.more) {
+    proceedAfterChildren(draft);
+    return true;
+  }
+  return fireIfDue(draft, wait);
+}
+
+function fireIfDue(draft: Draft, wait: Wait): boolean {
+  const { now } = draft;
+  if (wait.kind === "dispatched") {
+    if (attemptDue(wait) > now) return false;
+    attemptTimedOut(draft, wait);
+    return true;
+  }
+  if (wait.dueAt === undefined || wait.dueAt > now) return false;
+  if (wait.kind === "queued") queueTimedOut(draft, wait);
+  else if (wait.kind === "backoff") retryAfterBackoff(draft, wait);
+  else if (wait.kind === "timer") timerFired(draft);
+  else if (wait.kind === "children") subSagaTimedOut(draft, currentPlan(draft));
+  else waitTimedOut(draft);
+  return true;
+}
+
+/** A timer step is done; the delay of a while ends, and its next round starts. */
+function timerFired(draft: Draft): void {
+  if (whileFrame(draft.context)) takeStep(draft, true);
+  else completeStep(draft, currentPlan(draft), {});
+}
+
+function enterStep(draft: Draft): void {
+  const plan = currentPlan(draft);
+  const number = draft.context.entries + 1;
+  draft.change({ entries: number, entry: { number, at: draft.now } });
+  draft.row("step.started", "running", { stepId: plan.id });
+  const { entries: limit } = draft.facts.limits;
+  if (number <= limit) return takeStep(draft);
+  const error: StepError = { code: "limit_exceeded", message: `the run has entered ${limit} steps`, step_id: plan.id };
+  recordFailedStep(draft, plan, error, {});
+  failRun(draft, error);
+}

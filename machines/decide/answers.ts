@@ -1,0 +1,215 @@
+// The commands of a dispatch: a worker's offer, result, failure and heartbeat, and `carry` of the node's poll; and the attempts
+// that follow from them. The same for a step and for an undo. A dispatched attempt is unresolved until an answer or its deadline
+// (law 11).
+
+import type { Command } from "../messages/command.js";
+import type { Effect } from "../messages/effect.js";
+import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
+import type { ActionCall } from "../state/call.js";
+import type { Wait } from "../state/wait.js";
+import type { Failure, StepPlan } from "../steps/step.js";
+import { givenCode, type StepErrorCode } from "../values/error-code.js";
+import { type JsonObject, measure } from "../values/json.js";
+import { backoffMs, mayRetry } from "../values/retry.js";
+import { formatInstant } from "../values/time.js";
+import { type Dispatched, dispatch, dispatchOf, extendHeartbeat, phaseMetadata, queueCall } from "./dispatching.js";
+import { currentPlan, type Draft } from "./draft.js";
+import { groupOf, setGroup } from "./ledger/groups.js";
+import { endingCode, recordAbortedStep } from "./ledger/rows.js";
+import { joinIfMayHaveHappened, joinUndoList, rollbackState } from "./ledger/undo-list.js";
+import { storeVariables } from "./ledger/variables.js";
+import { completeStep, failStep, takeStep } from "./token.js";
+import { continueRollback, recordUndo } from "./undo.js";
+
+/** A worker has credit for the queued dispatch. */
+export function offer(draft: Draft, { dispatchId, workerId }: Command<"offer">): DecisionOn<"offer"> {
+  const { wait, quarantined } = draft.context;
+  if (wait?.kind !== "queued" || wait.dispatchId !== dispatchId)
+    return refused("the run does not wait for a worker for this dispatch");
+  if (quarantined) return refused("the run is in quarantine");
+  dispatch(draft, wait, workerId);
+  return draft.decided({ type: "advanced" });
+}
+
+/** A worker reports a result, a failure or a heartbeat. */
+export function report(draft: Draft, command: Command<"result" | "failure" | "heartbeat">): DecisionOn<"result"> {
+  const { wait, call, quarantined } = draft.context;
+  if (wait?.kind !== "dispatched" || !call || !isAboutDispatch(command, wait, call))
+    return unchanged({ type: "report", stale: true });
+  if (command.service !== undefined && command.service !== call.service)
+    return unchanged({ type: "report", stale: true, reason: foreignDispatch(call) });
+  // A refusal is not acknowledged, so the worker keeps its answer until the run is released.
+  if (quarantined) return refused("the run is in quarantine");
+  // The stamp of a node whose clock is ahead counts as now.
+  if (wait.deadlineAt <= Math.min(command.arrivedAt ?? draft.now, draft.now)) {
+    // A late answer is stale even if no wake has fired for the deadline yet.
+    attemptTimedOut(draft, wait);
+    return draft.decided({ type: "report", stale: true });
+  }
+  if (command.type === "result") attemptSucceeded(draft, wait, command.result);
+  else if (command.type === "failure") attemptFailed(draft, wait, { ...command, code: givenCode(command.code) });
+  else if (call.heartbeatTimeoutMs === undefined) return unchanged({ type: "report", stale: false });
+  else extendHeartbeat(draft, wait);
+  return draft.decided({ type: "report", stale: false });
+}
+
+export function foreignDispatch({ service }: Pick<ActionCall, "service">): string {
+  return `the dispatch belongs to the service ${service}`;
+}
+
+/**
+ * Whether a report is about the dispatch that the run waits for. An attempt identifies it as well as a dispatch id does, since
+ * attempts count on over the entries and undos of a step. A report with neither never answers an undo.
+ */
+function isAboutDispatch(
+  command: Command<"result" | "failure" | "heartbeat">,
+  wait: Dispatched,
+  call: ActionCall,
+): boolean {
+  if (command.stepId !== undefined && command.stepId !== call.stepId) return false;
+  if (command.attempt !== undefined && command.attempt !== wait.attempt) return false;
+  if (command.dispatchId !== undefined) return command.dispatchId === wait.dispatchId;
+  return call.phase === "forward" || command.attempt !== undefined;
+}
+
+/**
+ * Owes again, unchanged, what the dispatch needs, or resolves it if the run no longer waits for it. The node that asks has just
+ * begun to listen to the worker, so the heartbeat timeout starts anew.
+ */
+export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionOn<"carry"> {
+  const { wait, call, run, quarantined } = draft.context;
+  if (!wait || !("dispatchId" in wait) || wait.dispatchId !== dispatchId || !call)
+    return unchanged({ type: "advanced" }, [{ kind: "dispatch.resolved", dispatchId }]);
+  if (quarantined) return unchanged({ type: "advanced" });
+  if (wait.kind === "queued") return unchanged({ type: "advanced" }, [{ kind: "dispatch.request", dispatchId, call }]);
+  const send: Effect = { kind: "dispatch.send", dispatch: dispatchOf(run, wait, call) };
+  if (call.heartbeatTimeoutMs === undefined) return unchanged({ type: "advanced" }, [send]);
+  draft.owe(send);
+  extendHeartbeat(draft, wait);
+  return draft.decided({ type: "advanced" });
+}
+
+function attemptSucceeded(draft: Draft, wait: Dispatched, result: JsonObject): void {
+  const { ending, unwinding } = draft.context;
+  const call = callOf(draft);
+  draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  if (call.phase === "compensation")
+    return recordUndo(draft, call, "done", wait.attempt, { output: result, duration_ms: draft.now - wait.at });
+  const plan = currentPlan(draft);
+  if (ending || unwinding) return attemptSucceededTooLate(draft, plan, wait, result);
+  const registered = draft.facts.action(call.service, call.action, call.version);
+  const problems = registered ? draft.facts.conforms(registered.outputSchema, result) : [];
+  if (problems.length === 0) return completeStep(draft, plan, { output: result, attempt: wait.attempt });
+  const message = `the worker's result: ${problems.slice(0, 5).join("; ")}`;
+  failStep(draft, plan, { code: "schema_mismatch", message }, { attempt: wait.attempt, done: result });
+}
+
+/** The run, or a try, is being left, but the step did succeed: it is stored and recorded, and then undone with the others. */
+function attemptSucceededTooLate(draft: Draft, plan: StepPlan, wait: Dispatched, result: JsonObject): void {
+  if (plan.saveAs !== null && typeof measure(result) === "number") storeVariables(draft, { [plan.saveAs]: result });
+  joinUndoList(draft, plan, result);
+  const metadata = { output: result, duration_ms: draft.now - (draft.context.entry?.at ?? wait.at) };
+  draft.row("step.succeeded", rollbackState(draft.context), { stepId: plan.id, attempt: wait.attempt, metadata });
+  continueRollback(draft);
+}
+
+interface AttemptFailure {
+  readonly code: StepErrorCode;
+  readonly message: string;
+  readonly retryable: boolean;
+  readonly outcomeUnknown: boolean;
+  readonly retryAfterMs?: number;
+}
+
+/** The worker reported a failure, or no answer came in time. */
+function attemptFailed(draft: Draft, wait: Dispatched, failure: AttemptFailure): void {
+  const { ending, unwinding } = draft.context;
+  const call = callOf(draft);
+  draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  if (failure.outcomeUnknown && call.phase === "forward") rememberUnknownOutcome(draft);
+  if (call.phase === "forward" && (ending || unwinding)) return attemptFailedTooLate(draft, failure);
+  if (failure.retryable && mayRetry(call.retry, wait.nth, failure.code)) return backOff(draft, call, wait, failure);
+  const { code, message, retryable } = failure;
+  if (call.phase === "compensation")
+    return recordUndo(draft, call, "failed", wait.attempt, { code, message, retryable });
+  failStep(draft, currentPlan(draft), { code, message }, { attempt: wait.attempt, retryable });
+}
+
+/** The run, or a try, is being left: the step that failed meanwhile is recorded as aborted. */
+function attemptFailedTooLate(draft: Draft, { code, message }: AttemptFailure): void {
+  const { ending, unwinding } = draft.context;
+  recordAbortedStep(draft, ending && !unwinding ? endingCode(ending) : "cancelled", `${code}: ${message}`);
+  joinIfMayHaveHappened(draft, currentPlan(draft));
+  continueRollback(draft);
+}
+
+function rememberUnknownOutcome(draft: Draft): void {
+  const { entry } = draft.context;
+  if (entry) draft.change({ entry: { ...entry, mayHaveHappened: true } });
+}
+
+function backOff(draft: Draft, call: ActionCall, wait: Dispatched, failure: AttemptFailure): void {
+  const { code, message, retryAfterMs } = failure;
+  // A dry run does not wait.
+  const delay = draft.context.run.dryRun ? 0 : backoffMs(call.retry, wait.nth, draft.facts.random, retryAfterMs);
+  const dueAt = draft.now + delay;
+  const retry = { retryable: true, will_retry: true, next_retry_at: formatInstant(dueAt) };
+  const metadata = { code, message, ...retry, ...phaseMetadata(call) };
+  const undoing = call.phase === "compensation";
+  const to = undoing ? rollbackState(draft.context) : "paused";
+  draft.row("step.failed", to, { stepId: call.stepId, attempt: wait.attempt, metadata });
+  draft.change({ wait: { kind: "backoff", nth: wait.nth, dueAt } });
+  draft.close(undoing ? "wait" : "pause");
+}
+
+export function retryAfterBackoff(draft: Draft, wait: Extract<Wait, { kind: "backoff" }>): void {
+  const { call } = draft.context;
+  if (!call) return retrySubSaga(draft);
+  const undoing = call.phase === "compensation";
+  const metadata = { kind: "retry", nth: wait.nth + 1, ...phaseMetadata(call) };
+  draft.row("log", undoing ? rollbackState(draft.context) : "running", { stepId: call.stepId, metadata });
+  queueCall(draft, call, wait.nth + 1, undoing ? "wait" : "resume");
+}
+
+/** A new child starts in the same group. */
+function retrySubSaga(draft: Draft): void {
+  const plan = currentPlan(draft);
+  const found = groupOf(draft, plan);
+  if (!found) throw new Error(`the sub-saga ${plan.id} is retried without a first attempt`);
+  draft.row("log", "running", { stepId: plan.id, metadata: { kind: "retry", nth: (found.group.nth ?? 1) + 1 } });
+  setGroup(draft, found.entry, { ...found.group, verdict: undefined, stopped: undefined, timedOut: undefined });
+  draft.change({ wait: undefined });
+  draft.close("resume");
+  takeStep(draft);
+}
+
+/** No worker had credit in time. The call was never sent, so there is nothing to undo, and it is not retried. */
+export function queueTimedOut(draft: Draft, wait: Extract<Wait, { kind: "queued" }>): void {
+  const { call } = draft.context;
+  const failure: Failure = { code: "queue_timeout", message: "no worker took the action in time" };
+  draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  if (call?.phase === "compensation") return recordUndo(draft, call, "failed", 0, failure);
+  failStep(draft, currentPlan(draft), failure);
+}
+
+/** The deadline has passed, or the heartbeat is overdue: a late answer will be stale, and the action may have been carried out. */
+export function attemptTimedOut(draft: Draft, wait: Dispatched): void {
+  const { dispatchId } = wait;
+  const unknown = { retryable: true, outcomeUnknown: true };
+  if (wait.deadlineAt > draft.now) {
+    draft.owe({ kind: "dispatch.cancel", dispatchId, reason: "heartbeat lost" });
+    return attemptFailed(draft, wait, {
+      code: "heartbeat_timeout",
+      message: "the worker's heartbeat was lost",
+      ...unknown,
+    });
+  }
+  draft.owe({ kind: "dispatch.cancel", dispatchId, reason: "deadline passed" });
+  const callee = draft.context.call?.request ? "server" : "worker";
+  attemptFailed(draft, wait, { code: "timeout", message: `the ${callee} did not answer in time`, ...unknown });
+}
+
+function callOf({ context: { call, run } }: Draft): ActionCall {
+  if (!call) throw new Error(`run ${run.id} is dispatched without a call`);
+  return call;
+}

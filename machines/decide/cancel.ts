@@ -1,0 +1,29 @@
+// The command `cancel`: the run is aborted and rolled back, once.
+import type { CancelAccepted, Command } from "../messages/command.js";
+import { type DecisionOn, unchanged } from "../messages/transition.js";
+import { isTerminal, type RunState } from "../state/lifecycle.js";
+import type { Draft } from "./draft.js";
+import { stateWithoutQuarantine } from "./quarantine.js";
+import { abortRun } from "./token.js";
+
+export function cancel(
+  draft: Draft,
+  { reason = "cancelled", compensate, actor }: Command<"cancel">,
+): DecisionOn<"cancel"> {
+  const { context } = draft;
+  const { state } = context;
+  if (isTerminal(state)) return unchanged(cancelAnswer(state, true));
+  if (context.ending) return unchanged(cancelAnswer(state, false));
+  draft.change({ quarantined: false, proof: undefined });
+  const rest = context.quarantined ? stateWithoutQuarantine(draft.context) : state;
+  draft.row("log", rest, { metadata: { kind: "cancel", reason, by: actor, compensate } });
+  draft.actor = "coordinator";
+  abortRun(draft, { to: "cancelled", reason, ...(!compensate && { abandon: true }) });
+  return draft.decided(cancelAnswer(draft.context.state, false));
+}
+
+const cancelAnswer = (state: RunState, alreadyTerminal: boolean): CancelAccepted => ({
+  type: "cancel",
+  state,
+  alreadyTerminal,
+});

@@ -1,0 +1,72 @@
+// The attempts of an action call: queued for a worker, then dispatched.
+
+import type { Dispatch } from "../messages/effect.js";
+import type { ActionCall } from "../state/call.js";
+import type { RunIdentity } from "../state/identity.js";
+import type { Wait } from "../state/wait.js";
+import type { Outcome, StepPlan } from "../steps/step.js";
+import { asDispatchId } from "../values/ids.js";
+import type { JsonObject } from "../values/json.js";
+import { formatInstant } from "../values/time.js";
+import type { Draft } from "./draft.js";
+import { forwardKey, undoMetadata } from "./ledger/undo-list.js";
+
+export type Dispatched = Extract<Wait, { kind: "dispatched" }>;
+
+/** The first attempt of a step's call. */
+export function startCall(draft: Draft, plan: StepPlan, call: Extract<Outcome, { kind: "call" }>["call"]): void {
+  const key = forwardKey(draft.context.run.id, plan.id, draft.context.entries);
+  queueCall(draft, { ...call, phase: "forward", stepId: plan.id, idempotencyKey: key }, 1, "wait");
+}
+
+/** Asks for a worker for attempt `nth` of the call. The attempt counts once it is dispatched. */
+export function queueCall(draft: Draft, call: ActionCall, nth: number, edge: string): void {
+  const { run, attempts } = draft.context;
+  const attempt = (attempts[call.stepId] ?? 0) + 1;
+  const dispatchId = asDispatchId(draft.facts.uuid(run.id, `${run.id}/${call.stepId}/${attempt}`));
+  const due = call.queueTimeoutMs === undefined ? {} : { dueAt: draft.now + call.queueTimeoutMs };
+  draft.change({ call, wait: { kind: "queued", dispatchId, attempt, nth, ...due } });
+  draft.owe({ kind: "dispatch.request", dispatchId, call });
+  draft.close(edge);
+}
+
+/** A worker with credit is available: the attempt begins. */
+export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, workerId: string | undefined): void {
+  const { call, run, attempts, state } = draft.context;
+  if (!call) throw new Error(`run ${run.id} is queued without a call`);
+  const deadlineAt = draft.now + call.timeoutMs;
+  const heartbeat = call.heartbeatTimeoutMs === undefined ? {} : { heartbeatAt: draft.now + call.heartbeatTimeoutMs };
+  const { dispatchId, attempt, nth } = wait;
+  draft.change({
+    attempts: { ...attempts, [call.stepId]: attempt },
+    wait: { kind: "dispatched", dispatchId, attempt, nth, workerId, at: draft.now, deadlineAt, ...heartbeat },
+  });
+  const action = call.request ? "http_request" : `${call.service}.${call.action}@${call.version}`;
+  const due = { dispatch_id: dispatchId, deadline_at: formatInstant(deadlineAt) };
+  const metadata = { action, transport: call.transport, ...due, ...phaseMetadata(call) };
+  const to = state === "compensating" ? state : "running";
+  draft.row("step.dispatched", to, { stepId: call.stepId, attempt, metadata });
+  draft.owe({ kind: "dispatch.send", dispatch: dispatchOf(run, { dispatchId, attempt, deadlineAt }, call) });
+  draft.close("wait");
+}
+
+export function phaseMetadata(call: ActionCall): JsonObject {
+  return call.phase === "compensation" ? undoMetadata(call.childRunId) : {};
+}
+
+/** The dispatch as its worker receives it: the same each time it is sent. */
+export function dispatchOf(
+  { id: runId, tenantId, dryRun }: RunIdentity,
+  { dispatchId, attempt, deadlineAt }: Pick<Dispatched, "dispatchId" | "attempt" | "deadlineAt">,
+  call: ActionCall,
+): Dispatch {
+  return { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, call };
+}
+
+/** The worker is alive: its heartbeat timeout starts anew. */
+export function extendHeartbeat(draft: Draft, wait: Dispatched): void {
+  const { call } = draft.context;
+  if (call?.heartbeatTimeoutMs === undefined) return;
+  draft.change({ wait: { ...wait, heartbeatAt: draft.now + call.heartbeatTimeoutMs } });
+  draft.close("heartbeat");
+}

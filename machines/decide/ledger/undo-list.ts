@@ -1,0 +1,135 @@
+// The undo list of a run: which steps join it, and with which compensation.
+
+import { ExpressionError } from "../../expression/index.js";
+import { scopeOf } from "../../expression/scope.js";
+import type { ActionFact } from "../../messages/fact.js";
+import type { ActionCall } from "../../state/call.js";
+import type { Unprotected } from "../../state/frame.js";
+import type { UndoEntry } from "../../state/rollback.js";
+import { parseActionName } from "../../steps/action.js";
+import type { StepPlan } from "../../steps/step.js";
+import type { RunId } from "../../values/ids.js";
+import type { Json, JsonObject } from "../../values/json.js";
+import type { Draft } from "../draft.js";
+import { groupOf } from "./groups.js";
+
+/** Step types with effects outside the run. A rollback that passes over one of them records a warning. */
+const TYPES_WITH_EFFECTS: ReadonlySet<string> = new Set(["action", "http_request", "sub_saga"]);
+
+/** The idempotency key of a step entry: the same for all its attempts. Workers store it, so its form must never change. */
+export function forwardKey(runId: RunId, stepId: string, entry: number): string {
+  return `${runId}:${stepId}:${entry}`;
+}
+
+/** The step entry succeeded, or may have: it joins the undo list. The inputs of its undo are evaluated now, in its scope. */
+export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry = draft.context.entry): void {
+  const { run } = draft.context;
+  // It joins once, however many of its attempts may have happened.
+  if (entry?.mayHaveHappened && entry === draft.context.entry)
+    draft.change({ entry: { ...entry, mayHaveHappened: undefined } });
+  if (!entry || (!plan.compensation && !TYPES_WITH_EFFECTS.has(plan.type.name))) return;
+  // A sub-saga that handed over its undo list is undone by that list.
+  if (!plan.compensation && groupOf(draft, plan)?.group.handed) return;
+  const forwardIdempotencyKey = forwardKey(run.id, plan.id, entry.number);
+  const about = { stepId: plan.id, entry: entry.number, forwardIdempotencyKey };
+  if (plan.compensation)
+    return addUndo(draft, { ...about, ...compensationOf(draft, plan, plan.compensation, output, entry.at) });
+  const { unprotected, call } = draft.context;
+  const registered = call && draft.facts.action(call.service, call.action, call.version);
+  draft.change({ unprotected: { ...unprotected, [plan.id]: registered?.compensable ?? false } });
+  draft.owe({ kind: "undo.owed", entry: about });
+}
+
+export function addUndo(draft: Draft, entry: UndoEntry): void {
+  draft.change({ owed: draft.context.owed + 1 });
+  draft.owe({ kind: "undo.owed", entry });
+}
+
+/** Joins the undo list if an attempt of this entry ended with an unknown outcome. No more answers to it will count. */
+export function joinIfMayHaveHappened(draft: Draft, plan: StepPlan): void {
+  if (draft.context.entry?.mayHaveHappened) joinUndoList(draft, plan, null);
+}
+
+/** The undo of a sub-saga that is cancelled but may have succeeded first, in which case it dropped its own undo list. */
+export function subSagaUndo(draft: Draft, plan: StepPlan): UndoEntry | undefined {
+  const { run, entry } = draft.context;
+  if (!entry || !plan.compensation) return undefined;
+  const forwardIdempotencyKey = forwardKey(run.id, plan.id, entry.number);
+  const call = compensationOf(draft, plan, plan.compensation, null, entry.at);
+  return { stepId: plan.id, entry: entry.number, forwardIdempotencyKey, ...call };
+}
+
+function compensationOf(
+  draft: Draft,
+  { id }: StepPlan,
+  { action, inputs }: NonNullable<StepPlan["compensation"]>,
+  output: Json,
+  now: number,
+): Required<Pick<UndoEntry, "action" | "inputs">> {
+  const { call } = draft.context;
+  const scope = scopeOf(draft.context, now, output);
+  const fallback: JsonObject = { inputs: call?.stepId === id ? undoneInputs(call) : {}, output };
+  return {
+    action: ifEvaluable(() => pinnedAction(draft, String(action.render(scope)))) ?? "",
+    inputs: (inputs && ifEvaluable(() => inputs.render(scope) as JsonObject)) ?? fallback,
+  };
+}
+
+/** The inputs of a call as its undo receives them. The headers of a request stay out: they may hold credentials. */
+function undoneInputs(call: ActionCall | undefined): JsonObject {
+  if (!call?.request) return call?.inputs ?? {};
+  const { method, url, body } = call.request;
+  return body === undefined ? { method, url } : { method, url, body };
+}
+
+function ifEvaluable<T>(evaluate: () => T): T | undefined {
+  try {
+    return evaluate();
+  } catch (error) {
+    if (error instanceof ExpressionError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Pins the version at the completion of the step. An unknown action keeps its bare name: it may be registered by the time of the
+ * undo.
+ */
+function pinnedAction(draft: Draft, name: string): string {
+  const found = findAction(draft, name);
+  return found ? `${found.service}.${found.name}@${found.version}` : name;
+}
+
+export function findAction(draft: Draft, name: string): ActionFact | undefined {
+  const parsed = parseActionName(name);
+  return parsed && draft.facts.action(parsed.service, parsed.name, parsed.version);
+}
+
+/** The state of a run while it undoes. The rollback of a try leaves it running. */
+export function rollbackState({ ending, unwinding }: Draft["context"]): "compensating" | "running" {
+  return ending && !unwinding ? "compensating" : "running";
+}
+
+/** Records the completed steps that have no compensation. `since`: those that the try being rolled back has completed. */
+export function passUnprotected(draft: Draft, since?: number): void {
+  const steps = Object.entries(draft.context.unprotected);
+  if (steps.length === 0) return;
+  for (const [stepId, review] of steps) {
+    const message = "the step completed and has no compensation: the rollback skips it";
+    draft.row("log", draft.context.state, { stepId, metadata: { kind: "undo_passed", level: "warn", message } });
+    if (review) draft.change({ requiresManualReview: true });
+  }
+  draft.change({ unprotected: {} });
+  draft.owe({ kind: "undo.passed", ...(since !== undefined && { since }) });
+}
+
+/** The union of two sets of unprotected steps. A step needs a review if either set says so. */
+export function mergeUnprotected(left: Unprotected, right: Unprotected): Unprotected {
+  const all = { ...left };
+  for (const [step, review] of Object.entries(right)) all[step] = review || all[step] === true;
+  return all;
+}
+
+export function undoMetadata(childRunId: RunId | undefined): JsonObject {
+  return { phase: "compensation", ...(childRunId !== undefined && { child_run_id: childRunId }) };
+}

@@ -1,0 +1,115 @@
+// Signals: recorded by the run that they are addressed to, consumed by it or by a branch or item of it that waits. Two runs must
+// find each other, so each side commits first and then looks; the look itself is owed by a wake row (law 9).
+// The commands `take` and `look` are sent between runs and keep their durable names; see acceptSignal and requestMatch.
+
+import type { Command } from "../messages/command.js";
+import type { Effect } from "../messages/effect.js";
+import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
+import type { RunContext } from "../state/context.js";
+import { isTerminal } from "../state/lifecycle.js";
+import type { Wait } from "../state/wait.js";
+import type { RunId } from "../values/ids.js";
+import { currentPlan, type Draft, Needed } from "./draft.js";
+import { consumeSignal } from "./ledger/signals.js";
+import { isTaskSignal } from "./tasks.js";
+import { completeStep } from "./token.js";
+
+/** A signal to this run: its waiting step consumes it, a waiting branch is offered it, or it is kept for a later wait. */
+export function recordSignal(draft: Draft, { id, name, payload }: Command<"signal">): DecisionOn<"signal"> {
+  const { context } = draft;
+  if (isTaskSignal(name)) return refused("signals named user_task.… come from submitted user tasks only");
+  const consumed = awaitsSignal(context, name);
+  const recorded: Effect = { kind: "signal.recorded", id, name, payload, consumed };
+  if (isTerminal(context.state)) return unchanged({ type: "signal", id, matched: false }, [recorded]);
+  const waiter = consumed ? undefined : nextWaiter(draft, name);
+  const matched = consumed || waiter !== undefined;
+  draft.owe(recorded);
+  draft.row("log", context.state, { stepId: context.step, metadata: { kind: "signal", name, signal_id: id, matched } });
+  draft.actor = "coordinator";
+  if (consumed) completeStep(draft, currentPlan(draft), { output: payload });
+  else keepSignal(draft, id, name, waiter);
+  return draft.decided({ type: "signal", id, matched });
+}
+
+/** No step of this run consumes the signal: it is offered to the branch that waits, or to those that begin to wait. */
+function keepSignal(draft: Draft, id: string, name: string, waiter: RunId | undefined): void {
+  const { context } = draft;
+  draft.change({ unconsumedSignals: context.unconsumedSignals + 1 });
+  if (waiter !== undefined) offerSignal(draft, waiter, id, name);
+  else if (hasBlockChildren(context)) draft.change({ looking: [...(context.looking ?? []), name] });
+  draft.close("note");
+}
+
+function awaitsSignal({ wait, quarantined, ending, unwinding }: RunContext, name: string): boolean {
+  return wait?.kind === "signal" && wait.name === name && !quarantined && !ending && !unwinding;
+}
+
+/** Whether branches or items of the run are still running. Sub-sagas have ids and signals of their own. */
+function hasBlockChildren({ groups }: RunContext): boolean {
+  return Object.values(groups).some(({ kind, running }) => kind !== "saga" && running > 0);
+}
+
+/** The branch or item that has waited longest for a signal of this name. */
+function nextWaiter({ context, facts }: Draft, name: string): RunId | undefined {
+  if (!hasBlockChildren(context)) return undefined;
+  if (facts.waiter === undefined) throw new Needed({ kind: "waiter", name });
+  return facts.waiter?.id;
+}
+
+function offerSignal(draft: Draft, to: RunId, signalId: string, name: string): void {
+  const { run } = draft.context;
+  const id = draft.facts.uuid(run.id, `${signalId}/${to}/take`);
+  draft.owe({ kind: "send", to, id, command: { type: "take", signalId, name, from: run.id } });
+}
+
+/** After its commit the run looks for branches that began to wait meanwhile. Both sides look, so one of them finds the other. */
+export function offerToWaiters(draft: Draft, [name = "", ...others]: readonly string[]): void {
+  const { unmatched } = draft.facts;
+  if (hasBlockChildren(draft.context)) {
+    if (unmatched === undefined) throw new Needed({ kind: "unmatched", name });
+    // Several signals may have been offered to one branch, which sends a single `look` back: so all are offered again.
+    for (const { signalId, waiter } of unmatched) offerSignal(draft, waiter, signalId, name);
+  }
+  draft.change({ looking: others.length > 0 ? others : undefined });
+  draft.close("note");
+}
+
+/** A branch that has begun to wait looks, after its commit, for signals that its family recorded before. */
+export function matchRecorded(draft: Draft, { look: _, ...wait }: Extract<Wait, { kind: "signal" }>): boolean {
+  const { signal } = draft.facts;
+  if (signal === undefined) throw new Needed({ kind: "signal", name: wait.name });
+  if (signal) completeWithSignal(draft, signal);
+  else {
+    draft.change({ wait });
+    draft.close("note");
+  }
+  return true;
+}
+
+/** `take`: the family offers a recorded signal. A run that no longer waits for it asks for another match. */
+export function acceptSignal(draft: Draft, { name, signalId, from }: Command<"take">): DecisionOn<"take"> {
+  const { context, facts } = draft;
+  if (!awaitsSignal(context, name)) {
+    const id = facts.uuid(context.run.id, `${signalId}/${context.run.id}/look`);
+    return unchanged({ type: "advanced" }, [{ kind: "send", to: from, id, command: { type: "look", name } }]);
+  }
+  if (facts.signal === undefined) return { need: { kind: "signal", name } };
+  if (facts.signal === null) return unchanged({ type: "advanced" });
+  completeWithSignal(draft, facts.signal);
+  return draft.decided({ type: "advanced" });
+}
+
+/** `look`: an offered signal was not accepted. After its commit this run offers it to another branch. */
+export function requestMatch(draft: Draft, { name }: Command<"look">): DecisionOn<"look"> {
+  const { context } = draft;
+  if (isTerminal(context.state) || context.looking?.includes(name) || !hasBlockChildren(context))
+    return unchanged({ type: "advanced" });
+  draft.change({ looking: [...(context.looking ?? []), name] });
+  draft.close("note");
+  return draft.decided({ type: "advanced" });
+}
+
+function completeWithSignal(draft: Draft, signal: NonNullable<Draft["facts"]["signal"]>): void {
+  consumeSignal(draft, signal);
+  completeStep(draft, currentPlan(draft), { output: signal.payload });
+}

@@ -1,0 +1,160 @@
+// Commands to a run, and the answers to them. Type names and members are durable: inbox rows and stored answers hold them.
+
+import type { StepError } from "../state/entry.js";
+import type { Unprotected } from "../state/frame.js";
+import type { ChildState } from "../state/group.js";
+import type { RunState } from "../state/lifecycle.js";
+import type { QuarantineProof } from "../state/proof.js";
+import type { DispatchId, RunId } from "../values/ids.js";
+import type { Json, JsonObject } from "../values/json.js";
+
+export type RunCommand =
+  /** Start, step on, act on what is due. Sent by `saga.advance`, wake rows and timers in memory. */
+  | { readonly type: "advance" }
+  | {
+      readonly type: "signal";
+      readonly id: string;
+      readonly name: string;
+      readonly payload: Json;
+      readonly actor: string;
+    }
+  | { readonly type: "cancel"; readonly reason?: string; readonly compensate: boolean; readonly actor: string }
+  /** A person submits the result of a user task. */
+  | {
+      readonly type: "submit";
+      readonly taskId: string;
+      readonly result: JsonObject;
+      readonly submittedBy?: string;
+      readonly actor: string;
+    }
+  /** A worker has credit for the queued dispatch. */
+  | { readonly type: "offer"; readonly dispatchId: DispatchId; readonly workerId?: string }
+  | (ReportedDispatch & { readonly type: "result"; readonly result: JsonObject })
+  | (ReportedDispatch & {
+      readonly type: "failure";
+      readonly code: string;
+      readonly message: string;
+      readonly retryable: boolean;
+      readonly outcomeUnknown: boolean;
+      /** The other side asked for this delay before the next attempt. It is bounded by the policy's longest backoff. */
+      readonly retryAfterMs?: number;
+    })
+  | (ReportedDispatch & { readonly type: "heartbeat" })
+  /** A child has ended. `owed` and `unprotected` count the undo list that it handed over. */
+  | {
+      readonly type: "child";
+      readonly entry: number;
+      /** Absent for a sub-saga. */
+      readonly branch?: string;
+      readonly state: ChildState;
+      readonly error?: StepError;
+      readonly owed: number;
+      readonly unprotected: Unprotected;
+    }
+  /** Offers a branch or an item the signal that it waits for, recorded by its family. */
+  | { readonly type: "take"; readonly signalId: string; readonly name: string; readonly from: RunId }
+  /** A branch or an item no longer waits for the signal that it was offered: it goes to another one. */
+  | { readonly type: "look"; readonly name: string }
+  /** Offers an event to a run that waits for its topic and headers. */
+  | { readonly type: "event"; readonly eventId: string }
+  /** The node's poll found this dispatch unresolved. The run owes it again, or resolves it. */
+  | { readonly type: "carry"; readonly dispatchId: DispatchId }
+  /** The run was proven to end or hang the process that takes its next step: it is left alone until it is released. */
+  | { readonly type: "quarantine"; readonly proof?: QuarantineProof }
+  | { readonly type: "release"; readonly actor: string };
+
+/** The dispatch of a report. `dispatchId` or `attempt` identifies it; without either it is the current forward dispatch. */
+export interface ReportedDispatch {
+  readonly dispatchId?: DispatchId;
+  readonly stepId?: string;
+  readonly attempt?: number;
+  readonly actor: string;
+  /**
+   * When it reached the service, in database time (epoch milliseconds): by this moment it is in time. Set by the node that
+   * received it, never by a client. Absent from older nodes: the moment of the decision counts.
+   */
+  readonly arrivedAt?: number;
+  /** The service of the worker's stream: a dispatch belongs to the service that it was given to. Absent over HTTP. */
+  readonly service?: string;
+}
+
+export type CommandType = RunCommand["type"];
+
+/** The command of one type, or the union of several. */
+export type Command<T extends CommandType> = Extract<RunCommand, { type: T }>;
+
+/** The answer to a command, once its transition is committed. */
+export type AnswerTo<C extends RunCommand> = Answers[C["type"]];
+
+/** Answers are stored beside the command's id, so that a repeat gets the same one: they must stay plain JSON. */
+export type Answer = Answers[CommandType];
+
+/** Which answers each type of command may get. */
+interface Answers {
+  readonly advance: Advanced;
+  readonly signal: SignalRecorded | Refused;
+  readonly cancel: CancelAccepted;
+  readonly submit: TaskSubmitted | TaskUnfit | TaskClosed;
+  readonly offer: Advanced | Refused;
+  readonly result: Reported | Refused;
+  readonly failure: Reported | Refused;
+  readonly heartbeat: Reported | Refused;
+  readonly child: Advanced;
+  readonly take: Advanced;
+  readonly look: Advanced;
+  readonly event: Advanced;
+  readonly carry: Advanced;
+  readonly quarantine: Advanced;
+  readonly release: Advanced | Refused;
+}
+
+export interface Advanced {
+  readonly type: "advanced";
+}
+
+export interface Refused {
+  readonly type: "refused";
+  readonly reason: string;
+}
+
+export interface SignalRecorded {
+  readonly type: "signal";
+  readonly id: string;
+  /** Whether a waiting step took it, or a waiting branch was offered it. */
+  readonly matched: boolean;
+}
+
+export interface CancelAccepted {
+  readonly type: "cancel";
+  readonly state: RunState;
+  readonly alreadyTerminal: boolean;
+}
+
+export interface Reported {
+  readonly type: "report";
+  /** The report was not about the dispatch that the run waits for, or came too late. It changed nothing. */
+  readonly stale: boolean;
+  /** Why it was refused, where it was about a dispatch of another service. */
+  readonly reason?: string;
+}
+
+export interface TaskSubmitted {
+  readonly type: "submit";
+  readonly taskId: string;
+  /** Epoch milliseconds. */
+  readonly submittedAt: number;
+  /** Whether the step has taken the result; in quarantine it does so at the release. */
+  readonly matched: boolean;
+}
+
+/** The result does not fit the task, which stays open. Each problem begins with a JSON pointer. */
+export interface TaskUnfit {
+  readonly type: "unfit";
+  readonly problems: readonly string[];
+}
+
+/** The task was closed before. Unlike a refusal this is an outcome, so a repeat gets the recorded answer. */
+export interface TaskClosed {
+  readonly type: "closed";
+  readonly reason: string;
+}

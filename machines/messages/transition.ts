@@ -1,0 +1,42 @@
+// Transitions and decisions. A transition is one event for a run's actor; a decision is a list of them and the answer to the
+// command.
+
+import type { Patch } from "../state/context.js";
+import type { AuditEvent } from "./audit.js";
+import type { Answer, AnswerTo, Command, CommandType, Refused } from "./command.js";
+import type { Effect } from "./effect.js";
+import type { Need } from "./fact.js";
+
+/** The event that the run's actor receives. `type` names an edge of the chart, which refuses any other. */
+export interface Transition {
+  readonly type: string;
+  readonly patch: Patch;
+  /** The names of the variables that it changes. Only these are written. */
+  readonly stored: readonly string[];
+  readonly audit: readonly AuditEvent[];
+  readonly effects: readonly Effect[];
+}
+
+export interface Decided<A extends Answer = Answer> {
+  /** To be applied and committed together before the answer is given. Empty: a refusal or a no-op. */
+  readonly transitions: readonly Transition[];
+  readonly answer: A;
+  /** The effects of a decision without transitions: rows that leave the run itself unchanged. */
+  readonly effects?: readonly Effect[];
+}
+
+/**
+ * A decision, or the fact that it needs first. A decision without transitions is answered once its revision is confirmed (law 3).
+ */
+export type Decision<A extends Answer = Answer> = Decided<A> | { readonly need: Need };
+
+/** A decision on a command of one type. */
+export type DecisionOn<T extends CommandType> = Decision<AnswerTo<Command<T>>>;
+
+export function unchanged<A extends Answer>(answer: A, effects?: readonly Effect[]): Decided<A> {
+  return { transitions: [], answer, effects };
+}
+
+export function refused(reason: string): Decided<Refused> {
+  return unchanged({ type: "refused", reason });
+}

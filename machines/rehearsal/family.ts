@@ -1,0 +1,213 @@
+// The family of a rehearsed run: all its runs, the facts of their decisions, and the effects of their transitions.
+
+import type { Program } from "../chart/program.js";
+import type { AuditEvent } from "../messages/audit.js";
+import type { Effect, NewChild, SentCommand } from "../messages/effect.js";
+import type { ActionFact, Facts, Fetched, Need } from "../messages/fact.js";
+import type { RunContext } from "../state/context.js";
+import type { RunIdentity } from "../state/identity.js";
+import { newRun } from "../state/record.js";
+import { asRunId } from "../values/ids.js";
+import { measure } from "../values/json.js";
+import { STANDARD_RUN_LIMITS } from "../values/limits.js";
+import { formatInstant } from "../values/time.js";
+import { type Child, childOf, MockedSaga } from "./child.js";
+import { Memory } from "./memory.js";
+import { MockScript } from "./mocks.js";
+import type { RehearsalOptions, RehearsedEvent, WantedWorkflow } from "./rehearsed.js";
+import { type RehearsalHost, RehearsedRun } from "./run.js";
+
+/** Thrown during a decision, before anything has changed. It never leaves `Rehearsal.move`. */
+export class MissingWorkflow {
+  constructor(readonly workflow: WantedWorkflow) {}
+}
+
+const keyOf = ({ workflowId, version }: WantedWorkflow) => `${workflowId}@${version ?? ""}`;
+
+export class Family implements RehearsalHost {
+  readonly root: RehearsedRun;
+  /** The runs that have not ended. */
+  readonly living = new Set<RehearsedRun>();
+  readonly memory: Memory;
+  readonly script: MockScript;
+  /** The audit events of all runs, in the order in which they happened. */
+  readonly events: RehearsedEvent[] = [];
+  /** The clock. Only the rehearsal advances it. */
+  now: number;
+  /** The size of variables, outputs and events, in characters of JSON. */
+  keptChars = 0;
+  private readonly mockedSagas = new Map<string, MockedSaga>();
+  private readonly workflows = new Map<string, Program | null>();
+  private readonly programs = new Map<string, Program>();
+  private readonly ids = new Map<string, string>();
+
+  constructor(
+    private readonly program: Program,
+    private readonly options: RehearsalOptions,
+  ) {
+    const { startAt, mocks = {}, limits = STANDARD_RUN_LIMITS } = options;
+    this.now = startAt;
+    this.script = new MockScript(mocks, program.workflowId);
+    this.memory = new Memory(() => this.children(), limits.output);
+    this.root = this.addRun(this.rootContext(), program);
+  }
+
+  private rootContext(): RunContext {
+    const { workflowId, version, timeoutMs } = this.program;
+    const { inputs = {}, entrypoint = "", tenantId, dryRun = false, features = {} } = this.options;
+    const definitionId = this.register(this.program);
+    const expires = timeoutMs === undefined ? {} : { expiresAt: this.now + timeoutMs };
+    return newRun(
+      {
+        ...{
+          id: asRunId(this.uuid("run")),
+          workflowId,
+          version,
+          definitionId,
+          tenantId,
+          dryRun,
+          features,
+          inputs,
+          entrypoint,
+        },
+        ...{ startedAt: this.now, ...expires },
+      },
+      {},
+    );
+  }
+
+  /** Adds a workflow that was missing. Null: it does not exist. */
+  provide(wanted: WantedWorkflow, program: Program | null): void {
+    this.workflows.set(keyOf(wanted), program);
+    if (program) this.register(program);
+  }
+
+  /** Whether a mock stands for the step, so that its sub-saga does not run. */
+  isMocked({ workflowId }: RunIdentity, step: string | undefined): boolean {
+    return step !== undefined && this.script.has(workflowId, step);
+  }
+
+  deliver(message: SentCommand): void {
+    const { to, command } = message;
+    if (command.type === "cancel") this.send(this.mockedSagas.get(to)?.cancel());
+    this.memory.runs.get(to)?.command(command);
+    this.memory.delete(message);
+  }
+
+  // ---- The host of a run
+
+  facts(): Facts {
+    const { options } = this;
+    return {
+      limits: options.limits ?? STANDARD_RUN_LIMITS,
+      now: this.now,
+      random: 0.5,
+      uuid: (_, seed) => this.uuid(seed),
+      action: (service, name, version) =>
+        options.action?.(service, name, version) ?? unregistered(service, name, version),
+      rule: (ruleId) => options.rule?.(ruleId),
+      licensed: () => true,
+      conforms: (schema, value) => options.conforms?.(schema, value) ?? [],
+    };
+  }
+
+  fetch(run: RehearsedRun, need: Need): Fetched {
+    if (need.kind !== "workflow") return this.memory.fetch(run, need);
+    const { workflowId, version } = need;
+    if (this.isMocked(run.context.run, run.step))
+      return { workflow: { workflowId, version: version ?? 1, definitionId: "mock", enters: () => true } };
+    const program = this.workflows.get(keyOf(need));
+    if (program === undefined) throw new MissingWorkflow({ workflowId, ...(version !== undefined && { version }) });
+    if (program === null) return { workflow: null };
+    const { timeoutMs, inputSchema, entrypoints } = program;
+    return {
+      workflow: {
+        ...{ workflowId, version: program.version, definitionId: this.register(program), timeoutMs, inputSchema },
+        enters: (entry) => entry === "" || Object.hasOwn(entrypoints, entry),
+      },
+    };
+  }
+
+  committed(run: RehearsedRun, events: readonly AuditEvent[], effects: readonly Effect[]): void {
+    for (const event of events) this.record(run, event);
+    for (const effect of effects) {
+      this.memory.apply(run.id, effect);
+      if (effect.kind === "child.start") this.addChild(effect.child, run);
+    }
+    this.keptChars += run.addedChars;
+    run.addedChars = 0;
+    if (run.ended) this.living.delete(run);
+  }
+
+  private record({ context: { run } }: RehearsedRun, event: AuditEvent): void {
+    const { type, stepId, attempt, from, to, actor, metadata, at } = event;
+    this.keptChars += 200 + (metadata ? Number(measure(metadata)) : 0);
+    this.events.push({
+      ...{ seq: this.events.length + 1, run_id: run.id, workflow_id: run.workflowId },
+      ...(stepId !== undefined && { step_id: stepId }),
+      ...{ attempt, event_type: type, from_state: from, to_state: to, actor },
+      ...(metadata && { metadata }),
+      recorded_at: formatInstant(at),
+    });
+  }
+
+  // ---- Runs and mocked sub-sagas
+
+  private addChild({ identity, variables, variablesSize }: NewChild, parent: RehearsedRun): void {
+    // A detached run is not rehearsed: no run waits for it.
+    if (identity.parentRunId === undefined) return;
+    if (identity.definitionId === "mock") return this.addMockedSaga(identity, parent);
+    const program = this.programs.get(identity.definitionId);
+    if (!program) throw new Error(`the child workflow ${identity.workflowId} was not provided`);
+    const own = variables ?? this.memory.scope(identity.parentRunId, identity.parentEntry ?? 0);
+    this.addRun(newRun(identity, own, variables && variablesSize), program);
+  }
+
+  private addRun(context: RunContext, program: Program): RehearsedRun {
+    const run = new RehearsedRun(program, context, this);
+    this.memory.runs.set(run.id, run);
+    this.living.add(run);
+    const { workflowId: workflow_id, version, entrypoint } = context.run;
+    const metadata = { workflow_id, version, entrypoint };
+    const at = this.now;
+    const started = { type: "saga.started", attempt: 0, from: "pending", to: "pending", metadata, at } as const;
+    this.record(run, { ...started, actor: context.run.parentRunId === undefined ? "api" : "coordinator" });
+    return run;
+  }
+
+  private addMockedSaga(identity: RunIdentity, parent: RehearsedRun): void {
+    const mock = this.script.next(parent.context.run.workflowId, identity.parentStepId ?? "");
+    const saga = new MockedSaga(identity);
+    this.mockedSagas.set(identity.id, saga);
+    this.send(saga.play(mock));
+  }
+
+  private send(message: Omit<SentCommand, "id"> | undefined): void {
+    if (message) this.memory.send({ ...message, id: this.uuid(`ended/${this.ids.size}`) });
+  }
+
+  private *children(): Generator<Child> {
+    for (const run of this.memory.runs.values()) yield childOf(run);
+    for (const saga of this.mockedSagas.values()) yield saga.child;
+  }
+
+  // ---- Ids
+
+  private register(program: Program): string {
+    const id = keyOf(program);
+    this.programs.set(id, program);
+    return id;
+  }
+
+  /** Ids are numbered in the order of their first use, so that the same rehearsal has the same ids. */
+  private uuid(seed: string): string {
+    const known = this.ids.get(seed) ?? `00000000-0000-8000-8000-${(this.ids.size + 1).toString(16).padStart(12, "0")}`;
+    this.ids.set(seed, known);
+    return known;
+  }
+}
+
+function unregistered(service: string, name: string, version = 1): ActionFact {
+  const schemas = { inputSchema: {}, outputSchema: {} };
+  return { service, name, version, transport: "grpc", compensable: false, dryRunSupported: false, ...schemas };
+}

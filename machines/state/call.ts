@@ -1,0 +1,46 @@
+// Action calls: one piece of work for a worker, or a request that the service makes itself.
+import type { RunId } from "../values/ids.js";
+import type { Json, JsonObject } from "../values/json.js";
+import type { RetryPolicy } from "../values/retry.js";
+
+/** A request that the service itself makes (`http_request`). It names its secret and does not contain it. */
+export interface HttpRequest {
+  readonly method: string;
+  /** Includes the query. */
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** A string is sent as it is, any other value as JSON. */
+  readonly body?: Json;
+  /** The statuses, and classes of statuses such as `2xx`, that count as a success. */
+  readonly expectedStatus: readonly (number | string)[];
+  readonly followRedirects: boolean;
+  readonly secretRef?: string;
+}
+
+/**
+ * A call, evaluated once per step entry and the same for every attempt. A request has no registration: its service is
+ * `http_request`, its action the host of its URL, and its version 0, which no registration has.
+ */
+export interface ActionCall {
+  readonly phase: "forward" | "compensation";
+  readonly stepId: string;
+  readonly service: string;
+  readonly action: string;
+  readonly version: number;
+  readonly transport: "grpc" | "http" | "rmq" | "request";
+  /** Set with the transport `request` only. */
+  readonly request?: HttpRequest;
+  /** Set with the transport `request` only: the workflows share its slots. Absent in calls of older nodes. */
+  readonly workflowId?: string;
+  readonly address?: string;
+  readonly inputs: JsonObject;
+  readonly idempotencyKey: string;
+  /** For an undo: the key of the call that it undoes. */
+  readonly forwardIdempotencyKey?: string;
+  /** For an undo that a child handed over: the child. */
+  readonly childRunId?: RunId;
+  readonly timeoutMs: number;
+  readonly heartbeatTimeoutMs?: number;
+  readonly queueTimeoutMs?: number;
+  readonly retry: RetryPolicy;
+}

@@ -1,0 +1,21 @@
+// One entry into a step, and the error of a step that failed.
+import type { StepErrorCode } from "../values/error-code.js";
+import type { Json } from "../values/json.js";
+
+export interface StepError {
+  readonly code: StepErrorCode;
+  readonly message: string;
+  readonly step_id?: string;
+  readonly details?: Json;
+  /** For a failed sub-saga: the error of the child. */
+  readonly cause?: Json;
+}
+
+/** One entry into a step. Its expressions see `at` as `now`. */
+export interface StepEntry {
+  /** Counts the step entries of the run from 1. */
+  readonly number: number;
+  readonly at: number;
+  /** An attempt of this entry ended with an unknown outcome: its effect may exist, so it must be undone. */
+  readonly mayHaveHappened?: boolean;
+}

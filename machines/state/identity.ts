@@ -1,0 +1,40 @@
+// The identity of a run: fixed at its creation.
+import type { RunId } from "../values/ids.js";
+import type { JsonObject } from "../values/json.js";
+
+export interface RunIdentity {
+  readonly id: RunId;
+  readonly workflowId: string;
+  readonly version: number;
+  readonly definitionId: string;
+  readonly tenantId?: string;
+  readonly businessKey?: string;
+  readonly triggerId?: string;
+  readonly parentRunId?: RunId;
+  readonly parentStepId?: string;
+  readonly parentBranchId?: string;
+  readonly rootRunId?: RunId;
+  readonly dryRun: boolean;
+  readonly features: Readonly<Record<string, boolean>>;
+  readonly inputs: JsonObject;
+  /** The name of the entrypoint. Empty: `start`. */
+  readonly entrypoint: string;
+  /** Epoch milliseconds in database time, like all times here. */
+  readonly startedAt: number;
+  /** The run does not start before this time (`delay_ms`). */
+  readonly delayedUntil?: number;
+  /** The run times out at this time and rolls back. */
+  readonly expiresAt?: number;
+  /** The number of runs above this one. Absent: none. */
+  readonly depth?: number;
+  /** The parent's step entry that created this run. */
+  readonly parentEntry?: number;
+  /** A branch or an item: its ancestors up to the run that it is part of, nearest first. Absent: neither. */
+  readonly family?: readonly RunId[];
+  /** The first step of a branch or an item, which has no entrypoint. */
+  readonly startStep?: string;
+  /** The names that the blocks around it give to expressions: `item`, `index`, `iteration`, `error`. */
+  readonly locals?: JsonObject;
+  /** The compensation of its parent's step replaces its undo list, so nothing is handed over. */
+  readonly keepsUndo?: boolean;
+}

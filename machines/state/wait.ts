@@ -1,0 +1,81 @@
+// Waits: what the token of a run waits for. They are stored as they are: a durable format.
+import type { DispatchId } from "../values/ids.js";
+
+export type Wait =
+  | {
+      readonly kind: "queued";
+      readonly dispatchId: DispatchId;
+      readonly attempt: number;
+      readonly nth: number;
+      readonly dueAt?: number;
+    }
+  | {
+      readonly kind: "dispatched";
+      readonly dispatchId: DispatchId;
+      readonly attempt: number;
+      /** The number of this attempt within its step entry, from 1, as `max_attempts` counts. */
+      readonly nth: number;
+      readonly workerId?: string;
+      readonly at: number;
+      readonly deadlineAt: number;
+      readonly heartbeatAt?: number;
+    }
+  | { readonly kind: "backoff"; readonly nth: number; readonly dueAt: number }
+  | { readonly kind: "timer"; readonly dueAt: number }
+  | {
+      readonly kind: "signal";
+      readonly name: string;
+      readonly dueAt?: number;
+      /** After its commit a branch or an item looks for a signal that its family has recorded (law 9). */
+      readonly look?: true;
+    }
+  | {
+      readonly kind: "event";
+      readonly topic: string;
+      /** The event must have all of these. */
+      readonly headers: Readonly<Record<string, string>>;
+      /** Only events above this ordinal match. Absent: all events since the run started. */
+      readonly since?: string;
+      /**
+       * The moment at which the wait began, in the store's own words: it decides instead of `since`, because events may commit out of the
+       * order of their ordinals. Record format 2.
+       */
+      readonly snapshot?: string;
+      /** The events up to this ordinal have been looked at. */
+      readonly after?: string;
+      readonly dueAt?: number;
+      /** After its commit the run looks at earlier events, page by page (law 9). */
+      readonly look?: true;
+    }
+  | {
+      readonly kind: "user_task";
+      readonly taskId: string;
+      readonly dueAt?: number;
+      /** The task was submitted while the run was in quarantine: the step takes the result at the release. */
+      readonly submitted?: { readonly by?: string };
+    }
+  /** `more`: the next children are to be created at once. */
+  | { readonly kind: "children"; readonly dueAt?: number; readonly more?: true };
+
+/** The name of the signal that ends this wait, if a signal does. The names of task signals must never change. */
+export function awaitedSignal(wait: Wait | undefined): string | undefined {
+  if (wait?.kind === "signal") return wait.name;
+  return wait?.kind === "user_task" ? `user_task.${wait.taskId}.submitted` : undefined;
+}
+
+/**
+ * How long an answer that reached the service before its deadline has to reach its run: the owner is asked for 300 ms, then
+ * the node that received the answer carries it out itself.
+ */
+export const ANSWER_TRANSIT_MS = 500;
+
+/** When a dispatched attempt without an answer has timed out, or its heartbeat is lost. */
+export function attemptDue({ deadlineAt, heartbeatAt }: Extract<Wait, { kind: "dispatched" }>): number {
+  return heartbeatAt !== undefined && heartbeatAt < deadlineAt ? heartbeatAt : deadlineAt + ANSWER_TRANSIT_MS;
+}
+
+export function waitDue(wait: Wait | undefined): number | "soon" | undefined {
+  if (!wait) return "soon";
+  if (wait.kind === "dispatched") return attemptDue(wait);
+  return wait.dueAt;
+}

@@ -1,0 +1,53 @@
+// The plan of a workflow: its steps, and the block and catch chains of each.
+import type { JsonObject } from "../values/json.js";
+import type { StepPlan } from "./step.js";
+
+/** A block: the run itself, a branch, the body of an item or a round, or a try chain. */
+export interface Block {
+  readonly kind: "run" | "branch" | "item" | "while" | "try";
+  /** The step that it belongs to. Absent: the run. */
+  readonly container?: string;
+  /** Its first step. Absent for the run, which has entrypoints. */
+  readonly start?: string;
+  /** The step whose name as a target ends the block: the container, or the join for a branch. */
+  readonly end?: string;
+  readonly depth: number;
+}
+
+export interface StepPosition {
+  readonly block: Block;
+  /** The try_catch steps whose catch chains the step is in. A catch chain belongs to the block of its try_catch. */
+  readonly chains: ReadonlySet<string>;
+}
+
+/** By step id. Unreachable steps are in the block of the run. */
+export type Layout = ReadonlyMap<string, StepPosition>;
+
+/** Whether an `on_error` or `on_timeout` names a step. */
+export function isStep(target: string): boolean {
+  return target !== "fail" && target !== "continue";
+}
+
+/** A checked workflow document. */
+export interface WorkflowPlan {
+  readonly workflowId: string;
+  readonly version: number;
+  readonly tenantId?: string;
+  readonly name: string;
+  readonly description?: string;
+  /** The document as it was posted. */
+  readonly document: JsonObject;
+  readonly inputSchema?: JsonObject;
+  readonly timeoutMs?: number;
+  readonly steps: ReadonlyMap<string, StepPlan>;
+  readonly layout: Layout;
+  readonly start: string;
+  /** Entrypoint to step id. `default` is `start`. */
+  readonly entrypoints: Readonly<Record<string, string>>;
+}
+
+/** The first step of a run. Undefined: the entrypoint is unknown. An empty name and `default` are `start`. */
+export function entryStep(plan: WorkflowPlan, entrypoint: string): string | undefined {
+  const name = entrypoint === "" ? "default" : entrypoint;
+  return Object.hasOwn(plan.entrypoints, name) ? plan.entrypoints[name] : undefined;
+}
