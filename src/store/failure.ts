@@ -1,13 +1,13 @@
-// What an error of the store means: whether it is away for now, and nothing can be said of what was asked; or whether it
-// answered, and what was asked is at fault. Only the listed ones are worth another try.
+// The meaning of an error of the store: either the store is unavailable for now and the outcome is unknown, or it answered, and the
+// request is at fault. Only the listed errors are worth a retry.
 
-/** The five characters that Postgres gives every error, if the error is Postgres's own. No class begins with E: EPIPE is the system's. */
+/** The SQLSTATE of an error of Postgres. No class of Postgres begins with E, unlike the codes of the system: EPIPE. */
 export function sqlStateOf(error: unknown): string | undefined {
   const code = codeOf(error);
   return code !== undefined && /^[0-9A-DF-Z][0-9A-Z]{4}$/.test(code) ? code : undefined;
 }
 
-/** Lost connections, a server that starts or stops, a database that takes no sessions or has none free, a statement cut off, a deadlock's victim. */
+/** A lost connection, a server that starts or stops, a database without a free session, a cancelled statement, the victim of a deadlock. */
 export function isStoreAway(error: unknown): boolean {
   const state = sqlStateOf(error);
   if (state !== undefined) return /^(08|40|53|55000|55P03|57)/.test(state);

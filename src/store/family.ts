@@ -1,13 +1,13 @@
-// Reads about a run's family and other runs, for decisions that ask for them: children, who waits for a signal, whether a run
-// is there. Reads only; children are created by the commit of their parent.
+// Reads about a run's family and about other runs, for decisions that ask for them: children, runs that wait for a signal, whether a run
+// exists. Children are created by the commit of their parent. In SQL: a decision waits for these reads.
 import type { Sql } from "postgres";
-import type { EndedChild, Json, RunState, StepError, Unmatched } from "../../machines/index.js";
+import type { EndedChild, Json, RunId, RunState, StepError, Unmatched } from "../../machines/index.js";
 
-/** The children of one step entry that have ended, in their order; null: their outputs are over `most` bytes together. */
+/** The ended children of a step entry, in their order; null: their outputs together exceed `most` bytes. */
 export async function endedChildren(
   sql: Sql,
-  runId: string,
-  { entry, child }: { readonly entry: number; readonly child?: string },
+  runId: RunId,
+  { entry, child }: { readonly entry: number; readonly child?: RunId },
   most: number,
 ): Promise<readonly EndedChild[] | null> {
   const which = sql`parent_run_id = ${runId} and parent_entry = ${entry} and terminal_at is not null
@@ -35,18 +35,18 @@ interface EndedRow {
   readonly reason: string | null;
 }
 
-export async function livingChildren(sql: Sql, runId: string, from: number): Promise<readonly string[]> {
-  const rows = await sql<{ id: string }[]>`
+export async function livingChildren(sql: Sql, runId: RunId, from: number): Promise<readonly RunId[]> {
+  const rows = await sql<{ id: RunId }[]>`
     select id from runs where parent_run_id = ${runId} and parent_entry >= ${from} and terminal_at is null order by id`;
   return rows.map(({ id }) => id);
 }
 
-type Member = { readonly id: string; readonly family?: readonly string[] };
+type Member = { readonly id: RunId; readonly family?: readonly RunId[] };
 
-/** More than any family has waiting at once. */
-const PAIRS = 10_000;
+/** More pairs than a family can have at once. */
+const MAX_PAIRS = 10_000;
 
-/** A run's branches and items, at any depth, that wait for a signal of the name, and its own signals of it that nobody took. */
+/** A run's branches and items, at any depth, that wait for a signal of the name. */
 function waiting(sql: Sql, run: Member, name: string) {
   return sql`
     from runs r join run_starts s on s.run_id = r.id
@@ -55,42 +55,41 @@ function waiting(sql: Sql, run: Member, name: string) {
         select 1 from json_array_elements_text(s.identity->'family') above where above = ${run.id})`;
 }
 
+/** The run's own signals of the name that no run has taken. */
 function unconsumed(sql: Sql, run: Member, name: string) {
   return sql`from signals where run_id = ${run.id} and signal_name = ${name} and consumed_at is null`;
 }
 
-/** The one that has waited longest, after those that the signals there are go to. One statement: both as of one moment. */
-export async function nextWaiter(sql: Sql, run: Member, name: string): Promise<{ readonly id: string } | null> {
-  const [row] = await sql<{ id: string }[]>`
+/** The run that has waited longest, not counting those that the recorded signals go to. One statement, so both are as of one moment. */
+export async function nextWaiter(sql: Sql, run: Member, name: string): Promise<{ readonly id: RunId } | null> {
+  const [row] = await sql<{ id: RunId }[]>`
     select r.id ${waiting(sql, run, name)}
     order by r.last_event_at, r.id offset (select count(*) ${unconsumed(sql, run, name)}) limit 1`;
   return row ?? null;
 }
 
-/** The oldest signal to the one that has waited longest, and so on. */
+/** Pairs: the oldest signal with the run that has waited longest, and so on. */
 export async function unmatchedSignals(sql: Sql, run: Member, name: string): Promise<readonly Unmatched[]> {
   return sql<Unmatched[]>`
     select g.id as "signalId", w.id as waiter
     from (select id, row_number() over (order by ordinal) as nth ${unconsumed(sql, run, name)}) g
     join (select r.id, row_number() over (order by r.last_event_at, r.id) as nth ${waiting(sql, run, name)}) w using (nth)
-    order by nth limit ${PAIRS}`;
+    order by nth limit ${MAX_PAIRS}`;
 }
 
-/** A run as another one may name it: its tenant's own. */
+/** A run that another run of the same tenant names. */
 export async function namedRun(
   sql: Sql,
-  runId: string,
+  runId: RunId,
   tenantId: string | undefined,
-): Promise<{ readonly id: string; readonly state: RunState } | null> {
-  const [row] = await sql<{ id: string; state: RunState }[]>`
+): Promise<{ readonly id: RunId; readonly state: RunState } | null> {
+  const [row] = await sql<{ id: RunId; state: RunState }[]>`
     select id, state from runs where id = ${runId} and tenant_id is not distinct from ${tenantId ?? null}`;
   return row ?? null;
 }
 
 /** The run that was started with an idempotency key. */
-export async function keyedRun(sql: Sql, scope: string, key: string): Promise<{ readonly id: string } | null> {
-  const [row] = await sql<
-    { id: string }[]
-  >`select run_id as id from start_keys where scope = ${scope} and key = ${key}`;
+export async function keyedRun(sql: Sql, scope: string, key: string): Promise<{ readonly id: RunId } | null> {
+  const [row] = await sql<{ id: RunId }[]>`select run_id as id from start_keys where scope = ${scope} and key = ${key}`;
   return row ?? null;
 }

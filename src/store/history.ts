@@ -1,13 +1,18 @@
-// Reads of what belongs to a run: its audit rows, signals and undo list, as clients see them. Nothing here writes.
+// Reads of a run's audit rows, signals and undo list, as clients see them. Nothing here writes.
+import { eq, type SQL, sql } from "drizzle-orm";
+import type { SelectResultFields } from "drizzle-orm/query-builders/select.types";
 import type { Sql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
+import type { JsonObject, RunId } from "../../machines/index.js";
 import { eventId } from "../ids.js";
-import { type Page, type PageQuery, parsedText, present, readPage, timeText } from "./page.js";
+import { present } from "./item.js";
+import { inRange, type Listing, type Page, type PageQuery, readAfter, readPage } from "./page.js";
+import { query } from "./query.js";
+import { runEvents, runs, signals, undo } from "./schema.js";
 
 /** An audit row as clients see it, over HTTP and in stream frames alike. */
 export interface EventItem extends JsonObject {
   readonly id: string;
-  readonly run_id: string;
+  readonly run_id: RunId;
   readonly attempt: number;
   readonly event_type: string;
   readonly from_state: string;
@@ -17,120 +22,105 @@ export interface EventItem extends JsonObject {
   readonly seq: number;
 }
 
-interface EventRow {
-  readonly run_id: string;
-  readonly seq: number;
-  readonly recorded_at: string;
-  readonly event_type: string;
-  readonly step_id: string | null;
-  readonly attempt: number;
-  readonly from_state: string;
-  readonly to_state: string;
-  readonly actor: string;
-  readonly metadata: string | null;
+const eventColumns = {
+  run_id: runEvents.runId,
+  seq: runEvents.seq,
+  recorded_at: runEvents.recordedAt,
+  event_type: runEvents.eventType,
+  step_id: runEvents.stepId,
+  attempt: runEvents.attempt,
+  from_state: runEvents.fromState,
+  to_state: runEvents.toState,
+  actor: runEvents.actor,
+  metadata: runEvents.metadata,
+};
+
+type EventRow = SelectResultFields<typeof eventColumns>;
+
+function eventsOf(database: Sql, runId: RunId): Listing<EventRow, EventItem> {
+  const where = eq(runEvents.runId, runId);
+  return {
+    name: "events",
+    key: [{ column: runEvents.seq, kind: "integer" }],
+    rows: (range) => inRange(query(database).select(eventColumns).from(runEvents).$dynamic(), where, range),
+    matching: { from: runEvents, where },
+    item: (row) => present({ id: eventId(row.run_id, row.seq), ...row }) as EventItem,
+    position: ({ seq }) => [String(seq)],
+  };
 }
 
-const eventColumns = (sql: Sql) => sql`run_id, seq, ${timeText(sql, "recorded_at")}, event_type, step_id, attempt,
-  from_state, to_state, actor, metadata::text as metadata`;
-
-function eventItem(row: EventRow): EventItem {
-  const { metadata, ...fields } = row;
-  const rest = { ...fields, metadata: parsedText(metadata) };
-  return present({ id: eventId(row.run_id, row.seq), ...rest }) as EventItem;
+export function listEvents(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
+  return readPage(database, eventsOf(database, runId), page);
 }
 
-export function listEvents(sql: Sql, runId: string, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = sql`from run_events where run_id = ${runId}`;
-  return readPage<EventRow, JsonObject>(
-    sql,
-    {
-      name: "events",
-      key: [{ column: "seq", kind: "integer" }],
-      rows: ({ after, order, window }) =>
-        sql`select ${eventColumns(sql)} ${where} and ${after} order by ${order} ${window}`,
-      matching: where,
-      item: (row) => eventItem(clean(row)),
-      position: (row) => [String(row.seq)],
-    },
-    page,
-  );
-}
-
-const PULL_ROWS = 200;
-const PULL_BYTES = 1024 * 1024;
+const BATCH = { rows: 200, bytes: 1024 * 1024 };
 
 /** The run's next audit rows after `seq`, a bounded batch of them; empty: there are none. */
-export async function eventsAfter(sql: Sql, runId: string, seq: number): Promise<readonly EventItem[]> {
-  const rows = await sql<EventRow[]>`
-    with batch as (
-      select ${eventColumns(sql)} from run_events where run_id = ${runId} and seq > ${seq} order by seq limit ${PULL_ROWS}
-    ), measured as (
-      select batch.*, sum(octet_length(coalesce(metadata, ''))) over (order by seq) - octet_length(coalesce(metadata, ''))
-        as bytes_before from batch
-    )
-    select run_id, seq, recorded_at, event_type, step_id, attempt, from_state, to_state, actor, metadata
-    from measured where bytes_before < ${PULL_BYTES} order by seq`;
-  return rows.map(eventItem);
+export function eventsAfter(database: Sql, runId: RunId, seq: number): Promise<readonly EventItem[]> {
+  return readAfter(database, eventsOf(database, runId), [String(seq)], BATCH);
 }
 
-interface SignalRow {
-  readonly id: string;
-  readonly ordinal: string;
-  readonly run_id: string;
-  readonly signal_name: string;
-  readonly payload: string | null;
-  readonly received_at: string;
-  readonly consumed_at: string | null;
-}
-
-export function listSignals(sql: Sql, runId: string, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = sql`from signals where run_id = ${runId}`;
-  return readPage<SignalRow, JsonObject>(
-    sql,
+export function listSignals(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
+  const where = eq(signals.runId, runId);
+  const columns = {
+    ordinal: signals.ordinal,
+    id: signals.id,
+    run_id: signals.runId,
+    signal_name: signals.signalName,
+    payload: signals.payload,
+    received_at: signals.receivedAt,
+    consumed_at: signals.consumedAt,
+  };
+  return readPage(
+    database,
     {
       name: "signals",
-      key: [{ column: "ordinal", kind: "integer" }],
-      rows: ({ after, order, window }) => sql`
-        select id, ordinal, run_id, signal_name, payload::text as payload, ${timeText(sql, "received_at")},
-          ${timeText(sql, "consumed_at")}
-        ${where} and ${after} order by ${order} ${window}`,
-      matching: where,
-      item: ({ id, run_id, signal_name, payload, received_at, consumed_at }) =>
-        present({ id, run_id, signal_name, payload: parsedText(payload), received_at, consumed_at }),
-      position: (row) => [String(row.ordinal)],
+      key: [{ column: signals.ordinal, kind: "integer" }],
+      rows: (range) => inRange(query(database).select(columns).from(signals).$dynamic(), where, range),
+      matching: { from: signals, where },
+      item: ({ ordinal: _, ...signal }) => present(signal),
+      position: ({ ordinal }) => [String(ordinal)],
     },
     page,
   );
 }
 
-interface UndoRow {
-  readonly ordinal: string;
-  readonly step_id: string;
-  readonly action: string | null;
-  readonly child_run_id: string | null;
-  readonly state: string;
-}
-
-/** In the order of completion: a rollback goes through it from the end. */
-export function listUndo(sql: Sql, runId: string, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = sql`from undo where owner_run_id = ${runId}`;
-  return readPage<UndoRow, JsonObject>(
-    sql,
+/**
+ * In the order of completion: a rollback starts at the end. `ordinal` counts from 1 in this run's list. An entry that is still
+ * owed when the run has ended was not needed if the run succeeded, and is abandoned otherwise.
+ */
+export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
+  const where = eq(undo.ownerRunId, runId);
+  return readPage(
+    database,
     {
       name: "undo",
-      key: [{ column: "ordinal", kind: "integer" }],
-      rows: ({ after, order, window }) =>
-        sql`select ordinal, step_id, action, child_run_id, state ${where} and ${after} order by ${order} ${window}`,
-      matching: where,
-      item: ({ ordinal, step_id, action, child_run_id, state }) =>
-        present({ ordinal: Number(ordinal), step_id, action, child_run_id, state }),
-      position: (row) => [String(row.ordinal)],
+      key: [{ column: undo.ordinal, kind: "integer" }],
+      rows: (range) =>
+        inRange(query(database).select().from(numberedUndo(database, where)).$dynamic(), undefined, range),
+      matching: { from: undo, where },
+      item: ({ ordinal: _, nth, ...entry }) => present({ ordinal: Number(nth), ...entry }),
+      position: ({ ordinal }) => [String(ordinal)],
     },
     page,
   );
 }
 
-/** Without the columns that the page reader added. */
-function clean<Row extends object>(row: Row): Row {
-  return Object.fromEntries(Object.entries(row).filter(([name]) => !name.startsWith("_"))) as Row;
+/** It is named like the table, so that the position of a page refers to its column. */
+function numberedUndo(database: Sql, where: SQL) {
+  const ended = sql`case when ${runs.state} = 'succeeded' then 'not_needed' else 'abandoned' end`;
+  return query(database)
+    .select({
+      ordinal: undo.ordinal,
+      nth: sql<string>`row_number() over (order by ${undo.ordinal})`.as("nth"),
+      step_id: undo.stepId,
+      action: undo.action,
+      child_run_id: undo.childRunId,
+      state: sql<string>`case when ${undo.state} = 'owed' and ${runs.terminalAt} is not null then ${ended}
+        else ${undo.state} end`.as("undo_state"),
+    })
+    .from(undo)
+    .innerJoin(runs, eq(runs.id, undo.ownerRunId))
+    .where(where)
+    .as("undo");
 }

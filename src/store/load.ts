@@ -1,25 +1,31 @@
-// Reads a run back into memory, and the few rows a decision may ask for. Reads only; not the API's views (runs.ts).
+// Reads a run back into memory, and the few rows that a decision may ask for. Runs as clients see them are in runs.ts. In SQL: a command
+// waits for these reads.
+
 import type { Sql } from "postgres";
 import type {
   Answer,
   Facts,
   Json,
   JsonObject,
+  RunId,
   RunIdentity,
   RunState,
   StoredRun,
   UndoEntry,
 } from "../../machines/index.js";
+import type { Revision } from "./revision.js";
 
 export interface LoadedRun {
   readonly stored: StoredRun;
-  readonly revision: number;
+  readonly revision: Revision;
+  /** The token beside the revision. Absent: the row has none. */
+  readonly fence?: string;
   readonly lastSeq: number;
-  /** Epoch milliseconds: that of the row `lastSeq`. */
+  /** Epoch milliseconds: the time of audit row `lastSeq`. */
   readonly lastEventAt: number;
 }
 
-/** The members of RunIdentity that stand in `run_starts.identity`; the others are columns of `runs`. */
+/** The members of RunIdentity in `run_starts.identity`; the others are columns of `runs`. */
 export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & { readonly idempotencyKey?: string };
 
 const STORED = [
@@ -39,17 +45,24 @@ export function storedIdentity(run: RunIdentity): StoredIdentity {
   return Object.fromEntries(STORED.map((name) => [name, run[name]])) as unknown as StoredIdentity;
 }
 
-export async function loadRun(sql: Sql, runId: string): Promise<LoadedRun | undefined> {
+export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undefined> {
   const [row] = await sql<LoadedRow[]>`
-    select r.*, coalesce(s.inputs, z.inputs) as inputs, s.identity, z.variables as inherited,
+    select r.*, coalesce(s.inputs, f.inputs) as inputs, s.identity, z.variables as inherited,
       (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null) as variables,
       (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone
     from runs r join run_starts s on s.run_id = r.id
+      left join run_starts f on f.run_id = r.family_run_id
       left join run_scopes z on r.family_run_id is not null and z.run_id = r.parent_run_id and z.entry = r.parent_entry
     where r.id = ${runId}`;
   if (!row) return undefined;
-  const { revision, last_seq: lastSeq } = row;
-  return { revision, lastSeq, lastEventAt: row.last_event_at.getTime(), stored: storedOf(row) };
+  const { revision, fence, last_seq: lastSeq } = row;
+  return {
+    revision,
+    fence: fence ?? undefined,
+    lastSeq,
+    lastEventAt: row.last_event_at.getTime(),
+    stored: storedOf(row),
+  };
 }
 
 function storedOf(row: LoadedRow): StoredRun {
@@ -85,40 +98,48 @@ function storedOf(row: LoadedRow): StoredRun {
   };
 }
 
-/** A branch or an item has what was kept for it, but for what it has changed or removed. */
+/** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
 function variablesOf({ inherited, variables, gone }: LoadedRow): JsonObject {
   if (!inherited) return variables ?? {};
   const all = { ...inherited, ...variables };
   return gone ? Object.fromEntries(Object.entries(all).filter(([name]) => !gone.includes(name))) : all;
 }
 
-/** The recorded answer of a command, if its outcome is committed (law 6). A message that brought it once more is done with. */
-export async function repeatedAnswer(sql: Sql, runId: string, commandId: string): Promise<Answer | undefined> {
-  const [row] = await sql<{ answer: Answer }[]>`
+export interface RecordedAnswer {
+  readonly answer: Answer;
+  /** What a repeat must have in common with the first command, where that was said. */
+  readonly requestHash?: string;
+}
+
+/** The recorded answer of a command, if its outcome is committed (law 6). An inbox row that brings the command again is removed. */
+export async function repeatedAnswer(sql: Sql, runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {
+  const [row] = await sql<{ answer: Answer & { readonly request_hash?: string } }[]>`
     with recorded as materialized (
       select answer from run_commands where run_id = ${runId} and command_id = ${commandId}
     ), done as (
       delete from inbox where id = ${commandId} and exists (select from recorded)
     )
     select answer from recorded`;
-  return row?.answer;
+  if (!row) return undefined;
+  const { request_hash: requestHash, ...answer } = row.answer;
+  return { answer: answer as Answer, ...(requestHash !== undefined && { requestHash }) };
 }
 
-/** Of the run, and of those whose part it is. */
+/** The oldest unconsumed signal of the runs: the run itself, and those that it is a part of. */
 export async function oldestSignal(
   sql: Sql,
-  runIds: readonly string[],
+  runIds: readonly RunId[],
   name: string,
 ): Promise<NonNullable<Facts["signal"]> | null> {
-  const [row] = await sql<{ id: string; run_id: string; payload: Json }[]>`
+  const [row] = await sql<{ id: string; run_id: RunId; payload: Json }[]>`
     select id, run_id, payload from signals
     where run_id = any(${[...runIds]}::uuid[]) and signal_name = ${name} and consumed_at is null
     order by ordinal limit 1`;
   return row ? { id: row.id, runId: row.run_id, payload: row.payload } : null;
 }
 
-/** The newest of the undo list that is still owed, of step entries after one. Entries without an action are passed over, not undone. */
-export async function newestOwed(sql: Sql, runId: string, since = 0): Promise<UndoEntry | null> {
+/** The newest undo entry that is still owed, of the step entries after `since`. Entries without an action are passed, not undone. */
+export async function newestOwed(sql: Sql, runId: RunId, since = 0): Promise<UndoEntry | null> {
   const [row] = await sql<UndoColumns[]>`
     select ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id
     from undo where owner_run_id = ${runId} and state = 'owed' and action is not null and entry > ${since}
@@ -135,10 +156,10 @@ export async function newestOwed(sql: Sql, runId: string, since = 0): Promise<Un
   };
 }
 
-/** What a repeated start is held against: the run of its id or key. */
+/** The run that a start with this id or key made: a repeat is compared with it. */
 export async function findStart(
   sql: Sql,
-  runId: string | undefined,
+  runId: RunId | undefined,
   key: { readonly scope: string; readonly key: string } | undefined,
 ): Promise<StartedRow | undefined> {
   const [row] = await sql<StartedRow[]>`
@@ -150,7 +171,7 @@ export async function findStart(
 }
 
 export interface StartedRow {
-  readonly id: string;
+  readonly id: RunId;
   readonly workflow_id: string;
   readonly version: number;
   readonly definition_id: string;
@@ -165,12 +186,13 @@ interface UndoColumns {
   readonly action: string;
   readonly inputs: JsonObject | null;
   readonly forward_idempotency_key: string;
-  readonly child_run_id: string | null;
+  readonly child_run_id: RunId | null;
 }
 
 interface LoadedRow {
-  readonly id: string;
-  readonly revision: number;
+  readonly id: RunId;
+  readonly revision: Revision;
+  readonly fence: string | null;
   readonly last_seq: number;
   readonly last_event_at: Date;
   readonly state: RunState;
@@ -192,10 +214,10 @@ interface LoadedRow {
   readonly tenant_id: string | null;
   readonly business_key: string | null;
   readonly trigger_id: string | null;
-  readonly parent_run_id: string | null;
+  readonly parent_run_id: RunId | null;
   readonly parent_step_id: string | null;
   readonly parent_branch_id: string | null;
   readonly parent_entry: number | null;
-  readonly root_run_id: string | null;
+  readonly root_run_id: RunId | null;
   readonly started_at: Date;
 }

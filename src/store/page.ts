@@ -1,219 +1,236 @@
-// Pages of a list: by offset or by key, bounded in rows and bytes, with a bounded count. What a list selects and how a row
-// becomes an item is the list's own business.
-
-import type { Fragment, ISql, Sql } from "postgres";
-import type { Json, JsonObject } from "../../machines/index.js";
-import { badRequest } from "../errors.js";
-import { isUuid } from "../ids.js";
+// Pages of a list: by offset or by cursor, bounded in rows and bytes, with a bounded count. Each list has its own select and its own
+// items.
+import { and, type ColumnsSelection, lte, or, type SQL, sql } from "drizzle-orm";
+import type { PgColumn, PgSelect, PgTable, WithSubqueryWithSelection } from "drizzle-orm/pg-core";
+import type { TypedQueryBuilder } from "drizzle-orm/query-builders/query-builder";
+import type { Sql } from "postgres";
+import { overloaded } from "../errors.js";
+import { KEY_TYPES, type KeyColumn, type Position, readCursor, writeCursor } from "./cursor.js";
+import { query } from "./query.js";
 
 export interface PageQuery {
   readonly limit: number;
   readonly offset: number;
   /** Wins over `offset`. */
   readonly cursor?: string;
+  /** Count all rows, however many there are. */
+  readonly exact?: boolean;
 }
 
 export interface Page<Item> {
   readonly items: readonly Item[];
   readonly total: number;
   readonly total_is_lower_bound?: true;
+  /** The page ended before its limit, for its size. */
+  readonly truncated?: true;
+  /** Of a truncated page that was asked for by offset: where the next one begins. */
+  readonly next_offset?: number;
   readonly limit: number;
   readonly offset: number;
   readonly next_cursor?: string;
 }
 
-/** The part of the list that is asked for, as SQL to be put into the list's own select. */
+/** The part of a list that is asked for; `inRange` restricts a select to it. */
 export interface Range {
-  readonly after: Fragment;
-  readonly order: Fragment;
-  readonly window: Fragment;
-}
-
-const KINDS = {
-  uuid: /^[0-9a-f-]{36}$/,
-  time: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/,
-  integer: /^\d{1,18}$/,
-  text: /^[^\0]{0,512}$/u,
-} as const;
-const CASTS = { uuid: "uuid", time: "timestamptz", integer: "int8", text: "text" } as const;
-
-export interface KeyColumn {
-  readonly column: string;
-  readonly kind: keyof typeof KINDS;
+  readonly after: SQL | undefined;
+  readonly order: SQL;
+  readonly limit: number;
+  readonly offset: number;
 }
 
 export interface Listing<Row, Item> {
-  /** Stands in the cursor, so that one list refuses the cursor of another. */
+  /** Part of the cursor: one list refuses the cursor of another. */
   readonly name: string;
   /** Together unique. All ascending or, with `descending`, all descending. */
   readonly key: readonly KeyColumn[];
   readonly descending?: boolean;
-  /** Rows of the range, with the key columns under their own names; `after`, `order` and `window` must stand in it. */
-  rows(range: Range): Fragment;
-  /** `from … where …` of all rows that match. */
-  readonly matching: Fragment;
+  /** The rows of the range, with the key columns under their own names. */
+  rows(range: Range): TypedQueryBuilder<ColumnsSelection, Row[]>;
+  /** All rows of the list, for its count. */
+  readonly matching: { readonly from: PgTable | SQL; readonly where?: SQL | undefined };
   item(row: Row): Item;
-  /** The row's key, as the text of the cursor. */
-  position(row: Row): readonly string[];
+  position(row: Row): Position;
+}
+
+export function inRange<Select extends PgSelect>(select: Select, where: SQL | undefined, range: Range): Select {
+  const { after, order, limit, offset } = range;
+  return select.where(and(where, after)).orderBy(order).limit(limit).offset(offset);
 }
 
 /** A page ends at this many bytes, or after its first item. */
 export const PAGE_BYTES = 8 * 1024 * 1024;
 /** Rows are measured before they are sent, so no statement may touch too many. */
 const SLICE_ROWS = 100;
+/** Beyond it a total is a lower bound, unless it is asked for. */
+const COUNTED_ROWS = 10_000;
 const COUNT_MS = 1000;
+const EXACT_COUNT_MS = 20_000;
 
 export async function readPage<Row extends object, Item>(
-  sql: Sql,
+  database: Sql,
   listing: Listing<Row, Item>,
-  query: PageQuery,
+  asked: PageQuery,
 ): Promise<Page<Item>> {
-  const first = query.cursor === undefined ? undefined : readCursor(listing, query.cursor);
-  const { items, next } = await readItems(sql, listing, query, first);
-  const seen = (first ? 0 : query.offset) + items.length + (next ? 1 : 0);
-  const whole = !first && !next && (items.length > 0 || query.offset === 0);
-  const total = whole ? seen : await countAll(sql, listing.matching);
+  const first = asked.cursor === undefined ? undefined : readCursor(listing.name, listing.key, asked.cursor);
+  const { items, next } = await readItems(database, listing, asked, first);
+  const offset = first ? 0 : asked.offset;
+  const truncated = next !== undefined && items.length < asked.limit;
+  const seen = { seen: offset + items.length + (next ? 1 : 0), whole: !first && !next, none: items.length === 0 };
   return {
     items,
-    ...(total === undefined ? { total: items.length === 0 ? 0 : seen, total_is_lower_bound: true } : { total }),
-    limit: query.limit,
-    offset: first ? 0 : query.offset,
-    ...(next && { next_cursor: writeCursor(listing, next) }),
+    ...(await totalOf(database, listing, asked, seen)),
+    ...(truncated && { truncated, ...(!first && { next_offset: offset + items.length }) }),
+    limit: asked.limit,
+    offset,
+    ...(next && { next_cursor: writeCursor(listing.name, next) }),
   };
 }
 
+/** What a page tells of the total: the rows that there are at least, whether they are all, whether it has none itself. */
+interface Seen {
+  readonly seen: number;
+  readonly whole: boolean;
+  readonly none: boolean;
+}
+
+async function totalOf<Row, Item>(
+  database: Sql,
+  { matching }: Listing<Row, Item>,
+  { exact = false, offset }: PageQuery,
+  { seen, whole, none }: Seen,
+): Promise<Pick<Page<Item>, "total" | "total_is_lower_bound">> {
+  const known = whole && (!none || offset === 0);
+  const total = known ? seen : await (exact ? countAll(database, matching) : countSome(database, matching));
+  if (total === undefined) return { total: none ? 0 : seen, total_is_lower_bound: true };
+  return total <= COUNTED_ROWS || exact ? { total } : { total: COUNTED_ROWS, total_is_lower_bound: true };
+}
+
 async function readItems<Row extends object, Item>(
-  sql: Sql,
+  database: Sql,
   listing: Listing<Row, Item>,
-  query: PageQuery,
-  first: readonly string[] | undefined,
+  asked: PageQuery,
+  first: Position | undefined,
 ) {
   const items: Item[] = [];
   let bytes = PAGE_BYTES;
   let position = first;
-  while (items.length < query.limit && bytes > 0) {
-    const ask = {
+  while (items.length < asked.limit && bytes > 0) {
+    const wanted = {
       position,
-      offset: position ? 0 : query.offset,
-      rows: Math.min(SLICE_ROWS, query.limit - items.length),
-      bytes: items.length === 0 ? bytes : -bytes,
+      offset: position ? 0 : asked.offset,
+      rows: Math.min(SLICE_ROWS, asked.limit - items.length),
+      bytes,
+      firstAnyway: items.length === 0,
     };
-    const slice = await readSlice(sql, listing, ask);
+    const slice = await readSlice(database, listing, wanted);
     for (const row of slice.rows) items.push(listing.item(row));
     const last = slice.rows.at(-1);
     if (last) position = listing.position(last);
     bytes -= slice.bytes;
     if (!slice.more) return { items };
-    if (slice.rows.length < ask.rows) break;
+    if (slice.rows.length < wanted.rows) break;
   }
   return { items, next: position };
 }
 
-interface Ask {
-  readonly position: readonly string[] | undefined;
+/** The items after a position, bounded in rows and bytes: at least one, if there is one. */
+export async function readAfter<Row extends object, Item>(
+  database: Sql,
+  listing: Listing<Row, Item>,
+  position: Position,
+  bounds: { readonly rows: number; readonly bytes: number },
+): Promise<readonly Item[]> {
+  const { rows } = await readSlice(database, listing, { position, offset: 0, firstAnyway: true, ...bounds });
+  return rows.map((row) => listing.item(row));
+}
+
+interface Slice {
+  readonly position: Position | undefined;
   readonly offset: number;
   readonly rows: number;
-  /** Positive: the first row may exceed it. */
   readonly bytes: number;
+  /** The first row may exceed the bytes: a page has at least one item. */
+  readonly firstAnyway: boolean;
 }
 
-interface Measured {
-  readonly _bytes: string;
-  readonly _found: number;
+/** One statement, so that every row matches its filter as of one moment. Rows are cut off by size before they leave the database. */
+async function readSlice<Row extends object, Item>(database: Sql, listing: Listing<Row, Item>, slice: Slice) {
+  const builder = query(database);
+  const order = orderOf(listing);
+  const range = { after: afterOf(listing, slice.position), order, limit: slice.rows + 1, offset: slice.offset };
+  const page = builder.$with("page").as(listing.rows(range));
+  const measured = builder.$with("measured").as(builder.select({ ...columnsOf(page), ...measures(order) }).from(page));
+  const { _nth, _found, _bytes } = measured;
+  const fits = or(lte(_bytes, slice.bytes), slice.firstAnyway ? sql`${_nth} = 1` : undefined);
+  const rows = await builder
+    .with(page, measured)
+    .select({ row: columnsOf(page, measured), found: _found, bytes: _bytes })
+    .from(measured)
+    .where(and(lte(_nth, slice.rows), fits))
+    .orderBy(_nth);
+  const last = rows.at(-1);
+  const more = rows.length < (last?.found ?? (slice.firstAnyway ? 0 : 1));
+  return { rows: rows.map(({ row }) => row as Row), more, bytes: last?.bytes ?? 0 };
 }
 
-/** One statement, so that every row is what its filter says. Rows are cut off by size before they leave the database. */
-async function readSlice<Row extends object, Item>(sql: Sql, listing: Listing<Row, Item>, ask: Ask) {
-  const order = orderOf(sql, listing);
-  const rows = await sql<(Row & Measured)[]>`
-    with page as (${listing.rows({
-      after: afterOf(sql, listing, ask.position),
-      order,
-      window: sql`limit ${ask.rows + 1} offset ${ask.offset}`,
-    })}), measured as (
-      select page.*, row_number() over (order by ${order}) as _nth, (count(*) over ())::int as _found,
-        sum(octet_length(page::text)) over (order by ${order} rows unbounded preceding) as _bytes
-      from page
-    )
-    select * from measured
-    where _nth <= ${ask.rows} and (_bytes <= ${Math.abs(ask.bytes)} or (_nth = 1 and ${ask.bytes > 0}))
-    order by _nth`;
-  const found = rows[0]?._found ?? (ask.bytes > 0 ? 0 : 1);
-  return { rows: rows as readonly Row[], more: rows.length < found, bytes: Number(rows.at(-1)?._bytes ?? 0) };
+/** The row's number, how many rows the range has, and the bytes up to and including the row. */
+function measures(order: SQL) {
+  const bytes = sql<number>`sum(octet_length(page::text)) over (order by ${order} rows unbounded preceding)`;
+  return {
+    _nth: sql<number>`row_number() over (order by ${order})`.mapWith(Number).as("_nth"),
+    _found: sql<number>`(count(*) over ())::int`.as("_found"),
+    _bytes: bytes.mapWith(Number).as("_bytes"),
+  };
 }
 
-function orderOf<Row, Item>(sql: Sql, { key, descending }: Listing<Row, Item>): Fragment {
-  return sql.unsafe(key.map(({ column }) => `${column}${descending ? " desc" : ""}`).join(", "));
+type Selected = WithSubqueryWithSelection<ColumnsSelection, string>;
+
+/** The columns that `page` selects, as columns of `source`. */
+function columnsOf(page: Selected, source: object = page): Readonly<Record<string, PgColumn>> {
+  const columns = source as Readonly<Record<string, PgColumn>>;
+  return Object.fromEntries(
+    Object.keys(page._.selectedFields).map((name) => [name, columns[name]] as const),
+  ) as Readonly<Record<string, PgColumn>>;
 }
 
-function afterOf<Row, Item>(sql: Sql, listing: Listing<Row, Item>, position: readonly string[] | undefined): Fragment {
-  if (!position) return sql`true`;
-  const columns = sql.unsafe(listing.key.map(({ column }) => column).join(", "));
-  const values = listing.key.map(({ kind }, index) => sql`${position[index] ?? ""}::text::${sql.unsafe(CASTS[kind])}`);
-  const list = values.reduce((left, right) => sql`${left}, ${right}`);
-  return listing.descending ? sql`(${columns}) < (${list})` : sql`(${columns}) > (${list})`;
+function orderOf<Row, Item>({ key, descending }: Listing<Row, Item>): SQL {
+  const columns = key.map(({ column }) => sql`${sql.identifier(column.name)}${sql.raw(descending ? " desc" : "")}`);
+  return sql.join(columns, sql`, `);
 }
 
-/** Exact, or undefined where counting takes too long: nobody waits minutes for a number beside a page. */
-async function countAll(sql: Sql, matching: Fragment): Promise<number | undefined> {
+/** A comparison of rows, which an index on the key answers. */
+function afterOf<Row, Item>({ key, descending }: Listing<Row, Item>, position: Position | undefined): SQL | undefined {
+  if (!position) return undefined;
+  const columns = key.map(({ column }) => sql.identifier(column.name));
+  const values = key.map(({ kind }, index) => sql`${position[index] ?? ""}::text::${sql.raw(KEY_TYPES[kind])}`);
+  const isAfter = sql.raw(descending ? "<" : ">");
+  return sql`(${sql.join(columns, sql`, `)}) ${isAfter} (${sql.join(values, sql`, `)})`;
+}
+
+type Matching = Listing<never, unknown>["matching"];
+
+/** Up to one more than COUNTED_ROWS, or undefined if counting takes too long: a page does not wait minutes for its total. */
+function countSome(database: Sql, { from, where }: Matching): Promise<number | undefined> {
+  const condition = where ? sql`where ${where}` : sql``;
+  const some = sql`(select 1 from ${from} ${condition} limit ${COUNTED_ROWS + 1}) counted`;
+  return count(database, { from: some }, COUNT_MS);
+}
+
+async function countAll(database: Sql, matching: Matching): Promise<number> {
+  const total = await count(database, matching, EXACT_COUNT_MS);
+  if (total !== undefined) return total;
+  throw overloaded("counting takes too long now; ask again without count=exact");
+}
+
+async function count(database: Sql, { from, where }: Matching, withinMs: number): Promise<number | undefined> {
   try {
-    return await sql.begin("read only", async (transaction) => {
-      await transaction.unsafe(`set local statement_timeout = ${COUNT_MS}`);
-      const [row] = await transaction<{ total: number }[]>`select count(*)::float8 as total ${matching}`;
+    return await database.begin("read only", async (transaction) => {
+      await transaction.unsafe(`set local statement_timeout = ${withinMs}`);
+      const [row] = await query(transaction).select({ total: sql<number>`count(*)::float8` }).from(from).where(where);
       return row?.total ?? 0;
     });
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "57014") return undefined;
     throw error;
   }
-}
-
-function writeCursor<Row, Item>(listing: Listing<Row, Item>, position: readonly string[]): string {
-  return Buffer.from(JSON.stringify([listing.name, ...position]), "utf8").toString("base64url");
-}
-
-function readCursor<Row, Item>(listing: Listing<Row, Item>, cursor: string): readonly string[] {
-  const parts = parsed(Buffer.from(cursor, "base64url").toString("utf8"));
-  const fits =
-    Array.isArray(parts) &&
-    parts.length === listing.key.length + 1 &&
-    parts[0] === listing.name &&
-    listing.key.every(({ kind }, index) => fitsKind(kind, parts[index + 1]));
-  if (fits) return parts.slice(1);
-  throw badRequest("cursor is not one that this list gave", [
-    { path: "$.query.cursor", message: "is not one of this list" },
-  ]);
-}
-
-function fitsKind(kind: KeyColumn["kind"], value: unknown): value is string {
-  if (typeof value !== "string" || !KINDS[kind].test(value)) return false;
-  if (kind === "time") return !Number.isNaN(Date.parse(value));
-  return kind !== "uuid" || isUuid(value);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** A column of time as RFC 3339 with milliseconds, whatever the driver would make of it. */
-export function timeText(sql: ISql, column: string): Fragment {
-  return sql.unsafe(
-    `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column.split(".").at(-1)}`,
-  );
-}
-
-/** A column of JSON, selected as its text: what it means does not depend on the driver's settings. */
-export function parsedText(text: string | null): Json {
-  return text === null ? null : (JSON.parse(text) as Json);
-}
-
-/** Optional fields that have no value are omitted, never null. */
-export function present(fields: Readonly<Record<string, unknown>>): JsonObject {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== null && value !== undefined),
-  ) as JsonObject;
 }

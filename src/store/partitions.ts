@@ -1,20 +1,20 @@
-// The weekly partitions of the audit log: made ahead of time, dropped when they are past retention. Rows that no partition
-// was made for land in the default one: late is better than lost.
+// The weekly partitions of the audit log: created ahead of time, dropped when they are past retention. A row without a partition goes
+// to the default one: it is deleted late, but not lost.
 import postgres, { type Sql } from "postgres";
 import type { Logger } from "../log.js";
 
-/** This week and the next four: a service that nobody restarts for a month still has a partition. */
+/** This week's partition and the next four: if the pruner fails for a month, every row still has one. */
 const WEEKS_AHEAD = 4;
 const WEEK_MS = 7 * 24 * 3_600_000;
 /** 1970-01-05 was a Monday. */
 const FIRST_MONDAY_MS = 4 * 24 * 3_600_000;
-/** Rows that one statement of retention deletes: bounded, so that it never outlives a statement timeout. */
+/** Rows that one statement of retention deletes: bounded, so that it ends before the statement timeout. */
 const DELETE_BATCH = 10_000;
 
-/** Default partition holds rows of the range; or a partition made by hand overlaps it. */
+/** The default partition contains rows of the range, or a partition that was created by hand overlaps it. */
 const NOT_POSSIBLE = new Set(["23514", "42P17"]);
 
-/** Idempotent. A week that cannot have its partition is warned about and goes on in the default partition. */
+/** Idempotent. For a week that cannot have its partition there is a warning, and its rows go to the default partition. */
 export async function createEventPartitions(sql: Sql, log: Logger): Promise<void> {
   const [row] = await sql<{ now: number }[]>`select (extract(epoch from now()) * 1000)::float8 as now`;
   const thisWeek = weekOf(Number(row?.now));
@@ -25,19 +25,19 @@ function weekOf(time: number): number {
   return time - ((time - FIRST_MONDAY_MS) % WEEK_MS);
 }
 
-/** Must never change: retention finds the week of a partition in its name. */
+/** Must never change: retention reads the week of a partition from its name. */
 function partitionName(week: number): string {
   return `run_events_${new Date(week).toISOString().slice(0, 10).replaceAll("-", "")}`;
 }
 
-/** Made aside and then attached: unlike `create table … partition of`, that lets other sessions go on inserting. */
+/** Created aside and then attached: unlike `create table … partition of`, this does not block inserts of other sessions. */
 async function createPartition(sql: Sql, week: number, log: Logger): Promise<void> {
   const name = partitionName(week);
   const bound = (time: number) => `'${new Date(time).toISOString()}'`;
   if (await exists(sql, name)) return;
   try {
     await sql.begin(async (transaction) => {
-      // Waiting for a long reader of the default partition would make every other session wait behind us.
+      // While this waits for a long reader of the default partition, every other session waits behind it.
       await transaction`set local lock_timeout = '2s'`;
       await transaction.unsafe(`create table ${name} (like run_events including all)`);
       await transaction.unsafe(
@@ -47,21 +47,23 @@ async function createPartition(sql: Sql, week: number, log: Logger): Promise<voi
   } catch (error) {
     if (!(error instanceof postgres.PostgresError)) throw error;
     if (await exists(sql, name)) return;
-    const reason = NOT_POSSIBLE.has(error.code) ? "the week has rows, or a partition, elsewhere" : error.message;
+    const reason = NOT_POSSIBLE.has(error.code)
+      ? "another partition has rows of the week, or covers it"
+      : error.message;
     log.warn(
       { partition: name, code: error.code },
-      `audit partition not made, its rows go to the default one: ${reason}`,
+      `audit partition not created, its rows go to the default one: ${reason}`,
     );
   }
 }
 
-/** Another service may have been faster. */
+/** True if another service was faster, too. */
 async function exists(sql: Sql, name: string): Promise<boolean> {
   const rows = await sql`select 1 from pg_class where oid = to_regclass(${name}) and relispartition`;
   return rows.length > 0;
 }
 
-/** Retention: drops the weeks that ended at or before `date`, and deletes what is older in the default partition. Answers the names dropped. */
+/** Retention: drops the weeks that ended at or before `date`, and deletes older rows of the default partition. Resolves with the dropped names. */
 export async function dropEventPartitionsBefore(sql: Sql, date: Date): Promise<readonly string[]> {
   const partitions = await sql<{ name: string }[]>`
     select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid

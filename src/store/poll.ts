@@ -1,43 +1,40 @@
-// What a node polls for its shards: wakes, inbox and outbox rows that are due. A taken row is lent, not removed: it comes
-// back when its loan is over unless the commit that answers it moves or deletes it. Never a watermark over a sequence.
+// The tables that a node polls for its shards: wakes, inbox and outbox (law 7). A due row is leased, not removed: it is due again when the
+// lease ends, unless the commit that answers it moves or deletes it. There is no watermark over a sequence: it would lose rows that
+// commit late. In SQL: the polls are hot, and their plans are chosen.
 import type { Sql } from "postgres";
-import type { RunCommand } from "../../machines/index.js";
-import { shardOf } from "../ids.js";
+import type { RunCommand, RunId } from "../../machines/index.js";
+import { type ShardId, shardOf } from "../ids.js";
 
-/** How long a node that took a row has before another (or it again) takes it, unless it renews the loan. */
-export const LEND_SECONDS = 10;
+/** The time that a node has for a leased row, unless it renews the lease; then any node may lease it. */
+export const LEASE_SECONDS = 10;
 
 export interface DueWake {
-  readonly run_id: string;
-  /** How often it was taken since the run's last commit. */
+  readonly run_id: RunId;
+  /** How often it was leased since the run's last commit. */
   readonly tries: number;
 }
 
 export interface DueCommand {
   readonly id: string;
   readonly tries: number;
-  readonly run_id: string;
+  readonly run_id: RunId;
   readonly command: RunCommand;
 }
 
 export interface DueEffect {
   readonly id: string;
-  readonly run_id: string;
+  readonly run_id: RunId;
   readonly kind: string;
 }
 
-/** Which rows: those never taken in vain, those once, those more often. Who was there when a node died is looked at apart. */
-export type Doubt = "none" | "some" | "much";
-const TRIES: Readonly<Record<Doubt, string>> = { none: "and tries = 0", some: "and tries = 1", much: "and tries > 1" };
-
-export interface Taken<Row> {
+export interface Leased<Row> {
   readonly rows: readonly Row[];
-  /** There may be more that is due. */
+  /** More rows may be due. */
   readonly more: boolean;
 }
 
-/** One of the three tables. Keys are the row's own: the run's id of a wake, the row's id elsewhere. */
-export class DueTable<Row extends { readonly run_id: string }> {
+/** One of the three tables. The key of a wake is its run's id, that of other rows their own id. */
+export class DueTable<Row extends { readonly run_id: RunId }> {
   constructor(
     readonly name: string,
     private readonly key: "run_id" | "id",
@@ -49,66 +46,82 @@ export class DueTable<Row extends { readonly run_id: string }> {
   }
 
   /**
-   * Lends what is longest due in each shard, and never what another node has in hand. Each shard is asked for a few rows of
-   * its index: sorting all that is due took 360 ms for 500 of 1,000,000 overdue rows, this 13 ms. Planned anew each time: a
+   * Leases the rows of each shard that have been due for longest, except rows that another node has locked. Each shard is asked for a few
+   * rows of its index: sorting all due rows took 360 ms for 500 of 1,000,000 overdue rows, this takes 13 ms. It is planned each time: a
    * plan made while the table is empty would later read the whole table once a shard.
    */
-  async take(sql: Sql, shards: readonly number[], limit: number, doubt?: Doubt): Promise<Taken<Row>> {
+  async lease(sql: Sql, shards: readonly ShardId[], limit: number): Promise<Leased<Row>> {
     if (shards.length === 0) return { rows: [], more: false };
     const { name, key, columns } = this;
     const each = perShard(shards, limit);
-    const tried = doubt ? TRIES[doubt] : "";
     const rows = await sql.unsafe<Row[]>(
       `with near as materialized (
          select d.${key} from unnest($1::text::int2[]) s(shard) cross join lateral (
-           select ${key}, due_at from ${name} where shard = s.shard and due_at <= now() ${tried} order by due_at limit $2
+           select ${key}, due_at from ${name} where shard = s.shard and due_at <= now() order by due_at limit $2
          ) d order by d.due_at limit $3
        ), due as (
          select ${key} from ${name} where ${key} in (select ${key} from near) and due_at <= now() for update skip locked
        )
-       update ${name} t set tries = least(t.tries + 1, 1000), due_at = now() + interval '${LEND_SECONDS} seconds'
+       update ${name} t set tries = least(t.tries + 1, 1000), due_at = now() + interval '${LEASE_SECONDS} seconds'
        from due where t.${key} = due.${key} returning ${columns}`,
       [literal(shards), each, limit],
     );
     return { rows, more: rows.length === limit || fullShards(rows, each).length > 0 };
   }
 
-  /** Still in hand: not due for a whole loan from now. What a commit has moved meanwhile (it resets the tries) stays there. */
+  /** Renews the lease: a whole lease from now. A row that a commit has moved in the meantime (its tries are reset) stays as it is. */
   async renew(sql: Sql, keys: readonly string[]): Promise<void> {
     await sql.unsafe(
-      `update ${this.name} set due_at = now() + interval '${LEND_SECONDS} seconds' where ${this.among} and tries > 0`,
+      `${this.free} update ${this.name} t set due_at = now() + interval '${LEASE_SECONDS} seconds' ${this.ofFree}`,
       [literal(keys)],
     );
   }
 
-  /** The last try is not held against it: whoever took it lives. */
-  async spare(sql: Sql, keys: readonly string[]): Promise<void> {
-    await sql.unsafe(`update ${this.name} set tries = tries - 1 where ${this.among} and tries > 0`, [literal(keys)]);
+  /** The last try does not count: the node that leased the row lives. */
+  async forgiveTry(sql: Sql, keys: readonly string[]): Promise<void> {
+    await sql.unsafe(`${this.free} update ${this.name} t set tries = tries - 1 ${this.ofFree}`, [literal(keys)]);
   }
 
-  /** Not due for long: twice as long with every try, up to `mostSeconds`. Takeover makes it due at once. */
-  async hold(sql: Sql, keys: readonly string[], mostSeconds: number): Promise<void> {
+  /** The run has lived in a trial: its earlier tries say nothing about it. This one counts until its commit. */
+  async acquit(sql: Sql, keys: readonly string[]): Promise<void> {
+    await sql.unsafe(`update ${this.name} set tries = 1, trial_deaths = 0 where ${this.among} and tries > 0`, [
+      literal(keys),
+    ]);
+  }
+
+  /** The run has ended or hung its trial process, alone. Answers how often; undefined if its row is gone or was moved by a commit. */
+  async countDeath(sql: Sql, key: string): Promise<number | undefined> {
+    const [row] = await sql.unsafe<{ trial_deaths: number }[]>(
+      `update ${this.name} set trial_deaths = least(trial_deaths + 1, 1000) where ${this.among} and tries > 0
+       returning trial_deaths`,
+      [literal([key])],
+    );
+    return row?.trial_deaths;
+  }
+
+  /** Due later: twice as late with every try, up to `mostSeconds`. A takeover makes it due at once. */
+  async postpone(sql: Sql, keys: readonly string[], mostSeconds: number): Promise<void> {
     await sql.unsafe(
-      `update ${this.name} set due_at = now() + make_interval(secs => least(${LEND_SECONDS} * 2 ^ least(tries, 16), $2::float8))
-       where ${this.among} and tries > 0`,
+      `${this.free} update ${this.name} t
+       set due_at = now() + make_interval(secs => least(${LEASE_SECONDS} * 2 ^ least(tries, 16), $2::float8)) ${this.ofFree}`,
       [literal(keys), mostSeconds],
     );
   }
 
-  /** Those whose run is gone from the store; of any other the row stays. */
-  async remove(sql: Sql, keys: readonly string[]): Promise<void> {
+  /** Removes rows whose run is no longer in the store; the row of any other run stays. */
+  async removeOrphans(sql: Sql, keys: readonly string[]): Promise<void> {
     await sql.unsafe(
       `delete from ${this.name} t where ${this.among} and not exists (select 1 from runs r where r.id = t.run_id)`,
       [literal(keys)],
     );
   }
 
-  /** Makes a bounded number of rows due, whenever they were; answers the shards that have more of them. */
-  async reclaim(sql: Sql, shards: readonly number[], which = "", also = ""): Promise<readonly number[]> {
+  /** Makes a bounded number of rows due now; resolves with the shards that have more of them. */
+  async reclaim(sql: Sql, shards: readonly ShardId[], which = "", also = ""): Promise<readonly ShardId[]> {
     if (shards.length === 0) return [];
     const { name, key } = this;
     const each = perShard(shards, RECLAIMED_AT_ONCE);
-    const rows = await sql.unsafe<{ run_id: string }[]>(
+    const rows = await sql.unsafe<{ run_id: RunId }[]>(
       `with later as materialized (
          select d.${key} from unnest($1::text::int2[]) s(shard) cross join lateral (
            select ${key} from ${name} where shard = s.shard and due_at > now() ${which} order by due_at limit $2
@@ -118,6 +131,19 @@ export class DueTable<Row extends { readonly run_id: string }> {
       [literal(shards), each],
     );
     return fullShards(rows, each);
+  }
+
+  /**
+   * The leased rows that no other session has locked, in key order. A row that a commit has locked is about to be moved or deleted; waiting
+   * for it while holding others would let the poll and the commit wait for each other in a circle.
+   */
+  private get free(): string {
+    return `with free as materialized (
+      select ${this.key} from ${this.name} where ${this.among} and tries > 0 order by ${this.key} for update skip locked)`;
+  }
+
+  private get ofFree(): string {
+    return `from free where t.${this.key} = free.${this.key}`;
   }
 
   private get among(): string {
@@ -131,43 +157,37 @@ export const outbox = new DueTable<DueEffect>("outbox", "id", "t.id, t.run_id, t
 
 const RECLAIMED_AT_ONCE = 4_000;
 
-/** A run that was stepping has a wake row at most this far ahead. */
+/** A run that is stepping has a wake row at most this far ahead. */
 const STEPPING_SECONDS = 2;
-/** What was lent, and what may be a run that was stepping. A timer that is due so soon anyway is looked at once too often. */
-const IN_WORK = `and due_at <= now() + interval '${LEND_SECONDS} seconds'
+/** Rows that were leased, and those of runs that may have been stepping. A timer that is due as soon wakes its run once too early: a no-op. */
+const IN_PROGRESS = `and due_at <= now() + interval '${LEASE_SECONDS} seconds'
   and (tries > 0 or due_at <= now() + interval '${STEPPING_SECONDS} seconds')`;
 
+/** A post that its courier has put off keeps its time, and one that a lost node was sending falls due by itself. */
+const DISPATCHES = "and kind = 'action'";
+
 /**
- * On taking shards over: what is owed there is due now, for whoever held it may be gone. So is the wake of a run that was in
- * work there: the node may have died of it, which counts as a try. A bounded bite; answers the shards that have more, and are
- * to be reclaimed again.
+ * For a takeover of shards: everything owed there becomes due now, because the node that held it may be gone. So does the wake of a run
+ * that was in progress there, and this counts as a try, because the node may have died of the run. Bounded; resolves with the shards
+ * that have more rows and must be reclaimed again.
  */
-export async function reclaim(sql: Sql, shards: readonly number[]): Promise<readonly number[]> {
+export async function reclaim(sql: Sql, shards: readonly ShardId[]): Promise<readonly ShardId[]> {
   const unfinished = [
-    ...(await wakes.reclaim(sql, shards, IN_WORK, ", tries = greatest(t.tries, 1)")),
-    ...(await outbox.reclaim(sql, shards)),
+    ...(await wakes.reclaim(sql, shards, IN_PROGRESS, ", tries = greatest(t.tries, 1)")),
+    ...(await outbox.reclaim(sql, shards, DISPATCHES)),
     ...(await inbox.reclaim(sql, shards)),
   ];
   return [...new Set(unfinished)];
 }
 
-/** Whether any wake or command is due that was taken in vain before. */
-export async function hasDoubtful(sql: Sql, shards: readonly number[]): Promise<boolean> {
-  const mine = shards as number[];
-  const [row] = await sql<{ has: boolean }[]>`
-    select exists (select 1 from wakes where shard = any(${mine}::int2[]) and due_at <= now() and tries > 0)
-      or exists (select 1 from inbox where shard = any(${mine}::int2[]) and due_at <= now() and tries > 0) as has`;
-  return row?.has ?? false;
-}
-
-/** Enough that one full shard alone is worked off quickly, too. */
-function perShard(shards: readonly number[], limit: number): number {
+/** Enough rows that a single full shard is emptied quickly, too. */
+function perShard(shards: readonly ShardId[], limit: number): number {
   return Math.min(limit, Math.max(16, Math.ceil(limit / shards.length)));
 }
 
-/** The shards that gave all they were asked for. */
-function fullShards(rows: readonly { readonly run_id: string }[], each: number): number[] {
-  const counts = new Map<number, number>();
+/** The shards that returned as many rows as they were asked for. */
+function fullShards(rows: readonly { readonly run_id: RunId }[], each: number): ShardId[] {
+  const counts = new Map<ShardId, number>();
   for (const { run_id } of rows) counts.set(shardOf(run_id), (counts.get(shardOf(run_id)) ?? 0) + 1);
   return [...counts].filter(([, count]) => count >= each).map(([shard]) => shard);
 }
@@ -177,8 +197,8 @@ function literal(items: readonly (string | number)[]): string {
 }
 
 /**
- * Unfinished runs that nothing would ever look at again: neither a wake row nor a named outside thing, nor a child that lives
- * or a command that is on its way (a child's end). Law 7 wants 0.
+ * Unfinished runs that nothing would ever wake: without a wake row, a dispatch, a signal or event that they wait for, a living child, or a
+ * command on its way (the end of a child). It must be 0 (law 7).
  */
 export async function countUnwatched(sql: Sql): Promise<number> {
   const [row] = await sql<{ count: number }[]>`

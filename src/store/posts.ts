@@ -1,30 +1,61 @@
-// What commits posted to the outside, one row each, apart from actions: taken for an attempt, put off, removed. Whether it was
-// delivered is not known here.
+// Posts: the effects owed outside other than actions, one outbox row each. A row is claimed for an attempt, postponed, or removed; the
+// courier (src/dispatch) knows whether it was delivered.
+import { eq, inArray, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
+import type { JsonObject, RunId } from "../../machines/index.js";
+import { query } from "./query.js";
+import { outbox } from "./schema.js";
 
 /** How long an attempt may take before the row is due again. */
 const CLAIM_SECONDS = 30;
 
 export interface Post {
-  readonly runId: string;
+  readonly runId: RunId;
   readonly payload: JsonObject;
   /** How often the poll found it due. */
   readonly tries: number;
 }
 
-/** Takes it for an attempt; undefined: it is no longer owed. */
-export async function claimPost(sql: Sql, id: string): Promise<Post | undefined> {
-  const [row] = await sql<{ run_id: string; payload: JsonObject; tries: number }[]>`
-    update outbox set due_at = now() + make_interval(secs => ${CLAIM_SECONDS}) where id = ${id}
-    returning run_id, payload, tries`;
-  return row && { runId: row.run_id, payload: row.payload, tries: row.tries };
+export interface ClaimedPost {
+  readonly id: string;
+  readonly url: string;
+  readonly tries: number;
 }
 
-export async function putOffPost(sql: Sql, id: string, ms: number): Promise<void> {
-  await sql`update outbox set due_at = now() + make_interval(secs => ${ms / 1000}) where id = ${id}`;
+/** Claims those that are still owed, and reads where they go; not what they carry, which may be large. */
+export async function claimPosts(database: Sql, ids: readonly string[]): Promise<readonly ClaimedPost[]> {
+  return query(database)
+    .update(outbox)
+    .set({ dueAt: inSeconds(CLAIM_SECONDS) })
+    .where(inArray(outbox.id, [...ids]))
+    .returning({ id: outbox.id, url: sql<string>`coalesce(${outbox.payload} ->> 'url', '')`, tries: outbox.tries });
 }
 
-export async function removePost(sql: Sql, id: string): Promise<void> {
-  await sql`delete from outbox where id = ${id}`;
+/** Claims it for an attempt; undefined: it is no longer owed. */
+export async function claimPost(database: Sql, id: string): Promise<Post | undefined> {
+  const [row] = await query(database)
+    .update(outbox)
+    .set({ dueAt: inSeconds(CLAIM_SECONDS) })
+    .where(eq(outbox.id, id))
+    .returning({ runId: outbox.runId, payload: outbox.payload, tries: outbox.tries });
+  return row && { ...row, payload: row.payload as JsonObject };
 }
+
+/** Each for its own time. */
+export async function postponePosts(
+  database: Sql,
+  posts: readonly { readonly id: string; readonly ms: number }[],
+): Promise<void> {
+  const ids = posts.map(({ id }) => id);
+  const times = posts.map(({ ms }) => ms);
+  await database`
+    update outbox set due_at = now() + make_interval(secs => postponed.ms / 1000)
+    from unnest(${ids}::uuid[], ${times}::float8[]) as postponed (id, ms) where outbox.id = postponed.id`;
+}
+
+export async function removePost(database: Sql, id: string): Promise<void> {
+  await query(database).delete(outbox).where(eq(outbox.id, id));
+}
+
+/** By the database's clock. */
+const inSeconds = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;

@@ -1,8 +1,13 @@
-// The action registry: registering, and listing what is registered. Which registration a step gets is the catalog's to say.
-import type { Fragment, Sql } from "postgres";
+// The action registry: registering, and listing what is registered. Which registration a step gets is decided by the catalog.
+import { and, desc, eq, type SQL, sql } from "drizzle-orm";
+import type { SelectResultFields } from "drizzle-orm/query-builders/select.types";
+import type { Sql } from "postgres";
 import type { JsonObject, RetryPolicy } from "../../machines/index.js";
 import { uuidv7 } from "../ids.js";
-import { type Page, type PageQuery, parsedText, present, readPage, timeText } from "./page.js";
+import { present } from "./item.js";
+import { inRange, type Page, type PageQuery, readPage } from "./page.js";
+import { query } from "./query.js";
+import { actions } from "./schema.js";
 
 /** A registration as it is written: complete, checked, its defaults filled in. */
 export interface Registration {
@@ -25,43 +30,38 @@ export interface Registration {
   readonly address?: string;
 }
 
-interface ActionRow {
-  readonly id: string;
-  readonly service: string;
-  readonly action_name: string;
-  readonly version: number;
-  readonly description: string | null;
-  readonly category: string | null;
-  readonly compensable: boolean;
-  readonly input_schema: string;
-  readonly output_schema: string;
-  readonly error_codes: string | null;
-  readonly default_retry: string | null;
-  readonly default_timeout_ms: number | null;
-  readonly deprecated: boolean;
-  readonly registered_at: string;
-  readonly service_version: string | null;
-  readonly dry_run_supported: boolean;
-  readonly license_group: string | null;
-  readonly transport: string;
-  readonly address: string | null;
-}
-
-const actionColumns = (
-  sql: Sql,
-) => sql`a.id, a.service, a.action_name, a.version, a.description, a.category, a.compensable,
-  a.input_schema::text as input_schema, a.output_schema::text as output_schema, a.error_codes::text as error_codes,
-  a.default_retry::text as default_retry, a.default_timeout_ms, a.deprecated, ${timeText(sql, "a.registered_at")},
-  a.service_version, a.dry_run_supported, a.license_group, a.transport, a.address`;
+const columns = {
+  id: actions.id,
+  service: actions.service,
+  action_name: actions.actionName,
+  version: actions.version,
+  description: actions.description,
+  category: actions.category,
+  compensable: actions.compensable,
+  input_schema: actions.inputSchema,
+  output_schema: actions.outputSchema,
+  error_codes: actions.errorCodes,
+  default_retry: actions.defaultRetry,
+  default_timeout_ms: actions.defaultTimeoutMs,
+  deprecated: actions.deprecated,
+  registered_at: actions.registeredAt,
+  service_version: actions.serviceVersion,
+  dry_run_supported: actions.dryRunSupported,
+  license_group: actions.licenseGroup,
+  transport: actions.transport,
+  address: actions.address,
+};
+type ActionRow = SelectResultFields<typeof columns>;
 
 /**
  * Upserts by (service, action_name, version): all or nothing, in one statement. Ids and the first `registered_at` stay. Rows are
- * written in key order, so that two services that register the same actions do not deadlock.
+ * written in key order, so that two services that register the same actions do not deadlock. SQL, not the builder: the statement is
+ * the same for any number of rows, so it is prepared once.
  */
-export async function register(sql: Sql, registrations: readonly Registration[]): Promise<readonly JsonObject[]> {
+export async function register(database: Sql, registrations: readonly Registration[]): Promise<readonly JsonObject[]> {
   const rows = JSON.stringify(registrations.map((registration) => ({ id: uuidv7(), ...registration })));
-  const written = await sql<ActionRow[]>`
-    insert into actions as a (id, service, action_name, version, description, category, compensable, input_schema,
+  const written = await database<ActionRow[]>`
+    insert into actions (id, service, action_name, version, description, category, compensable, input_schema,
       output_schema, error_codes, default_retry, default_timeout_ms, deprecated, service_version, dry_run_supported,
       license_group, transport, address)
     select id, service, action_name, version, description, category, compensable, input_schema, output_schema, error_codes,
@@ -77,11 +77,18 @@ export async function register(sql: Sql, registrations: readonly Registration[])
       default_timeout_ms = excluded.default_timeout_ms, deprecated = excluded.deprecated,
       service_version = excluded.service_version, dry_run_supported = excluded.dry_run_supported,
       license_group = excluded.license_group, transport = excluded.transport, address = excluded.address
-    returning ${actionColumns(sql)}`;
+    returning ${database(Object.keys(columns))}`;
   const identity = ({ service, action_name, version }: Registration | ActionRow) =>
     `${service} ${action_name} ${version}`;
-  const byIdentity = new Map(written.map((row) => [identity(row), actionItem(row)]));
+  const byIdentity = new Map(written.map((row) => [identity(row), present(row)]));
   return registrations.map((given) => byIdentity.get(identity(given))).filter((item) => item !== undefined);
+}
+
+export type StoredAction = typeof actions.$inferSelect;
+
+/** All registrations, of each action the newest version first. */
+export function allActions(database: Sql): Promise<readonly StoredAction[]> {
+  return query(database).select().from(actions).orderBy(actions.service, actions.actionName, desc(actions.version));
 }
 
 export interface ActionFilter {
@@ -91,60 +98,36 @@ export interface ActionFilter {
   readonly search?: string;
 }
 
-export function listActions(sql: Sql, filter: ActionFilter, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = sql`from actions a where ${conditions(sql, filter)}`;
-  return readPage<ActionRow, JsonObject>(
-    sql,
+export function listActions(database: Sql, filter: ActionFilter, page: PageQuery): Promise<Page<JsonObject>> {
+  const where = conditions(filter);
+  return readPage(
+    database,
     {
       name: "actions",
       key: [
-        { column: "service", kind: "text" },
-        { column: "action_name", kind: "text" },
-        { column: "version", kind: "integer" },
+        { column: actions.service, kind: "text" },
+        { column: actions.actionName, kind: "text" },
+        { column: actions.version, kind: "integer" },
       ],
-      rows: ({ after, order, window }) =>
-        sql`select ${actionColumns(sql)} ${where} and ${after} order by ${order} ${window}`,
-      matching: where,
-      item: actionItem,
-      position: (row) => [row.service, row.action_name, String(row.version)],
+      rows: (range) => inRange(query(database).select(columns).from(actions).$dynamic(), where, range),
+      matching: { from: actions, where },
+      item: (action) => present(action),
+      position: ({ service, action_name, version }) => [service, action_name, String(version)],
     },
     page,
   );
 }
 
-function conditions(sql: Sql, { service, category, search }: ActionFilter): Fragment {
-  const all: Fragment[] = [];
-  if (service !== undefined) all.push(sql`service = ${service}`);
-  if (category !== undefined) all.push(sql`category = ${category}`);
-  if (search !== undefined) {
-    const text = sql`lower(concat_ws(chr(10), service, action_name, description, category))`;
-    all.push(sql`position(lower(${search}) in ${text}) > 0`);
-  }
-  return all.reduce((left, right) => sql`${left} and ${right}`, sql`true`);
+function conditions({ service, category, search }: ActionFilter): SQL | undefined {
+  return and(
+    service === undefined ? undefined : eq(actions.service, service),
+    category === undefined ? undefined : eq(actions.category, category),
+    search === undefined ? undefined : contains(search),
+  );
 }
 
-function actionItem(row: ActionRow): JsonObject {
-  const { id, service, action_name, version, description, category, compensable, deprecated } = row;
-  const { registered_at, service_version, dry_run_supported, license_group, transport, address } = row;
-  return present({
-    id,
-    service,
-    action_name,
-    version,
-    description,
-    category,
-    compensable,
-    input_schema: parsedText(row.input_schema),
-    output_schema: parsedText(row.output_schema),
-    error_codes: parsedText(row.error_codes),
-    default_retry: parsedText(row.default_retry),
-    default_timeout_ms: row.default_timeout_ms,
-    deprecated,
-    registered_at,
-    service_version,
-    dry_run_supported,
-    license_group,
-    transport,
-    address,
-  });
+function contains(search: string): SQL {
+  const { service, actionName, description, category } = actions;
+  const text = sql`lower(concat_ws(chr(10), ${service}, ${actionName}, ${description}, ${category}))`;
+  return sql`position(lower(${search}) in ${text}) > 0`;
 }

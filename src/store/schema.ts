@@ -1,15 +1,16 @@
-// The tables, as drizzle knows them. What drizzle cannot say (partitions, fillfactor, autovacuum, the terminal guard)
-// stands in the migration files beside this one; a test holds both against the database. Values are `json`, not `jsonb`:
-// key order survives a reload (a replay must see what the first run saw), and the hot path is spared the conversion.
+// The tables, as drizzle knows them. What drizzle cannot express (partitions, fillfactor, autovacuum, the terminal guard) is in the
+// migration files beside this one; a test compares both with the database. Values are `json`, not `jsonb`: key order survives a
+// reload (a replay must see what the first run saw), and the hot path is spared the conversion.
 import { sql } from "drizzle-orm";
 import {
+  bigint,
   bigserial,
   boolean,
+  customType,
   index,
   integer,
-  json,
-  jsonb,
   pgTable,
+  pgView,
   primaryKey,
   smallint,
   text,
@@ -17,36 +18,57 @@ import {
   unique,
   uuid,
 } from "drizzle-orm/pg-core";
+import type { Json, JsonObject, RetryPolicy, RunId } from "../../machines/index.js";
 
+const runId = (name: string) => uuid(name).$type<RunId>();
 const time = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
+
+/** The driver parses JSON, and takes JSON text (connection.ts). drizzle's own type would parse a value that is a string once more. */
+const jsonType = (dataType: "json" | "jsonb") =>
+  customType<{ data: Json; driverData: unknown }>({
+    dataType: () => dataType,
+    toDriver: (value) => JSON.stringify(value),
+  });
+const json = jsonType("json");
+const xid8 = customType<{ data: string }>({ dataType: () => "xid8" });
+const jsonb = jsonType("jsonb");
+
+/** The common columns of versioned documents: see versions.ts. */
+const versioned = (id: string, key: string) => ({
+  id: uuid(id).primaryKey(),
+  /** The name that all versions share. */
+  key: text(key).notNull(),
+  version: integer("version").notNull(),
+  tenantId: text("tenant_id"),
+  name: text("name").notNull(),
+  published: boolean("published").notNull(),
+  /** Never false again once it is true: from then on the version is immutable, also after it is unpublished. */
+  everPublished: boolean("ever_published").notNull(),
+  createdAt: time("created_at").notNull().defaultNow(),
+  createdBy: text("created_by"),
+});
+
+const anyVersioned = () => pgTable("", versioned("", ""));
+export type VersionedTable = ReturnType<typeof anyVersioned>;
+export type VersionRow = VersionedTable["$inferSelect"];
 
 /** Published and draft workflow documents, as they were posted. */
 export const definitions = pgTable(
   "definitions",
-  {
-    definitionId: uuid("definition_id").primaryKey(),
-    workflowId: text("workflow_id").notNull(),
-    version: integer("version").notNull(),
-    tenantId: text("tenant_id"),
-    name: text("name").notNull(),
-    published: boolean("published").notNull(),
-    /** Once true for ever true: from then on the version is immutable, also after unpublish. */
-    everPublished: boolean("ever_published").notNull(),
-    document: json("document").notNull(),
-    createdAt: time("created_at").notNull().defaultNow(),
-    createdBy: text("created_by"),
-  },
-  (t) => [unique("definitions_version").on(t.workflowId, t.version)],
+  { ...versioned("definition_id", "workflow_id"), document: json("document").$type<JsonObject>().notNull() },
+  (t) => [unique("definitions_version").on(t.key, t.version)],
 );
 
 /** The hot row of a run: narrow, updated in place by every commit. Nothing indexed here changes before the run ends. */
 export const runs = pgTable(
   "runs",
   {
-    id: uuid("id").primaryKey(),
+    id: runId("id").primaryKey(),
     shard: smallint("shard").notNull(),
     /** Counts updates; every update is a compare-and-set on it (law 1). */
     revision: integer("revision").notNull(),
+    /** The random token beside the revision, new with each update. Null: the last node to write it was of an older release. */
+    fence: bigint("fence", { mode: "bigint" }),
     /** Numbers the audit rows, nothing else. */
     lastSeq: integer("last_seq").notNull(),
     state: text("state").notNull(),
@@ -56,13 +78,13 @@ export const runs = pgTable(
     requiresManualReview: boolean("requires_manual_review").notNull(),
     awaitedSignal: text("awaited_signal"),
     pausedReason: text("paused_reason"),
-    /** What else the actor must know, in our own versioned format (machines/record.ts). Small. */
-    record: json("record").notNull(),
-    /** The action call in progress: its own column, so that an update that leaves it alone does not write it again. */
+    /** The rest of the actor's state, in our own versioned format (machines/state/record.ts). Small. */
+    record: json("record").$type<JsonObject>().notNull(),
+    /** The action call in progress: a column of its own, so that an update that does not change it does not write it again. */
     call: json("call"),
     output: json("output"),
-    /** The blocks that the token is in, and the items of the foreach in progress: columns of their own, as `call` is. */
-    frames: json("frames"),
+    /** The blocks that the token is in, and the items of the foreach in progress: columns of their own, like `call`. */
+    frames: json("frames").$type<JsonObject[]>(),
     items: json("items"),
     // Fixed at the start of the run.
     workflowId: text("workflow_id").notNull(),
@@ -71,13 +93,13 @@ export const runs = pgTable(
     tenantId: uuid("tenant_id"),
     businessKey: text("business_key"),
     triggerId: uuid("trigger_id"),
-    parentRunId: uuid("parent_run_id"),
+    parentRunId: runId("parent_run_id"),
     parentStepId: text("parent_step_id"),
     parentBranchId: text("parent_branch_id"),
-    /** The parent's step entry that made the run. */
+    /** The parent's step entry that created the run. */
     parentEntry: integer("parent_entry"),
     rootRunId: uuid("root_run_id"),
-    /** Of a branch or an item: the run that it is a part of, which signals are addressed to. */
+    /** Of a branch or an item: the run that it is a part of. Signals are addressed to that run. */
     familyRunId: uuid("family_run_id"),
     startedAt: time("started_at").notNull(),
   },
@@ -92,48 +114,76 @@ export const runs = pgTable(
   ],
 );
 
-/** What a run was started with: wide and cold, so it stands apart from the hot row. */
+/** The start of a run: wide and cold, so it is not in the hot row. */
 export const runStarts = pgTable("run_starts", {
   runId: uuid("run_id").primaryKey(),
-  /** Null: a branch or an item has those of its kept scope. */
+  /** Null: a branch or an item has the inputs of its kept scope. */
   inputs: json("inputs"),
-  /** entrypoint, features, dry run, delay, expiry: the rest of the run's identity (machines/record.ts). */
-  identity: json("identity").notNull(),
+  /** Entrypoint, features, dry run, delay, expiry: the rest of the run's identity (machines/state/record.ts). */
+  identity: json("identity").$type<JsonObject>().notNull(),
   /** Hash of the request: a repeat with another body is a conflict. */
   requestHash: text("request_hash").notNull(),
 });
 
+/** Labels of runs, for the filters of the list. A run's own copy is in its identity. */
+export const runLabels = pgTable(
+  "run_labels",
+  { runId: uuid("run_id").notNull(), name: text("name").notNull(), value: text("value").notNull() },
+  (t) => [primaryKey({ columns: [t.runId, t.name] }), index("run_labels_by_value").on(t.name, t.value, t.runId)],
+);
+
 /** Idempotency keys of starts. `scope` is tenant and workflow id. */
 export const startKeys = pgTable(
   "start_keys",
-  { scope: text("scope").notNull(), key: text("key").notNull(), runId: uuid("run_id").notNull() },
+  { scope: text("scope").notNull(), key: text("key").notNull(), runId: runId("run_id").notNull() },
   (t) => [primaryKey({ columns: [t.scope, t.key] })],
 );
 
-/** One row a variable: what is written is what changed. A null value: the variable is gone. */
+/** One row a variable: only what changed is written. A null value: the variable was removed. */
 export const runVariables = pgTable(
   "run_variables",
-  { runId: uuid("run_id").notNull(), name: text("name").notNull(), value: json("value") },
+  { runId: runId("run_id").notNull(), name: text("name").notNull(), value: json("value") },
   (t) => [primaryKey({ columns: [t.runId, t.name] })],
 );
 
-/** What the branches or items of one step entry began with: kept once for all of them. */
-export const runScopes = pgTable(
-  "run_scopes",
+/** The scope that the branches or items of a step entry begin with, kept once for all of them. Its inputs are those of the holder. */
+export const keptScopes = pgTable(
+  "kept_scopes",
   {
-    runId: uuid("run_id").notNull(),
+    runId: runId("run_id").notNull(),
     entry: integer("entry").notNull(),
-    inputs: json("inputs").notNull(),
-    variables: json("variables").notNull(),
+    /** These two are set by nodes of the release that kept whole copies. */
+    inputs: json("inputs").$type<JsonObject>(),
+    variables: json("variables").$type<JsonObject>(),
+    /** The run at the top of the family: its branches and items share values by content, however deep they fork. */
+    holder: uuid("holder"),
+    /** The variables (kept-scope.ts); or, of a large manifest, the hash of the kept value that it is. */
+    manifest: json("manifest"),
+    manifestHash: uuid("manifest_hash"),
   },
   (t) => [primaryKey({ columns: [t.runId, t.entry] })],
 );
 
-/** Audit rows: insert-only, partitioned by time. An event's id is derived from (run_id, seq): see events.ts. */
+/** Values that kept scopes share by content. They are removed after the holder has ended. */
+export const keptValues = pgTable(
+  "kept_values",
+  { holder: uuid("holder").notNull(), hash: uuid("hash").notNull(), value: json("value").notNull() },
+  (t) => [primaryKey({ columns: [t.holder, t.hash] })],
+);
+
+/** Kept scopes with their inputs and variables put together. */
+export const runScopes = pgView("run_scopes", {
+  runId: uuid("run_id").notNull(),
+  entry: integer("entry").notNull(),
+  inputs: json("inputs").$type<JsonObject>().notNull(),
+  variables: json("variables").$type<JsonObject>().notNull(),
+}).existing();
+
+/** Audit rows: insert-only, partitioned by time. The id of one is derived from (run_id, seq): `eventId` in src/ids.ts. */
 export const runEvents = pgTable(
   "run_events",
   {
-    runId: uuid("run_id").notNull(),
+    runId: runId("run_id").notNull(),
     seq: integer("seq").notNull(),
     recordedAt: time("recorded_at").notNull(),
     eventType: text("event_type").notNull(),
@@ -151,9 +201,9 @@ export const signals = pgTable(
   "signals",
   {
     id: uuid("id").primaryKey(),
-    /** Receipt order; "oldest unconsumed" is by it. */
+    /** The order of receipt, by which a signal is the oldest. */
     ordinal: bigserial("ordinal", { mode: "bigint" }).notNull(),
-    runId: uuid("run_id").notNull(),
+    runId: runId("run_id").notNull(),
     signalName: text("signal_name").notNull(),
     payload: json("payload"),
     receivedAt: time("received_at").notNull(),
@@ -162,14 +212,14 @@ export const signals = pgTable(
   (t) => [index("signals_by_run").on(t.runId, t.signalName, t.ordinal)],
 );
 
-/** What happened, for whoever waits for it. Kept for a bounded time. */
+/** Published events, for runs that wait for them. Kept for a bounded time. */
 export const events = pgTable(
   "events",
   {
     id: uuid("id").primaryKey(),
-    /** The order in which they are looked at. */
+    /** The order in which events are scanned. */
     ordinal: bigserial("ordinal", { mode: "bigint" }).notNull(),
-    /** Of an event that a run published: only runs of this tenant may take it. */
+    /** Set if a run published the event: only runs of this tenant may take it. */
     tenantId: uuid("tenant_id"),
     topic: text("topic").notNull(),
     headers: jsonb("headers").notNull(),
@@ -179,9 +229,11 @@ export const events = pgTable(
     idempotencyKey: text("idempotency_key").unique(),
     requestHash: text("request_hash"),
     publishedAt: time("published_at").notNull().defaultNow(),
-    /** When it is to be announced to those that wait; null: they have been told. */
+    /** The transaction that published the event. Null: the event is older than the column. */
+    xid: xid8("xid").default(sql`pg_current_xact_id()`),
+    /** When the event is to be announced to waiting runs; null: all of them have been notified. */
     dueAt: time("due_at"),
-    /** The last run that was told. */
+    /** The last run that was notified. */
     toldTo: uuid("told_to"),
   },
   (t) => [
@@ -191,17 +243,17 @@ export const events = pgTable(
   ],
 );
 
-/** Which run took which event: each at most once. */
+/** The events that runs have taken: each run each event at most once. */
 export const eventTakes = pgTable(
   "event_takes",
-  { runId: uuid("run_id").notNull(), eventId: uuid("event_id").notNull() },
+  { runId: runId("run_id").notNull(), eventId: uuid("event_id").notNull() },
   (t) => [primaryKey({ columns: [t.runId, t.eventId] }), index("event_takes_by_event").on(t.eventId)],
 );
 
-/** Who waits for events of which topic. Apart from `runs`, whose hot row must have no index that changes. */
+/** The runs that wait for events, by topic. Not in `runs`, whose hot row must not have an index that changes. */
 export const eventWaits = pgTable(
   "event_waits",
-  { runId: uuid("run_id").primaryKey(), topic: text("topic").notNull(), headers: jsonb("headers").notNull() },
+  { runId: runId("run_id").primaryKey(), topic: text("topic").notNull(), headers: jsonb("headers").notNull() },
   (t) => [index("event_waits_by_topic").on(t.topic, t.runId)],
 );
 
@@ -209,10 +261,10 @@ export const eventWaits = pgTable(
 export const runCommands = pgTable(
   "run_commands",
   {
-    runId: uuid("run_id").notNull(),
+    runId: runId("run_id").notNull(),
     commandId: uuid("command_id").notNull(),
     answer: json("answer").notNull(),
-    /** Kept with the run where a client may repeat it (an idempotency key); else pruned after a day. */
+    /** Kept with the run if a client may repeat it (an idempotency key); else pruned after a day. */
     keep: boolean("keep").notNull(),
     at: time("at").notNull(),
   },
@@ -224,24 +276,26 @@ export const inbox = pgTable(
   "inbox",
   {
     id: uuid("id").primaryKey(),
-    runId: uuid("run_id").notNull(),
+    runId: runId("run_id").notNull(),
     shard: smallint("shard").notNull(),
     command: json("command").notNull(),
     dueAt: time("due_at").notNull(),
     tries: smallint("tries").notNull().default(0),
+    /** How often the run has ended or hung its trial process, alone. */
+    trialDeaths: smallint("trial_deaths").notNull().default(0),
   },
   (t) => [index("inbox_due").on(t.shard, t.dueAt)],
 );
 
 /**
- * Durable effects owed outside. `kind` "action": the run's call wants carriage; its payload is the run's `call`. Any other is
- * a post (posts.ts), which its run does not wait for.
+ * Durable effects owed outside. `kind` "action": the run's call is to be carried to a worker; its payload is the run's `call`. Any other
+ * kind is a post (posts.ts), which its run does not wait for.
  */
 export const outbox = pgTable(
   "outbox",
   {
     id: uuid("id").primaryKey(),
-    runId: uuid("run_id").notNull(),
+    runId: runId("run_id").notNull(),
     shard: smallint("shard").notNull(),
     kind: text("kind").notNull(),
     payload: json("payload"),
@@ -251,14 +305,16 @@ export const outbox = pgTable(
   (t) => [index("outbox_due").on(t.shard, t.dueAt)],
 );
 
-/** When a run must be looked at. One row a run that is stepping or waits for a time; none where only the outside can move it. */
+/** When a run must be woken. One row for a run that is stepping or waits for a time; none if only the outside can move it. */
 export const wakes = pgTable(
   "wakes",
   {
-    runId: uuid("run_id").primaryKey(),
+    runId: runId("run_id").primaryKey(),
     shard: smallint("shard").notNull(),
     dueAt: time("due_at").notNull(),
     tries: smallint("tries").notNull().default(0),
+    /** How often the run has ended or hung its trial process, alone. */
+    trialDeaths: smallint("trial_deaths").notNull().default(0),
   },
   (t) => [index("wakes_due").on(t.shard, t.dueAt)],
 );
@@ -268,15 +324,15 @@ export const undo = pgTable(
   "undo",
   {
     ordinal: bigserial("ordinal", { mode: "bigint" }).primaryKey(),
-    /** The run that rolls it back: the run itself, or the parent it was handed to. */
+    /** The run that rolls it back: the run itself, or the parent that it was handed to. */
     ownerRunId: uuid("owner_run_id").notNull(),
     stepId: text("step_id").notNull(),
     entry: integer("entry").notNull(),
-    /** "service.name@version", or without the version where it was not registered yet; null: nothing to call. */
+    /** "service.name@version", or without the version if it was not registered yet; null: there is nothing to call. */
     action: text("action"),
     inputs: json("inputs"),
     forwardIdempotencyKey: text("forward_idempotency_key").notNull(),
-    childRunId: uuid("child_run_id"),
+    childRunId: runId("child_run_id"),
     /** owed, done, failed, passed */
     state: text("state").notNull(),
   },
@@ -293,50 +349,43 @@ export const actions = pgTable(
     description: text("description"),
     category: text("category"),
     compensable: boolean("compensable").notNull(),
-    inputSchema: json("input_schema").notNull(),
-    outputSchema: json("output_schema").notNull(),
+    inputSchema: json("input_schema").$type<JsonObject>().notNull(),
+    outputSchema: json("output_schema").$type<JsonObject>().notNull(),
     errorCodes: json("error_codes"),
-    defaultRetry: json("default_retry"),
+    defaultRetry: json("default_retry").$type<Partial<RetryPolicy>>(),
     defaultTimeoutMs: integer("default_timeout_ms"),
     deprecated: boolean("deprecated").notNull(),
     registeredAt: time("registered_at").notNull().defaultNow(),
     serviceVersion: text("service_version"),
     dryRunSupported: boolean("dry_run_supported").notNull(),
     licenseGroup: text("license_group"),
-    transport: text("transport").notNull(),
+    transport: text("transport", { enum: ["grpc", "http", "rmq"] }).notNull(),
     address: text("address"),
   },
   (t) => [unique("actions_identity").on(t.service, t.actionName, t.version)],
 );
 
-/** Nodes alive: a heartbeat every second, stale after five. */
+/** Nodes that are alive: a heartbeat every second, stale after five. */
 export const nodes = pgTable("nodes", {
   nodeId: uuid("node_id").primaryKey(),
   startedAt: time("started_at").notNull(),
   heartbeatAt: time("heartbeat_at").notNull(),
-  /** The newest run record format this node reads (law 13). */
+  /** The newest run record format that the node reads (law 13). */
   recordFormat: smallint("record_format").notNull(),
 });
 
-/** Rules, triggers and fires of the interface: their rooms are built later, their rows have a place. */
+/** Published and draft rules. */
 export const rules = pgTable(
   "rules",
   {
-    id: uuid("id").primaryKey(),
-    ruleId: text("rule_id").notNull(),
-    version: integer("version").notNull(),
-    tenantId: text("tenant_id"),
-    name: text("name").notNull(),
+    ...versioned("id", "rule_id"),
     ruleType: text("rule_type").notNull(),
-    spec: json("spec").notNull(),
-    published: boolean("published").notNull(),
-    everPublished: boolean("ever_published").notNull(),
-    createdAt: time("created_at").notNull().defaultNow(),
-    createdBy: text("created_by"),
+    spec: json("spec").$type<JsonObject>().notNull(),
   },
-  (t) => [unique("rules_version").on(t.ruleId, t.version)],
+  (t) => [unique("rules_version").on(t.key, t.version)],
 );
 
+/** Triggers and their fires: no code writes these tables yet. */
 export const triggers = pgTable(
   "triggers",
   {
@@ -364,25 +413,25 @@ export const triggerFires = pgTable(
     workflowId: text("workflow_id").notNull(),
     scheduledAt: time("scheduled_at").notNull(),
     firedAt: time("fired_at").notNull(),
-    resultingRunId: uuid("resulting_run_id"),
+    resultingRunId: runId("resulting_run_id"),
     error: text("error"),
   },
   (t) => [unique("trigger_fires_once").on(t.triggerId, t.scheduledAt)],
 );
 
-/** What people were asked for. A task is open until its step has its result or is left otherwise (`closed_at`). */
+/** Tasks for people. A task is open until it is submitted, or its step is left otherwise (`closed_at`). */
 export const userTasks = pgTable(
   "user_tasks",
   {
     id: uuid("id").primaryKey(),
-    runId: uuid("run_id").notNull(),
+    runId: runId("run_id").notNull(),
     stepId: text("step_id").notNull(),
     assignee: text("assignee").notNull(),
     title: text("title"),
     dueAt: time("due_at"),
     formSchema: json("form_schema"),
     openedAt: time("opened_at").notNull().defaultNow(),
-    /** Submitted, or the step was left without: nobody can submit it any more. */
+    /** Submitted, or the step was left without a submit: the task cannot be submitted any more. */
     closedAt: time("closed_at"),
     submittedAt: time("submitted_at"),
     submittedBy: text("submitted_by"),

@@ -1,81 +1,80 @@
-// Reads of user tasks: lists of them as clients see them, and whose task one is. Nothing here writes: tasks are opened and
+// Reads of user tasks: lists of them as clients see them, and the run that a task belongs to. Nothing here writes: tasks are opened and
 // closed by the commits of their runs.
-import type { Fragment, Sql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
-import { type Page, type PageQuery, parsedText, present, readPage, timeText } from "./page.js";
+import { and, eq, isNotNull, isNull, not, type SQL, sql } from "drizzle-orm";
+import type { Sql } from "postgres";
+import type { JsonObject, RunId } from "../../machines/index.js";
+import { present } from "./item.js";
+import { inRange, type Page, type PageQuery, readPage } from "./page.js";
+import { query } from "./query.js";
+import { userTasks } from "./schema.js";
 
 export const TASK_STATUSES = ["open", "submitted", "expired"] as const;
 type TaskStatus = (typeof TASK_STATUSES)[number];
 
 export interface TaskFilter {
   /** The run with its branches and items. */
-  readonly runId?: string;
+  readonly runId?: RunId;
   readonly assignee?: string;
   readonly status?: TaskStatus;
 }
 
-interface TaskRow {
-  readonly id: string;
-  readonly run_id: string;
-  readonly step_id: string;
-  readonly assignee: string;
-  readonly title: string | null;
-  readonly status: TaskStatus;
-  readonly opened_at: string;
-  readonly due_at: string | null;
-  readonly form_schema: string | null;
-  readonly submitted_at: string | null;
-  readonly submitted_by: string | null;
-  readonly result: string | null;
-}
+/** Closed, or past its time where its run has not seen that yet: a submit would be refused. */
+const lapsed = sql`(${userTasks.closedAt} is not null or coalesce(${userTasks.dueAt} <= now(), false))`;
 
-/** The oldest first: who works through the list takes what has waited longest. */
-export function listUserTasks(sql: Sql, filter: TaskFilter, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = sql`from user_tasks t where ${conditions(sql, filter)}`;
-  return readPage<TaskRow, JsonObject>(
-    sql,
+const columns = {
+  id: userTasks.id,
+  run_id: userTasks.runId,
+  step_id: userTasks.stepId,
+  assignee: userTasks.assignee,
+  title: userTasks.title,
+  status: sql<TaskStatus>`
+    case when ${userTasks.submittedAt} is not null then 'submitted' when ${lapsed} then 'expired' else 'open' end`.as(
+    "status",
+  ),
+  opened_at: userTasks.openedAt,
+  due_at: userTasks.dueAt,
+  form_schema: userTasks.formSchema,
+  submitted_at: userTasks.submittedAt,
+  submitted_by: userTasks.submittedBy,
+  result: userTasks.result,
+};
+
+/** The oldest first: the task that has waited longest is at the top. */
+export function listUserTasks(database: Sql, filter: TaskFilter, page: PageQuery): Promise<Page<JsonObject>> {
+  const where = conditions(filter);
+  return readPage(
+    database,
     {
       name: "user_tasks",
       key: [
-        { column: "opened_at", kind: "time" },
-        { column: "id", kind: "uuid" },
+        { column: userTasks.openedAt, kind: "time" },
+        { column: userTasks.id, kind: "uuid" },
       ],
-      // The page is picked before its times become text: as columns of the page they are compared, and found by an index.
-      rows: ({ after, order, window }) => sql`
-        select t.id, t.run_id, t.step_id, t.assignee, t.title, ${timeText(sql, "t.opened_at")}, ${timeText(sql, "t.due_at")},
-          t.form_schema::text as form_schema, ${timeText(sql, "t.submitted_at")}, t.submitted_by, t.result::text as result,
-          case when t.submitted_at is not null then 'submitted' when ${lapsed(sql)} then 'expired' else 'open' end as status
-        from (select t.* ${where} and ${after} order by ${order} ${window}) t`,
-      matching: where,
-      item: taskItem,
-      position: (row) => [row.opened_at, row.id],
+      rows: (range) => inRange(query(database).select(columns).from(userTasks).$dynamic(), where, range),
+      matching: { from: userTasks, where },
+      item: (task) => present(task),
+      position: ({ opened_at, id }) => [opened_at.toISOString(), id],
     },
     page,
   );
 }
 
-function taskItem({ id, run_id, step_id, assignee, title, status, ...row }: TaskRow): JsonObject {
-  const { opened_at, due_at, submitted_at, submitted_by } = row;
-  const [form_schema, result] = [parsedText(row.form_schema), parsedText(row.result)];
-  const described = { id, run_id, step_id, assignee, title, status, opened_at, due_at, form_schema };
-  return present({ ...described, submitted_at, submitted_by, result });
+function conditions({ runId, assignee, status }: TaskFilter): SQL | undefined {
+  return and(
+    assignee === undefined ? undefined : eq(userTasks.assignee, assignee),
+    runId === undefined ? undefined : sql`${userTasks.runId} in (${family(runId)})`,
+    status && STATUS[status],
+  );
 }
 
-function conditions(sql: Sql, { runId, assignee, status }: TaskFilter): Fragment {
-  const all: Fragment[] = [];
-  if (assignee !== undefined) all.push(sql`t.assignee = ${assignee}`);
-  if (runId !== undefined) all.push(sql`t.run_id in (${family(sql, runId)})`);
-  if (status === "submitted") all.push(sql`t.submitted_at is not null`);
-  if (status === "expired") all.push(sql`t.submitted_at is null and ${lapsed(sql)}`);
-  if (status === "open") all.push(sql`t.closed_at is null and not ${lapsed(sql)}`);
-  return all.reduce((left, right) => sql`${left} and ${right}`, sql`true`);
-}
-
-/** Closed, or past its time where its run has not looked at it yet: a submit would be refused. */
-const lapsed = (sql: Sql) => sql`(t.closed_at is not null or coalesce(t.due_at <= now(), false))`;
+const STATUS: Readonly<Record<TaskStatus, SQL | undefined>> = {
+  submitted: isNotNull(userTasks.submittedAt),
+  expired: and(isNull(userTasks.submittedAt), lapsed),
+  open: and(isNull(userTasks.closedAt), not(lapsed)),
+};
 
 /** The run with its branches and items, not its sub-sagas: those are addressed by their own ids. */
-function family(sql: Sql, runId: string): Fragment {
+function family(runId: RunId): SQL {
   return sql`
     with recursive family(id) as (
       select ${runId}::uuid
@@ -85,8 +84,8 @@ function family(sql: Sql, runId: string): Fragment {
 }
 
 /** The run that waits for the task, if that is `runId` or a branch or item below it. */
-export async function taskOwner(sql: Sql, taskId: string, runId: string): Promise<string | undefined> {
-  const [row] = await sql<{ run_id: string }[]>`
+export async function taskOwner(database: Sql, taskId: string, runId: RunId): Promise<RunId | undefined> {
+  const [row] = await database<{ run_id: RunId }[]>`
     with recursive upward(id) as (
       select run_id from user_tasks where id = ${taskId}
       union all

@@ -1,145 +1,202 @@
-// Versioned documents, the rules that workflows and decision tables share: how a version is given out, when it may be
-// replaced, what publishing does. Not their columns: those are each kind's own (definitions.ts, rules.ts).
-import type { Fragment, ISql, Sql, TransactionSql } from "postgres";
+// Versioned documents, the common part of workflows and rules: version numbers, the replacement of drafts, publishing. The content of each
+// kind is in definitions.ts and rules.ts.
+import { and, desc, eq, getTableColumns, getTableName, max, not, type SQL, type SQLWrapper, sql } from "drizzle-orm";
+import type { PgTable } from "drizzle-orm/pg-core";
+import type { ISql, Sql, TransactionSql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
 import { conflict } from "../errors.js";
-import { type Listing, type Page, type PageQuery, readPage } from "./page.js";
+import { uuidv7 } from "../ids.js";
+import { inRange, type Page, type PageQuery, readPage } from "./page.js";
+import { query } from "./query.js";
+import type { VersionedTable, VersionRow } from "./schema.js";
 
 /** A valid document on its way into the store. */
 export interface VersionDraft {
-  /** Absent: the highest + 1, unless a stored version equals it. */
+  /** The name that all versions share. */
+  readonly key: string;
+  /** Absent: the highest + 1, unless a stored version equals the draft. */
   readonly version?: number;
+  readonly tenantId?: string;
+  readonly name: string;
   readonly publish: boolean;
+  readonly createdBy?: string;
 }
 
-export interface VersionRow {
+export interface StoredVersion {
+  /** Of this version's content: other content has another id. */
+  readonly id: string;
+  /** The name that all versions share. */
+  readonly key: string;
   readonly version: number;
   readonly published: boolean;
+  /** As clients see it, and a document that compiles. */
+  readonly item: JsonObject;
 }
 
-export interface VersionedKind<Draft extends VersionDraft, Row extends VersionRow> {
-  /** For sentences: `workflow`. */
-  readonly what: string;
-  readonly table: string;
-  /** The column of the row's own id. */
-  readonly id: string;
-  /** The column of the name that all versions share. */
-  readonly key: string;
-  columns(sql: ISql): Fragment;
-  idOf(row: Row): string;
-  keyOf(of: Draft | Row): string;
-  /** Whether a stored row has the draft's content, whatever it says of its storage. */
-  equals(sql: ISql, draft: Draft): Fragment;
-  /** Inserts the version, or replaces it where it was never published; no row: it was. */
-  write(sql: ISql, draft: Draft & { readonly version: number }): Promise<Row | undefined>;
-  /** As clients see it. */
+export interface DocumentKind<Draft extends VersionDraft, Row extends VersionRow> {
+  /** For messages: `workflow`. */
+  readonly noun: string;
+  readonly table: PgTable & { readonly $inferSelect: Row };
+  /** The kind's own columns. */
+  content(draft: Draft, version: number): Partial<Row>;
+  /** Whether a stored version has the draft's content, whatever it says of its storage. */
+  equals(draft: Draft): SQL | undefined;
   item(row: Row): JsonObject;
 }
 
 export class Versions<Draft extends VersionDraft, Row extends VersionRow> {
-  constructor(private readonly kind: VersionedKind<Draft, Row>) {}
+  /** As far as both kinds have the same columns. */
+  private readonly table: VersionedTable;
 
-  /** `stored` is false where a version with this content was there already. 409 where the version was published with another. */
-  async store(sql: Sql, draft: Draft): Promise<{ row: Row; stored: boolean }> {
-    const { kind } = this;
-    return sql.begin(async (transaction) => {
-      await this.lock(transaction, kind.keyOf(draft));
-      const same = await this.findEqual(transaction, draft);
-      if (same && (same.published || !draft.publish)) return { row: same, stored: false };
-      if (same) return { row: await this.setPublished(transaction, same, true), stored: false };
-      const version = draft.version ?? (await this.highest(transaction, kind.keyOf(draft))) + 1;
-      const row = await kind.write(transaction, { ...draft, version });
-      if (row) return { row, stored: true };
-      const name = `version ${version} of ${kind.what} ${kind.keyOf(draft)}`;
-      throw conflict(`${name} was published with other content; post it as a new version`);
+  constructor(private readonly kind: DocumentKind<Draft, Row>) {
+    this.table = kind.table as unknown as VersionedTable;
+  }
+
+  /** `stored` is false if a version with this content exists. 409 if the version was published with other content. */
+  store(database: Sql, draft: Draft): Promise<{ readonly document: StoredVersion; readonly stored: boolean }> {
+    const { key } = draft;
+    return database.begin(async (transaction) => {
+      await this.lock(transaction, key);
+      const [same] = await this.select(transaction, key, this.atVersion(draft.version), this.kind.equals(draft));
+      if (same && (same.published || !draft.publish)) return { document: this.stored(same), stored: false };
+      if (same) return { document: await this.setPublished(transaction, same, true), stored: false };
+      const version = draft.version ?? (await this.highest(transaction, key)) + 1;
+      return { document: await this.write(transaction, draft, version), stored: true };
     });
   }
 
   /** Undefined: no such version. Once published a version is immutable, also after it is unpublished. */
-  async publish(sql: Sql, key: string, version: number, published: boolean): Promise<Row | undefined> {
-    const { row } = await sql.begin(async (transaction) => {
+  async publish(database: Sql, key: string, version: number, published: boolean): Promise<StoredVersion | undefined> {
+    const { document } = await database.begin(async (transaction) => {
       await this.lock(transaction, key);
-      const found = await this.read(transaction, key, version);
-      return { row: found && (await this.setPublished(transaction, found, published)) };
+      const [found] = await this.select(transaction, key, this.atVersion(version));
+      return { document: found && (await this.setPublished(transaction, found, published)) };
     });
-    return row;
+    return document;
   }
 
   /** The version whether it is published or not; without `version` the latest published one. */
-  async read(sql: ISql, key: string, version?: number): Promise<Row | undefined> {
-    const { table, key: column, columns } = this.kind;
-    const which = version === undefined ? sql`published` : sql`version = ${version}`;
-    const [row] = await sql<Row[]>`
-      select ${columns(sql)} from ${sql(table)} where ${sql(column)} = ${key} and ${which} order by version desc limit 1`;
-    return row;
+  async read(database: Sql, key: string, version?: number): Promise<StoredVersion | undefined> {
+    const [row] = await this.select(database, key, this.atVersion(version) ?? this.table.published);
+    return row && this.stored(row);
   }
 
-  async exists(sql: Sql, key: string): Promise<boolean> {
-    const { table, key: column } = this.kind;
-    return (await sql`select 1 from ${sql(table)} where ${sql(column)} = ${key} limit 1`).length > 0;
+  async exists(database: Sql, key: string): Promise<boolean> {
+    const { table } = this;
+    const found = await query(database).select({ id: table.id }).from(table).where(eq(table.key, key)).limit(1);
+    return found.length > 0;
   }
 
   /** One item each: its latest published version, or its latest draft. */
-  list(sql: Sql, page: PageQuery): Promise<Page<JsonObject>> {
-    const { table, key, columns, keyOf } = this.kind;
-    const latest = sql`(
-      select distinct on (${sql(key)}) * from ${sql(table)} order by ${sql(key)}, published desc, version desc) d`;
-    const listing: Listing<Row, JsonObject> = {
-      name: table,
-      key: [{ column: key, kind: "text" }],
-      rows: ({ after, order, window }) =>
-        sql`select ${columns(sql)} from ${latest} where ${after} order by ${order} ${window}`,
-      matching: sql`from (select distinct ${sql(key)} from ${sql(table)}) d`,
-      item: (row) => this.kind.item(row),
-      position: (row) => [keyOf(row)],
-    };
-    return readPage(sql, listing, page);
+  list(database: Sql, page: PageQuery): Promise<Page<JsonObject>> {
+    const { key, published, version } = this.table;
+    const latest = query(database)
+      .selectDistinctOn([key])
+      .from(this.table)
+      .orderBy(key, desc(published), desc(version))
+      .as("latest");
+    return readPage(
+      database,
+      {
+        name: getTableName(this.table),
+        key: [{ column: key, kind: "text" }],
+        rows: (range) => inRange(query(database).select().from(latest).$dynamic(), undefined, range),
+        matching: { from: sql`(select distinct ${key} from ${this.table}) d` },
+        item: (row) => this.kind.item(row as Row),
+        position: (row) => [row.key],
+      },
+      page,
+    );
   }
 
   /** Newest first. */
-  versions(sql: Sql, of: string, page: PageQuery): Promise<Page<JsonObject>> {
-    const { table, key, columns } = this.kind;
-    const matching = sql`from ${sql(table)} where ${sql(key)} = ${of}`;
-    const listing: Listing<Row, JsonObject> = {
-      name: `${table} versions`,
-      key: [{ column: "version", kind: "integer" }],
-      descending: true,
-      rows: ({ after, order, window }) =>
-        sql`select ${columns(sql)} ${matching} and ${after} order by ${order} ${window}`,
-      matching,
-      item: (row) => this.kind.item(row),
-      position: (row) => [String(row.version)],
-    };
-    return readPage(sql, listing, page);
+  versions(database: Sql, key: string, page: PageQuery): Promise<Page<JsonObject>> {
+    const { table } = this;
+    const where = eq(table.key, key);
+    return readPage(
+      database,
+      {
+        name: `${getTableName(table)} versions`,
+        key: [{ column: table.version, kind: "integer" }],
+        descending: true,
+        rows: (range) => inRange(query(database).select().from(table).$dynamic(), where, range),
+        matching: { from: table, where },
+        item: (row) => this.kind.item(row as Row),
+        position: (row) => [String(row.version)],
+      },
+      page,
+    );
   }
 
-  /** Versions of one name are given out one at a time; the lock ends with the transaction. */
+  stored(row: Row): StoredVersion {
+    const { id, key, version, published } = row;
+    return { id, key, version, published, item: this.kind.item(row) };
+  }
+
+  /** Versions of one name are given out one at a time; the lock ends with the transaction. Its text must never change. */
   private async lock(transaction: TransactionSql, key: string): Promise<void> {
-    await transaction`select pg_advisory_xact_lock(hashtextextended(${`${this.kind.table}:${key}`}, 0))`;
+    await transaction`select pg_advisory_xact_lock(hashtextextended(${`${getTableName(this.table)}:${key}`}, 0))`;
   }
 
-  private async findEqual(sql: ISql, draft: Draft): Promise<Row | undefined> {
-    const { table, key, keyOf, columns, equals } = this.kind;
-    const which = draft.version === undefined ? sql`true` : sql`version = ${draft.version}`;
-    const [row] = await sql<Row[]>`
-      select ${columns(sql)} from ${sql(table)}
-      where ${sql(key)} = ${keyOf(draft)} and ${which} and ${equals(sql, draft)} order by version desc limit 1`;
-    return row;
+  /** The newest version that matches. */
+  private async select(database: ISql, key: string, ...conditions: (SQL | SQLWrapper | undefined)[]): Promise<Row[]> {
+    const { table } = this;
+    const where = and(eq(table.key, key), ...conditions);
+    const rows = await query(database).select().from(table).where(where).orderBy(desc(table.version)).limit(1);
+    return rows as Row[];
   }
 
-  private async highest(sql: ISql, key: string): Promise<number> {
-    const { table, key: column } = this.kind;
-    const [row] = await sql<{ highest: number | null }[]>`
-      select max(version) as highest from ${sql(table)} where ${sql(column)} = ${key}`;
+  private atVersion(version: number | undefined): SQL | undefined {
+    return version === undefined ? undefined : eq(this.table.version, version);
+  }
+
+  private async highest(database: ISql, key: string): Promise<number> {
+    const { table } = this;
+    const [row] = await query(database)
+      .select({ highest: max(table.version) })
+      .from(table)
+      .where(eq(table.key, key));
     return row?.highest ?? 0;
   }
 
-  private async setPublished(sql: ISql, before: Row, published: boolean): Promise<Row> {
-    const { table, id, idOf, columns, what } = this.kind;
-    const [row] = await sql<Row[]>`
-      update ${sql(table)} set published = ${published}, ever_published = ever_published or ${published}
-      where ${sql(id)} = ${idOf(before)} returning ${columns(sql)}`;
-    if (!row) throw new Error(`a ${what} went while it was locked`);
-    return row;
+  /**
+   * Inserts the version, or replaces it if it was never published. The replacement has an id of its own: other content is never
+   * seen under a known id.
+   */
+  private async write(database: ISql, draft: Draft, version: number): Promise<StoredVersion> {
+    const { kind, table } = this;
+    const { key, tenantId, name, publish: published, createdBy } = draft;
+    const values = { id: uuidv7(), key, version, tenantId, name, published, everPublished: published, createdBy };
+    const [row] = await query(database)
+      .insert(table)
+      .values({ ...values, ...kind.content(draft, version) })
+      .onConflictDoUpdate({
+        target: [table.key, table.version],
+        set: replacement(table),
+        setWhere: not(table.everPublished),
+      })
+      .returning();
+    if (row) return this.stored(row as Row);
+    const document = `version ${version} of ${kind.noun} ${key}`;
+    throw conflict(`${document} was published with other content; post it as a new version`);
   }
+
+  private async setPublished(database: ISql, before: Row, published: boolean): Promise<StoredVersion> {
+    const { table, kind } = this;
+    const everPublished = before.everPublished || published;
+    const [row] = await query(database)
+      .update(table)
+      .set({ published, everPublished })
+      .where(eq(table.id, before.id))
+      .returning();
+    if (!row) throw new Error(`a version of a ${kind.noun} was deleted while it was locked`);
+    return this.stored(row as Row);
+  }
+}
+
+/** All columns but the key, as the insert would have written them. */
+function replacement(table: VersionedTable): Record<string, SQL> {
+  const { key: _, version: __, ...columns } = getTableColumns(table);
+  const taken = Object.entries(columns).map(([name, column]) => [name, sql`excluded.${sql.identifier(column.name)}`]);
+  return Object.fromEntries(taken);
 }

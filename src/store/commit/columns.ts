@@ -1,11 +1,11 @@
-// Columns of rows as Postgres array literals: how a batch travels as a handful of text parameters. Our own, because the
-// driver's array serializer costs more than the rest of a commit's client side.
+// Columns of rows as Postgres array literals, so that a batch travels as one text parameter a column. They are built here, because the
+// driver's array serializer costs more than the rest of the client's side of a commit.
 
 export type ColumnType = "uuid" | "int2" | "int4" | "int8" | "text" | "bool" | "timestamptz" | "json";
 
 type Cell = string | number | boolean | null | undefined;
 
-/** A part of a statement's input: named columns, filled row by row, read back by `unnest`. */
+/** The rows of one relation: named columns, filled row by row, which `unnest` makes rows again in the statement. */
 export class Columns {
   private readonly literals: string[];
   private rows = 0;
@@ -29,7 +29,7 @@ export class Columns {
   }
 }
 
-/** `unnest($n::text::type[], …) as name(columns)` with parameters numbered from `first`. */
+/** `unnest($n::text::type[], …) as name(columns)`, its parameters numbered from `first`. */
 export function unnest(name: string, types: Readonly<Record<string, ColumnType>>, first: number): string {
   const arrays = Object.values(types).map((type, index) => `$${first + index}::text::${type}[]`);
   return `unnest(${arrays.join(", ")}) as ${name}(${Object.keys(types).join(", ")})`;

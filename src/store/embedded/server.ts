@@ -1,13 +1,12 @@
-// One PostgreSQL server process on one data directory: makes the directory, starts the process, tells when it is ready, and
-// stops it. Who may use the directory, and what was left there by others, is decided in embedded.ts.
+// One PostgreSQL server process on one data directory: it is started, waited for, and stopped. postgres.ts decides whether this service may
+// use the directory, leftover.ts handles a server that is running there already.
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { chown, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
-import type { Logger } from "../log.js";
-import type { Account, Binaries } from "./embedded-binaries.js";
+import type { Logger } from "../../log.js";
+import type { Account, Binaries } from "./binaries.js";
 
 export interface Cluster {
   readonly pgdata: string;
@@ -18,9 +17,10 @@ export interface Cluster {
 
 /** Crash recovery after a power cut may replay a gigabyte of WAL. */
 const READY_WITHIN_MS = 120_000;
-const LAST_WORDS = 20;
+/** Lines of output that are kept for the error if the process ends. */
+const KEPT_LINES = 20;
 
-/** The server's own words never hold a statement or a row: errors go to the client that caused them, not to the log. */
+/** The server's log never contains a statement or a row: errors go to the client that caused them, not to the log. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: "127.0.0.1",
   unix_socket_directories: "",
@@ -29,7 +29,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   synchronous_commit: "on",
   fsync: "on",
   full_page_writes: "on",
-  // Short statements on few rows: planning for parallelism or compiling only costs.
+  // Statements are short and touch few rows: parallel plans and compilation would only cost time.
   jit: "off",
   max_parallel_workers_per_gather: "0",
   timezone: "UTC",
@@ -41,19 +41,19 @@ const SETTINGS: Readonly<Record<string, string>> = {
   log_checkpoints: "off",
 };
 
-/** Nothing of our environment reaches the server: it holds secrets. */
+/** The server gets nothing of our environment, which contains secrets. */
 const ENVIRONMENT = { LC_ALL: "C", TZ: "UTC" };
 
 /**
- * The data directory as the server is told it. As root, the directory may lie where the server's account cannot go (a 0700
- * home, a private temporary directory): we enter it before the account changes, and the server never leaves it.
+ * The data directory as the server's argument. As root, the directory may be where the server's account has no access (a 0700 home, a
+ * private temporary directory): it becomes the working directory before the account changes, and the server never leaves it.
  */
-function pathFor({ account }: Cluster, pgdata: string): string {
+export function pathFor({ account }: Cluster, pgdata: string): string {
   return account !== undefined && process.platform === "linux" ? "/proc/self/cwd" : pgdata;
 }
 
-/** A session of its own (`detached`): Ctrl-C in the terminal reaches us, and we stop the server when nothing needs it any more. */
-function launch(cluster: Cluster, pgdata: string, program: string, flags: readonly string[]): ChildProcess {
+/** In a session of its own (`detached`): Ctrl-C in the terminal reaches us only, and we stop the server when nothing needs it any more. */
+export function launch(cluster: Cluster, pgdata: string, program: string, flags: readonly string[]): ChildProcess {
   return spawn(program, [...flags], {
     ...cluster.account,
     cwd: pgdata,
@@ -61,56 +61,6 @@ function launch(cluster: Cluster, pgdata: string, program: string, flags: readon
     detached: true,
     stdio: ["ignore", "ignore", "pipe"],
   });
-}
-
-/** Makes the data directory, or nothing at all: it is made aside and renamed when it is complete and on disk. */
-export async function initialiseCluster(cluster: Cluster, password: string): Promise<void> {
-  const parent = dirname(cluster.pgdata);
-  await clearAbandoned(parent);
-  const staging = join(parent, `initdb-${process.pid}-${randomUUID()}`);
-  const pgdata = join(staging, "data");
-  try {
-    await mkdir(pgdata, { recursive: true, mode: 0o700 });
-    await writeFile(join(staging, "password"), `${password}\n`, { mode: 0o600 });
-    await give(cluster.account, [staging, pgdata, join(staging, "password")]);
-    await runInitdb(cluster, pgdata);
-    await rename(pgdata, cluster.pgdata).catch((error: NodeJS.ErrnoException) => {
-      // Another service may have been faster; the password is the same.
-      if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
-    });
-  } finally {
-    await rm(staging, { recursive: true, force: true });
-  }
-}
-
-async function give(account: Account | undefined, paths: readonly string[]): Promise<void> {
-  if (account === undefined) return;
-  for (const path of paths) await chown(path, account.uid, account.gid);
-}
-
-async function runInitdb(cluster: Cluster, pgdata: string): Promise<void> {
-  const path = pathFor(cluster, pgdata);
-  const child = launch(cluster, pgdata, cluster.binaries.initdb, [
-    `--pgdata=${path}`,
-    "--username=postgres",
-    "--auth=scram-sha-256",
-    `--pwfile=${path}/../password`,
-    "--encoding=UTF8",
-    "--locale-provider=builtin",
-    "--builtin-locale=C.UTF-8",
-    "--locale=C",
-  ]);
-  const words = collectWords(child, () => {});
-  const end = await exitOf(child);
-  if (end !== "code 0") throw new Error(`PostgreSQL could not make its data directory (${end}): ${words.join(" | ")}`);
-}
-
-/** What starts that were killed half-way left behind. */
-async function clearAbandoned(parent: string): Promise<void> {
-  for (const name of await readdir(parent)) {
-    const pid = Number(/^initdb-(\d+)-/.exec(name)?.[1]);
-    if (pid > 0 && !isAlive(pid)) await rm(join(parent, name), { recursive: true, force: true });
-  }
 }
 
 export function isAlive(pid: number): boolean {
@@ -124,13 +74,13 @@ export function isAlive(pid: number): boolean {
 
 export interface Server {
   readonly port: number;
-  /** Resolves, never rejects, when the process has ended, with its last words. */
+  /** Resolves, never rejects, with how the process ended and its last output. */
   readonly ended: Promise<string>;
-  /** Resolves when the process has ended. Safe twice, and after its end. */
+  /** Resolves when the process has ended. Safe to repeat, and after its end. */
   stop(): Promise<void>;
 }
 
-/** Resolves when connections are accepted; otherwise ends the process and throws its last words. */
+/** Resolves when connections are accepted; otherwise ends the process and throws its last output. */
 export async function startServer(cluster: Cluster, port: number): Promise<Server> {
   const flags = Object.entries({ ...SETTINGS, port: String(port) }).flatMap(([name, value]) => [
     "-c",
@@ -141,13 +91,13 @@ export async function startServer(cluster: Cluster, port: number): Promise<Serve
     pathFor(cluster, cluster.pgdata),
     ...flags,
   ]);
-  const words = collectWords(child, (line) => logLine(cluster.log, line));
-  // Ours may end without an orderly stop (an uncaught exception): the server then still shuts down cleanly.
+  const output = keepOutput(child, (line) => logLine(cluster.log, line));
+  // Our process may end without an orderly stop (an uncaught exception): the server still shuts down cleanly then.
   const atExit = () => void child.kill("SIGINT");
   process.once("exit", atExit);
   const ended = exitOf(child).then((end) => {
     process.off("exit", atExit);
-    return `${end}: ${words.join(" | ")}`;
+    return `${end}: ${output.join(" | ")}`;
   });
   const stop = () => stopProcess((signal) => void child.kill(signal), ended);
   const outcome = await Promise.race([ended, readiness(cluster.pgdata, child)]);
@@ -156,7 +106,7 @@ export async function startServer(cluster: Cluster, port: number): Promise<Serve
   throw new Error(`PostgreSQL did not start (${outcome})`);
 }
 
-/** The last line of postmaster.pid says how far the server has come; asking it by connecting would fill its log. */
+/** The last line of postmaster.pid has the state of the server; connecting to it instead would fill its log. */
 async function readiness(pgdata: string, child: ChildProcess): Promise<string> {
   const deadline = Date.now() + READY_WITHIN_MS;
   while (Date.now() < deadline && child.exitCode === null && child.signalCode === null) {
@@ -179,7 +129,7 @@ export async function readPostmasterFile(pgdata: string): Promise<PostmasterFile
   return Number(pid) > 0 ? { pid: Number(pid), port: Number(port), status: status ?? "" } : undefined;
 }
 
-/** Fast shutdown: open transactions are rolled back. If that hangs, ever harder; the next start then recovers from the WAL. */
+/** Fast shutdown: open transactions are rolled back. If it hangs, harder signals follow; the next start then recovers from the WAL. */
 export async function stopProcess(signal: (name: NodeJS.Signals) => void, ended: Promise<unknown>): Promise<void> {
   const patience = [
     ["SIGINT", 20_000],
@@ -189,33 +139,34 @@ export async function stopProcess(signal: (name: NodeJS.Signals) => void, ended:
   for (const [name, ms] of patience) {
     signal(name);
     const waiting = new AbortController();
-    const late = delay(ms, "late", { signal: waiting.signal }).catch(() => "over");
-    const outcome = await Promise.race([ended.then(() => "over"), late]);
+    const timeout = delay(ms, "timeout", { signal: waiting.signal }).catch(() => "ended");
+    const outcome = await Promise.race([ended.then(() => "ended"), timeout]);
     waiting.abort();
-    if (outcome === "over") return;
+    if (outcome === "ended") return;
   }
 }
 
-function exitOf(child: ChildProcess): Promise<string> {
+export function exitOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once("error", (error) => resolve(error.message));
     child.once("exit", (code, signal) => resolve(signal === null ? `code ${code}` : `signal ${signal}`));
   });
 }
 
-function collectWords(child: ChildProcess, listen: (line: string) => void): readonly string[] {
-  const words: string[] = [];
-  if (child.stderr === null) return words;
+/** The last lines of the process's output, filled while it runs. */
+export function keepOutput(child: ChildProcess, onLine: (line: string) => void): readonly string[] {
+  const lines: string[] = [];
+  if (child.stderr === null) return lines;
   createInterface({ input: child.stderr }).on("line", (line) => {
-    words.push(line);
-    if (words.length > LAST_WORDS) words.shift();
-    listen(line);
+    lines.push(line);
+    if (lines.length > KEPT_LINES) lines.shift();
+    onLine(line);
   });
-  return words;
+  return lines;
 }
 
 function logLine(log: Logger, line: string): void {
-  if (line.startsWith("PANIC:")) log.error(`embedded postgres: ${line}`);
-  else if (line.startsWith("FATAL:")) log.warn(`embedded postgres: ${line}`);
-  else log.debug(`embedded postgres: ${line}`);
+  if (line.startsWith("PANIC:")) log.error(`embedded Postgres: ${line}`);
+  else if (line.startsWith("FATAL:")) log.warn(`embedded Postgres: ${line}`);
+  else log.debug(`embedded Postgres: ${line}`);
 }

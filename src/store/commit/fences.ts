@@ -1,0 +1,151 @@
+// The first half of the commit statement: which runs of the group win. Rows of other tables are written for winners only
+// (writes.ts).
+//
+// No two commits wait for each other in a circle: run rows are locked in key order, confirmed ones like updated ones (their wake
+// rows and commands would be waited for otherwise), and tables are written in a fixed order. A row that another commit holds is
+// skipped, and its run loses: it tries again.
+import type { Clause } from "./relations.js";
+
+/** A signal goes to one run (law 9): of two claims in the group the first one counts, and a consumed signal is no longer free. */
+export const SIGNAL_CLAIMS: readonly Clause[] = [
+  (from) => `
+signal_claim as materialized (
+  select *, row_number() over (partition by id order by run_id) as nth from ${from.signal_claim}
+)`,
+  () => `
+free_signal as materialized (
+  select signals.id from signals
+  where signals.id in (select id from signal_claim) and signals.consumed_at is null
+  order by signals.id for update skip locked
+)`,
+  () => `
+signal_conflict as materialized (
+  select signal_claim.run_id from signal_claim
+  where signal_claim.nth > 1 or signal_claim.id not in (select id from free_signal)
+)`,
+];
+export const NO_SIGNAL_CONFLICT: Clause = () => `
+signal_conflict as (select null::uuid as run_id where false)`;
+
+/** A run takes an event at most once (law 9). */
+export const EVENT_CLAIMS: readonly Clause[] = [
+  (from) => `
+event_claim as materialized (select * from ${from.event_claim})`,
+  () => `
+event_conflict as materialized (
+  select event_claim.run_id from event_claim
+  join event_takes on event_takes.run_id = event_claim.run_id and event_takes.event_id = event_claim.event_id
+)`,
+];
+export const NO_EVENT_CONFLICT: Clause = () => `
+event_conflict as (select null::uuid as run_id where false)`;
+
+/**
+ * A command that has an outcome already is not carried out again (law 6). One whose outcome was committed after this statement's
+ * snapshot is not seen here; it moved the revision, or, where it was a confirmation, its key refuses the second one.
+ */
+export const COMMANDS: readonly Clause[] = [
+  (from) => `
+command as materialized (select * from ${from.command})`,
+  () => `
+command_conflict as materialized (
+  select command.run_id from command
+  join run_commands on run_commands.run_id = command.run_id and run_commands.command_id = command.command_id
+)`,
+];
+
+/**
+ * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A row without a token is
+ * matched by its revision alone; a token that was not expected means that the row has another history.
+ */
+export const REVISIONS: readonly Clause[] = [
+  (from) => `
+run_update as materialized (select * from ${from.run_update})`,
+  ...COMMANDS,
+  () => `
+fenced as materialized (
+  select runs.id from runs join run_update on run_update.id = runs.id
+  where runs.revision = run_update.expected and runs.fence is not distinct from run_update.expected_fence
+    and runs.terminal_at is null
+    and runs.id not in (select run_id from command_conflict)
+    and runs.id not in (select run_id from signal_conflict)
+    and runs.id not in (select run_id from event_conflict)
+  order by runs.id for update of runs skip locked
+)`,
+];
+
+/** A decision that changes nothing is based on a revision, too (law 3). */
+export const CONFIRMATIONS: Clause = (from) => `
+confirmed as (
+  select runs.id from ${from.confirm} join runs on runs.id = confirm.id
+  where runs.revision = confirm.expected and runs.fence is not distinct from confirm.expected_fence
+    and runs.id not in (select run_id from command_conflict)
+  order by runs.id for no key update of runs skip locked
+)`;
+
+/**
+ * A run is created once: it wins its idempotency key, or loses. A run that creates another under a key loses with it, because it
+ * has told its workflow the id of a run that would not exist. It replays and finds the winner. So that a key that was won is
+ * never left without its run, a run creates at most one run under a key in a commit.
+ */
+export const START_KEYS: readonly Clause[] = [
+  (from) => `
+new_run as materialized (
+  select * from ${from.new_run} where new_run.made_by is null or new_run.made_by in (select id from fenced)
+)`,
+  () => `
+start_key_taken as (
+  insert into start_keys (scope, key, run_id)
+  select new_run.scope, new_run.key, new_run.id from new_run
+  where new_run.key is not null and not exists (select 1 from runs where runs.id = new_run.id)
+  order by new_run.scope, new_run.key
+  on conflict do nothing returning run_id
+)`,
+  () => `
+start_key_conflict as materialized (
+  select new_run.made_by as run_id from new_run
+  where new_run.made_by is not null and new_run.key is not null
+    and new_run.id not in (select run_id from start_key_taken)
+)`,
+];
+export const NO_START_KEY_CONFLICT: Clause = () => `
+start_key_conflict as (select null::uuid as run_id where false)`;
+
+/** The runs that win. */
+export const UPDATE: Clause = () => `
+updated as (
+  update runs set revision = runs.revision + 1, fence = run_update.fence, state = run_update.state, current_step = run_update.step,
+    last_seq = run_update.last_seq, last_event_at = run_update.last_event_at, terminal_at = run_update.terminal_at,
+    requires_manual_review = run_update.review, awaited_signal = run_update.awaited_signal,
+    paused_reason = run_update.paused_reason, record = run_update.record,
+    call = case when run_update.set_call then run_update.call else runs.call end, output = run_update.output,
+    frames = case when run_update.set_frames then run_update.frames else runs.frames end,
+    items = case when run_update.set_items then run_update.items else runs.items end
+  from run_update where runs.id = run_update.id and runs.id in (select id from fenced)
+    and runs.id not in (select run_id from start_key_conflict)
+  returning runs.id
+)`;
+
+/** A started run, or a child of a run that has won. */
+export const CREATION: Clause = () => `
+created as (
+  insert into runs (id, shard, revision, fence, last_seq, state, last_event_at, requires_manual_review, record, workflow_id, version,
+    definition_id, tenant_id, business_key, trigger_id, parent_run_id, parent_step_id, parent_branch_id, parent_entry,
+    root_run_id, family_run_id, started_at)
+  select new_run.id, new_run.shard, 1, new_run.fence, 1, 'pending', new_run.started_at, false, new_run.record, new_run.workflow_id,
+    new_run.version, new_run.definition_id, new_run.tenant_id, new_run.business_key, new_run.trigger_id,
+    new_run.parent_run_id, new_run.parent_step_id, new_run.parent_branch_id, new_run.parent_entry, new_run.root_run_id,
+    new_run.family_run_id, new_run.started_at
+  from new_run
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
+    and (new_run.made_by is null or new_run.made_by in (select id from updated))
+  order by new_run.id
+  on conflict do nothing returning id
+)`;
+export const NOTHING_CREATED: Clause = () => `
+created as (select null::uuid as id where false)`;
+
+export const WON: Clause = () => `
+won as materialized (
+  select id from updated union all select id from confirmed union all select id from created
+)`;

@@ -1,0 +1,76 @@
+// A server that an earlier service left running on the data directory: it is stopped if that service is gone, and left alone if a
+// living service uses it.
+import { execFile } from "node:child_process";
+import { readlink, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Logger } from "../../log.js";
+import { DataDirInUse, isLockFree } from "./owner-lock.js";
+import { isAlive, readPostmasterFile, stopProcess } from "./server.js";
+
+/** A server that starts, or recovers, refuses connections for a while. */
+const ASK_FOR_MS = 15_000;
+const END_WITHIN_MS = 60_000;
+
+export interface LeftoverOptions {
+  readonly home: string;
+  readonly pgdata: string;
+  readonly log: Logger;
+  urlAt(port: number): string;
+}
+
+/** Throws DataDirInUse if a living service uses the server, and an error with its process id if it can be neither used nor stopped. */
+export async function clearLeftover(options: LeftoverOptions): Promise<void> {
+  const { home, pgdata, log } = options;
+  const file = await readPostmasterFile(pgdata);
+  if (file === undefined || !isAlive(file.pid)) return;
+  const isRunning = () => isPostmaster(file.pid, pgdata);
+  if (!(await isRunning())) {
+    // After a reboot, or in a new container, the process id belongs to another program. Postgres would take that for its server.
+    log.info({ server: file.pid }, "stale process id of an embedded Postgres removed");
+    await rm(join(pgdata, "postmaster.pid"), { force: true });
+    return;
+  }
+  if (!(await isAbandoned(file.pid, options))) return;
+  log.info({ server: file.pid }, "stopping the embedded Postgres of a service that is gone");
+  await stopProcess((signal) => signalIfAlive(file.pid, signal), endOf(isRunning));
+  if (await isRunning()) throw new Error(`Process ${file.pid}, an old embedded Postgres of ${home}, cannot be stopped`);
+}
+
+/** False: the server ended in the meantime. */
+async function isAbandoned(pid: number, { home, pgdata, log, urlAt }: LeftoverOptions): Promise<boolean> {
+  const deadline = Date.now() + ASK_FOR_MS;
+  let reason: unknown;
+  while (Date.now() < deadline) {
+    const file = await readPostmasterFile(pgdata);
+    if (file?.pid !== pid || !(await isPostmaster(pid, pgdata))) return false;
+    try {
+      if (await isLockFree(urlAt(file.port), log)) return true;
+      throw new DataDirInUse(home);
+    } catch (error) {
+      if (error instanceof DataDirInUse) throw error;
+      reason = error;
+      await delay(200);
+    }
+  }
+  const code = (reason as { code?: string }).code ?? "no answer";
+  throw new Error(`Process ${pid} is a PostgreSQL server on ${pgdata} that cannot be used (${code}): stop it first`);
+}
+
+/** A server's working directory is its data directory. On other systems than Linux its command line is used instead. */
+async function isPostmaster(pid: number, pgdata: string): Promise<boolean> {
+  if (process.platform === "linux") return (await readlink(`/proc/${pid}/cwd`).catch(() => "")) === pgdata;
+  return new Promise((resolve) => {
+    execFile("ps", ["-o", "command=", "-p", String(pid)], (_error, output) => resolve(output.includes(pgdata)));
+  });
+}
+
+function signalIfAlive(pid: number, signal: NodeJS.Signals): void {
+  if (isAlive(pid)) process.kill(pid, signal);
+}
+
+/** Asks by directory, not by process id: a zombie that is not reaped keeps its id. */
+async function endOf(isRunning: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + END_WITHIN_MS;
+  while ((await isRunning()) && Date.now() < deadline) await delay(25);
+}

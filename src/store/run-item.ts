@@ -1,0 +1,104 @@
+// A run as clients see it, made from its row. Nothing here reads the database.
+import type { DispatchId, JsonObject, StepError } from "../../machines/index.js";
+import { present } from "./item.js";
+import type { RunRow } from "./run-row.js";
+
+/** The part of a run's record (machines/state/record.ts writes it) and of its identity that clients see. Times are epoch ms. */
+interface RecordView {
+  readonly wait?: {
+    readonly kind: string;
+    readonly dueAt?: number;
+    readonly attempt?: number;
+    readonly dispatchId?: DispatchId;
+    readonly topic?: string;
+    readonly headers?: Readonly<Record<string, string>>;
+  };
+  readonly proof?: JsonObject;
+  readonly ending?: { readonly to: string; readonly error?: StepError; readonly reason: string };
+}
+interface FrameView {
+  readonly kind: string;
+  readonly step: string;
+  readonly catchStep: string;
+}
+interface IdentityView {
+  readonly features?: Readonly<Record<string, boolean>>;
+  readonly dryRun?: boolean;
+  readonly delayedUntil?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export function runItem(row: RunRow): JsonObject {
+  const record = row.record as RecordView;
+  const identity = (row.identity ?? {}) as IdentityView;
+  return present({
+    id: row.id,
+    workflow_id: row.workflowId,
+    version: row.version,
+    definition_id: row.definitionId,
+    tenant_id: row.tenantId,
+    state: row.state,
+    paused_reason: row.pausedReason,
+    current_step: row.currentStep,
+    inputs: row.inputs ?? {},
+    variables: variablesOf(row),
+    output: row.output,
+    business_key: row.businessKey,
+    labels: identity.labels,
+    started_at: row.startedAt,
+    last_event_at: row.lastEventAt,
+    terminal_at: row.terminalAt,
+    requires_manual_review: row.requiresManualReview,
+    trigger_id: row.triggerId,
+    parent_run_id: row.parentRunId,
+    parent_step_id: row.parentStepId,
+    parent_branch_id: row.parentBranchId,
+    root_run_id: row.rootRunId,
+    dry_run: identity.dryRun ?? false,
+    feature_overrides: nonEmpty(identity.features),
+    ...(row.terminalAt === null ? waiting(row, record, identity) : ended(row, record)),
+  });
+}
+
+/** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
+function variablesOf({ inherited, variables, gone }: RunRow): JsonObject {
+  if (inherited === null) return variables ?? {};
+  const all = { ...inherited, ...variables };
+  return Object.fromEntries(Object.entries(all).filter(([name]) => !gone?.includes(name)));
+}
+
+function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: IdentityView) {
+  const due = row.state === "pending" ? delayedUntil : TIMED.has(wait?.kind ?? "") ? wait?.dueAt : undefined;
+  return {
+    quarantine: proof,
+    awaited_signal: row.awaitedSignal,
+    awaited_event_topic: wait?.topic,
+    awaited_event_headers: wait?.headers,
+    wakeup_at: due === undefined ? undefined : new Date(due),
+    try_catch_stack: tryCatchStack(row),
+    awaited_action_dispatch: wait?.kind === "dispatched" ? wait.dispatchId : null,
+    current_attempt: wait?.attempt,
+  };
+}
+
+function tryCatchStack({ frames }: RunRow): JsonObject[] | null {
+  const open = (frames ?? []) as unknown as readonly FrameView[];
+  const tries = open.filter(({ kind }) => kind === "try");
+  return tries.length > 0 ? tries.map(({ step, catchStep }) => ({ step_id: step, catch_step: catchStep })) : null;
+}
+
+const TIMED: ReadonlySet<string> = new Set(["timer", "backoff", "signal", "event", "user_task", "children"]);
+
+/** A run that succeeded may have been on its way to another end before: that is not its error. */
+function ended(row: RunRow, { ending }: RecordView) {
+  if (row.state === "succeeded" || !ending) return {};
+  const { error } = ending;
+  return {
+    last_error: ending.reason,
+    error: error && present({ code: error.code, message: error.message, step_id: error.step_id }),
+  };
+}
+
+function nonEmpty(features: IdentityView["features"]) {
+  return features && Object.keys(features).length > 0 ? features : null;
+}

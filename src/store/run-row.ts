@@ -1,0 +1,47 @@
+// A run as one row with everything that clients see: its hot row, its start, and its variables.
+import { and, eq, isNotNull, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/pg-core";
+import type { Sql } from "postgres";
+import type { JsonObject } from "../../machines/index.js";
+import { query } from "./query.js";
+import { runScopes, runStarts, runs } from "./schema.js";
+
+/** A branch or an item has the inputs of the run that it is a part of. */
+const familyStarts = alias(runStarts, "family_starts");
+
+/** Rows of `runs`, to be narrowed down. */
+export const pickedRuns = (database: Sql) => query(database).select().from(runs).$dynamic();
+
+/** A run with its inputs and variables. */
+export type RunRow = Awaited<ReturnType<typeof wholeRuns>>[number];
+
+/** The picked runs with their starts and variables. They are picked before anything wide is read, so that rows under an offset cost nothing. */
+export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) {
+  const r = picked.as("r");
+  const ofFamily = and(
+    isNotNull(r.familyRunId),
+    eq(runScopes.runId, r.parentRunId),
+    eq(runScopes.entry, r.parentEntry),
+  );
+  return query(database)
+    .select({
+      ...{ id: r.id, workflowId: r.workflowId, version: r.version, definitionId: r.definitionId, tenantId: r.tenantId },
+      ...{ state: r.state, currentStep: r.currentStep, pausedReason: r.pausedReason, awaitedSignal: r.awaitedSignal },
+      ...{ startedAt: r.startedAt, lastEventAt: r.lastEventAt, terminalAt: r.terminalAt, lastSeq: r.lastSeq },
+      ...{ requiresManualReview: r.requiresManualReview, triggerId: r.triggerId, businessKey: r.businessKey },
+      ...{ parentRunId: r.parentRunId, parentStepId: r.parentStepId, parentBranchId: r.parentBranchId },
+      ...{ rootRunId: r.rootRunId, record: r.record, output: r.output, frames: r.frames },
+      identity: runStarts.identity,
+      inputs: sql<JsonObject | null>`coalesce(${runStarts.inputs}, ${familyStarts.inputs})`.as("inputs"),
+      inherited: runScopes.variables,
+      variables: sql<JsonObject | null>`(
+        select json_object_agg(v.name, v.value order by v.name)
+        from run_variables v where v.run_id = ${r.id} and v.value is not null)`.as("own_variables"),
+      gone: sql<readonly string[] | null>`(
+        select array_agg(v.name) from run_variables v where v.run_id = ${r.id} and v.value is null)`.as("gone"),
+    })
+    .from(r)
+    .leftJoin(runStarts, eq(runStarts.runId, r.id))
+    .leftJoin(familyStarts, eq(familyStarts.runId, r.familyRunId))
+    .leftJoin(runScopes, ofFamily);
+}
