@@ -1,38 +1,38 @@
-// Admission: whether this node takes on more work, said before anything of it is read or stored. What is refused hears 503
-// and may come again; what is taken on is finished. It measures nothing itself, and reads and probes never ask it.
+// Admission: whether this node accepts more work, decided before the work is read or stored. A refused request gets 503 and may
+// be sent again; accepted work is finished. Admission measures nothing itself, and reads and probes never ask it.
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { PressureSample } from "../pressure.js";
 
-/** `new`: a start, a signal, a cancel … `answer`: a report on work that is under way; it ends work, and is refused last. */
+/** `new`: a start, a signal, a cancel … `answer`: a report about work in progress. It completes work, and is refused last. */
 export type WorkKind = "new" | "answer";
 export type Shortage = "runs" | "bodies" | "event_loop" | "heap";
 
 export interface AdmissionLimits {
-  /** Runs and requests in hand. */
+  /** Busy runs, and open requests. */
   readonly runs: number;
-  /** Lateness of the event loop. */
+  /** Delay of the event loop. */
   readonly loopMs: number;
-  /** Of the heap's limit, in percent. */
+  /** Percent of the heap's limit. */
   readonly heapPercent: number;
-  /** Bytes of the bodies of requests in hand. One request alone is never too large. */
+  /** Bytes in the bodies of open requests. A single request is never too large. */
   readonly bodyBytes?: number;
 }
 
 export interface AdmissionOptions {
   readonly limits: AdmissionLimits;
-  /** Runs in hand: each with commands, a load or a commit under way. */
-  readonly runsInHand: () => number;
+  /** Runs with commands, a load or a commit in progress. */
+  readonly busyRuns: () => number;
   readonly pressure: () => PressureSample;
   readonly metrics: Pick<Metrics, "loadShed" | "overloaded">;
   readonly log: Logger;
 }
 
 const BODY_BYTES = 64 * 1024 * 1024;
-/** Answers are refused at this many times the runs in hand at which new work is. */
-const ANSWERS = 4;
-/** Once it sheds, it goes on until it is well below what made it begin: it does not flicker. */
+/** Answers are refused at this multiple of the limit for new work. */
+const ANSWER_FACTOR = 4;
+/** Hysteresis: shedding ends well below the point where it began. */
 const RECOVERED = 0.5;
 const HEAP_RECOVERED_PERCENT = 10;
 
@@ -43,66 +43,66 @@ export class Admission {
 
   constructor(private readonly options: AdmissionOptions) {}
 
-  /** Why new work is refused now; undefined: it is not. */
+  /** Why new work is refused now; undefined: it is accepted. */
   get shedding(): Shortage | undefined {
-    this.look();
+    this.update();
     return this.shortage;
   }
 
-  /** Takes on a request of so many bytes; what it answers gives the place back, once. Throws 503 `overloaded`. */
+  /** Accepts a request with a body of so many bytes. Call the returned function when the request is done. Throws 503. */
   admit(kind: WorkKind, bytes = 0): () => void {
-    const refused = kind === "new" ? this.shedding : this.refusesAnswers();
-    if (refused) throw this.refusal(refused);
+    const shortage = kind === "new" ? this.shedding : this.answerShortage();
+    if (shortage) throw this.refusal(shortage);
     this.requests++;
     this.bytes += bytes;
-    let given = false;
+    let released = false;
     return () => {
-      if (given) return;
-      given = true;
+      if (released) return;
+      released = true;
       this.requests--;
       this.bytes -= bytes;
     };
   }
 
-  /** Counts it. */
+  /** The error to answer with; counts it. */
   refusal(shortage: Shortage): Error {
     this.options.metrics.loadShed.inc({ shortage });
-    return overloaded(`the node is overloaded (${shortage}); send it again later`);
+    return overloaded(`the node is overloaded (${shortage}); send the request again later`);
   }
 
-  /** Sets the gauge; the state changes also where nobody asks any more. */
-  look(): void {
+  /** Starts or ends shedding, and sets the gauge. Called periodically too: the state must change when no request asks. */
+  update(): void {
     const before = this.shortage;
-    this.shortage = before ? this.still(before) : this.found(1);
+    this.shortage = before ? this.ongoingShortage(before) : this.shortageAt(1);
     if (this.shortage === before) return;
     const { metrics, log, pressure } = this.options;
     metrics.overloaded.set(this.shortage ? 1 : 0);
-    const about = { runs: this.inHand, requestBytes: this.bytes, ...pressure(), shortage: this.shortage ?? before };
-    log.warn(about, this.shortage ? "load is shed" : "load is taken on again");
+    const state = { runs: this.load, requestBytes: this.bytes, ...pressure(), shortage: this.shortage ?? before };
+    log.warn(state, this.shortage ? "shedding load" : "accepting load again");
   }
 
-  private get inHand(): number {
-    return Math.max(this.requests, this.options.runsInHand());
+  private get load(): number {
+    return Math.max(this.requests, this.options.busyRuns());
   }
 
-  /** The first of what is short, at `share` of the limits. */
-  private found(share: number): Shortage | undefined {
+  /** The first shortage at this share of the limits. */
+  private shortageAt(share: number): Shortage | undefined {
     const { runs, loopMs, heapPercent, bodyBytes = BODY_BYTES } = this.options.limits;
-    const { heap, loopMs: late } = this.options.pressure();
+    const { heap, loopMs: delay } = this.options.pressure();
     const heapLimit = share === 1 ? heapPercent : heapPercent - HEAP_RECOVERED_PERCENT;
-    if (this.inHand >= runs * share) return "runs";
+    if (this.load >= runs * share) return "runs";
     if (this.bytes >= bodyBytes * share) return "bodies";
-    if (late >= loopMs * share) return "event_loop";
+    if (delay >= loopMs * share) return "event_loop";
     return heap * 100 >= heapLimit ? "heap" : undefined;
   }
 
-  private still(before: Shortage): Shortage | undefined {
-    return this.found(RECOVERED) && (this.found(1) ?? before);
+  private ongoingShortage(before: Shortage): Shortage | undefined {
+    return this.shortageAt(RECOVERED) && (this.shortageAt(1) ?? before);
   }
 
-  private refusesAnswers(): Shortage | undefined {
-    this.look();
+  private answerShortage(): Shortage | undefined {
+    this.update();
     if (this.shortage === "heap" || this.shortage === "bodies") return this.shortage;
-    return this.inHand >= this.options.limits.runs * ANSWERS ? "runs" : undefined;
+    return this.load >= this.options.limits.runs * ANSWER_FACTOR ? "runs" : undefined;
   }
 }

@@ -1,99 +1,110 @@
-// A batch: the transitions that one run has taken since its last commit, as the rows they become. Nothing of it is seen by
-// anyone before the commit has won.
+// A batch: the transitions that one run has taken since its last commit, and the rows they become. Nothing of it leaves the
+// process before its commit has won.
+
 import {
   type Answer,
   awaitedSignal,
+  type DispatchId,
   type Effect,
   encodeRecord,
   isTerminal,
   pausedReason,
   type RunContext,
+  type RunId,
   type Transition,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type {
-  ChildCommit,
-  ClosedTaskRow,
-  InboxRow,
-  PublishedRow,
-  RunCommit,
-  RunRow,
-  ScopeRow,
-  SignalRow,
-  TaskRow,
-  UndoRow,
-} from "../store/commit-rows.js";
-import { childCommit, eventRow, wakeTime } from "./birth.js";
+import type { CommandRow, RunCommit, RunRow } from "../store/commit/rows.js";
+import type { Revision } from "../store/revision.js";
+import type { Delivery } from "./delivery.js";
+import { newFence } from "./fence.js";
+import type { LoadedRun } from "./loaded-run.js";
+import { owedRows } from "./owed-rows.js";
 import type { CommittedEvent } from "./ports.js";
-import type { Delivery } from "./resident.js";
+import { eventRow, wakeTime } from "./run-rows.js";
 
-/** Until then the node that committed an effect has it in hand. */
-const CARRIED_MS = 10_000;
-/** A command to another run is delivered at once from memory; the poll takes what was lost. */
-const DELIVERED_MS = 1_000;
+/** Columns that are written only when they change. */
+const RARE_COLUMNS = ["call", "frames", "items"] as const;
+type RareColumn = (typeof RARE_COLUMNS)[number];
+
+/** What a batch is based on. */
+type Based = Pick<LoadedRun, "actor" | "revision" | "fence">;
 
 export class Batch {
   readonly events: CommittedEvent[] = [];
   readonly effects: Effect[] = [];
-  private readonly variables = new Set<string>();
-  /** Of the columns that are written only when they change. */
-  private readonly changed = new Set<"call" | "frames" | "items">();
-  /** Dispatches that credit was taken for on the way: given back if the commit is lost. */
-  readonly reserved: string[] = [];
+  /** Dispatches that a worker's credit was reserved for; it is given back if the commit is lost. */
+  readonly reserved: DispatchId[] = [];
+  /** Deliveries that share this commit: the ends of children that waited in the mailbox. */
+  readonly childEnds: Delivery[] = [];
   transitions = 0;
-  private readonly answered: { id: string; answer: string; keep: boolean }[] = [];
-  private readonly takenInbox: string[] = [];
+  /** It creates a run under an idempotency key: a commit creates one such run at most. */
+  createsKeyedRun = false;
+  /** The token that the commit writes beside its revision (law 1). */
+  readonly fence = newFence();
+  private readonly changedVariables = new Set<string>();
+  private readonly changedColumns = new Set<RareColumn>();
+  private readonly answers: Omit<CommandRow, "at">[] = [];
+  private readonly inboxGone: string[] = [];
 
   constructor(
     private lastSeq: number,
     private lastEventAt: number,
   ) {}
 
-  take(runId: string, { patch, stored, audit, effects }: Transition): void {
+  add(runId: RunId, { patch, stored, audit, effects }: Transition): void {
     this.transitions++;
-    // Member by member: they are many, read often, and all of one shape like this.
+    // Written out member by member: events are many and read often, and this gives them all one shape.
     for (const { at, type, stepId, attempt, from, to, actor, metadata } of audit) {
       this.events.push({ runId, seq: ++this.lastSeq, at, type, stepId, attempt, from, to, actor, metadata });
       this.lastEventAt = at;
     }
-    this.effects.push(...effects);
-    for (const name of stored) this.variables.add(name);
-    for (const column of ["call", "frames", "items"] as const) if (column in patch) this.changed.add(column);
+    this.createsKeyedRun ||= effects.some(
+      (each) => each.kind === "child.start" && each.child.idempotencyKey !== undefined,
+    );
+    for (const effect of effects) this.effects.push(withFence(effect));
+    for (const name of stored) this.changedVariables.add(name);
+    for (const column of RARE_COLUMNS) if (column in patch) this.changedColumns.add(column);
   }
 
-  /** The command's outcome is part of this commit: its id and answer are recorded, its inbox row goes. */
-  answer({ id, keep, inboxId }: Pick<Delivery, "id" | "keep" | "inboxId">, answer: Answer): void {
-    if (id !== undefined) this.answered.push({ id, answer: JSON.stringify(answer), keep });
-    if (inboxId !== undefined) this.takenInbox.push(inboxId);
+  /** Makes the command's outcome part of this commit: its id and answer are recorded, its inbox row is deleted. */
+  recordAnswer({ id, keep, inboxId, requestHash }: Recorded, answer: Answer): void {
+    if (id !== undefined) this.answers.push({ id, answer: recordedText(answer, requestHash), keep });
+    if (inboxId !== undefined) this.inboxGone.push(inboxId);
   }
 
-  /** Whether its outcome is part of this commit already: it came twice, from memory and from the poll. */
-  answers({ id }: Pick<Delivery, "id">): boolean {
-    return this.answered.some((command) => command.id === id);
+  /** Whether the command is part of this commit already: it can arrive twice, from memory and from the poll. */
+  hasAnswerOf({ id }: Pick<Delivery, "id">): boolean {
+    return this.answers.some((command) => command.id === id);
   }
 
   get seq(): number {
     return this.lastSeq;
   }
 
-  /** The commit of these transitions on a run at `revision`. */
-  commit(context: RunContext, revision: number, now: number): RunCommit {
+  /** The commit of these transitions, on a run at that revision, with its record in at most `format`. */
+  toCommit(
+    { actor: { context }, revision, fence }: Based,
+    { now, format }: { now: number; format: number },
+  ): RunCommit {
     return {
       runId: context.run.id,
       shard: shardOf(context.run.id),
       expected: revision,
-      update: this.row(context),
+      expectedFence: fence,
+      update: this.runRow(context, format),
       events: this.events.map(eventRow),
-      variables: this.changedVariables(context),
+      variables: this.variableRows(context),
       wake: wakeTime(context, now),
-      commands: this.answered.map((command) => ({ ...command, at: now })),
-      takenInbox: this.takenInbox,
-      ...owedRows(context.run.id, this.effects, now),
+      commands: this.answers.map((command) => ({ ...command, at: now })),
+      inboxGone: this.inboxGone,
+      ...owedRows(context.run, this.effects, now),
     };
   }
 
-  private row(context: RunContext): RunRow {
+  private runRow(context: RunContext, format: number): RunRow {
     return {
+      fence: this.fence,
       state: context.state,
       step: context.step,
       lastSeq: this.lastSeq,
@@ -102,7 +113,7 @@ export class Batch {
       review: context.requiresManualReview,
       awaitedSignal: awaitedSignal(context.wait),
       pausedReason: pausedReason(context),
-      record: JSON.stringify(encodeRecord(context)),
+      record: JSON.stringify(encodeRecord(context, format)),
       call: this.column("call", context.call),
       frames: this.column("frames", context.frames.length > 0 ? context.frames : undefined),
       items: this.column("items", context.items),
@@ -110,128 +121,60 @@ export class Batch {
     };
   }
 
-  private column(name: "call" | "frames" | "items", value: unknown): string | null | undefined {
-    if (!this.changed.has(name)) return undefined;
+  private column(name: RareColumn, value: unknown): string | null | undefined {
+    if (!this.changedColumns.has(name)) return undefined;
     return value === undefined ? null : JSON.stringify(value);
   }
 
-  private changedVariables({ variables }: RunContext): ReadonlyMap<string, string | undefined> {
+  private variableRows({ variables }: RunContext): ReadonlyMap<string, string | undefined> {
     const text = (name: string) => (Object.hasOwn(variables, name) ? JSON.stringify(variables[name]) : undefined);
-    return new Map([...this.variables].map((name) => [name, text(name)]));
+    return new Map([...this.changedVariables].map((name) => [name, text(name)]));
   }
 }
 
-/** Effects inside the database ride in the commit. What is owed and settled in the same batch never becomes a row. */
-export function owedRows(runId: string, effects: readonly Effect[], now: number): Partial<RunCommit> {
-  const outbox = new Map<string, { id: string; kind: string; payload?: string; dueAt: number }>();
-  const settledOutbox: string[] = [];
-  const signals: SignalRow[] = [];
-  const consumed: { id: string; at: number }[] = [];
-  const inbox: InboxRow[] = [];
-  const eventsPublished: PublishedRow[] = [];
-  const eventsTaken: string[] = [];
-  let eventWait: RunCommit["eventWait"];
-  const tasksOpened: TaskRow[] = [];
-  const tasksClosed: ClosedTaskRow[] = [];
-  let undoOwed: readonly UndoRow[] = [];
-  const undoSettled: { ordinal: string; state: string }[] = [];
-  const scopes: ScopeRow[] = [];
-  const children: ChildCommit[] = [];
-  let undoPassed: RunCommit["undoPassed"];
-  let undoHanded: RunCommit["undoHanded"];
-  for (const effect of effects) {
-    switch (effect.kind) {
-      case "dispatch.request":
-        outbox.set(effect.dispatchId, { id: effect.dispatchId, kind: "action", dueAt: now + CARRIED_MS });
-        break;
-      case "dispatch.resolved":
-        if (!outbox.delete(effect.dispatchId)) settledOutbox.push(effect.dispatchId);
-        break;
-      case "post": {
-        const { id, to: kind, payload } = effect;
-        outbox.set(id, { id, kind, payload: JSON.stringify(payload), dueAt: now + CARRIED_MS });
-        break;
-      }
-      case "signal.recorded":
-        signals.push({ ...effect, payload: JSON.stringify(effect.payload), at: now });
-        break;
-      case "signal.consumed":
-        consumed.push({ id: effect.id, at: now });
-        break;
-      case "send": {
-        const { id, to, command } = effect;
-        inbox.push({ id, to, shard: shardOf(to), command: JSON.stringify(command), dueAt: now + DELIVERED_MS });
-        break;
-      }
-      case "event.published": {
-        const { headers, payload, ...event } = effect.event;
-        eventsPublished.push({ ...event, headers: JSON.stringify(headers), payload: JSON.stringify(payload) });
-        break;
-      }
-      case "event.taken":
-        eventsTaken.push(effect.id);
-        break;
-      case "event.awaited":
-        eventWait = { topic: effect.topic, headers: JSON.stringify(effect.headers) };
-        break;
-      case "event.unawaited":
-        eventWait = null;
-        break;
-      case "task.opened": {
-        const { formSchema, ...task } = effect.task;
-        tasksOpened.push({ ...task, at: now, formSchema: formSchema && JSON.stringify(formSchema) });
-        break;
-      }
-      case "task.submitted":
-        tasksClosed.push({ ...effect, result: JSON.stringify(effect.result) });
-        break;
-      case "task.closed":
-        tasksClosed.push({ id: effect.id, at: now });
-        break;
-      case "undo.owed": {
-        const { stepId, entry, action, inputs, forwardIdempotencyKey, childRunId } = effect.entry;
-        const text = inputs && JSON.stringify(inputs);
-        const row = { stepId, entry, action, inputs: text, forwardKey: forwardIdempotencyKey, childRunId };
-        undoOwed = [...undoOwed, row];
-        break;
-      }
-      case "undo.settled":
-        undoSettled.push({ ordinal: effect.ordinal, state: effect.state });
-        break;
-      case "undo.passed":
-        // The statement does not see the rows that it inserts itself: those change before they are written.
-        undoOwed = undoOwed.map((row) =>
-          row.action === undefined && row.entry > (effect.since ?? 0) ? { ...row, state: "passed" } : row,
-        );
-        // A later rollback in the same batch passes no fewer of the rows that are stored already.
-        undoPassed = { since: Math.min(effect.since ?? 0, undoPassed?.since ?? Number.MAX_SAFE_INTEGER), every: false };
-        break;
-      case "undo.dropped":
-        undoOwed = undoOwed.map((row) => ({ ...row, state: "passed" }));
-        undoPassed = { since: 0, every: true };
-        break;
-      case "undo.handed": {
-        const { to: owner, entry } = effect;
-        undoOwed = undoOwed.map((row) =>
-          row.state ? row : { ...row, owner, entry, childRunId: row.childRunId ?? runId },
-        );
-        undoHanded = { to: owner, entry };
-        break;
-      }
-      case "scope.kept": {
-        const { entry, inputs, variables } = effect;
-        scopes.push({ entry, inputs: JSON.stringify(inputs), variables: JSON.stringify(variables) });
-        break;
-      }
-      case "child.start":
-        children.push(childCommit(effect.child));
-        break;
-      case "dispatch.send":
-      case "dispatch.cancel":
-        break;
-    }
-  }
-  const undo = { undoOwed, undoSettled, undoPassed, undoHanded };
-  const owed = { outbox: [...outbox.values()], settledOutbox, signals, consumed, inbox, tasksOpened, tasksClosed };
-  return { ...owed, ...undo, eventsPublished, eventsTaken, eventWait, scopes, children };
+/** A child's actor is made of the effect, without a look at its row, so the effect brings the token of the row. */
+function withFence(effect: Effect): Effect {
+  return effect.kind === "child.start" ? { ...effect, child: { ...effect.child, fence: newFence() } } : effect;
+}
+
+type Recorded = Pick<Delivery, "id" | "keep" | "inboxId" | "requestHash">;
+
+/** A storage format: members may be added, never changed. */
+function recordedText(answer: Answer, requestHash: string | undefined): string {
+  return JSON.stringify(requestHash === undefined ? answer : { ...answer, request_hash: requestHash });
+}
+
+/** A refusal is not recorded: the same command may be accepted later (a report to a run in quarantine, after its release). */
+export function isRefusal({ type }: Answer): boolean {
+  return type === "refused" || type === "unfit" || type === "closed";
+}
+
+/** A decision that leaves the run as it is. */
+export interface Unchanged {
+  readonly context: RunContext;
+  readonly revision: Revision;
+  readonly fence?: string;
+  readonly delivery: Delivery;
+  readonly answer: Answer;
+  readonly effects: readonly Effect[];
+}
+
+/** The commit of a refusal or a no-op: it confirms the revision that the decision was based on (law 3). */
+export function confirmation(unchanged: Unchanged, now: number): RunCommit {
+  const { context, revision, fence, delivery, answer, effects } = unchanged;
+  const { id, keep, inboxId, command, requestHash } = delivery;
+  const runId = context.run.id;
+  const recorded = id !== undefined && !isRefusal(answer);
+  return {
+    runId,
+    shard: shardOf(runId),
+    expected: revision,
+    expectedFence: fence,
+    events: [],
+    ...owedRows(context.run, effects, now),
+    // The poll has leased the wake row: it gets its due time back.
+    ...(command.type === "advance" && { wake: wakeTime(context, now) }),
+    ...(recorded && { commands: [{ id, answer: recordedText(answer, requestHash), keep, at: now }] }),
+    inboxGone: inboxId === undefined ? [] : [inboxId],
+  };
 }

@@ -1,23 +1,23 @@
 // The group commit: collects what all runs of this node have ready while earlier commits are in flight, and writes it in one
-// statement. It says of each run whether it won; what a loser does is the resident's business.
+// statement. It reports for each run whether its commit won. The reaction to a loss is the resident's matter.
 import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { commitRuns } from "../store/commit.js";
-import type { RunCommit } from "../store/commit-rows.js";
+import type { RunCommit } from "../store/commit/rows.js";
+import { commitRuns } from "../store/commit/statement.js";
 import { sqlStateOf } from "../store/failure.js";
 
-/** Nobody knows whether it is in the database: discard what is in memory and look (law 2). */
+/** The commit may or may not be in the database: discard the actor, and reload (law 2). */
 export class OutcomeUnknown extends Error {
   override readonly name = "OutcomeUnknown";
 }
 
-/** Postgres refused this run's rows by themselves: its data is at fault, not its batch mates. */
-export class Poisoned extends Error {
-  override readonly name = "Poisoned";
+/** Postgres rejected the rows of this run when they came alone: its data is at fault, not its batch mates. */
+export class DataRejected extends Error {
+  override readonly name = "DataRejected";
   constructor(readonly sqlState: string) {
-    super(`the store refused the run's data (${sqlState})`);
+    super(`the store rejected the run's data (SQLSTATE ${sqlState})`);
   }
 }
 
@@ -26,57 +26,58 @@ export interface CommitterOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
   /** Statements in flight at once. Two keep Postgres busy while the next group is built; more only split the groups. */
-  readonly lanes?: number;
-  /** Runs in one statement: 200 reach what 400 do (measured by the bench). */
+  readonly concurrency?: number;
+  /** Runs in one statement: 200 reach the throughput of 400 (measured by the bench). */
   readonly groupSize?: number;
   /** Commits waiting; beyond it load is shed. */
   readonly queueLimit?: number;
 }
 
-interface Waiting {
+interface Pending {
   readonly commit: RunCommit;
   readonly resolve: (won: boolean) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** Deadlock victim, serialisation failure: the statement left nothing, and may be said again. */
+/** Deadlock victim, serialisation failure: the statement left nothing behind, and can be repeated. */
 const TRANSIENT: ReadonlySet<string> = new Set(["40P01", "40001"]);
 const TRANSIENT_TRIES = 5;
+const UNIQUE_VIOLATION = "23505";
 
 export class Committer {
-  private waiting: Waiting[] = [];
+  private readonly pending: Pending[] = [];
   private inFlight = 0;
   private stopped = false;
-  private readonly lanes: number;
+  private readonly concurrency: number;
   private readonly groupSize: number;
   private readonly queueLimit: number;
 
   constructor(private readonly options: CommitterOptions) {
-    this.lanes = options.lanes ?? 2;
+    this.concurrency = options.concurrency ?? 2;
     this.groupSize = options.groupSize ?? 200;
     this.queueLimit = options.queueLimit ?? 20_000;
   }
 
-  /** Whether the run won. Rejects with OutcomeUnknown, Poisoned, or 503 `overloaded` while nothing was sent. */
+  /** Whether the run won. Rejects with OutcomeUnknown, with DataRejected, or with 503 `overloaded` if nothing was sent. */
   submit(commit: RunCommit): Promise<boolean> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
-    if (this.waiting.length >= this.queueLimit) return Promise.reject(overloaded("the commit queue is full"));
+    if (this.pending.length >= this.queueLimit) return Promise.reject(overloaded("the commit queue is full"));
     return new Promise((resolve, reject) => {
-      this.waiting.push({ commit, resolve, reject });
-      // What becomes ready in the same turn of the event loop shall share the statement.
-      if (this.waiting.length === 1) setImmediate(() => this.flush());
+      this.pending.push({ commit, resolve, reject });
+      // Commits that become ready in the same turn of the event loop share the statement.
+      if (this.pending.length === 1) setImmediate(() => this.flush());
     });
   }
 
-  /** Finishes what was submitted; takes nothing more. */
+  /** Finishes the submitted commits, and accepts no more. */
   async stop(): Promise<void> {
     this.stopped = true;
-    while (this.waiting.length > 0 || this.inFlight > 0) await new Promise((resolve) => setImmediate(resolve));
+    while (this.pending.length > 0 || this.inFlight > 0) await new Promise((resolve) => setImmediate(resolve));
   }
 
   private flush(): void {
-    while (this.inFlight < this.lanes && this.waiting.length > 0) {
-      const group = this.takeGroup();
+    while (this.inFlight < this.concurrency && this.pending.length > 0) {
+      const group = this.nextGroup();
       this.inFlight++;
       void this.write(group).finally(() => {
         this.inFlight--;
@@ -86,75 +87,74 @@ export class Committer {
   }
 
   /**
-   * A run stands in a statement once, whose parts tell runs apart by their ids. A second commit that writes it (a start
-   * repeated with its run id, or a stale parent that makes it again, beside a step of that run) waits for the next.
+   * A run is in a statement once, because the parts of the statement tell runs apart by their ids. A second commit that writes
+   * the run (a start repeated with its run id, or a stale parent that creates it again, beside a step of that run) waits.
    */
-  private takeGroup(): Waiting[] {
-    const group: Waiting[] = [];
+  private nextGroup(): Pending[] {
+    const group: Pending[] = [];
     const taken = new Set<string>();
-    const later: Waiting[] = [];
-    let looked = 0;
-    for (const waiting of this.waiting) {
+    const later: Pending[] = [];
+    let seen = 0;
+    for (const pending of this.pending) {
       if (group.length === this.groupSize) break;
-      looked++;
-      const written = runsOf(waiting.commit);
-      if (written.some((runId) => taken.has(runId))) later.push(waiting);
-      else group.push(waiting);
-      // Also of one that waits: what was submitted after it stays after it.
+      seen++;
+      const written = runsOf(pending.commit);
+      if (written.some((runId) => taken.has(runId))) later.push(pending);
+      else group.push(pending);
+      // Also the runs of a commit that waits: commits of one run keep their order.
       for (const runId of written) taken.add(runId);
     }
-    this.waiting.splice(0, looked, ...later);
+    this.pending.splice(0, seen, ...later);
     return group;
   }
 
-  private async write(group: readonly Waiting[]): Promise<void> {
+  private async write(group: readonly Pending[]): Promise<void> {
     const { sql, metrics } = this.options;
-    const end = metrics.commitSeconds.startTimer();
+    const commits = group.map(({ commit }) => commit);
+    const stopTimer = metrics.commitSeconds.startTimer();
     try {
-      const won = await this.attempt(() =>
-        commitRuns(
-          sql,
-          group.map(({ commit }) => commit),
-        ),
-      );
+      const won = await retryTransient(() => commitRuns(sql, commits));
       metrics.commits.inc();
       metrics.commitRows.observe(group.length);
       for (const { commit, resolve } of group) resolve(won.has(commit.runId));
     } catch (error) {
-      await this.failed(group, error);
+      await this.handleFailure(group, error);
     } finally {
-      end();
+      stopTimer();
     }
   }
 
-  private async attempt<T>(write: () => Promise<T>): Promise<T> {
-    for (let nth = 1; ; nth++) {
-      try {
-        return await write();
-      } catch (error) {
-        if (nth >= TRANSIENT_TRIES || !TRANSIENT.has(sqlStateOf(error) ?? "")) throw error;
-      }
-    }
-  }
-
-  /** A group that fails on its data is split until the guilty run stands alone (law 12). */
-  private async failed(group: readonly Waiting[], error: unknown): Promise<void> {
+  /** A group that fails on its data is split until the faulty run is alone (law 12). */
+  private async handleFailure(group: readonly Pending[], error: unknown): Promise<void> {
     const state = sqlStateOf(error);
-    if (state === undefined || !isAboutData(state)) {
-      this.options.log.warn({ sqlState: state, runs: group.length }, "a commit's outcome is unknown");
-      for (const { reject } of group) reject(new OutcomeUnknown("the commit was not answered", { cause: error }));
-      return;
-    }
-    const [first] = group;
-    if (group.length === 1 && first) {
-      // A row that is there already: another node was faster, and this run has lost.
-      if (state === "23505") return first.resolve(false);
-      this.options.log.error({ sqlState: state, runId: first.commit.runId }, "the store refused a run's data");
-      return first.reject(new Poisoned(state));
-    }
+    if (state === undefined || !isAboutData(state)) return this.outcomeUnknown(group, error);
+    const [only] = group;
+    if (group.length === 1 && only) return this.rejectAlone(only, state);
     const half = Math.ceil(group.length / 2);
     await this.write(group.slice(0, half));
     await this.write(group.slice(half));
+  }
+
+  private outcomeUnknown(group: readonly Pending[], cause: unknown): void {
+    this.options.log.warn({ sqlState: sqlStateOf(cause), runs: group.length }, "commit outcome unknown");
+    for (const { reject } of group) reject(new OutcomeUnknown("the commit was not answered", { cause }));
+  }
+
+  private rejectAlone({ commit, resolve, reject }: Pending, state: string): void {
+    // The row exists already: another node was faster, and this run has lost.
+    if (state === UNIQUE_VIOLATION) return resolve(false);
+    this.options.log.error({ sqlState: state, runId: commit.runId }, "run data rejected by the store");
+    reject(new DataRejected(state));
+  }
+}
+
+async function retryTransient<T>(write: () => Promise<T>): Promise<T> {
+  for (let nth = 1; ; nth++) {
+    try {
+      return await write();
+    } catch (error) {
+      if (nth >= TRANSIENT_TRIES || !TRANSIENT.has(sqlStateOf(error) ?? "")) throw error;
+    }
   }
 }
 

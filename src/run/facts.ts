@@ -1,43 +1,90 @@
-// Reads what a decision must know of the world outside its run (machines/facts.ts: a need). It reads committed rows only, after
-// the run's own last commit, and changes nothing.
+// The facts of a decision: its knowledge of the world outside the run. Most are in memory; a `need` is read from committed rows,
+// after the run's own last commit. Nothing is changed here.
 import type { Sql } from "postgres";
 import {
+  type ActionFact,
   entryStep,
+  type Facts,
   type Fetched,
+  type Json,
+  type JsonObject,
   type Need,
   type RunIdentity,
   type RunLimits,
   type WorkflowFact,
 } from "../../machines/index.js";
-import { eventsFor, newestEvent } from "../store/events.js";
+import type { Clock } from "../clock.js";
+import { derivedUuid, shardOf } from "../ids.js";
+import { scanEvents } from "../store/event-scan.js";
+import { newestEvent } from "../store/events.js";
 import { endedChildren, keyedRun, livingChildren, namedRun, nextWaiter, unmatchedSignals } from "../store/family.js";
 import { newestOwed, oldestSignal } from "../store/load.js";
-import { startKey } from "./birth.js";
+import { startKey } from "./new-run.js";
 import type { Catalog } from "./ports.js";
 
-/** A character of an output is at most this many bytes in the store. */
+/** A character of an output takes at most this many bytes in the store. */
 const BYTES_PER_CHARACTER = 6;
 
-export class Reader {
-  constructor(
-    private readonly sql: Sql,
-    private readonly catalog: Pick<Catalog, "published">,
-    private readonly limits: RunLimits,
-  ) {}
+export interface DecisionFacts extends Facts {
+  /** Set by the decision: it asked for an action that this node does not know, perhaps registered elsewhere a moment ago. */
+  readonly missed: { action: boolean };
+}
 
-  async fetch(run: RunIdentity, need: Need): Promise<Fetched> {
-    const { sql } = this;
+export interface FactOptions {
+  readonly sql: Sql;
+  readonly clock: Clock;
+  readonly catalog: Catalog;
+  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
+  readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
+  readonly limits: RunLimits;
+}
+
+export class FactSource {
+  constructor(private readonly options: FactOptions) {}
+
+  /**
+   * Fresh facts for one decision. `notBefore`: the time of the run's last audit event. Another node's clock may have been a little
+   * ahead of this one's, and the audit times of a run never go back.
+   */
+  current(notBefore: number): DecisionFacts {
+    const { catalog, schemas, licences, limits, clock } = this.options;
+    const missed = { action: false };
+    return {
+      missed,
+      limits,
+      now: Math.max(clock.now(), notBefore),
+      random: Math.random(),
+      uuid: (runId, seed) => derivedUuid(seed, shardOf(runId)),
+      action: (service, name, version): ActionFact | undefined => {
+        const found = catalog.action(service, name, version);
+        missed.action ||= found === undefined;
+        return found;
+      },
+      rule: (ruleId) => catalog.rule(ruleId),
+      licensed: (tenantId, group) => licences.licensed(tenantId, group),
+      conforms: (schema, value) => schemas.conforms(schema, value),
+    };
+  }
+
+  /** Reads the registrations again. */
+  refreshActions(): Promise<void> {
+    return this.options.catalog.refresh();
+  }
+
+  /** Reads a fact that a decision needs before it can be taken. */
+  async read(run: RunIdentity, need: Need): Promise<Fetched> {
+    const { sql, limits } = this.options;
     switch (need.kind) {
       case "signal":
         return { signal: await oldestSignal(sql, [run.id, ...(run.family ?? [])], need.name) };
       case "events":
-        return { events: await eventsFor(sql, run, need) };
+        return { events: await scanEvents(sql, run, need) };
       case "newest_event":
         return { newestEvent: await newestEvent(sql, need.topic) };
       case "undo":
         return { undo: await newestOwed(sql, run.id, need.since) };
       case "ended":
-        return { ended: await endedChildren(sql, run.id, need, this.limits.output * BYTES_PER_CHARACTER) };
+        return { ended: await endedChildren(sql, run.id, need, limits.output * BYTES_PER_CHARACTER) };
       case "living":
         return { living: await livingChildren(sql, run.id, need.from) };
       case "workflow":
@@ -48,19 +95,17 @@ export class Reader {
         return { waiter: await nextWaiter(sql, run, need.name) };
       case "unmatched":
         return { unmatched: await unmatchedSignals(sql, run, need.name) };
-      case "keyed": {
-        const { scope, key } = startKey({ ...run, workflowId: need.workflowId }, need.key) ?? { scope: "", key: "" };
-        return { keyed: await keyedRun(sql, scope, key) };
-      }
+      case "keyed_run":
+        return { keyedRun: await this.keyedRun(run, need) };
     }
   }
 
-  /** Published, and for this tenant. */
+  /** Null: not published, or not for this tenant. */
   private async workflow(
     { tenantId }: RunIdentity,
     { workflowId, version }: Extract<Need, { kind: "workflow" }>,
   ): Promise<WorkflowFact | null> {
-    const found = await this.catalog.published(workflowId, version);
+    const found = await this.options.catalog.published(workflowId, version);
     if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== tenantId)) return null;
     const { program, definitionId } = found;
     return {
@@ -71,5 +116,13 @@ export class Reader {
       inputSchema: program.inputSchema,
       enters: (entrypoint) => entryStep(program, entrypoint) !== undefined,
     };
+  }
+
+  private keyedRun(
+    { tenantId }: RunIdentity,
+    { workflowId, key: idempotencyKey }: Extract<Need, { kind: "keyed_run" }>,
+  ): Promise<Fetched["keyedRun"]> {
+    const { scope, key } = startKey({ tenantId, workflowId }, idempotencyKey);
+    return keyedRun(this.options.sql, scope, key);
   }
 }

@@ -1,79 +1,82 @@
-// The birth of a run, as rows: the same for one that a client starts and one that its parent creates. Not who may start one
-// (starter.ts), and not when a parent creates children (machines/children.ts).
+// A new run as rows: the same for a run that a client starts and a run that its parent creates. Starts are checked in starter.ts;
+// a parent's creation of children is decided in machines/.
 import {
   encodeRecord,
   type NewChild,
   newRun,
+  OLDEST_RECORD_FORMAT,
   type RunContext,
   type RunIdentity,
-  wakeAt,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { ChildCommit, EventRow, NewRunRow } from "../store/commit-rows.js";
+import type { ChildCommit, NewRunRow } from "../store/commit/rows.js";
 import { storedIdentity } from "../store/load.js";
 import type { CommittedEvent } from "./ports.js";
+import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
-/** A run that is stepping has a wake row this far ahead: it is only looked at if its node died. */
-export const STEPPING_GRACE_MS = 2_000;
-
-/** The due time of the run's wake row, null for none. */
-export function wakeTime(context: RunContext, now: number): number | null {
-  const wake = wakeAt(context);
-  return wake === "soon" ? now + STEPPING_GRACE_MS : (wake ?? null);
+/** The event of a run that its parent, not a client, has created. */
+export function createdByParent(identity: RunIdentity): CommittedEvent {
+  return startedEvent(identity, "coordinator");
 }
 
-export function eventRow(event: CommittedEvent): EventRow {
-  const { seq, at, type, stepId, attempt, from, to, actor, metadata } = event;
-  return { seq, at, type, stepId, attempt, from, to, actor, metadata: metadata && JSON.stringify(metadata) };
-}
-
+/** The first audit event of every run. */
 export function startedEvent(identity: RunIdentity, actor: string): CommittedEvent {
   const { id: runId, workflowId, version, entrypoint, startedAt: at } = identity;
   const metadata = { workflow_id: workflowId, version, entrypoint };
   return { runId, seq: 1, type: "saga.started", attempt: 0, from: "pending", to: "pending", actor, at, metadata };
 }
 
-/** Who asked for it: a repeat of the request must find the same. */
-export interface Request {
-  readonly hash: string;
+/** Stored with the run: what a repeat of its start request is recognised by, and the token of its first revision (law 1). */
+export interface StartMark {
+  readonly requestHash: string;
   readonly idempotencyKey?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly fence?: string;
 }
 
-export function newRunRow(context: RunContext, { hash, idempotencyKey }: Request): NewRunRow {
+export function newRunRow(context: RunContext, mark: StartMark): NewRunRow {
+  const { requestHash, idempotencyKey, labels, fence } = mark;
   const { run } = context;
   return {
     ...run,
+    fence,
     familyRunId: run.family?.at(-1),
-    record: JSON.stringify(encodeRecord(context)),
+    record: JSON.stringify(encodeRecord(context, OLDEST_RECORD_FORMAT)),
     inputs: run.family ? undefined : JSON.stringify(run.inputs),
-    identity: JSON.stringify({ ...storedIdentity(run), idempotencyKey }),
-    requestHash: hash,
-    key: startKey(run, idempotencyKey),
+    identity: JSON.stringify({ ...storedIdentity(run), idempotencyKey, labels }),
+    requestHash,
+    labels,
+    key: idempotencyKey === undefined ? undefined : startKey(run, idempotencyKey),
   };
 }
 
-/** An idempotency key's scope is tenant and workflow. */
+/** The scope of an idempotency key is tenant and workflow. A storage format: it must never change. */
 export function startKey(
   { tenantId, workflowId }: Pick<RunIdentity, "tenantId" | "workflowId">,
-  key: string | undefined,
-): { readonly scope: string; readonly key: string } | undefined {
-  return key === undefined ? undefined : { scope: `${tenantId ?? ""}/${workflowId}`, key };
+  key: string,
+): { readonly scope: string; readonly key: string } {
+  return { scope: `${tenantId ?? ""}/${workflowId}`, key };
 }
 
 export function variableRows(context: RunContext): ReadonlyMap<string, string> {
   return new Map(Object.entries(context.variables).map(([name, value]) => [name, JSON.stringify(value)]));
 }
 
+/** The due time of a new run's wake row: if the node dies before the run steps, the poll takes it up then. */
+export function firstWake(context: RunContext, now: number): number {
+  return wakeTime(context, now) ?? now + STEPPING_GRACE_MS;
+}
+
 /** A run that its parent creates, in the parent's commit. */
 export function childCommit(child: NewChild): ChildCommit {
-  const { identity, at, inherited, idempotencyKey } = child;
+  const { identity, at, inherited, idempotencyKey, fence } = child;
   const context = newRun(identity, {}, 0);
   return {
     runId: identity.id,
     shard: shardOf(identity.id),
-    create: newRunRow(context, { hash: "", idempotencyKey }),
-    events: [eventRow(startedEvent(identity, "coordinator"))],
+    create: newRunRow(context, { requestHash: "", idempotencyKey, fence }),
+    events: [eventRow(createdByParent(identity))],
     variables: inherited ? new Map() : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
-    wake: wakeTime(context, at) ?? at + STEPPING_GRACE_MS,
+    wake: firstWake(context, at),
   };
 }

@@ -1,8 +1,8 @@
-// The hash of a request: what a repeat with the same idempotency key must have in common with the first. Stored beside the key,
-// so it must never change. Not a secret, and not an id.
+// The hash of a request: a repeat with the same idempotency key must have the same one. It is stored beside the key, so it must
+// never change. It is not a secret and not an id.
 import { createHash } from "node:crypto";
 
-/** The same for the same JSON, in whatever order its members stand. */
+/** The order of an object's members does not matter. */
 export function requestHash(body: unknown): string {
   return createHash("sha256").update(canonical(body)).digest("base64url");
 }

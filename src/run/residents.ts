@@ -1,24 +1,24 @@
-// The residents of a node: the runs that are in memory, by id. Those at rest are kept as long as there is room, by count and by
-// weight, and the longest at rest is let go first (passivation): a parked run costs its rows and nothing here, no timer either.
-import { measure, type RunContext } from "../../machines/index.js";
+// The residents of a node: the runs in memory, by id. Idle ones stay while there is room by count and by weight; the one that
+// has been idle longest is passivated first. A parked run then costs its rows, and no memory and no timer here.
+import { measure, type RunContext, type RunId } from "../../machines/index.js";
 import type { Resident } from "./resident.js";
 
 export interface ResidentsOptions {
-  /** Runs in memory. Those that are busy count, and are never let go: what bounds them is admission, and the poll's own bound. */
+  /** Runs in memory. Busy runs count and are never dropped: admission and the bound of the poll limit those. */
   readonly max?: number;
-  /** What those at rest may weigh together, estimated. */
+  /** Estimated bytes of all idle runs together. */
   readonly maxBytes?: number;
 }
 
 /** An actor, its mailbox, its timer and its record: measured at 4 KB with few variables. */
 const ACTOR_BYTES = 4_096;
-/** A value in memory for each character of its JSON text: small objects weigh more, long strings less. */
-const BYTES_A_CHARACTER = 2;
+/** Memory per character of JSON text: small objects take more, long strings less. */
+const BYTES_PER_CHARACTER = 2;
 
 export class Residents {
-  private readonly all = new Map<string, Resident>();
-  /** Those with nothing to do and what they weigh, in the order of their last rest. */
-  private readonly resting = new Map<Resident, number>();
+  private readonly all = new Map<RunId, Resident>();
+  /** Idle runs and their estimated bytes, the longest idle first. */
+  private readonly idle = new Map<RunId, number>();
   private bytes = 0;
   private readonly max: number;
   private readonly maxBytes: number;
@@ -32,83 +32,84 @@ export class Residents {
     return this.all.size;
   }
 
-  /** Runs with a command, a load or a commit under way. */
+  /** Runs with a command, a load or a commit in progress. */
   get busy(): number {
-    return this.all.size - this.resting.size;
+    return this.all.size - this.idle.size;
   }
 
-  /** What those at rest weigh. */
-  get restingBytes(): number {
+  /** Estimated bytes of the idle runs. */
+  get idleBytes(): number {
     return this.bytes;
   }
 
-  has(runId: string): boolean {
+  has(runId: RunId): boolean {
     return this.all.has(runId);
   }
 
-  isBusy(runId: string): boolean {
+  isBusy(runId: RunId): boolean {
     return this.all.get(runId)?.busy ?? false;
   }
 
-  /** The run's resident, about to get something to do. */
-  rouse(runId: string, make: () => Resident): Resident {
-    const resident = this.all.get(runId) ?? make();
+  /** The run's resident, which is busy from now on. */
+  activate(runId: RunId, create: () => Resident): Resident {
+    const resident = this.all.get(runId) ?? create();
     this.all.set(runId, resident);
-    this.unrest(resident);
+    this.notIdle(runId);
     return resident;
   }
 
-  /** It has nothing to do: kept while there is room. */
-  rest(resident: Resident, context: RunContext): void {
-    this.unrest(resident);
-    const bytes = weightOf(context);
-    this.resting.set(resident, bytes);
+  /** The run has nothing to do; it stays while there is room. */
+  keepIdle(runId: RunId, context: RunContext): void {
+    this.notIdle(runId);
+    const bytes = estimatedBytes(context);
+    this.idle.set(runId, bytes);
     this.bytes += bytes;
     this.shrinkTo(this.max, this.maxBytes);
   }
 
-  leave(resident: Resident): void {
-    if (this.all.get(resident.runId) === resident) this.all.delete(resident.runId);
-    this.unrest(resident);
+  remove(runId: RunId): void {
+    this.all.delete(runId);
+    this.notIdle(runId);
   }
 
-  /** Drops the actors of those at rest that `which` names. Whoever is busy finishes, and then leaves. */
-  passivate(which: (runId: string) => boolean): void {
-    for (const resident of [...this.resting.keys()]) if (which(resident.runId)) this.letGo(resident);
+  /** Passivation: the actor is dropped, the store has everything. */
+  drop(runId: RunId): void {
+    this.all.get(runId)?.discard();
+    this.remove(runId);
   }
 
-  /** The heap is short: the longer rested half goes. */
-  relieve(): void {
-    this.shrinkTo(this.busy + Math.floor(this.resting.size / 2), this.maxBytes);
+  /** Drops the idle runs that `which` selects. */
+  passivate(which: (runId: RunId) => boolean): void {
+    for (const runId of [...this.idle.keys()]) if (which(runId)) this.drop(runId);
   }
 
-  /** For a node that stops, when nobody is busy any more. */
+  /** The heap is short: drops the half that has been idle longest. */
+  passivateHalf(): void {
+    this.shrinkTo(this.busy + Math.floor(this.idle.size / 2), this.maxBytes);
+  }
+
+  /** For a node that stops, once no run is busy. */
   clear(): void {
     for (const resident of this.all.values()) resident.discard();
     this.all.clear();
-    this.resting.clear();
+    this.idle.clear();
     this.bytes = 0;
   }
 
   private shrinkTo(count: number, bytes: number): void {
-    for (const oldest of this.resting.keys()) {
+    for (const longestIdle of this.idle.keys()) {
       if (this.all.size <= count && this.bytes <= bytes) return;
-      this.letGo(oldest);
+      this.drop(longestIdle);
     }
   }
 
-  private letGo(resident: Resident): void {
-    resident.discard();
-    this.leave(resident);
-  }
-
-  private unrest(resident: Resident): void {
-    this.bytes -= this.resting.get(resident) ?? 0;
-    this.resting.delete(resident);
+  private notIdle(runId: RunId): void {
+    this.bytes -= this.idle.get(runId) ?? 0;
+    this.idle.delete(runId);
   }
 }
 
-/** Inputs and calls never change: each is measured once. */
+/** Inputs and calls never change, so each is measured once. */
 const measured = new WeakMap<object, number>();
 
 function sizeOf(value: object | undefined): number {
@@ -121,7 +122,6 @@ function sizeOf(value: object | undefined): number {
   return size;
 }
 
-/** An estimate: what the run holds of JSON, and the actor around it. */
-export function weightOf({ run, call, variablesSize }: RunContext): number {
-  return ACTOR_BYTES + BYTES_A_CHARACTER * (variablesSize + sizeOf(run.inputs) + sizeOf(call));
+function estimatedBytes({ run, call, variablesSize }: RunContext): number {
+  return ACTOR_BYTES + BYTES_PER_CHARACTER * (variablesSize + sizeOf(run.inputs) + sizeOf(call));
 }

@@ -1,35 +1,41 @@
-// The router: brings a command to the node that owns its run, and carries it out here when that node does not answer (law 6). It
-// implements Runs for the rooms above; with one node it is a door to the runtime. Placement is for speed: whoever carries a
-// command out, the compare-and-set and the command's id give it one outcome.
-import type { Answer, Effect, JsonObject, RunCommand } from "../../machines/index.js";
+// The router: brings a command to the node that owns its run, and carries it out here if that node does not answer (law 6). It
+// implements Runs for the layers above. Placement is for speed only: whichever node carries a command out, the compare-and-set
+// and the command's id give it one outcome.
+import type { Answer, AnswerTo, Effect, RunCommand, RunId } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
-import { type ErrorCode, SagaError } from "../errors.js";
-import { shardOf } from "../ids.js";
+import { SagaError } from "../errors.js";
+import { type ShardId, shardOf } from "../ids.js";
 import type { Admission } from "./admission.js";
+import { commandId } from "./delivery.js";
+import {
+  type CommandAsk,
+  type CommandReply,
+  decodeReply,
+  errorOf,
+  type RunAsk,
+  type RunTell,
+  refusedCommand,
+} from "./node-messages.js";
 import type { CommandOptions, Runs, StartAnswer, StartRequest } from "./ports.js";
-import { commandId, type Runtime } from "./runtime.js";
+import type { Runtime } from "./runtime.js";
 
 /** How long the owner has to answer before the command is carried out here. */
-const OWNER_ANSWERS_MS = 300;
-/** How long other nodes have to learn what was published or registered here; who takes longer learns it by looking. */
-const OTHERS_LEARN_MS = 300;
+const OWNER_ANSWER_MS = 300;
+/** How long the other nodes have to read a new definition or registration; a slower one finds it at its next refresh. */
+const PEER_REFRESH_MS = 300;
 
 export interface RouterOptions {
   readonly nodeId: string;
   readonly runtime: Runtime;
-  /** The node that a shard is placed on, as this node sees it. */
-  readonly placement: { owner(shard: number): string; readonly others: readonly string[] };
-  /** Looks who is there now; `placement` knows it then. */
-  readonly meet: () => Promise<void>;
-  /** What this node knows of definitions and registrations. */
+  /** The owner of a shard, as this node sees it. */
+  readonly placement: { owner(shard: ShardId): string; readonly others: readonly string[] };
+  /** Reads which nodes are alive now; `placement` knows them then. */
+  readonly refreshMembership: () => Promise<void>;
   readonly catalog: { refresh(): Promise<void> };
   readonly bus: Pick<Bus, "ask" | "tell" | "advance">;
-  /** Whether this node takes on more from others; absent: it always does. Its own callers ask at their door. */
+  /** Whether this node accepts new work from other nodes. Its own clients are checked by the API. */
   readonly admission?: Pick<Admission, "shedding" | "refusal">;
 }
-
-/** A wire format between nodes of neighbouring releases: members may be added, never changed. */
-type Request = JsonObject & { readonly kind: "command"; readonly run_id: string; readonly id?: string };
 
 export class Router implements Runs {
   constructor(private readonly options: RouterOptions) {}
@@ -38,99 +44,80 @@ export class Router implements Runs {
     return this.options.runtime.start(request);
   }
 
-  async command(runId: string, command: RunCommand, options: CommandOptions = {}): Promise<Answer> {
-    const { id = commandId(command), keep = false } = options;
+  async command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
+    const { id = commandId(command), keep = false, requestHash } = options;
     const { nodeId, runtime, placement, bus } = this.options;
     const owner = placement.owner(shardOf(runId));
-    if (owner === nodeId) return runtime.command(runId, command, { id, keep });
-    const named: JsonObject = id === undefined ? {} : { id };
-    const request = { kind: "command", run_id: runId, keep, command: command as unknown as JsonObject, ...named };
-    const reply = await bus.ask(owner, request, OWNER_ANSWERS_MS);
-    if (reply) return answerOf(reply);
-    // The same id: should the owner have done it after all, this one loses and gets the recorded answer.
-    const answer = await runtime.command(runId, command, { id, keep });
+    if (owner === nodeId) return runtime.command(runId, command, { id, keep, requestHash });
+    const identity = {
+      ...(id !== undefined && { id }),
+      ...(requestHash !== undefined && { request_hash: requestHash }),
+    };
+    const request: CommandAsk = { kind: "command", run_id: runId, keep, command, ...identity };
+    const reply = decodeReply((await bus.ask(owner, request, OWNER_ANSWER_MS)) ?? {});
+    if (reply) return outcomeOf(reply) as AnswerTo<C>;
+    // The same id: if the owner has committed the command after all, this try loses and gets the recorded answer.
+    const answer = await runtime.command(runId, command, { id, keep, requestHash });
     bus.advance(runId);
     return answer;
   }
 
-  /** Publishing and registering are answered when all nodes know: the next request may come to any of them. */
+  /** A publish or a registration is answered when all nodes know it, because the next request may reach any of them. */
   async refreshCatalogs(): Promise<void> {
-    const { catalog, placement, meet, bus } = this.options;
-    // One that has just come would serve what it read at its start. Who cannot be met learns it by looking.
-    await meet().catch(() => {});
-    const others = placement.others.map((nodeId) => bus.ask(nodeId, { kind: "catalog" }, OTHERS_LEARN_MS));
+    const { catalog, placement, refreshMembership, bus } = this.options;
+    // Includes a node that has just started and has read the catalog already. If the store is away, it refreshes by itself.
+    await refreshMembership().catch(() => {});
+    const request: RunAsk = { kind: "catalog" };
+    const others = placement.others.map((nodeId) => bus.ask(nodeId, request, PEER_REFRESH_MS));
     await Promise.all([catalog.refresh(), ...others]);
   }
 
-  /** Another node asks for a run of ours. Undefined: it was no question that this release knows. */
-  async asked(request: JsonObject): Promise<JsonObject | undefined> {
-    if (request.kind === "catalog") {
-      await this.options.catalog.refresh();
-      return {};
-    }
-    if (!isRequest(request)) return undefined;
-    const { run_id: runId, id, keep, command } = request;
+  /** Answers a request of another node. */
+  async answer(request: RunAsk): Promise<object> {
+    if (request.kind === "command") return this.carryOutFor(request);
+    await this.options.catalog.refresh();
+    return {};
+  }
+
+  /** Effects that another node committed for one of our runs. */
+  receive({ run_id: runId, effects }: RunTell): void {
+    this.options.runtime.carryOut(runId, effects);
+  }
+
+  /** Effects that were committed here for a run of another node. A hint: the outbox is the truth. */
+  sendEffects(runId: RunId, effects: readonly Effect[]): void {
+    const { placement, bus } = this.options;
+    const message: RunTell = { kind: "effects", run_id: runId, effects };
+    bus.tell(placement.owner(shardOf(runId)), message);
+  }
+
+  private async carryOutFor({
+    run_id: runId,
+    command,
+    id,
+    keep,
+    request_hash: requestHash,
+  }: CommandAsk): Promise<CommandReply> {
     try {
-      this.admit(command as unknown as RunCommand);
-      const answer = await this.options.runtime.command(runId, command as unknown as RunCommand, {
-        id,
-        keep: keep === true,
-      });
-      return { answer: answer as unknown as JsonObject };
+      this.admit(command);
+      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash }) };
     } catch (error) {
-      // A fault of ours is no answer: the asker goes on by itself, and logs what it then meets.
+      // A fault of this node is no answer: the asking node carries out the command itself.
       if (!(error instanceof SagaError)) throw error;
-      return { error: errorOf(error) };
+      return { error: refusedCommand(error) };
     }
   }
 
-  /** The asker had room, and this node has none: refused here, before the run is loaded, and not carried out there. */
+  /** The asking node had room, but this one sheds load: refused before the run is loaded, and not carried out there either. */
   private admit({ type }: RunCommand): void {
     const { admission } = this.options;
     if (!admission || (type !== "signal" && type !== "cancel" && type !== "release")) return;
     const shortage = admission.shedding;
     if (shortage) throw admission.refusal(shortage);
   }
-
-  /** What was committed here for a run of another node is its owner's to carry out. A hint; the outbox is the truth. */
-  tell(runId: string, effects: readonly Effect[]): void {
-    const { placement, bus } = this.options;
-    bus.tell(placement.owner(shardOf(runId)), {
-      kind: "effects",
-      run_id: runId,
-      effects: effects as unknown as JsonObject[],
-    });
-  }
-
-  /** A node that carried out a command for one of our runs tells what it owes. */
-  told(message: JsonObject): void {
-    const { kind, run_id: runId, effects } = message;
-    if (kind !== "effects" || typeof runId !== "string" || !Array.isArray(effects)) return;
-    this.options.runtime.carryOut(runId, effects as unknown as readonly Effect[]);
-  }
 }
 
-function isRequest(request: JsonObject): request is Request {
-  const { kind, run_id: runId, id, command } = request;
-  return (
-    kind === "command" &&
-    typeof runId === "string" &&
-    (id === undefined || typeof id === "string") &&
-    typeof command === "object"
-  );
-}
-
-function errorOf({ status, code, message, extra = {} }: SagaError): JsonObject {
-  return { status, code, message, extra: extra as JsonObject };
-}
-
-function answerOf(reply: JsonObject): Answer {
-  if (!reply.error) return reply.answer as unknown as Answer;
-  const { status, code, message, extra } = reply.error as {
-    status: number;
-    code: ErrorCode;
-    message: string;
-    extra?: JsonObject;
-  };
-  throw new SagaError(status, code, message, undefined, extra);
+function outcomeOf(reply: CommandReply): Answer {
+  if ("answer" in reply) return reply.answer;
+  throw errorOf(reply.error);
 }

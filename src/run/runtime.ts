@@ -1,30 +1,31 @@
-// The actor runtime of a node: delivers commands to residents and lets effects out after their commits. It implements the port
-// Runs. It does not start runs (starter.ts), does not poll (stager.ts) and does not know who owns a shard (shard/).
+// The actor runtime of a node: brings commands to residents, and is their host. It implements the port Runs. It does not poll
+// (poll/) and does not know the owners of shards (router.ts).
 import type { Sql } from "postgres";
 import {
-  type ActionFact,
   type Answer,
-  decodeRun,
+  type AnswerTo,
+  type DispatchId,
   type Effect,
-  type Fetched,
-  type Need,
   type NewChild,
   newRun,
+  RECORD_FORMAT,
   type RunCommand,
   type RunContext,
-  type RunIdentity,
+  type RunId,
   type RunLimits,
   STANDARD_RUN_LIMITS,
-  startActor,
   wakeAt,
 } from "../../machines/index.js";
 import { overloaded, SagaError } from "../errors.js";
-import { derivedUuid, shardOf, uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { loadRun, repeatedAnswer } from "../store/load.js";
-import { startedEvent } from "./birth.js";
+import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
 import type { Committer } from "./committer.js";
+import { commandId } from "./delivery.js";
+import { Effects } from "./effects.js";
+import { FactSource } from "./facts.js";
+import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
+import { createdByParent } from "./new-run.js";
 import type {
   Catalog,
   CommandOptions,
@@ -37,22 +38,21 @@ import type {
   StartAnswer,
   StartRequest,
 } from "./ports.js";
-import { Reader } from "./reader.js";
-import { type Loaded, Resident } from "./resident.js";
+import { Resident } from "./resident.js";
+import type { ResidentHost } from "./resident-host.js";
 import { Residents, type ResidentsOptions } from "./residents.js";
-import type { RoomFacts, RunRoom } from "./room.js";
 import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
 
-/** Timers in memory reach this far; what is due later is the poll's. */
+/** Timers in memory reach this far; the poll finds later due times. */
 const TIMER_HORIZON_MS = 60_000;
 
-/** What a runtime must know of other nodes: what it does for their runs it leaves to them to go on with. */
-export interface Neighbours {
-  isMine(runId: string): boolean;
+/** The other nodes of the service. Each continues its own runs after this node has carried out a command for them. */
+export interface PeerNodes {
+  isMine(runId: RunId): boolean;
   /** `saga.advance` to the owner. A hint. */
-  advance(runId: string): void;
-  /** Dispatches are the owner's: what was committed here for its run is told to it. A hint; the outbox is the truth. */
-  tell(runId: string, effects: readonly Effect[]): void;
+  advance(runId: RunId): void;
+  /** The owner carries out effects that were committed here for its run. A hint: the outbox is the truth. */
+  sendEffects(runId: RunId, effects: readonly Effect[]): void;
 }
 
 export interface RuntimeOptions extends StarterOptions {
@@ -61,7 +61,7 @@ export interface RuntimeOptions extends StarterOptions {
   readonly committer: Committer;
   readonly catalog: Catalog;
   readonly dispatcher: Dispatcher;
-  /** Absent, or without one for a kind: what is posted waits in its row. */
+  /** A post without a courier for its kind waits in its row. */
   readonly couriers?: Couriers;
   /** Absent: events wait for an announcer's poll. */
   readonly announcer?: EventAnnouncer;
@@ -69,243 +69,195 @@ export interface RuntimeOptions extends StarterOptions {
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
-  /** Who else there is; absent: this node owns every run. */
-  readonly neighbours?: Neighbours;
+  /** The newest record format that all live nodes read (law 13). Absent: this node is alone. */
+  readonly recordFormat?: () => number;
+  /** Absent: this node owns every run. */
+  readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
-  readonly careful?: () => boolean;
+  readonly recentNodeLoss?: () => boolean;
   /** How many runs stay in memory. */
   readonly residents?: ResidentsOptions;
-  /** Hints may all be lost: off, runs advance by the poll alone. A test's switch. */
+  /** False: timers and in-memory deliveries are off, and runs advance by the poll alone. A test's switch. */
   readonly hints?: boolean;
 }
 
-export class Runtime implements Runs, RunRoom {
+export class Runtime implements Runs, ResidentHost {
   readonly committer: Committer;
   readonly metrics: Metrics;
   readonly stepsPerCommit: number;
-  readonly store: RunRoom["store"];
+  readonly facts: FactSource;
   readonly residents: Residents;
   private readonly sql: Sql;
   private readonly starter: Starter;
-  private readonly reader: Reader;
+  private readonly effects: Effects;
+  private readonly hints: boolean;
   private stopped = false;
 
   constructor(private readonly options: RuntimeOptions) {
+    const { limits = STANDARD_RUN_LIMITS, hints = true, couriers = {} } = options;
     this.sql = options.sql;
+    this.hints = hints;
     this.residents = new Residents(options.residents);
     this.committer = options.committer;
     this.metrics = options.metrics;
     this.stepsPerCommit = options.stepsPerCommit;
-    this.starter = new Starter(options, (started) => this.begun(started));
-    this.reader = new Reader(options.sql, options.catalog, options.limits ?? STANDARD_RUN_LIMITS);
-    this.store = { repeatedAnswer: (runId, id) => repeatedAnswer(this.sql, runId, id) };
-  }
-
-  // ---- Runs: what the rooms above ask
-
-  command(runId: string, command: RunCommand, { id, keep = false }: CommandOptions = {}): Promise<Answer> {
-    return this.deliver(runId, command, { id: id ?? commandId(command), keep });
-  }
-
-  /** A durable command from another run: its inbox row is deleted in the commit that answers it. */
-  deliver(
-    runId: string,
-    command: RunCommand,
-    about: { id?: string; keep?: boolean; inboxId?: string },
-  ): Promise<Answer> {
-    if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
-    return new Promise((resolve, reject) => {
-      this.residents
-        .rouse(runId, () => new Resident(runId, this))
-        .deliver({ command, keep: false, ...about, resolve, reject });
+    this.starter = new Starter(options, (started) => this.created(started));
+    this.facts = new FactSource({ ...options, limits });
+    this.effects = new Effects({
+      ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, hints },
+      deliver: ({ to, id, command }) => this.deliverHint(to, command, { id, inboxId: id }),
+      childCreated: (child) => void this.childCreated(child),
     });
   }
+
+  // ---- Runs: the port for the layers above
 
   start(request: StartRequest): Promise<StartAnswer> {
     return this.starter.start(request);
   }
 
-  /** `saga.advance`, as a hint to ourselves: if it is lost, the wake row makes good for it. */
-  private begun({ context, program, started }: StartedRun, complete = true): void {
-    this.options.onCommit(context.run.id, [started]);
-    if (this.options.hints === false || (context.run.delayedUntil ?? 0) > this.now()) return;
-    if (!this.isMine(context.run.id)) return this.options.neighbours?.advance(context.run.id);
-    if (complete && !this.residents.has(context.run.id)) {
-      const actor = startActor(program, context);
-      const loaded: Loaded = { actor, program, revision: 1, lastSeq: 1, lastEventAt: started.at };
-      this.residents.rouse(context.run.id, () => new Resident(context.run.id, this, loaded));
-    }
-    this.advance(context.run.id);
+  command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
+    const { id = commandId(command), keep = false, requestHash } = options;
+    return this.deliver(runId, command, { id, keep, requestHash }) as Promise<AnswerTo<C>>;
   }
 
-  private isMine(runId: string): boolean {
-    return this.options.neighbours?.isMine(runId) ?? true;
+  /** `inboxId` names the row of a durable command from another run. */
+  deliver(runId: RunId, command: RunCommand, about: CommandOptions & { readonly inboxId?: string }): Promise<Answer> {
+    if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
+    return new Promise((resolve, reject) => {
+      this.residents
+        .activate(runId, () => new Resident(runId, this))
+        .deliver({ command, keep: false, ...about, resolve, reject });
+    });
   }
 
-  /** The shards went to other nodes: their runs' actors are theirs to make. Who is busy finishes, and then leaves. */
+  /** A hint that the run may be due. */
+  advance(runId: RunId): void {
+    this.deliverHint(runId, { type: "advance" });
+  }
+
+  isBusy(runId: RunId): boolean {
+    return this.residents.isBusy(runId);
+  }
+
+  /** Carries out committed effects of a run of this node, also for another node that committed them. */
+  carryOut(runId: RunId, effects: readonly Effect[]): void {
+    this.effects.carryOut(runId, effects);
+  }
+
+  /** After shards moved to other nodes: drops the idle runs that are no longer ours. A busy one leaves when it is done. */
   handOver(): void {
     this.residents.passivate((runId) => !this.isMine(runId));
   }
 
-  /** A hint to look at a run. */
-  advance(runId: string): void {
-    this.deliver(runId, { type: "advance" }, {}).catch((error) => this.stuck(runId, error));
+  /**
+   * The server may have lost commits: the idle runs are read again when they are needed. A busy one is fenced by its token (law 1): if
+   * it does not match the store, its commit is lost and the actor discarded.
+   */
+  forget(): void {
+    this.residents.passivate(() => true);
   }
 
-  isBusy(runId: string): boolean {
-    return this.residents.isBusy(runId);
-  }
-
-  /** Stops taking commands, finishes those in hand, drops the residents. Safe twice. */
+  /** Accepts no more commands, finishes those in progress and drops the residents. Safe to call twice. */
   async stop(): Promise<void> {
     this.stopped = true;
     while (this.residents.busy > 0) await new Promise((resolve) => setTimeout(resolve, 5));
     this.residents.clear();
   }
 
-  // ---- RunRoom: what a resident finds around it
+  // ---- ResidentHost: the services that residents need
+
+  get recentNodeLoss(): boolean {
+    return this.options.recentNodeLoss?.() ?? false;
+  }
+
+  get recordFormat(): number {
+    return this.options.recordFormat?.() ?? RECORD_FORMAT;
+  }
 
   now(): number {
     return this.options.clock.now();
   }
 
-  facts(): RoomFacts {
-    const { catalog, schemas, licences } = this.options;
-    const missed = { action: false };
-    return {
-      missed,
-      limits: this.options.limits ?? STANDARD_RUN_LIMITS,
-      now: this.now(),
-      random: Math.random(),
-      uuid: (runId, seed) => derivedUuid(seed, shardOf(runId)),
-      action: (service, name, version): ActionFact | undefined => {
-        const found = catalog.action(service, name, version);
-        missed.action ||= found === undefined;
-        return found;
-      },
-      rule: (ruleId) => catalog.rule(ruleId),
-      licensed: (tenantId, group) => licences.licensed(tenantId, group),
-      conforms: (schema, value) => schemas.conforms(schema, value),
-    };
+  load(runId: RunId): Promise<LoadedRun | undefined> {
+    return restoreRun(this.sql, this.options.catalog, runId);
   }
 
-  get careful(): boolean {
-    return this.options.careful?.() ?? false;
+  recordedAnswer(runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {
+    return repeatedAnswer(this.sql, runId, commandId);
   }
 
-  learnActions(): Promise<void> {
-    return this.options.catalog.refresh();
-  }
-
-  fetch(run: RunIdentity, need: Need): Promise<Fetched> {
-    return this.reader.fetch(run, need);
-  }
-
-  async load(runId: string): Promise<Loaded | undefined> {
-    const found = await loadRun(this.sql, runId);
-    if (!found) return undefined;
-    const context = decodeRun(found.stored);
-    const program = await this.options.catalog.program(context.run.definitionId);
-    const { revision, lastSeq, lastEventAt } = found;
-    return { actor: startActor(program, context), program, revision, lastSeq, lastEventAt };
-  }
-
-  offerFor({ run, wait, call, quarantined }: RunContext): ReturnType<RunRoom["offerFor"]> {
+  offerFor({ run, wait, call, quarantined }: RunContext): ReturnType<ResidentHost["offerFor"]> {
     if (wait?.kind !== "queued" || !call || quarantined || !this.isMine(run.id)) return undefined;
     const slot = this.options.dispatcher.reserve(wait.dispatchId, call);
     return slot && { type: "offer", dispatchId: wait.dispatchId, workerId: slot.workerId };
   }
 
-  released(runId: string, events: readonly CommittedEvent[], effects: readonly Effect[]): void {
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[]): void {
     if (events.length > 0) this.options.onCommit(runId, events);
     if (this.isMine(runId)) this.carryOut(runId, effects);
-    else if (effects.length > 0) this.options.neighbours?.tell(runId, effects);
+    else if (effects.length > 0) this.options.peers?.sendEffects(runId, effects);
   }
 
-  /** Carries out what is owed outside the database. */
-  carryOut(runId: string, effects: readonly Effect[]): void {
-    const sent = new Set<string>();
-    for (const effect of effects) if (effect.kind === "dispatch.send") sent.add(effect.dispatch.dispatchId);
-    for (const effect of effects) this.carryOutOne(runId, effect, sent);
-  }
-
-  private carryOutOne(runId: string, effect: Effect, sent: ReadonlySet<string>): void {
-    const { dispatcher, couriers, hints } = this.options;
-    switch (effect.kind) {
-      case "dispatch.request":
-        if (!sent.has(effect.dispatchId)) dispatcher.enqueue(runId, effect.dispatchId, effect.call);
-        break;
-      case "dispatch.send":
-        dispatcher.send(effect.dispatch);
-        break;
-      case "dispatch.cancel":
-        dispatcher.cancel(effect.dispatchId, effect.reason);
-        break;
-      case "dispatch.resolved":
-        dispatcher.resolved(effect.dispatchId);
-        break;
-      case "child.start":
-        void this.born(effect.child);
-        break;
-      case "post":
-        if (hints !== false) couriers?.[effect.to]?.carry(effect.id);
-        break;
-      case "event.published":
-        this.options.announcer?.announce(effect.event.id);
-        break;
-      case "send":
-        if (hints === false) break;
-        this.deliver(effect.to, effect.command, { id: effect.id, inboxId: effect.id }).catch((error) =>
-          this.stuck(effect.to, error),
-        );
-        break;
-      default:
-        break; // A row of the commit itself: done.
-    }
-  }
-
-  /** A child that was just created: its first actor need not be loaded, where its parent's memory has what it begins with. */
-  private async born({ identity, variables, variablesSize }: NewChild): Promise<void> {
-    try {
-      const program = await this.options.catalog.program(identity.definitionId);
-      const context = newRun(identity, variables ?? {}, variablesSize);
-      this.begun({ context, program, started: startedEvent(identity, "coordinator") }, variables !== undefined);
-    } catch (error) {
-      this.stuck(identity.id, error);
-    }
-  }
-
-  withdrawn(dispatchIds: readonly string[]): void {
+  returnCredit(dispatchIds: readonly DispatchId[]): void {
     for (const dispatchId of dispatchIds) this.options.dispatcher.resolved(dispatchId);
   }
 
-  arm(runId: string, context: RunContext): NodeJS.Timeout | undefined {
-    if (this.options.hints === false || !this.isMine(runId)) return undefined;
+  armTimer(runId: RunId, context: RunContext): NodeJS.Timeout | undefined {
+    if (!this.hints || !this.isMine(runId)) return undefined;
     const wake = wakeAt(context);
     if (typeof wake !== "number") return undefined;
     const ahead = wake - this.now();
     return ahead > TIMER_HORIZON_MS ? undefined : setTimeout(() => this.advance(runId), Math.max(1, ahead + 1)).unref();
   }
 
-  rested(resident: Resident, context: RunContext): void {
-    if (this.isMine(resident.runId)) return this.residents.rest(resident, context);
-    // Its owner has an actor of its own: one here would only be out of date.
-    resident.discard();
-    this.leave(resident);
+  idle(runId: RunId, context: RunContext): void {
+    if (this.isMine(runId)) this.residents.keepIdle(runId, context);
+    // The owner has an actor of its own, so one here would only go stale.
+    else this.residents.drop(runId);
   }
 
-  leave(resident: Resident): void {
-    this.residents.leave(resident);
+  gone(runId: RunId): void {
+    this.residents.remove(runId);
   }
 
-  stuck(runId: string, error: unknown): void {
+  advanceFailed(runId: RunId, error: unknown): void {
     if (error instanceof SagaError && (error.status === 404 || error.status === 503)) return;
-    this.options.log.error({ err: error, runId }, "a run could not be advanced; its wake row brings it back");
+    this.options.log.error({ err: error, runId }, "run not advanced, its wake row will bring it back");
   }
-}
 
-/** Commands whose repetition must be recognised have an id; hints and offers are recognised by the run's state. */
-export function commandId({ type }: RunCommand): string | undefined {
-  const named = type === "signal" || type === "submit" || type === "cancel" || type === "result" || type === "failure";
-  return named ? uuidv7() : undefined;
+  // ---- New runs
+
+  /** A child that was just created. With its variables at hand, its first actor need not be loaded. */
+  private async childCreated({ identity, variables, variablesSize, fence }: NewChild): Promise<void> {
+    try {
+      const program = await this.options.catalog.program(identity.definitionId);
+      const context = newRun(identity, variables ?? {}, variablesSize);
+      this.created({ context, program, started: createdByParent(identity), fence }, variables !== undefined);
+    } catch (error) {
+      this.advanceFailed(identity.id, error);
+    }
+  }
+
+  /** `saga.advance` as a hint to this node or to the owner. If it is lost, the wake row starts the run. */
+  private created(run: StartedRun, complete = true): void {
+    const { context, started } = run;
+    const runId = context.run.id;
+    this.options.onCommit(runId, [started]);
+    if (!this.hints || (context.run.delayedUntil ?? 0) > this.now()) return;
+    if (!this.isMine(runId)) return this.options.peers?.advance(runId);
+    if (complete && !this.residents.has(runId)) {
+      const loaded = createdRun(run, started.at);
+      this.residents.activate(runId, () => new Resident(runId, this, loaded));
+    }
+    this.advance(runId);
+  }
+
+  private isMine(runId: RunId): boolean {
+    return this.options.peers?.isMine(runId) ?? true;
+  }
+
+  private deliverHint(runId: RunId, command: RunCommand, about: { id?: string; inboxId?: string } = {}): void {
+    this.deliver(runId, command, about).catch((error) => this.advanceFailed(runId, error));
+  }
 }

@@ -1,5 +1,5 @@
-// The starter: makes a run durable, once. An idempotency key or a run id that was used before finds its first run again. What
-// the run then does is its resident's.
+// The starter: makes a run durable, once. A repeat of the idempotency key or of the run id gets the first run. The steps of the
+// run are its resident's matter.
 import type { Sql } from "postgres";
 import {
   entryStep,
@@ -8,19 +8,22 @@ import {
   newRun,
   type Program,
   type RunContext,
+  type RunId,
   type RunIdentity,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
-import { shardOf, uuidv7 } from "../ids.js";
-import type { RunCommit } from "../store/commit-rows.js";
+import { newRunId, shardOf } from "../ids.js";
+import type { RunCommit } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type StartedRow } from "../store/load.js";
-import { eventRow, newRunRow, STEPPING_GRACE_MS, startedEvent, startKey, variableRows, wakeTime } from "./birth.js";
+import { backOff } from "./back-off.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
+import { newFence } from "./fence.js";
+import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./new-run.js";
 import type { Catalog, CommittedEvent, StartAnswer, StartRequest } from "./ports.js";
 import { requestHash } from "./request-hash.js";
-import { backOff } from "./room.js";
+import { eventRow } from "./run-rows.js";
 
 const START_TRIES = 5;
 
@@ -30,7 +33,7 @@ export interface StarterOptions {
   readonly committer: Pick<Committer, "submit">;
   readonly catalog: Pick<Catalog, "published">;
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
-  /** What the configured providers give a run of this tenant to start with. */
+  /** The variables that the configuration gives to runs of this tenant. */
   readonly startupVariables?: (request: StartRequest) => Promise<JsonObject>;
 }
 
@@ -39,76 +42,86 @@ export interface StartedRun {
   readonly context: RunContext;
   readonly program: Program;
   readonly started: CommittedEvent;
+  /** The token of its row (law 1). Absent: the row has none. */
+  readonly fence?: string;
 }
 
 export class Starter {
   constructor(
     private readonly options: StarterOptions,
-    private readonly begun: (run: StartedRun) => void,
+    private readonly onStarted: (run: StartedRun) => void,
   ) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
     const hash = hashOf(request);
-    const run = await this.newRun(request).catch(async (error: unknown) => {
-      // What was started under this key or id stays started, whatever became of the workflow since.
-      const first = error instanceof SagaError ? await this.first(request, hash, request.runId) : undefined;
+    const run = await this.prepare(request).catch(async (error: unknown) => {
+      // A run that was started under this key or id stays started, even if the workflow has changed since.
+      const first = error instanceof SagaError ? await this.findFirst(request, hash, request.runId) : undefined;
       if (!first) throw error;
       return first;
     });
-    return "runId" in run ? run : this.insert(request, run, hash);
+    return "runId" in run ? run : this.commit(request, run, hash);
   }
 
-  private async newRun(request: StartRequest): Promise<StartedRun> {
-    const { catalog, schemas, clock, startupVariables } = this.options;
-    const { workflowId, version, entrypoint = "", inputs, tenantId } = request;
-    const found = await catalog.published(workflowId, version);
-    if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== tenantId))
-      throw notFound(`there is no published workflow ${workflowId}${version ? ` version ${version}` : ""}`);
-    const { program, definitionId } = found;
+  /** The run as it would start. Throws 404, 400 or 422 if the request does not fit the workflow. */
+  private async prepare(request: StartRequest): Promise<StartedRun> {
+    const { workflowId, entrypoint = "", inputs } = request;
+    const { program, definitionId } = await this.publishedFor(request);
     if (entryStep(program, entrypoint) === undefined)
       throw badRequest(`the workflow ${workflowId} has no entrypoint ${entrypoint}`);
-    const problems = program.inputSchema ? schemas.conforms(program.inputSchema, inputs) : [];
+    const problems = program.inputSchema ? this.options.schemas.conforms(program.inputSchema, inputs) : [];
     if (problems.length > 0) {
       const details = problems.map((message) => ({ path: "$.inputs", message }));
       throw unprocessable("the inputs do not conform to the workflow's input_schema", details);
     }
-    const provided = (await startupVariables?.(request)) ?? {};
-    const identity = identityOf(request, program, definitionId, clock.now());
+    const provided = (await this.options.startupVariables?.(request)) ?? {};
+    const identity = identityOf(request, program, definitionId, this.options.clock.now());
     const context = newRun(identity, { ...provided, ...request.variables });
-    return { context, program, started: startedEvent(identity, request.actor) };
+    return { context, program, started: startedEvent(identity, request.actor), fence: newFence() };
   }
 
-  /** The run is durable, with `saga.started`, before anyone hears of it; who asked for the same before gets the first one. */
-  private async insert(request: StartRequest, run: StartedRun, hash: string): Promise<StartAnswer> {
+  private async publishedFor({ workflowId, version, tenantId }: StartRequest) {
+    const found = await this.options.catalog.published(workflowId, version);
+    if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== tenantId))
+      throw notFound(`there is no published workflow ${workflowId}${version ? ` version ${version}` : ""}`);
+    return found;
+  }
+
+  /** The run is durable, with `saga.started`, before it is announced or answered. A repeat is answered with the first run. */
+  private async commit(request: StartRequest, run: StartedRun, hash: string): Promise<StartAnswer> {
     const { id } = run.context.run;
-    const commit = creation(request, run, hash, this.options.clock.now());
+    const commit = startCommit(request, run, hash, this.options.clock.now());
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
         if (await this.options.committer.submit(commit)) {
-          this.begun(run);
+          this.onStarted(run);
           return startAnswer(run.context.run);
         }
-        const first = await this.first(request, hash, id);
+        const first = await this.findFirst(request, hash, id);
         if (first) return first;
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw error;
       }
       await backOff(nth);
     }
-    throw overloaded("the outcome could not be learnt in time");
+    throw overloaded(
+      "the outcome of the start is not known yet; send it again with the same idempotency key or run_id",
+    );
   }
 
-  private async first(
+  /** The run that was started under the same key or id. Throws 409 if it was started with another body. */
+  private async findFirst(
     request: StartRequest,
     hash: string,
-    runId: string | undefined,
+    runId: RunId | undefined,
   ): Promise<StartAnswer | undefined> {
-    const key = startKey(request, request.idempotencyKey);
+    const { idempotencyKey } = request;
+    const key = idempotencyKey === undefined ? undefined : startKey(request, idempotencyKey);
     const row = runId === undefined && !key ? undefined : await findStart(this.options.sql, runId, key);
     if (!row) return undefined;
-    if (row.request_hash === hash) return firstAnswer(row, row.id !== runId || request.runId !== undefined);
+    if (row.request_hash === hash) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
     throw conflict(
-      request.idempotencyKey === undefined
+      idempotencyKey === undefined
         ? `the run ${row.id} exists with another body`
         : "the idempotency key was used with another body",
     );
@@ -118,7 +131,7 @@ export class Starter {
 function identityOf(request: StartRequest, program: Program, definitionId: string, startedAt: number): RunIdentity {
   const { delayMs = 0, timeoutMs = program.timeoutMs } = request;
   return {
-    id: request.runId ?? uuidv7(),
+    id: request.runId ?? newRunId(),
     workflowId: program.workflowId,
     version: program.version,
     definitionId,
@@ -134,24 +147,24 @@ function identityOf(request: StartRequest, program: Program, definitionId: strin
   };
 }
 
-/** What a repeat must match: everything that was asked for. */
+/** A repeat must match every member of the request but its key and its sender. */
 function hashOf({ actor: _, idempotencyKey: __, ...body }: StartRequest): string {
   return requestHash(body);
 }
 
-function creation(
-  { idempotencyKey }: StartRequest,
-  { context, started }: StartedRun,
+function startCommit(
+  { idempotencyKey, labels }: StartRequest,
+  { context, started, fence }: StartedRun,
   hash: string,
   now: number,
 ): RunCommit {
   return {
     runId: context.run.id,
     shard: shardOf(context.run.id),
-    create: newRunRow(context, { hash, idempotencyKey }),
+    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, fence }),
     events: [eventRow(started)],
     variables: variableRows(context),
-    wake: wakeTime(context, now) ?? now + STEPPING_GRACE_MS,
+    wake: firstWake(context, now),
   };
 }
 
@@ -159,7 +172,7 @@ function startAnswer({ id, workflowId, version, definitionId }: RunIdentity): St
   return { runId: id, workflowId, version, definitionId, state: "pending", deduplicated: false };
 }
 
-function firstAnswer(row: StartedRow, deduplicated: boolean): StartAnswer {
+function repeatedStart(row: StartedRow, deduplicated: boolean): StartAnswer {
   const { id, workflow_id: workflowId, version, definition_id: definitionId, state } = row;
   return { runId: id, workflowId, version, definitionId, state, deduplicated };
 }

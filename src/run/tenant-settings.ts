@@ -1,34 +1,29 @@
-// What tenants are granted, from two files read once at start: licence groups, and the variables their runs start with.
-// Not credentials: who a caller is, the access room says.
+// Settings of tenants, from two files that are read once at the start: licence groups, and variables that their runs start with.
+// Credentials are not here: authentication is the API's matter.
 import { readFileSync } from "node:fs";
 import { isObject, type JsonObject, measure } from "../../machines/index.js";
 import { ConfigError } from "../config/index.js";
 
-/** Stands for every tenant, and for none. */
+/** Applies to every tenant, and to runs without one. */
 const EVERYONE = "*";
 
-export interface Grants {
+export interface TenantSettings {
   /** Whether the tenant has the licence group. Without a file everything is allowed. */
   licensed(tenantId: string | undefined, group: string): boolean;
-  /** What a run of the tenant starts with; the caller's variables win over it. */
+  /** Variables that the tenant's runs start with; the caller's override them. */
   startupVariables(tenantId: string | undefined): JsonObject;
 }
 
 /**
- * `licensesFile`: {"<tenant id>" or "*": ["group", …]}. `variablesFile`: {"<tenant id>" or "*": {name: value}}.
- * Throws ConfigError naming the file and what is wrong with it.
+ * `licensesFile`: {"<tenant id>" or "*": ["group", …]}. `startupVariablesFile`: {"<tenant id>" or "*": {name: value}}.
+ * Throws ConfigError, which names the file and its problems.
  */
-export function readGrants(files: { readonly licensesFile?: string; readonly startupVariablesFile?: string }): Grants {
-  const licences =
-    files.licensesFile === undefined
-      ? undefined
-      : readTenants(files.licensesFile, isGroups, "a list of licence groups");
-  const variables =
-    files.startupVariablesFile === undefined
-      ? {}
-      : readTenants(files.startupVariablesFile, isObject, "an object of variables");
-  const ofTenant = <T>(all: Readonly<Record<string, T>>, tenantId: string | undefined): T | undefined =>
-    tenantId !== undefined && Object.hasOwn(all, tenantId) ? all[tenantId] : undefined;
+export function readTenantSettings(files: {
+  readonly licensesFile?: string;
+  readonly startupVariablesFile?: string;
+}): TenantSettings {
+  const licences = readByTenant(files.licensesFile, isGroups, "a list of licence groups");
+  const variables = readByTenant(files.startupVariablesFile, isObject, "an object of variables") ?? {};
   return {
     licensed: (tenantId, group) =>
       !licences ||
@@ -38,16 +33,28 @@ export function readGrants(files: { readonly licensesFile?: string; readonly sta
   };
 }
 
-function readTenants<T>(file: string, fits: (value: unknown) => value is T, what: string): Readonly<Record<string, T>> {
-  const document = parsed(file);
-  if (!isObject(document) || typeof measure(document) !== "number")
-    throw new ConfigError([`${file}: must be an object by tenant`]);
-  const problems = Object.keys(document).filter((tenant) => !fits(document[tenant]));
-  if (problems.length > 0) throw new ConfigError(problems.map((tenant) => `${file}: ${tenant}: must be ${what}`));
-  return document as unknown as Readonly<Record<string, T>>;
+type ByTenant<T> = Readonly<Record<string, T>>;
+
+function ofTenant<T>(all: ByTenant<T>, tenantId: string | undefined): T | undefined {
+  return tenantId !== undefined && Object.hasOwn(all, tenantId) ? all[tenantId] : undefined;
 }
 
-function parsed(file: string): unknown {
+/** Undefined: no file is configured. */
+function readByTenant<T>(
+  file: string | undefined,
+  fits: (value: unknown) => value is T,
+  expected: string,
+): ByTenant<T> | undefined {
+  if (file === undefined) return undefined;
+  const document = parse(file);
+  if (!isObject(document) || typeof measure(document) !== "number")
+    throw new ConfigError([`${file}: must be a JSON object with tenant ids as its keys`]);
+  const problems = Object.keys(document).filter((tenant) => !fits(document[tenant]));
+  if (problems.length > 0) throw new ConfigError(problems.map((tenant) => `${file}: ${tenant}: must be ${expected}`));
+  return document as unknown as ByTenant<T>;
+}
+
+function parse(file: string): unknown {
   try {
     return JSON.parse(readFileSync(file, "utf8"));
   } catch (error) {

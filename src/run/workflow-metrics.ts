@@ -1,37 +1,42 @@
-// The figures that workflows emit (`metric_emit`), as series on /metrics: counted after the commit that recorded them, once.
-// Not the service's own metrics (src/metrics.ts), and not a ledger: a commit whose outcome was never learnt is not counted
-// here, its audit row is there all the same.
+// Metrics that workflows emit (`metric_emit`), as series on /metrics. Each measurement is counted once, after the commit that
+// recorded it. The service's own metrics are in src/metrics.ts. This is not a ledger: a commit whose outcome stayed unknown is
+// not counted here, although its audit row exists.
 import type { Metric } from "prom-client";
-import { isObject, type Json, type JsonObject } from "../../machines/index.js";
+import { isObject, type Json, type JsonObject, type RunId } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { CommitListener } from "./ports.js";
 
-/** What workflows write may be anything: the page must stay one that Prometheus can read, and this process small. */
-export interface EmittedLimits {
+/** Workflows may write anything: the page must stay readable for Prometheus, and this process small. */
+export interface WorkflowMetricLimits {
   readonly names: number;
   readonly seriesPerName: number;
   readonly series: number;
   readonly labelChars: number;
 }
 
-export const EMITTED_LIMITS: EmittedLimits = { names: 200, seriesPerName: 200, series: 5_000, labelChars: 128 };
+export const WORKFLOW_METRIC_LIMITS: WorkflowMetricLimits = {
+  names: 200,
+  seriesPerName: 200,
+  series: 5_000,
+  labelChars: 128,
+};
 
-/** Nobody says what is measured, so they span milliseconds as well as amounts. */
+/** The unit of a measurement is unknown, so the buckets span seconds as well as amounts. */
 const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000];
 /** Between two log lines about the same limit. */
-const QUIET_MS = 60_000;
+const LOG_INTERVAL_MS = 60_000;
 
 type Kind = "counter" | "gauge" | "histogram";
 type Labels = Readonly<Record<string, string>>;
-type Dropped = "kind" | "names" | "series" | "label_length";
+type DropReason = "kind" | "names" | "series" | "label_length";
 
-interface Figure {
+interface Measurement {
   readonly name: string;
   readonly kind: Kind;
   readonly value: number;
   readonly labels: Labels;
-  /** Epoch milliseconds: of two gauges the later one counts. */
+  /** Epoch milliseconds: of two values of a gauge the later one counts. */
   readonly at: number;
 }
 
@@ -40,11 +45,11 @@ interface Series {
   value: number;
   at: number;
   count: number;
-  /** Cumulative, as Prometheus has them. */
+  /** Cumulative, as in Prometheus. */
   readonly buckets: number[];
 }
 
-/** One value of a family, as the registry prints it; `at` is for whoever adds up several nodes. */
+/** One value of a family, as the registry prints it. `at` lets the primary add up several nodes. */
 interface Sample {
   readonly value: number;
   readonly labels: Readonly<Record<string, string | number>>;
@@ -52,69 +57,69 @@ interface Sample {
   readonly at?: number;
 }
 
-export class EmittedMetrics {
+export class WorkflowMetrics {
   private readonly families = new Map<string, Family>();
   private series = 0;
-  private readonly saidAt = new Map<Dropped, number>();
+  private readonly loggedAt = new Map<DropReason, number>();
 
   constructor(
     private readonly metrics: Metrics,
     private readonly log: Logger,
-    private readonly limits: EmittedLimits = EMITTED_LIMITS,
+    private readonly limits: WorkflowMetricLimits = WORKFLOW_METRIC_LIMITS,
   ) {}
 
-  /** Never throws and never waits, as every commit listener. */
+  /** Never throws and never waits, like every commit listener. */
   readonly onCommit: CommitListener = (runId, events) => {
     for (const { type, metadata, at } of events) {
       if (type !== "metric" || metadata?.dry_run === true) continue;
-      const figure = metadata && this.read(runId, metadata, at);
-      if (figure) this.count(runId, figure);
+      const measurement = metadata && this.read(runId, metadata, at);
+      if (measurement) this.count(runId, measurement);
     }
   };
 
-  private count(runId: string, figure: Figure): void {
-    const family = this.families.get(figure.name) ?? this.open(figure);
+  private count(runId: RunId, measurement: Measurement): void {
+    const family = this.families.get(measurement.name) ?? this.openFamily(measurement);
     if (!family) return this.drop("names", runId);
-    if (family.kind !== figure.kind) return this.drop("kind", runId);
-    const known = family.find(figure.labels);
-    if (known) return family.add(known, figure);
+    if (family.kind !== measurement.kind) return this.drop("kind", runId);
+    const known = family.find(measurement.labels);
+    if (known) return family.add(known, measurement);
     if (family.size >= this.limits.seriesPerName || this.series >= this.limits.series)
       return this.drop("series", runId);
     this.series++;
-    family.add(family.begin(figure.labels), figure);
+    family.add(family.open(measurement.labels), measurement);
   }
 
-  private open({ name, kind }: Figure): Family | undefined {
+  private openFamily({ name, kind }: Measurement): Family | undefined {
     if (this.families.size >= this.limits.names) return undefined;
     const family = new Family(name, kind);
     this.families.set(name, family);
-    // The library's registry asks a metric for its name and its values, and takes whoever answers; its types do not say so.
+    // The library's registry accepts any object with these members, although its types ask for its own classes.
     this.metrics.registry.registerMetric(family as unknown as Metric);
     return family;
   }
 
-  private read(runId: string, { name, kind, value, tags }: JsonObject, at: number): Figure | undefined {
+  private read(runId: RunId, { name, kind, value, tags }: JsonObject, at: number): Measurement | undefined {
     if (typeof name !== "string" || typeof value !== "number" || !isKind(kind)) return undefined;
     const labels: Record<string, string> = {};
     for (const [tag, text] of Object.entries(isObject(tags) ? tags : {})) {
-      const whole = typeof text === "string" ? text : JSON.stringify(text);
-      if (whole.length > this.limits.labelChars) this.drop("label_length", runId);
-      labels[labelName(tag)] = whole.slice(0, this.limits.labelChars);
+      const full = typeof text === "string" ? text : JSON.stringify(text);
+      if (full.length > this.limits.labelChars) this.drop("label_length", runId);
+      labels[labelName(tag)] = full.slice(0, this.limits.labelChars);
     }
     return { name: familyName(name), kind, value, labels, at };
   }
 
-  /** Counted every time, said at most once a minute. No names: a name may be computed from a payload. */
-  private drop(reason: Dropped, runId: string): void {
+  /** Counted every time, logged at most once a minute, and without the name: it may be computed from a payload. */
+  private drop(reason: DropReason, runId: RunId): void {
     this.metrics.emittedDropped.inc({ reason });
     const now = performance.now();
-    if (now - (this.saidAt.get(reason) ?? Number.NEGATIVE_INFINITY) < QUIET_MS) return;
-    this.saidAt.set(reason, now);
-    this.log.warn({ reason, runId, limits: this.limits }, "a metric of a workflow is over a limit of /metrics");
+    if (now - (this.loggedAt.get(reason) ?? Number.NEGATIVE_INFINITY) < LOG_INTERVAL_MS) return;
+    this.loggedAt.set(reason, now);
+    this.log.warn({ reason, runId, limits: this.limits }, "workflow metric over a limit of /metrics");
   }
 }
 
-/** All series of one name: what the library calls a metric. */
+/** All series of one name. The library calls this a metric. */
 class Family {
   readonly help = "Emitted by workflows.";
   private readonly series = new Map<string, Series>();
@@ -136,13 +141,13 @@ class Family {
     return this.series.get(keyOf(labels));
   }
 
-  begin(labels: Labels): Series {
-    const begun: Series = { labels, value: 0, at: Number.NEGATIVE_INFINITY, count: 0, buckets: BUCKETS.map(() => 0) };
-    this.series.set(keyOf(labels), begun);
-    return begun;
+  open(labels: Labels): Series {
+    const series: Series = { labels, value: 0, at: Number.NEGATIVE_INFINITY, count: 0, buckets: BUCKETS.map(() => 0) };
+    this.series.set(keyOf(labels), series);
+    return series;
   }
 
-  add(series: Series, { value, at }: Figure): void {
+  add(series: Series, { value, at }: Measurement): void {
     if (this.kind === "gauge") {
       if (at < series.at) return;
       series.value = value;
@@ -176,17 +181,17 @@ class Family {
   }
 }
 
-/** The order in which a workflow writes its tags makes no other series. */
+/** The order in which a workflow writes its tags does not matter. */
 function keyOf(labels: Labels): string {
   return JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** A room of their own: no workflow's metric can be taken for one of the service's. */
+/** The prefix keeps a workflow's metric apart from the service's own. */
 function familyName(name: string): string {
   return `workflow_${name.replace(/[^A-Za-z0-9_]/g, "_")}`;
 }
 
-/** `le` and what begins with two underscores are Prometheus's own. */
+/** Prometheus reserves `le` and names that begin with two underscores. */
 function labelName(tag: string): string {
   const plain = tag.replace(/[^A-Za-z0-9_]/g, "_");
   return /^(le$|__|[0-9]|$)/.test(plain) ? `tag_${plain}` : plain;

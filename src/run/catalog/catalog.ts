@@ -1,21 +1,17 @@
 // The catalog of a node: compiled definitions, action registrations and rules in memory. A definition never changes under its
-// id, so a program is compiled once; registrations, rules and "the published version" are re-read when told, and every few seconds.
+// id, so a program is compiled once. Registrations, rules and published versions are read again on request, and every two seconds.
 import type { Sql } from "postgres";
-import {
-  type ActionFact,
-  compileWorkflow,
-  type JsonObject,
-  type Program,
-  type RetryPolicy,
-  type Rule,
-} from "../../machines/index.js";
-import type { Logger } from "../log.js";
-import type { Catalog } from "./ports.js";
+import { type ActionFact, compileWorkflow, type Program, type Rule } from "../../../machines/index.js";
+import type { Logger } from "../../log.js";
+import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/definitions.js";
+import { allActions, type StoredAction } from "../../store/registry.js";
+import type { Catalog } from "../ports.js";
+import { Unreadable } from "../unreadable.js";
 import { RuleBook } from "./rule-book.js";
 
 /** Compiled programs kept; the least recently used goes first. About 1 MB each for a graph of 1,000 steps. */
 const MAX_PROGRAMS = 1_000;
-/** Another node's registration or rule is known here after this at the latest. */
+/** This node knows another node's registration or rule at the latest after this. */
 const REFRESH_MS = 2_000;
 
 interface Published {
@@ -41,9 +37,7 @@ export class StoreCatalog implements Catalog {
   async start(): Promise<void> {
     await this.refresh();
     this.timer ??= setInterval(() => {
-      this.refreshAll().catch((error) =>
-        this.log.warn({ err: error }, "registrations and rules could not be refreshed"),
-      );
+      this.refreshAll().catch((error) => this.log.warn({ err: error }, "catalog refresh failed, keeping the old one"));
     }, REFRESH_MS).unref();
   }
 
@@ -58,10 +52,9 @@ export class StoreCatalog implements Catalog {
       this.programs.set(definitionId, known);
       return known;
     }
-    const [row] = await this.sql<DefinitionRow[]>`
-      select definition_id, version, document from definitions where definition_id = ${definitionId}`;
-    if (!row) throw new Error(`the definition ${definitionId} is not in the store`);
-    return this.compiled(row);
+    const definition = await definitionById(this.sql, definitionId);
+    if (!definition) throw new Error(`definition ${definitionId} is not in the store`);
+    return this.compiled(definition);
   }
 
   async published(workflowId: string, version?: number): Promise<Published | undefined> {
@@ -69,16 +62,11 @@ export class StoreCatalog implements Catalog {
     const known = this.latest.get(key);
     if (known && known.until > performance.now()) return known.found;
     this.latest.delete(key);
-    const which = version === undefined ? this.sql`true` : this.sql`version = ${version}`;
-    const [row] = await this.sql<DefinitionRow[]>`
-      select definition_id, version, document from definitions
-      where workflow_id = ${workflowId} and published and ${which} order by version desc limit 1`;
-    // Not remembered: another node may publish it in this moment, and its client come here.
-    if (!row) return undefined;
-    const found = {
-      definitionId: row.definition_id,
-      program: this.programs.get(row.definition_id) ?? this.compiled(row),
-    };
+    const definition = await publishedDefinition(this.sql, workflowId, version);
+    // An absence is not cached: another node may publish the workflow now, and its client may ask here next.
+    if (!definition) return undefined;
+    const { id: definitionId } = definition;
+    const found = { definitionId, program: this.programs.get(definitionId) ?? this.compiled(definition) };
     if (this.latest.size >= MAX_PROGRAMS) this.latest.clear();
     this.latest.set(key, { found, until: performance.now() + REFRESH_MS });
     return found;
@@ -96,7 +84,7 @@ export class StoreCatalog implements Catalog {
 
   async refresh(): Promise<void> {
     this.latest.clear();
-    // One under way may have read before the change that this call is about.
+    // A refresh in progress may have read before the change that this call is about.
     await this.refreshing?.catch(() => {});
     await this.refreshAll();
   }
@@ -111,18 +99,17 @@ export class StoreCatalog implements Catalog {
   }
 
   private async readActions(): Promise<void> {
-    const rows = await this.sql<ActionRow[]>`select * from actions order by service, action_name, version desc`;
     const actions = new Map<string, RegisteredAction[]>();
-    for (const row of rows) {
-      const key = `${row.service}.${row.action_name}`;
+    for (const row of await allActions(this.sql)) {
+      const key = `${row.service}.${row.actionName}`;
       actions.set(key, [...(actions.get(key) ?? []), registered(row)]);
     }
     this.actions = actions;
   }
 
-  private compiled({ definition_id: definitionId, version, document }: DefinitionRow): Program {
+  private compiled({ id: definitionId, version, document }: DefinitionDocument): Program {
     const { program, problems } = compileWorkflow(document, { version, limits: null });
-    if (!program) throw new Error(`the stored definition ${definitionId} no longer compiles: ${problems[0]?.message}`);
+    if (!program) throw new Unreadable(`this node cannot compile definition ${definitionId}: ${problems[0]?.message}`);
     const [oldest] = this.programs.keys();
     if (oldest !== undefined && this.programs.size >= MAX_PROGRAMS) this.programs.delete(oldest);
     this.programs.set(definitionId, program);
@@ -132,42 +119,15 @@ export class StoreCatalog implements Catalog {
 
 type RegisteredAction = ActionFact & { readonly deprecated: boolean };
 
-interface DefinitionRow {
-  readonly definition_id: string;
-  readonly version: number;
-  readonly document: JsonObject;
-}
-
-interface ActionRow {
-  readonly service: string;
-  readonly action_name: string;
-  readonly version: number;
-  readonly transport: "grpc" | "http" | "rmq";
-  readonly address: string | null;
-  readonly compensable: boolean;
-  readonly deprecated: boolean;
-  readonly dry_run_supported: boolean;
-  readonly license_group: string | null;
-  readonly input_schema: JsonObject;
-  readonly output_schema: JsonObject;
-  readonly default_retry: Partial<RetryPolicy> | null;
-  readonly default_timeout_ms: number | null;
-}
-
-function registered(row: ActionRow): RegisteredAction {
+function registered(row: StoredAction): RegisteredAction {
+  const { service, actionName: name, version, transport, compensable, deprecated, dryRunSupported } = row;
   return {
-    service: row.service,
-    name: row.action_name,
-    version: row.version,
-    transport: row.transport,
+    ...{ service, name, version, transport, compensable, deprecated, dryRunSupported },
+    inputSchema: row.inputSchema,
+    outputSchema: row.outputSchema,
     address: row.address ?? undefined,
-    compensable: row.compensable,
-    deprecated: row.deprecated,
-    dryRunSupported: row.dry_run_supported,
-    licenseGroup: row.license_group ?? undefined,
-    inputSchema: row.input_schema,
-    outputSchema: row.output_schema,
-    defaultRetry: row.default_retry ?? undefined,
-    defaultTimeoutMs: row.default_timeout_ms ?? undefined,
+    licenseGroup: row.licenseGroup ?? undefined,
+    defaultRetry: row.defaultRetry ?? undefined,
+    defaultTimeoutMs: row.defaultTimeoutMs ?? undefined,
   };
 }

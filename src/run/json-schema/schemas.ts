@@ -1,13 +1,13 @@
 // JSON Schemas from outside (2020-12), compiled once and bounded: a hostile pattern, schema or value ends as a problem, never
-// as a stalled node. Not a validator of requests: those schemas are ours (api/body.ts).
+// as a stalled node. Requests are not validated here: their schemas are the service's own (api/http/body.ts).
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import { RE2JS } from "re2js";
-import type { Json, JsonObject } from "../../machines/index.js";
-import { burnFuel, isSpent, metered, spend } from "./schema-fuel.js";
+import type { Json, JsonObject } from "../../../machines/index.js";
+import { isOutOfFuel, metered, spend, withFuel } from "./fuel.js";
 
 const MAX_SCHEMA_CHARS = 262_144;
-/** Objects in a schema. Compiling takes 0.3 ms for each (measured), so this is 300 ms, once. */
+/** Objects in a schema. Compiling takes 0.3 ms for each (measured), so at most 300 ms, once. */
 const MAX_SCHEMA_OBJECTS = 1_000;
 const MAX_PATTERN_CHARS = 1_000;
 const MAX_CACHED = 1_000;
@@ -15,29 +15,29 @@ const MAX_PROBLEMS = 20;
 
 export class Schemas {
   private readonly compiled = new Map<string, ValidateFunction>();
-  /** Most schemas come as the same object again and again; null: anything conforms. */
+  /** Most schemas arrive as the same object again and again. Null: every value conforms. */
   private readonly known = new WeakMap<JsonObject, ValidateFunction | null>();
 
-  /** Problems of the schema itself, empty if it is sound. */
+  /** Problems of the schema itself, empty if it is valid. */
   problems(schema: JsonObject): readonly string[] {
     try {
       this.validator(schema);
       return [];
     } catch (error) {
-      return [`is no JSON Schema that can be used: ${reason(error)}`];
+      return [`is not a usable JSON Schema: ${reason(error)}`];
     }
   }
 
-  /** Problems of the value under the schema, each with its place; empty if it conforms. */
+  /** Problems of the value under the schema, each with its path; empty if it conforms. */
   conforms(schema: JsonObject, value: Json): readonly string[] {
     const validate = this.check(schema);
     if (!validate) return [];
     try {
-      if (burnFuel(() => validate(value))) return [];
+      if (withFuel(() => validate(value))) return [];
     } catch (error) {
-      if (isSpent(error)) return ["/ takes too long to be checked against its schema"];
-      // A schema that refers to itself without looking deeper into the value.
-      if (error instanceof RangeError) return ["/ cannot be checked: its schema refers to itself without an end"];
+      if (isOutOfFuel(error)) return ["/ takes too long to check against its schema"];
+      // The schema refers to itself without descending into the value.
+      if (error instanceof RangeError) return ["/ cannot be checked: its schema refers to itself endlessly"];
       throw error;
     }
     return (validate.errors ?? [])
@@ -59,7 +59,7 @@ export class Schemas {
     const known = this.compiled.get(text);
     if (known) return known;
     if (countObjects(schema) > MAX_SCHEMA_OBJECTS) throw new Error(`it has over ${MAX_SCHEMA_OBJECTS} objects`);
-    refuseStrangeIds(schema);
+    refuseUnsafeIds(schema);
     if (this.compiled.size >= MAX_CACHED) this.compiled.clear();
     const validate = validatorOf(schema);
     this.compiled.set(text, validate);
@@ -80,33 +80,33 @@ function countObjects(value: Json): number {
 }
 
 /**
- * Where its code is to be looked at (`process`), the library writes the $id into a comment of that code, as it is: one that ends
- * the comment would be code itself. The characters of a URI that can, no identifier needs.
+ * With the option `process` the library writes the $id unescaped into a comment of its generated code, so an $id that ends the
+ * comment would be code. Only characters that cannot do so are allowed; identifiers need no others.
  */
-function refuseStrangeIds(value: Json): void {
+function refuseUnsafeIds(value: Json): void {
   if (typeof value !== "object" || value === null) return;
   for (const [name, member] of Object.entries(value)) {
     if (name === "$id" && typeof member === "string" && !/^[\w:/?#.~%@+=&-]{0,1000}$/.test(member))
-      throw new Error("an $id has only letters, digits and : / ? # . ~ % @ + = & - _");
-    refuseStrangeIds(member as Json);
+      throw new Error("an $id may contain only letters, digits and : / ? # . ~ % @ + = & - _");
+    refuseUnsafeIds(member as Json);
   }
 }
 
 const OPTIONS = { strict: false, allErrors: false, validateFormats: true, logger: false } as const;
 
-/** Checks schemas against the specification's own. It takes 30 ms to compile (measured), so there is one. */
-const specification = new Ajv2020(OPTIONS);
-// The first check compiles the specification: now, and not when somebody waits.
-specification.validateSchema({});
+/** Checks schemas against the meta-schema. It takes 30 ms to compile (measured), so there is one. */
+const metaSchema = new Ajv2020(OPTIONS);
+// The first check compiles the meta-schema: at the start, so that no request waits for it.
+metaSchema.validateSchema({});
 
-/** Each schema has a validator of its own: an $id in one cannot be referred to, or taken, by another. */
+/** Each schema has a validator instance of its own, so that an $id in one cannot be referred to, or taken, by another. */
 function validatorOf(schema: JsonObject): ValidateFunction {
-  if (!specification.validateSchema(schema))
-    throw new Error(specification.errorsText(specification.errors, { dataVar: "schema" }));
+  if (!metaSchema.validateSchema(schema))
+    throw new Error(metaSchema.errorsText(metaSchema.errors, { dataVar: "schema" }));
   const ajv = new Ajv2020({
     ...OPTIONS,
     validateSchema: false,
-    // Inlined, a reference would be work without a call, and calls are what is counted.
+    // An inlined reference would be work without a call, and fuel counts calls.
     inlineRefs: false,
     code: { regExp: linearRegExp, process: metered },
   });
@@ -122,7 +122,7 @@ function validatorOf(schema: JsonObject): ValidateFunction {
   return ajv.compile(schema);
 }
 
-/** By the text of each item: the library's own search takes quadratic time. */
+/** Compares the texts of items: the library's own search takes quadratic time. */
 function areUnique(items: readonly Json[]): boolean {
   const seen = new Set<string>();
   for (const item of items) {
@@ -134,7 +134,7 @@ function areUnique(items: readonly Json[]): boolean {
   return true;
 }
 
-/** Two values are equal where their members are, in whatever order. */
+/** The order of an object's members does not matter. */
 function canonical(value: Json): string {
   return JSON.stringify(value, (_, member: Json) =>
     typeof member === "object" && member !== null && !Array.isArray(member)
@@ -143,7 +143,7 @@ function canonical(value: Json): string {
   );
 }
 
-/** `pattern` in linear time. Features that need backtracking (look-around, back references) are a problem of the schema. */
+/** `pattern` in linear time. Features that need backtracking (look-around, back references) are reported as problems of the schema. */
 const linearRegExp = Object.assign(
   (pattern: string) => {
     if (pattern.length > MAX_PATTERN_CHARS) throw new Error(`a pattern has at most ${MAX_PATTERN_CHARS} characters`);
@@ -153,7 +153,7 @@ const linearRegExp = Object.assign(
       spend(4 + (text.length * size) / 32);
       return compiled.test(text);
     };
-    // The library tells patterns apart by this text: with the standard one they would all be taken for the first.
+    // The library tells patterns apart by this text; with the default text all of them would be one.
     return { test, toString: () => `/${pattern}/` } as unknown as RegExp;
   },
   { code: "require('re2js')" },

@@ -1,32 +1,36 @@
-// The announcer: tells those that wait for an event that it was published. That is owed by the event's row until it is done, so
-// a node that dies on the way leaves it to any other. It does not decide who takes an event: each run does, when it is told.
+// The announcer: notifies the runs that wait for an event that it was published. The event's row owes this until it is done, so
+// a node that dies halfway leaves the rest to another. Each run decides for itself whether it takes the event.
 import type { Sql } from "postgres";
-import type { Effect } from "../../machines/index.js";
-import type { Logger } from "../log.js";
-import { announced, announceTo, type DueEvent, type Told, takeDueEvents, takeEvents } from "../store/announcements.js";
+import type { Effect, RunId } from "../../../machines/index.js";
+import type { Logger } from "../../log.js";
+import {
+  announceTo,
+  type DueEvent,
+  leaseDueEvents,
+  leaseEvents,
+  markAnnounced,
+  type Notice,
+} from "../../store/announcements.js";
 
-/** Events taken in one look. */
-const BITE = 100;
-/** Events announced at once: each holds a session of the pool for a moment. */
-const AT_ONCE = 4;
-/** Ids known from memory that wait; one more is dropped, and the poll brings it back. */
-const MOST_WAITING = 10_000;
+/** Events taken in one statement. */
+const BATCH = 100;
+/** Events announced at once; each uses a session of the pool for a moment. */
+const CONCURRENCY = 4;
+/** Event ids waiting in memory. One more is dropped, and found again by the poll. */
+const QUEUE_LIMIT = 10_000;
 
-/**
- * Is told of every event, at least once and by its id, after the runs that wait. A throw leaves the event due: it is announced
- * again, to the listeners too.
- */
+/** Gets every event at least once, by its id, after the waiting runs. If it throws, the event stays due and is announced again. */
 export type EventListener = (event: Pick<DueEvent, "id" | "topic" | "headers">) => Promise<void>;
 
 export interface AnnouncerOptions {
   readonly sql: Sql;
   readonly log: Logger;
   readonly listeners?: readonly EventListener[];
-  /** Lets out what is owed to a run: here if it lives here, else by a hint to its owner. */
-  readonly released: (runId: string, effects: readonly Effect[]) => void;
-  /** Milliseconds between two looks at what is due. */
+  /** Carries out effects for a run: here if this node owns it, otherwise by a hint to the owner. */
+  readonly afterCommit: (runId: RunId, effects: readonly Effect[]) => void;
+  /** Milliseconds between two polls. */
   readonly intervalMs?: number;
-  /** Hints may all be lost: off, events are announced by the poll alone. A test's switch. */
+  /** False: events are announced by the poll alone. A test's switch. */
   readonly hints?: boolean;
 }
 
@@ -39,20 +43,20 @@ export class Announcer {
 
   constructor(private readonly options: AnnouncerOptions) {}
 
-  /** An event was committed here. Never throws and never waits; if it is lost, the poll makes good for it. */
+  /** An event was committed here. Never throws and never waits. If the call is lost, the poll finds the event. */
   announce(eventId: string): void {
-    if (this.options.hints === false || this.stopped || this.waiting.size >= MOST_WAITING) return;
+    if (this.options.hints === false || this.stopped || this.waiting.size >= QUEUE_LIMIT) return;
     this.waiting.add(eventId);
     void this.work();
   }
 
-  /** Looks for what is due, on whichever node it was published. */
+  /** Polls for due events, on whichever node they were published. */
   start(): void {
     this.started = true;
-    this.arm();
+    this.schedule();
   }
 
-  /** Finishes what is in hand; what waits is due again by itself. */
+  /** Finishes the events in progress. Those that wait become due again by themselves. */
   async stop(): Promise<void> {
     this.stopped = true;
     clearTimeout(this.timer);
@@ -60,84 +64,91 @@ export class Announcer {
     await this.working;
   }
 
-  /** One look at what is due, until nothing is. For whoever cannot wait for the timer. */
+  /** Polls until nothing is due. For tests, which do not wait for the timer. */
   async tick(): Promise<void> {
     await this.guarded(async () => {
       const { sql } = this.options;
       for (let more = true; more && !this.stopped; ) {
-        const due = await takeDueEvents(sql, BITE);
+        const due = await leaseDueEvents(sql, BATCH);
         await this.announceAll(due);
-        more = due.length === BITE;
+        more = due.length === BATCH;
       }
     });
   }
 
-  private arm(): void {
+  private schedule(): void {
     if (this.stopped || !this.started) return;
     this.timer = setTimeout(async () => {
       await this.work(true);
-      this.arm();
+      this.schedule();
     }, this.options.intervalMs ?? 500);
   }
 
-  /** What is known from memory, and with `poll` what is due. One at a time. */
+  /** Announces the events known from memory, and with `poll` also those that are due. One such pass at a time. */
   private async work(poll = false): Promise<void> {
     while (this.working) {
       if (!poll) return;
       await this.working;
     }
-    this.working = this.guarded(() => this.known()).then(() => (poll ? this.tick() : undefined));
+    this.working = this.guarded(() => this.announceWaiting()).then(() => (poll ? this.tick() : undefined));
     await this.working;
     this.working = undefined;
     if (this.waiting.size > 0) void this.work();
   }
 
-  private async known(): Promise<void> {
+  private async announceWaiting(): Promise<void> {
     while (this.waiting.size > 0) {
-      const ids = [...this.waiting].slice(0, BITE);
+      const ids = [...this.waiting].slice(0, BATCH);
       for (const id of ids) this.waiting.delete(id);
-      await this.announceAll(await takeEvents(this.options.sql, ids));
+      await this.announceAll(await leaseEvents(this.options.sql, ids));
     }
   }
 
-  /** Oldest first: who waits for several takes them in their order, where nothing stands in the way. */
+  /** Oldest first: a run that waits for several events gets them in their order, unless one of them fails. */
   private async announceAll(due: readonly DueEvent[]): Promise<void> {
     const left = [...due];
     const done: string[] = [];
-    const one = async () => {
-      for (let event = left.shift(); event; event = left.shift()) if (await this.tellAll(event)) done.push(event.id);
+    const announceNext = async () => {
+      for (let event = left.shift(); event; event = left.shift())
+        if (await this.announceOne(event)) done.push(event.id);
     };
-    await Promise.all(Array.from({ length: Math.min(AT_ONCE, due.length) }, one));
-    if (done.length > 0) await announced(this.options.sql, done);
+    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, due.length) }, announceNext));
+    if (done.length > 0) await markAnnounced(this.options.sql, done);
   }
 
   /** Whether nothing is owed for the event any more. */
-  private async tellAll(event: DueEvent): Promise<boolean> {
-    const { sql, log, listeners = [] } = this.options;
+  private async announceOne(event: DueEvent): Promise<boolean> {
     try {
-      for (let rest: DueEvent | undefined = event; rest; ) {
-        const { told, event: next, over } = await announceTo(sql, rest);
-        for (const one of told) this.deliver(event.id, one);
-        if (over) {
-          for (const listener of listeners) await listener(event);
-          return true;
-        }
-        rest = this.stopped ? undefined : next;
-      }
+      return await this.notifyAll(event);
     } catch (error) {
-      log.warn({ err: error, eventId: event.id }, "an event was not announced to everybody; it is due again");
+      this.options.log.warn({ err: error, eventId: event.id }, "event not announced completely, it is due again");
+      return false;
+    }
+  }
+
+  /** All waiting runs, in batches, then the listeners. False: stopped halfway, or another node continues. */
+  private async notifyAll(event: DueEvent): Promise<boolean> {
+    const { sql, listeners = [] } = this.options;
+    for (let rest: DueEvent | undefined = event; rest; ) {
+      const { notices, event: next, complete } = await announceTo(sql, rest);
+      for (const notice of notices) this.deliver(event.id, notice);
+      if (complete) {
+        for (const listener of listeners) await listener(event);
+        return true;
+      }
+      rest = this.stopped ? undefined : next;
     }
     return false;
   }
 
-  private deliver(eventId: string, { id, runId }: Told): void {
+  private deliver(eventId: string, { id, runId }: Notice): void {
     const command = { type: "event", eventId } as const;
-    this.options.released(runId, [{ kind: "send", to: runId, id, command }]);
+    this.options.afterCommit(runId, [{ kind: "send", to: runId, id, command }]);
   }
 
   private guarded(work: () => Promise<void>): Promise<void> {
     return work().catch((error) => {
-      this.options.log.warn({ err: error }, "announcing failed; the next look makes good for it");
+      this.options.log.warn({ err: error }, "announcing events failed, retrying at the next interval");
     });
   }
 }

@@ -1,0 +1,66 @@
+// A loaded run: its actor in memory, as of one revision of its row. It is restored from the store, or built for a run that was
+// just created here. Its next steps are resident.ts.
+
+import type { Sql } from "postgres";
+import {
+  decodeRun,
+  type Program,
+  type RunActor,
+  type RunContext,
+  type RunId,
+  type StoredRun,
+  startActor,
+  UnreadableRecord,
+} from "../../machines/index.js";
+import { loadRun } from "../store/load.js";
+import { asRevision, type Revision } from "../store/revision.js";
+import type { Catalog } from "./ports.js";
+import { Unreadable } from "./unreadable.js";
+
+export interface LoadedRun {
+  readonly actor: RunActor;
+  readonly program: Program;
+  /** The revision that holds the actor's state. The next commit expects it. */
+  revision: Revision;
+  /** The token beside that revision (law 1). Absent: the row has none. */
+  fence?: string;
+  lastSeq: number;
+  lastEventAt: number;
+}
+
+/** Undefined: there is no such run. Throws Unreadable if this build cannot read it. */
+export async function restoreRun(
+  sql: Sql,
+  catalog: Pick<Catalog, "program">,
+  runId: RunId,
+): Promise<LoadedRun | undefined> {
+  const found = await loadRun(sql, runId);
+  if (!found) return undefined;
+  const context = readable(found.stored);
+  const program = await catalog.program(context.run.definitionId);
+  const { revision, fence, lastSeq, lastEventAt } = found;
+  return { actor: startActor(program, context), program, revision, fence, lastSeq, lastEventAt };
+}
+
+function readable(stored: StoredRun): RunContext {
+  try {
+    return decodeRun(stored);
+  } catch (error) {
+    throw error instanceof UnreadableRecord ? new Unreadable(error.message) : error;
+  }
+}
+
+/** A run that this node has just created: its first revision need not be read back. */
+export function createdRun(
+  { program, context, fence }: { program: Program; context: RunContext; fence?: string },
+  startedAt: number,
+): LoadedRun {
+  return {
+    actor: startActor(program, context),
+    program,
+    revision: asRevision(1),
+    fence,
+    lastSeq: 1,
+    lastEventAt: startedAt,
+  };
+}

@@ -1,0 +1,210 @@
+// The poller: looks for due rows of this node's shards in the wake, inbox and outbox tables, and brings each to its run. Timers,
+// messages and effects in memory are hints; this is the truth (law 7). With all hints dead every run still advances.
+
+import type { Sql } from "postgres";
+import { asDispatchId, type RunCommand, type RunId } from "../../../machines/index.js";
+import { SagaError } from "../../errors.js";
+import type { ShardId } from "../../ids.js";
+import type { Logger } from "../../log.js";
+import { type DueCommand, type DueEffect, type DueWake, inbox, outbox, reclaim, wakes } from "../../store/poll.js";
+import type { Couriers, Dispatcher } from "../ports.js";
+import type { Runtime } from "../runtime.js";
+import type { Suspect } from "../trial/messages.js";
+import type { Judge, SuspectRow } from "../trial/trials.js";
+import { Unreadable } from "../unreadable.js";
+import { Leases, type WorkEnd } from "./leases.js";
+import { RecentRuns } from "./recent-runs.js";
+
+/** A row that was taken in vain more often than this is suspected. The death of one node makes no suspects of all that it had. */
+const UNSUSPECTED_TRIES = 1;
+
+export interface PollerOptions {
+  readonly sql: Sql;
+  readonly log: Logger;
+  readonly runtime: Pick<Runtime, "deliver" | "isBusy" | "advanceFailed">;
+  readonly dispatcher: Pick<Dispatcher, "holds">;
+  /** Suspects are tried there before they come to this node's runtime. */
+  readonly trials: Judge;
+  /** A post without a courier for its kind stays in its row. */
+  readonly couriers?: Couriers;
+  /** The shards of this node. */
+  readonly shards: () => readonly ShardId[];
+  readonly intervalMs?: number;
+}
+
+export class Poller {
+  private timer: NodeJS.Timeout | undefined;
+  private polling: Promise<boolean> | undefined;
+  /** The next poll is scheduled at once. */
+  private hurried = false;
+  private started = false;
+  private stopped = false;
+  /** Shards that came to this node and are not reclaimed yet. */
+  private readonly gained = new Set<ShardId>();
+  /** Outbox first: a dispatch that was just taken over must reach the dispatcher before its silence is judged. */
+  private readonly leases: readonly [Leases<DueEffect>, Leases<DueCommand>, Leases<DueWake>];
+  /** Runs that this build cannot read. Their rows are left as they are: another node may be able to. */
+  readonly unreadable = new RecentRuns();
+
+  constructor(private readonly options: PollerOptions) {
+    const soon = () => this.pollSoon();
+    this.leases = [
+      new Leases(outbox, (row) => this.effect(row), soon),
+      new Leases(inbox, (row) => this.command(row), soon),
+      new Leases(wakes, (row) => this.wake(row), soon),
+    ];
+  }
+
+  /** Leased rows of all three tables. */
+  get leased(): number {
+    return this.leases.reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** Takes over this node's shards, and polls every `intervalMs`. */
+  start(): void {
+    this.started = true;
+    this.takeOver(this.options.shards());
+    this.schedule(0);
+  }
+
+  /** The effects and commands that the former owner of the shards owed become due now; the next polls find them in bounded batches. */
+  takeOver(shards: readonly ShardId[]): void {
+    for (const shard of shards) this.gained.add(shard);
+  }
+
+  /** Takes no more rows. Work on leased rows continues in the runtime, which finishes it. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    await this.polling;
+  }
+
+  /** Polls until nothing more is due and all work has ended. For tests, which do not wait for the timer. */
+  async tick(): Promise<void> {
+    let succeeded = true;
+    do {
+      succeeded = await this.poll();
+      for (const leases of this.leases) succeeded &&= await this.guarded(() => leases.drain(this.options.sql));
+    } while (succeeded && !this.stopped && this.leases.some(({ hasMore }) => hasMore));
+  }
+
+  private pollSoon(): void {
+    if (this.hurried) return;
+    this.hurried = true;
+    this.schedule(0);
+  }
+
+  private schedule(ms: number): void {
+    if (this.stopped || !this.started) return;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(async () => {
+      this.hurried = false;
+      const succeeded = await this.poll();
+      // Room may have come free during the poll.
+      this.schedule(succeeded && this.canContinue ? 0 : (this.options.intervalMs ?? 500));
+    }, ms);
+  }
+
+  /** Whether it succeeded. */
+  private poll(): Promise<boolean> {
+    this.polling ??= this.guarded(() => this.takeAll()).finally(() => {
+      this.polling = undefined;
+    });
+    return this.polling;
+  }
+
+  /** Continues at once while there is more and room for it. Without room, the end of some work polls again. */
+  private async takeAll(): Promise<void> {
+    const { sql, shards } = this.options;
+    do {
+      const gained = [...this.gained];
+      const unfinished = new Set(await reclaim(sql, gained));
+      for (const shard of gained) if (!unfinished.has(shard)) this.gained.delete(shard);
+      for (const leases of this.leases) await leases.takeDue(sql, shards());
+    } while (!this.stopped && this.canContinue);
+  }
+
+  private get canContinue(): boolean {
+    return this.gained.size > 0 || this.leases.some(({ hasMore, hasRoom }) => hasMore && hasRoom);
+  }
+
+  private guarded(work: () => Promise<void>): Promise<boolean> {
+    return work().then(
+      () => true,
+      (error) => {
+        this.options.log.warn({ err: error }, "poll failed, retrying at the next interval");
+        return false;
+      },
+    );
+  }
+
+  private async wake({ run_id: runId, tries }: DueWake): Promise<WorkEnd> {
+    // Another command of the run is in progress: its commit moves the row, or the row becomes due again.
+    if (this.options.runtime.isBusy(runId)) return "spared";
+    const command: RunCommand = { type: "advance" };
+    return this.unlessGuilty({ runId, command }, tries, { table: wakes, key: runId }, () =>
+      this.deliver(runId, command),
+    );
+  }
+
+  private async command({ id, run_id: runId, command, tries }: DueCommand): Promise<WorkEnd> {
+    return this.unlessGuilty({ runId, command, id }, tries, { table: inbox, key: id }, () =>
+      this.deliver(runId, command, { id, inboxId: id }),
+    );
+  }
+
+  /** Many tries are a suspicion, never a verdict (law 7): the suspect's decision is taken in a trial first. */
+  private async unlessGuilty(
+    suspect: Suspect,
+    tries: number,
+    row: SuspectRow,
+    deliver: () => Promise<WorkEnd>,
+  ): Promise<WorkEnd> {
+    // The take that brought the row here is one of the tries.
+    if (tries - 1 <= UNSUSPECTED_TRIES) return deliver();
+    const verdict = await this.options.trials.verdictOn(suspect, row);
+    if (verdict.kind === "lived") return deliver();
+    if (verdict.kind === "unreadable") this.leftToOthers(suspect.runId);
+    if (verdict.kind !== "guilty") return "spared";
+    const end = await this.deliver(suspect.runId, { type: "quarantine", proof: verdict.proof });
+    // A run in quarantine takes a command without acting on it, which is tried, too.
+    return end === "done" && row.table === inbox ? "retry" : end;
+  }
+
+  private leftToOthers(runId: RunId, reason?: string): void {
+    if (this.unreadable.note(runId))
+      this.options.log.warn({ runId, reason }, "run not readable by this node, left to others");
+  }
+
+  /** A post goes to its courier. A dispatch that this node has needs nothing; for any other, the run repeats its effects. */
+  private async effect({ id, run_id: runId, kind }: DueEffect): Promise<WorkEnd> {
+    const { dispatcher, couriers } = this.options;
+    if (kind !== "action") {
+      couriers?.[kind]?.carry(id);
+      return "done";
+    }
+    const dispatchId = asDispatchId(id);
+    if (dispatcher.holds(dispatchId)) return "held";
+    const end = await this.deliver(runId, { type: "carry", dispatchId });
+    // The dispatcher did not take it: it was resolved and its row is gone, or there is no room for it now.
+    return end === "done" && !dispatcher.holds(dispatchId) ? "retry" : end;
+  }
+
+  private async deliver(
+    runId: RunId,
+    command: RunCommand,
+    about: { id?: string; inboxId?: string } = {},
+  ): Promise<WorkEnd> {
+    const { runtime } = this.options;
+    try {
+      await runtime.deliver(runId, command, about);
+      this.unreadable.forget(runId);
+      return "done";
+    } catch (error) {
+      runtime.advanceFailed(runId, error);
+      if (error instanceof Unreadable) this.leftToOthers(runId, error.message);
+      const status = error instanceof SagaError ? error.status : 500;
+      return status === 404 ? "run_gone" : status === 503 ? "spared" : "retry";
+    }
+  }
+}
