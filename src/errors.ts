@@ -1,18 +1,21 @@
-// The error catalogue: every error a client can see, with its stable code and HTTP status. Not the errors of a workflow's
-// steps, which are data of a run (docs/contract, "Error codes of the engine").
+// The error catalogue: every error that a client can receive, with its HTTP status and its stable code. The errors of a
+// workflow's steps are not here: they are data of a run, and have a catalogue of their own in machines/.
 
-/** Codes are part of the wire contract: a retired one is never used again. */
+/**
+ * Codes are part of the wire contract, and a retired one is never used again. The contract reserves `unauthorized`,
+ * `rate_limited` and `publish_failed`; nothing raises them yet.
+ */
 export type ErrorCode =
   | "bad_request"
   | "invalid_config"
-  | "unauthorized"
   | "forbidden"
   | "not_found"
+  | "method_not_allowed"
+  | "misdirected"
+  | "upgrade_required"
   | "conflict"
   | "unprocessable"
-  | "rate_limited"
   | "internal"
-  | "publish_failed"
   | "overloaded";
 
 export interface ErrorDetail {
@@ -21,7 +24,7 @@ export interface ErrorDetail {
   readonly message: string;
 }
 
-/** An error with an answer: what the API sends as its envelope. Its message never carries a stack, SQL, a secret or a payload. */
+/** An error with a response: the API sends it as its envelope. The message never carries a stack, SQL, a secret or a payload. */
 export class SagaError extends Error {
   override readonly name = "SagaError";
   constructor(
@@ -29,21 +32,47 @@ export class SagaError extends Error {
     readonly code: ErrorCode,
     message: string,
     readonly details?: readonly ErrorDetail[],
-    /** Members that stand beside `error` and `message` in the envelope. */
+    /** Members that the envelope has beside `error` and `message`. */
     readonly extra?: Readonly<Record<string, unknown>>,
   ) {
     super(message);
   }
 }
 
+/** The request is malformed: an id, the body, a query parameter. */
 export const badRequest = (message: string, details?: readonly ErrorDetail[]) =>
   new SagaError(400, "bad_request", message, details);
+
+export const bodyTooLarge = (message: string) => new SagaError(413, "bad_request", message);
+
+export const unsupportedMediaType = (message: string) => new SagaError(415, "bad_request", message);
+
+/** A workflow, rule or trigger document that fails validation; `details` lists every problem. */
 export const invalidConfig = (message: string, details?: readonly ErrorDetail[]) =>
   new SagaError(400, "invalid_config", message, details);
+
+/** Whoever asks may not do this. */
+export const forbidden = (message: string) => new SagaError(403, "forbidden", message);
+
+export const methodNotAllowed = (message: string) => new SagaError(405, "method_not_allowed", message);
+
+/** The request names a host that this service does not answer for. */
+export const misdirected = (message: string) => new SagaError(421, "misdirected", message);
+
+/** The route is a WebSocket. */
+export const upgradeRequired = (message: string) => new SagaError(426, "upgrade_required", message);
+
 export const notFound = (message: string) => new SagaError(404, "not_found", message);
+
 export const conflict = (message: string, extra?: Readonly<Record<string, unknown>>) =>
   new SagaError(409, "conflict", message, undefined, extra);
+
+/** Well-formed, but not acceptable: inputs or a result that fail their schema, a rule that cannot be evaluated. */
 export const unprocessable = (message: string, details?: readonly ErrorDetail[]) =>
   new SagaError(422, "unprocessable", message, details);
-/** Load is shed, or an outcome could not be learnt in time: the same request may be sent again. */
+
+/** A fault of the service. */
+export const internal = (message: string) => new SagaError(500, "internal", message);
+
+/** Load is shed, or an outcome is not known in time: the same request may be sent again. */
 export const overloaded = (message: string) => new SagaError(503, "overloaded", message);

@@ -1,14 +1,17 @@
-// The log: JSON lines, one logger made from the configuration and passed by hand (rooms take a child with their name). It is
-// not the audit log of runs; payloads and secrets do not belong in it.
+// The log: JSON lines, written by one logger that is made from the configuration and passed by hand. It is not the audit log of
+// runs. Payloads and secrets do not belong in it.
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from "pino";
 
 export type { Logger };
 
-/** In depth: nobody should log these, and if somebody does they are not shown. One level below the line's own members too. */
+/** What a room needs of the logger. */
+export type Log = Pick<Logger, "debug" | "info" | "warn" | "error">;
+
+/** A second line of defence: these must not be logged, and are redacted if they are, also one level down. */
 const SECRET_MEMBERS = ["authorization", "Authorization", "token", "access_token", "password", "secret", "cookie"];
 const REDACTED_PATHS = [...SECRET_MEMBERS, ...SECRET_MEMBERS.flatMap((name) => [`*.${name}`, `*.headers.${name}`])];
 
-/** `destination` is for tests; standard output otherwise. */
+/** Writes to standard output; `destination` is for tests. */
 export function createLogger(config: { readonly logLevel: string }, destination?: DestinationStream): Logger {
   const options = {
     level: config.logLevel,

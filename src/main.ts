@@ -1,22 +1,25 @@
-// The service's entry: configuration, the embedded Postgres where none is given, and one node in this process or a primary
-// with several; an orderly end on SIGTERM. A forked node begins here, too.
+// The entry of the service: reads the configuration, starts the embedded Postgres if no database is configured, and runs one node
+// in this process or a primary with several. It stops in order on SIGTERM. A forked node begins here too.
 import cluster from "node:cluster";
-import { runForkedNode } from "./cluster/forked.js";
+import { runForkedNode } from "./cluster/forked-node.js";
 import { type NodeHandle, startNode } from "./cluster/node.js";
 import { Primary, type PrimaryOptions } from "./cluster/primary.js";
 import { loadConfig } from "./config/index.js";
 import { createLogger, type Logger } from "./log.js";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "./store/embedded.js";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "./store/embedded/postgres.js";
 
-/** An orderly stop that hangs must not keep the process for ever. The primary's nodes have 30 s of it. */
-const STOP_WITHIN_MS = 30_000;
-const STOP_NODES_WITHIN_MS = 45_000;
+/** A stop that hangs must not keep the process alive. The nodes of a primary have 30 s of the longer time. */
+const STOP_TIMEOUT_MS = 30_000;
+const STOP_NODES_TIMEOUT_MS = 45_000;
+
+/** Errors that an operator can correct: they are shown without a stack. */
+const OPERATOR_ERRORS: readonly string[] = ["ConfigError", "DefinitionsError", "NodeDidNotStart"];
 
 interface Service {
   readonly httpPort: number;
   readonly grpcPort: number;
   start(): Promise<void>;
-  /** Safe before the start is over. Throws if it was not orderly. */
+  /** Safe before the start has ended. Throws if it was not orderly. */
   stop(): Promise<void>;
   replaceNodes(): Promise<void>;
 }
@@ -28,15 +31,16 @@ async function main(): Promise<void> {
   const embedded =
     config.databaseUrl === undefined ? await startEmbeddedPostgres({ dataDir: config.dataDir, log }) : undefined;
   const options = { config, databaseUrl: config.databaseUrl ?? embedded?.url ?? "", log };
-  // One node needs no primary: fewer parts that move, and a faster start.
+  // One node needs no primary: fewer moving parts, and a faster start.
   const service: Service = config.workers === 1 ? new OneNode(options) : new Primary(options);
-  const ending = endOnSignal(service, embedded, config.workers === 1 ? STOP_WITHIN_MS : STOP_NODES_WITHIN_MS, log);
+  const timeoutMs = config.workers === 1 ? STOP_TIMEOUT_MS : STOP_NODES_TIMEOUT_MS;
+  const stopping = stopOnSignal({ service, embedded, timeoutMs, log });
   try {
     await service.start();
-    if (!ending.begun) log.info({ http: service.httpPort, grpc: service.grpcPort }, "ready");
+    if (!stopping.begun) log.info({ http: service.httpPort, grpc: service.grpcPort }, "ready");
   } catch (error) {
-    // What fails because it was told to stop needs no words, and the stop ends the process.
-    if (ending.begun) return;
+    // A start that fails because of the stop is not reported, and the stop ends the process.
+    if (stopping.begun) return;
     await service.stop().catch(() => undefined);
     await embedded?.stop();
     throw error;
@@ -60,44 +64,51 @@ class OneNode implements Service {
     await this.node?.stop();
   }
   async replaceNodes(): Promise<void> {
-    this.options.log.warn("one node has no successor: SAGA_WORKERS is 1, and nothing is replaced");
+    this.options.log.warn("nodes not replaced: with SAGA_WORKERS=1 there is no primary; restart the service instead");
   }
 }
 
-function endOnSignal(
-  service: Service,
-  embedded: EmbeddedPostgres | undefined,
-  within: number,
-  log: Logger,
-): { begun: boolean } {
-  const ending = { begun: false };
-  const end = async (signal: NodeJS.Signals) => {
+interface Stopping {
+  readonly service: Service;
+  readonly embedded: EmbeddedPostgres | undefined;
+  readonly timeoutMs: number;
+  readonly log: Logger;
+}
+
+/** SIGTERM and SIGINT stop the service, SIGHUP replaces its nodes. */
+function stopOnSignal(options: Stopping): { begun: boolean } {
+  const { service, log } = options;
+  const state = { begun: false };
+  const stop = (signal: NodeJS.Signals) => {
     log.info({ signal }, "stopping");
-    ending.begun = true;
-    setTimeout(() => {
-      log.fatal("the orderly stop took too long");
-      process.exit(1);
-    }, within).unref();
-    let code = 0;
-    for (const part of [service, embedded])
-      await part?.stop().catch((error: unknown) => {
-        log.fatal({ err: error }, "the orderly stop failed");
-        code = 1;
-      });
-    process.exit(code);
+    state.begun = true;
+    void stopAndExit(options);
   };
-  process.once("SIGTERM", end);
-  process.once("SIGINT", end);
+  process.once("SIGTERM", stop);
+  process.once("SIGINT", stop);
   process.on("SIGHUP", (signal) => {
-    log.info({ signal }, "replacing the nodes");
+    log.info({ signal }, "replacing nodes");
     void service.replaceNodes();
   });
-  return ending;
+  return state;
+}
+
+async function stopAndExit({ service, embedded, timeoutMs, log }: Stopping): Promise<void> {
+  setTimeout(() => {
+    log.fatal("stop timed out");
+    process.exit(1);
+  }, timeoutMs).unref();
+  let code = 0;
+  for (const part of [service, embedded])
+    await part?.stop().catch((error: unknown) => {
+      log.fatal({ err: error }, "stop failed");
+      code = 1;
+    });
+  process.exit(code);
 }
 
 (cluster.isPrimary ? main() : runForkedNode()).catch((error: unknown) => {
-  // What an operator can mend is said plainly; anything else with its stack.
-  const known = error instanceof Error && ["ConfigError", "DefinitionsError", "NodeDidNotStart"].includes(error.name);
-  process.stderr.write(`${known ? error.message : error instanceof Error ? error.stack : String(error)}\n`);
+  const text = error instanceof Error && !OPERATOR_ERRORS.includes(error.name) ? error.stack : undefined;
+  process.stderr.write(`${text ?? (error instanceof Error ? error.message : String(error))}\n`);
   process.exit(1);
 });

@@ -1,34 +1,35 @@
-// What the bus dropped, counted by reason. A flood of bad messages gives a handful of lines, not a line each; no line carries
-// a message.
+// Counts the messages that the bus drops, by reason, and logs them sparsely: a flood of bad messages gives a handful of lines, and no
+// line contains a message.
 import type { Logger } from "../log.js";
 
-export type Dropped =
+export type DropReason =
   | "malformed"
+  | "unknown"
   | "too large"
   | "too many asks"
-  | "too many asks at once from others"
-  | "nothing takes it"
-  | "lost under way";
+  | "too many asks being answered"
+  | "not connected or too much unsent"
+  | "lost in transit";
 
-export class Tally {
+export class DropCounter {
   private readonly counts = new Map<string, number>();
 
   constructor(private readonly log: Logger | undefined) {}
 
-  drop(reason: Dropped): void {
+  dropped(reason: DropReason): void {
     const count = this.count(reason);
-    if (isPowerOfTwo(count)) this.log?.debug({ reason, count }, "the bus dropped a message");
+    if (isPowerOfTwo(count)) this.log?.debug({ reason, count }, "bus message dropped");
   }
 
-  /** A handler that throws is a fault of this program, so it is said aloud; it never stops the bus. */
+  /** A handler that throws is a bug of this program, so it is a warning; it never stops the bus. */
   handlerFailed(handler: string, error: unknown): void {
     const count = this.count(handler);
-    if (isPowerOfTwo(count)) this.log?.warn({ handler, count, err: error }, "a handler of bus messages failed");
+    if (isPowerOfTwo(count)) this.log?.warn({ handler, count, err: error }, "bus message handler failed");
   }
 
-  private count(reason: string): number {
-    const count = (this.counts.get(reason) ?? 0) + 1;
-    this.counts.set(reason, count);
+  private count(key: string): number {
+    const count = (this.counts.get(key) ?? 0) + 1;
+    this.counts.set(key, count);
     return count;
   }
 }

@@ -1,52 +1,48 @@
-// One node's end of the bus, whatever carries it: envelopes, correlation of answers to asks, timeouts, bounds. It knows no
-// socket; each medium gives it a way to send and hands it what arrives.
+// One node's end of the bus, whatever carries it: correlation of answers with asks, timeouts and bounds. It knows no socket: each medium
+// gives it a way to send, and hands it the texts that arrive.
 import { randomBytes } from "node:crypto";
-import type { JsonObject } from "../../machines/index.js";
-import { isUuid, shardOf } from "../ids.js";
-import { type BusOptions, MAX_ANSWERING, MAX_ASKS, MAX_MESSAGE_BYTES, MAX_WAIT_MS } from "./bus.js";
-import { Tally } from "./tally.js";
+import { type JsonObject, parseRunId } from "../../machines/index.js";
+import { type ShardId, shardOf } from "../ids.js";
+import { type BusOptions, MAX_ANSWERING, MAX_ASKS, MAX_WAIT_MS } from "./bus.js";
+import { DropCounter } from "./drop-counter.js";
+import { decodeEnvelope, type Envelope, encodeEnvelope } from "./envelope.js";
 
-/** What travels from node to node, as JSON. A wire format: nodes of two versions speak it during a rolling update. */
-type Envelope =
-  | { readonly kind: "ask" | "answer"; readonly id: string; readonly from: string; readonly body: JsonObject }
-  | { readonly kind: "tell"; readonly from: string; readonly body: JsonObject };
-
-/** Carries `text` to a node, or loses it. With `askId`: says `unheard(askId)` if it is sure that nobody heard. Never throws. */
+/** Carries `text` to a node, or loses it. With `askId`: calls `undelivered(askId)` if it is certain that no node received it. Never throws. */
 export type Send = (nodeId: string, text: string, askId?: string) => void;
 
-export interface ExchangeOptions extends Omit<BusOptions, "log"> {
-  readonly log?: BusOptions["log"];
+export interface ExchangeOptions<Ask, Tell> extends Omit<BusOptions<Ask, Tell>, "log"> {
+  readonly log?: BusOptions<Ask, Tell>["log"];
   readonly send: Send;
 }
 
-interface Ask {
+interface WaitingAsk {
   readonly nodeId: string;
   readonly resolve: (answer: JsonObject | undefined) => void;
   readonly timer: NodeJS.Timeout;
 }
 
-export class Exchange {
-  readonly tally: Tally;
-  private readonly asks = new Map<string, Ask>();
-  /** Not guessable and new with every exchange: no answer to a former process of this name is taken for one of ours. */
+export class Exchange<Ask, Tell> {
+  readonly drops: DropCounter;
+  private readonly asks = new Map<string, WaitingAsk>();
+  /** Random for each exchange: an answer to a former process with this node id never matches an ask of this one. */
   private readonly idPrefix = randomBytes(9).toString("base64url");
   private lastId = 0;
   private answering = 0;
-  private shards: ReadonlySet<number> = new Set();
+  private shards: ReadonlySet<ShardId> = new Set();
   private stopped = false;
 
-  constructor(private readonly options: ExchangeOptions) {
-    this.tally = new Tally(options.log);
+  constructor(private readonly options: ExchangeOptions<Ask, Tell>) {
+    this.drops = new DropCounter(options.log);
   }
 
-  listen(shards: ReadonlySet<number>): void {
+  listen(shards: ReadonlySet<ShardId>): void {
     this.shards = new Set(shards);
   }
 
-  ask(nodeId: string, request: JsonObject, withinMs: number): Promise<JsonObject | undefined> {
+  ask(nodeId: string, request: object, withinMs: number): Promise<JsonObject | undefined> {
     if (this.stopped) return Promise.resolve(undefined);
     if (this.asks.size >= MAX_ASKS) {
-      this.tally.drop("too many asks");
+      this.drops.dropped("too many asks");
       return Promise.resolve(undefined);
     }
     const id = `${this.idPrefix}.${++this.lastId}`;
@@ -59,33 +55,33 @@ export class Exchange {
     });
   }
 
-  tell(nodeId: string, message: JsonObject): void {
+  tell(nodeId: string, message: object): void {
     if (this.stopped) return;
     const text = this.encode({ kind: "tell", from: this.options.nodeId, body: message });
     if (text !== undefined) this.options.send(nodeId, text);
   }
 
-  /** Nobody heard this ask: its asker need not wait for the time to pass. */
-  unheard(askId: string): void {
+  /** No node received this ask: its caller need not wait for the timeout. */
+  undelivered(askId: string): void {
     this.settle(askId, undefined);
   }
 
   /** A node message has arrived. */
-  heard(text: string): void {
+  receive(text: string): void {
     if (this.stopped) return;
-    const envelope = this.decode(text);
-    if (envelope === undefined) return;
-    if (envelope.kind === "tell")
-      this.guarded("onTell", () => this.options.handlers.onTell(envelope.body, envelope.from));
-    else if (envelope.kind === "ask") void this.answer(envelope.id, envelope.body, envelope.from);
-    // Late, doubled, or from somebody who was not asked: no ask of that id and node is left, or ever was.
+    const envelope = decodeEnvelope(text);
+    if (typeof envelope === "string") this.drops.dropped(envelope);
+    else if (envelope.kind === "tell") this.receiveTell(envelope.body, envelope.from);
+    else if (envelope.kind === "ask") this.receiveAsk(envelope.id, envelope.body, envelope.from);
+    // An answer that is late, repeated, or from another node than the one that was asked matches no waiting ask.
     else if (this.asks.get(envelope.id)?.nodeId === envelope.from) this.settle(envelope.id, envelope.body);
   }
 
-  /** An advance message has arrived. For a shard that is no longer heard here it is late, and dropped. */
-  heardAdvance(runId: unknown): void {
+  /** An advance message has arrived. It is dropped if it is late: for a shard that this node no longer listens to. */
+  receiveAdvance(text: unknown): void {
     if (this.stopped) return;
-    if (!isUuid(runId)) this.tally.drop("malformed");
+    const runId = parseRunId(text);
+    if (runId === undefined) this.drops.dropped("malformed");
     else if (this.shards.has(shardOf(runId))) this.guarded("onAdvance", () => this.options.handlers.onAdvance(runId));
   }
 
@@ -102,8 +98,20 @@ export class Exchange {
     ask.resolve(answer);
   }
 
-  private async answer(id: string, request: JsonObject, from: string): Promise<void> {
-    if (this.answering >= MAX_ANSWERING) return this.tally.drop("too many asks at once from others");
+  private receiveTell(body: JsonObject, from: string): void {
+    const message = this.options.protocol.tell(body);
+    if (message === undefined) this.drops.dropped("unknown");
+    else this.guarded("onTell", () => this.options.handlers.onTell(message, from));
+  }
+
+  private receiveAsk(id: string, body: JsonObject, from: string): void {
+    const request = this.options.protocol.ask(body);
+    if (request === undefined) this.drops.dropped("unknown");
+    else void this.answer(id, request, from);
+  }
+
+  private async answer(id: string, request: Ask, from: string): Promise<void> {
+    if (this.answering >= MAX_ANSWERING) return this.drops.dropped("too many asks being answered");
     this.answering++;
     try {
       const body = await this.options.handlers.onAsk(request, from);
@@ -111,7 +119,7 @@ export class Exchange {
       const text = this.encode({ kind: "answer", id, from: this.options.nodeId, body });
       if (text !== undefined) this.options.send(from, text);
     } catch (error) {
-      this.tally.handlerFailed("onAsk", error);
+      this.drops.handlerFailed("onAsk", error);
     } finally {
       this.answering--;
     }
@@ -119,59 +127,18 @@ export class Exchange {
 
   private guarded(handler: "onTell" | "onAdvance", call: () => unknown): void {
     try {
-      // An async function passes for one that returns nothing; its rejection must not end the process.
+      // An async function is assignable to one that returns nothing; its rejection must not end the process.
       const result = call();
-      if (result instanceof Promise) result.catch((error: unknown) => this.tally.handlerFailed(handler, error));
+      if (result instanceof Promise) result.catch((error: unknown) => this.drops.handlerFailed(handler, error));
     } catch (error) {
-      this.tally.handlerFailed(handler, error);
+      this.drops.handlerFailed(handler, error);
     }
   }
 
-  private encode(envelope: Envelope): string | undefined {
-    let text: string;
-    try {
-      text = JSON.stringify(envelope);
-    } catch {
-      // A cycle or a bigint, past the types: its sender must not fail for a hint.
-      this.tally.drop("malformed");
-      return undefined;
-    }
-    if (fits(text)) return text;
-    this.tally.drop("too large");
+  private encode(envelope: Envelope<object>): string | undefined {
+    const text = encodeEnvelope(envelope);
+    if (text !== "malformed" && text !== "too large") return text;
+    this.drops.dropped(text);
     return undefined;
   }
-
-  private decode(text: string): Envelope | undefined {
-    if (!fits(text)) {
-      this.tally.drop("too large");
-      return undefined;
-    }
-    const value = parsedObject(text);
-    if (value !== undefined && isEnvelope(value)) return value;
-    this.tally.drop("malformed");
-    return undefined;
-  }
-}
-
-export function fits(text: string): boolean {
-  return text.length <= MAX_MESSAGE_BYTES && Buffer.byteLength(text) <= MAX_MESSAGE_BYTES;
-}
-
-export function parsedObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isEnvelope(value: Readonly<Record<string, unknown>>): value is Envelope {
-  const { kind, id, from, body } = value;
-  if (typeof from !== "string" || !isObject(body)) return false;
-  return kind === "tell" || ((kind === "ask" || kind === "answer") && typeof id === "string");
 }

@@ -1,23 +1,24 @@
-// What passes between a node process and the primary's relay. Both are of one build, so this is no public format; it is
-// checked all the same, since other messages share the channel.
-import { isUuid } from "../ids.js";
-import { fits, isObject } from "./exchange.js";
+// The frames between a node process and the primary's relay. Both run the same build, so this is not a public format; frames are
+// checked all the same, because other messages use the same channel.
+import type { RunId } from "../../machines/index.js";
+import { isUuid, type ShardId } from "../ids.js";
+import { fits, isObject } from "./envelope.js";
 
-/** `saga_bus` tells the bus's messages from any other on the same channel. */
+/** `saga_bus` distinguishes the bus's frames from other messages on the channel. */
 export type Frame =
-  /** Relay to node: who are you? So the order in which both ends appear does not matter. */
+  /** Relay to node: introduce yourself. With it, the order in which both ends start does not matter. */
   | { readonly saga_bus: "who" }
-  /** Node to relay: my name and the shards I hear. Replaces what was said before. */
-  | { readonly saga_bus: "here"; readonly node_id: string; readonly shards: readonly number[] }
-  /** Node to relay: forget me. */
+  /** Node to relay: its id and the shards it listens to. It replaces the previous introduction. */
+  | { readonly saga_bus: "here"; readonly node_id: string; readonly shards: readonly ShardId[] }
+  /** Node to relay: forget this node. */
   | { readonly saga_bus: "gone" }
-  | { readonly saga_bus: "advance"; readonly run_id: string }
-  /** An envelope for a node; `ask_id` only on an ask. */
+  | { readonly saga_bus: "advance"; readonly run_id: RunId }
+  /** An envelope for a node; `ask_id` on an ask only. */
   | { readonly saga_bus: "node"; readonly to: string; readonly text: string; readonly ask_id?: string }
-  /** Relay to node: there is no such node. */
+  /** Relay to node: the ask was for a node that is not there. */
   | { readonly saga_bus: "unheard"; readonly ask_id: string };
 
-/** Undefined: not ours. `malformed`: ours by its mark, and not well formed. */
+/** Undefined: not a frame of the bus. `malformed`: marked as one, but not well formed. */
 export function frameOf(message: unknown): Frame | "malformed" | undefined {
   if (!isObject(message) || message.saga_bus === undefined) return undefined;
   return isFrame(message) ? message : "malformed";
@@ -30,21 +31,20 @@ function isFrame(message: Readonly<Record<string, unknown>>): message is Frame {
     case "gone":
       return true;
     case "here":
-      return (
-        typeof node_id === "string" && Array.isArray(shards) && shards.length <= 256 && shards.every(Number.isInteger)
-      );
+      return typeof node_id === "string" && areShards(shards);
     case "advance":
       return isUuid(run_id);
     case "node":
       return (
-        typeof to === "string" &&
-        typeof text === "string" &&
-        fits(text) &&
-        (ask_id === undefined || typeof ask_id === "string")
+        typeof to === "string" && typeof text === "string" && fits(text) && (ask_id === undefined || isText(ask_id))
       );
     case "unheard":
-      return typeof ask_id === "string";
+      return isText(ask_id);
     default:
       return false;
   }
 }
+
+const isText = (value: unknown): value is string => typeof value === "string";
+
+const areShards = (value: unknown) => Array.isArray(value) && value.length <= 256 && value.every(Number.isInteger);

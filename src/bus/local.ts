@@ -1,20 +1,26 @@
-// The bus of one process alone: it hears itself, and nobody else is there.
+// The bus of a single process: it receives its own messages, and there is no other node.
 import type { Bus, BusOptions } from "./bus.js";
 import { Exchange } from "./exchange.js";
 
-export function createLocalBus({ nodeId, handlers, log }: Omit<BusOptions, "log"> & Partial<BusOptions>): Bus {
-  // In a turn of its own, as any other bus would: nobody is called back from within a call.
-  const exchange: Exchange = new Exchange({
+export function createLocalBus<Ask, Tell>({
+  nodeId,
+  protocol,
+  handlers,
+  log,
+}: Omit<BusOptions<Ask, Tell>, "log"> & Partial<BusOptions<Ask, Tell>>): Bus {
+  // In a later turn, as over any other bus: no handler runs inside the call that sends.
+  const exchange: Exchange<Ask, Tell> = new Exchange({
     nodeId,
+    protocol,
     handlers,
     ...(log && { log }),
     send: (to, text, askId) => {
-      if (to === nodeId) setImmediate(() => exchange.heard(text));
-      else if (askId !== undefined) exchange.unheard(askId);
+      if (to === nodeId) setImmediate(() => exchange.receive(text));
+      else if (askId !== undefined) exchange.undelivered(askId);
     },
   });
   return {
-    advance: (runId) => void setImmediate(() => exchange.heardAdvance(runId)),
+    advance: (runId) => void setImmediate(() => exchange.receiveAdvance(runId)),
     listen: (shards) => exchange.listen(shards),
     ask: (to, request, withinMs) => exchange.ask(to, request, withinMs),
     tell: (to, message) => exchange.tell(to, message),

@@ -1,8 +1,8 @@
-// Connections on their way from the primary to a node. node:cluster accepts each one and hands it over; where the node dies
-// before it has taken it, the connection stays open and unanswered for ever. Here it is closed, so that its client asks again.
+// Connections on their way from the primary to a node. node:cluster accepts each connection and hands it over; if the node dies
+// before it has taken the connection, it stays open and unanswered. Here it is closed, so that its client can try again.
 //
-// This listens to node:cluster's own messages, which it does not document (`newconn`, and the answer to its `seq`). Should
-// they ever look different, nothing is noticed here, and it is as it would be without.
+// This reads undocumented messages of node:cluster (`newconn`, and the acknowledgement of its `seq`). If they ever change,
+// nothing is recognised here, and such connections stay open as they would without this file.
 import type { ChildProcess } from "node:child_process";
 
 interface Handle {
@@ -14,18 +14,18 @@ interface Newconn {
   readonly seq?: unknown;
 }
 
-/** Call what it returns when the node is over. */
+/** Call the returned function when the node process has ended. */
 export function watchHandoffs(node: ChildProcess): () => void {
-  const underWay = new Map<unknown, Handle>();
+  const inTransit = new Map<unknown, Handle>();
   const send = node.send;
   node.send = (...args: unknown[]): boolean => {
     const [message, handle] = args as [Newconn, Handle | undefined];
-    if (message.act === "newconn" && message.seq !== undefined && handle) underWay.set(message.seq, handle);
+    if (message.act === "newconn" && message.seq !== undefined && handle) inTransit.set(message.seq, handle);
     return Reflect.apply(send, node, args);
   };
-  node.on("internalMessage", ({ ack }: { readonly ack?: unknown }) => void underWay.delete(ack));
+  node.on("internalMessage", ({ ack }: { readonly ack?: unknown }) => void inTransit.delete(ack));
   return () => {
-    for (const handle of underWay.values()) handle.close();
-    underWay.clear();
+    for (const handle of inTransit.values()) handle.close();
+    inTransit.clear();
   };
 }

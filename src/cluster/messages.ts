@@ -1,5 +1,6 @@
-// What the primary and its nodes say to each other over the channel of node:cluster: no run data, no secrets, and whoever waits
-// for an answer has a deadline. The frames of src/bus use the same channel, and are not known here (they have no `type`).
+// The messages between the primary and its nodes over the channel of node:cluster. They carry no run data and no secrets, and
+// every wait for an answer has a deadline. The bus uses the same channel; its frames have no `type`.
+// During a rolling restart the primary is older than its nodes: members may be added, never changed.
 import type { MetricObjectWithValues, MetricValue } from "prom-client";
 
 export type NodeMetrics = readonly MetricObjectWithValues<MetricValue<string>>[];
@@ -10,21 +11,21 @@ export interface MetricsPage {
 }
 
 export type ToPrimary =
-  /** Once: it serves on these ports. */
+  /** Sent once: the node serves on these ports. */
   | { readonly type: "ready"; readonly nodeId: string; readonly http: number; readonly grpc: number }
-  /** Each second: its event loop turns. */
+  /** Every second: the event loop of the node turns. */
   | { readonly type: "pulse" }
-  /** Somebody asks this node for the metrics of all. */
+  /** A client asked this node for the metrics of all nodes. */
   | { readonly type: "page.ask"; readonly id: number }
   | { readonly type: "metrics"; readonly id: number; readonly metrics: NodeMetrics };
 
 export type ToNode =
   | { readonly type: "stop" }
   | { readonly type: "metrics.ask"; readonly id: number }
-  /** Without a page: it could not be made. */
+  /** Without `page`: the page could not be made. */
   | { readonly type: "page"; readonly id: number; readonly page?: MetricsPage };
 
-/** Others use the channel, too: what is not ours is passed over. */
+/** Anything else on the channel is ignored. */
 export function isMessage(value: unknown): value is { readonly type: string } {
   return typeof value === "object" && value !== null && typeof (value as { type?: unknown }).type === "string";
 }

@@ -1,25 +1,26 @@
-// The metrics of all nodes on one page: a node asks the primary, the primary asks every node, the sums come back. What is
-// counted, and how each metric is summed (`aggregator`), is decided in src/metrics.ts.
+// The metrics of all nodes on one page: a node asks the primary, the primary asks every node, and the sums come back. The
+// metrics, and how each is summed (`aggregator`), are defined in src/metrics.ts.
 import { AggregatorRegistry, type MetricValue } from "prom-client";
 import { overloaded } from "../errors.js";
-import type { Child } from "./child.js";
 import type { MetricsPage, NodeMetrics, ToPrimary } from "./messages.js";
+import type { NodeProcess } from "./node-process.js";
 
-/** A node that stands still must not hold the page up for longer. Milliseconds. */
+/** How long the page waits for an unresponsive node. */
 const ANSWER_MS = 1_000;
+/** How long a node waits for the page. */
 const PAGE_MS = 3_000;
 
-/** The primary's half. */
+/** The primary's half: gathers and sums. */
 export class MetricsGatherer {
   private lastId = 0;
   private current: Promise<MetricsPage> | undefined;
   private round: Round | undefined;
-  /** Sums that fall look like a restart: a node that is late counts with what it said last. */
-  private readonly lastSaid = new WeakMap<Child, NodeMetrics>();
+  /** A sum that falls looks like a restart, so a late node counts with its last report. */
+  private readonly lastReport = new WeakMap<NodeProcess, NodeMetrics>();
 
-  constructor(private readonly serving: () => readonly Child[]) {}
+  constructor(private readonly serving: () => readonly NodeProcess[]) {}
 
-  /** Several askers share one round. */
+  /** Concurrent requests share one round. */
   page(): Promise<MetricsPage> {
     this.current ??= this.gather().finally(() => {
       this.current = undefined;
@@ -27,15 +28,15 @@ export class MetricsGatherer {
     return this.current;
   }
 
-  hear(child: Child, id: number, metrics: NodeMetrics): void {
-    this.lastSaid.set(child, metrics);
+  receive(node: NodeProcess, id: number, metrics: NodeMetrics): void {
+    this.lastReport.set(node, metrics);
     if (this.round?.id !== id) return;
-    this.round.awaited.delete(child);
+    this.round.awaited.delete(node);
     if (this.round.awaited.size === 0) this.round.close();
   }
 
   private async gather(): Promise<MetricsPage> {
-    const children = this.serving();
+    const nodes = this.serving();
     const id = ++this.lastId;
     await new Promise<void>((resolve) => {
       const deadline = setTimeout(resolve, ANSWER_MS);
@@ -43,38 +44,38 @@ export class MetricsGatherer {
         clearTimeout(deadline);
         resolve();
       };
-      this.round = { id, awaited: new Set(children), close };
-      for (const child of children) child.tell({ type: "metrics.ask", id });
+      this.round = { id, awaited: new Set(nodes), close };
+      for (const node of nodes) node.send({ type: "metrics.ask", id });
     });
-    const said = children.flatMap((child) => [this.lastSaid.get(child) ?? []]);
-    // The library's types know no metrics that come from another process.
-    const registry = AggregatorRegistry.aggregate(latestOnly(said) as unknown as object[]);
+    const reports = nodes.flatMap((node) => [this.lastReport.get(node) ?? []]);
+    // The library's types do not cover metrics that come from another process.
+    const registry = AggregatorRegistry.aggregate(latestOnly(reports) as unknown as object[]);
     return { contentType: registry.contentType, text: await registry.metrics() };
   }
 }
 
 /**
- * A gauge of a workflow has one value, and that is the last one, whichever node's run set it: the others' must not be added
- * to it. Such values say when they were set.
+ * A gauge that workflows emit has one value: the last one, whichever node's run has set it. The values of other nodes must not
+ * be added to it. Such values carry the time when they were set.
  */
-export function latestOnly(said: readonly NodeMetrics[]): NodeMetrics[] {
+export function latestOnly(reports: readonly NodeMetrics[]): NodeMetrics[] {
   const latest = new Map<string, number>();
   const keyOf = (name: string, { labels }: Dated) => JSON.stringify([name, Object.entries(labels).sort()]);
-  const dated = said.flatMap((metrics) =>
+  const dated = reports.flatMap((metrics) =>
     metrics.flatMap(({ name, values }) => values.map((value: Dated) => ({ name, value }))),
   );
   for (const { name, value } of dated)
     if (value.at !== undefined) latest.set(keyOf(name, value), Math.max(value.at, latest.get(keyOf(name, value)) ?? 0));
   const taken = new Set<string>();
-  const stays = (name: string, value: Dated): boolean => {
+  const isKept = (name: string, value: Dated): boolean => {
     if (value.at === undefined) return true;
     const key = keyOf(name, value);
     if (taken.has(key) || value.at !== latest.get(key)) return false;
     taken.add(key);
     return true;
   };
-  return said.map((metrics) =>
-    metrics.map((metric) => ({ ...metric, values: metric.values.filter((value) => stays(metric.name, value)) })),
+  return reports.map((metrics) =>
+    metrics.map((metric) => ({ ...metric, values: metric.values.filter((value) => isKept(metric.name, value)) })),
   );
 }
 
@@ -82,19 +83,19 @@ type Dated = MetricValue<string> & { readonly at?: number };
 
 interface Round {
   readonly id: number;
-  readonly awaited: Set<Child>;
+  readonly awaited: Set<NodeProcess>;
   close(): void;
 }
 
-/** A node's half. */
+/** A node's half: asks the primary. */
 export class MetricsAsker {
   private lastId = 0;
-  private readonly asked = new Map<number, (page: MetricsPage | undefined) => void>();
+  private readonly waiting = new Map<number, (page: MetricsPage | undefined) => void>();
   private current: Promise<MetricsPage> | undefined;
 
-  constructor(private readonly tell: (message: ToPrimary) => void) {}
+  constructor(private readonly send: (message: ToPrimary) => void) {}
 
-  /** Throws a 503: no page is better than the page of one node, which would look like a fall of all counts. */
+  /** Throws 503 if the primary does not answer: the page of one node alone would look like a drop of all counters. */
   page(): Promise<MetricsPage> {
     this.current ??= this.ask().finally(() => {
       this.current = undefined;
@@ -102,22 +103,22 @@ export class MetricsAsker {
     return this.current;
   }
 
-  hear(id: number, page: MetricsPage | undefined): void {
-    this.asked.get(id)?.(page);
+  receive(id: number, page: MetricsPage | undefined): void {
+    this.waiting.get(id)?.(page);
   }
 
   private async ask(): Promise<MetricsPage> {
     const id = ++this.lastId;
     const page = await new Promise<MetricsPage | undefined>((resolve) => {
       const deadline = setTimeout(resolve, PAGE_MS, undefined);
-      this.asked.set(id, (answer) => {
+      this.waiting.set(id, (answer) => {
         clearTimeout(deadline);
         resolve(answer);
       });
-      this.tell({ type: "page.ask", id });
+      this.send({ type: "page.ask", id });
     });
-    this.asked.delete(id);
-    if (page === undefined) throw overloaded("The metrics of all nodes could not be added up in time");
+    this.waiting.delete(id);
+    if (page === undefined) throw overloaded("the metrics of all nodes were not gathered in time");
     return page;
   }
 }

@@ -1,4 +1,4 @@
-// One node process as the primary sees it: forked, ready, asked to stop, over. It does not decide when any of that happens.
+// One node process as the primary sees it: forked, ready, asked to stop, ended. The supervisor decides when.
 import type { ChildProcess } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
 import type { Logger } from "../log.js";
@@ -18,55 +18,42 @@ export interface Ready {
   readonly grpc: number;
 }
 
-export interface ChildHooks {
-  /** It asks for the metrics of all nodes: the answer is a `page` message with this id. */
-  onPageAsk(child: Child, id: number): void;
-  onMetrics(child: Child, id: number, metrics: NodeMetrics): void;
+export interface NodeProcessHooks {
+  /** The node asks for the metrics of all nodes. Answer with a `page` message with this id. */
+  onPageAsk(node: NodeProcess, id: number): void;
+  onMetrics(node: NodeProcess, id: number, metrics: NodeMetrics): void;
   readonly log: Logger;
 }
 
-export class Child {
-  /** True once it serves; false if it ended before. Never rejects. */
+export class NodeProcess {
+  /** True once the node serves; false if it ended before. Never rejects. */
   readonly ready: Promise<boolean>;
   /** Never rejects. */
   readonly ended: Promise<Ending>;
-  /** Known from its readiness on. */
+  /** Known once the node is ready. */
   details: Ready | undefined;
-  isOver = false;
-  /** Its end is wanted: nobody starts another in its place. */
-  dismissed = false;
-  /** Looks at it that found no word from it since the look before. */
-  private silentLooks = 0;
+  hasEnded = false;
+  /** The end of this node is intended: it gets no replacement. */
+  retired = false;
+  /** Checks since the last message. */
+  private silentChecks = 0;
   private readonly worker: Worker;
 
-  /** Throws where the system has no room for another process. */
+  /** Throws if the system cannot start another process. */
   constructor(
     environment: Readonly<Record<string, string>>,
-    private readonly hooks: ChildHooks,
+    private readonly hooks: NodeProcessHooks,
   ) {
-    const since = performance.now();
+    const forkedAt = performance.now();
     this.worker = cluster.fork(environment);
-    const closeHandoffs = watchHandoffs(this.process);
-    this.ended = new Promise((resolve) => {
-      const over = (code: number | null, signal: NodeJS.Signals | null) => {
-        this.isOver = true;
-        closeHandoffs();
-        resolve({ code, signal, lived: performance.now() - since });
-      };
-      this.worker.once("exit", over);
-      this.worker.on("error", (error) => {
-        hooks.log.error({ err: error, node: this.pid }, "a node process, or its channel, has an error");
-        // Without a number it never was: no exit follows.
-        if (this.pid === undefined) over(null, null);
-      });
-    });
+    this.ended = this.watchEnd(forkedAt);
     this.ready = new Promise((resolve) => {
-      this.worker.on("message", (message: unknown) => this.hear(message, () => resolve(true)));
+      this.worker.on("message", (message: unknown) => this.receive(message, () => resolve(true)));
       void this.ended.then(() => resolve(false));
     });
   }
 
-  /** For the other conversation over its channel, that of the bus. */
+  /** For the bus, which uses the same channel. */
   get process(): ChildProcess {
     return this.worker.process;
   }
@@ -75,10 +62,27 @@ export class Child {
     return this.process.pid;
   }
 
-  private hear(heard: unknown, onReady: () => void): void {
-    if (!isMessage(heard)) return;
-    this.silentLooks = 0;
-    const message = heard as ToPrimary;
+  private watchEnd(forkedAt: number): Promise<Ending> {
+    const closeHandoffs = watchHandoffs(this.process);
+    return new Promise((resolve) => {
+      const end = (code: number | null, signal: NodeJS.Signals | null) => {
+        this.hasEnded = true;
+        closeHandoffs();
+        resolve({ code, signal, lived: performance.now() - forkedAt });
+      };
+      this.worker.once("exit", end);
+      this.worker.on("error", (error) => {
+        this.hooks.log.error({ err: error, node: this.pid }, "node process or its channel failed");
+        // Without a process id the process never existed, and no exit follows.
+        if (this.pid === undefined) end(null, null);
+      });
+    });
+  }
+
+  private receive(received: unknown, onReady: () => void): void {
+    if (!isMessage(received)) return;
+    this.silentChecks = 0;
+    const message = received as ToPrimary;
     if (message.type === "ready") {
       this.details = { nodeId: message.nodeId, http: message.http, grpc: message.grpc };
       onReady();
@@ -86,27 +90,27 @@ export class Child {
     else if (message.type === "metrics") this.hooks.onMetrics(this, message.id, message.metrics);
   }
 
-  /** How many looks in a row, this one included, have found it silent. */
-  look(): number {
-    return this.silentLooks++;
+  /** How many checks in a row, including this one, have found the node silent. */
+  checkSilence(): number {
+    return this.silentChecks++;
   }
 
-  /** To a child that is gone it says nothing. */
-  tell(message: ToNode): void {
-    // With a callback an error is not an event: the exit that follows says all there is to say.
+  /** Does nothing if the process has ended. */
+  send(message: ToNode): void {
+    // With a callback a failure raises no error event. The exit that follows is enough.
     if (this.worker.isConnected()) this.worker.send(message, () => {});
   }
 
-  /** Orderly: it drains and ends by itself. */
-  dismiss(): void {
-    this.dismissed = true;
-    this.tell({ type: "stop" });
-    // Before its first line of code runs it hears nothing. Twice told is once told.
-    void this.ready.then((serves) => serves && this.tell({ type: "stop" }));
+  /** Asks the node to drain and to end. */
+  retire(): void {
+    this.retired = true;
+    this.send({ type: "stop" });
+    // A message before the first line of the node's code is lost, so it is repeated. A node ignores the second one.
+    void this.ready.then((serves) => serves && this.send({ type: "stop" }));
   }
 
-  /** At once. It is our own child, and its number is free only after we have heard of its end. */
+  /** At once. The process is our own child, and the system reuses its id only after its exit was reported here. */
   kill(): void {
-    if (!this.isOver) this.process.kill("SIGKILL");
+    if (!this.hasEnded) this.process.kill("SIGKILL");
   }
 }

@@ -1,4 +1,4 @@
-// One node: the inner half and its ports, started in the order in which they need each other and stopped in the reverse.
+// One node: the core and its ports, started in the order in which they need each other and stopped in reverse.
 import type { Server } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import { type CompileOptions, compileWorkflow, type Program } from "../../machines/index.js";
@@ -10,23 +10,23 @@ import type { Catalog } from "../run/ports.js";
 import { migrateDatabase } from "../store/migrate.js";
 import { type Core, type CoreOptions, createCore } from "./core.js";
 
-/** How long clients have to give up the connections that they keep: each is told so with its next answer. */
+/** How long clients have to give up their kept connections: the next answer over each one tells its client to close it. */
 const FAREWELL_MS = 500;
-/** How long workers have to be heard on the way down. */
-const GRACE_MS = 5_000;
+/** How long shutdown waits for workers' answers. */
+const WORKER_GRACE_MS = 5_000;
 
 export interface NodeHandle {
   readonly nodeId: string;
   readonly httpPort: number;
   readonly grpcPort: number;
-  /** Its own alone. */
+  /** This node's own. */
   readonly metrics: Metrics;
-  /** Readiness first, then intake, then what is in hand. Complete on return, safe twice. */
+  /** Ends readiness, then intake, then finishes the work in progress. Complete on return, safe to call twice. */
   stop(): Promise<void>;
 }
 
 export interface NodeOptions extends CoreOptions {
-  /** What `/metrics` shows where it is more than this node's own. */
+  /** The page of `/metrics`, where it shows more than this node. */
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
@@ -35,8 +35,9 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   refuseAccessControl(config);
   await migrateDatabase(databaseUrl, log);
   const core = await createCore(options);
+  const { nodeId, metrics, sql, catalog } = core.foundations;
   if (config.definitionsDir !== undefined)
-    await loadDefinitionsDir(config.definitionsDir, { ...core, log, compile: compilerOf(core, config) });
+    await loadDefinitionsDir(config.definitionsDir, { sql, log, catalog, compile: compilerOf(core) });
   await core.start();
   const { ports, close } = await openPorts(core, options);
   let stopping: Promise<void> | undefined;
@@ -45,8 +46,7 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
     await core.stop();
   };
   return {
-    ...{ nodeId: core.nodeId, metrics: core.metrics },
-    ...ports,
+    ...{ nodeId, metrics, ...ports },
     stop: () => {
       stopping ??= stop();
       return stopping;
@@ -54,12 +54,16 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   };
 }
 
-async function openPorts(core: Core, { config, log, scrape }: NodeOptions) {
-  const { router: runs, dispatcher } = core;
+async function openPorts(core: Core, { scrape }: NodeOptions) {
+  const { config, log, sql, reads, upkeep, clock, metrics, schemas, feed } = core.foundations;
+  const { router: runs, admission, announcer, dispatcher } = core;
   let ready = true;
-  const compile = compilerOf(core, config);
-  const more = { compile, catalog: toldToAll(core), ready: () => ready, ...(scrape && { scrape }) };
-  const api = await buildApi({ ...core, config, runs, log, ...more });
+  const api = await buildApi({
+    config: { limits: config.limits, access: config, ...(config.amqpUrl && { amqpUrl: config.amqpUrl }) },
+    ...{ log, sql, reads, upkeep, metrics, schemas, feed, runs, admission, announcer },
+    ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
+    now: () => clock.now(),
+  });
   await api.listen({ host: config.host, port: config.httpPort });
   const grpc = await startGrpcServer({ host: config.host, port: config.grpcPort, dispatcher, log });
   const address = api.server.address();
@@ -69,12 +73,12 @@ async function openPorts(core: Core, { config, log, scrape }: NodeOptions) {
     await untilClientsLeft(api.server);
     await core.drain();
     await api.close();
-    await grpc.stop(GRACE_MS);
+    await grpc.stop(WORKER_GRACE_MS);
   };
   return { ports: { httpPort, grpcPort: grpc.port }, close };
 }
 
-/** A connection that is closed the moment its client sends over it is a request that fails, and a POST is not sent again. */
+/** If a connection closes at the moment its client sends over it, the request fails, and a client does not repeat a POST. */
 async function untilClientsLeft(server: Server): Promise<void> {
   const latest = performance.now() + FAREWELL_MS;
   const count = () =>
@@ -82,8 +86,8 @@ async function untilClientsLeft(server: Server): Promise<void> {
   while (performance.now() < latest && (await count()) > 0) await delay(20);
 }
 
-/** The catalog as the API uses it: what it publishes or registers, all nodes are to know. */
-function toldToAll({ catalog, router }: Core): Pick<Catalog, "action" | "program" | "published" | "refresh" | "rule"> {
+/** The catalog for the API: after a publish or a registration, all nodes read it again. */
+function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog {
   return {
     program: (definitionId) => catalog.program(definitionId),
     published: (workflowId, version) => catalog.published(workflowId, version),
@@ -93,8 +97,9 @@ function toldToAll({ catalog, router }: Core): Pick<Catalog, "action" | "program
   };
 }
 
-/** The machine's compiler with what only the shell has: limits from the settings, and a validator of JSON Schemas. */
-function compilerOf({ schemas }: Core, { limits }: Config) {
+/** The compiler of machines/ with the limits from the settings and the check of JSON Schemas. */
+function compilerOf({ foundations: { schemas, config } }: Core) {
+  const { limits } = config;
   return {
     compileWorkflow: (document: unknown, options: CompileOptions) =>
       compileWorkflow(document, { ...options, limits, schemaProblems: (schema) => schemas.problems(schema) }),
@@ -102,7 +107,7 @@ function compilerOf({ schemas }: Core, { limits }: Config) {
   };
 }
 
-/** It is not built yet, and a service that is thought to be protected is worse than one that does not start. */
+/** Access control is not built yet, and a service that only seems protected is worse than one that does not start. */
 function refuseAccessControl({ auth }: Config): void {
   if (auth.kind !== "off") throw new ConfigError(["SAGA_AUTH must be off: this build has no access control"]);
 }

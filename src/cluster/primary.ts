@@ -1,31 +1,32 @@
-// The primary of a service with several nodes: ports that all share, migrations before the first fork, one keeper, metrics of
-// all, and the rows of nodes that died. It serves nothing itself and holds no run: if it dies, its nodes end in order.
+// The primary of a service with several nodes: shared ports, migrations before the first fork, the supervisor, the metrics of
+// all nodes, and the rows of dead nodes. It serves no requests and holds no run. If it dies, its nodes stop in order.
 import cluster from "node:cluster";
 import { createServer } from "node:net";
-import { createProcessPort } from "../bus/port.js";
-import { createRelay, type Relay } from "../bus/relay.js";
+import { createProcessChannel } from "../bus/channel.js";
+import { IpcRelay } from "../bus/ipc-relay.js";
 import type { Config } from "../config/index.js";
 import type { Logger } from "../log.js";
 import { type Database, openDatabase } from "../store/connection.js";
 import { migrateDatabase } from "../store/migrate.js";
-import { Child } from "./child.js";
-import { Keeper, type KeeperTimes } from "./keeper.js";
+import { removeNode } from "../store/nodes.js";
 import { MetricsGatherer } from "./metrics-page.js";
+import { NodeProcess } from "./node-process.js";
+import { Supervisor, type SupervisorTimes } from "./supervisor.js";
 
 export interface PrimaryOptions {
   readonly config: Config;
   readonly databaseUrl: string;
   readonly log: Logger;
-  readonly times?: KeeperTimes;
+  readonly times?: SupervisorTimes;
 }
 
 export class Primary {
   private readonly database: Database;
-  private readonly keeper: Keeper;
+  private readonly supervisor: Supervisor;
   private readonly gatherer: MetricsGatherer;
-  /** Where there is Redis the nodes of all machines talk over it. */
-  private readonly relay: Relay | undefined;
-  private readonly forgetting = new Set<Promise<void>>();
+  /** Absent with Redis, where the nodes of all machines talk to each other. */
+  private readonly relay: IpcRelay | undefined;
+  private readonly deletions = new Set<Promise<void>>();
   private environment: Readonly<Record<string, string>> = {};
   private stopping: Promise<void> | undefined;
   httpPort = 0;
@@ -35,70 +36,70 @@ export class Primary {
     const { config, databaseUrl, log, times } = options;
     this.database = openDatabase(databaseUrl, { max: 1, applicationName: "saga-primary", log });
     const fork = () => this.fork();
-    const onDeath = (child: Child) => this.forget(child);
-    this.keeper = new Keeper({ count: config.workers, fork, onDeath, log, ...(times && { times }) });
-    this.relay = config.redisUrl === undefined ? createRelay() : undefined;
-    this.gatherer = new MetricsGatherer(() => this.keeper.serving);
+    const onDeath = (node: NodeProcess) => this.deleteRow(node);
+    this.supervisor = new Supervisor({ count: config.workers, fork, onDeath, log, ...(times && { times }) });
+    this.relay = config.redisUrl === undefined ? new IpcRelay() : undefined;
+    this.gatherer = new MetricsGatherer(() => this.supervisor.serving);
   }
 
-  /** All nodes serve on return. Throws NodeDidNotStart, or what Postgres throws; stop it then. */
+  /** On return the first node serves, and each of the others unless it died while it started. Throws NodeDidNotStart, or an error of Postgres; stop the primary then. */
   async start(): Promise<void> {
     const { config, databaseUrl, log } = this.options;
     await migrateDatabase(databaseUrl, log);
-    // In turn: the least busy of the nodes' own accepts would often be the same one, and SDKs look for a stream to each.
+    // Round robin: otherwise one node often accepts several connections in a row, and SDKs need a stream to each node.
     cluster.schedulingPolicy = cluster.SCHED_RR;
     [this.httpPort, this.grpcPort] = await choosePorts(config);
-    // By environment: a command line can be read by everyone on the machine.
+    // Not on the command line, which every user of the machine can read.
     this.environment = {
       DATABASE_URL: databaseUrl,
       HTTP_PORT: String(this.httpPort),
       GRPC_PORT: String(this.grpcPort),
     };
-    await this.keeper.start();
+    await this.supervisor.start();
   }
 
-  private fork(): Child {
-    const { log } = this.options;
-    const child = new Child(this.environment, {
-      log,
-      onMetrics: (from, id, metrics) => this.gatherer.hear(from, id, metrics),
-      onPageAsk: (asker, id) => {
-        this.gatherer.page().then(
-          (page) => asker.tell({ type: "page", id, page }),
-          (error) => {
-            log.warn({ err: error }, "the metrics of the nodes could not be added up");
-            asker.tell({ type: "page", id });
-          },
-        );
-      },
+  private fork(): NodeProcess {
+    const node = new NodeProcess(this.environment, {
+      log: this.options.log,
+      onMetrics: (from, id, metrics) => this.gatherer.receive(from, id, metrics),
+      onPageAsk: (from, id) => void this.sendPage(from, id),
     });
-    const detach = this.relay?.attach(createProcessPort(child.process));
-    if (detach) void child.ended.then(detach);
-    return child;
+    const detach = this.relay?.attach(createProcessChannel(node.process));
+    if (detach) void node.ended.then(detach);
+    return node;
   }
 
-  /** Its row says for 5 s that it is alive: gone, its shards have another owner at once. */
-  private forget({ details }: Child): void {
+  private async sendPage(node: NodeProcess, id: number): Promise<void> {
+    try {
+      node.send({ type: "page", id, page: await this.gatherer.page() });
+    } catch (error) {
+      this.options.log.warn({ err: error }, "gathering metrics of the nodes failed");
+      node.send({ type: "page", id });
+    }
+  }
+
+  /** The row would show the node as alive for 5 s more. Without it, the shards get another owner at once. */
+  private deleteRow({ details }: NodeProcess): void {
     if (details === undefined) return;
     const { log } = this.options;
-    const work = this.database.sql`delete from nodes where node_id = ${details.nodeId}`.then(
-      () => log.debug({ nodeId: details.nodeId }, "the row of a dead node is deleted"),
-      // It goes stale by itself.
-      (error) => log.warn({ err: error, nodeId: details.nodeId }, "the row of a dead node could not be deleted"),
+    const work = removeNode(this.database.sql, details.nodeId).then(
+      () => log.debug({ nodeId: details.nodeId }, "row of a dead node deleted"),
+      // The row goes stale by itself.
+      (error) => log.warn({ err: error, nodeId: details.nodeId }, "row of a dead node not deleted"),
     );
-    this.forgetting.add(work);
-    void work.then(() => this.forgetting.delete(work));
+    this.deletions.add(work);
+    void work.then(() => this.deletions.delete(work));
   }
 
-  /** A new node for each, one by one, each ready before the old one stops. Complete on return; never rejects. */
+  /** Replaces the nodes one by one, each successor ready before its node stops. Complete on return; never rejects. */
   async replaceNodes(): Promise<void> {
-    await this.keeper.replaceAll();
+    await this.supervisor.replaceAll();
   }
 
-  /** Complete on return, safe twice, and before the start is over. Throws if a node did not stop in order. */
+  /** Complete on return, safe to call twice and before the start has ended. Throws if a node did not stop in order. */
   stop(): Promise<void> {
-    this.stopping ??= this.keeper.stop().finally(async () => {
-      await Promise.all(this.forgetting);
+    this.stopping ??= this.supervisor.stop().finally(async () => {
+      await Promise.all(this.deletions);
       await this.database.close();
     });
     return this.stopping;
@@ -106,17 +107,17 @@ export class Primary {
 }
 
 /**
- * Port 0 of node:cluster is one port for all nodes, too, but a new one when all of them have died. So it is chosen here, for
- * as long as the service lives; between this look and the first node's it may be lost to somebody else, and the start fails.
+ * With port 0 node:cluster gives all nodes one port, but a new one after all of them have died. So the port is chosen here, for
+ * the life of the service. Another process may take it before the first node does; then the start fails.
  */
 async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<[number, number]> {
-  const held = await Promise.all([httpPort, grpcPort].map((port) => (port === 0 ? hold(host) : undefined)));
+  const held = await Promise.all([httpPort, grpcPort].map((port) => (port === 0 ? listenOnFreePort(host) : undefined)));
   const ports = held.map((server) => (server?.address() as { port: number } | undefined)?.port);
   await Promise.all(held.map((server) => server && new Promise((resolve) => server.close(resolve))));
   return [ports[0] ?? httpPort, ports[1] ?? grpcPort];
 }
 
-function hold(host: string): Promise<ReturnType<typeof createServer>> {
+function listenOnFreePort(host: string): Promise<ReturnType<typeof createServer>> {
   return new Promise((resolve, reject) => {
     const server = createServer().once("error", reject);
     server.listen(0, host, () => resolve(server));

@@ -1,4 +1,4 @@
-// How callers prove who they are, as configured. It reads and validates the settings; the checking of credentials is the API's.
+// The settings of authentication, read and validated. Checking credentials is the API's matter.
 import type { Environment } from "./environment.js";
 
 export const ROLES = ["viewer", "operator", "worker", "admin"] as const;
@@ -8,7 +8,7 @@ export interface ApiKey {
   readonly key: string;
   readonly role: Role;
   readonly tenantId?: string;
-  /** Stands in audit rows instead of the key. */
+  /** Shown in audit rows instead of the key. */
   readonly name?: string;
 }
 
@@ -24,13 +24,13 @@ export type AuthConfig =
     }
   | { readonly kind: "api_key"; readonly keys: readonly ApiKey[] };
 
-/** Shorter than a SHA-256 block's worth of secret is guessed too soon. */
+/** RFC 7518 asks for a secret at least as long as the hash: 32 bytes for HS256. */
 const SHORTEST_SECRET = 32;
 const SHORTEST_API_KEY = 16;
 
 export function readAuth(environment: Environment): AuthConfig {
   const kind = environment.choice("SAGA_AUTH", ["off", "jwt", "api_key"]) ?? "off";
-  // All names are read whatever the kind is: a left-over key is known, not a spelling mistake.
+  // All names are read for every kind: an unused key is a known setting, not a misspelt one.
   const jwt = {
     secret: environment.text("SAGA_AUTH_JWT_SECRET"),
     publicKey: environment.text("SAGA_AUTH_JWT_PUBLIC_KEY"),
@@ -43,7 +43,7 @@ export function readAuth(environment: Environment): AuthConfig {
     return { kind, ...jwt };
   }
   if (kind === "api_key") {
-    if (keys === undefined) environment.problem("SAGA_AUTH_API_KEYS", "is missing: SAGA_AUTH=api_key needs it");
+    if (keys === undefined) environment.problem("SAGA_AUTH_API_KEYS", "is missing: SAGA_AUTH=api_key requires it");
     return { kind, keys: keys ?? [] };
   }
   return { kind: "off" };
@@ -54,7 +54,7 @@ function checkJwt(
   jwt: { secret?: string | undefined; publicKey?: string | undefined },
 ): void {
   if ((jwt.secret === undefined) === (jwt.publicKey === undefined)) {
-    environment.problem("SAGA_AUTH", "is jwt: it needs SAGA_AUTH_JWT_SECRET or SAGA_AUTH_JWT_PUBLIC_KEY, and not both");
+    environment.problem("SAGA_AUTH", "is jwt: it requires either SAGA_AUTH_JWT_SECRET or SAGA_AUTH_JWT_PUBLIC_KEY");
   }
   if (jwt.secret !== undefined && jwt.secret.length < SHORTEST_SECRET) {
     environment.problem("SAGA_AUTH_JWT_SECRET", `must have at least ${SHORTEST_SECRET} characters`);

@@ -1,17 +1,17 @@
-// How much a node takes on: what it keeps in memory, and from where on it sheds load. Limits on single requests, definitions
-// and runs are in limits.ts.
+// The capacity of a node: how much it keeps in memory, and when it sheds load. Limits on single requests, definitions and runs are
+// in limits.ts.
 import type { Environment } from "./environment.js";
 
 export interface Capacity {
-  /** Runs kept in memory, on a node. */
+  /** `SAGA_RESIDENTS` (10,000). Runs in memory. */
   readonly residents: number;
-  /** What those at rest may weigh together, estimated, in bytes. */
+  /** `SAGA_RESIDENT_BYTES` (256 MiB). Estimated bytes of all idle runs in memory. */
   readonly residentBytes: number;
-  /** Runs and requests in hand on a node, from which on it sheds load. */
+  /** `SAGA_SHED_RUNS` (5,000). Busy runs, or open requests, at which the node begins to shed load. */
   readonly shedRuns: number;
-  /** Lateness of the event loop, in milliseconds, from which on it sheds load. */
+  /** `SAGA_SHED_LOOP_MS` (1,000). Delay of the event loop at which the node begins to shed load. */
   readonly shedLoopMs: number;
-  /** Use of the heap, in percent of its limit, from which on it sheds load. */
+  /** `SAGA_SHED_HEAP_PERCENT` (85). Heap use at which the node begins to shed load. */
   readonly shedHeapPercent: number;
 }
 

@@ -1,11 +1,11 @@
-// Reads settings by name from an environment and collects every problem it meets. It knows how a setting is written (`_FILE`
-// forms, empty strings, numbers, URLs), not which settings there are: that is index.ts.
+// Reads settings by name from an environment, and collects every problem. It knows how settings are written (`_FILE` forms, empty
+// strings, numbers, URLs); the settings themselves are defined in index.ts.
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** Where a problem is met it is noted and the reader goes on, so that one start shows all of them. */
+/** A problem is noted and reading continues, so that one start reports all problems. */
 export class Environment {
   readonly problems: string[] = [];
   private readonly known = new Set<string>();
@@ -19,7 +19,7 @@ export class Environment {
     const path = this.env[`${name}_FILE`] || undefined;
     if (path === undefined) return direct;
     if (direct !== undefined) {
-      this.problem(name, `and ${name}_FILE are both set: keep one`);
+      this.problem(name, `and ${name}_FILE are both set: keep one of them`);
       return direct;
     }
     return this.fileText(name, path);
@@ -33,7 +33,7 @@ export class Environment {
       this.problem(`${name}_FILE`, `names a file that cannot be read (${(error as NodeJS.ErrnoException).code})`);
       return undefined;
     }
-    // An empty secret file is a deployment accident, and "absent" could mean "no authentication": never guess.
+    // An empty secret file is a deployment accident. Read as "absent" it could turn authentication off.
     if (content === "") this.problem(`${name}_FILE`, "names an empty file");
     return content || undefined;
   }
@@ -63,7 +63,7 @@ export class Environment {
     return found;
   }
 
-  /** A URL of one of these schemes. The value stays out of the problem: it may hold a password. */
+  /** A URL of one of these schemes. The problem does not show the value: it may hold a password. */
   url(name: string, schemes: readonly string[]): string | undefined {
     const text = this.text(name);
     if (text === undefined) return undefined;
@@ -74,12 +74,21 @@ export class Environment {
 
   /** A comma-separated list of addresses, CIDR blocks and host names. */
   hosts(name: string): readonly string[] | undefined {
+    return this.list(name, isHostRule, "an address, CIDR block or host name");
+  }
+
+  /** A comma-separated list of origins, as browsers write them. */
+  origins(name: string): readonly string[] | undefined {
+    return this.list(name, isOrigin, "an origin such as https://console.example");
+  }
+
+  private list(name: string, isValid: (item: string) => boolean, expected: string): readonly string[] | undefined {
     const items = this.text(name)
       ?.split(",")
       .map((item) => item.trim());
-    const wrong = items?.filter((item) => !isHostRule(item)) ?? [];
-    for (const item of wrong) this.problem(name, `has an entry that is no address, CIDR block or host name: "${item}"`);
-    return wrong.length === 0 ? items : undefined;
+    const invalid = items?.filter((item) => !isValid(item)) ?? [];
+    for (const item of invalid) this.problem(name, `has an entry that is not ${expected}: "${item}"`);
+    return invalid.length === 0 ? items : undefined;
   }
 
   json(name: string): unknown {
@@ -97,7 +106,7 @@ export class Environment {
     this.problems.push(`${name} ${sentence}`);
   }
 
-  /** Names in our prefix that nobody asked for: most likely a spelling mistake. Call it after all settings were read. */
+  /** Names with our prefix that are not settings, most likely misspelt ones. Call this after all settings were read. */
   unknownNames(prefix: string): string[] {
     const isKnown = (name: string) => this.known.has(name) || this.known.has(name.replace(/_FILE$/, ""));
     return Object.keys(this.env)
@@ -106,11 +115,15 @@ export class Environment {
   }
 }
 
+function isOrigin(item: string): boolean {
+  return /^https?:/.test(item) && URL.canParse(item) && new URL(item).origin === item;
+}
+
 function isHostRule(item: string): boolean {
   const [address = "", bits, ...rest] = item.split("/");
   const version = isIP(address);
   if (version !== 0) return rest.length === 0 && (bits === undefined || isPrefix(bits, version === 4 ? 32 : 128));
-  // Digits and dots alone would be a mistyped address, not a name.
+  // Digits and dots alone are a mistyped address, not a name.
   return (
     bits === undefined &&
     /^(?=.{1,253}$)(?![\d.]+$)[a-z\d]([a-z\d-]*[a-z\d])?(\.[a-z\d]([a-z\d-]*[a-z\d])?)*$/i.test(item)

@@ -1,5 +1,5 @@
-// The configuration: every setting there is, validated together, frozen, and handed down by hand. The only place that reads
-// `process.env`; nothing here changes after the start.
+// The configuration: every setting with its default, validated together, frozen, and passed by hand. This is the only place that
+// reads `process.env`, and nothing here changes after the start. docs/operations.md explains the settings to operators.
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import { inspect } from "node:util";
@@ -15,45 +15,67 @@ export type { Limits } from "./limits.js";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
+/** Each member names its setting and, in parentheses, the default. Members without a default are absent unless set. */
 export interface Config {
+  /** `HOST` (127.0.0.1). */
   readonly host: string;
-  /** 0: any free port. */
+  /** `HTTP_PORT` (8080). 0: any free port. */
   readonly httpPort: number;
+  /** `GRPC_PORT` (9090). 0: any free port. */
   readonly grpcPort: number;
-  /** Base of `callback_url`, without a slash at its end. */
+  /** `SAGA_PUBLIC_URL` (from host and port). Base of `callback_url`, without a slash at its end. */
   readonly publicUrl: string;
-  /** Absent: embedded Postgres under `dataDir`. */
+  /** Names, addresses and CIDR blocks that the header `Host` may hold. */
+  readonly allowedHosts: readonly string[];
+  /** Sites whose pages may use the API. */
+  readonly allowedOrigins: readonly string[];
+  /** `DATABASE_URL`. Absent: embedded Postgres under `dataDir`. */
   readonly databaseUrl?: string;
+  /** `SAGA_DATA_DIR` (.saga), as an absolute path. */
   readonly dataDir: string;
-  /** Absent: one machine, messages over node:cluster IPC. */
+  /** `REDIS_URL`. Absent: one machine, messages over node:cluster IPC. */
   readonly redisUrl?: string;
+  /** `REDIS_PREFIX` (empty). Prefix of every channel. */
   readonly redisPrefix: string;
-  /** Absent: `rmq` registrations are refused. */
+  /** `AMQP_URL`. Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
-  /** node:cluster processes. */
+  /** `SAGA_WORKERS` (cores - 1, at least 1). node:cluster processes. */
   readonly workers: number;
+  /** `SAGA_STEPS_PER_COMMIT` (64). 1 to 64. */
   readonly stepsPerCommit: number;
+  /** `SAGA_LICENSES_FILE`. Absent: everything is licensed. */
   readonly licensesFile?: string;
+  /** `SAGA_STARTUP_VARIABLES_FILE`. */
   readonly startupVariablesFile?: string;
+  /** `SAGA_DEFINITIONS_DIR`. */
   readonly definitionsDir?: string;
-  /** Addresses, CIDR blocks and hosts that steps may reach beside public ones. */
+  /** `SAGA_EGRESS_ALLOW` (none). Addresses, CIDR blocks and hosts that steps may reach besides public ones. */
   readonly egressAllow: readonly string[];
-  /** Where registered workers may live; absent: anywhere. */
+  /** `SAGA_WORKER_ALLOW`. Where registered workers may run; absent: anywhere. */
   readonly workerAllow?: readonly string[];
+  /** `SAGA_SECRETS_FILE`. The values of `secret_ref`. */
   readonly secretsFile?: string;
+  /** `SAGA_SIGNING_SECRET`. Signs webhooks that name no secret. */
   readonly signingSecret?: string;
-  /** Absent: ended runs and audit rows are kept. */
+  /** `SAGA_RETENTION_DAYS`. Absent: ended runs and audit rows are kept. */
   readonly retentionDays?: number;
+  /** `SAGA_EVENT_RETENTION_DAYS` (30). */
   readonly eventRetentionDays: number;
+  /** `SAGA_AUTH` (off) and the `SAGA_AUTH_` settings. */
   readonly auth: AuthConfig;
+  /** `SAGA_INSPECT` (on). */
   readonly inspect: boolean;
+  /** `SAGA_INSPECT_UI`. */
   readonly inspectUi?: string;
+  /** `LOG_LEVEL` (info). */
   readonly logLevel: (typeof LOG_LEVELS)[number];
+  /** The `SAGA_LIMIT_` settings. */
   readonly limits: Limits;
+  /** `SAGA_RESIDENTS`, `SAGA_RESIDENT_BYTES` and the `SAGA_SHED_` settings. */
   readonly capacity: Capacity;
 }
 
-/** The start cannot go on: lists every problem of the environment at once. Holds names and rules, never values of secrets. */
+/** The configuration is invalid. Lists every problem at once; names settings and rules, never the values of secrets. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
   constructor(readonly problems: readonly string[]) {
@@ -63,16 +85,16 @@ export class ConfigError extends Error {
 
 const PORTS = { min: 0, max: 65_535 };
 
-/** Throws ConfigError with all problems. Warnings are for the log, once there is one. */
+/** Throws ConfigError with all problems. The warnings are for the log, which needs the configuration first. */
 export function loadConfig(env: Env = process.env): { config: Config; warnings: string[] } {
   const environment = new Environment(env);
   const config = withoutAbsent({ ...readAddresses(environment), ...readStores(environment), ...readRest(environment) });
   const warnings = environment
     .unknownNames("SAGA_")
-    .map((name) => `${name} is not a setting of this service: it has no effect`);
+    .map((name) => `${name} is not a setting of this service and has no effect`);
   if (environment.problems.length > 0) throw new ConfigError(environment.problems);
   if (config.auth.kind === "off")
-    warnings.push("SAGA_AUTH is off: everyone who reaches this service may do everything");
+    warnings.push("SAGA_AUTH is off: anyone who can reach this service can do everything");
   return { config: sealed(config), warnings };
 }
 
@@ -82,10 +104,14 @@ function readAddresses(environment: Environment) {
   const grpcPort = environment.integer("GRPC_PORT", PORTS) ?? 9090;
   if (httpPort === grpcPort && httpPort !== 0) environment.problem("GRPC_PORT", "must differ from HTTP_PORT");
   const publicUrl = environment.url("SAGA_PUBLIC_URL", ["http", "https"]) ?? defaultPublicUrl(host, httpPort);
-  return { host, httpPort, grpcPort, publicUrl: publicUrl.replace(/\/+$/, "") };
+  return {
+    ...{ host, httpPort, grpcPort, publicUrl: publicUrl.replace(/\/+$/, "") },
+    allowedHosts: environment.hosts("SAGA_ALLOWED_HOSTS") ?? [],
+    allowedOrigins: environment.origins("SAGA_ALLOWED_ORIGINS") ?? [],
+  };
 }
 
-/** An unspecified address is no address that a worker could call back. */
+/** A worker cannot call back an unspecified address. */
 function defaultPublicUrl(host: string, port: number): string {
   const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`;
@@ -131,7 +157,7 @@ function withoutAbsent<T extends object>(values: T): Present<T> {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Present<T>;
 }
 
-/** Frozen all the way down; printing it, as JSON or by inspection, shows no secret. */
+/** Deeply frozen. Printing it, as JSON or by inspection, shows no secret. */
 function sealed(config: Config): Config {
   const printed = () => redacted(config);
   const hidden = { enumerable: false, value: printed };
@@ -157,7 +183,7 @@ function redacted(config: Config): Record<string, unknown> {
   };
 }
 
-/** Queries go too: some drivers take a password there. */
+/** The query is removed too: some drivers take a password there. */
 function hidePassword(text: string): string {
   const { protocol, host, pathname, username, password } = new URL(text);
   const user = username || password ? `${username}:${REDACTED}@` : "";

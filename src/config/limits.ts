@@ -1,28 +1,28 @@
-// The limits on what one request, definition or run may hold. Over a limit is a clear error that names it; limits of the
-// machine's own loops (SAGA_STEPS_PER_COMMIT) and of single steps (`max_items`) are elsewhere.
+// Limits on the size of one request, definition or run. An excess is an error that names the limit. Limits of a node are in
+// capacity.ts; limits of single steps (`max_items`) are attributes of the step.
 import type { Environment } from "./environment.js";
 
 export interface Limits {
-  /** Bytes of a request body. */
+  /** `SAGA_LIMIT_BODY_BYTES` (2 MiB). Bytes of a request body. */
   readonly bodyBytes: number;
-  /** Bytes of one step's output, as JSON. */
+  /** `SAGA_LIMIT_OUTPUT_BYTES` (1 MiB). One step's output as JSON. */
   readonly outputBytes: number;
-  /** Bytes of all variables of a run, as JSON. */
+  /** `SAGA_LIMIT_VARIABLES_BYTES` (8 MiB). All variables of a run as JSON. */
   readonly variablesBytes: number;
-  /** Bytes of an audit event's metadata; longer is cut and flagged. */
+  /** `SAGA_LIMIT_METADATA_BYTES` (64 KiB). The metadata of an audit event; longer metadata is cut and flagged. */
   readonly metadataBytes: number;
-  /** Steps of one definition. */
+  /** `SAGA_LIMIT_STEPS` (1000). Steps of a definition. */
   readonly steps: number;
-  /** Branches of one parallel. */
+  /** `SAGA_LIMIT_BRANCHES` (100). Branches of a step, cases of a switch. */
   readonly branches: number;
-  /** Blocks inside blocks. */
+  /** `SAGA_LIMIT_NESTING` (10). Depth of blocks inside blocks. */
   readonly nesting: number;
-  /** Step entries of one run. */
+  /** `SAGA_LIMIT_ENTRIES` (100,000). Step entries of a run. */
   readonly entries: number;
 }
 
 const MiB = 1024 * 1024;
-/** Postgres refuses a value over 1 GB, and a frame of that size would stall a node: no limit can be lifted beyond this. */
+/** No limit can be raised beyond this: Postgres refuses a value over 1 GB, and a frame of that size would stall a node. */
 const MOST_BYTES = 256 * MiB;
 
 const LIMITS: Record<keyof Limits, { name: string; standard: number; max: number }> = {

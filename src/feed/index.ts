@@ -1,26 +1,30 @@
-// The feed: every audit event of a watched run, live, from whichever process committed it. Not a store and not a bus: what it
-// knows it learnt from commits, from NOTIFY hints and, in the end, from the database.
+// The feed: the audit events of watched runs, live, from whichever process committed them. It stores nothing: it learns of events
+// from local commits and from NOTIFY hints, and the database has the last word.
+
 import type { Sql } from "postgres";
-import { isObject } from "../../machines/index.js";
+import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
+import { channelOf, decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
-import { createListener, type Listener } from "./listener.js";
-import { channelOf, createNotifier } from "./notifier.js";
+import { Listener } from "./listener.js";
+import { Notifier } from "./notifier.js";
 import { type Sink, Watcher } from "./watcher.js";
 
 export type { EventItem, Sink };
 
 export interface Feed {
-  /** For the runtime: tells local watchers at once, other processes soon. */
+  /** Watchers now. */
+  readonly watching: number;
+  /** For the runtime: notifies local watchers at once, other processes soon. */
   readonly onCommit: CommitListener;
-  /** Hands the sink every event after `afterSeq`. Throws 503 when this process watches too much already. */
-  watch(runId: string, afterSeq: number, sink: Sink): { stop(): void };
+  /** Gives the sink every event after `afterSeq`. Throws 503 if this process has too many watchers. */
+  watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void };
   /** Resolves when the hints of the commits so far have been sent or dropped. */
   flush(): Promise<void>;
-  /** Looks at all watched runs now; the feed does so by itself every `pollMs`. */
+  /** Checks all watched runs now; the feed does so itself every `pollMs`. */
   poll(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -34,122 +38,117 @@ export interface FeedOptions {
   readonly maxWatchers?: number;
 }
 
-type Topics = Map<string, Set<Watcher>>;
-
-export function createFeed({ sql, listenUrl, log, pollMs = 3000, maxWatchers = 10_000 }: FeedOptions): Feed {
-  const topics: Topics = new Map();
-  const notifier = createNotifier({ sql, log });
-  const listener =
-    listenUrl === undefined
-      ? undefined
-      : createListener({ url: listenUrl, log, onNotify: (_, text) => heard(topics, text) });
-  const read = (runId: string, seq: number) => eventsAfter(sql, runId, seq);
-  let watchers = 0;
-  let stopped: Promise<void> | undefined;
-  let polling: Promise<void> | undefined;
-
-  const poll = () => {
-    polling ??= lookAtAll(sql, topics, listener)
-      .catch((error: unknown) => log.warn({ err: String(error) }, "watched runs could not be looked at"))
-      .finally(() => {
-        polling = undefined;
-      });
-    return polling;
-  };
-  const timer = setInterval(() => void poll(), pollMs);
-  timer.unref();
-
-  return {
-    onCommit(runId, events) {
-      if (events.length === 0 || stopped) return;
-      const watchers = topics.get(runId);
-      if (watchers) {
-        const items = events.map(eventItem);
-        for (const watcher of watchers) watcher.offer(items);
-      }
-      notifier.add(runId, events);
-    },
-    watch(runId, afterSeq, sink) {
-      if (watchers >= maxWatchers || stopped) throw overloaded("too many streams are open on this node");
-      watchers++;
-      const watcher = new Watcher(runId, afterSeq, sink, read);
-      join(topics, watcher, listener);
-      watcher.look();
-      let left = false;
-      return {
-        stop() {
-          if (left) return;
-          left = true;
-          watchers--;
-          watcher.stop();
-          leave(topics, watcher, listener);
-        },
-      };
-    },
-    flush: () => notifier.flush(),
-    poll,
-    stop() {
-      stopped ??= (async () => {
-        clearInterval(timer);
-        for (const watcher of [...topics.values()].flatMap((all) => [...all])) watcher.stop();
-        topics.clear();
-        await Promise.all([notifier.flush(), listener?.stop(), polling]);
-      })();
-      return stopped;
-    },
-  };
+export function createFeed(options: FeedOptions): Feed {
+  return new LiveFeed(options);
 }
 
-function join(topics: Topics, watcher: Watcher, listener: Listener | undefined): void {
-  const { runId } = watcher;
-  const known = topics.get(runId);
-  if (known) return void known.add(watcher);
-  const all = new Set([watcher]);
-  topics.set(runId, all);
-  // What was committed before the channel was heard is in the database.
-  listener?.add(channelOf(runId), () => {
-    for (const each of all) each.look();
-  });
-}
+class LiveFeed implements Feed {
+  private readonly sql: Sql;
+  private readonly log: Logger;
+  private readonly maxWatchers: number;
+  private readonly notifier: Notifier;
+  private readonly listener: Listener | undefined;
+  private readonly timer: NodeJS.Timeout;
+  private readonly watchers = new Map<RunId, Set<Watcher>>();
+  watching = 0;
+  private polling: Promise<void> | undefined;
+  private stopping: Promise<void> | undefined;
 
-function leave(topics: Topics, watcher: Watcher, listener: Listener | undefined): void {
-  const all = topics.get(watcher.runId);
-  all?.delete(watcher);
-  if (all?.size !== 0) return;
-  topics.delete(watcher.runId);
-  listener?.remove(channelOf(watcher.runId));
-}
-
-async function lookAtAll(sql: Sql, topics: Topics, listener: Listener | undefined): Promise<void> {
-  void listener?.tick();
-  if (topics.size === 0) return;
-  const ids = [...topics.keys()];
-  const rows = await sql<{ id: string; last_seq: number }[]>`
-    select id, last_seq from runs where id = any(${ids}::text[]::uuid[])`;
-  for (const { id, last_seq } of rows) for (const watcher of topics.get(id) ?? []) watcher.note(last_seq);
-}
-
-/** Hints come from whoever may NOTIFY in this database: their form is checked, their word is taken. */
-function heard(topics: Topics, text: string): void {
-  const hint = parsed(text);
-  if (!isObject(hint) || typeof hint.run_id !== "string") return;
-  const watchers = topics.get(hint.run_id) ?? [];
-  const events = Array.isArray(hint.events) && hint.events.every(isEvent) ? (hint.events as EventItem[]) : undefined;
-  for (const watcher of watchers) {
-    if (events) watcher.offer(events);
-    else if (Number.isSafeInteger(hint.last_seq)) watcher.note(Number(hint.last_seq));
-    else watcher.look();
+  constructor({ sql, listenUrl, log, pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
+    this.sql = sql;
+    this.log = log;
+    this.maxWatchers = maxWatchers;
+    this.notifier = new Notifier({ sql, log });
+    const onNotify = (_channel: string, payload: string) => this.onHint(payload);
+    this.listener = listenUrl === undefined ? undefined : new Listener({ url: listenUrl, log, onNotify });
+    this.timer = setInterval(() => void this.poll(), pollMs);
+    this.timer.unref();
   }
-}
 
-function isEvent(value: unknown): boolean {
-  return isObject(value) && Number.isSafeInteger(value.seq) && typeof value.event_type === "string";
-}
+  readonly onCommit: CommitListener = (runId, events) => {
+    if (events.length === 0 || this.stopping) return;
+    const watchers = this.watchers.get(runId);
+    if (watchers) {
+      const items = events.map(eventItem);
+      for (const watcher of watchers) watcher.offer(items);
+    }
+    this.notifier.add(runId, events);
+  };
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+  watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void } {
+    if (this.watching >= this.maxWatchers || this.stopping)
+      throw overloaded("too many streams and waiting requests are open on this node");
+    const watcher = new Watcher(runId, afterSeq, sink, (id, seq) => eventsAfter(this.sql, id, seq));
+    this.join(watcher);
+    watcher.refresh();
+    return { stop: () => this.leave(watcher) };
+  }
+
+  flush(): Promise<void> {
+    return this.notifier.flush();
+  }
+
+  poll(): Promise<void> {
+    this.polling ??= this.checkWatched()
+      .catch((error: unknown) => this.log.warn({ err: String(error) }, "polling watched runs failed"))
+      .finally(() => {
+        this.polling = undefined;
+      });
+    return this.polling;
+  }
+
+  stop(): Promise<void> {
+    this.stopping ??= this.close();
+    return this.stopping;
+  }
+
+  private async close(): Promise<void> {
+    clearInterval(this.timer);
+    for (const watchers of this.watchers.values()) for (const watcher of watchers) watcher.stop();
+    this.watchers.clear();
+    await Promise.all([this.notifier.flush(), this.listener?.stop(), this.polling]);
+  }
+
+  private join(watcher: Watcher): void {
+    const { runId } = watcher;
+    this.watching++;
+    const known = this.watchers.get(runId);
+    if (known) return void known.add(watcher);
+    const watchers = new Set([watcher]);
+    this.watchers.set(runId, watchers);
+    // Events that were committed before listening began are in the database.
+    this.listener?.add(channelOf(runId), () => {
+      for (const each of watchers) each.refresh();
+    });
+  }
+
+  private leave(watcher: Watcher): void {
+    const { runId } = watcher;
+    watcher.stop();
+    const watchers = this.watchers.get(runId);
+    if (!watchers?.delete(watcher)) return;
+    this.watching--;
+    if (watchers.size > 0) return;
+    this.watchers.delete(runId);
+    this.listener?.remove(channelOf(runId));
+  }
+
+  private async checkWatched(): Promise<void> {
+    void this.listener?.sync();
+    if (this.watchers.size === 0) return;
+    const ids = [...this.watchers.keys()];
+    const rows = await this.sql<{ id: RunId; last_seq: number }[]>`
+      select id, last_seq from runs where id = any(${ids}::text[]::uuid[])`;
+    for (const { id, last_seq } of rows) for (const watcher of this.watchers.get(id) ?? []) watcher.advanceTo(last_seq);
+  }
+
+  private onHint(payload: string): void {
+    const hint = decodeHint(payload);
+    if (!hint) return;
+    for (const watcher of this.watchers.get(hint.runId) ?? []) {
+      if (hint.events) watcher.offer(hint.events);
+      else if (hint.lastSeq !== undefined) watcher.advanceTo(hint.lastSeq);
+      else watcher.refresh();
+    }
   }
 }

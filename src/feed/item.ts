@@ -1,10 +1,10 @@
-// An audit event as clients get it, made from one that this process committed. What is read back from the database looks the same.
+// An audit event as clients see it, made from an event that this process committed. An event that is read back from the
+// database looks the same (store/history.ts).
 import { eventId } from "../ids.js";
 import type { CommittedEvent } from "../run/ports.js";
 import type { EventItem } from "../store/history.js";
-import { present } from "../store/page.js";
+import { present } from "../store/item.js";
 
-/** As store/history.ts reads the committed row. */
 export function eventItem(event: CommittedEvent): EventItem {
   return present({
     id: eventId(event.runId, event.seq),

@@ -1,16 +1,7 @@
-// The process's one LISTEN connection: which channels it should hear, and what they say. It promises nothing about losses
-// while the connection is down; whoever needs certainty polls.
+// The process's one LISTEN connection. It keeps the wanted channels listened to across broken connections. Notifications that
+// are sent while the connection is down are lost; a caller that must not miss any has to poll.
 import postgres, { type Sql } from "postgres";
 import type { Logger } from "../log.js";
-
-export interface Listener {
-  /** Wanted from now on; `onHeard` runs each time the channel has begun to be heard, again after a broken connection. */
-  add(channel: string, onHeard: () => void): void;
-  remove(channel: string): void;
-  /** Puts right what the connection lost. Never throws. */
-  tick(): Promise<void>;
-  stop(): Promise<void>;
-}
 
 export interface ListenerOptions {
   /** Postgres URL; a session of its own, never a pooled one. */
@@ -20,79 +11,91 @@ export interface ListenerOptions {
 }
 
 interface Channel {
-  readonly onHeard: () => void;
-  heard: boolean;
+  /** Runs each time that listening has begun, also after a broken connection. */
+  readonly onListening: () => void;
+  listening: boolean;
 }
 
-export function createListener({ url, onNotify, log }: ListenerOptions): Listener {
-  const wanted = new Map<string, Channel>();
-  const left = new Set<string>();
-  let sql: Sql | undefined;
-  let running: Promise<void> | undefined;
-  let again = false;
-  let stopped = false;
+export class Listener {
+  private readonly channels = new Map<string, Channel>();
+  private readonly removed = new Set<string>();
+  private sql: Sql | undefined;
+  private running: Promise<void> | undefined;
+  private changed = false;
+  private stopped = false;
 
-  const lost = () => {
-    for (const channel of wanted.values()) channel.heard = false;
-    left.clear();
-  };
-  const settings = {
-    max: 1,
-    idle_timeout: 0,
-    max_lifetime: null,
-    fetch_types: false,
-    onnotify: onNotify,
-    onclose: lost,
-  };
+  constructor(private readonly options: ListenerOptions) {}
 
-  async function settle(): Promise<void> {
-    sql ??= postgres(url, { ...settings, connection: { application_name: "saga-feed" } } as postgres.Options<never>);
-    while (again && !stopped) {
-      again = false;
-      const gone = [...left];
-      left.clear();
-      const fresh = [...wanted].filter(([, channel]) => !channel.heard);
-      const lines = [...gone.map((name) => `unlisten "${name}"`), ...fresh.map(([name]) => `listen "${name}"`)];
-      if (lines.length === 0) return;
-      // Simple protocol: nothing is prepared, so nothing piles up on the session.
-      await sql.unsafe(lines.join(";"));
-      for (const [name, channel] of fresh) {
-        if (wanted.get(name) !== channel) continue;
-        channel.heard = true;
-        channel.onHeard();
-      }
+  add(name: string, onListening: () => void): void {
+    this.removed.delete(name);
+    this.channels.set(name, { onListening, listening: false });
+    void this.sync();
+  }
+
+  remove(name: string): void {
+    if (!this.channels.delete(name)) return;
+    this.removed.add(name);
+    void this.sync();
+  }
+
+  /** Listens to the channels that were added or lost. One round at a time; later changes go into the next. Never throws. */
+  async sync(): Promise<void> {
+    this.changed = true;
+    if (this.stopped || this.running) return this.running;
+    if (!this.sql && this.channels.size === 0) return;
+    this.running = this.apply()
+      .catch((error: unknown) => this.options.log.warn({ err: String(error) }, "LISTEN failed, polling until it works"))
+      .finally(() => {
+        this.running = undefined;
+      });
+    return this.running;
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    await this.sql?.end({ timeout: 1 });
+    await this.running;
+  }
+
+  private async apply(): Promise<void> {
+    this.sql ??= this.connect();
+    while (this.changed && !this.stopped) {
+      this.changed = false;
+      const removed = [...this.removed];
+      this.removed.clear();
+      const added = [...this.channels].filter(([, channel]) => !channel.listening);
+      const statements = [...removed.map((name) => `unlisten "${name}"`), ...added.map(([name]) => `listen "${name}"`)];
+      if (statements.length === 0) return;
+      // The simple protocol prepares nothing, so nothing piles up on the session.
+      await this.sql.unsafe(statements.join(";"));
+      for (const [name, channel] of added) this.begin(name, channel);
     }
   }
 
-  /** One round at a time; changes that come meanwhile go into the next. */
-  async function tick(): Promise<void> {
-    again = true;
-    if (stopped || running) return running;
-    if (!sql && wanted.size === 0) return;
-    running = settle()
-      .catch((error: unknown) => log.warn({ err: String(error) }, "the feed cannot listen; it polls until it can"))
-      .finally(() => {
-        running = undefined;
-      });
-    return running;
+  /** A channel that was removed or replaced during the statement is left to the next round. */
+  private begin(name: string, channel: Channel): void {
+    if (this.channels.get(name) !== channel) return;
+    channel.listening = true;
+    channel.onListening();
   }
 
-  return {
-    add(channel, onHeard) {
-      left.delete(channel);
-      wanted.set(channel, { onHeard, heard: false });
-      void tick();
-    },
-    remove(channel) {
-      if (!wanted.delete(channel)) return;
-      left.add(channel);
-      void tick();
-    },
-    tick,
-    async stop() {
-      stopped = true;
-      await sql?.end({ timeout: 1 });
-      await running;
-    },
-  };
+  private connect(): Sql {
+    const { url, onNotify } = this.options;
+    const settings = {
+      max: 1,
+      idle_timeout: 0,
+      max_lifetime: null,
+      fetch_types: false,
+      onnotify: onNotify,
+      onclose: () => this.disconnected(),
+      connection: { application_name: "saga-feed" },
+    };
+    // The type of the options does not know `onnotify`.
+    return postgres(url, settings as postgres.Options<never>);
+  }
+
+  private disconnected(): void {
+    for (const channel of this.channels.values()) channel.listening = false;
+    this.removed.clear();
+  }
 }

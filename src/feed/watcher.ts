@@ -1,57 +1,59 @@
-// One watcher's place in a run's audit log: hands on what comes next, reads gaps from the database. It knows neither sockets
-// nor notifications.
+// One watcher's position in a run's audit log: it delivers the next events in order, and reads gaps from the database. It knows
+// neither sockets nor notifications.
+import type { RunId } from "../../machines/index.js";
 import type { EventItem } from "../store/history.js";
 
 /** Where a watcher's events go. */
 export interface Sink {
   event(event: EventItem): void;
-  /** Everything up to `seq` was handed over, or is gone from the store. */
+  /** Everything up to `seq` was delivered, or is gone from the store. */
   reached?(seq: number): void;
   /** Resolves when there is room for another batch. */
   drained?(): Promise<void>;
-  /** The database could not be read. The watcher goes on at the next look. */
+  /** Reading the database failed. The next offer, hint or poll tries again. */
   failed?(error: unknown): void;
 }
 
-export type ReadAfter = (runId: string, seq: number) => Promise<readonly EventItem[]>;
+export type ReadAfter = (runId: RunId, seq: number) => Promise<readonly EventItem[]>;
 
 export class Watcher {
-  /** Everything up to here was handed over. Only grows, by one event at a time or over what retention took. */
-  private place: number;
-  /** How far the run is known to have come. */
+  /** Everything up to here was delivered. Only grows: by one event at a time, or over events that retention deleted. */
+  private position: number;
+  /** The run is known to have events up to here. */
   private head: number;
-  /** Nobody knows how far it has come. */
+  /** The run may have events beyond `head`. */
   private unsure = false;
   private reading = false;
   private stopped = false;
 
   constructor(
-    readonly runId: string,
+    readonly runId: RunId,
     afterSeq: number,
     private readonly sink: Sink,
     private readonly readAfter: ReadAfter,
   ) {
-    this.place = afterSeq;
+    this.position = afterSeq;
     this.head = afterSeq;
   }
 
+  /** Delivers the events that come next. The others only say how far the run has come. */
   offer(events: readonly EventItem[]): void {
     for (const event of events) {
       if (this.stopped) return;
-      if (!this.reading && event.seq === this.place + 1) this.hand(event);
+      if (!this.reading && event.seq === this.position + 1) this.deliver(event);
       else this.head = Math.max(this.head, event.seq);
     }
     this.catchUp();
   }
 
-  /** The run has come this far, as somebody said. */
-  note(seq: number): void {
+  /** The run has events up to `seq`. */
+  advanceTo(seq: number): void {
     this.head = Math.max(this.head, seq);
     this.catchUp();
   }
 
-  /** Nobody knows what was missed: look. */
-  look(): void {
+  /** Events may have been missed. */
+  refresh(): void {
     this.unsure = true;
     this.catchUp();
   }
@@ -60,39 +62,39 @@ export class Watcher {
     this.stopped = true;
   }
 
-  private hand(event: EventItem): void {
-    this.place = event.seq;
+  private deliver(event: EventItem): void {
+    this.position = event.seq;
     this.head = Math.max(this.head, event.seq);
     this.sink.event(event);
   }
 
   private catchUp(): void {
-    if (this.reading || this.stopped || !this.behind()) return;
+    if (this.reading || this.stopped || !this.isBehind()) return;
     this.reading = true;
     this.read().catch((error: unknown) => {
-      // Forgets what it knows: the next offer, note or poll starts again.
+      // Reset, so that the next offer, hint or poll starts again.
       this.reading = false;
-      this.head = this.place;
+      this.head = this.position;
       if (!this.stopped) this.sink.failed?.(error);
     });
   }
 
-  private behind(): boolean {
-    return this.unsure || this.head > this.place;
+  private isBehind(): boolean {
+    return this.unsure || this.head > this.position;
   }
 
   private async read(): Promise<void> {
-    while (!this.stopped && this.behind()) {
+    while (!this.stopped && this.isBehind()) {
       const { head, unsure } = this;
       this.unsure = false;
-      const batch = await this.readAfter(this.runId, this.place);
-      for (const event of batch) if (!this.stopped) this.hand(event);
-      // Rows are committed before anyone hears of them: what is not there now was taken by retention.
-      if (batch.length === 0) this.place = Math.max(this.place, head);
+      const batch = await this.readAfter(this.runId, this.position);
+      for (const event of batch) if (!this.stopped) this.deliver(event);
+      // Hints come after the commit: events that are not in the database were deleted by retention.
+      if (batch.length === 0) this.position = Math.max(this.position, head);
       else if (unsure) this.unsure = true;
       await this.sink.drained?.();
     }
     this.reading = false;
-    if (!this.stopped) this.sink.reached?.(this.place);
+    if (!this.stopped) this.sink.reached?.(this.position);
   }
 }

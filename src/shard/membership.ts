@@ -1,9 +1,10 @@
-// Membership: this node's heartbeat row, and which nodes are alive. A node that cannot be seen cannot be committed to either;
-// but safety never rests on it, only speed does (law 1).
+// Membership: this node's heartbeat row, and which nodes are alive. A node that has no heartbeat does not commit either; but safety
+// never depends on membership, only speed does (law 1).
 import type { Sql } from "postgres";
-import { RECORD_FORMAT } from "../../machines/index.js";
+import { OLDEST_RECORD_FORMAT, RECORD_FORMAT } from "../../machines/index.js";
 import type { DatabaseClock } from "../clock.js";
 import type { Logger } from "../log.js";
+import { heartbeat, removeNode } from "../store/nodes.js";
 
 const HEARTBEAT_MS = 1_000;
 const STALE_SECONDS = 5;
@@ -13,14 +14,19 @@ export interface MembershipOptions {
   readonly sql: Sql;
   readonly clock: DatabaseClock;
   readonly log: Logger;
-  /** Told of the nodes alive, this one included, after every heartbeat. Must not throw. */
+  /** Called with the nodes alive, this one included, after every heartbeat. Must not throw. */
   readonly onAlive: (nodeIds: readonly string[]) => void;
+  /** Called when another server answers than before: it may lack the last commits (law 1). Must not throw. */
+  readonly onServerChanged?: () => void;
 }
 
 export class Membership {
   private timer: NodeJS.Timeout | undefined;
   private beating: Promise<void> | undefined;
   private alive: readonly string[];
+  private server: string | undefined;
+  /** The newest record format that all live nodes read (law 13). */
+  recordFormat = OLDEST_RECORD_FORMAT;
 
   constructor(private readonly options: MembershipOptions) {
     this.alive = [options.nodeId];
@@ -30,41 +36,44 @@ export class Membership {
     return this.alive.length;
   }
 
-  /** Throws if the store does not answer: a node that cannot be seen must not start. */
+  /** Throws if the store does not answer: a node without a heartbeat must not start. */
   async start(): Promise<void> {
     await this.beat();
     this.timer ??= setInterval(() => {
-      // A slow store is not asked again before it answered.
+      // One heartbeat at a time: a slow store is not asked again before it has answered.
       this.beating ??= this.beat()
-        .catch((error) => this.options.log.warn({ err: error }, "the heartbeat failed"))
+        .catch((error) => this.options.log.warn({ err: error }, "heartbeat failed"))
         .finally(() => {
           this.beating = undefined;
         });
     }, HEARTBEAT_MS).unref();
   }
 
-  /** Gone at once for the others, not only when its row is stale. */
+  /** Removes the row: the other nodes take over at once, and not after it is stale. */
   async stop(): Promise<void> {
     clearInterval(this.timer);
     await this.beating;
-    await this.options.sql`delete from nodes where node_id = ${this.options.nodeId}`.catch(() => {
-      // Its row goes stale by itself.
+    await removeNode(this.options.sql, this.options.nodeId).catch(() => {
+      // The row becomes stale by itself.
     });
   }
 
-  /** A heartbeat out of turn: who has come since the last one is known then. */
+  /** A heartbeat now, to learn of nodes that joined since the last one. */
   async beat(): Promise<void> {
     const { nodeId, sql, clock, onAlive } = this.options;
-    const others = await sql<{ node_id: string }[]>`
-      with mine as (
-        insert into nodes (node_id, started_at, heartbeat_at, record_format)
-        values (${nodeId}, now(), now(), ${RECORD_FORMAT})
-        on conflict (node_id) do update set heartbeat_at = now()
-      )
-      select node_id from nodes
-      where heartbeat_at > now() - make_interval(secs => ${STALE_SECONDS}) and node_id <> ${nodeId}`;
-    this.alive = [nodeId, ...others.map((row) => row.node_id)];
+    const seen = await heartbeat(sql, { nodeId, recordFormat: RECORD_FORMAT, staleSeconds: STALE_SECONDS });
+    this.sawServer(seen.server);
+    this.recordFormat = Math.min(RECORD_FORMAT, ...seen.others.map((node) => node.recordFormat));
+    this.alive = [nodeId, ...seen.others.map((node) => node.nodeId)];
     onAlive(this.alive);
     await clock.measure(sql);
+  }
+
+  private sawServer(server: string): void {
+    const changed = this.server !== undefined && this.server !== server;
+    this.server = server;
+    if (!changed) return;
+    this.options.log.warn("another database server, or the same one started again: runs in memory are read again");
+    this.options.onServerChanged?.();
   }
 }

@@ -1,15 +1,17 @@
-// Placement: which node a shard is placed on, computed by everybody alike from the nodes that are alive. It is for speed, never
-// for safety: two nodes that disagree cost duplicate work, and the compare-and-set keeps the state right (law 1).
-import { createHash } from "node:crypto";
+// Placement: which node owns a shard, computed by every node in the same way from the nodes that are alive. It is for speed, never for
+// safety: two nodes that disagree cost duplicate work, and the compare-and-set keeps the state right (law 1).
 
-/** 256 for ever: the shard is part of every id. */
-export const SHARDS: readonly number[] = Array.from({ length: 256 }, (_, shard) => shard);
+import { createHash } from "node:crypto";
+import { asShardId, type ShardId } from "../ids.js";
+
+/** The number must never change: the shard is part of every id. */
+export const SHARDS: readonly ShardId[] = Array.from({ length: 256 }, (_, shard) => asShardId(shard));
 
 /**
- * Rendezvous hashing: the node with the highest weight owns the shard, so that a node that comes or goes moves its own share
- * and nothing else. Nodes of different releases have to agree on it: what is hashed, and how, must never change.
+ * Rendezvous hashing: the node with the highest weight owns the shard, so a node that joins or leaves moves only its own share.
+ * Nodes of different releases have to agree on it: the hashed text and the hash must never change.
  */
-export function ownerOf(shard: number, nodeIds: readonly string[]): string | undefined {
+export function ownerOf(shard: ShardId, nodeIds: readonly string[]): string | undefined {
   let owner: string | undefined;
   let highest = "";
   for (const nodeId of nodeIds) {
@@ -20,29 +22,29 @@ export function ownerOf(shard: number, nodeIds: readonly string[]): string | und
 }
 
 export interface PlacementChange {
-  readonly gained: readonly number[];
-  readonly lost: readonly number[];
+  readonly gained: readonly ShardId[];
+  readonly lost: readonly ShardId[];
 }
 
 export class Placement {
   private owners: readonly (string | undefined)[] = [];
   private alive: readonly string[] = [];
   /** The shards of this node. */
-  mine: ReadonlySet<number> = new Set();
+  mine: ReadonlySet<ShardId> = new Set();
 
   constructor(private readonly nodeId: string) {}
 
-  /** The node to ask about a run of this shard; this node itself as long as nobody else is known. */
-  owner(shard: number): string {
+  /** The node to ask about a run of this shard; this node itself until another one is known. */
+  owner(shard: ShardId): string {
     return this.owners[shard] ?? this.nodeId;
   }
 
-  /** Who else there is. */
+  /** The other nodes that are alive. */
   get others(): readonly string[] {
     return this.alive.filter((nodeId) => nodeId !== this.nodeId);
   }
 
-  /** Places all shards anew; undefined if nothing changes. */
+  /** Places all shards again; undefined if nothing changes. */
   place(nodeIds: readonly string[]): PlacementChange | undefined {
     const sorted = [...nodeIds].sort();
     if (sorted.join() === this.alive.join()) return undefined;

@@ -1,0 +1,113 @@
+// The foundations of a node: the things that its parts share, opened before the parts are composed in core.ts.
+import cluster from "node:cluster";
+import type { Sql } from "postgres";
+import { warmUp } from "../../machines/index.js";
+import type { Bus, BusHandlers } from "../bus/bus.js";
+import { IpcBus } from "../bus/ipc.js";
+import { createLocalBus } from "../bus/local.js";
+import { combineProtocols } from "../bus/protocol.js";
+import { createRedisBus } from "../bus/redis.js";
+import { DatabaseClock } from "../clock.js";
+import type { Config } from "../config/index.js";
+import { dispatchProtocol } from "../dispatch/relay/messages.js";
+import { Guard, publicOrListed } from "../egress/guard.js";
+import { readSecrets } from "../egress/secrets.js";
+import { createFeed, type Feed } from "../feed/index.js";
+import { uuidv7 } from "../ids.js";
+import type { Logger } from "../log.js";
+import { createMetrics, type Metrics } from "../metrics.js";
+import { StoreCatalog } from "../run/catalog/catalog.js";
+import { Schemas } from "../run/json-schema/schemas.js";
+import { runProtocol } from "../run/node-messages.js";
+import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";
+import { openDatabase } from "../store/connection.js";
+
+/**
+ * Sessions to Postgres, so that none waits for another kind: commits with the loads that they wait for; the poll, the heartbeat and the
+ * pruner; reads of clients, of which a slow one holds up other reads only.
+ */
+const SESSIONS = { work: 6, upkeep: 4, reads: 4 };
+
+export interface CoreOptions {
+  readonly config: Config;
+  readonly databaseUrl: string;
+  readonly log: Logger;
+  /** False: bus, timers, in-memory deliveries and NOTIFY are off, and runs advance by the poll alone. For tests of law 7. */
+  readonly hints?: boolean;
+}
+
+export interface Foundations {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly hints: boolean;
+  readonly nodeId: string;
+  readonly databaseUrl: string;
+  /** For commits, loads and other writes. */
+  readonly sql: Sql;
+  /** For the poll, the heartbeat, gauges and retention. */
+  readonly upkeep: Sql;
+  /** For what clients read. */
+  readonly reads: Sql;
+  readonly clock: DatabaseClock;
+  readonly metrics: Metrics;
+  readonly catalog: StoreCatalog;
+  readonly schemas: Schemas;
+  readonly feed: Feed;
+  readonly tenants: TenantSettings;
+  readonly egress: { readonly guard: Guard; readonly secrets: ReturnType<typeof readSecrets> };
+  /** The node cannot talk to others, so it must not leave work to them: it takes every shard, at the cost of duplicate work. */
+  readonly alone: boolean;
+  closeDatabase(): Promise<void>;
+}
+
+/** Throws ConfigError if a file of the configuration is invalid, or an error of Postgres if it cannot be reached. */
+export async function openFoundations({ config, databaseUrl, log, hints = true }: CoreOptions): Promise<Foundations> {
+  const tenants = readTenantSettings(config);
+  const egress = { guard: new Guard({ admits: publicOrListed(config.egressAllow) }), secrets: readSecrets(config) };
+  for (const warning of egress.secrets.warnings) log.warn(warning);
+  warmUp();
+  const open = (max: number) => openDatabase(databaseUrl, { max, applicationName: "saga", log });
+  const [work, upkeep, reads] = [open(SESSIONS.work), open(SESSIONS.upkeep), open(SESSIONS.reads)];
+  const { sql } = work;
+  const closeDatabase = async () => {
+    await Promise.all([work.close(), upkeep.close(), reads.close()]);
+  };
+  const clock = new DatabaseClock();
+  await clock.measure(sql);
+  const catalog = new StoreCatalog(sql, log);
+  await catalog.start();
+  return {
+    ...{
+      config,
+      databaseUrl,
+      log,
+      hints,
+      tenants,
+      egress,
+      sql,
+      clock,
+      catalog,
+      closeDatabase,
+      upkeep: upkeep.sql,
+      reads: reads.sql,
+    },
+    nodeId: uuidv7(),
+    metrics: createMetrics(),
+    schemas: new Schemas(),
+    feed: createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log }),
+    alone: !hints || (config.redisUrl === undefined && !cluster.isWorker),
+  };
+}
+
+const protocol = combineProtocols(runProtocol, dispatchProtocol);
+type Received<Decode> = Decode extends (body: never) => infer Message ? Exclude<Message, undefined> : never;
+export type NodeHandlers = BusHandlers<Received<typeof protocol.ask>, Received<typeof protocol.tell>>;
+
+/** Redis where it is configured, the primary's relay between the nodes of one machine, and no other node otherwise. */
+export async function openBus(foundations: Foundations, handlers: NodeHandlers): Promise<Bus> {
+  const { alone, nodeId, log, config } = foundations;
+  const options = { nodeId, log, protocol, handlers };
+  if (alone) return createLocalBus(options);
+  if (config.redisUrl === undefined) return new IpcBus(options);
+  return createRedisBus({ url: config.redisUrl, prefix: config.redisPrefix, ...options });
+}

@@ -1,0 +1,46 @@
+// Hints from process to process: one NOTIFY channel a run, whose payload has the run's newest events or only its last `seq`. A
+// wire format that other programs may read: it must never change.
+import { isObject, parseRunId, type RunId } from "../../machines/index.js";
+import type { EventItem } from "../store/history.js";
+
+export interface Hint {
+  readonly runId: RunId;
+  readonly events?: readonly EventItem[];
+  /** The run has events up to here. */
+  readonly lastSeq?: number;
+}
+
+/** Postgres refuses payloads of 8000 bytes and more. */
+const MAX_PAYLOAD_BYTES = 7500;
+
+export function channelOf(runId: RunId): string {
+  return `saga_event_${runId.replaceAll("-", "")}`;
+}
+
+/** With the events if they are given and fit into the payload. */
+export function encodeHint(runId: RunId, lastSeq: number, events?: readonly EventItem[]): string {
+  const whole = events && JSON.stringify({ run_id: runId, events });
+  if (whole !== undefined && Buffer.byteLength(whole) < MAX_PAYLOAD_BYTES) return whole;
+  return JSON.stringify({ run_id: runId, last_seq: lastSeq });
+}
+
+/** Every program with access to the database may send a hint: its form is checked, its content is believed. */
+export function decodeHint(payload: string): Hint | undefined {
+  const hint = parsed(payload);
+  const runId = isObject(hint) ? parseRunId(hint.run_id) : undefined;
+  if (!isObject(hint) || runId === undefined) return undefined;
+  if (Array.isArray(hint.events) && hint.events.every(isEvent)) return { runId, events: hint.events };
+  return Number.isSafeInteger(hint.last_seq) ? { runId, lastSeq: Number(hint.last_seq) } : { runId };
+}
+
+function isEvent(value: unknown): value is EventItem {
+  return isObject(value) && Number.isSafeInteger(value.seq) && typeof value.event_type === "string";
+}
+
+function parsed(payload: string): unknown {
+  try {
+    return JSON.parse(payload);
+  } catch {
+    return undefined;
+  }
+}
