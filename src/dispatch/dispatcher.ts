@@ -1,281 +1,207 @@
-// The dispatcher of one node: decides who gets credit next and offers it to the run that queued. How a worker is reached
-// is the transports' matter, what a run does with an offer is the run's; nothing is stored here.
-import type { ActionCall, Answer, Dispatch, JsonObject, RunCommand } from "../../machines/index.js";
+// The dispatcher: decides which call gets credit next and offers that credit to the call's run. It knows carriers by
+// their port only: how a worker is reached is a carrier's decision, what a run does with an offer is the run's. It
+// stores nothing.
+import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
+import type { Log } from "../log.js";
 import type { CommandOptions, Dispatcher, Runs } from "../run/ports.js";
-import type { WorkerCall } from "./grpc/messages.js";
-import type { Authenticate } from "./grpc/stream.js";
-import { GrpcTransport } from "./grpc/transport.js";
-import { Offers, Waiting } from "./offers.js";
-import type { Taker } from "./relay/issuer.js";
-import { type Peers, Relay } from "./relay/relay.js";
-import type { Performing } from "./request/perform.js";
-import { RequestTransport } from "./request/transport.js";
-import {
-  type ActionName,
-  DEFAULT_LIMITS,
-  type DispatchLimits,
-  type Log,
-  type Reservation,
-  type Transport,
-  type TransportHost,
-  type TransportName,
-} from "./transport.js";
-import { WaitingLine } from "./waiting-line.js";
+import type { ActionName } from "./action-name.js";
+import type { Carrier, CarrierHost, CreditWaiter, Reservation, TransportName } from "./carrier.js";
+import { FairQueue } from "./fair-queue.js";
+import type { DispatchLimits } from "./limits.js";
+import { Offers, type OffersHost, QueuedCall } from "./offers.js";
+import type { Ownership } from "./ownership.js";
+import type { Ask, Tell } from "./relay/messages.js";
 
-export interface DispatcherOptions {
-  /** May be bound later (`bind`): the runs need a dispatcher, too. */
-  readonly runs?: Pick<Runs, "command">;
-  readonly nodeId: string;
+export interface CallDispatcherOptions {
+  readonly ownership: Pick<Ownership, "isMine">;
+  readonly limits: DispatchLimits;
   readonly log: Log;
-  /** Database time, epoch milliseconds. */
-  readonly now: () => number;
-  /** Nodes alive, as far as this one knows. */
-  readonly nodeCount: () => number;
-  readonly limits?: Partial<DispatchLimits>;
-  /** What requests of the service's own are made with. Absent: they wait in the queue. */
-  readonly egress?: Pick<Performing, "guard" | "secrets">;
-  /** Whose workers this node's runs may use as well, and whose runs its workers serve. Absent: it is alone. */
-  readonly peers?: Peers;
 }
 
-export interface NodeDispatcher extends Dispatcher {
-  bind(runs: Pick<Runs, "command">): void;
-  /** The nodes alive, after the shards were placed on them: what waits for runs that went to another node waits there. */
-  placed(nodeIds: readonly string[]): void;
-  /** A question of another node; undefined if it is none to a dispatcher. */
-  asked(request: JsonObject): JsonObject | undefined;
-  /** What another node tells; passed over if it is of no concern to a dispatcher. */
-  told(message: JsonObject, from: string): void;
-  /** A worker's new gRPC stream. */
-  attach(call: WorkerCall, authenticate?: Authenticate): void;
-  readonly limits: DispatchLimits;
+/** What waits for the credit of one transport. Invariant: it has found no credit since credit last came free. */
+interface Lane {
+  readonly queue: FairQueue<CreditWaiter>;
+  /** Absent: the calls wait in the queue. */
+  carrier?: Carrier;
+}
+
+const newLane = (): Lane => ({ queue: new FairQueue() });
+
+export class CallDispatcher implements Dispatcher {
+  private readonly lanes: Readonly<Record<TransportName, Lane>> = {
+    grpc: newLane(),
+    http: newLane(),
+    rmq: newLane(),
+    request: newLane(),
+  };
+  private readonly carriers: Carrier[] = [];
+  /** Calls that are in a queue, being offered, or backing off. */
+  private readonly waiting = new Map<DispatchId, QueuedCall>();
+  private readonly offers: Offers;
+  private runs: Pick<Runs, "command"> | undefined;
+  private stopping = false;
+  private overflowing = false;
+
+  constructor(private readonly options: CallDispatcherOptions) {
+    const host: OffersHost = {
+      command: (runId, command, commandOptions) => this.command(runId, command, commandOptions),
+      isWaiting: (queued) => this.waiting.get(queued.dispatchId) === queued,
+      settled: ({ dispatchId }) => void this.waiting.delete(dispatchId),
+      requeue: (queued) => this.requeue(queued),
+    };
+    this.offers = new Offers(host, options.limits, options.log);
+  }
+
   /** Calls that wait for credit. */
-  readonly queued: number;
-  /** Dispatches handed over and not yet answered. */
-  readonly inFlight: number;
-  /** Worker streams that have said hello. */
-  readonly streams: number;
-  /** Hands out nothing more, records within the grace what workers have answered, then closes their streams. */
-  stop(graceMs: number): Promise<void>;
-}
-
-export function createDispatcher(options: DispatcherOptions): NodeDispatcher {
-  return new QueueingDispatcher(options);
-}
-
-class QueueingDispatcher implements NodeDispatcher {
-  readonly limits: DispatchLimits;
-  readonly #log: Log;
-  readonly #grpc: GrpcTransport;
-  readonly #transports: Partial<Record<TransportName, Transport>>;
-  readonly #relay: Relay | undefined;
-  /** Invariant: whoever stands in a line has found no credit since credit last came free. */
-  readonly #lines: Record<TransportName, WaitingLine<Taker>>;
-  /** In a line, being offered, or backing off. */
-  readonly #waiting = new Map<string, Waiting>();
-  readonly #offers: Offers;
-  #runs: Pick<Runs, "command"> | undefined;
-  #stopping = false;
-  #overflowing = false;
-
-  constructor(options: DispatcherOptions) {
-    this.limits = Object.freeze({ ...DEFAULT_LIMITS, ...options.limits });
-    this.#log = options.log;
-    this.#runs = options.runs;
-    this.#lines = {
-      grpc: new WaitingLine(),
-      http: new WaitingLine(),
-      rmq: new WaitingLine(),
-      request: new WaitingLine(),
-    };
-    const shared = { ...options, limits: this.limits };
-    this.#grpc = new GrpcTransport({
-      ...shared,
-      host: {
-        ...this.#hostOf("grpc"),
-        wanting: () => this.#relay?.want(),
-        isMine: (dispatchId) => this.#relay?.isMine(dispatchId) ?? true,
-        lost: (dispatch) => this.#relay?.lost(dispatch),
-        claimed: (dispatchId, workerId) => this.#relay?.claimed(dispatchId, workerId),
-      },
-    });
-    const { egress } = options;
-    const request = egress && new RequestTransport({ ...shared, ...egress, host: this.#hostOf("request") });
-    this.#transports = { grpc: this.#grpc, ...(request && { request }) };
-    this.#relay = options.peers && this.#relayTo(options, options.peers);
-    this.#offers = new Offers(
-      {
-        command: (runId, command, commandOptions) => this.#command(runId, command, commandOptions),
-        isCurrent: (waiting) => this.#waiting.get(waiting.dispatchId) === waiting,
-        settled: ({ dispatchId }) => void this.#waiting.delete(dispatchId),
-        again: (waiting) => this.#lineUpAgain(waiting),
-      },
-      this.limits,
-      this.#log,
-    );
-  }
-
-  #hostOf(name: TransportName): TransportHost {
-    return {
-      creditFreed: (service) => this.#serve(name, service),
-      command: (runId, command, options) => this.#command(runId, command, options),
-    };
-  }
-
-  #relayTo({ nodeId, log, now }: DispatcherOptions, peers: Peers): Relay {
-    return new Relay({
-      ...{ nodeId, log, now, peers, limits: this.limits, near: this.#grpc.near, line: this.#lines.grpc },
-      host: {
-        command: (runId, command) => this.#command(runId, command),
-        serve: (service) => this.#serve("grpc", service),
-        offer: (name, fits, reserve) => this.#offerElsewhere(name, fits, reserve),
-      },
-    });
-  }
-
   get queued(): number {
-    return this.#waiting.size;
+    return this.waiting.size;
   }
 
+  /** Dispatches handed over and not yet answered. */
   get inFlight(): number {
-    return Object.values(this.#transports).reduce((sum, transport) => sum + transport.inFlight, 0);
+    return this.carriers.reduce((sum, carrier) => sum + carrier.inFlight, 0);
   }
 
-  get streams(): number {
-    return this.#grpc.streams;
+  /** The carrier takes the transport's calls from now on. */
+  add<C extends Carrier>(transport: TransportName, makeCarrier: (host: CarrierHost) => C): C {
+    const lane = this.lanes[transport];
+    const carrier = makeCarrier({
+      queue: lane.queue,
+      creditFreed: (service) => this.serve(transport, service),
+      command: (runId, command, options) => this.command(runId, command, options),
+      offerFirst: (name, fits, reserve) => this.offerFirst(lane, name, fits, reserve),
+    });
+    lane.carrier = carrier;
+    this.carriers.push(carrier);
+    return carrier;
   }
 
+  /** Until the runs are bound, every command fails with 503. */
   bind(runs: Pick<Runs, "command">): void {
-    this.#runs = runs;
-  }
-
-  attach(call: WorkerCall, authenticate?: Authenticate): void {
-    this.#grpc.attach(call, authenticate);
+    this.runs = runs;
   }
 
   placed(nodeIds: readonly string[]): void {
-    const relay = this.#relay;
-    if (!relay) return;
-    for (const dispatchId of [...this.#waiting.keys()]) if (!relay.isMine(dispatchId)) this.#leave(dispatchId);
-    relay.placed(nodeIds);
+    for (const dispatchId of [...this.waiting.keys()])
+      if (!this.options.ownership.isMine(dispatchId)) this.leave(dispatchId);
+    for (const { sharing } of this.carriers) sharing?.placed(nodeIds);
   }
 
-  asked(request: JsonObject): JsonObject | undefined {
-    return this.#relay?.asked(request);
+  asked(request: Ask): object | undefined {
+    for (const { sharing } of this.carriers) {
+      const answer = sharing?.asked(request);
+      if (answer) return answer;
+    }
+    return undefined;
   }
 
-  told(message: JsonObject, from: string): void {
-    this.#relay?.told(message, from);
+  told(message: Tell, from: string): void {
+    for (const { sharing } of this.carriers) sharing?.told(message, from);
   }
 
-  reserve(dispatchId: string, call: ActionCall): Reservation | undefined {
-    if (this.#stopping) return undefined;
-    const reservation =
-      this.#relay?.reserved(dispatchId) ?? this.#transports[call.transport]?.reserve(dispatchId, call);
-    // It is the caller's now: an offer under way for it must not give the credit back when it is refused.
-    if (reservation) this.#leave(dispatchId);
+  reserve(dispatchId: DispatchId, call: ActionCall): Reservation | undefined {
+    if (this.stopping) return undefined;
+    const reservation = this.lanes[call.transport].carrier?.reserve(dispatchId, call);
+    // The caller has it now: an offer under way for this call must not return the credit when the run refuses it.
+    if (reservation) this.leave(dispatchId);
     return reservation;
   }
 
-  enqueue(runId: string, dispatchId: string, call: ActionCall): void {
-    if (this.#stopping || this.holds(dispatchId)) return;
-    if (this.#isFull()) return;
-    const waiting = new Waiting(runId, dispatchId, call, (self) => this.#take(self));
-    this.#waiting.set(dispatchId, waiting);
-    const line = this.#lines[call.transport];
-    if (!line.add(call, dispatchId, waiting)) return;
-    this.#serve(call.transport, call.service);
-    if (line === this.#lines.grpc && line.size > 0) this.#relay?.want();
+  enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall): void {
+    if (this.stopping || this.holds(dispatchId) || this.isFull()) return;
+    const queued = new QueuedCall(runId, dispatchId, call, (self) => this.tryOffer(self));
+    this.waiting.set(dispatchId, queued);
+    const { queue, carrier } = this.lanes[call.transport];
+    if (!queue.add(call, dispatchId, queued)) return;
+    this.serve(call.transport, call.service);
+    if (queue.size > 0) carrier?.sharing?.creditWanted();
   }
 
   send(dispatch: Dispatch): void {
-    if (this.#stopping) return;
-    this.#leave(dispatch.dispatchId);
-    if (!this.#relay?.send(dispatch)) this.#transports[dispatch.call.transport]?.send(dispatch);
+    if (this.stopping) return;
+    this.leave(dispatch.dispatchId);
+    this.lanes[dispatch.call.transport].carrier?.send(dispatch);
   }
 
-  cancel(dispatchId: string, reason: string): void {
-    for (const transport of Object.values(this.#transports)) transport.cancel(dispatchId, reason);
-    this.#relay?.cancel(dispatchId, reason);
+  cancel(dispatchId: DispatchId, reason: string): void {
+    for (const carrier of this.carriers) carrier.cancel(dispatchId, reason);
   }
 
-  resolved(dispatchId: string): void {
-    this.#leave(dispatchId);
-    for (const transport of Object.values(this.#transports)) transport.resolved(dispatchId);
-    this.#relay?.resolved(dispatchId);
+  resolved(dispatchId: DispatchId): void {
+    this.leave(dispatchId);
+    for (const carrier of this.carriers) carrier.resolved(dispatchId);
   }
 
-  holds(dispatchId: string): boolean {
-    if (this.#waiting.has(dispatchId) || this.#relay?.holds(dispatchId)) return true;
-    return Object.values(this.#transports).some((transport) => transport.holds(dispatchId));
+  holds(dispatchId: DispatchId): boolean {
+    return this.waiting.has(dispatchId) || this.carriers.some((carrier) => carrier.holds(dispatchId));
   }
 
   async stop(graceMs: number): Promise<void> {
-    this.#stopping = true;
-    this.#offers.stop();
-    for (const line of Object.values(this.#lines)) line.clear();
-    await Promise.all(Object.values(this.#transports).map((transport) => transport.stop(graceMs)));
-    this.#waiting.clear();
-    // Last: the others are told of the streams that ended.
-    this.#relay?.stop();
+    this.stopping = true;
+    this.offers.stop();
+    for (const { queue } of Object.values(this.lanes)) queue.clear();
+    await Promise.all(this.carriers.map((carrier) => carrier.stop(graceMs)));
+    this.waiting.clear();
   }
 
-  #serve(name: TransportName, service?: string): void {
-    if (this.#stopping) return;
-    const take = (taker: Taker) => taker.take();
-    if (service === undefined) this.#lines[name].serveAll(take);
-    else this.#lines[name].serve(service, take);
-    if (name === "grpc") this.#relay?.serveIdle(service);
+  private serve(transport: TransportName, service?: string): void {
+    if (this.stopping) return;
+    const { queue, carrier } = this.lanes[transport];
+    const tryServe = (waiter: CreditWaiter) => waiter.tryServe();
+    if (service === undefined) queue.serveAll(tryServe);
+    else queue.serve(service, tryServe);
+    carrier?.sharing?.creditLeft(service);
   }
 
-  #take(waiting: Waiting): boolean {
-    const transport = this.#transports[waiting.call.transport];
-    if (!transport || this.#offers.heldUp) return false;
-    const reservation = transport.reserve(waiting.dispatchId, waiting.call);
-    if (reservation) void this.#offers.make(waiting, reservation, transport);
+  private tryOffer(queued: QueuedCall): boolean {
+    const { carrier } = this.lanes[queued.call.transport];
+    if (!carrier || this.offers.heldUp) return false;
+    const reservation = carrier.reserve(queued.dispatchId, queued.call);
+    if (reservation) void this.offers.make(queued, reservation, carrier);
     return reservation !== undefined;
   }
 
-  /** The first that waits for the action gets the credit of a worker of another node. */
-  #offerElsewhere(
+  private offerFirst(
+    { queue, carrier }: Lane,
     name: ActionName,
     fits: (call: ActionCall) => boolean,
-    reserve: (dispatchId: string) => Reservation,
+    reserve: (dispatchId: DispatchId) => Reservation,
   ): boolean {
-    if (this.#stopping || this.#offers.heldUp || !this.#relay) return false;
-    const waiting = this.#lines.grpc.takeFirst(name, (taker) => taker instanceof Waiting && fits(taker.call));
-    if (!(waiting instanceof Waiting)) return false;
-    void this.#offers.make(waiting, reserve(waiting.dispatchId), this.#relay);
+    if (this.stopping || this.offers.heldUp || !carrier) return false;
+    const queued = queue.takeFirst(name, (waiter) => waiter instanceof QueuedCall && fits(waiter.call));
+    if (!(queued instanceof QueuedCall)) return false;
+    void this.offers.make(queued, reserve(queued.dispatchId), carrier);
     return true;
   }
 
-  /** Its run could not answer. */
-  #lineUpAgain(waiting: Waiting): void {
-    const { call, dispatchId } = waiting;
-    this.#lines[call.transport].add(call, dispatchId, waiting, { again: true });
-    // All of them: others may have been held up by the limit on those that back off.
-    this.#serve(call.transport);
+  /** The call's run could not answer the offer. */
+  private requeue(queued: QueuedCall): void {
+    const { call, dispatchId } = queued;
+    this.lanes[call.transport].queue.add(call, dispatchId, queued, { requeued: true });
+    // All services: the limit on calls that back off may have held up others.
+    this.serve(call.transport);
   }
 
-  /** Takes it out of the queue, wherever in it it stands. */
-  #leave(dispatchId: string): void {
-    const waiting = this.#waiting.get(dispatchId);
-    if (!waiting) return;
-    this.#waiting.delete(dispatchId);
-    this.#lines[waiting.call.transport].remove(waiting.call, dispatchId);
-    this.#offers.forget(dispatchId);
+  /** Removes the call from the queue, from its offer or from its backoff. */
+  private leave(dispatchId: DispatchId): void {
+    const queued = this.waiting.get(dispatchId);
+    if (!queued) return;
+    this.waiting.delete(dispatchId);
+    this.lanes[queued.call.transport].queue.remove(queued.call, dispatchId);
+    this.offers.forget(dispatchId);
   }
 
-  #isFull(): boolean {
-    const full = this.#waiting.size >= this.limits.queued;
-    if (full && !this.#overflowing) this.#log.warn({ queued: this.#waiting.size }, "the dispatch queue is full");
-    this.#overflowing = full;
+  private isFull(): boolean {
+    const full = this.waiting.size >= this.options.limits.queued;
+    if (full && !this.overflowing)
+      this.options.log.warn({ queued: this.waiting.size }, "dispatch queue full, leaving further calls to the poll");
+    this.overflowing = full;
     return full;
   }
 
-  async #command(runId: string, command: RunCommand, options?: CommandOptions): Promise<Answer> {
-    if (!this.#runs) throw overloaded("the node is starting");
-    return this.#runs.command(runId, command, options);
+  private async command(runId: RunId, command: RunCommand, options?: CommandOptions): Promise<Answer> {
+    if (!this.runs) throw overloaded("the node is starting");
+    return this.runs.command(runId, command, options);
   }
 }

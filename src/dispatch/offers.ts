@@ -1,42 +1,45 @@
-// Offers of credit to the runs that wait for it: made one by one, each with the credit it offers, and made again where the run
-// could not answer. Who waits and in which order is the dispatcher's matter.
+// Offers of credit to the runs whose calls wait for it: one command per offer, made again while the run cannot answer.
+// Which calls wait, and in which order, is the dispatcher's decision.
 import { randomUUID } from "node:crypto";
-import type { ActionCall, Answer, RunCommand } from "../../machines/index.js";
+import type { ActionCall, Answer, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../errors.js";
+import type { Log } from "../log.js";
 import type { CommandOptions } from "../run/ports.js";
-import type { Taker } from "./relay/issuer.js";
-import type { DispatchLimits, Log, Reservation, Transport } from "./transport.js";
+import type { Carrier, CreditWaiter, Reservation } from "./carrier.js";
+import type { DispatchLimits } from "./limits.js";
 
-/** A call that waits for credit. Its offers keep their command's id, so that a repeated one is known as such (law 6). */
-export class Waiting implements Taker {
+/**
+ * A call that waits for credit. All its offers have the same command id, so that the run recognises a repeat (law 6).
+ */
+export class QueuedCall implements CreditWaiter {
   readonly commandId = randomUUID();
   tries = 0;
 
   constructor(
-    readonly runId: string,
-    readonly dispatchId: string,
+    readonly runId: RunId,
+    readonly dispatchId: DispatchId,
     readonly call: ActionCall,
-    private readonly taken: (waiting: Waiting) => boolean,
+    private readonly serve: (queued: QueuedCall) => boolean,
   ) {}
 
-  take(): boolean {
-    return this.taken(this);
+  tryServe(): boolean {
+    return this.serve(this);
   }
 }
 
 export interface OffersHost {
-  command(runId: string, command: RunCommand, options: CommandOptions): Promise<Answer>;
-  /** Whether it waits still: a run may have been given credit by another way meanwhile. */
-  isCurrent(waiting: Waiting): boolean;
-  /** It waits no more. */
-  settled(waiting: Waiting): void;
-  /** It stands in line again. */
-  again(waiting: Waiting): void;
+  command(runId: RunId, command: RunCommand, options: CommandOptions): Promise<Answer>;
+  /** Whether the call still waits: its run may have got credit in another way meanwhile. */
+  isWaiting(queued: QueuedCall): boolean;
+  /** The call waits no longer. */
+  settled(queued: QueuedCall): void;
+  /** The backoff is over: the call joins the queue again. */
+  requeue(queued: QueuedCall): void;
 }
 
 export class Offers {
-  readonly #backingOff = new Map<string, NodeJS.Timeout>();
-  #stopped = false;
+  private readonly backingOff = new Map<DispatchId, NodeJS.Timeout>();
+  private stopped = false;
 
   constructor(
     private readonly host: OffersHost,
@@ -44,55 +47,60 @@ export class Offers {
     private readonly log: Log,
   ) {}
 
-  /** The store is in trouble: one more offer would only fail as well. */
+  /** The store does not answer: one more offer would only fail as well. */
   get heldUp(): boolean {
-    return this.#backingOff.size >= this.limits.backingOff;
+    return this.backingOff.size >= this.limits.backingOff;
   }
 
   /** Holds the credit that it offers, so there are never more offers under way than credit. */
-  async make(waiting: Waiting, { workerId }: Reservation, credit: Pick<Transport, "resolved">): Promise<void> {
-    const { runId, dispatchId, commandId } = waiting;
+  async make(queued: QueuedCall, { workerId }: Reservation, carrier: Pick<Carrier, "resolved">): Promise<void> {
+    const { runId, dispatchId, commandId } = queued;
     const named = workerId === undefined ? {} : { workerId };
     try {
       const answer = await this.host.command(runId, { type: "offer", dispatchId, ...named }, { id: commandId });
-      if (!this.host.isCurrent(waiting)) return;
-      this.host.settled(waiting);
-      if (isRefusal(answer)) credit.resolved(dispatchId);
+      if (!this.host.isWaiting(queued)) return;
+      this.host.settled(queued);
+      if (isRefusal(answer)) carrier.resolved(dispatchId);
     } catch (error) {
-      if (!this.host.isCurrent(waiting)) return;
-      const again = error instanceof SagaError && error.status === 503;
-      if (again) this.#backOff(waiting);
-      else this.host.settled(waiting);
-      if (!(error instanceof SagaError)) this.log.error({ err: error, runId, dispatchId }, "an offer failed");
-      credit.resolved(dispatchId);
+      if (!this.host.isWaiting(queued)) return;
+      this.failed(queued, error);
+      carrier.resolved(dispatchId);
     }
   }
 
-  forget(dispatchId: string): void {
-    clearTimeout(this.#backingOff.get(dispatchId));
-    this.#backingOff.delete(dispatchId);
+  forget(dispatchId: DispatchId): void {
+    clearTimeout(this.backingOff.get(dispatchId));
+    this.backingOff.delete(dispatchId);
   }
 
   stop(): void {
-    this.#stopped = true;
-    for (const timer of this.#backingOff.values()) clearTimeout(timer);
-    this.#backingOff.clear();
+    this.stopped = true;
+    for (const timer of this.backingOff.values()) clearTimeout(timer);
+    this.backingOff.clear();
   }
 
-  #backOff(waiting: Waiting): void {
-    if (this.#stopped) return;
+  private failed(queued: QueuedCall, error: unknown): void {
+    const { runId, dispatchId } = queued;
+    const retry = error instanceof SagaError && error.status === 503;
+    if (retry) this.backOff(queued);
+    else this.host.settled(queued);
+    if (!(error instanceof SagaError)) this.log.error({ err: error, runId, dispatchId }, "offer of credit failed");
+  }
+
+  private backOff(queued: QueuedCall): void {
+    if (this.stopped) return;
     const { offerBackoffMs, offerBackoffMaxMs } = this.limits;
-    const delay = Math.min(offerBackoffMs * 2 ** waiting.tries++, offerBackoffMaxMs);
+    const delay = Math.min(offerBackoffMs * 2 ** queued.tries++, offerBackoffMaxMs);
     const timer = setTimeout(() => {
-      this.#backingOff.delete(waiting.dispatchId);
-      this.host.again(waiting);
+      this.backingOff.delete(queued.dispatchId);
+      this.host.requeue(queued);
     }, delay);
     timer.unref();
-    this.#backingOff.set(waiting.dispatchId, timer);
+    this.backingOff.set(queued.dispatchId, timer);
   }
 }
 
-/** The run no longer waits for it. */
+/** The run waits for this credit no longer. */
 function isRefusal(answer: Answer): boolean {
   return answer.type === "refused" || (answer.type === "report" && answer.stale);
 }

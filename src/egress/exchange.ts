@@ -1,37 +1,37 @@
-// One HTTP exchange under a guard: a request, its redirects if they are to be followed, a response read up to its bound. Not
-// a client: nothing is retried, kept or judged here.
+// One HTTP exchange under a guard: a request, its redirects if they are to be followed, and a response that is read up
+// to a limit. It does not retry, keep connections or interpret statuses.
 import { Client, type Dispatcher } from "undici";
 import { EgressRefused, type Guard } from "./guard.js";
 
 export interface Outgoing {
   readonly method: string;
   readonly url: string;
-  /** Names in lower case. */
+  /** By their names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
   readonly followRedirects: boolean;
-  /** Ends the exchange, with what is said on the wire. */
+  /** Aborts the exchange and closes its connection. */
   readonly signal: AbortSignal;
-  /** Of the response's body. */
+  /** The most bytes of the response's body. */
   readonly maxBytes: number;
-  /** What a longer one is: no response, or one that is cut. */
+  /** Whether a longer body fails the exchange, or is cut after `maxBytes`. */
   readonly overlong: "fails" | "cut";
 }
 
 export interface Incoming {
   readonly status: number;
-  /** Names in lower case; a repeated one joined by ", ". */
+  /** By their names in lower case; the values of a repeated header are joined by ", ". */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
 }
 
-export type Trouble = "refused" | "network" | "aborted" | "too_large";
+export type FailureKind = "refused" | "network" | "aborted" | "too_large";
 
-/** There is no response. `sent`: something was written to a server, which may have acted on it. */
+/** There is no response. `sent`: bytes were written to a server, which may have acted on them. */
 export class ExchangeFailed extends Error {
   override readonly name = "ExchangeFailed";
   constructor(
-    readonly trouble: Trouble,
+    readonly kind: FailureKind,
     message: string,
     readonly sent: boolean,
   ) {
@@ -41,26 +41,26 @@ export class ExchangeFailed extends Error {
 
 const MAX_REDIRECTS = 5;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
-/** What another origin than the one that was meant may see of a request. */
-const ANONYMOUS: ReadonlySet<string> = new Set([
+/** The request headers that a redirect to another origin keeps. */
+const CROSS_ORIGIN: ReadonlySet<string> = new Set([
   ...["accept", "accept-encoding", "accept-language", "content-type", "idempotency-key", "user-agent"],
 ]);
 
 type Hop = Pick<Outgoing, "method" | "headers" | "body"> & { readonly url: URL };
 
-/** Throws ExchangeFailed. After five redirects the next one is the response. */
+/** Throws ExchangeFailed. The sixth redirect in a row is returned as the response. */
 export async function exchange(guard: Guard, outgoing: Outgoing): Promise<Incoming> {
   const progress = { sent: false };
-  let hop: Hop = { ...outgoing, url: targeted(guard, outgoing.url, undefined, false) };
+  let hop: Hop = { ...outgoing, url: checkedUrl(guard, outgoing.url, undefined, false) };
   for (let nth = 0; ; nth++) {
-    const incoming = await once(guard, hop, outgoing, progress);
+    const incoming = await request(guard, hop, outgoing, progress);
     const location = REDIRECTS.has(incoming.status) ? incoming.headers.location : undefined;
     if (!outgoing.followRedirects || location === undefined || nth === MAX_REDIRECTS) return incoming;
-    hop = redirected(hop, incoming.status, targeted(guard, location, hop.url, true));
+    hop = redirected(hop, incoming.status, checkedUrl(guard, location, hop.url, true));
   }
 }
 
-function targeted(guard: Guard, url: string, base: URL | undefined, sent: boolean): URL {
+function checkedUrl(guard: Guard, url: string, base: URL | undefined, sent: boolean): URL {
   try {
     return guard.target(url, base);
   } catch (error) {
@@ -69,34 +69,34 @@ function targeted(guard: Guard, url: string, base: URL | undefined, sent: boolea
   }
 }
 
-/** As browsers do it: 303, and 301 or 302 of a POST, become a GET. */
+/** The next request, as browsers make it: after a 303, and after a 301 or 302 of a POST, it is a GET. */
 function redirected({ method, headers, body, url }: Hop, status: number, to: URL): Hop {
   const becomesGet = (status === 303 && method !== "HEAD") || (status < 303 && method === "POST");
   const kept = Object.entries(headers).filter(
-    ([name]) => (to.origin === url.origin || ANONYMOUS.has(name)) && !(becomesGet && name.startsWith("content-")),
+    ([name]) => (to.origin === url.origin || CROSS_ORIGIN.has(name)) && !(becomesGet && name.startsWith("content-")),
   );
   const next = { method: becomesGet ? "GET" : method, headers: Object.fromEntries(kept), url: to };
   return becomesGet || body === undefined ? next : { ...next, body };
 }
 
-/** A connection of its own, closed with the response. */
-async function once(
+/** Sends one request over a connection of its own, which is closed after the response. */
+async function request(
   guard: Guard,
   { method, headers, body, url }: Hop,
   { signal, maxBytes, overlong }: Outgoing,
   progress: { sent: boolean },
 ): Promise<Incoming> {
   const client = new Client(url.origin, { connect: guard.connect, pipelining: 0, headersTimeout: 0, bodyTimeout: 0 });
-  const abort = () => void client.destroy(new ExchangeFailed("aborted", "the request was cut off", progress.sent));
+  const abort = () => void client.destroy(new ExchangeFailed("aborted", "the request was aborted", progress.sent));
   try {
     return await new Promise<Incoming>((resolve, reject) => {
       signal.addEventListener("abort", abort, { once: true });
-      const reading = new Reading(url.hostname, method, maxBytes, overlong, progress, resolve, reject);
-      if (signal.aborted) reject(new ExchangeFailed("aborted", "the request was cut off", progress.sent));
+      const reader = new ResponseReader(url.hostname, method, maxBytes, overlong, progress, resolve, reject);
+      if (signal.aborted) reject(new ExchangeFailed("aborted", "the request was aborted", progress.sent));
       else
         client.dispatch(
           { path: url.pathname + url.search, method: method as "GET", headers, body: body ?? null },
-          reading,
+          reader,
         );
     });
   } finally {
@@ -105,7 +105,7 @@ async function once(
   }
 }
 
-class Reading implements Dispatcher.DispatchHandler {
+class ResponseReader implements Dispatcher.DispatchHandler {
   private status = 0;
   private headers: Record<string, string> = {};
   private readonly chunks: Buffer[] = [];
@@ -121,7 +121,7 @@ class Reading implements Dispatcher.DispatchHandler {
     private readonly reject: (error: ExchangeFailed) => void,
   ) {}
 
-  /** There is a connection, and the request is about to be written to it. */
+  /** The connection is open, and the request is about to be written to it. */
   onRequestStart(): void {
     this.progress.sent = true;
   }
@@ -136,7 +136,7 @@ class Reading implements Dispatcher.DispatchHandler {
     for (const [name, value] of Object.entries(headers)) {
       if (value !== undefined) this.headers[name] = Array.isArray(value) ? value.join(", ") : value;
     }
-    // To these it says how long the body would be.
+    // Without a body, content-length says how long the body would have been.
     const bodiless = this.method === "HEAD" || status === 304;
     if (!bodiless && Number(this.headers["content-length"]) > this.maxBytes) this.tooLarge(controller);
   }
@@ -153,7 +153,7 @@ class Reading implements Dispatcher.DispatchHandler {
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     const { sent } = this.progress;
-    if (error instanceof ExchangeFailed) this.reject(new ExchangeFailed(error.trouble, error.message, sent));
+    if (error instanceof ExchangeFailed) this.reject(new ExchangeFailed(error.kind, error.message, sent));
     else if (error instanceof EgressRefused) this.reject(new ExchangeFailed("refused", error.message, sent));
     else this.reject(new ExchangeFailed("network", `${this.host}: ${reasonOf(error)}`, sent));
   }
@@ -165,7 +165,7 @@ class Reading implements Dispatcher.DispatchHandler {
   }
 }
 
-/** Only the code: messages of network errors name addresses. */
+/** Only the code, because messages of network errors name addresses. */
 function reasonOf(error: Error & { code?: string }): string {
   return error.code === undefined ? "the connection failed" : `the connection failed (${error.code})`;
 }

@@ -1,5 +1,5 @@
-// The egress guard: which addresses this service may connect to, and the connector that connects to nothing else. Not a
-// firewall: it guards what goes through it, and everything that steps send must.
+// The egress guard: which addresses this service may connect to, and the connector that connects to nothing else. It is
+// not a firewall: it guards only what goes through it, so everything that steps send must go through it.
 import { lookup as systemLookup } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
@@ -7,7 +7,7 @@ import { buildConnector } from "undici";
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
-/** Whether a connection may be made to this address when it is this host that is asked for. */
+/** Whether a connection to this address may be made for a request to this host. */
 export type Admission = (host: string, address: Address) => boolean;
 
 export interface Resolved {
@@ -17,19 +17,22 @@ export interface Resolved {
 
 export interface GuardOptions {
   readonly admits: Admission;
-  /** The system's resolver if absent. */
+  /** Default: the system's resolver. */
   readonly resolve?: (host: string) => Promise<readonly Resolved[]>;
-  /** For connecting, TLS included. Milliseconds. */
+  /** Time to connect, including TLS, in milliseconds. Default 10,000. */
   readonly connectMs?: number;
 }
 
-/** Nothing was connected to, and trying again would not change that. The message names the host, never what it resolved to. */
+/**
+ * No connection was made, and a retry would not help. The message names the host, never the addresses that it resolved
+ * to.
+ */
 export class EgressRefused extends Error {
   override readonly name = "EgressRefused";
 }
 
 export class Guard {
-  /** For undici: connects to addresses that are admitted, and to those that were looked at, not to what a name says later. */
+  /** For undici. It connects to the very addresses that were checked, not to those that a later resolution returns. */
   readonly connect: buildConnector.connector;
   private readonly dial: buildConnector.connector;
 
@@ -37,19 +40,21 @@ export class Guard {
     this.dial = buildConnector({ timeout: options.connectMs ?? 10_000, lookup: this.lookup });
     this.connect = (to, callback) => {
       const host = bare(to.hostname);
-      // A literal is connected to without a lookup.
+      // undici connects to a literal address without a lookup.
       if (isIP(host) !== 0 && !this.admits(host, host)) return callback(refused(host), null);
       return this.dial(to, callback);
     };
   }
 
-  /** The URL as it will be asked, if one may ask it at all. Throws EgressRefused. Numbers for hosts are read as addresses. */
+  /**
+   * The parsed URL of a request that may be made. Throws EgressRefused. A host that is a number is read as an IPv4
+   * address.
+   */
   target(text: string, base?: URL): URL {
     const url = URL.parse(text, base?.href);
-    if (!url) throw new EgressRefused("the URL cannot be read");
-    if (url.protocol !== "http:" && url.protocol !== "https:")
-      throw new EgressRefused("only http and https are spoken");
-    if (url.username !== "" || url.password !== "") throw new EgressRefused("a URL must not hold credentials");
+    if (!url) throw new EgressRefused("the URL is not valid");
+    if (url.protocol !== "http:" && url.protocol !== "https:") throw new EgressRefused("the URL must be http or https");
+    if (url.username !== "" || url.password !== "") throw new EgressRefused("the URL must not contain credentials");
     const host = bare(url.hostname);
     if (isIP(host) !== 0 && !this.admits(host, host)) throw refused(host);
     return url;
@@ -66,7 +71,7 @@ export class Guard {
     );
   };
 
-  /** All addresses of the name, each admitted. One that is not spoils them all: names that mix are up to something. */
+  /** All addresses of the name. One that is not admitted refuses the name: a name that mixes both is suspicious. */
   private async checked(host: string): Promise<readonly Resolved[]> {
     const found = await (this.options.resolve ?? systemResolve)(host);
     if (found.length === 0) throw Object.assign(new Error(`${host} has no address`), { code: "ENOTFOUND" });
@@ -79,24 +84,33 @@ export class Guard {
   }
 }
 
-/** For what steps send: public addresses, and what is listed. */
+/** For requests of steps: public addresses, and those that a rule lists. */
 export function publicOrListed(rules: readonly string[]): Admission {
   const isListed = listed(rules);
   return (host, address) => isPublic(address) || isListed(host, address);
 }
 
-/** For addresses that workers registered: what is listed, or anything where there is no list. */
+/** For addresses that workers registered: those that a rule lists, or all addresses without a list. */
 export function listedOrAny(rules: readonly string[] | undefined): Admission {
   return rules ? listed(rules) : () => true;
 }
 
-/** Addresses, CIDR blocks and host names. A name admits whatever it resolves to; a block, addresses of its own family. */
+/**
+ * Rules are addresses, CIDR blocks and host names. A name admits every address that it resolves to; a block, addresses
+ * of its family.
+ */
 function listed(rules: readonly string[]): Admission {
   const blocks = rules.filter(isBlock).map(block);
   const names = new Set(rules.filter((rule) => !isBlock(rule)).map(canonical));
   return (host, address) =>
     names.has(canonical(host)) ||
     blocks.some(([network, bits]) => network.kind() === address.kind() && address.match(network, bits));
+}
+
+/** Whether a host, a name or an address as text, is listed; nothing is resolved. */
+export function hostMatcher(rules: readonly string[]): (host: string) => boolean {
+  const isListed = listed(rules);
+  return (host) => isListed(host, ipaddr.isValid(host) ? ipaddr.parse(host) : NO_ADDRESS);
 }
 
 const isBlock = (rule: string) => isIP(rule.split("/")[0] ?? "") !== 0;
@@ -107,9 +121,9 @@ function block(rule: string): [Address, number] {
   return [address, address.kind() === "ipv4" ? 32 : 128];
 }
 
-/** Everything that is in use and in IPv6 not in here is no public address. */
+/** The public addresses of IPv6. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR("2000::/3");
-/** Public by its number, and the platform's own agent on every machine of Azure. */
+/** A public address by its number, but the platform's own agent on every Azure machine. */
 const PLATFORM = ipaddr.IPv4.parse("168.63.129.16").toString();
 
 function isPublic(address: Address): boolean {
@@ -118,8 +132,11 @@ function isPublic(address: Address): boolean {
   return address.toString() !== PLATFORM;
 }
 
+/** The unspecified address. No listed block is meant to contain it. */
+const NO_ADDRESS = ipaddr.IPv6.parse("::");
+
 const systemResolve = (host: string) => systemLookup(host, { all: true });
 
 const bare = (hostname: string) => (hostname.startsWith("[") ? hostname.slice(1, -1) : hostname);
 const canonical = (host: string) => host.toLowerCase().replace(/\.$/, "");
-const refused = (host: string) => new EgressRefused(`${host} is no address that may be reached`);
+const refused = (host: string) => new EgressRefused(`${host} is not an allowed address`);

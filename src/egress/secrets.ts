@@ -1,79 +1,154 @@
-// The secrets that steps name by `secret_ref`, read once at the start from a file. A value leaves here for a header or a
-// signature, and for nothing else: no log, no error, no audit row, no stored call.
-import { readFileSync } from "node:fs";
+// The secrets that steps name by `secret_ref`, read once at start from a file. A value is used for a header or a signature, to the
+// hosts that it is meant for, and for nothing else: it appears in no log, error, audit row or stored call.
+import { readFileSync, statSync } from "node:fs";
 import { ConfigError } from "../config/index.js";
+import { Mask } from "./mask.js";
 import { keyOf } from "./signature.js";
 
 export interface Secret {
-  /** The header that it is sent in, in lower case. */
+  /** Name of the header that carries it, in lower case. */
   readonly header: string;
-  /** What stands in that header. */
+  /** Value of that header. */
   readonly line: string;
-  /** As it is in the file: what signatures are made with. */
+  /** As it is in the file: the key of signatures. */
   readonly value: string;
+  /** Absent: either. */
+  readonly use?: SecretUse;
+  /** Names that it may be sent to, in lower case; `*.` in front means all names below. Absent: any. */
+  readonly hosts?: readonly string[];
 }
+
+/** As the header of a request, or as the key of a webhook's signature. */
+export type SecretUse = "bearer" | "signing";
 
 export interface Secrets {
   get(name: string): Secret | undefined;
-  /** What is signed with where no secret is named; without it, what goes out is unsigned. */
+  /** Signs the messages that name no secret. Absent: those messages are unsigned. */
   readonly signing?: string;
+  readonly mask: Mask;
+  /** For the log of the start. */
+  readonly warnings: readonly string[];
 }
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/;
-/** They frame a message, or make its effect once. */
+/** These headers frame a message or make its effect idempotent. */
 const NOT_FOR_SECRETS: ReadonlySet<string> = new Set([
   ...["connection", "content-length", "content-type", "expect", "host", "idempotency-key", "keep-alive"],
   ...["te", "trailer", "transfer-encoding", "upgrade"],
 ]);
 const LINE = /^[\x20-\x7e\u0080-\u00ff]+$/;
+const HOST = /^(\*\.)?[a-z\d]([a-z\d.:-]{0,251}[a-z\d])?$|^[a-f\d:.]{2,45}$/;
+/** Bits of a file's mode: others may read or write it. */
+const OTHERS = 0o006;
 
 /**
- * `secretsFile`: {"<name>": "text"} is sent as `Authorization: Bearer text`; {"<name>": {"value", "header"?}} as that header's whole
- * value, `Authorization` if none is given. Throws ConfigError naming the file and what is wrong with it.
+ * `secretsFile` is a JSON object: {"<name>": "text"} or {"<name>": {"value", "hosts"?, "use"?, "header"?}}. A value is sent as
+ * `Authorization: Bearer value`, or unchanged if it names its scheme or has a header of its own. Throws ConfigError with the file
+ * and every problem in it.
  */
 export function readSecrets(settings: { readonly secretsFile?: string; readonly signingSecret?: string }): Secrets {
   const { secretsFile: file, signingSecret: signing } = settings;
   if (signing !== undefined && keyOf(signing) === undefined)
     throw new ConfigError(["SAGA_SIGNING_SECRET must have Base64 after whsec_"]);
-  const secrets = new Map<string, Secret>();
-  if (file !== undefined) {
-    const problems: string[] = [];
-    for (const [name, entry] of Object.entries(parsed(file))) {
-      const secret = secretOf(entry);
-      if (typeof secret === "string") problems.push(`${file}: ${name}: ${secret}`);
-      else secrets.set(name, secret);
-    }
-    if (problems.length > 0) throw new ConfigError(problems);
-  }
-  return { get: (name) => secrets.get(name), ...(signing !== undefined && { signing }) };
+  const secrets = file === undefined ? new Map<string, Secret>() : secretsOf(file);
+  const values = [...secrets.values()].map(({ value }) => value);
+  return {
+    get: (name) => secrets.get(name),
+    ...(signing !== undefined && { signing }),
+    mask: new Mask(signing === undefined ? values : [...values, signing]),
+    warnings: [...secrets].filter(([, { hosts }]) => !hosts).map(([name]) => withoutHosts(name)),
+  };
 }
 
-/** What is wrong with the entry, else the secret. */
+function withoutHosts(name: string): string {
+  return `the secret ${name} has no hosts: every workflow can send it anywhere; add {"value", "hosts"} in SAGA_SECRETS_FILE`;
+}
+
+/** Why the secret may not be used so; undefined: it may. */
+export function secretMisuse(name: string, secret: Secret, use: SecretUse, url: string): string | undefined {
+  if (secret.use !== undefined && secret.use !== use)
+    return use === "signing" ? `the secret ${name} is not for signing` : `the secret ${name} is for signing only`;
+  const host =
+    URL.parse(url)
+      ?.hostname.replace(/\.$/, "")
+      .replace(/^\[|\]$/g, "") ?? "";
+  if (!secret.hosts || secret.hosts.some((each) => isHost(each, host))) return undefined;
+  return `the secret ${name} may not be sent to ${host}`;
+}
+
+function isHost(listed: string, host: string): boolean {
+  return listed.startsWith("*.") ? host.endsWith(listed.slice(1)) : listed === host;
+}
+
+function secretsOf(file: string): Map<string, Secret> {
+  const secrets = new Map<string, Secret>();
+  const problems: string[] = [];
+  for (const [name, entry] of Object.entries(parsed(file))) {
+    const secret = secretOf(entry);
+    if (typeof secret === "string") problems.push(`${file}: ${name}: ${secret}`);
+    else secrets.set(name, secret);
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  return secrets;
+}
+
+/** The secret, or the problem with its entry. */
 function secretOf(entry: unknown): Secret | string {
-  const { header, value, ...rest } =
+  const { header, value, hosts, use, ...rest } =
     typeof entry === "object" && entry !== null ? (entry as Record<string, unknown>) : { value: entry };
-  if (Object.keys(rest).length > 0) return "has members other than header and value";
+  if (Object.keys(rest).length > 0) return "has members other than value, hosts, use and header";
   if (typeof value !== "string" || !LINE.test(value)) return "its value must be one line of text";
-  if (header !== undefined && !isHeader(header))
-    return "its header must be the name of a header that can hold a secret";
+  if (header !== undefined && !isHeader(header)) return "its header must be a header name that may carry a secret";
+  if (use !== undefined && !isUse(use)) return "its use must be bearer or signing";
+  if (use !== undefined && header !== undefined) return "it has both a use and a header: keep one";
+  if (hosts !== undefined && !areHosts(hosts))
+    return "its hosts must be a list of host names, such as api.example or *.example";
   if (keyOf(value) === undefined) return "whsec_ must be followed by Base64";
-  const line = typeof entry === "string" ? `Bearer ${value}` : value;
-  return { header: (header ?? "authorization").toLowerCase(), line, value };
+  return {
+    ...{ header: (header ?? "authorization").toLowerCase(), line: lineOf(value, header, use), value },
+    ...(use !== undefined && { use }),
+    ...(hosts !== undefined && { hosts: hosts.map((host) => host.toLowerCase()) }),
+  };
+}
+
+/** `Basic eA==` names its scheme. */
+function lineOf(value: string, header: string | undefined, use: SecretUse | undefined): string {
+  return header !== undefined || (use === undefined && value.includes(" ")) ? value : `Bearer ${value}`;
+}
+
+const isUse = (use: unknown): use is SecretUse => use === "bearer" || use === "signing";
+
+function areHosts(hosts: unknown): hosts is string[] {
+  return (
+    Array.isArray(hosts) &&
+    hosts.length > 0 &&
+    hosts.every((host) => typeof host === "string" && HOST.test(host.toLowerCase()))
+  );
 }
 
 function isHeader(name: unknown): name is string {
   return typeof name === "string" && HEADER_NAME.test(name) && !NOT_FOR_SECRETS.has(name.toLowerCase());
 }
 
-/** The parser's own message would quote the file. */
+/** Reports no message of the JSON parser, because it would quote the file. */
 function parsed(file: string): object {
   let document: unknown;
   try {
+    refuseReadable(file);
     document = JSON.parse(readFileSync(file, "utf8"));
   } catch (error) {
+    if (error instanceof ConfigError) throw error;
     const { code } = error as NodeJS.ErrnoException;
     throw new ConfigError([`${file}: ${code === undefined ? "is not JSON" : `cannot be read (${code})`}`]);
   }
   if (typeof document === "object" && document !== null && !Array.isArray(document)) return document;
   throw new ConfigError([`${file}: must be an object of secrets by name`]);
+}
+
+/** Windows has no such bits. */
+function refuseReadable(file: string): void {
+  if (process.platform === "win32" || (statSync(file).mode & OTHERS) === 0) return;
+  throw new ConfigError([
+    `${file}: other users of this machine can read or write it; take that from them (chmod o-rw)`,
+  ]);
 }

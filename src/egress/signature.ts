@@ -1,10 +1,10 @@
-// Signatures of what is sent, by the Standard Webhooks specification. Not who may be sent what: a receiver that has the secret
-// can tell that a message is ours, whole and new.
+// Signatures by the Standard Webhooks specification: a receiver that has the secret can verify that a message comes
+// from this service, is complete and is recent.
 import { Webhook } from "standardwebhooks";
 
 /**
- * The headers of a message: its id, the same for every attempt, when it is sent (epoch milliseconds), and the signature of
- * both with the body; without a secret there is none.
+ * The headers of a message: its id, which is the same for every attempt, the time it is sent, and the signature over
+ * id, time and body. Without a secret there is no signature. `sentAt` is epoch milliseconds.
  */
 export function signedHeaders(
   secret: string | undefined,
@@ -16,11 +16,14 @@ export function signedHeaders(
   const headers = { "webhook-id": id, "webhook-timestamp": String(Math.floor(sentAt / 1000)) };
   if (secret === undefined) return headers;
   const key = keyOf(secret);
-  if (key === undefined) throw new Error("a signing secret is malformed, which the start has to find out");
+  if (key === undefined) throw new Error("the signing secret is malformed: its check at start is missing");
   return { ...headers, "webhook-signature": new Webhook(key, { format: "raw" }).sign(id, at, body) };
 }
 
-/** `whsec_` and Base64, else the bytes of the text itself. Undefined: what follows `whsec_` is no Base64. */
+/**
+ * The key of a secret: the Base64 after `whsec_`, or the bytes of the text itself. Undefined: no valid Base64 after
+ * `whsec_`.
+ */
 export function keyOf(secret: string): Uint8Array | undefined {
   if (!secret.startsWith("whsec_")) return new TextEncoder().encode(secret);
   const encoded = secret.slice("whsec_".length);

@@ -1,66 +1,92 @@
 // Brings workers' answers to their runs and acknowledges them. An answer is acknowledged only when its transition is
-// committed, or known to come too late (law 11); otherwise nothing is said, and the worker sends it again.
+// committed, or when it is known to come too late (law 11). Without an acknowledgement the worker sends the answer
+// again.
+import type { DispatchId, RunId } from "../../../machines/index.js";
 import { SagaError } from "../../errors.js";
-import { answerId, failureCommand, resultCommand } from "../answers.js";
-import type { DispatchLimits, Log, TransportHost } from "../transport.js";
-import type { StepFailure, StepResult } from "./messages.js";
+import type { Log } from "../../log.js";
+import type { CarrierHost } from "../carrier.js";
+import type { DispatchLimits } from "../limits.js";
+import { answerCommand, answerId, type Report } from "./answers.js";
 import type { WorkerStream } from "./stream.js";
 
+/** `id`: the answer's own, so that another answer for the same dispatch has its own time. */
+interface Arrival {
+  readonly id: string;
+  /** Database time, epoch milliseconds. */
+  readonly at: number;
+}
+
 export class Recorder {
-  /** On their way to their run, by dispatch; a resent one meanwhile is passed over. */
-  readonly #underWay = new Map<string, Promise<void>>();
-  /** Could not be recorded: each is logged once. */
-  readonly #unrecorded = new Set<string>();
+  /** Answers on their way to their run, by dispatch. An answer that is resent meanwhile is ignored. */
+  private readonly underWay = new Map<string, Promise<void>>();
+  /** Answers that could not be recorded, by dispatch: each is logged once, and keeps the time when it first arrived. */
+  private readonly unrecorded = new Map<string, Arrival>();
 
   constructor(
-    private readonly host: TransportHost,
+    private readonly host: Pick<CarrierHost, "command">,
     private readonly limits: DispatchLimits,
     private readonly log: Log,
-    /** Called before the acknowledgement goes out: nothing is owed for the dispatch any more. */
-    private readonly resolved: (dispatchId: string) => void,
+    /** Database time, epoch milliseconds. */
+    private readonly now: () => number,
+    /** Called before the acknowledgement is sent: the run waits for the dispatch no longer. */
+    private readonly resolved: (dispatchId: DispatchId) => void,
   ) {}
 
-  async take(stream: WorkerStream, runId: string, report: StepResult | StepFailure): Promise<void> {
+  async record(stream: WorkerStream, runId: RunId, report: Report): Promise<void> {
     const dispatchId = report.dispatch_id;
-    if (this.#underWay.has(dispatchId)) return;
-    const recording = this.#record(stream, runId, report);
-    this.#underWay.set(dispatchId, recording);
+    if (this.underWay.has(dispatchId)) return;
+    const recording = this.commandRun(stream, runId, report);
+    this.underWay.set(dispatchId, recording);
     await recording;
-    this.#underWay.delete(dispatchId);
+    this.underWay.delete(dispatchId);
   }
 
   /** Resolves when no answer is on its way. */
   async idle(): Promise<void> {
-    while (this.#underWay.size > 0) await Promise.all(this.#underWay.values());
+    while (this.underWay.size > 0) await Promise.all(this.underWay.values());
   }
 
-  async #record(stream: WorkerStream, runId: string, report: StepResult | StepFailure): Promise<void> {
+  private async commandRun(stream: WorkerStream, runId: RunId, report: Report): Promise<void> {
     const dispatchId = report.dispatch_id;
+    const arrival = this.arrivalOf(report);
     try {
-      const command =
-        "result_json" in report
-          ? resultCommand(report, stream.workerId, this.limits.outputBytes)
-          : failureCommand(report, stream.workerId);
-      const answer = await this.host.command(runId, command, { id: answerId(report) });
-      if (answer.type === "report") this.#acknowledge(stream, dispatchId, answer.stale);
-      else this.#leave(runId, dispatchId, { reason: answer.type === "refused" ? answer.reason : answer.type });
+      const command = answerCommand(report, stream, this.limits.outputBytes);
+      const { id, at: arrivedAt } = arrival;
+      const answer = await this.host.command(runId, { ...command, arrivedAt }, { id });
+      if (answer.type === "report" && answer.reason !== undefined) this.refuse(stream, dispatchId, answer.reason);
+      else if (answer.type === "report") this.acknowledge(stream, dispatchId, answer.stale);
+      else this.keep(runId, dispatchId, arrival, { reason: answer.type === "refused" ? answer.reason : answer.type });
     } catch (error) {
-      // A purged run: nobody waits for the answer any more.
-      if (error instanceof SagaError && error.status === 404) this.#acknowledge(stream, dispatchId, true);
-      else this.#leave(runId, dispatchId, { err: error });
+      // The run was purged: the answer is stale.
+      if (error instanceof SagaError && error.status === 404) this.acknowledge(stream, dispatchId, true);
+      else this.keep(runId, dispatchId, arrival, { err: error });
     }
   }
 
-  #acknowledge(stream: WorkerStream, dispatchId: string, stale: boolean): void {
-    this.#unrecorded.delete(dispatchId);
+  /** An answer that is resent because it could not be recorded arrived when it first came. */
+  private arrivalOf(report: Report): Arrival {
+    const id = answerId(report);
+    const before = this.unrecorded.get(report.dispatch_id);
+    return before?.id === id ? before : { id, at: this.now() };
+  }
+
+  /** The dispatch is another service's, and stays with its worker. The reason travels in a cancel: `Recorded` has none. */
+  refuse(stream: WorkerStream, dispatchId: DispatchId, reason: string): void {
+    this.log.warn({ dispatchId, workerId: stream.workerId, service: stream.service, reason }, "answer refused");
+    stream.write({ cancel: { dispatch_id: dispatchId, reason } });
+    stream.write({ recorded: { dispatch_id: dispatchId, stale: true } });
+  }
+
+  private acknowledge(stream: WorkerStream, dispatchId: DispatchId, stale: boolean): void {
+    this.unrecorded.delete(dispatchId);
     this.resolved(dispatchId);
     stream.write({ recorded: { dispatch_id: dispatchId, stale } });
   }
 
-  #leave(runId: string, dispatchId: string, why: Readonly<Record<string, unknown>>): void {
-    if (this.#unrecorded.has(dispatchId)) return;
-    if (this.#unrecorded.size >= this.limits.claims) this.#unrecorded.clear();
-    this.#unrecorded.add(dispatchId);
-    this.log.warn({ ...why, runId, dispatchId }, "an answer could not be recorded; the worker sends it again");
+  private keep(runId: RunId, dispatchId: DispatchId, arrival: Arrival, why: Readonly<Record<string, unknown>>): void {
+    if (this.unrecorded.has(dispatchId)) return;
+    if (this.unrecorded.size >= this.limits.claims) this.unrecorded.clear();
+    this.unrecorded.set(dispatchId, arrival);
+    this.log.warn({ ...why, runId, dispatchId }, "answer could not be recorded, waiting for the worker to resend it");
   }
 }

@@ -1,24 +1,19 @@
-// The gRPC server of a node: the worker service, health and reflection on one port. It only opens and closes; what is
-// said on a stream is the stream's matter.
-import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+// The gRPC server of a node: the worker service, health checking and reflection on one port. It opens and closes the
+// port; stream.ts handles what is sent on a stream.
 import { Server, ServerCredentials, type ServiceDefinition } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
-import { HealthImplementation, protoPath as healthProto } from "grpc-health-check";
-import type { NodeDispatcher } from "../dispatcher.js";
-import type { Log } from "../transport.js";
-import { PROTO_OPTIONS, type WorkerCall } from "./messages.js";
+import { HealthImplementation, protoPath as healthProtoPath } from "grpc-health-check";
+import type { Log } from "../../log.js";
+import { PROTO_OPTIONS, protoPath, WORKER_SERVICE, type WorkerServiceHandlers } from "../../sdk/protocol/index.js";
+import type { NodeDispatcher } from "../node-dispatcher.js";
 import type { Authenticate } from "./stream.js";
-
-const WORKER_SERVICE = "saga.worker.v1.WorkerService";
 
 export interface GrpcServerOptions {
   readonly host: string;
-  /** 0 takes a free one. */
+  /** 0 takes a free port. */
   readonly port: number;
-  readonly dispatcher: NodeDispatcher;
+  readonly dispatcher: Pick<NodeDispatcher, "limits" | "workers" | "stop">;
   /** Absent: every worker is admitted. */
   readonly authenticate?: Authenticate;
   readonly log: Log;
@@ -26,29 +21,25 @@ export interface GrpcServerOptions {
 
 export interface GrpcServer {
   readonly port: number;
-  /** Stops the dispatcher, too: answers that have arrived are recorded within the grace, then the streams are closed. */
+  /**
+   * Stops the dispatcher, too: answers that have arrived are recorded within the grace period, then the streams are
+   * closed.
+   */
   stop(graceMs: number): Promise<void>;
 }
 
+/** How long open calls have to end before the server cuts them off. */
+const SHUTDOWN_MS = 500;
+
+const MESSAGE_BYTES = 16 * 1_048_576;
+
+/** Rejects if the port cannot be bound. */
 export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
-  const { dispatcher, authenticate, log } = options;
-  const definition = loadSync([workerProto(), healthProto], PROTO_OPTIONS);
+  const { dispatcher, log } = options;
   const health = new HealthImplementation({ "": "SERVING", [WORKER_SERVICE]: "SERVING" });
-  const server = new Server({
-    // Room for a result somewhat over its limit: that is a failed step, not a broken stream.
-    "grpc.max_receive_message_length": Math.max(4 * 1_048_576, 2 * dispatcher.limits.outputBytes),
-    "grpc.max_send_message_length": 32 * 1_048_576,
-    // A frozen worker is noticed although its connection stands.
-    "grpc.keepalive_time_ms": 10_000,
-    "grpc.keepalive_timeout_ms": 5_000,
-  });
-  server.addService(definition[WORKER_SERVICE] as ServiceDefinition, {
-    ExecuteStep: (call: WorkerCall) => dispatcher.attach(call, authenticate),
-  });
-  health.addToServer(server);
-  new ReflectionService(definition).addToServer(server);
+  const server = createServer(options, health);
   const port = await bind(server, options.host, options.port);
-  log.info({ host: options.host, port }, "workers may connect");
+  log.info({ host: options.host, port }, "gRPC server listening");
   let stopped: Promise<void> | undefined;
   const stop = (graceMs: number) => {
     stopped ??= stopServer(server, health, dispatcher, graceMs);
@@ -57,8 +48,26 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   return { port, stop };
 }
 
+function createServer({ dispatcher, authenticate }: GrpcServerOptions, health: HealthImplementation): Server {
+  const definition = loadSync([protoPath(), healthProtoPath], PROTO_OPTIONS);
+  const handlers: WorkerServiceHandlers = { ExecuteStep: (call) => dispatcher.workers.attach(call, authenticate) };
+  const server = new Server({
+    // Room for a result over its limit: it fails its step and does not break the stream. A larger message closes the
+    // stream with RESOURCE_EXHAUSTED.
+    "grpc.max_receive_message_length": Math.max(MESSAGE_BYTES, 2 * dispatcher.limits.outputBytes),
+    "grpc.max_send_message_length": 32 * 1_048_576,
+    // Detects a frozen worker whose connection stays open.
+    "grpc.keepalive_time_ms": 10_000,
+    "grpc.keepalive_timeout_ms": 5_000,
+  });
+  server.addService(definition[WORKER_SERVICE] as ServiceDefinition, handlers);
+  health.addToServer(server);
+  new ReflectionService(definition).addToServer(server);
+  return server;
+}
+
 function bind(server: Server, host: string, port: number): Promise<number> {
-  // An IPv6 address needs its brackets in a gRPC target.
+  // An IPv6 address needs brackets in a gRPC target.
   const target = host.includes(":") && !host.startsWith("[") ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
     server.bindAsync(target, ServerCredentials.createInsecure(), (error, bound) =>
@@ -70,7 +79,7 @@ function bind(server: Server, host: string, port: number): Promise<number> {
 async function stopServer(
   server: Server,
   health: HealthImplementation,
-  dispatcher: NodeDispatcher,
+  dispatcher: Pick<NodeDispatcher, "stop">,
   graceMs: number,
 ): Promise<void> {
   health.setStatus("", "NOT_SERVING");
@@ -80,17 +89,4 @@ async function stopServer(
   const force = setTimeout(() => server.forceShutdown(), SHUTDOWN_MS);
   await new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
   clearTimeout(force);
-}
-
-const SHUTDOWN_MS = 500;
-
-/** The protocol lies in the sources, the compiled server beside them in dist: both find it through the package's root. */
-function workerProto(): string {
-  let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, "package.json"))) {
-    const parent = dirname(folder);
-    if (parent === folder) throw new Error("worker.proto was not found: no package.json above the gRPC server");
-    folder = parent;
-  }
-  return join(folder, "src", "dispatch", "worker.proto");
 }

@@ -1,53 +1,66 @@
-// One worker's stream: hello first, then answers in and steps out, never more of them unanswered than its credit. Which
-// steps it gets and what becomes of its answers is decided by the transport.
+// One worker's stream: first the hello, then answers from the worker and steps to it, never more steps unanswered than
+// its credit. Which steps it gets and how its answers are recorded is decided in streams.ts.
 
 import { status } from "@grpc/grpc-js";
-import { isUuid } from "../../ids.js";
-import type { ActionName, DispatchLimits, Log } from "../transport.js";
-import type { CoordinatorMessage, Hello, StepFailure, StepResult, WorkerCall, WorkerMessage } from "./messages.js";
+import { type DispatchId, isDispatchId } from "../../../machines/index.js";
+import type { Log } from "../../log.js";
+import type { CoordinatorMessage, Hello, StepFailure, StepResult, WorkerMessage } from "../../sdk/protocol/index.js";
+import { type ActionName, versionedAction } from "../action-name.js";
+import type { DispatchLimits } from "../limits.js";
+import type { ReservationId } from "../voucher-id.js";
+import { isReport, type Report } from "./answers.js";
+import type { WorkerCall } from "./execute-step.js";
 
-/** Whether a worker's token is accepted, and if not, why: the reason is told to the worker. */
+/** Whether a worker's token is accepted. */
 export type Authenticate = (token: string) => AuthenticationAnswer | Promise<AuthenticationAnswer>;
 
+/** `reason` is sent to the worker. */
 export type AuthenticationAnswer = { readonly ok: true } | { readonly ok: false; readonly reason: string };
 
-/** What a stream tells the transport. `answered` resolves when the answer is dealt with; until then it counts as unread. */
+/** What a stream reports. */
 export interface StreamOwner {
-  greeted(stream: WorkerStream, inFlight: readonly string[]): void;
-  answered(stream: WorkerStream, report: StepResult | StepFailure): Promise<void>;
-  heartbeat(stream: WorkerStream, dispatchId: string): void;
-  drained(stream: WorkerStream): void;
-  ended(stream: WorkerStream): void;
+  /** `inFlight`: dispatch ids that the worker still holds. */
+  onHello(stream: WorkerStream, inFlight: readonly DispatchId[]): void;
+  /**
+   * Resolves when the answer is recorded or given up; until then it counts against what the stream may have under way.
+   */
+  onAnswer(stream: WorkerStream, report: Report): Promise<void>;
+  onHeartbeat(stream: WorkerStream, dispatchId: DispatchId): void;
+  onDrain(stream: WorkerStream): void;
+  onEnd(stream: WorkerStream): void;
 }
 
 const ID = /^[A-Za-z0-9_.:-]{1,128}$/;
 
-/** Answers being recorded for one stream before no more are read from it, beyond its credit. */
+/** Answers of one stream that may be under way to their runs, beyond its credit, before reading pauses. */
 const ANSWERS_UNDER_WAY = 64;
 
-/** Actions and claims that one hello may name. */
+/** Actions, and dispatch ids in flight, that one hello may name. */
 const HELLO_NAMES = 10_000;
 
 export class WorkerStream {
   workerId = "";
   service = "";
   draining = false;
-  /** Dispatches that take credit: reserved, or handed over and unanswered. At most `#maxInFlight`, claims aside. */
-  readonly slots = new Set<string>();
-  /** Dispatches that go elsewhere if this stream is lost: `slots`, and those answered but not yet recorded. */
-  readonly held = new Set<string>();
-  /** When it last got a step, on the transport's count: ties go round. */
+  /**
+   * Dispatches that take credit: reserved, or handed over and unanswered. At most `maxInFlight`, except for claimed
+   * ones.
+   */
+  readonly slots = new Set<ReservationId>();
+  /** Dispatches that need another worker if this stream is lost: `slots`, and those answered but not yet recorded. */
+  readonly held = new Set<ReservationId>();
+  /** The pool's count when the stream last got a step: streams of equal credit take turns. */
   turn = 0;
-  #maxInFlight = 1;
-  #actions: ReadonlySet<string> = new Set();
-  #state: "new" | "authenticating" | "open" | "ended" = "new";
-  #answersUnderWay = 0;
-  #saidAll = false;
-  /** What the worker is too slow to read. */
-  readonly #unread: CoordinatorMessage[] = [];
-  #blocked = false;
-  #stallTimer: NodeJS.Timeout | undefined;
-  readonly #helloTimer: NodeJS.Timeout;
+  private maxInFlight = 1;
+  private actions: ReadonlySet<string> = new Set();
+  private state: "new" | "authenticating" | "open" | "ended" = "new";
+  private answersUnderWay = 0;
+  private inputEnded = false;
+  /** Messages that the worker is too slow to read. */
+  private readonly unread: CoordinatorMessage[] = [];
+  private blocked = false;
+  private stallTimer: NodeJS.Timeout | undefined;
+  private readonly helloTimer: NodeJS.Timeout;
 
   constructor(
     readonly call: WorkerCall,
@@ -56,100 +69,96 @@ export class WorkerStream {
     private readonly log: Log,
     private readonly authenticate: Authenticate | undefined,
   ) {
-    this.#helloTimer = setTimeout(
-      () => this.close(status.INVALID_ARGUMENT, "no hello came in time"),
-      limits.helloMs,
-    ).unref();
-    call.on("data", (message: WorkerMessage) => this.#receive(message));
-    call.on("drain", () => this.#flush());
-    call.on("end", () => this.#halfClosed());
-    call.on("cancelled", () => this.#end());
-    call.on("close", () => this.#end());
-    call.on("error", () => this.#end());
+    const noHello = () => this.close(status.INVALID_ARGUMENT, `no hello within ${limits.helloMs} ms`);
+    this.helloTimer = setTimeout(noHello, limits.helloMs).unref();
+    call.on("data", (message: WorkerMessage) => this.receive(message));
+    call.on("drain", () => this.flush());
+    call.on("end", () => this.onInputEnd());
+    call.on("cancelled", () => this.end());
+    call.on("close", () => this.end());
+    call.on("error", () => this.end());
   }
 
   get isOpen(): boolean {
-    return this.#state === "open";
+    return this.state === "open";
   }
 
+  /** Credit that is not taken. */
   get free(): number {
-    return this.draining || !this.isOpen ? 0 : this.#maxInFlight - this.slots.size;
+    return this.draining || !this.isOpen ? 0 : this.maxInFlight - this.slots.size;
   }
 
   serves(name: ActionName): boolean {
-    const actions = this.#actions;
-    return actions.size === 0 || actions.has(name.action) || actions.has(`${name.action}@${name.version}`);
+    const { actions } = this;
+    return actions.size === 0 || actions.has(name.action) || actions.has(versionedAction(name));
   }
 
-  /** Order is kept; what the worker is too slow to read is kept back, within bounds. */
+  /** Keeps the order. Messages that the worker is too slow to read are buffered, within bounds. */
   write(message: CoordinatorMessage): void {
-    if (this.#state === "ended") return;
-    if (!this.#blocked) {
-      this.#push(message);
+    if (this.state === "ended") return;
+    if (!this.blocked) {
+      this.push(message);
       return;
     }
-    this.#unread.push(message);
-    // Steps and cancels are bounded by the credit, acknowledgements by the answers read: more means that it does not read.
-    if (this.#unread.length > this.limits.unread + 4 * this.#maxInFlight) this.#stalled();
+    this.unread.push(message);
+    // Steps and cancels are bounded by the credit, acknowledgements by the answers read: with more, the worker is not
+    // reading.
+    if (this.unread.length > this.limits.unread + 4 * this.maxInFlight) this.onStall();
   }
 
-  /** What was written before still goes out first. A worker that never reads it keeps only what gRPC has buffered. */
+  /** Messages written before still go out first. A worker that never reads them leaves only what gRPC has buffered. */
   close(code: status, details: string): void {
-    if (this.#state === "ended") return;
+    if (this.state === "ended") return;
     if (code === status.OK) this.call.end();
     else this.call.emit("error", { code, details });
-    this.#end();
+    this.end();
   }
 
-  #receive(message: WorkerMessage): void {
-    if (this.#state === "ended") return;
-    if (this.#state === "new") {
+  private receive(message: WorkerMessage): void {
+    if (this.state === "ended") return;
+    if (this.state === "new") {
       if (!message.hello) this.close(status.INVALID_ARGUMENT, "the first message must be a hello");
-      else void this.#greet(message.hello);
+      else void this.onHello(message.hello);
       return;
     }
     switch (message.message) {
       case "hello":
-        this.close(status.INVALID_ARGUMENT, "hello was said already");
+        this.close(status.INVALID_ARGUMENT, "only the first message may be a hello");
         break;
       case "result":
-        this.#report(message.result);
+        this.onReport(message.result);
         break;
       case "failure":
-        this.#report(message.failure);
+        this.onReport(message.failure);
         break;
       case "heartbeat":
-        this.#beat(message.heartbeat?.dispatch_id);
+        this.onHeartbeat(message.heartbeat?.dispatch_id);
         break;
       case "drain":
         this.draining = true;
-        this.owner.drained(this);
+        this.owner.onDrain(this);
         break;
       default:
-      // A message of a newer protocol: passed over, as protobuf passes over fields it does not know.
+      // A message of a newer protocol is ignored, as protobuf ignores fields that it does not know.
     }
   }
 
-  async #greet(hello: Hello): Promise<void> {
-    clearTimeout(this.#helloTimer);
-    this.#state = "authenticating";
-    if (!ID.test(hello.worker_id) || !ID.test(hello.service)) {
-      return this.close(status.INVALID_ARGUMENT, "worker_id and service must match [A-Za-z0-9_.:-]{1,128}");
-    }
-    if (hello.actions.length > HELLO_NAMES || hello.in_flight.length > HELLO_NAMES) {
-      return this.close(status.INVALID_ARGUMENT, `a hello names at most ${HELLO_NAMES} actions and dispatches`);
-    }
-    if (!(await this.#admit(hello.token))) return;
+  private async onHello(hello: Hello): Promise<void> {
+    clearTimeout(this.helloTimer);
+    this.state = "authenticating";
+    const problem = problemOf(hello);
+    if (problem !== undefined) return this.close(status.INVALID_ARGUMENT, problem);
+    if (!(await this.admit(hello.token))) return;
     this.workerId = hello.worker_id;
     this.service = hello.service;
-    this.#actions = new Set(hello.actions);
-    this.#maxInFlight = Math.min(Math.max(hello.max_in_flight, 1), this.limits.maxInFlight);
-    this.#state = "open";
-    this.owner.greeted(this, hello.in_flight.filter(isUuid));
+    this.actions = new Set(hello.actions);
+    this.maxInFlight = Math.min(Math.max(hello.max_in_flight, 1), this.limits.maxInFlight);
+    this.state = "open";
+    this.owner.onHello(this, hello.in_flight.filter(isDispatchId));
     this.call.resume();
   }
 
-  async #admit(token: string): Promise<boolean> {
+  private async admit(token: string): Promise<boolean> {
     if (!this.authenticate) return true;
     // Nothing is read while the token is checked.
     this.call.pause();
@@ -157,70 +166,82 @@ export class WorkerStream {
       const answer = await this.authenticate(token);
       if (!answer.ok) this.close(status.UNAUTHENTICATED, answer.reason);
     } catch (error) {
-      this.log.error({ err: error }, "a worker's token could not be checked");
+      this.log.error({ err: error }, "worker token could not be checked");
       this.close(status.UNAVAILABLE, "the token could not be checked");
     }
-    return this.#state === "authenticating";
+    return this.state === "authenticating";
   }
 
-  #report(report: StepResult | StepFailure | undefined): void {
-    if (!report || !isUuid(report.dispatch_id)) {
-      this.#refuseId();
+  private onReport(report: StepResult | StepFailure | null | undefined): void {
+    if (!report || !isReport(report)) {
+      this.refuseDispatchId();
       return;
     }
-    this.#answersUnderWay++;
-    if (this.#answersUnderWay >= this.#maxInFlight + ANSWERS_UNDER_WAY) this.call.pause();
-    void this.owner.answered(this, report).finally(() => {
-      this.#answersUnderWay--;
-      if (this.#state === "ended") return;
+    this.answersUnderWay++;
+    if (this.answersUnderWay >= this.maxInFlight + ANSWERS_UNDER_WAY) this.call.pause();
+    void this.owner.onAnswer(this, report).finally(() => {
+      this.answersUnderWay--;
+      if (this.state === "ended") return;
       this.call.resume();
-      if (this.#saidAll) this.#halfClosed();
+      if (this.inputEnded) this.onInputEnd();
     });
   }
 
-  /** The worker says nothing more: its answers are still acknowledged, then what it has not answered may be claimed. */
-  #halfClosed(): void {
-    this.#saidAll = true;
+  /**
+   * The worker has closed its side: its answers are still acknowledged, then the stream ends and what it still holds
+   * may be claimed.
+   */
+  private onInputEnd(): void {
+    this.inputEnded = true;
     this.draining = true;
-    if (this.#answersUnderWay === 0) this.close(status.OK, "");
+    if (this.answersUnderWay === 0) this.close(status.OK, "");
   }
 
-  #beat(dispatchId: string | undefined): void {
-    if (isUuid(dispatchId)) this.owner.heartbeat(this, dispatchId);
-    else this.#refuseId();
+  private onHeartbeat(dispatchId: string | undefined): void {
+    if (isDispatchId(dispatchId)) this.owner.onHeartbeat(this, dispatchId);
+    else this.refuseDispatchId();
   }
 
-  #refuseId(): void {
-    this.close(status.INVALID_ARGUMENT, "dispatch_id is no uuid");
+  private refuseDispatchId(): void {
+    this.close(status.INVALID_ARGUMENT, "dispatch_id is not a UUID");
   }
 
-  #push(message: CoordinatorMessage): void {
+  private push(message: CoordinatorMessage): void {
     if (this.call.write(message)) return;
-    this.#blocked = true;
-    this.#stallTimer = setTimeout(() => this.#stalled(), this.limits.stallMs).unref();
+    this.blocked = true;
+    this.stallTimer = setTimeout(() => this.onStall(), this.limits.stallMs).unref();
   }
 
-  #flush(): void {
-    this.#blocked = false;
-    clearTimeout(this.#stallTimer);
-    while (!this.#blocked && this.#state !== "ended") {
-      const message = this.#unread.shift();
+  private flush(): void {
+    this.blocked = false;
+    clearTimeout(this.stallTimer);
+    while (!this.blocked && this.state !== "ended") {
+      const message = this.unread.shift();
       if (!message) return;
-      this.#push(message);
+      this.push(message);
     }
   }
 
-  #stalled(): void {
-    this.log.warn({ workerId: this.workerId, unread: this.#unread.length }, "a worker does not read its stream");
+  private onStall(): void {
+    this.log.warn(
+      { workerId: this.workerId, unread: this.unread.length },
+      "worker stopped reading, closing its stream",
+    );
     this.close(status.RESOURCE_EXHAUSTED, "the stream is not read");
   }
 
-  #end(): void {
-    if (this.#state === "ended") return;
-    this.#state = "ended";
-    clearTimeout(this.#helloTimer);
-    clearTimeout(this.#stallTimer);
-    this.#unread.length = 0;
-    this.owner.ended(this);
+  private end(): void {
+    if (this.state === "ended") return;
+    this.state = "ended";
+    clearTimeout(this.helloTimer);
+    clearTimeout(this.stallTimer);
+    this.unread.length = 0;
+    this.owner.onEnd(this);
   }
+}
+
+function problemOf({ worker_id, service, actions, in_flight }: Hello): string | undefined {
+  if (!ID.test(worker_id) || !ID.test(service)) return "worker_id and service must match [A-Za-z0-9_.:-]{1,128}";
+  const tooMany = actions.length > HELLO_NAMES || in_flight.length > HELLO_NAMES;
+  return tooMany ? `actions and in_flight must have at most ${HELLO_NAMES} items each` : undefined;
 }

@@ -1,80 +1,92 @@
-// Whose worker holds what, where that is not the node that owns the run: this node tells owners what its workers hold, and
-// remembers what others' workers claim. It moves no dispatch: the relay does.
-import { Expiring } from "../expiring.js";
-import type { DispatchLimits } from "../transport.js";
-import type { Mailbag } from "./mailbag.js";
+// Claims between nodes, where a worker holds a dispatch at another node than the one that owns its run: this node tells
+// owners what its workers hold, and remembers what workers of other nodes hold. It moves no dispatch: relay.ts does.
+
+import type { Dispatch, DispatchId } from "../../../machines/index.js";
+import { ExpiringMap } from "../expiring-map.js";
+import type { DispatchLimits } from "../limits.js";
+import type { Ownership } from "../ownership.js";
+import { isVoucherId } from "../voucher-id.js";
+import type { Batcher } from "./batcher.js";
+import type { Claimant, LocalStreams } from "./local-streams.js";
 import type { Claim } from "./messages.js";
-import type { Near } from "./near.js";
 
 export interface ClaimsOptions {
-  readonly near: Near;
-  readonly mailbag: Pick<Mailbag, "put">;
+  readonly streams: Pick<LocalStreams, "bound" | "resolved">;
+  readonly batcher: Pick<Batcher, "add">;
   readonly limits: DispatchLimits;
-  readonly isMine: (dispatchId: string) => boolean;
-  readonly ownerOf: (dispatchId: string) => string;
+  readonly ownership: Ownership;
 }
 
-/** With the node that told it. */
+/** A claim with the node that sent it. */
 export interface RemoteClaim extends Claim {
   readonly node_id: string;
 }
 
-/** How often an owner is told again after a change of nodes: it may have learnt of it later, or a message was lost. */
+/**
+ * How often claims are repeated after a change of nodes: an owner may learn of the change later, or a message may be
+ * lost.
+ */
 const REPEAT_MS = 500;
 
 export class Claims {
-  /** Of dispatches that are not known here yet. */
-  readonly #remembered: Expiring<RemoteClaim>;
-  #repeatUntil = 0;
-  #repeatAt = 0;
+  /** Claims of dispatches that are not known here yet. */
+  private readonly remembered: ExpiringMap<RemoteClaim>;
+  private repeatUntil = 0;
+  private repeatAt = 0;
 
   constructor(private readonly options: ClaimsOptions) {
-    this.#remembered = new Expiring(options.limits.claimMemoryMs, options.limits.claims);
+    this.remembered = new ExpiringMap(options.limits.claimMemoryMs, options.limits.claims);
   }
 
-  /** A worker of this node names what it holds. */
-  forward(dispatchId: string, workerId: string): void {
-    this.#tell(dispatchId, workerId, "brought");
+  /** A worker has just connected to this node and names a dispatch that it holds. */
+  forward(dispatchId: DispatchId, { workerId, service }: Claimant): void {
+    this.tellOwner({ dispatch_id: dispatchId, worker_id: workerId, service, how: "brought" });
   }
 
   remember(claim: RemoteClaim): void {
-    this.#remembered.set(claim.dispatch_id, claim);
+    this.remembered.set(claim.dispatch_id, claim);
   }
 
-  take(dispatchId: string): RemoteClaim | undefined {
-    const claim = this.#remembered.get(dispatchId);
-    this.#remembered.delete(dispatchId);
+  /** Removes and returns the claim of the dispatch. */
+  take(dispatchId: DispatchId): RemoteClaim | undefined {
+    const claim = this.remembered.get(dispatchId);
+    this.remembered.delete(dispatchId);
     return claim;
   }
 
-  /** Runs may have other owners now: they are told what is held for them here. */
+  /** Repeats to the new owners, for `takeoverMs` after a change of nodes, which of their dispatches are held here. */
   repeat(): void {
-    this.#repeatUntil = performance.now() + this.options.limits.takeoverMs;
-    this.#repeatAt = 0;
+    this.repeatUntil = performance.now() + this.options.limits.takeoverMs;
+    this.repeatAt = 0;
   }
 
   tick(): void {
-    this.#remembered.takeDue();
+    this.remembered.takeDue();
     const now = performance.now();
-    if (this.#repeatUntil === 0 || now < this.#repeatAt) return;
-    const last = now >= this.#repeatUntil;
-    if (last) this.#repeatUntil = 0;
-    this.#repeatAt = now + REPEAT_MS;
-    this.#tellOwners(last);
+    if (this.repeatUntil === 0 || now < this.repeatAt) return;
+    const last = now >= this.repeatUntil;
+    if (last) this.repeatUntil = 0;
+    this.repeatAt = now + REPEAT_MS;
+    this.tellOwners(last);
   }
 
-  #tellOwners(last: boolean): void {
-    const { near, isMine } = this.options;
-    for (const [id, workerId, begun] of [...near.bound()]) {
-      if (id.startsWith("voucher:") || isMine(id)) continue;
-      this.#tell(id, workerId, begun ? "held" : "kept");
-      // Its owner had time to commit and to hand it over: nothing comes any more.
-      if (last && !begun) near.resolved(id);
+  private tellOwners(last: boolean): void {
+    const { streams, ownership } = this.options;
+    for (const [id, workerId, committed] of [...streams.bound()]) {
+      if (isVoucherId(id) || ownership.isMine(id)) continue;
+      this.tellOwner({ dispatch_id: id, worker_id: workerId, how: committed ? "held" : "kept" });
+      // Its owner had time to commit the dispatch and to hand it over: none will come.
+      if (last && !committed) streams.resolved(id);
     }
   }
 
-  #tell(dispatchId: string, workerId: string, how: Claim["how"]): void {
-    const { mailbag, ownerOf } = this.options;
-    mailbag.put(ownerOf(dispatchId), "dispatch.claim", { dispatch_id: dispatchId, worker_id: workerId, how });
+  private tellOwner(claim: Claim): void {
+    const { batcher, ownership } = this.options;
+    batcher.add(ownership.ownerOf(claim.dispatch_id), "dispatch.claim", claim);
   }
+}
+
+/** Whether the worker is of the service that the dispatch was given to. A node of an older release names no service. */
+export function isOfService({ service }: Pick<Claim, "service">, { call }: Pick<Dispatch, "call">): boolean {
+  return service === undefined || service === call.service;
 }

@@ -1,78 +1,90 @@
-// What nodes say to each other about dispatches. A wire format between nodes of neighbouring releases: members may be added,
-// never changed. What does not fit is passed over, as what is lost would be.
-import { type Dispatch, isObject, type Json, type JsonObject } from "../../../machines/index.js";
-import type { ActionName } from "../transport.js";
+// What nodes send to each other about dispatches. A wire format between nodes of neighbouring releases: members may be
+// added, never changed. A message that does not fit is ignored, as a lost one would be.
 
-/** Calls that wait at the teller. `alone`: it has no worker of its own for them. A statement is whole: it replaces the last one. */
-export interface Want extends ActionName {
+import { type Dispatch, type DispatchId, isObject, type Json, type JsonObject } from "../../../machines/index.js";
+import type { Protocol } from "../../bus/protocol.js";
+import type { ActionName } from "../action-name.js";
+import type { VoucherId } from "../voucher-id.js";
+
+/** Calls of one action that wait at the sender. A node's demand is complete: it replaces the one it sent before. */
+export interface Demand extends ActionName {
   readonly calls: number;
+  /** The sender has no worker of its own for the action. */
   readonly alone: boolean;
 }
 
-/** One credit of a worker of the teller, set aside for the node that is told. */
+/** One credit of a worker of the sender, set aside for the receiver. */
 export interface Voucher extends ActionName {
-  readonly id: string;
+  readonly id: VoucherId;
   readonly worker_id: string;
 }
 
 /**
- * A worker of the teller has the dispatch. `brought`: it has just come with it, from wherever it was. `held`: it was sent there.
- * `kept`: the worker is only kept free for it.
+ * A worker of the sender has the dispatch. `brought`: the worker has just connected and named it, wherever it got it.
+ * `held`: the dispatch was sent to it at the sender. `kept`: credit is only reserved for it there.
  */
 export interface Claim {
-  readonly dispatch_id: string;
+  readonly dispatch_id: DispatchId;
   readonly worker_id: string;
+  /** The worker's service, where it brought the dispatch. Absent from nodes of an older release. */
+  readonly service?: string;
   readonly how: "brought" | "held" | "kept";
 }
 
-/** Told, not asked: every one may be lost. */
+/** Messages without an answer, by kind, with their items: each may be lost. */
 export interface Tells {
-  "dispatch.want": Want;
+  "dispatch.want": Demand;
   "dispatch.vouchers": Voucher;
-  /** Vouchers that are not needed, by their id. */
-  "dispatch.return": string;
-  /** Dispatches that are owed no more. */
-  "dispatch.resolved": string;
-  /** Dispatches whose stream is gone. */
-  "dispatch.lost": string;
+  /** Ids of vouchers that are not needed. */
+  "dispatch.return": VoucherId;
+  /** Ids of dispatches that their runs wait for no longer. */
+  "dispatch.resolved": DispatchId;
+  /** Ids of dispatches whose stream is gone. */
+  "dispatch.lost": DispatchId;
   "dispatch.claim": Claim;
 }
 
-/** `held`: here, with a worker. `gone`: it was here. `never`: it was not, so nobody has begun it. */
+/** A tell as it arrives: its items are of one kind. */
+export type Tell = {
+  readonly [K in keyof Tells]: { readonly kind: K; readonly items: readonly Tells[K][] };
+}[keyof Tells];
+
+/** Where a dispatch is: `held` here, with a worker; `gone`, but it was here; `never` here, so no worker started it. */
 export type Whereabouts = "held" | "gone" | "never";
 
-export interface Hand {
+/** The receiver is to execute the dispatch, or to bind it to its worker that has started it. */
+export interface HandOver {
   readonly kind: "dispatch.hand";
   readonly dispatch: Dispatch;
-  readonly voucher_id?: string;
-  /** A worker of the asked has begun it: it comes without inputs, and is not executed. */
+  readonly voucher_id?: VoucherId;
+  /** A worker of the receiver has started the dispatch: it comes without inputs, and is not executed again. */
   readonly begun: boolean;
 }
 
 export interface Cancel {
   readonly kind: "dispatch.cancel";
-  readonly dispatch_id: string;
+  readonly dispatch_id: DispatchId;
   readonly reason: string;
 }
 
-/** Which of these does the asked hold? The answer names those that it does not. */
+/** Which of these does the receiver hold? The answer names those that it does not. */
 export interface RollCall {
   readonly kind: "dispatch.roll_call";
-  readonly dispatch_ids: readonly string[];
+  readonly dispatch_ids: readonly DispatchId[];
 }
 
-export type Ask = Hand | Cancel | RollCall;
+export type Ask = HandOver | Cancel | RollCall;
 
 const isText = (value: Json | undefined): value is string => typeof value === "string";
 
 const isActionName = (value: JsonObject): boolean =>
   isText(value.service) && isText(value.action) && typeof value.version === "number";
 
-const isWant = (value: JsonObject): boolean =>
+const isDemand = (value: JsonObject): boolean =>
   isActionName(value) && typeof value.calls === "number" && typeof value.alone === "boolean";
 
 const FITS: { readonly [K in keyof Tells]: (item: Json) => boolean } = {
-  "dispatch.want": (item) => isObject(item) && isWant(item),
+  "dispatch.want": (item) => isObject(item) && isDemand(item),
   "dispatch.vouchers": (item) => isObject(item) && isActionName(item) && isText(item.id) && isText(item.worker_id),
   "dispatch.return": isText,
   "dispatch.resolved": isText,
@@ -80,14 +92,16 @@ const FITS: { readonly [K in keyof Tells]: (item: Json) => boolean } = {
   "dispatch.claim": (item) => isObject(item) && isText(item.dispatch_id) && isText(item.worker_id) && isText(item.how),
 };
 
-/** What a tell of this kind carries, or undefined if the message is none. */
-export function itemsOf<K extends keyof Tells>(kind: K, message: JsonObject): readonly Tells[K][] | undefined {
-  const { items } = message;
-  if (message.kind !== kind || !Array.isArray(items) || !items.every(FITS[kind])) return undefined;
-  return items as unknown as readonly Tells[K][];
+export const dispatchProtocol: Protocol<Ask, Tell> = { ask: decodeAsk, tell: decodeTell };
+
+function decodeTell({ kind, items }: JsonObject): Tell | undefined {
+  if (!isTellKind(kind) || !Array.isArray(items) || !items.every(FITS[kind])) return undefined;
+  return { kind, items } as unknown as Tell;
 }
 
-export function askOf(message: JsonObject): Ask | undefined {
+const isTellKind = (kind: Json | undefined): kind is keyof Tells => isText(kind) && Object.hasOwn(FITS, kind);
+
+function decodeAsk(message: JsonObject): Ask | undefined {
   const { kind, dispatch, dispatch_id: id, dispatch_ids: ids, reason } = message;
   const fits =
     (kind === "dispatch.hand" && isObject(dispatch) && isText(dispatch.dispatchId) && isObject(dispatch.call)) ||

@@ -1,261 +1,228 @@
-// The relay of one node: dispatches of its runs to workers of other nodes, and dispatches of others' runs to its own workers.
-// It is the door of this folder: it hears the bus, states what is wanted, and keeps the time. A hint may be lost at any point.
+// The relay of one node: dispatches of its runs to workers of other nodes, and dispatches of other nodes' runs to its
+// own workers. It receives the bus messages, keeps the time and routes between the parts of this folder. Any message
+// may be lost.
 
-import type { ActionCall, Dispatch, JsonObject, RunCommand } from "../../../machines/index.js";
-import type { Bus } from "../../bus/bus.js";
-import { shardOf } from "../../ids.js";
-import { Expiring } from "../expiring.js";
-import type { ActionName, DispatchLimits, Log, Reservation } from "../transport.js";
-import type { WaitingLine } from "../waiting-line.js";
-import { Away } from "./away.js";
-import { Claims, type RemoteClaim } from "./claims.js";
-import { Issuer, type Taker } from "./issuer.js";
-import { Mailbag } from "./mailbag.js";
-import { type Ask, askOf, itemsOf, type Voucher, type Want } from "./messages.js";
-import type { Near } from "./near.js";
-
-/** The other nodes, as this one sees them. */
-export interface Peers {
-  readonly bus: Pick<Bus, "ask" | "tell">;
-  /** The node that a shard is placed on. */
-  owner(shard: number): string;
-}
-
-export interface RelayHost {
-  command(runId: string, command: RunCommand): Promise<unknown>;
-  /** Credit may be there: whoever stands in the line gets a turn. */
-  serve(service: string): void;
-  /** Offers the first waiting call that fits what `reserve` gives for it. False: none fits. */
-  offer(name: ActionName, fits: (call: ActionCall) => boolean, reserve: (dispatchId: string) => Reservation): boolean;
-}
+import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
+import type { Log } from "../../log.js";
+import type { CarrierHost, CreditSharing, Reservation } from "../carrier.js";
+import { ExpiringMap } from "../expiring-map.js";
+import type { DispatchLimits } from "../limits.js";
+import type { Ownership, Peers } from "../ownership.js";
+import type { VoucherId } from "../voucher-id.js";
+import { Batcher } from "./batcher.js";
+import { Claims, isOfService, type RemoteClaim } from "./claims.js";
+import { DemandAnnouncer } from "./demand.js";
+import type { Claimant, LocalStreams } from "./local-streams.js";
+import type { Ask, Tell, Voucher } from "./messages.js";
+import { RemoteDispatches } from "./remote-dispatches.js";
+import { VoucherIssuer } from "./voucher-issuer.js";
 
 export interface RelayOptions {
   readonly nodeId: string;
-  readonly peers: Peers;
-  readonly near: Near;
-  readonly line: WaitingLine<Taker>;
-  readonly host: RelayHost;
+  readonly bus: Peers["bus"];
+  readonly ownership: Ownership;
+  readonly streams: LocalStreams;
+  readonly host: CarrierHost;
   readonly limits: DispatchLimits;
   readonly log: Log;
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
 }
 
-export class Relay {
-  readonly #mailbag: Mailbag;
-  readonly #away: Away;
-  readonly #issuer: Issuer;
-  readonly #claims: Claims;
-  /** Vouchers that have come: one that comes again is not used again. */
-  readonly #seen: Expiring<true>;
-  readonly #ticker: NodeJS.Timeout;
-  #peers: ReadonlySet<string> = new Set();
-  #gathering: NodeJS.Timeout | undefined;
-  #statedAt = 0;
-  /** Whether the others have been told of wants that they must be told the end of. */
-  #wants = false;
-  #stopped = false;
+export class Relay implements CreditSharing {
+  private readonly batcher: Batcher;
+  private readonly remote: RemoteDispatches;
+  private readonly issuer: VoucherIssuer;
+  private readonly claims: Claims;
+  private readonly demand: DemandAnnouncer;
+  /** Vouchers that have arrived: a repeat is not used again. */
+  private readonly seen: ExpiringMap<true, VoucherId>;
+  private readonly ticker: NodeJS.Timeout;
+  private peers: ReadonlySet<string> = new Set();
+  private stopped = false;
 
   constructor(private readonly options: RelayOptions) {
-    const { nodeId, peers, near, line, host, limits, now } = options;
-    this.#mailbag = new Mailbag(peers.bus);
-    const isMine = (dispatchId: string) => this.isMine(dispatchId);
-    const ownerOf = (dispatchId: string) => this.#ownerOf(dispatchId);
-    const mailbag = this.#mailbag;
-    this.#claims = new Claims({ near, mailbag, limits, isMine, ownerOf });
-    this.#issuer = new Issuer({ nodeId, near, mailbag, limits, line, serve: (service) => host.serve(service) });
-    this.#away = new Away({ near, bus: peers.bus, mailbag, limits, now, carry: (dispatch) => this.#carry(dispatch) });
-    this.#seen = new Expiring(2 * limits.voucherMs, 10 * limits.relayed);
-    this.#ticker = setInterval(() => this.#tick(), limits.tickMs).unref();
+    const { bus, host, limits } = options;
+    const batcher = new Batcher(bus);
+    const shared = { ...options, batcher, queue: host.queue };
+    this.batcher = batcher;
+    this.claims = new Claims(shared);
+    this.issuer = new VoucherIssuer({ ...shared, serve: (service) => host.creditFreed(service) });
+    this.remote = new RemoteDispatches({ ...shared, carry: (dispatch) => this.carry(dispatch) });
+    this.demand = new DemandAnnouncer(shared);
+    this.seen = new ExpiringMap(2 * limits.voucherMs, 10 * limits.relayed);
+    this.ticker = setInterval(() => this.tick(), limits.tickMs).unref();
   }
 
-  // ---- for the dispatcher
+  // ---- for the carrier
 
-  /** What an offer under way holds for it already. */
-  reserved(dispatchId: string): Reservation | undefined {
-    return this.#away.reserved(dispatchId);
+  /** The credit that an offer under way holds for the dispatch. */
+  reserved(dispatchId: DispatchId): Reservation | undefined {
+    return this.remote.reserved(dispatchId);
   }
 
-  /** False: it is none of the relay's, and goes to the streams of this node. */
+  /** False: the dispatch is not at another node, and goes to the streams of this one. */
   send(dispatch: Dispatch): boolean {
     const { dispatchId } = dispatch;
-    if (this.#away.holds(dispatchId)) {
-      this.#away.send(dispatch);
+    if (this.remote.holds(dispatchId)) {
+      this.remote.send(dispatch);
       return true;
     }
-    if (this.options.near.holds(dispatchId)) return false;
-    const claim = this.#claims.take(dispatchId);
-    if (!claim || !this.#peers.has(claim.node_id)) return false;
-    this.#away.bind({ dispatch }, claim);
+    if (this.options.streams.holds(dispatchId)) return false;
+    const claim = this.claims.take(dispatchId);
+    if (!claim || !this.peers.has(claim.node_id) || !isOfService(claim, dispatch)) return false;
+    this.remote.bind({ dispatch }, claim);
     return true;
   }
 
-  cancel(dispatchId: string, reason: string): void {
-    this.#away.cancel(dispatchId, reason);
+  cancel(dispatchId: DispatchId, reason: string): void {
+    this.remote.cancel(dispatchId, reason);
   }
 
-  resolved(dispatchId: string): void {
-    this.#away.resolved(dispatchId);
+  resolved(dispatchId: DispatchId): void {
+    this.remote.resolved(dispatchId);
   }
 
-  holds(dispatchId: string): boolean {
-    return this.#away.holds(dispatchId);
+  holds(dispatchId: DispatchId): boolean {
+    return this.remote.holds(dispatchId);
   }
 
-  isMine(dispatchId: string): boolean {
-    return this.#ownerOf(dispatchId) === this.options.nodeId;
-  }
-
-  /** Somebody waits, and no worker of this node has credit. */
-  want(): void {
-    if (this.#gathering || this.#stopped || this.#peers.size === 0) return;
-    this.#gathering = setTimeout(() => this.#stateWants(), this.options.limits.wantGatherMs).unref();
-  }
-
-  serveIdle(service: string | undefined): void {
-    this.#issuer.serveIdle(service);
-  }
-
-  /** These nodes are alive, and the shards have gone to those they are placed on. */
-  placed(nodeIds: readonly string[]): void {
-    const { nodeId, near } = this.options;
-    const isMine = (dispatchId: string) => this.isMine(dispatchId);
-    this.#peers = new Set(nodeIds.filter((other) => other !== nodeId));
-    this.#away.placed(this.#peers, isMine);
-    near.forgetLost(isMine);
-    this.#claims.repeat();
-    this.want();
-  }
-
-  /** Says what is still to be told. Safe twice. */
+  /** Sends the batched messages. Safe to repeat. */
   stop(): void {
-    this.#stopped = true;
-    clearInterval(this.#ticker);
-    clearTimeout(this.#gathering);
-    this.#away.clear();
-    this.#mailbag.flush();
+    this.stopped = true;
+    clearInterval(this.ticker);
+    this.demand.stop();
+    this.remote.clear();
+    this.batcher.flush();
   }
 
   // ---- for the streams of this node
 
-  /** A stream ended, and what it had is another node's to go on with, or came from one. */
-  lost(dispatch: Dispatch): void {
-    if (this.isMine(dispatch.dispatchId)) this.#carry(dispatch);
-    else this.#mailbag.put(this.#ownerOf(dispatch.dispatchId), "dispatch.lost", dispatch.dispatchId);
+  /**
+   * A stream ended, and another node continues with its dispatch: that node owns the run, or handed the dispatch over.
+   */
+  streamLost(dispatch: Dispatch): void {
+    const { ownership } = this.options;
+    const { dispatchId } = dispatch;
+    if (ownership.isMine(dispatchId)) this.carry(dispatch);
+    else this.batcher.add(ownership.ownerOf(dispatchId), "dispatch.lost", dispatchId);
   }
 
-  /** A worker of this node holds what its streams do not know. */
-  claimed(dispatchId: string, workerId: string): void {
-    if (!this.isMine(dispatchId)) return this.#claims.forward(dispatchId, workerId);
-    const begun = this.#away.surrender(dispatchId, workerId);
-    if (!begun) return;
-    this.options.near.send(begun.dispatch);
-    if (begun.cancelReason !== undefined) this.options.near.cancel(dispatchId, begun.cancelReason);
+  /** A worker of this node holds a dispatch that the streams here do not know. */
+  claimed(dispatchId: DispatchId, by: Claimant): void {
+    const { ownership, streams } = this.options;
+    if (!ownership.isMine(dispatchId)) return this.claims.forward(dispatchId, by);
+    const surrendered = this.remote.surrender(dispatchId, by);
+    if (!surrendered) return;
+    streams.send(surrendered.dispatch);
+    if (surrendered.cancelReason !== undefined) streams.cancel(dispatchId, surrendered.cancelReason);
   }
 
-  // ---- for the bus
+  // ---- CreditSharing: for the dispatcher and the bus
 
-  /** Undefined: it was no question to a relay. */
-  asked(request: JsonObject): JsonObject | undefined {
-    const ask = askOf(request);
-    return ask && this.#answer(ask);
+  creditWanted(): void {
+    this.demand.schedule();
   }
 
-  told(message: JsonObject, from: string): void {
-    const wants = itemsOf("dispatch.want", message);
-    if (wants && this.#peers.has(from)) this.#issuer.wanted(from, wants);
-    const vouchers = itemsOf("dispatch.vouchers", message);
-    if (vouchers) this.#take(from, vouchers);
-    this.#issuer.returned(itemsOf("dispatch.return", message) ?? []);
-    for (const dispatchId of itemsOf("dispatch.resolved", message) ?? [])
-      if (!this.isMine(dispatchId)) this.options.near.resolved(dispatchId);
-    this.#away.lost(from, itemsOf("dispatch.lost", message) ?? []);
-    for (const claim of itemsOf("dispatch.claim", message) ?? []) this.#claimedElsewhere({ ...claim, node_id: from });
+  creditLeft(service?: string): void {
+    this.issuer.serveIdle(service);
   }
 
-  #answer(ask: Ask): JsonObject {
-    if (ask.kind === "dispatch.hand") return { whereabouts: this.#issuer.handed(ask) };
-    if (ask.kind === "dispatch.cancel") return { whereabouts: this.#issuer.cancelled(ask.dispatch_id, ask.reason) };
-    return { missing: this.#issuer.missing(ask.dispatch_ids) };
+  placed(nodeIds: readonly string[]): void {
+    const { nodeId, ownership, streams } = this.options;
+    const isMine = (dispatchId: DispatchId) => ownership.isMine(dispatchId);
+    this.peers = new Set(nodeIds.filter((other) => other !== nodeId));
+    this.remote.placed(this.peers, isMine);
+    streams.forgetForeign(isMine);
+    this.claims.repeat();
+    this.demand.placed(this.peers);
   }
 
-  #take(from: string, vouchers: readonly Voucher[]): void {
+  asked(ask: Ask): object {
+    switch (ask.kind) {
+      case "dispatch.hand":
+        return { whereabouts: this.issuer.accept(ask) };
+      case "dispatch.cancel":
+        return { whereabouts: this.issuer.cancel(ask.dispatch_id, ask.reason) };
+      case "dispatch.roll_call":
+        return { missing: this.issuer.missing(ask.dispatch_ids) };
+    }
+  }
+
+  told({ kind, items }: Tell, from: string): void {
+    switch (kind) {
+      case "dispatch.want":
+        if (this.peers.has(from)) this.issuer.demanded(from, items);
+        return;
+      case "dispatch.vouchers":
+        return this.receiveVouchers(from, items);
+      case "dispatch.return":
+        return this.issuer.returned(items);
+      case "dispatch.resolved":
+        return this.resolvedElsewhere(items);
+      case "dispatch.lost":
+        return this.remote.streamsLost(from, items);
+      case "dispatch.claim":
+        for (const claim of items) this.claimedElsewhere({ ...claim, node_id: from });
+    }
+  }
+
+  private receiveVouchers(from: string, vouchers: readonly Voucher[]): void {
     for (const voucher of vouchers) {
-      if (this.#seen.get(voucher.id)) continue;
-      this.#seen.set(voucher.id, true);
-      if (!this.#use(from, voucher)) this.#mailbag.put(from, "dispatch.return", voucher.id);
+      if (this.seen.get(voucher.id)) continue;
+      this.seen.set(voucher.id, true);
+      if (!this.useVoucher(from, voucher)) this.batcher.add(from, "dispatch.return", voucher.id);
     }
-    this.want();
+    this.demand.schedule();
   }
 
-  /** For what was lost, before what is new. */
-  #use(from: string, voucher: Voucher): boolean {
-    const { near, host, limits } = this.options;
-    if (this.#stopped || !this.#peers.has(from) || this.#away.size >= limits.relayed) return false;
-    const lost = near.takeLost(voucher, ({ call }) => this.#fits(call));
-    if (!lost) {
-      const reserve = (dispatchId: string) => this.#away.reserve(dispatchId, from, voucher);
-      return host.offer(voucher, (call) => this.#fits(call), reserve);
+  /** For an unclaimed dispatch, before new calls. */
+  private useVoucher(from: string, voucher: Voucher): boolean {
+    const { streams, host, limits } = this.options;
+    if (this.stopped || !this.peers.has(from) || this.remote.size >= limits.relayed) return false;
+    const unclaimed = streams.takeUnclaimed(voucher, ({ call }) => this.isRelayable(call));
+    if (!unclaimed) {
+      const reserve = (dispatchId: DispatchId) => this.remote.reserve(dispatchId, from, voucher);
+      return host.offerFirst(voucher, (call) => this.isRelayable(call), reserve);
     }
-    this.#away.reserve(lost.dispatchId, from, voucher);
-    this.#away.send(lost);
+    this.remote.reserve(unclaimed.dispatchId, from, voucher);
+    this.remote.send(unclaimed);
     return true;
   }
 
-  #fits(call: ActionCall): boolean {
+  private isRelayable(call: ActionCall): boolean {
     return Buffer.byteLength(JSON.stringify(call)) <= this.options.limits.relayedBytes;
   }
 
-  #claimedElsewhere(claim: RemoteClaim): void {
-    const { near } = this.options;
-    const { dispatch_id: dispatchId, worker_id: workerId, how } = claim;
-    if (this.#away.claimed(claim)) return;
-    // Of a stream here that seems to live: only its own worker, which has brought it elsewhere since.
-    const surrendered = near.surrender(dispatchId, how === "brought" ? workerId : undefined);
-    if (surrendered) this.#away.bind(surrendered, claim);
-    else if (!near.holds(dispatchId)) this.#claims.remember(claim);
+  private resolvedElsewhere(dispatchIds: readonly DispatchId[]): void {
+    const { ownership, streams } = this.options;
+    for (const dispatchId of dispatchIds) if (!ownership.isMine(dispatchId)) streams.resolved(dispatchId);
   }
 
-  #carry({ runId, dispatchId }: Dispatch): void {
+  private claimedElsewhere(claim: RemoteClaim): void {
+    const { streams } = this.options;
+    const { dispatch_id: dispatchId, worker_id: workerId, service, how } = claim;
+    if (this.remote.claimed(claim)) return;
+    // A stream here that seems to live gives the dispatch up only if its own worker has brought it to the other node
+    // since.
+    const surrendered = streams.surrender(dispatchId, how === "brought" ? workerId : undefined, service);
+    if (surrendered) this.remote.bind(surrendered, claim);
+    else if (!streams.holds(dispatchId)) this.claims.remember(claim);
+  }
+
+  /** Asks the run what it still owes: the store is right. */
+  private carry({ runId, dispatchId }: Dispatch): void {
     this.options.host.command(runId, { type: "carry", dispatchId }).catch((error: unknown) => {
       // The outbox poll asks the same.
-      this.options.log.debug({ err: error, dispatchId }, "a run did not say what it owes");
+      this.options.log.debug({ err: error, dispatchId }, "run could not be asked about a lost dispatch");
     });
   }
 
-  #stateWants(): void {
-    this.#gathering = undefined;
-    this.#statedAt = performance.now();
-    const wants = this.#wanted();
-    if (wants.length === 0 && !this.#wants) return;
-    this.#wants = wants.length > 0;
-    for (const nodeId of this.#peers) this.#mailbag.state(nodeId, "dispatch.want", wants);
-  }
-
-  #wanted(): Want[] {
-    const { near, line, limits } = this.options;
-    const wants = new Map<string, Want>();
-    for (const rows of [near.waiting(), line.own()]) {
-      for (const [{ service, action, version }, waiting] of rows) {
-        const key = `${service} ${action}@${version}`;
-        if (wants.size >= limits.wants && !wants.has(key)) break;
-        const calls = Math.min(waiting + (wants.get(key)?.calls ?? 0), limits.vouchers);
-        const name = { service, action, version };
-        wants.set(key, { ...name, calls, alone: !near.serves(name) });
-      }
-    }
-    return [...wants.values()];
-  }
-
-  #ownerOf(dispatchId: string): string {
-    return this.options.peers.owner(shardOf(dispatchId));
-  }
-
-  #tick(): void {
-    this.#issuer.tick();
-    this.#claims.tick();
-    this.#away.tick();
-    this.#seen.takeDue();
-    if (performance.now() - this.#statedAt >= this.options.limits.wantMs) this.want();
+  private tick(): void {
+    this.issuer.tick();
+    this.claims.tick();
+    this.remote.tick();
+    this.seen.takeDue();
+    this.demand.tick();
   }
 }

@@ -1,81 +1,101 @@
-// Performs one attempt of a request and says what came of it, in the words of a run. Not a retry: whether there is another
-// attempt, and when, is the run's to decide.
-import type { HttpRequest, JsonObject } from "../../../machines/index.js";
+// One attempt of a request, and its outcome as a run's command has it. It does not retry: whether and when there is
+// another attempt is decided by the run.
+import type { EngineErrorCode, HttpRequest, JsonObject } from "../../../machines/index.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
-import type { Secrets } from "../../egress/secrets.js";
+import type { Mask } from "../../egress/mask.js";
+import { type Secret, type Secrets, secretMisuse } from "../../egress/secrets.js";
 import { isExpected, outputOf, requestBody, retryAfterOf } from "./response.js";
 
-export interface Performing {
+export interface RequestEnvironment {
   readonly guard: Guard;
   readonly secrets: Secrets;
+  /** The most bytes that a response's body may have. */
   readonly outputBytes: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
 
 export interface Failure {
-  readonly code: string;
+  readonly code: EngineErrorCode;
   readonly message: string;
   readonly retryable: boolean;
   readonly outcomeUnknown: boolean;
   readonly retryAfterMs?: number;
 }
 
-export type Verdict = { readonly result: JsonObject } | Failure;
+export type Outcome = { readonly result: JsonObject } | Failure;
 
-/** Why an exchange was cut off: the abort's reason. */
-export type Cut = "cancelled" | "timeout";
+/** The reason of the abort that cuts an attempt off. */
+export type CutOffReason = "cancelled" | "timeout";
 
-const RETRIED: ReadonlySet<number> = new Set([408, 425, 429]);
+const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
-export async function perform(
+/** `signal` cuts the attempt off; its reason is a CutOffReason. */
+export async function attempt(
   request: HttpRequest,
   idempotencyKey: string,
-  { guard, secrets, outputBytes, now }: Performing,
+  { guard, secrets, outputBytes, now }: RequestEnvironment,
   signal: AbortSignal,
-): Promise<Verdict> {
-  const secret = request.secretRef === undefined ? undefined : secrets.get(request.secretRef);
-  if (request.secretRef !== undefined && !secret) return unsent("not_found", `there is no secret ${request.secretRef}`);
-  const body = requestBody(request.body);
-  const headers = {
-    "user-agent": "saga-orchestrator",
-    accept: "application/json, */*;q=0.5",
-    "accept-encoding": "identity",
-    ...(body && { "content-type": body.type }),
-    ...request.headers,
-    ...(secret && { [secret.header]: secret.line }),
-    "idempotency-key": idempotencyKey,
-  };
+): Promise<Outcome> {
+  const secret = request.secretRef === undefined ? undefined : secretFor(request.secretRef, request.url, secrets);
+  if (secret && "code" in secret) return secret;
   const { method, url, followRedirects } = request;
+  const body = requestBody(request.body);
+  const headers = headersOf(request, body?.type, secret, idempotencyKey);
   const outgoing = { method, url, headers, body: body?.text, followRedirects, signal, maxBytes: outputBytes };
   try {
-    return judged(await exchange(guard, { ...outgoing, overlong: "fails" }), request, now());
+    return outcomeOf(await exchange(guard, { ...outgoing, overlong: "fails" }), request, secrets.mask, now());
   } catch (error) {
-    if (error instanceof ExchangeFailed) return failed(error, signal.reason as Cut | undefined);
+    if (error instanceof ExchangeFailed) return failureOf(error, signal.reason as CutOffReason | undefined);
     throw error;
   }
 }
 
-function judged(incoming: Incoming, { expectedStatus }: HttpRequest, now: number): Verdict {
+function headersOf(
+  request: HttpRequest,
+  contentType: string | undefined,
+  secret: Secret | undefined,
+  idempotencyKey: string,
+): Record<string, string> {
+  return {
+    "user-agent": "saga-orchestrator",
+    accept: "application/json, */*;q=0.5",
+    "accept-encoding": "identity",
+    ...(contentType !== undefined && { "content-type": contentType }),
+    ...request.headers,
+    ...(secret && { [secret.header]: secret.line }),
+    "idempotency-key": idempotencyKey,
+  };
+}
+
+/** The secret, or why the request is not sent: a workflow may name any secret and any host. */
+function secretFor(name: string, url: string, secrets: Secrets): Secret | Failure {
+  const secret = secrets.get(name);
+  if (!secret) return unsent("not_found", `there is no secret ${name}`);
+  const misuse = secretMisuse(name, secret, "bearer", url);
+  return misuse === undefined ? secret : unsent("http_network", misuse);
+}
+
+function outcomeOf(incoming: Incoming, { expectedStatus }: HttpRequest, mask: Mask, now: number): Outcome {
   const { status } = incoming;
   if (!isExpected(status, expectedStatus)) {
-    const retryable = status >= 500 || RETRIED.has(status);
+    const retryable = status >= 500 || RETRYABLE_STATUSES.has(status);
     const retryAfterMs = retryable ? retryAfterOf(incoming, now) : undefined;
     const message = `the server answered ${status}`;
-    const failure = { code: `http_${status}`, message, retryable, outcomeUnknown: status >= 500 };
+    const failure: Failure = { code: `http_${status}`, message, retryable, outcomeUnknown: status >= 500 };
     return retryAfterMs === undefined ? failure : { ...failure, retryAfterMs };
   }
-  const output = outputOf(incoming);
-  if (typeof output !== "string") return { result: output };
-  // It was done, and what it answered is lost.
+  const output = outputOf({ ...incoming, body: mask.bytes(incoming.body) });
+  if (typeof output !== "string") return { result: mask.json(output) };
+  // The server acted on the request, and its answer is lost.
   return { code: "schema_mismatch", message: output, retryable: false, outcomeUnknown: true };
 }
 
-function failed({ trouble, message, sent }: ExchangeFailed, cut: Cut | undefined): Failure {
-  switch (trouble) {
+function failureOf({ kind, message, sent }: ExchangeFailed, reason: CutOffReason | undefined): Failure {
+  switch (kind) {
     case "aborted":
-      if (cut === "timeout")
+      if (reason === "timeout")
         return { code: "timeout", message: "the server did not answer in time", retryable: true, outcomeUnknown: true };
       return { code: "cancelled", message, retryable: false, outcomeUnknown: sent };
     case "too_large":
@@ -87,6 +107,6 @@ function failed({ trouble, message, sent }: ExchangeFailed, cut: Cut | undefined
   }
 }
 
-function unsent(code: string, message: string): Failure {
+function unsent(code: EngineErrorCode, message: string): Failure {
   return { code, message, retryable: false, outcomeUnknown: false };
 }

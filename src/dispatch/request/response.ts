@@ -1,9 +1,9 @@
-// A response as a step's output: {status, headers, body}. What the body is, is decided by what it says of itself and by what it
-// holds; whether the status is a success is not decided here.
+// A response as the output of its step: {status, headers, body}; and the pieces of HTTP that go with it. It does not
+// decide whether the step succeeded: attempt.ts does.
 import { type Json, type JsonObject, measure } from "../../../machines/index.js";
 import type { Incoming } from "../../egress/exchange.js";
 
-/** The output, or why it cannot be stored. */
+/** The output, or a message why it cannot be stored. */
 export function outputOf({ status, headers, body }: Incoming): JsonObject | string {
   const output = { status, headers, body: bodyOf(headers["content-type"] ?? "", body) };
   const size = measure(output);
@@ -12,7 +12,7 @@ export function outputOf({ status, headers, body }: Incoming): JsonObject | stri
     : `the response cannot be stored: ${size.path.slice(1, 200)} ${size.message}`;
 }
 
-/** JSON parsed, text as text, anything else as {base64}; null where there is nothing. */
+/** JSON is parsed, text stays text, anything else becomes {base64}; null for an empty body. */
 function bodyOf(contentType: string, body: Buffer): Json {
   if (body.length === 0) return null;
   const text = textOf(contentType, body);
@@ -20,7 +20,7 @@ function bodyOf(contentType: string, body: Buffer): Json {
   return isJson(contentType) ? parsed(text) : text;
 }
 
-/** What says that it is JSON and is not, is text. */
+/** A body that is declared as JSON and does not parse stays text. */
 function parsed(text: string): Json {
   try {
     return JSON.parse(text) as Json;
@@ -37,11 +37,11 @@ function textOf(contentType: string, body: Buffer): string | undefined {
     const text = new TextDecoder(charset, { fatal: true }).decode(body);
     return text.includes("\0") ? undefined : text;
   } catch {
-    return undefined; // No such charset, or bytes that it does not have.
+    return undefined; // An unknown charset, or bytes that are not valid in it.
   }
 }
 
-/** `Retry-After` in milliseconds from `now`: seconds, or a date. */
+/** `Retry-After` (seconds or a date) in milliseconds from `now`. */
 export function retryAfterOf({ headers }: Pick<Incoming, "headers">, now: number): number | undefined {
   const text = headers["retry-after"]?.trim();
   if (text === undefined) return undefined;
@@ -49,11 +49,12 @@ export function retryAfterOf({ headers }: Pick<Incoming, "headers">, now: number
   return Number.isFinite(ms) ? Math.max(0, Math.ceil(ms)) : undefined;
 }
 
+/** `expected`: statuses, or classes such as "2xx". */
 export function isExpected(status: number, expected: readonly (number | string)[]): boolean {
   return expected.some((item) => item === status || item === `${Math.floor(status / 100)}xx`);
 }
 
-/** The body of a request as it is sent, and what it is unless its headers say. */
+/** The body as it is sent, and its content type unless the request's headers name one. */
 export function requestBody(body: Json | undefined): { readonly text: string; readonly type: string } | undefined {
   if (body === undefined) return undefined;
   if (typeof body === "string") return { text: body, type: "text/plain; charset=utf-8" };

@@ -1,28 +1,33 @@
-// Delivers webhooks: takes the rows that commits posted, sends each signed until its receiver says 2xx, and gives up after a
-// day. At least once: a node that dies between the answer and the removal of the row leaves it to another, which sends it again.
+// Delivers webhooks: sends the rows that commits posted, signed, until the receiver answers 2xx, and gives up after a
+// day. At least once: if a node dies between the answer and the removal of the row, another node sends it again.
 import type { Sql } from "postgres";
 import { isObject, type JsonObject } from "../../../machines/index.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
-import type { Secrets } from "../../egress/secrets.js";
+import { type Secrets, secretMisuse } from "../../egress/secrets.js";
 import { signedHeaders } from "../../egress/signature.js";
+import type { Log } from "../../log.js";
 import type { Metrics } from "../../metrics.js";
 import type { Courier } from "../../run/ports.js";
-import { claimPost, type Post, putOffPost, removePost } from "../../store/posts.js";
+import { type ClaimedPost, claimPost, claimPosts, type Post, postponePosts, removePost } from "../../store/posts.js";
+import { FairQueue } from "../fair-queue.js";
 import { retryAfterOf } from "../request/response.js";
-import type { Log } from "../transport.js";
+import { Slots } from "../slots.js";
 
-/** Every bound of the courier, with its default. Times in milliseconds. */
+/** Every limit of the courier. Times are in milliseconds. */
 export interface CourierLimits {
+  /** Concurrent attempts. */
   readonly underWay: number;
-  /** A receiver that hangs must not take all of them. */
+  /** Concurrent attempts to one host, so that a receiver that hangs cannot take them all. */
   readonly underWayPerHost: number;
-  /** Ids that wait; one more is dropped, and the poll brings it back. */
+  /** Ids that wait. An id above the limit is dropped, and the poll brings it back. */
   readonly waiting: number;
+  /** How long a webhook waits for an attempt to its host before it is put off. */
+  readonly queuedMs: number;
   readonly attemptMs: number;
   readonly backoffMs: number;
   readonly backoffMaxMs: number;
-  /** From its commit on. An attempt is made in any case. */
+  /** Counted from the commit. At least one attempt is made. */
   readonly giveUpMs: number;
 }
 
@@ -30,6 +35,7 @@ export const DEFAULT_COURIER_LIMITS: CourierLimits = {
   underWay: 64,
   underWayPerHost: 16,
   waiting: 10_000,
+  queuedMs: 12_000,
   attemptMs: 15_000,
   backoffMs: 1_000,
   backoffMaxMs: 3_600_000,
@@ -48,103 +54,167 @@ export interface WebhookCourierOptions {
 }
 
 const STOPPING = "stopping";
-/** Of a response only its status and when to come again are looked at. */
+/** Only the status and `Retry-After` of a response are used. */
 const RESPONSE_BYTES = 65_536;
-/** "I do not want these any more", by the specification. */
+/** By the specification, the receiver wants no more webhooks. */
 const GONE = 410;
 
-/** What became of an attempt: delivered, or why not. */
-type Verdict =
+/** Rows that one statement claims. */
+const CLAIMED_AT_ONCE = 100;
+/** The service whose actions, in the queue, are the hosts. */
+const QUEUE = "webhook";
+
+interface QueuedPost {
+  readonly id: string;
+  readonly host: string;
+  readonly tries: number;
+  /** On the monotonic clock. */
+  readonly since: number;
+}
+
+type Outcome =
   | { readonly delivered: true }
-  /** `interrupted`: this node stops, the attempt does not count, and the row is due again by itself. */
+  /** `interrupted`: this node stops, the attempt does not count, and the row falls due again. */
   | { readonly why: string; readonly final?: boolean; readonly afterMs?: number; readonly interrupted?: boolean };
 
 export class WebhookCourier implements Courier {
   private readonly limits: CourierLimits;
+  /** Ids whose rows are not claimed yet. */
   private readonly waiting = new Set<string>();
+  /** Claimed rows, a row of the queue for each host: a receiver that hangs holds up only its own. */
+  private readonly queued = new Map<string, QueuedPost>();
+  private readonly queue = new FairQueue<QueuedPost>();
+  private claiming: Promise<void> | undefined;
   private readonly underWay = new Map<string, Promise<void>>();
-  private readonly hosts = new Map<string, number>();
-  /** One for each attempt under way. */
-  private readonly cuts = new Set<AbortController>();
+  private readonly slots: Slots;
+  /** Abort controllers of the attempts under way. */
+  private readonly attempts = new Set<AbortController>();
   private stopping = false;
   private graceIsOver = false;
 
   constructor(private readonly options: WebhookCourierOptions) {
     this.limits = { ...DEFAULT_COURIER_LIMITS, ...options.limits };
+    this.slots = new Slots(this.limits.underWay, this.limits.underWayPerHost);
   }
 
   carry(id: string): void {
-    const held = this.waiting.has(id) || this.underWay.has(id);
-    if (held || this.stopping || this.waiting.size >= this.limits.waiting) return;
+    const held = this.waiting.has(id) || this.queued.has(id) || this.underWay.has(id);
+    if (held || this.stopping || this.waiting.size + this.queued.size >= this.limits.waiting) return;
     this.waiting.add(id);
-    this.serve();
+    this.claimSoon();
   }
 
-  /** Attempts under way get the grace to end; what is cut off then is due again by itself. */
+  /** Attempts under way have the grace period to end. The rows of those that are cut off fall due again. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true;
     this.waiting.clear();
-    const cutAll = () => {
+    const abortAll = () => {
       this.graceIsOver = true;
-      for (const cut of this.cuts) cut.abort(STOPPING);
+      for (const attempt of this.attempts) attempt.abort(STOPPING);
     };
-    const timer = setTimeout(cutAll, graceMs);
+    const timer = setTimeout(abortAll, graceMs);
+    await this.claiming;
+    this.queue.clear();
+    this.queued.clear();
     await Promise.all(this.underWay.values());
     clearTimeout(timer);
   }
 
-  private serve(): void {
-    for (const id of this.waiting) {
-      if (this.underWay.size >= this.limits.underWay) return;
-      this.waiting.delete(id);
-      const work = this.deliver(id)
-        // The store is away: the row is due again by itself.
-        .catch((error: unknown) => this.options.log.warn({ err: error, webhook: id }, "a webhook has to wait"))
-        .finally(() => {
-          this.underWay.delete(id);
-          this.serve();
-        });
-      this.underWay.set(id, work);
+  private claimSoon(): void {
+    this.claiming ??= this.claimAll().finally(() => {
+      this.claiming = undefined;
+    });
+  }
+
+  /** Finds out where the waiting rows go, so that each waits for its own host only. */
+  private async claimAll(): Promise<void> {
+    while (this.waiting.size > 0) {
+      const ids = [...this.waiting].slice(0, CLAIMED_AT_ONCE);
+      for (const id of ids) this.waiting.delete(id);
+      // Before an answer of the store, these ids are held by nothing: a repeat is claimed once more, and queued once.
+      const posts = await claimPosts(this.options.sql, ids).catch((error: unknown) => this.postponed(error, ids));
+      for (const post of posts) this.enqueue(post);
+      this.serve();
     }
+  }
+
+  private postponed(error: unknown, webhooks: readonly string[]): readonly [] {
+    this.options.log.warn({ err: error, webhooks: webhooks.length }, "webhooks could not be claimed, leaving them due");
+    return [];
+  }
+
+  private enqueue({ id, url, tries }: ClaimedPost): void {
+    if (this.stopping || this.queued.has(id) || this.underWay.has(id)) return;
+    const post = { id, host: hostOf(url), tries, since: performance.now() };
+    this.queued.set(id, post);
+    this.queue.add({ service: QUEUE, action: post.host, version: 0 }, id, post);
+  }
+
+  private serve(): void {
+    if (this.stopping) return;
+    const late: QueuedPost[] = [];
+    this.queue.serve(QUEUE, (post) => this.tryDeliver(post, late));
+    if (late.length > 0) this.track(late, this.putOff(late));
+  }
+
+  /** True if the webhook leaves the queue: it is delivered, or its host has kept it waiting for too long. */
+  private tryDeliver(post: QueuedPost, late: QueuedPost[]): boolean {
+    const { id, host, since } = post;
+    if (this.slots.take({ host, sharer: host })) {
+      this.track(
+        [post],
+        this.deliver(id).finally(() => this.slots.release({ host, sharer: host })),
+      );
+    } else if (performance.now() - since >= this.limits.queuedMs) late.push(post);
+    else return false;
+    this.queued.delete(id);
+    return true;
+  }
+
+  private track(posts: readonly QueuedPost[], work: Promise<void>): void {
+    const settled = work
+      // The store does not answer: the rows fall due again.
+      .catch((error: unknown) => this.options.log.warn({ err: error, webhook: posts[0]?.id }, "webhook postponed"))
+      .finally(() => {
+        for (const { id } of posts) this.underWay.delete(id);
+        this.serve();
+      });
+    for (const { id } of posts) this.underWay.set(id, settled);
   }
 
   private async deliver(id: string): Promise<void> {
     const { sql, metrics } = this.options;
     const post = await claimPost(sql, id);
     if (!post) return;
-    const host = hostOf(post);
-    if ((this.hosts.get(host) ?? 0) >= this.limits.underWayPerHost)
-      return putOffPost(sql, id, this.backoff(post.tries));
-    const verdict = await this.counted(host, () => this.attempt(id, post));
-    if ("delivered" in verdict) {
+    const outcome = await this.attempt(id, post);
+    if ("delivered" in outcome) {
       metrics.webhooks.inc({ outcome: "delivered" });
       return removePost(sql, id);
     }
-    if (verdict.interrupted) return;
+    if (outcome.interrupted) return;
     const age = this.options.now() - Date.parse(String(messageOf(post).timestamp));
-    if (verdict.final || age >= this.limits.giveUpMs) return this.giveUp(id, post, verdict.why);
-    metrics.webhooks.inc({ outcome: "put_off" });
-    await putOffPost(sql, id, this.backoff(post.tries, verdict.afterMs));
+    if (outcome.final || age >= this.limits.giveUpMs) return this.giveUp(id, post, outcome.why);
+    await this.putOff([{ id, tries: post.tries }], outcome.afterMs);
   }
 
-  private async counted<T>(host: string, work: () => Promise<T>): Promise<T> {
-    this.hosts.set(host, (this.hosts.get(host) ?? 0) + 1);
-    try {
-      return await work();
-    } finally {
-      const left = (this.hosts.get(host) ?? 1) - 1;
-      if (left === 0) this.hosts.delete(host);
-      else this.hosts.set(host, left);
-    }
+  private async putOff(posts: readonly Pick<QueuedPost, "id" | "tries">[], afterMs?: number): Promise<void> {
+    this.options.metrics.webhooks.inc({ outcome: "put_off" }, posts.length);
+    await postponePosts(
+      this.options.sql,
+      posts.map(({ id, tries }) => ({ id, ms: this.backoff(tries, afterMs) })),
+    );
   }
 
-  private async attempt(id: string, { payload }: Post): Promise<Verdict> {
+  private async attempt(id: string, { payload }: Post): Promise<Outcome> {
     const { secrets } = this.options;
     const { url, headers, secret_ref: ref } = payload as { url: string; headers: JsonObject; secret_ref?: string };
-    const secret = ref === undefined ? secrets.signing : secrets.get(ref)?.value;
-    // Unsigned it would be refused, or believed: a secret that was named has to be there. It may come with the next start.
-    if (ref !== undefined && secret === undefined) return { why: "there is no secret of its name" };
-    return this.send(id, url, headers as Record<string, string>, JSON.stringify(payload.message), secret);
+    const secret = ref === undefined ? undefined : secrets.get(ref);
+    // Without a signature it would be refused, or trusted wrongly. The secret may be there after the next start.
+    if (ref !== undefined && secret === undefined) return { why: "the secret that it names does not exist" };
+    const misuse = ref && secret ? secretMisuse(ref, secret, "signing", url) : undefined;
+    if (misuse !== undefined) return { why: misuse };
+    const key = secret?.value ?? secrets.signing;
+    return this.send(id, url, headers as Record<string, string>, JSON.stringify(payload.message), key);
   }
 
   private async send(
@@ -153,29 +223,29 @@ export class WebhookCourier implements Courier {
     headers: Readonly<Record<string, string>>,
     body: string,
     secret: string | undefined,
-  ): Promise<Verdict> {
+  ): Promise<Outcome> {
     const { guard, now } = this.options;
     if (this.graceIsOver) return { why: STOPPING, interrupted: true };
     const own = { "user-agent": "saga-orchestrator", "content-type": "application/json", ...headers };
     const signed = { ...own, ...signedHeaders(secret, id, now(), body) };
-    const cut = new AbortController();
-    const timer = setTimeout(() => cut.abort(), this.limits.attemptMs);
-    this.cuts.add(cut);
-    const outgoing = { method: "POST", url, headers: signed, body, followRedirects: false, signal: cut.signal };
+    const abort = new AbortController();
+    const timer = setTimeout(() => abort.abort(), this.limits.attemptMs);
+    this.attempts.add(abort);
+    const outgoing = { method: "POST", url, headers: signed, body, followRedirects: false, signal: abort.signal };
     try {
-      return judged(await exchange(guard, { ...outgoing, maxBytes: RESPONSE_BYTES, overlong: "cut" }), now());
+      return outcomeOf(await exchange(guard, { ...outgoing, maxBytes: RESPONSE_BYTES, overlong: "cut" }), now());
     } catch (error) {
-      if (error instanceof ExchangeFailed) return { why: error.message, interrupted: cut.signal.reason === STOPPING };
+      if (error instanceof ExchangeFailed) return { why: error.message, interrupted: abort.signal.reason === STOPPING };
       throw error;
     } finally {
       clearTimeout(timer);
-      this.cuts.delete(cut);
+      this.attempts.delete(abort);
     }
   }
 
   private async giveUp(id: string, { runId, tries }: Post, why: string): Promise<void> {
     this.options.metrics.webhooks.inc({ outcome: "given_up" });
-    this.options.log.error({ webhook: id, runId, tries, why }, "a webhook is given up");
+    this.options.log.error({ webhook: id, runId, tries, why }, "webhook given up");
     await removePost(this.options.sql, id);
   }
 
@@ -186,11 +256,11 @@ export class WebhookCourier implements Courier {
   }
 }
 
-function judged(incoming: Incoming, now: number): Verdict {
+function outcomeOf(incoming: Incoming, now: number): Outcome {
   const { status } = incoming;
   if (status < 300) return { delivered: true };
   const afterMs = retryAfterOf(incoming, now);
-  const why = `its receiver answered ${status}`;
+  const why = `the receiver answered ${status}`;
   return { why, final: status === GONE, ...(afterMs !== undefined && { afterMs }) };
 }
 
@@ -198,4 +268,4 @@ function messageOf({ payload }: Post): JsonObject {
   return isObject(payload.message) ? payload.message : {};
 }
 
-const hostOf = ({ payload }: Post) => URL.parse(String(payload.url))?.host ?? "";
+const hostOf = (url: string) => URL.parse(url)?.host ?? "";

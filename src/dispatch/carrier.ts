@@ -1,0 +1,76 @@
+// The carrier port: what every way of reaching workers offers to the dispatcher, and what it may ask of the dispatcher.
+// One folder per carrier; node-dispatcher.ts adds them. The calls of a transport without a carrier wait in the queue.
+import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import type { CommandOptions } from "../run/ports.js";
+import type { ActionName } from "./action-name.js";
+import type { FairQueue } from "./fair-queue.js";
+import type { Ask, Tell } from "./relay/messages.js";
+
+export type TransportName = ActionCall["transport"];
+
+/** Credit that is set aside for one dispatch. */
+export interface Reservation {
+  /** Absent where the carrier does not know which worker will take it. */
+  readonly workerId?: string;
+}
+
+/** As in the `Dispatcher` port of run/: no method throws or waits, and repeating a call changes nothing. */
+export interface Carrier {
+  /** Takes credit for the dispatch if a worker can take it now. Undefined: no credit. `resolved` returns the credit. */
+  reserve(dispatchId: DispatchId, call: ActionCall): Reservation | undefined;
+  /**
+   * Hands over a committed dispatch until it is resolved or its deadline passes, whether or not credit was reserved for
+   * it.
+   */
+  send(dispatch: Dispatch): void;
+  cancel(dispatchId: DispatchId, reason: string): void;
+  /** The run waits for this dispatch no longer: returns unused credit and forgets it. */
+  resolved(dispatchId: DispatchId): void;
+  holds(dispatchId: DispatchId): boolean;
+  /** Number of dispatches handed over and not yet answered. */
+  readonly inFlight: number;
+  /** Present where workers of other nodes can take this carrier's calls. */
+  readonly sharing?: CreditSharing;
+  /** Sends nothing more; answers that have arrived are recorded within the grace period. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** How a carrier shares credit with the same carrier of other nodes. */
+export interface CreditSharing {
+  /** Calls wait here, and no worker of this node has credit for them. */
+  creditWanted(): void;
+  /**
+   * The calls that wait here have had their turn: the credit that is left may go to other nodes. Without a service: of
+   * all services.
+   */
+  creditLeft(service?: string): void;
+  /** The live nodes, after the shards were placed on them. */
+  placed(nodeIds: readonly string[]): void;
+  /** The answer to another node's question. */
+  asked(request: Ask): object;
+  /** A message of another node. */
+  told(message: Tell, from: string): void;
+}
+
+/** What a carrier may ask of the dispatcher. */
+export interface CarrierHost {
+  /** Credit for actions of this service may be free: the calls that wait for it get their turn. */
+  creditFreed(service: string): void;
+  command(runId: RunId, command: RunCommand, options?: CommandOptions): Promise<Answer>;
+  /** Everything that waits for this carrier's credit. */
+  readonly queue: FairQueue<CreditWaiter>;
+  /**
+   * Offers the credit that `reserve` returns to the first waiting call of the action that fits. False: no call took it.
+   */
+  offerFirst(
+    name: ActionName,
+    fits: (call: ActionCall) => boolean,
+    reserve: (dispatchId: DispatchId) => Reservation,
+  ): boolean;
+}
+
+/** An item of a carrier's queue. */
+export interface CreditWaiter {
+  /** Its turn has come. False: there is no credit for it. */
+  tryServe(): boolean;
+}

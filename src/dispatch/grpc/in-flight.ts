@@ -1,0 +1,249 @@
+// The dispatches of this node's streams, and the credit that each of them takes: reserved, executed, unclaimed,
+// claimed. Runs and workers reach it through streams.ts, other nodes through relayed-dispatches.ts.
+
+import type { Dispatch, DispatchId } from "../../../machines/index.js";
+import type { ActionName } from "../action-name.js";
+import type { CarrierHost, Reservation } from "../carrier.js";
+import { ExpiringMap } from "../expiring-map.js";
+import type { DispatchLimits } from "../limits.js";
+import type { Claimant } from "../relay/local-streams.js";
+import type { ReservationId } from "../voucher-id.js";
+import { belongsTo, type CommittedEntry, type Entry, isCommitted, refusal } from "./entry.js";
+import { executeStep } from "./execute-step.js";
+import { HeldCredit } from "./held-credit.js";
+import type { WorkerStream } from "./stream.js";
+import { StreamPool } from "./stream-pool.js";
+import { Unclaimed } from "./unclaimed.js";
+
+export interface StreamsHost extends Pick<CarrierHost, "creditFreed" | "command"> {
+  /** A dispatch without a stream waits for any worker, and no worker here has credit for it. */
+  creditWanted(): void;
+  isMine(dispatchId: DispatchId): boolean;
+  /**
+   * The dispatch's stream is gone, and another node continues with it: it owns the run, or it handed the dispatch to
+   * this node.
+   */
+  streamLost(dispatch: Dispatch): void;
+  /** A worker holds a dispatch that this node does not know. */
+  claimed(dispatchId: DispatchId, by: Claimant): void;
+}
+
+export interface InFlightOptions {
+  /** Database time, epoch milliseconds. */
+  readonly now: () => number;
+  readonly limits: DispatchLimits;
+  readonly host: StreamsHost;
+}
+
+/** How often overdue dispatches are forgotten, and how long after its deadline a dispatch is overdue. */
+const OVERDUE_MS = 10_000;
+
+export class InFlight {
+  readonly pool = new StreamPool();
+  readonly unclaimed: Unclaimed;
+  readonly heldCredit = new HeldCredit();
+  /** From then on nothing is handed out. */
+  stopping = false;
+  private readonly entries = new Map<ReservationId, Entry>();
+  /** Credit taken for dispatches that are not committed yet. */
+  private readonly reservations: ExpiringMap<Entry, ReservationId>;
+  /** Streams whose workers claimed dispatches that are not known here yet. */
+  private readonly claims: ExpiringMap<WorkerStream, DispatchId>;
+  private forgetOverdueAt = 0;
+
+  constructor(private readonly options: InFlightOptions) {
+    const { limits } = options;
+    this.unclaimed = new Unclaimed(limits.claimWaitMs);
+    this.reservations = new ExpiringMap(limits.reservationMs);
+    this.claims = new ExpiringMap(limits.claimMemoryMs, limits.claims);
+  }
+
+  get(id: ReservationId): Entry | undefined {
+    return this.entries.get(id);
+  }
+
+  all(): IterableIterator<Entry> {
+    return this.entries.values();
+  }
+
+  reserve(id: ReservationId, name: ActionName): Reservation | undefined {
+    if (this.stopping) return undefined;
+    const known = this.entries.get(id);
+    if (known?.stream) return { workerId: known.stream.workerId };
+    if (known?.dispatch) return undefined;
+    const stream = this.pool.select(name);
+    if (!stream) return undefined;
+    const entry: Entry = { id, name, stream };
+    this.entries.set(id, entry);
+    this.reservations.set(id, entry);
+    this.takeCredit(stream, id);
+    return { workerId: stream.workerId };
+  }
+
+  /** The dispatch of a reservation is committed now. */
+  commit(reserved: Entry, dispatch: Dispatch): void {
+    const entry: CommittedEntry = Object.assign(reserved, { id: dispatch.dispatchId, dispatch });
+    this.reservations.delete(entry.id);
+    if (entry.stream) this.writeExecute(entry, entry.stream);
+    else this.resend(entry);
+  }
+
+  /** Hands the dispatch to the stream's worker, with the stream's credit. */
+  execute(entry: CommittedEntry, stream: WorkerStream): void {
+    this.assign(entry, stream);
+    this.writeExecute(entry, stream);
+  }
+
+  /** The stream's worker already has the dispatch: it is not executed again. */
+  bind(entry: CommittedEntry, stream: WorkerStream): void {
+    this.assign(entry, stream);
+    writeCancel(entry, stream);
+  }
+
+  /**
+   * Without a reservation: a former owner or another node may have sent the dispatch, so a worker may already hold it.
+   */
+  sendUnreserved(entry: CommittedEntry): void {
+    this.entries.set(entry.id, entry);
+    const claimant = this.claimant(entry.id, entry.name);
+    this.claims.delete(entry.id);
+    if (claimant) this.bind(entry, claimant);
+    else this.unclaimed.awaitClaim(entry);
+  }
+
+  /** Sends it to any worker, ahead of new calls. */
+  resend(entry: CommittedEntry): void {
+    this.entries.set(entry.id, entry);
+    if (!this.unclaimed.awaitWorker(entry)) return;
+    this.serveUnclaimed(entry.name.service);
+    if (!entry.stream) this.options.host.creditWanted();
+  }
+
+  /** The stream's worker says that it holds the dispatch. */
+  claim(stream: WorkerStream, dispatchId: DispatchId): void {
+    const entry = this.entries.get(dispatchId);
+    if (!entry) {
+      this.claims.set(dispatchId, stream);
+      this.options.host.claimed(dispatchId, stream);
+    }
+    if (entry && !belongsTo(entry, stream)) return stream.write(refusal(entry));
+    if (!isCommitted(entry)) return;
+    const holder = entry.stream;
+    // It was sent again to another worker, which is alive: both will answer, and the first answer counts.
+    if (holder && holder.workerId !== stream.workerId) return;
+    if (holder) this.unbind(entry, holder);
+    this.unclaimed.remove(entry);
+    this.bind(entry, stream);
+  }
+
+  claimant(dispatchId: DispatchId, name: ActionName): WorkerStream | undefined {
+    const stream = this.claims.get(dispatchId);
+    return stream?.isOpen && belongsTo({ name }, stream) ? stream : undefined;
+  }
+
+  /** The run waits for it no longer. A worker that has not answered may still execute it: its credit stays taken. */
+  resolve(id: ReservationId): void {
+    const entry = this.entries.get(id);
+    if (!entry) return;
+    this.forget(entry);
+    const { stream, dispatch } = entry;
+    if (!stream?.slots.has(id)) return;
+    if (dispatch && !this.isExpired(dispatch)) this.heldCredit.set(id, stream, dispatch.deadlineAt);
+    else this.releaseCredit(stream, id);
+  }
+
+  forget(entry: Entry): void {
+    this.entries.delete(entry.id);
+    this.reservations.delete(entry.id);
+    this.unclaimed.remove(entry);
+    entry.stream?.held.delete(entry.id);
+  }
+
+  unbind(entry: Entry, stream: WorkerStream): void {
+    entry.stream = undefined;
+    stream.slots.delete(entry.id);
+    stream.held.delete(entry.id);
+  }
+
+  releaseCredit(stream: WorkerStream, id: ReservationId): void {
+    if (stream.slots.delete(id)) this.creditFreed(stream.service);
+  }
+
+  /** Credit for a service may be free: unclaimed dispatches are served first, then new calls. */
+  creditFreed(service: string): void {
+    if (this.stopping) return;
+    this.serveUnclaimed(service);
+    this.options.host.creditFreed(service);
+  }
+
+  /** The dispatch's stream has ended. */
+  streamLost(entry: CommittedEntry): void {
+    const { host } = this.options;
+    if (!entry.relayed && host.isMine(entry.id)) return this.unclaimed.awaitClaim(entry);
+    this.forget(entry);
+    host.streamLost(entry.dispatch);
+  }
+
+  isExpired(dispatch: Dispatch): boolean {
+    return dispatch.deadlineAt <= this.options.now();
+  }
+
+  /** Everything here that waits for time to pass. */
+  tick(): void {
+    for (const [id] of this.reservations.takeDue()) this.resolve(id);
+    for (const entry of this.unclaimed.takeDue()) if (entry.cancelReason === undefined) this.resend(entry);
+    this.claims.takeDue();
+    for (const [id, stream] of this.heldCredit.takeDue(this.options.now())) this.releaseCredit(stream, id);
+    if (performance.now() >= this.forgetOverdueAt) this.forgetOverdue();
+  }
+
+  clear(): void {
+    this.entries.clear();
+    this.unclaimed.clear();
+  }
+
+  private assign(entry: CommittedEntry, stream: WorkerStream): void {
+    entry.stream = stream;
+    this.entries.set(entry.id, entry);
+    this.takeCredit(stream, entry.id);
+  }
+
+  private writeExecute(entry: CommittedEntry, stream: WorkerStream): void {
+    const { dispatch } = entry;
+    stream.write({ execute: executeStep(dispatch, dispatch.deadlineAt - this.options.now()) });
+    writeCancel(entry, stream);
+  }
+
+  private serveUnclaimed(service: string): void {
+    this.unclaimed.serve(service, (entry) => {
+      if (this.isExpired(entry.dispatch)) {
+        this.entries.delete(entry.id);
+        return true;
+      }
+      const stream = this.pool.select(entry.name);
+      if (stream) this.execute(entry, stream);
+      return stream !== undefined;
+    });
+  }
+
+  private takeCredit(stream: WorkerStream, id: ReservationId): void {
+    stream.slots.add(id);
+    stream.held.add(id);
+    this.pool.served(stream);
+  }
+
+  /**
+   * A run that went to another node was resolved there, so this node forgets dispatches that are long past their
+   * deadline.
+   */
+  private forgetOverdue(): void {
+    this.forgetOverdueAt = performance.now() + OVERDUE_MS;
+    const overdue = this.options.now() - OVERDUE_MS;
+    for (const { dispatch, id } of [...this.entries.values()])
+      if (dispatch && dispatch.deadlineAt < overdue) this.resolve(id);
+  }
+}
+
+function writeCancel({ id, cancelReason }: Entry, stream: WorkerStream): void {
+  if (cancelReason !== undefined) stream.write({ cancel: { dispatch_id: id, reason: cancelReason } });
+}

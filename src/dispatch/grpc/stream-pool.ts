@@ -1,0 +1,65 @@
+// The worker streams that have said hello, by service, and the choice among them. The dispatches that they hold are in
+// in-flight.ts.
+import type { ActionName } from "../action-name.js";
+import type { DispatchLimits } from "../limits.js";
+import type { WorkerStream } from "./stream.js";
+
+export class StreamPool {
+  private readonly services = new Map<string, Set<WorkerStream>>();
+  private turns = 0;
+
+  get size(): number {
+    let size = 0;
+    for (const streams of this.services.values()) size += streams.size;
+    return size;
+  }
+
+  /** The limit that one more stream would exceed, if any. */
+  excessOf({ service, workerId }: WorkerStream, limits: Pick<DispatchLimits, "streams" | "streamsPerWorker">) {
+    if (this.size >= limits.streams) return `the node has ${limits.streams} worker streams, the most it takes`;
+    let own = 0;
+    for (const stream of this.services.get(service) ?? []) if (stream.workerId === workerId) own++;
+    const most = limits.streamsPerWorker;
+    return own >= most ? `the worker has ${most} streams to this node, the most it may have` : undefined;
+  }
+
+  *all(): IterableIterator<WorkerStream> {
+    for (const streams of [...this.services.values()]) yield* [...streams];
+  }
+
+  add(stream: WorkerStream): void {
+    const streams = this.services.get(stream.service) ?? new Set();
+    this.services.set(stream.service, streams.add(stream));
+  }
+
+  remove(stream: WorkerStream): void {
+    const streams = this.services.get(stream.service);
+    if (streams?.delete(stream) && streams.size === 0) this.services.delete(stream.service);
+  }
+
+  /** Whether a worker that takes steps serves the action, with or without free credit. */
+  serves(name: ActionName): boolean {
+    for (const stream of this.services.get(name.service) ?? [])
+      if (stream.isOpen && !stream.draining && stream.serves(name)) return true;
+    return false;
+  }
+
+  /**
+   * The stream with the most free credit that serves the action; among equals, the one that got no step for the longest
+   * time.
+   */
+  select(name: ActionName): WorkerStream | undefined {
+    let best: WorkerStream | undefined;
+    for (const stream of this.services.get(name.service) ?? []) {
+      const { free } = stream;
+      if (free <= 0 || !stream.serves(name)) continue;
+      if (!best || free > best.free || (free === best.free && stream.turn < best.turn)) best = stream;
+    }
+    return best;
+  }
+
+  /** The stream got a step: among streams of equal credit, the others come first next time. */
+  served(stream: WorkerStream): void {
+    stream.turn = ++this.turns;
+  }
+}

@@ -1,0 +1,72 @@
+// Tells the other nodes which calls wait here for credit: gathered for a moment, and repeated while calls wait. It
+// offers nothing and takes no credit: the vouchers that come back go to relay.ts.
+
+import { versionedAction } from "../action-name.js";
+import type { CreditWaiter } from "../carrier.js";
+import type { FairQueue } from "../fair-queue.js";
+import type { DispatchLimits } from "../limits.js";
+import type { Batcher } from "./batcher.js";
+import type { LocalStreams } from "./local-streams.js";
+import type { Demand } from "./messages.js";
+
+export interface DemandAnnouncerOptions {
+  readonly streams: Pick<LocalStreams, "serves" | "unclaimedCounts">;
+  readonly queue: Pick<FairQueue<CreditWaiter>, "ownCounts">;
+  readonly batcher: Pick<Batcher, "sendNow">;
+  readonly limits: DispatchLimits;
+}
+
+export class DemandAnnouncer {
+  private peers: ReadonlySet<string> = new Set();
+  private gathering: NodeJS.Timeout | undefined;
+  private announcedAt = 0;
+  /** The last announcement named calls: the peers must learn when none wait any more. */
+  private hadDemand = false;
+  private stopped = false;
+
+  constructor(private readonly options: DemandAnnouncerOptions) {}
+
+  placed(peers: ReadonlySet<string>): void {
+    this.peers = peers;
+    this.schedule();
+  }
+
+  /** Calls wait, and no worker of this node has credit for them. */
+  schedule(): void {
+    if (this.gathering || this.stopped || this.peers.size === 0) return;
+    this.gathering = setTimeout(() => this.announce(), this.options.limits.demandGatherMs).unref();
+  }
+
+  tick(): void {
+    if (performance.now() - this.announcedAt >= this.options.limits.demandMs) this.schedule();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    clearTimeout(this.gathering);
+  }
+
+  private announce(): void {
+    this.gathering = undefined;
+    this.announcedAt = performance.now();
+    const demand = this.demand();
+    if (demand.length === 0 && !this.hadDemand) return;
+    this.hadDemand = demand.length > 0;
+    for (const nodeId of this.peers) this.options.batcher.sendNow(nodeId, "dispatch.want", demand);
+  }
+
+  private demand(): Demand[] {
+    const { streams, queue, limits } = this.options;
+    const demands = new Map<string, Demand>();
+    for (const counts of [streams.unclaimedCounts(), queue.ownCounts()]) {
+      for (const [{ service, action, version }, waiting] of counts) {
+        const name = { service, action, version };
+        const key = `${service} ${versionedAction(name)}`;
+        if (demands.size >= limits.demands && !demands.has(key)) break;
+        const calls = Math.min(waiting + (demands.get(key)?.calls ?? 0), limits.vouchers);
+        demands.set(key, { ...name, calls, alone: !streams.serves(name) });
+      }
+    }
+    return [...demands.values()];
+  }
+}
