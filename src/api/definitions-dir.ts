@@ -1,17 +1,16 @@
-// Definitions from files, at the start: stored and published idempotently. A broken file stops the start with its name and
-// every problem; a file of a kind that this build does not read is refused, not passed over.
+// Definitions from files, read at startup: stored and published idempotently. An invalid file, or one of a kind that this
+// build does not read, stops the startup; the error names the file and every problem.
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Sql } from "postgres";
 import { isObject } from "../../machines/index.js";
-import { SagaError } from "../errors.js";
+import { type ErrorDetail, SagaError } from "../errors.js";
 import type { Logger } from "../log.js";
-import { storeDefinition } from "../store/definitions.js";
-import { storeRule } from "../store/rules.js";
-import { ruleDraftOf } from "./rules.js";
-import { type Compiling, draftOf } from "./workflows.js";
+import { rules } from "./rules.js";
+import type { Compiling, VersionedResource } from "./versioned.js";
+import { workflows } from "./workflows.js";
 
-/** The start cannot go on. Lists every problem of every file. */
+/** The service cannot start. Lists every problem of every file. */
 export class DefinitionsError extends Error {
   override readonly name = "DefinitionsError";
   constructor(readonly problems: readonly string[]) {
@@ -26,50 +25,42 @@ export interface DefinitionsDeps extends Compiling {
   readonly log: Logger;
 }
 
-/** A sound file, ready to be stored. */
-interface Sound {
-  readonly doubts: readonly { readonly path: string; readonly message: string }[];
-  /** What is said of it in the log. */
+/** A valid document, ready to be stored. */
+interface Loaded {
+  readonly warnings: readonly ErrorDetail[];
+  /** Returns the members of the log line. */
   store(): Promise<Readonly<Record<string, unknown>>>;
 }
 
-/** `<name>.<kind>.json`. Each throws with every problem of its document. */
-const KINDS: Readonly<Record<string, (document: unknown, deps: DefinitionsDeps) => Sound>> = {
-  workflow(document, deps) {
-    const { draft, warnings } = draftOf(document, deps);
-    return {
-      doubts: warnings,
-      async store() {
-        const { definition, stored } = await storeDefinition(deps.sql, { ...draft, publish: true });
-        return { workflow_id: definition.workflowId, version: definition.version, stored };
-      },
-    };
-  },
-  rule(document, { sql }) {
-    const { draft, warnings } = ruleDraftOf(document);
-    return {
-      doubts: warnings,
-      async store() {
-        const { rule, stored } = await storeRule(sql, { ...draft, publish: true });
-        return { rule_id: rule.ruleId, version: rule.version, stored };
-      },
-    };
-  },
-};
+type Read = (document: unknown, deps: DefinitionsDeps) => Loaded;
 
-/** Nothing is stored unless every file is valid. Safe on many nodes at once. Throws DefinitionsError. */
+/** `<name>.<kind>.json`. Each throws with every problem of its document. */
+const KINDS: Readonly<Record<string, Read>> = { workflow: publishing(workflows), rule: publishing(rules) };
+
+function publishing<Draft>(resource: VersionedResource<Draft>): Read {
+  return (document, deps) => {
+    const { draft, warnings } = resource.draftOf(document, deps);
+    const store = async () => {
+      const { document, stored } = await resource.store(deps.sql, { ...draft, publish: true });
+      return { ...resource.label(document), stored };
+    };
+    return { warnings, store };
+  };
+}
+
+/** Stores nothing unless every file is valid. Safe on many nodes at once. Throws DefinitionsError. */
 export async function loadDefinitionsDir(dir: string, deps: DefinitionsDeps): Promise<void> {
   const problems: string[] = [];
-  const files: { name: string; sound: Sound }[] = [];
+  const files: { name: string; loaded: Loaded }[] = [];
   for (const name of await definitionFiles(dir)) {
     try {
-      files.push({ name, sound: await readSound(dir, name, deps) });
+      files.push({ name, loaded: await load(dir, name, deps) });
     } catch (error) {
       problems.push(...sentences(name, error));
     }
   }
   if (problems.length > 0) throw new DefinitionsError(problems);
-  for (const { name, sound } of files) await store(name, sound, deps);
+  for (const { name, loaded } of files) await store(name, loaded, deps);
   await deps.catalog.refresh();
 }
 
@@ -78,18 +69,17 @@ async function definitionFiles(dir: string): Promise<string[]> {
     const names = await readdir(dir);
     return names.filter((name) => /\.(workflow|rule|trigger)\.json$/.test(name)).sort();
   } catch (error) {
-    throw new DefinitionsError([`${dir} cannot be read: ${error instanceof Error ? error.message : "unknown"}`]);
+    throw new DefinitionsError([`${dir} cannot be read: ${error instanceof Error ? error.message : "unknown error"}`]);
   }
 }
 
-async function readSound(dir: string, name: string, deps: DefinitionsDeps): Promise<Sound> {
+async function load(dir: string, name: string, deps: DefinitionsDeps): Promise<Loaded> {
   const kind = name.split(".").at(-2) ?? "";
   const read = KINDS[kind];
   if (!read) throw new Error(`this build reads no ${kind} files yet; remove it from the directory`);
-  const sound = read(parseDocument(await readFile(join(dir, name), "utf8")), deps);
-  for (const { path, message } of sound.doubts)
-    deps.log.warn({ file: name, path }, `a ${kind} definition is doubtful: ${message}`);
-  return sound;
+  const loaded = read(parseDocument(await readFile(join(dir, name), "utf8")), deps);
+  for (const { path, message } of loaded.warnings) deps.log.warn({ file: name, path }, `${kind} warning: ${message}`);
+  return loaded;
 }
 
 function parseDocument(text: string): unknown {
@@ -97,13 +87,13 @@ function parseDocument(text: string): unknown {
     if (key === "__proto__") throw new Error("it has a member named __proto__");
     return value;
   });
-  if (!isObject(document)) throw new Error("it is no JSON object");
+  if (!isObject(document)) throw new Error("it is not a JSON object");
   return document;
 }
 
-async function store(name: string, sound: Sound, { log }: DefinitionsDeps): Promise<void> {
+async function store(name: string, loaded: Loaded, { log }: DefinitionsDeps): Promise<void> {
   try {
-    log.info({ file: name, ...(await sound.store()) }, "a definition was loaded");
+    log.info({ file: name, ...(await loaded.store()) }, "definition loaded");
   } catch (error) {
     if (error instanceof SagaError) throw new DefinitionsError(sentences(name, error));
     throw error;

@@ -1,38 +1,48 @@
-// Probes. Never authenticated. Liveness asks nothing of anybody; readiness asks whether this node may get requests.
-import type { FastifyInstance } from "fastify";
+// Probes, never authenticated. Liveness depends on nothing outside the process; readiness says whether this node should get
+// requests.
 import { overloaded } from "../errors.js";
-import type { ApiDeps } from "./index.js";
-import { responses } from "./schemas.js";
+import type { ApiDeps } from "./deps.js";
+import { object, responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
 
-const STORE_ANSWERS_MS = 2000;
-const STATUS = { description: "It is.", type: "object", properties: { status: { type: "string" } } };
+const STORE_TIMEOUT_MS = 2000;
+const ALIVE = object("The process runs.", { status: { type: "string" } });
+const READY = object("The node takes requests.", { status: { type: "string" } });
 
-export function healthRoutes(app: FastifyInstance, deps: ApiDeps): void {
+export function healthRoutes(app: Api, deps: ApiDeps): void {
   for (const path of ["/healthz", "/livez", "/health", "/health/live"]) {
-    const schema = { tags: ["probes"], summary: "Whether the process runs", response: { 200: STATUS } };
+    const schema = { tags: ["probes"], summary: "Check that the process runs", response: { 200: ALIVE } };
     app.get(path, { schema }, async () => ({ status: "ok" }));
   }
   for (const path of ["/readyz", "/health/ready"]) {
-    const schema = { tags: ["probes"], summary: "Whether the service is ready", response: responses({ 200: STATUS }) };
+    const schema = {
+      tags: ["probes"],
+      summary: "Check that the node takes requests",
+      response: responses({ 200: READY }),
+    };
     app.get(path, { schema }, async () => {
       if (!deps.ready()) throw overloaded("the service is starting or shutting down");
-      if (!(await storeAnswers(deps))) throw overloaded("the store does not answer");
+      const fault = await storeFault(deps);
+      if (fault !== undefined) throw overloaded(fault);
       return { status: "ready" };
     });
   }
 }
 
-async function storeAnswers({ sql }: ApiDeps): Promise<boolean> {
+/** Why the store cannot take commits, if it cannot. */
+async function storeFault({ upkeep }: ApiDeps): Promise<string | undefined> {
   let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<false>((resolve) => {
-    timer = setTimeout(resolve, STORE_ANSWERS_MS, false);
+  const away = "the store does not answer";
+  const timeout = new Promise<string>((resolve) => {
+    timer = setTimeout(resolve, STORE_TIMEOUT_MS, away);
   });
-  const answer = sql`select 1`.then(
-    () => true,
-    () => false,
+  // A standby, or a primary that was made read-only: it answers, and refuses every commit.
+  const answer = upkeep<{ read_only: string }[]>`select current_setting('transaction_read_only') as read_only`.then(
+    ([row]) => (row?.read_only === "on" ? "the store is read-only" : undefined),
+    () => away,
   );
   try {
-    return await Promise.race([answer, tooLate]);
+    return await Promise.race([answer, timeout]);
   } finally {
     clearTimeout(timer);
   }

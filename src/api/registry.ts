@@ -1,113 +1,126 @@
-// The action registry over HTTP: what a service declares, checked and completed, and the list of it all.
+// The action registry over HTTP: services declare their actions, which are checked and completed; all of them can be listed.
 import { Ajv2020 } from "ajv/dist/2020.js";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Static, Type } from "typebox";
 import type { JsonObject } from "../../machines/index.js";
 import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
 import { listActions, type Registration, register } from "../store/registry.js";
-import { AnyObject, checkBody } from "./body.js";
-import type { ApiDeps } from "./index.js";
-import * as q from "./query.js";
-import { pageSchema, ref, responses } from "./schemas.js";
+import type { ApiDeps } from "./deps.js";
+import { AnyObject, shaped } from "./http/body.js";
+import { ID_PATTERN, MAX_INT32, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
+import { object, page, ref, responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
+
+const MAX_DETAILS = 100;
 
 const opt = Type.Optional;
-const Service = Type.String({ pattern: q.ID_PATTERN });
-const Text = Type.String({ maxLength: 8192 });
-/** Ten years. */
-const Ms = (minimum: number) => Type.Integer({ minimum, maximum: q.MAX_INT32 });
+const Service = Type.String({ pattern: ID_PATTERN });
+const LongText = Type.String({ maxLength: 8192 });
+/** Stored as a 32-bit integer: at most 24.8 days. */
+const Ms = (minimum: number) => Type.Integer({ minimum, maximum: MAX_INT32 });
 
 const Retry = Type.Object({
-  max_attempts: Type.Integer({ minimum: -1, maximum: q.MAX_INT32, not: { const: 0 }, description: "-1 is unlimited." }),
+  max_attempts: Type.Integer({ minimum: -1, maximum: MAX_INT32, not: { const: 0 }, description: "-1 is unlimited." }),
   initial_backoff_ms: Ms(0),
   max_backoff_ms: opt(Ms(0)),
   multiplier: opt(Type.Number({ minimum: 1, maximum: 1000 })),
   jitter: opt(Type.Boolean()),
-  non_retryable_codes: opt(Type.Array(Text, { maxItems: 1000 })),
+  non_retryable_codes: opt(Type.Array(LongText, { maxItems: 1000 })),
 });
 
 const Action = Type.Object({
   service: opt(Service),
   action_name: Type.String({ pattern: "^[A-Za-z0-9_:-]{1,128}$", description: "Without a dot." }),
-  version: opt(Type.Integer({ minimum: 1, maximum: q.MAX_INT32 })),
-  description: opt(Text),
-  category: opt(Text),
+  version: opt(Version),
+  description: opt(LongText),
+  category: opt(LongText),
   compensable: opt(Type.Boolean()),
   input_schema: opt(AnyObject()),
   output_schema: opt(AnyObject()),
-  error_codes: opt(Type.Array(Text, { maxItems: 1000 })),
+  error_codes: opt(Type.Array(LongText, { maxItems: 1000 })),
   default_retry: opt(Retry),
   default_timeout_ms: opt(Ms(1)),
   deprecated: opt(Type.Boolean()),
-  service_version: opt(Text),
+  service_version: opt(LongText),
   dry_run_supported: opt(Type.Boolean()),
-  license_group: opt(Text),
+  license_group: opt(LongText),
   transport: opt(Type.String({ enum: ["", "grpc", "http", "rmq"], description: "Empty means grpc." })),
-  address: opt(Text),
-  // Given by the service, so that a listed registration can be sent back as it is.
+  address: opt(LongText),
+  // Set by the service, and ignored: a listed registration can be sent back unchanged.
   id: opt(Type.Unknown()),
   registered_at: opt(Type.Unknown()),
 });
 type Action = Static<typeof Action>;
 
 const Actions = Type.Array(Action, { minItems: 1, maxItems: 1000 });
-const Register = Type.Object({ service: Service, service_version: opt(Text), actions: Actions });
+const Register = Type.Object({ service: Service, service_version: opt(LongText), actions: Actions });
+type Sender = Partial<Static<typeof Register>> & Pick<Static<typeof Register>, "actions">;
 
-const listQuery = q.queryReader({
-  service: q.text({ max: 128 }),
-  category: q.text({ max: 8192 }),
-  search: q.text({ min: 0, max: 256 }),
-  ...q.PAGE,
+const RegisterBody = shaped<Static<typeof Register> | Static<typeof Actions>>(
+  Type.Union([Register, Actions]),
+  (body) => (Array.isArray(body) ? Actions : Register),
+);
+
+const listQuery = query({
+  service: Text({ max: 128 }),
+  category: Text({ max: 8192 }),
+  search: Text({ min: 0, max: 256 }),
+  ...PAGE,
 });
 
-export function registryRoutes(app: FastifyInstance, deps: ApiDeps): void {
-  const registered = {
-    description: "All of them are registered.",
-    type: "object",
-    properties: { registered: { type: "integer" }, actions: { type: "array", items: ref("ActionRegistration") } },
-  };
+export function registryRoutes(app: Api, deps: ApiDeps): void {
+  registerRoute(app, deps);
+  listRoute(app, deps);
+}
+
+function registerRoute(app: Api, deps: ApiDeps): void {
+  const registered = object("All of them are registered.", {
+    registered: { type: "integer" },
+    actions: { type: "array", items: ref("ActionRegistration") },
+  });
   const schema = {
     tags: ["registry"],
     summary: "Register actions: all or nothing, by service, action_name and version",
-    body: Type.Union([Register, Actions]),
+    body: RegisterBody,
     response: responses({ 200: registered }, 400, 413, 415),
   };
-  app.post("/api/v1/registry/register", { schema }, async (request, reply) => {
-    const registrations = registrationsOf(request, reply, deps);
-    const actions = await register(deps.sql, registrations);
+  app.post("/api/v1/registry/register", { schema }, async ({ body }) => {
+    const actions = await register(deps.sql, registrationsOf(body, deps));
     await deps.catalog.refresh();
     return { registered: actions.length, actions };
   });
-
-  const response = responses({ 200: { description: "A page of actions.", ...pageSchema("ActionRegistration") } }, 400);
-  const listSchema = {
-    tags: ["registry"],
-    summary: "List registered actions",
-    querystring: listQuery.schema,
-    response,
-  };
-  app.get("/api/v1/registry/actions", { schema: listSchema }, async (request) => {
-    const { service, category, search, ...page } = listQuery.read(request.query);
-    return listActions(deps.sql, { service, category, search: search || undefined }, q.pageOf(page));
-  });
 }
 
-function registrationsOf(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps): Registration[] {
-  const bare = Array.isArray(request.body);
-  const body = bare ? undefined : checkBody(request.body, reply, Register);
-  const actions = body?.actions ?? checkBody(request.body, reply, Actions);
+function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+  const response = responses({ 200: page("A page of actions.", "ActionRegistration") }, 400);
+  const schema = { tags: ["registry"], summary: "List registered actions", querystring: listQuery, response };
+  app.get("/api/v1/registry/actions", { schema }, async ({ query: { service, category, search, ...page } }) =>
+    listActions(sql, { service, category, search: search || undefined }, pageOf(page)),
+  );
+}
+
+/** The actions, completed. Throws 400 with every problem. */
+function registrationsOf(body: Static<typeof RegisterBody>, { config }: ApiDeps): Registration[] {
+  const bare = Array.isArray(body);
+  const { actions, service, service_version }: Sender = bare ? { actions: body } : body;
   const at = bare ? "$" : "$.actions";
-  const problems: ErrorDetail[] = [];
-  const registrations = actions.map((action, index) => {
-    const place = `${at}[${index}]`;
-    problems.push(...serviceProblems(action, body?.service, place), ...schemaProblems(action, place));
-    problems.push(...addressProblems(action, place));
-    return complete(action, action.service ?? body?.service ?? "", body?.service_version);
-  });
+  const problems = actions.flatMap((action, index) => actionProblems(action, service, `${at}[${index}]`));
+  const registrations = actions.map((action) => complete(action, action.service ?? service ?? "", service_version));
   problems.push(...duplicates(registrations, at));
   const [first] = problems;
-  if (first) throw badRequest(`the registration is not valid: ${first.path} ${first.message}`, problems.slice(0, 100));
-  refuseRmq(registrations, at, deps);
+  if (first) {
+    const details = problems.slice(0, MAX_DETAILS);
+    throw badRequest(`the registration is not valid: ${first.path} ${first.message}`, details);
+  }
+  if (config.amqpUrl === undefined) refuseRmq(registrations, at);
   return registrations;
+}
+
+function actionProblems(action: Action, service: string | undefined, place: string): ErrorDetail[] {
+  return [
+    ...serviceProblems(action, service, place),
+    ...schemaProblems(action, place),
+    ...addressProblems(action, place),
+  ];
 }
 
 function complete(action: Action, service: string, serviceVersion: string | undefined): Registration {
@@ -134,7 +147,7 @@ function serviceProblems(action: Action, service: string | undefined, place: str
   if (action.service === undefined && service === undefined)
     return [{ path: `${place}.service`, message: "is required" }];
   const differs = action.service !== undefined && service !== undefined && action.service !== service;
-  return differs ? [{ path: `${place}.service`, message: "is not the service that registers" }] : [];
+  return differs ? [{ path: `${place}.service`, message: "differs from the registering service" }] : [];
 }
 
 function addressProblems(action: Action, place: string): ErrorDetail[] {
@@ -159,15 +172,15 @@ function isQueueName(address = ""): boolean {
   return address !== "" && Buffer.byteLength(address) <= 255;
 }
 
-/** Only judges schemas against their own schema: nothing of them is compiled or fetched here. */
-const judge = new Ajv2020({ strict: false, allErrors: false, logger: false, validateFormats: false });
+/** Checks schemas against their meta-schema. Nothing is compiled or fetched here. */
+const metaSchema = new Ajv2020({ strict: false, allErrors: false, logger: false, validateFormats: false });
 
 function schemaProblems(action: Action, place: string): ErrorDetail[] {
   return (["input_schema", "output_schema"] as const).flatMap((member) => {
     const { $schema: _draft, ...schema }: JsonObject = action[member] ?? {};
-    if (judge.validateSchema(schema) === true) return [];
-    const [error] = judge.errors ?? [];
-    const message = `is no JSON Schema 2020-12: ${error?.instancePath || "/"} ${error?.message ?? ""}`.trimEnd();
+    if (metaSchema.validateSchema(schema) === true) return [];
+    const [error] = metaSchema.errors ?? [];
+    const message = `is not a JSON Schema 2020-12: ${error?.instancePath || "/"} ${error?.message ?? ""}`.trimEnd();
     return [{ path: `${place}.${member}`, message }];
   });
 }
@@ -182,8 +195,7 @@ function duplicates(registrations: readonly Registration[], at: string): ErrorDe
   });
 }
 
-function refuseRmq(registrations: readonly Registration[], at: string, { config }: ApiDeps): void {
-  if (config.amqpUrl !== undefined) return;
+function refuseRmq(registrations: readonly Registration[], at: string): void {
   const details = registrations.flatMap(({ transport }, index) =>
     transport === "rmq" ? [{ path: `${at}[${index}].transport`, message: "rmq needs AMQP_URL, which is not set" }] : [],
   );

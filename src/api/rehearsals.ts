@@ -1,32 +1,30 @@
-// A workflow tried out over HTTP: its machine alone, on a virtual clock, with mocks in the place of the outside. Nothing is
-// stored and nothing is sent. It moves step by step, so that other requests go on in between.
+// Rehearsals over HTTP: a workflow's machine runs alone, on a virtual clock, with mocks instead of workers. Nothing is stored or
+// sent. It runs in short slices, so that other requests are served in between.
 import { setImmediate } from "node:timers/promises";
-import type { FastifyInstance } from "fastify";
 import { type Static, Type } from "typebox";
 import { Rehearsal, type Rehearsed, RUN_STATES, readMocks, type WantedWorkflow } from "../../machines/index.js";
-import { badRequest, notFound, overloaded, unprocessable } from "../errors.js";
-import { readDefinition } from "../store/definitions.js";
-import { AnyObject, readBody } from "./body.js";
-import type { ApiDeps } from "./index.js";
-import * as q from "./query.js";
-import { responses } from "./schemas.js";
+import { badRequest, overloaded, unprocessable } from "../errors.js";
+import type { ApiDeps } from "./deps.js";
+import { AnyObject } from "./http/body.js";
+import { Id, path, Version } from "./http/parameters.js";
+import { responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
+import { workflows } from "./workflows.js";
 
-/** Other work gets its turn at least this often. */
+/** A slice of computing: other requests are served between two slices. */
 const SLICE_MS = 10;
-/** Of the machine's own time. Most workflows take a few milliseconds. */
-const MOST_MS = 5_000;
-/** Rehearsals of a process at once: each may keep 64 MiB. */
-const MOST_AT_ONCE = 4;
-const MOST_PROBLEMS = 100;
-
-const path = q.pathReader({ wf_id: q.id });
+/** Computing time of one rehearsal. Most workflows take a few milliseconds. */
+const MAX_COMPUTING_MS = 5_000;
+/** Rehearsals of a process at the same time: each may hold 64 MiB. */
+const MAX_OPEN = 4;
+const MAX_PROBLEMS = 100;
 
 const MOCKS = "Step id to a list of {output} or {error: {code, message?, retryable?, outcome_unknown?}}.";
 
 const Text = Type.String();
 const Body = Type.Object({
   inputs: Type.Optional(AnyObject()),
-  version: Type.Optional(Type.Integer({ minimum: 1, maximum: q.MAX_INT32 })),
+  version: Type.Optional(Version),
   mocks: AnyObject({ description: MOCKS }),
 });
 const Event = Type.Object({
@@ -48,49 +46,49 @@ const Outcome = Type.Object({
   variables: AnyObject(),
   error: Type.Optional(Type.Object({ code: Text, message: Text, step_id: Type.Optional(Text) })),
   requires_manual_review: Type.Boolean(),
-  events: Type.Array(Event, { description: "Of the run and its children, in the order in which they happened." }),
-  left: Type.Optional(Type.String({ description: "Why it was left before its end." })),
+  events: Type.Array(Event, {
+    description: "The events of the run and its children, in the order in which they happened.",
+  }),
+  left: Type.Optional(
+    Type.String({ description: "Present if the rehearsal stopped before the run ended: the reason." }),
+  ),
 });
 
-export function rehearsalRoutes(app: FastifyInstance, deps: ApiDeps): void {
+export function rehearsalRoutes(app: Api, deps: ApiDeps): void {
   const schema = {
     tags: ["workflows"],
-    summary: "Try a workflow out, with mocks; nothing is stored or sent",
-    params: path.schema,
+    summary: "Rehearse a workflow with mocks; nothing is stored or sent",
+    params: path({ wf_id: Id }),
     body: Body,
-    response: responses({ 200: { description: "How it ended.", ...Outcome } }, 400, 404, 413, 415, 422),
+    response: responses({ 200: { description: "How the rehearsal ended.", ...Outcome } }, 400, 404, 413, 415, 422),
   };
   let open = 0;
-  app.post("/api/v1/workflows/:wf_id/test", { schema }, async (request, reply): Promise<Rehearsed> => {
-    const { wf_id: workflowId } = path.read(request.params);
-    const body = readBody(request, reply, Body);
-    if (open >= MOST_AT_ONCE) throw overloaded(`${MOST_AT_ONCE} rehearsals are under way; try again`);
+  app.post("/api/v1/workflows/:wf_id/test", { schema }, async ({ params, body }): Promise<Rehearsed> => {
+    if (open >= MAX_OPEN) throw overloaded(`${MAX_OPEN} rehearsals are in progress; try again`);
     open++;
     try {
-      return await perform(await prepare(deps, workflowId, body), deps);
+      return await perform(await prepare(deps, params.wf_id, body), deps);
     } finally {
       open--;
     }
   });
 }
 
-/** Throws SagaError: 404 no such version, 400 the mocks, 422 the inputs. */
+/** Throws SagaError: 404 no such version, 400 invalid mocks, 422 invalid inputs. */
 async function prepare(
   { sql, catalog, schemas }: ApiDeps,
   workflowId: string,
   { inputs = {}, version, mocks: raw }: Static<typeof Body>,
 ): Promise<Rehearsal> {
-  const definition = await readDefinition(sql, workflowId, version);
-  if (!definition) throw notFound(`there is no such version of workflow ${workflowId}, or none is published`);
-  const program = await catalog.program(definition.definitionId);
+  const { id } = await workflows.find(sql, workflowId, version);
+  const program = await catalog.program(id);
   const { mocks, problems } = readMocks(raw, program);
-  if (problems.length > 0) throw badRequest("the mocks are not valid", problems.slice(0, MOST_PROBLEMS));
-  const unfit = program.inputSchema ? schemas.conforms(program.inputSchema, inputs) : [];
-  if (unfit.length > 0)
-    throw unprocessable(
-      "the inputs do not conform to the input_schema",
-      unfit.map((message) => ({ path: "$.inputs", message })),
-    );
+  if (problems.length > 0) throw badRequest("the mocks are not valid", problems.slice(0, MAX_PROBLEMS));
+  const faults = program.inputSchema ? schemas.conforms(program.inputSchema, inputs) : [];
+  if (faults.length > 0) {
+    const details = faults.map((message) => ({ path: "$.inputs", message }));
+    throw unprocessable("the inputs do not conform to the input_schema", details);
+  }
   return new Rehearsal(program, {
     ...{ inputs, mocks, tenantId: program.tenantId, startAt: Date.now() },
     action: (service, name, number) => catalog.action(service, name, number),
@@ -103,22 +101,23 @@ async function perform(rehearsal: Rehearsal, { catalog }: ApiDeps): Promise<Rehe
   let spent = 0;
   for (;;) {
     const since = performance.now();
-    const lacking = slice(rehearsal, since + SLICE_MS);
+    const stopped = runUntil(rehearsal, since + SLICE_MS);
     spent += performance.now() - since;
-    if (lacking === "over") return rehearsal.result;
-    if (spent > MOST_MS) return { ...rehearsal.result, left: `it did not end within ${MOST_MS} ms of computing` };
-    if (lacking) rehearsal.provide(lacking, (await published(catalog, lacking)) ?? null);
+    if (stopped === "over") return rehearsal.result;
+    if (spent > MAX_COMPUTING_MS)
+      return { ...rehearsal.result, left: `it did not end within ${MAX_COMPUTING_MS} ms of computing` };
+    if (stopped) rehearsal.provide(stopped, (await published(catalog, stopped)) ?? null);
     else await setImmediate();
   }
 }
 
-/** Moves until the time is over. */
-function slice(rehearsal: Rehearsal, until: number): WantedWorkflow | "over" | undefined {
+/** Stops at the end of the rehearsal, at a workflow that it needs, or at the deadline (undefined). */
+function runUntil(rehearsal: Rehearsal, deadline: number): WantedWorkflow | "over" | undefined {
   do {
     const move = rehearsal.move();
     if (move === "over") return move;
-    if (move !== "moved") return move.lacks;
-  } while (performance.now() < until);
+    if (move !== "moved") return move.missing;
+  } while (performance.now() < deadline);
   return undefined;
 }
 

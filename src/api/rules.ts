@@ -1,49 +1,59 @@
-// Rules over HTTP: create, publish, read, evaluate. The rules of versions are the store's; what makes a document valid, and
-// what an evaluation comes to, is the machine's.
-import type { FastifyInstance } from "fastify";
+// Rules over HTTP. Beyond the routes of every versioned document they can be evaluated.
+import { LRUCache } from "lru-cache";
 import { type Static, Type } from "typebox";
 import {
   compileRule,
   ExpressionError,
   evaluateRule,
   isObject,
+  type JsonObject,
   type Rule,
   type RuleResult,
   tenantName,
 } from "../../machines/index.js";
-import { badRequest, invalidConfig, notFound, unprocessable } from "../errors.js";
-import {
-  listRules,
-  listRuleVersions,
-  publishRule,
-  type RuleDraft,
-  readRule,
-  ruleExists,
-  type StoredRule,
-  storeRule,
-} from "../store/rules.js";
-import { AnyObject, readBody } from "./body.js";
-import type { ApiDeps } from "./index.js";
-import * as q from "./query.js";
-import { pageSchema, ref, responses } from "./schemas.js";
+import { unprocessable } from "../errors.js";
+import { type RuleDraft, ruleVersions } from "../store/rules.js";
+import type { StoredVersion } from "../store/versions.js";
+import type { ApiDeps } from "./deps.js";
+import { AnyObject } from "./http/body.js";
+import { Id, path, Version } from "./http/parameters.js";
+import { responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
+import { type Report, storageOf, VersionedResource } from "./versioned.js";
 
-const path = q.pathReader({ rule_id: q.id });
-const versionPath = q.pathReader({ rule_id: q.id, version: q.integer(1, q.MAX_INT32) });
-const versionQuery = q.queryReader({ version: q.integer(1, q.MAX_INT32) });
-const pageQuery = q.queryReader(q.PAGE);
+export const rules = new VersionedResource<RuleDraft>({
+  noun: "rule",
+  collection: "rules",
+  parameter: "rule_id",
+  use: "evaluated",
+  resource: "RuleDefinition",
+  description: "A RuleDefinition. Unknown fields are refused.",
+  store: ruleVersions,
+  check,
+});
 
-const TAGS = ["rules"];
-const DOCUMENT = AnyObject({ description: "A RuleDefinition. Unknown fields are refused." });
-const ONE = { description: "The rule.", ...ref("RuleDefinition") };
-const MANY = { description: "A page of rules.", ...pageSchema("RuleDefinition") };
+export function ruleRoutes(app: Api, deps: ApiDeps): void {
+  rules.routes(app, deps);
+  evaluateRoute(app, deps);
+}
+
+function check(document: unknown): Report<RuleDraft> {
+  const { rule, problems, warnings } = compileRule(document);
+  return { ...(rule && isObject(document) && { draft: draftOf(rule, document) }), problems, warnings };
+}
+
+function draftOf({ ruleId: key, tenantId, name }: Rule, document: JsonObject): RuleDraft {
+  const { rule_type: ruleType, spec } = document;
+  const content = { ruleType: String(ruleType), spec: isObject(spec) ? spec : {} };
+  return { key, tenantId, name, ...content, ...storageOf(document) };
+}
 
 const Evaluate = Type.Object({
-  inputs: AnyObject({ description: "What the rows see, as `inputs` and by name." }),
-  version: Type.Optional(Type.Integer({ minimum: 1, maximum: q.MAX_INT32 })),
+  inputs: AnyObject({ description: "The conditions see it as `inputs`, and each member by its name." }),
+  version: Type.Optional(Version),
   tenant_id: Type.Optional(Type.String({ description: "A rule with a tenant exists for that tenant only." })),
 });
 
-const RowAudit = Type.Object({ index: Type.Integer(), matched: Type.Boolean() });
 const Evaluated = Type.Object({
   output: AnyObject(),
   audit: Type.Object({
@@ -51,129 +61,36 @@ const Evaluated = Type.Object({
     version: Type.Integer(),
     matched_row: Type.Union([Type.Integer({ description: "From 0." }), Type.Null()]),
     used_default: Type.Boolean(),
-    rows: Type.Array(RowAudit, { description: "The rows that were looked at." }),
+    rows: Type.Array(Type.Object({ index: Type.Integer(), matched: Type.Boolean() }), {
+      description: "The rows that were evaluated.",
+    }),
     duration_ms: Type.Number(),
   }),
 });
 
-export function ruleRoutes(app: FastifyInstance, deps: ApiDeps): void {
-  createRoute(app, deps);
-  publishRoutes(app, deps);
-  readRoutes(app, deps);
-  evaluateRoute(app, deps);
-}
-
-/** The valid document and what is only doubtful in it. Throws 400 `invalid_config` with every problem. */
-export function ruleDraftOf(document: unknown) {
-  const { rule, problems, warnings } = compileRule(document);
-  if (!rule || !isObject(document)) {
-    const [first] = problems;
-    throw invalidConfig(`the rule is not valid: ${first?.path} ${first?.message}`, problems);
-  }
-  const { version, published, created_by: createdBy, rule_type, spec } = document;
-  const draft: RuleDraft = {
-    ruleId: rule.ruleId,
-    version: typeof version === "number" ? version : undefined,
-    tenantId: rule.tenantId,
-    name: rule.name,
-    ruleType: String(rule_type),
-    spec: isObject(spec) ? spec : {},
-    publish: published === true,
-    createdBy: typeof createdBy === "string" ? createdBy : undefined,
-  };
-  return { draft, warnings };
-}
-
-function createRoute(app: FastifyInstance, deps: ApiDeps): void {
-  const response = responses({ 200: ONE, 201: ONE }, 400, 409, 413, 415);
-  const schema = { tags: TAGS, summary: "Store a version of a rule", body: DOCUMENT, response };
-  app.post("/api/v1/rules", { schema }, async (request, reply) => {
-    if (request.body === undefined) throw badRequest("a JSON body is required", [{ path: "$", message: "is missing" }]);
-    const { draft, warnings } = ruleDraftOf(request.body);
-    const { rule, stored } = await storeRule(deps.sql, draft);
-    await deps.catalog.refresh();
-    const { ruleId: rule_id, version } = rule;
-    request.log.info({ rule_id, version, stored, warnings: warnings.length }, "a rule was posted");
-    reply.status(stored ? 201 : 200).header("Location", `/api/v1/rules/${rule_id}?version=${version}`);
-    return rule.item;
-  });
-}
-
-function publishRoutes(app: FastifyInstance, deps: ApiDeps): void {
-  for (const [name, published] of [["publish", true] as const, ["unpublish", false] as const]) {
-    const summary = published
-      ? "Publish a version: it can be evaluated"
-      : "Unpublish a version: it cannot be evaluated any more";
-    const schema = { tags: TAGS, summary, params: versionPath.schema, response: responses({ 200: ONE }, 400, 404) };
-    app.post(`/api/v1/rules/:rule_id/versions/:version/${name}`, { schema }, async (request) => {
-      const { rule_id: ruleId, version } = versionPath.read(request.params);
-      // A draft may have been stored by a release that allowed more.
-      const draft = published ? await readRule(deps.sql, ruleId, version) : undefined;
-      if (draft && !draft.published) ruleDraftOf(draft.item);
-      const rule = await publishRule(deps.sql, ruleId, version, published);
-      if (!rule) throw noSuchRule(ruleId, version);
-      await deps.catalog.refresh();
-      return rule.item;
-    });
-  }
-}
-
-function readRoutes(app: FastifyInstance, { sql }: ApiDeps): void {
-  const list = { tags: TAGS, querystring: pageQuery.schema, response: responses({ 200: MANY }, 400) };
-  const listSchema = { ...list, summary: "List rules, each by its latest published version" };
-  app.get("/api/v1/rules", { schema: listSchema }, async (request) =>
-    listRules(sql, q.pageOf(pageQuery.read(request.query))),
-  );
-
-  const readSchema = {
-    tags: TAGS,
-    summary: "Get the latest published version of a rule, or the version asked for",
-    params: path.schema,
-    querystring: versionQuery.schema,
-    response: responses({ 200: ONE }, 400, 404),
-  };
-  app.get("/api/v1/rules/:rule_id", { schema: readSchema }, async (request) => {
-    const { rule_id: ruleId } = path.read(request.params);
-    const { version } = versionQuery.read(request.query);
-    const rule = await readRule(sql, ruleId, version);
-    if (!rule) throw noSuchRule(ruleId, version);
-    return rule.item;
-  });
-
-  const versionsSchema = { ...list, summary: "List a rule's versions, newest first", params: path.schema };
-  const response = responses({ 200: MANY }, 400, 404);
-  app.get("/api/v1/rules/:rule_id/versions", { schema: { ...versionsSchema, response } }, async (request) => {
-    const { rule_id: ruleId } = path.read(request.params);
-    const page = q.pageOf(pageQuery.read(request.query));
-    if (!(await ruleExists(sql, ruleId))) throw noSuchRule(ruleId);
-    return listRuleVersions(sql, ruleId, page);
-  });
-}
-
-function evaluateRoute(app: FastifyInstance, { sql }: ApiDeps): void {
+function evaluateRoute(app: Api, { sql }: ApiDeps): void {
   const compile = compiler();
   const schema = {
-    tags: TAGS,
+    tags: ["rules"],
     summary: "Evaluate a rule",
-    params: path.schema,
+    params: path({ rule_id: Id }),
     body: Evaluate,
     response: responses({ 200: { description: "The rule's output.", ...Evaluated } }, 400, 404, 413, 415, 422),
   };
-  app.post("/api/v1/rules/:rule_id/evaluate", { schema }, async (request, reply) => {
-    const { rule_id: ruleId } = path.read(request.params);
-    const { inputs, version, tenant_id: tenantId } = readBody(request, reply, Evaluate);
-    // From the store, not from memory: what was published on another node a moment ago counts.
-    const stored = await readRule(sql, ruleId, version);
-    if (!stored?.published) throw noSuchRule(ruleId, version, true);
+  app.post("/api/v1/rules/:rule_id/evaluate", { schema }, async ({ params: { rule_id: ruleId }, body }) => {
+    const { inputs, version, tenant_id: tenantId } = body;
+    const missing = () => rules.missing(ruleId, version, true);
+    // From the store, not from memory: another node may have published it a moment ago.
+    const stored = await ruleVersions.read(sql, ruleId, version);
+    if (!stored?.published) throw missing();
     const began = performance.now();
     const rule = compile(stored);
-    if (rule.tenantId !== undefined && rule.tenantId !== (tenantId && tenantName(tenantId)))
-      throw noSuchRule(ruleId, version, true);
+    if (rule.tenantId !== undefined && rule.tenantId !== (tenantId && tenantName(tenantId))) throw missing();
     return answer(rule, inputs, began);
   });
 }
 
-function answer(rule: Rule, inputs: Static<typeof Evaluate>["inputs"], began: number): Static<typeof Evaluated> {
+function answer(rule: Rule, inputs: JsonObject, began: number): Static<typeof Evaluated> {
   const { output, audit } = evaluated(rule, inputs);
   if (output === undefined)
     throw unprocessable(`no_decision_row_matched: none of ${audit.rows.length} rows matched, and there is no default`);
@@ -181,7 +98,7 @@ function answer(rule: Rule, inputs: Static<typeof Evaluate>["inputs"], began: nu
   return { output, audit: { ...audit, rows: [...audit.rows], duration_ms } };
 }
 
-function evaluated(rule: Rule, inputs: Static<typeof Evaluate>["inputs"]): RuleResult {
+function evaluated(rule: Rule, inputs: JsonObject): RuleResult {
   try {
     return evaluateRule(rule, inputs);
   } catch (error) {
@@ -190,28 +107,17 @@ function evaluated(rule: Rule, inputs: Static<typeof Evaluate>["inputs"]): RuleR
   }
 }
 
-/** A rule's content never changes under its id. */
 const COMPILED_KEPT = 200;
 
-function compiler(): (stored: StoredRule) => Rule {
-  const known = new Map<string, Rule>();
-  return (stored) => {
-    const kept = known.get(stored.id);
-    if (kept) {
-      known.delete(stored.id);
-      known.set(stored.id, kept);
-      return kept;
-    }
-    const { rule, problems } = compileRule(stored.item);
+/** Compiled rules are kept: a rule's content never changes under its id. */
+function compiler(): (stored: StoredVersion) => Rule {
+  const compiled = new LRUCache<string, Rule>({ max: COMPILED_KEPT });
+  return ({ id, item }) => {
+    const kept = compiled.get(id);
+    if (kept) return kept;
+    const { rule, problems } = compileRule(item);
     if (!rule) throw unprocessable(`the rule cannot be evaluated: ${problems[0]?.path} ${problems[0]?.message}`);
-    const [oldest] = known.keys();
-    if (oldest !== undefined && known.size >= COMPILED_KEPT) known.delete(oldest);
-    known.set(stored.id, rule);
+    compiled.set(id, rule);
     return rule;
   };
-}
-
-function noSuchRule(ruleId: string, version?: number, published = version === undefined) {
-  const which = version === undefined ? "version" : `version ${version}`;
-  return notFound(`there is no ${published ? "published " : ""}${which} of rule ${ruleId}`);
 }

@@ -1,27 +1,64 @@
-// Starting runs, and reading them and what belongs to them. Commands to a run stand in commands.ts, watching in stream.ts.
-import { isUtf8 } from "node:buffer";
-import type { FastifyInstance, FastifyRequest } from "fastify";
+// Runs: starting, listing and reading them and their parts. Commands to a run are in commands.ts, its live stream is in stream.ts.
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import { type Static, Type } from "typebox";
-import { FORBIDDEN_NAMES, type JsonObject, RUN_STATES, UUID_PATTERN } from "../../machines/index.js";
+import {
+  FORBIDDEN_NAMES,
+  type JsonObject,
+  parseRunId,
+  RUN_STATES,
+  type RunId,
+  UUID_PATTERN,
+} from "../../machines/index.js";
 import { badRequest, notFound } from "../errors.js";
-import type { StartRequest } from "../run/ports.js";
+import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
 import type { Page, PageQuery } from "../store/page.js";
-import { listRuns, readRun, runExists } from "../store/runs.js";
+import { listRuns, runExists } from "../store/runs.js";
 import { listUserTasks } from "../store/user-tasks.js";
-import { AnyObject, jsonPath, readBody } from "./body.js";
-import type { ApiDeps } from "./index.js";
-import * as q from "./query.js";
-import { pageSchema, type Resource, ref, responses } from "./schemas.js";
+import type { ApiDeps } from "./deps.js";
+import { releasePlace } from "./http/admission.js";
+import { AnyObject } from "./http/body.js";
+import { jsonPath } from "./http/checked.js";
+import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
+import {
+  EachNamed,
+  Flag,
+  ID_PATTERN,
+  Id,
+  ListOf,
+  OneOf,
+  PAGE,
+  PageParameters,
+  pageOf,
+  path,
+  query,
+  RunIdText,
+  Text,
+  Time,
+  Uuid,
+  Version,
+} from "./http/parameters.js";
+import { object, one, page, ref, responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
+import type { Resource } from "./schemas.js";
+import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
 
-/** Ten years: the longest any clock here runs. */
+const MAX_LABEL = 256;
+/** Ten years: the longest delay or timeout of a run. */
 const MAX_MS = 10 * 366 * 86_400_000;
-const KEY = { minLength: 1, maxLength: 255 };
+
+const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
+  type: "object",
+  propertyNames: { pattern: ID_PATTERN },
+  additionalProperties: { type: "string", minLength: 1, maxLength: MAX_LABEL },
+  maxProperties: 16,
+  description: "They stay with the run, and are filters of the list.",
+});
 
 const Start = Type.Object({
-  workflow_id: Type.String({ pattern: q.ID_PATTERN }),
-  version: Type.Optional(Type.Integer({ minimum: 1, maximum: q.MAX_INT32 })),
+  workflow_id: Type.String({ pattern: ID_PATTERN }),
+  version: Type.Optional(Version),
   entrypoint: Type.Optional(
     Type.String({ maxLength: 128, description: "Empty or `default`: the definition's start." }),
   ),
@@ -33,80 +70,95 @@ const Start = Type.Object({
     Type.Unsafe<Record<string, boolean>>({ type: "object", additionalProperties: { type: "boolean" } }),
   ),
   run_id: Type.Optional(Type.String({ pattern: UUID_PATTERN })),
-  idempotency_key: Type.Optional(Type.String(KEY)),
+  idempotency_key: Type.Optional(IdempotencyKey),
   business_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+  labels: Type.Optional(Labels),
   delay_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_MS })),
   timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_MS })),
 });
 
-const STARTED = {
-  description: "The run is durable.",
-  type: "object",
-  properties: {
-    run_id: { type: "string", format: "uuid" },
-    workflow_id: { type: "string" },
-    version: { type: "integer" },
-    definition_id: { type: "string", format: "uuid" },
-    state: { type: "string" },
-    deduplicated: { type: "boolean", description: "The first run of this idempotency key or run id." },
+const START_ANSWER = {
+  run_id: { type: "string", format: "uuid" },
+  workflow_id: { type: "string" },
+  version: { type: "integer" },
+  definition_id: { type: "string", format: "uuid" },
+  state: { type: "string" },
+  deduplicated: {
+    type: "boolean",
+    description: "A run with this idempotency key or run id existed; this is that run.",
   },
 };
+const STARTED = object("The run is durable.", START_ANSWER);
+const ENDED = object("The run has ended within `wait_ms`.", { ...START_ANSWER, run: ref("SagaRun") });
 
-const listQuery = q.queryReader({
-  workflow_id: q.id,
-  version: q.integer(1, q.MAX_INT32),
-  state: q.listOf(...RUN_STATES),
-  tenant_id: q.uuid,
-  trigger_id: q.uuid,
-  parent_run_id: q.uuid,
-  root_only: q.flag,
-  business_key: q.text({ max: 256 }),
-  requires_manual_review: q.flag,
-  awaited_signal: q.text({ max: 256 }),
-  current_step: q.id,
-  started_after: q.time,
-  started_before: q.time,
-  q: q.text({ min: 0, max: 256 }),
-  sort: q.oneOf("-started_at", "started_at"),
-  ...q.PAGE,
+const listQuery = query({
+  workflow_id: Id,
+  version: Version,
+  state: ListOf(...RUN_STATES),
+  tenant_id: Uuid,
+  trigger_id: Uuid,
+  parent_run_id: RunIdText,
+  root_only: Flag,
+  business_key: Text({ max: 256 }),
+  requires_manual_review: Flag,
+  awaited_signal: Text({ max: 256 }),
+  current_step: Id,
+  started_after: Time,
+  started_before: Time,
+  "label.{name}": EachNamed(Text({ max: MAX_LABEL })),
+  q: Text({ min: 0, max: 256 }),
+  sort: OneOf("-started_at", "started_at"),
+  ...PAGE,
 });
-const pageQuery = q.queryReader(q.PAGE);
-const runPath = q.pathReader({ id: q.uuid });
+const runPath = path({ id: RunIdText });
 
-export function sagaRoutes(app: FastifyInstance, deps: ApiDeps): void {
-  startRoute(app, deps);
+export function sagaRoutes(app: Api, deps: ApiDeps): void {
+  const waiters = new Waiters(deps.reads, deps.feed, deps.maxWaiters);
+  app.addHook("preClose", async () => waiters.stop());
+  startRoute(app, deps, waiters);
   listRoute(app, deps);
-  getRoute(app, deps);
-  partsRoutes(app, deps);
+  getRoute(app, waiters);
+  for (const part of PARTS) partRoute(app, deps, part);
 }
 
-function startRoute(app: FastifyInstance, { runs }: ApiDeps): void {
-  const key = { type: "object", properties: { "idempotency-key": { type: "string", ...KEY } } };
+function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
   const schema = {
     tags: ["sagas"],
-    summary: "Start a run",
+    summary: "Start a run; with `wait_ms` the answer waits for its end",
     body: Start,
-    headers: key,
-    response: responses({ 202: STARTED }, 400, 404, 409, 413, 415, 422),
+    headers: IdempotencyHeader,
+    querystring: query(WAIT),
+    response: responses({ 200: ENDED, 202: STARTED }, 400, 404, 409, 413, 415, 422),
   };
   app.post("/api/v1/sagas/start", { schema }, async (request, reply) => {
-    const body = readBody(request, reply, Start);
-    const answer = await runs.start(startRequest(body, request));
+    const answer = await runs.start(startRequest(request.body, request));
     reply.status(202).header("Location", `/api/v1/sagas/${answer.runId}`);
-    return {
-      run_id: answer.runId,
-      workflow_id: answer.workflowId,
-      version: answer.version,
-      definition_id: answer.definitionId,
-      state: answer.state,
-      deduplicated: answer.deduplicated,
-    };
+    const { wait_ms: ms = 0 } = request.query;
+    const run = ms > 0 ? await endOf(answer.runId, waiters, ms, request, reply) : undefined;
+    if (run) reply.status(200);
+    return { ...startItem(answer), ...(run && { state: run.state, run }) };
   });
 }
 
-function startRequest(body: Static<typeof Start>, request: FastifyRequest): StartRequest {
+function startItem({ runId, workflowId, version, definitionId, state, deduplicated }: StartAnswer) {
+  return { run_id: runId, workflow_id: workflowId, version, definition_id: definitionId, state, deduplicated };
+}
+
+/** The run as it ended in time. It is durable, so whatever keeps the request from waiting does not fail the start. */
+async function endOf(runId: RunId, waiters: Waiters, ms: number, request: FastifyRequest, reply: FastifyReply) {
+  releasePlace(request);
+  try {
+    const view = await waiters.run(runId, { ms, reply });
+    return view?.terminal ? view.run : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function startRequest(body: Static<typeof Start>, request: Pick<FastifyRequest, "headers">): StartRequest {
   refuseNames(body.variables ?? {}, "$.variables");
   refuseNames(body.feature_overrides ?? {}, "$.feature_overrides");
+  refuseNames(body.labels ?? {}, "$.labels");
   return {
     workflowId: body.workflow_id,
     version: body.version,
@@ -116,9 +168,10 @@ function startRequest(body: Static<typeof Start>, request: FastifyRequest): Star
     tenantId: body.tenant_id?.toLowerCase(),
     dryRun: body.dry_run ?? false,
     features: body.feature_overrides ?? {},
-    runId: body.run_id?.toLowerCase(),
-    idempotencyKey: idempotencyKey(body.idempotency_key, request),
+    runId: parseRunId(body.run_id),
+    idempotencyKey: idempotencyKey(request, body.idempotency_key),
     businessKey: body.business_key,
+    labels: body.labels,
     delayMs: body.delay_ms,
     timeoutMs: body.timeout_ms,
     actor: "api",
@@ -129,67 +182,58 @@ function refuseNames(members: object, path: string): void {
   for (const name of Object.keys(members)) {
     if (!FORBIDDEN_NAMES.has(name)) continue;
     const place = jsonPath(path, name);
-    throw badRequest(`the name at ${place} is refused`, [{ path: place, message: "is a name that is refused" }]);
+    throw badRequest(`the name at ${place} is not allowed`, [
+      { path: place, message: "is a name that is not allowed" },
+    ]);
   }
 }
 
-function idempotencyKey(member: string | undefined, request: FastifyRequest): string | undefined {
-  const header = request.headers["idempotency-key"];
-  if (header === undefined) return member;
-  // Node reads headers as Latin-1: the same key has to be the same bytes in the header and in the body.
-  const bytes = Buffer.from(String(header), "latin1");
-  if (!isUtf8(bytes)) throw badRequest("the header Idempotency-Key must be UTF-8");
-  const key = bytes.toString();
-  if (key.length < KEY.minLength || key.length > KEY.maxLength) {
-    throw badRequest("the header Idempotency-Key must have 1 to 255 characters");
-  }
-  if (member === undefined || member === key) return key;
-  throw badRequest("the header Idempotency-Key and the member $.idempotency_key differ", [
-    { path: "$.idempotency_key", message: "differs from the header Idempotency-Key" },
-  ]);
+function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+  const response = responses({ 200: page("A page of runs.", "SagaRun") }, 400);
+  const schema = { tags: ["sagas"], summary: "List runs", querystring: listQuery, response };
+  app.get("/api/v1/sagas", { schema }, async ({ query }) =>
+    listRuns(sql, filterOf(query), pageOf(query), query.sort !== "started_at"),
+  );
 }
 
-function listRoute(app: FastifyInstance, { sql }: ApiDeps): void {
-  const response = responses({ 200: { description: "A page of runs.", ...pageSchema("SagaRun") } }, 400);
-  const schema = { tags: ["sagas"], summary: "List runs", querystring: listQuery.schema, response };
-  app.get("/api/v1/sagas", { schema }, async (request) => {
-    const query = listQuery.read(request.query);
-    const filter = {
-      workflowId: query.workflow_id,
-      version: query.version,
-      states: query.state,
-      tenantId: query.tenant_id,
-      triggerId: query.trigger_id,
-      parentRunId: query.parent_run_id,
-      rootOnly: query.root_only,
-      businessKey: query.business_key,
-      requiresManualReview: query.requires_manual_review,
-      awaitedSignal: query.awaited_signal,
-      currentStep: query.current_step,
-      startedAfter: query.started_after,
-      startedBefore: query.started_before,
-      q: query.q || undefined,
-    };
-    return listRuns(sql, filter, q.pageOf(query), query.sort !== "started_at");
-  });
+function filterOf(query: Static<typeof listQuery>): Parameters<typeof listRuns>[1] {
+  return {
+    workflowId: query.workflow_id,
+    version: query.version,
+    states: query.state,
+    tenantId: query.tenant_id,
+    triggerId: query.trigger_id,
+    parentRunId: query.parent_run_id,
+    rootOnly: query.root_only,
+    businessKey: query.business_key,
+    requiresManualReview: query.requires_manual_review,
+    awaitedSignal: query.awaited_signal,
+    currentStep: query.current_step,
+    startedAfter: query.started_after,
+    startedBefore: query.started_before,
+    labels: query["label.{name}"],
+    q: query.q || undefined,
+  };
 }
 
-function getRoute(app: FastifyInstance, { sql }: ApiDeps): void {
-  const response = responses({ 200: { description: "The run.", ...ref("SagaRun") } }, 400, 404);
-  const schema = { tags: ["sagas"], summary: "Get a run", params: runPath.schema, response };
-  app.get("/api/v1/sagas/:id", { schema }, async (request) => {
-    const { id } = runPath.read(request.params);
-    const view = await readRun(sql, id);
+function getRoute(app: Api, waiters: Waiters): void {
+  const response = responses({ 200: one("The run.", "SagaRun") }, 400, 404);
+  const querystring = query({ ...WAIT, ...AFTER_SEQ });
+  const summary = "Get a run; with `wait_ms` the answer waits for its end, or for an audit row after `after_seq`";
+  const schema = { tags: ["sagas"], summary, params: runPath, querystring, response };
+  app.get("/api/v1/sagas/:id", { schema }, async ({ params: { id }, query }, reply) => {
+    const view = await waiters.run(id, { ms: query.wait_ms ?? 0, afterSeq: query.after_seq, reply });
     if (!view) throw noSuchRun(id);
     return view.run;
   });
 }
 
+/** A list that belongs to one run. */
 interface Part {
   readonly name: string;
   readonly summary: string;
   readonly resource: Resource;
-  list(sql: Sql, runId: string, page: PageQuery): Promise<Page<JsonObject>>;
+  list(sql: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>>;
 }
 
 const PARTS: readonly Part[] = [
@@ -198,7 +242,7 @@ const PARTS: readonly Part[] = [
   { name: "undo", summary: "List a run's undo entries", resource: "UndoEntry", list: listUndo },
   {
     name: "children",
-    summary: "List a run's direct children",
+    summary: "List a run's direct children: branches, items and sub-sagas",
     resource: "SagaRun",
     list: (sql, parentRunId, page) => listRuns(sql, { parentRunId }, page, false),
   },
@@ -210,19 +254,15 @@ const PARTS: readonly Part[] = [
   },
 ];
 
-function partsRoutes(app: FastifyInstance, { sql }: ApiDeps): void {
-  for (const { name, summary, resource, list } of PARTS) {
-    const response = responses({ 200: { description: "A page.", ...pageSchema(resource) } }, 400, 404);
-    const schema = { tags: ["sagas"], summary, params: runPath.schema, querystring: pageQuery.schema, response };
-    app.get(`/api/v1/sagas/:id/${name}`, { schema }, async (request) => {
-      const { id } = runPath.read(request.params);
-      const page = q.pageOf(pageQuery.read(request.query));
-      if (!(await runExists(sql, id))) throw noSuchRun(id);
-      return list(sql, id, page);
-    });
-  }
+function partRoute(app: Api, { reads: sql }: ApiDeps, { name, summary, resource, list }: Part): void {
+  const response = responses({ 200: page("A page.", resource) }, 400, 404);
+  const schema = { tags: ["sagas"], summary, params: runPath, querystring: PageParameters, response };
+  app.get(`/api/v1/sagas/:id/${name}`, { schema }, async ({ params: { id }, query }) => {
+    if (!(await runExists(sql, id))) throw noSuchRun(id);
+    return list(sql, id, pageOf(query));
+  });
 }
 
-export function noSuchRun(runId: string) {
+export function noSuchRun(runId: RunId) {
   return notFound(`there is no run ${runId}`);
 }

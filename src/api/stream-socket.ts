@@ -1,20 +1,22 @@
-// One client's socket with a bound on what it may leave unread, alone and together with all others. It knows nothing of runs.
+// One client's socket with bounds on its unsent bytes: its own, and that of all streams of the process together. It knows
+// nothing about runs.
 import type { WebSocket } from "@fastify/websocket";
 
-/** Beyond either of these a client is too slow. The snapshot does not count. */
+/** Unsent frames and bytes beyond which a client is too slow. The snapshot does not count. */
 const MAX_FRAMES = 1000;
 const MAX_BYTES = 4 * 1024 * 1024;
-/** A replay goes on when no more than this is unsent, and is given up when nothing was read for so long. */
+/** A replay sends its next batch once the unsent rest is below these. */
 const LOW_FRAMES = 100;
 const LOW_BYTES = 512 * 1024;
+/** A client that reads nothing for this long during a replay is too slow. */
 const STALLED_MS = 5_000;
 
-/** What all streams of a process leave unsent. Two hundred stalled clients at their own bound would hold 800 MB. */
+/** The unsent bytes of all streams of a process. Two hundred stalled clients at their own bound would hold 800 MB. */
 export class StreamBudget {
   private bytes = 0;
   private sockets = 0;
 
-  constructor(private readonly most = 128 * 1024 * 1024) {}
+  constructor(private readonly limit = 128 * 1024 * 1024) {}
 
   open(): void {
     this.sockets++;
@@ -29,9 +31,9 @@ export class StreamBudget {
     this.bytes += bytes;
   }
 
-  /** There is too much of it, and this client leaves more than its share. One that reads never does. */
+  /** The budget is exceeded and this client has more than its share unsent. A client that reads never has. */
   isOver(unsent: number): boolean {
-    return this.bytes > this.most && unsent > this.bytes / this.sockets;
+    return this.bytes > this.limit && unsent > this.bytes / this.sockets;
   }
 }
 
@@ -46,7 +48,7 @@ export class StreamSocket {
 
   constructor(
     private readonly socket: WebSocket,
-    /** Called once; it should close. */
+    /** Must close the socket. */
     private readonly tooSlow: () => void,
     private readonly budget: StreamBudget,
   ) {
@@ -81,7 +83,7 @@ export class StreamSocket {
     if (this.frames > MAX_FRAMES || this.bytes > MAX_BYTES || this.budget.isOver(this.bytes)) this.tooSlow();
   }
 
-  /** Resolves when there is room for a batch, or the socket is closed. A client that reads nothing meanwhile is too slow. */
+  /** Resolves when there is room for another batch, or when the socket is closed. */
   drained(): Promise<void> {
     if (this.isLow() || !this.open) return Promise.resolve();
     return new Promise((resolve) => {
@@ -97,7 +99,7 @@ export class StreamSocket {
     });
   }
 
-  /** The answer to the last ping is due by the next one. */
+  /** The answer to a ping is due before the next one. */
   ping(): void {
     if (!this.alive) return this.socket.terminate();
     this.alive = false;

@@ -1,110 +1,147 @@
-// The live stream of a run over a WebSocket: a snapshot, its events, its end. Which events there are is the feed's to know;
-// here is the conversation with one client.
+// The live stream of a run over a WebSocket: a snapshot, the events as they are committed, the end. This file is the
+// conversation with one client; the feed supplies the events.
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance } from "fastify";
-import { isTerminal, type JsonObject, type RunState } from "../../machines/index.js";
-import { badRequest } from "../errors.js";
-import type { EventItem } from "../feed/index.js";
+import { isTerminal, type JsonObject, type RunId, type RunState } from "../../machines/index.js";
+import { upgradeRequired } from "../errors.js";
+import type { EventItem, Feed } from "../feed/index.js";
 import { type RunView, readRun } from "../store/runs.js";
-import type { ApiDeps } from "./index.js";
-import * as q from "./query.js";
+import type { ApiDeps } from "./deps.js";
+import { Int, MAX_INT32, path, query, RunIdText } from "./http/parameters.js";
+import { responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
 import { noSuchRun } from "./sagas.js";
-import { responses } from "./schemas.js";
 import { StreamBudget, StreamSocket } from "./stream-socket.js";
 
 const CLOSE = { end: 1000, shutdown: 1001, fault: 1011, slow: 1013 } as const;
 const PING_MS = 30_000;
 
-const path = q.pathReader({ id: q.uuid });
-const query = q.queryReader({ after_seq: q.integer(0, q.MAX_INT32) });
+const SCHEMA = {
+  tags: ["sagas"],
+  summary: "Watch a run live over a WebSocket",
+  params: path({ id: RunIdText }),
+  querystring: query({ after_seq: Int(0, MAX_INT32) }),
+  response: responses({ 101: { description: "Text frames: snapshot, event, end." } }, 400, 404, 426),
+};
 
-interface Opening {
+/** Where a stream begins. */
+interface Start {
+  readonly runId: RunId;
   readonly view: RunView;
   readonly afterSeq: number;
 }
 
-export function streamRoutes(app: FastifyInstance, deps: ApiDeps): void {
-  const openings = new WeakMap<object, Opening>();
+export function streamRoutes(app: Api, deps: ApiDeps): void {
+  const starts = new WeakMap<object, Start>();
   const budget = new StreamBudget();
-  const response = responses({ 101: { description: "Text frames: snapshot, event, end." } }, 400, 404);
-  const summary = "Watch a run live over a WebSocket";
-  const schema = { tags: ["sagas"], summary, params: path.schema, querystring: query.schema, response };
   app.route({
     method: "GET",
     url: "/api/v1/sagas/:id/stream",
-    schema,
+    schema: SCHEMA,
+    onRequest: async (request, reply) => {
+      if (!request.ws) reply.header("Upgrade", "websocket").header("Connection", "close, Upgrade");
+      if (!request.ws) throw notUpgraded();
+    },
     // Before the upgrade, so that a refusal is an HTTP answer.
-    preValidation: async (request) => {
-      const { id } = path.read(request.params);
-      const { after_seq } = query.read(request.query);
-      if (!request.ws) throw badRequest("this route is a WebSocket: ask for an upgrade");
-      const view = await readRun(deps.sql, id);
+    preHandler: async (request) => {
+      const { id } = request.params;
+      const view = await readRun(deps.reads, id);
       if (!view) throw noSuchRun(id);
-      // A client cannot have seen what has not happened.
-      openings.set(request, { view, afterSeq: Math.min(after_seq ?? view.lastSeq, view.lastSeq) });
+      // A client cannot have seen events that have not happened.
+      const afterSeq = Math.min(request.query.after_seq ?? view.lastSeq, view.lastSeq);
+      starts.set(request, { runId: id, view, afterSeq });
     },
     handler: async () => {
-      throw badRequest("this route is a WebSocket: ask for an upgrade");
+      throw notUpgraded();
     },
     wsHandler: (socket, request) => {
-      const opening = openings.get(request);
-      if (opening) converse(socket, opening, deps, budget);
+      const start = starts.get(request);
+      if (start) new RunStream(socket, start, deps, budget).open();
     },
   });
 }
 
-/** Fastify's own way would close them without a reason. */
+function notUpgraded() {
+  return upgradeRequired("this route is a WebSocket: ask for an upgrade");
+}
+
+/** Replaces the plugin's own way, which closes clients without a reason. */
 export function closeStreams(this: FastifyInstance, done: () => void): void {
   for (const client of this.websocketServer.clients) client.close(CLOSE.shutdown, "the service is shutting down");
   this.websocketServer.close();
   done();
 }
 
-function converse(socket: WebSocket, { view, afterSeq }: Opening, deps: ApiDeps, budget: StreamBudget): void {
-  const { metrics, pingMs = PING_MS } = deps;
-  const runId = String(view.run.id);
-  const client = new StreamSocket(socket, () => client.close(CLOSE.slow, "the client is too slow"), budget);
-  const end = new EndOfRun(view, afterSeq, () => readRun(deps.sql, runId));
-  client.send({ type: "snapshot", run: view.run, last_seq: view.lastSeq }, false);
-  metrics.streamsOpen.inc();
+/** One client that watches one run. */
+class RunStream {
+  private readonly client: StreamSocket;
+  private readonly runId: RunId;
+  private readonly end: EndOfRun;
+  private watch: ReturnType<Feed["watch"]> | undefined;
 
-  const finish = (run: JsonObject) => {
-    client.send({ type: "end", run });
-    client.close(CLOSE.end, "the run has ended");
-  };
-  const settle = (found: Promise<JsonObject | undefined>) =>
-    found.then(
-      (run) => run && finish(run),
-      () => client.close(CLOSE.fault, "the run cannot be read now"),
-    );
-  const watch = openWatch();
-  const pings = setInterval(() => client.ping(), pingMs);
-  socket.on("close", () => {
-    clearInterval(pings);
-    watch?.stop();
-    metrics.streamsOpen.dec();
-  });
+  constructor(
+    private readonly socket: WebSocket,
+    private readonly start: Start,
+    private readonly deps: Pick<ApiDeps, "feed" | "metrics" | "pingMs" | "reads">,
+    budget: StreamBudget,
+  ) {
+    this.runId = start.runId;
+    this.client = new StreamSocket(socket, () => this.client.close(CLOSE.slow, "the client is too slow"), budget);
+    this.end = new EndOfRun(start.view, start.afterSeq, () => readRun(deps.reads, this.runId));
+  }
 
-  function openWatch() {
-    if (end.run) return void finish(end.run);
+  open(): void {
+    const { view } = this.start;
+    const { metrics, pingMs = PING_MS } = this.deps;
+    this.client.send({ type: "snapshot", run: view.run, last_seq: view.lastSeq }, false);
+    metrics.streamsOpen.inc();
+    if (this.end.run) this.finish(this.end.run);
+    else this.follow();
+    const pings = setInterval(() => this.client.ping(), pingMs);
+    this.socket.on("close", () => {
+      clearInterval(pings);
+      this.watch?.stop();
+      metrics.streamsOpen.dec();
+    });
+  }
+
+  private follow(): void {
     try {
-      return deps.feed.watch(runId, afterSeq, {
-        event(event: EventItem) {
-          if (!client.open) return;
-          client.send({ type: "event", event });
-          if (end.mayBeAt(event)) void settle(end.reached(event.seq));
+      this.watch = this.deps.feed.watch(this.runId, this.start.afterSeq, {
+        event: (event) => this.send(event),
+        reached: (seq) => {
+          if (this.client.open && this.end.isKnown) void this.finishAt(seq);
         },
-        reached: (seq) => void (client.open && end.waits && settle(end.reached(seq))),
-        drained: () => client.drained(),
+        drained: () => this.client.drained(),
       });
     } catch {
-      // This node watches too much: the client may find another.
-      return client.close(CLOSE.slow, "too many streams are open");
+      // This node has too many watchers; the client may find another node.
+      this.client.close(CLOSE.slow, "too many streams are open");
     }
+  }
+
+  private send(event: EventItem): void {
+    if (!this.client.open) return;
+    this.client.send({ type: "event", event });
+    if (this.end.mayBeAt(event)) void this.finishAt(event.seq);
+  }
+
+  private async finishAt(seq: number): Promise<void> {
+    try {
+      const run = await this.end.reached(seq);
+      if (run) this.finish(run);
+    } catch {
+      this.client.close(CLOSE.fault, "the run cannot be read now");
+    }
+  }
+
+  private finish(run: JsonObject): void {
+    this.client.send({ type: "end", run });
+    this.client.close(CLOSE.end, "the run has ended");
   }
 }
 
-/** Finds out when a client has everything: the run is terminal and its last event was sent. */
+/** Decides when a client has everything: the run is terminal and its last event was sent. */
 class EndOfRun {
   /** Set if there is nothing to wait for. */
   readonly run: JsonObject | undefined;
@@ -120,8 +157,8 @@ class EndOfRun {
     this.run = view.terminal && afterSeq >= view.lastSeq ? view.run : undefined;
   }
 
-  /** The run is known to be over; only events are missing. */
-  get waits(): boolean {
+  /** The run has ended; only events are missing. */
+  get isKnown(): boolean {
     return this.last !== undefined;
   }
 
@@ -129,7 +166,7 @@ class EndOfRun {
     return this.last ? event.seq >= this.last.lastSeq : isTerminal(event.to_state as RunState);
   }
 
-  /** The run as it ended, once. */
+  /** Resolves with the run as it ended, once. */
   async reached(seq: number): Promise<JsonObject | undefined> {
     if (!this.last) {
       const view = await this.read();

@@ -1,97 +1,113 @@
-// User tasks: lists of them, and submitting one. The submit is decided by the run that waits for the task; this file only finds
-// that run and tells what it answered.
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { Type } from "typebox";
-import { isObject, type JsonObject, type RunCommand } from "../../machines/index.js";
+// User tasks: listing and submitting them. The run that waits for the task decides on the submit; this file finds that run and
+// translates its answer.
+import { type Static, Type } from "typebox";
+import { isObject, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
+import type { CommandOptions } from "../run/ports.js";
 import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/user-tasks.js";
-import { AnyObject, jsonPath, readBody } from "./body.js";
-import type { ApiDeps } from "./index.js";
-import * as q from "./query.js";
-import { pageSchema, responses } from "./schemas.js";
+import type { ApiDeps } from "./deps.js";
+import { AnyObject, shaped } from "./http/body.js";
+import { pathOfPointer } from "./http/checked.js";
+import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
+import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
+import { object, page, responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
 
 const MAX_NAME = 256;
 
-const Submit = Type.Object({
-  result: Type.Optional(AnyObject({ description: "Absent: the whole body is the result." })),
-  submitted_by: Type.Optional(Type.String({ minLength: 1, maxLength: MAX_NAME })),
-});
-
-const listQuery = q.queryReader({
-  assignee: q.text({ max: 512 }),
-  status: q.oneOf(...TASK_STATUSES),
-  run_id: q.uuid,
-  ...q.PAGE,
-});
-const taskPath = q.pathReader({ run_id: q.uuid, task_id: q.uuid });
-
-const SUBMITTED = {
-  description: "The result is the step's, and the run goes on.",
-  type: "object",
-  properties: {
-    task_id: { type: "string", format: "uuid" },
-    submitted_at: { type: "string", format: "date-time" },
-    matched: { type: "boolean", description: "False: the run is in quarantine, and takes the result once released." },
+const Submit = Type.Object(
+  {
+    result: Type.Optional(AnyObject({ description: "If absent, the whole body is the result." })),
+    submitted_by: Type.Optional(Type.String({ minLength: 1, maxLength: MAX_NAME })),
   },
-};
+  { default: {} },
+);
 
-export function userTaskRoutes(app: FastifyInstance, deps: ApiDeps): void {
+const WholeResult = AnyObject();
+const SubmitBody = shaped<Static<typeof Submit> | JsonObject>(Submit, (body) =>
+  isWholeResult(body) ? WholeResult : Submit,
+);
+
+const listQuery = query({ assignee: Text({ max: 512 }), status: OneOf(...TASK_STATUSES), run_id: RunIdText, ...PAGE });
+const taskPath = path({ run_id: RunIdText, task_id: Uuid });
+
+const SUBMITTED = object("The result is the step's output, and the run continues.", {
+  task_id: { type: "string", format: "uuid" },
+  submitted_at: { type: "string", format: "date-time" },
+  matched: {
+    type: "boolean",
+    description: "False if the run is in quarantine: it takes the result once it is released.",
+  },
+});
+
+export function userTaskRoutes(app: Api, deps: ApiDeps): void {
   listRoute(app, deps);
   submitRoute(app, deps);
 }
 
-function listRoute(app: FastifyInstance, { sql }: ApiDeps): void {
-  const response = responses({ 200: { description: "A page of user tasks.", ...pageSchema("UserTask") } }, 400);
-  const schema = { tags: ["user tasks"], summary: "List user tasks", querystring: listQuery.schema, response };
-  app.get("/api/v1/user_tasks", { schema }, async (request) => {
-    const { assignee, status, run_id, ...page } = listQuery.read(request.query);
-    return listUserTasks(sql, { assignee, status, runId: run_id }, q.pageOf(page));
-  });
+function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+  const response = responses({ 200: page("A page of user tasks.", "UserTask") }, 400);
+  const schema = { tags: ["user tasks"], summary: "List user tasks", querystring: listQuery, response };
+  app.get("/api/v1/user_tasks", { schema }, async ({ query: { assignee, status, run_id: runId, ...page } }) =>
+    listUserTasks(sql, { assignee, status, runId }, pageOf(page)),
+  );
 }
 
-function submitRoute(app: FastifyInstance, { runs, sql }: ApiDeps): void {
+function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
   const schema = {
     tags: ["user tasks"],
     summary: "Submit a user task; a body without `result` is the result itself",
-    params: taskPath.schema,
-    body: Submit,
+    params: taskPath,
+    body: SubmitBody,
+    headers: IdempotencyHeader,
     response: responses({ 202: SUBMITTED }, 400, 404, 409, 413, 415, 422),
   };
-  app.post("/api/v1/sagas/:run_id/user_task/:task_id/submit", { schema }, async (request, reply) => {
-    const { run_id: runId, task_id: taskId } = taskPath.read(request.params);
-    const command = { type: "submit", taskId, actor: "api", ...submitted(request, reply) } as const;
+  const url = "/api/v1/sagas/:run_id/user_task/:task_id/submit";
+  app.post(url, { schema }, async (request, reply) => {
+    const { run_id: runId, task_id: taskId } = request.params;
     const owner = await taskOwner(sql, taskId, runId);
     if (owner === undefined) throw notFound(`the run ${runId} has no user task ${taskId}`);
-    const answer = await submit(runs, owner, command);
+    const asked = submitted(request.body);
+    const options = commandOptions(idempotencyKey(request), { runId: owner, target: ["submit", taskId], body: asked });
+    const answer = await submit(runs, owner, { type: "submit", taskId, actor: "api", ...asked }, options);
     reply.status(202);
     return { task_id: taskId, submitted_at: new Date(answer.submittedAt).toISOString(), matched: answer.matched };
   });
 }
 
-/** What is handed in, and by whom. Without `result` the whole body is it, `submitted_by` included. */
-function submitted(request: FastifyRequest, reply: FastifyReply): { result: JsonObject; submittedBy?: string } {
-  const { body = {} } = request;
-  if (!isObject(body) || body.result !== undefined) {
-    const { result = {}, submitted_by: submittedBy } = readBody(request, reply, Submit);
+function isWholeResult(body: unknown): body is JsonObject {
+  return isObject(body) && body.result === undefined;
+}
+
+/** A body without `result` is the result as a whole, `submitted_by` included. */
+function submitted(body: Static<typeof SubmitBody>): { result: JsonObject; submittedBy?: string } {
+  if (!isWholeResult(body)) {
+    const { result = {}, submitted_by: submittedBy } = body as Static<typeof Submit>;
     return { result, submittedBy };
   }
   const { submitted_by: by } = body;
-  const named = typeof by === "string" && by.length > 0 && by.length <= MAX_NAME;
-  return { result: body, ...(named && { submittedBy: by }) };
+  const isName = typeof by === "string" && by.length > 0 && by.length <= MAX_NAME;
+  return { result: body, ...(isName && { submittedBy: by }) };
 }
 
-async function submit(runs: ApiDeps["runs"], runId: string, command: Extract<RunCommand, { type: "submit" }>) {
-  const answer = await runs.command(runId, command);
+async function submit(
+  runs: ApiDeps["runs"],
+  runId: RunId,
+  command: Extract<RunCommand, { type: "submit" }>,
+  options: CommandOptions,
+) {
+  const answer = await runs.command(runId, command, options);
   if (answer.type === "submit") return answer;
   if (answer.type === "closed") throw conflict(answer.reason);
-  if (answer.type !== "unfit") throw new Error(`a submit was answered with ${answer.type}`);
-  throw unprocessable("the result is not what the task asks for; it stays open", answer.problems.map(detailOf));
+  const details = answer.problems.map(detailOf);
+  throw unprocessable("the result does not conform to the task's form; the task stays open", details);
 }
 
-/** The run names the place by a JSON pointer. */
+/** The run names the place by a JSON pointer; that of the result itself is `/`. */
 function detailOf(problem: string) {
   const [pointer = ""] = problem.split(" ", 1);
-  const keys = pointer.split("/").slice(1).filter(Boolean);
-  const path = keys.map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~")).reduce(jsonPath, "$.result");
-  return { path, message: problem.slice(pointer.length + 1) };
+  return {
+    path: pathOfPointer(pointer === "/" ? "" : pointer, "$.result"),
+    message: problem.slice(pointer.length + 1),
+  };
 }

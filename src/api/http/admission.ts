@@ -1,31 +1,34 @@
-// Admission at the door of the API: whatever is no read asks for it before its body is read. Whether there is room is the
-// node's to say (run/admission.ts); reads, probes and streams pass.
+// Admission of requests: every request that is not a read asks for a place before its body is read. The node decides whether
+// there is room (run/admission.ts); reads, probes and streams pass.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { SagaError } from "../errors.js";
-import type { Logger } from "../log.js";
-import type { Admission, WorkKind } from "../run/admission.js";
+import { SagaError } from "../../errors.js";
+import type { Logger } from "../../log.js";
+import type { Admission, WorkKind } from "../../run/admission.js";
 import { sendAnswer } from "./envelope.js";
 
 declare module "fastify" {
   interface FastifyContextConfig {
-    /** What the route's requests are for admission, where that is not by their method. */
+    /** The kind of work for admission; default: new work. */
     work?: WorkKind;
   }
 }
 
-/** Connections of a process, run streams among them. One more is closed unheard. */
-const MOST_CONNECTIONS = 20_000;
-/** It is said at most this often. */
-const DROPS_TOLD_MS = 10_000;
+/** Connections of a process, streams included. Further ones are closed without a response. */
+const MAX_CONNECTIONS = 20_000;
+const DROP_LOG_INTERVAL_MS = 10_000;
 
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 
+/** What each request in progress has to give back. */
+const places = new WeakMap<FastifyRequest, () => void>();
+
+/** The request's work is done, and it may only wait now. A repeat changes nothing. */
+export function releasePlace(request: FastifyRequest): void {
+  places.get(request)?.();
+  places.delete(request);
+}
+
 export function admitRequests(app: FastifyInstance, admission: Pick<Admission, "admit">): void {
-  const places = new WeakMap<FastifyRequest, () => void>();
-  const leave = (request: FastifyRequest) => {
-    places.get(request)?.();
-    places.delete(request);
-  };
   app.addHook("onRequest", async (request: FastifyRequest, reply: FastifyReply) => {
     if (READS.has(request.method) || request.is404) return;
     try {
@@ -35,23 +38,23 @@ export function admitRequests(app: FastifyInstance, admission: Pick<Admission, "
       sendAnswer(error, request, reply);
       return reply;
     }
-    // The client may be gone before it is answered: then there is no response to wait for.
-    reply.raw.once("close", () => leave(request));
+    // A client that disconnects before its answer gets no response, and so no onResponse.
+    reply.raw.once("close", () => releasePlace(request));
   });
-  app.addHook("onResponse", async (request) => leave(request));
+  app.addHook("onResponse", async (request) => releasePlace(request));
 }
 
 export function boundConnections({ server }: FastifyInstance, log: Pick<Logger, "warn">): void {
-  server.maxConnections = MOST_CONNECTIONS;
-  let told = Number.NEGATIVE_INFINITY;
+  server.maxConnections = MAX_CONNECTIONS;
+  let loggedAt = Number.NEGATIVE_INFINITY;
   server.on("drop", () => {
-    if (performance.now() - told < DROPS_TOLD_MS) return;
-    told = performance.now();
-    log.warn({ connections: server.maxConnections }, "too many connections are open: more are closed unheard");
+    if (performance.now() - loggedAt < DROP_LOG_INTERVAL_MS) return;
+    loggedAt = performance.now();
+    log.warn({ connections: server.maxConnections }, "too many connections, closing new ones without a response");
   });
 }
 
-/** What it will hold in memory at least; a body in chunks does not say. */
+/** The memory that the body needs at least. A chunked body does not announce its length. */
 function announcedBytes({ headers }: FastifyRequest): number {
   const bytes = Number(headers["content-length"]);
   return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : 0;

@@ -1,27 +1,62 @@
-// JSON bodies: parsed safely, refused where Postgres could not store them, checked against a schema without coercion. What a
-// body means is its route's business.
+// JSON bodies: parsed safely, refused where Postgres could not store them, checked against the schema of their route without
+// coercion. Parameters are in parameters.ts.
 import { isUtf8 } from "node:buffer";
+import type { IncomingHttpHeaders } from "node:http";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
-import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { type Static, type TSchema, Type } from "typebox";
-import { isObject, type JsonObject, measure } from "../../machines/index.js";
-import { badRequest, type ErrorDetail } from "../errors.js";
+import type { FastifyInstance } from "fastify";
+import { type TSchema, type TUnsafe, Type } from "typebox";
+import { isObject, type Json, type JsonObject, measure } from "../../../machines/index.js";
+import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
+import { type Checked, jsonPath, pathOfPointer } from "./checked.js";
 
 /** Far deeper than any real document, far shallower than any stack. */
 const MAX_DEPTH = 200;
 const MAX_DETAILS = 100;
+const MAX_IGNORED_NAMED = 50;
 
-/** Any JSON object, taken as it is. Members of other objects that their schema does not name are ignored. */
+/** Stands for a body that was not sent. */
+export const ABSENT = Symbol("absent");
+
+/** Any JSON object, as it is. In other objects, members that the schema does not name are ignored. */
 export const AnyObject = (options: object = {}) =>
   Type.Unsafe<JsonObject>({ type: "object", additionalProperties: true, ...options });
 
-/** An empty body is none, whatever its content type says; a route that needs one refuses it. */
+const SHAPE = Symbol("shape");
+type Shape = (body: unknown) => TSchema;
+
+/**
+ * The schema of a body that has more than one shape. `documented` is for the OpenAPI document; a body is checked by the shape
+ * that is chosen for it, so that errors name the members of that shape only.
+ */
+export function shaped<T>(documented: TSchema, choose: Shape): TUnsafe<T> {
+  const schema = { ...documented, [SHAPE]: choose };
+  return Type.Unsafe<T>(schema);
+}
+
+function shapeOf(schema: TSchema & { readonly [SHAPE]?: Shape }, body: unknown): TSchema {
+  return schema[SHAPE]?.(body) ?? schema;
+}
+
+/** Before the body is read: bytes that are encoded would be taken for malformed JSON. */
+export function refuseEncodings(app: FastifyInstance): void {
+  app.addHook("onRequest", async ({ headers }) => {
+    const encoding = headers["content-encoding"];
+    if (encoding === undefined || encoding.toLowerCase() === "identity" || !announcesBody(headers)) return;
+    throw unsupportedMediaType("the body has a Content-Encoding; send it without one");
+  });
+}
+
+function announcesBody(headers: IncomingHttpHeaders): boolean {
+  return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
+}
+
+/** An empty body counts as absent, whatever its content type. */
 export function parseJsonBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser("error", "error");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, bytes, done) => {
     if (bytes.length === 0) return done(null, undefined);
-    // Decoding would make one text of bodies that differ.
+    // Decoding would turn different bodies into the same text.
     if (!isUtf8(bytes as Buffer)) return done(badRequest("the body is not UTF-8"));
     parse(request, bytes.toString(), (error, body) => {
       const problem = error ? undefined : unstorable(body);
@@ -44,52 +79,54 @@ function isDeeper(value: unknown, levels: number): boolean {
   return members.some((member) => isDeeper(member, levels - 1));
 }
 
+/** A payload becomes the output of the step that takes it. */
+export function refuseLargePayload(payload: Json, limit: number): void {
+  const size = measure(payload);
+  if (typeof size !== "number" || size <= limit) return;
+  const message = `is over ${limit} characters of JSON (SAGA_LIMIT_OUTPUT_BYTES)`;
+  throw badRequest(`$.payload ${message}`, [{ path: "$.payload", message }]);
+}
+
 const ajv = new Ajv({ allErrors: true, strict: false, coerceTypes: false, verbose: false });
-const compiled = new WeakMap<object, ValidateFunction>();
+const compiled = new WeakMap<TSchema, ValidateFunction>();
 
-/** The request's body, as the schema says. Throws 400 with every fault; names what it ignored in `Saga-Ignored-Fields`. */
-export function readBody<S extends TSchema>(request: FastifyRequest, reply: FastifyReply, schema: S): Static<S> {
-  return checkBody(request.body, reply, schema);
+function compile(schema: TSchema): ValidateFunction {
+  const known = compiled.get(schema) ?? ajv.compile(schema);
+  compiled.set(schema, known);
+  return known;
 }
 
-/** The same for a body that may be left out. */
-export function readOptionalBody<S extends TSchema>(request: FastifyRequest, reply: FastifyReply, schema: S) {
-  return request.body === undefined ? undefined : checkBody(request.body, reply, schema);
+/** The check of a route's body. An absent body is the schema's `default`; without a default it is refused. */
+export function bodyCheck(schema: TSchema & { readonly default?: unknown }): (body: unknown) => Checked {
+  return (body) => {
+    if (body === ABSENT) return "default" in schema ? { value: structuredClone(schema.default) } : { error: missing() };
+    const validate = compile(shapeOf(schema, body));
+    return validate(body) ? { value: body } : { error: refusal(validate.errors ?? []) };
+  };
 }
 
-export function checkBody<S extends TSchema>(body: unknown, reply: FastifyReply, schema: S): Static<S> {
-  if (body === undefined) throw badRequest("a JSON body is required", [{ path: "$", message: "is missing" }]);
-  let validate = compiled.get(schema);
-  if (!validate) {
-    validate = ajv.compile(schema);
-    compiled.set(schema, validate);
-  }
-  if (!validate(body)) throw refusal(validate.errors ?? []);
-  const ignored = [...ignoredFields(schema as SchemaNode, body, "")].slice(0, 50);
-  if (ignored.length > 0) reply.header("Saga-Ignored-Fields", ignored.map(headerSafe).join(", "));
-  return body as Static<S>;
+function missing(): SagaError {
+  return badRequest("a JSON body is required", [{ path: "$", message: "is missing" }]);
 }
 
-function refusal(errors: readonly ErrorObject[]) {
+function refusal(errors: readonly ErrorObject[]): SagaError {
   const details = errors.slice(0, MAX_DETAILS).map(detailOf);
   const [first] = details;
   return badRequest(first ? `the body is not valid: ${first.path} ${first.message}` : "the body is not valid", details);
 }
 
-function detailOf(error: ErrorObject): ErrorDetail {
-  const keys = error.instancePath.split("/").slice(1);
-  const path = keys.map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~")).reduce(jsonPath, "$");
-  if (error.keyword === "required")
-    return { path: jsonPath(path, error.params.missingProperty), message: "is required" };
-  if (error.keyword === "enum") return { path, message: `must be one of ${error.params.allowedValues.join(", ")}` };
-  if (error.keyword === "pattern") return { path, message: `must match ${error.params.pattern}` };
-  return { path, message: error.message ?? "is not valid" };
+function detailOf({ instancePath, keyword, params, message = "is not valid" }: ErrorObject): ErrorDetail {
+  const path = pathOfPointer(instancePath);
+  if (keyword === "required") return { path: jsonPath(path, params.missingProperty), message: "is required" };
+  if (keyword === "enum") return { path, message: `must be one of ${params.allowedValues.join(", ")}` };
+  if (keyword === "pattern") return { path, message: `must match ${params.pattern}` };
+  return { path, message };
 }
 
-/** A JSON path one step deeper. */
-export function jsonPath(path: string, key: string | number): string {
-  if (/^\d+$/.test(String(key))) return `${path}[${key}]`;
-  return /^[A-Za-z_]\w*$/.test(String(key)) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`;
+/** The members of a checked body that its schema does not name, safe in a header. */
+export function ignoredFields(schema: TSchema, body: unknown): string[] {
+  const ignored = [...unknownMembers(shapeOf(schema, body), body, "")];
+  return ignored.slice(0, MAX_IGNORED_NAMED).map(headerSafe);
 }
 
 interface SchemaNode {
@@ -98,14 +135,14 @@ interface SchemaNode {
   readonly items?: SchemaNode;
 }
 
-function* ignoredFields(schema: SchemaNode, value: unknown, path: string): Generator<string> {
+function* unknownMembers(schema: SchemaNode, value: unknown, path: string): Generator<string> {
   if (Array.isArray(value) && schema.items) {
-    for (const [index, item] of value.entries()) yield* ignoredFields(schema.items, item, `${path}[${index}]`);
+    for (const [index, item] of value.entries()) yield* unknownMembers(schema.items, item, `${path}[${index}]`);
   } else if (isObject(value) && schema.properties) {
     for (const [name, member] of Object.entries(value)) {
       const known = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined;
       const place = path === "" ? name : `${path}.${name}`;
-      if (known) yield* ignoredFields(known, member, place);
+      if (known) yield* unknownMembers(known, member, place);
       else if (schema.additionalProperties === undefined) yield place;
     }
   }

@@ -1,46 +1,98 @@
-// How errors leave: one envelope for every status from 400 up, whoever noticed. Which errors there are stands in
+// The error envelope: every answer from status 400 up has it, wherever the error was noticed. The error catalogue is
 // src/errors.ts.
 import { randomUUID } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import type { ConnectionError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { notFound, overloaded, SagaError } from "../errors.js";
-import { isStoreAway } from "../store/failure.js";
+import {
+  badRequest,
+  bodyTooLarge,
+  type ErrorDetail,
+  internal,
+  notFound,
+  overloaded,
+  SagaError,
+  unsupportedMediaType,
+} from "../../errors.js";
+import { isStoreAway } from "../../store/failure.js";
+
+const MAX_BYTES = 64 * 1024;
+/** For the names of the members that follow. */
+const ROOM_BYTES = 64;
+/** Of a message, and of a path: characters. Each of them takes at most six bytes of JSON. */
+const MAX_TEXT = 4096;
 
 export function installErrors(app: FastifyInstance): void {
   app.setErrorHandler((error, request, reply) => sendError(error, request, reply));
-  app.setNotFoundHandler((request, reply) => {
-    sendError(notFound(`there is no route ${request.method} ${request.url.split("?")[0]}`), request, reply);
-  });
-  app.addHook("onRequest", async (request, reply) => {
-    reply.header("X-Request-Id", request.id);
-  });
+  app.setNotFoundHandler((request, reply) => sendError(noRoute(request), request, reply));
+  app.server.on("checkExpectation", answerExpectation);
 }
 
-/** For Fastify's `frameworkErrors` too: errors from before a route was found. */
+export function noRoute({ method, url }: Pick<FastifyRequest, "method" | "url">): SagaError {
+  return notFound(`there is no route ${method} ${url.split("?")[0]}`);
+}
+
+/** Also Fastify's `frameworkErrors`: errors from before a route was found. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const answer = answerTo(error);
   if (answer.status >= 500) logFault(error, answer, request);
   sendAnswer(answer, request, reply);
 }
 
-/** Without a word in the log: for what is counted, and comes by the thousand. */
+/** Without a log line: for refusals that are counted and come by the thousand. */
 export function sendAnswer(answer: SagaError, request: FastifyRequest, reply: FastifyReply): void {
   if (answer.status === 503) reply.header("Retry-After", "1");
   reply.status(answer.status).type("application/json; charset=utf-8").send(envelope(answer, request.id));
 }
 
-export function envelope(error: SagaError, requestId: string): object {
-  const { code, message, details, extra } = error;
-  return { ...extra, error: code, message, ...(details && details.length > 0 && { details }), request_id: requestId };
+/** An envelope of at most MAX_BYTES. Details that do not fit are left out, and it says so. */
+export function envelope({ code, message, details = [], extra }: SagaError, requestId: string): object {
+  const whole = { ...extra, error: code, message: cut(message), request_id: requestId };
+  if (details.length === 0) return whole;
+  const fitting = fittingDetails(details, MAX_BYTES - bytesOf(whole) - ROOM_BYTES);
+  return { ...whole, details: fitting, ...(fitting.length < details.length && { details_truncated: true }) };
 }
 
-/** Fastify's own answer to what is no HTTP at all, in our envelope. */
+function fittingDetails(details: readonly ErrorDetail[], bytes: number): ErrorDetail[] {
+  const fitting: ErrorDetail[] = [];
+  let left = bytes;
+  for (const { path, message } of details) {
+    const detail = { path: cut(path), message: cut(message) };
+    left -= bytesOf(detail) + 1;
+    if (left < 0) break;
+    fitting.push(detail);
+  }
+  return fitting;
+}
+
+const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value));
+const cut = (text: string) => (text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`);
+
+/** The answer to bytes that are not HTTP. No request exists yet, so the envelope is written to the socket. */
 export function answerClientError(error: ConnectionError, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed || !socket.writable) return void socket.destroy();
   const [status, reason] = CLIENT_ERRORS[error.code ?? ""] ?? ["400 Bad Request", "the request is not valid HTTP"];
-  const body = JSON.stringify({ error: "bad_request", message: reason, request_id: randomUUID() });
-  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nConnection: close`;
-  socket.end(`${head}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  writeRefusal(socket, status, reason);
+}
+
+/** The answer to a WebSocket handshake that is not valid; the library would write it without an envelope. */
+export function answerHandshakeError(error: Error, socket: Duplex): void {
+  writeRefusal(socket, "400 Bad Request", `the WebSocket handshake is not valid: ${error.message}`);
+}
+
+function writeRefusal(socket: Duplex, status: string, message: string): void {
+  const body = JSON.stringify({ error: "bad_request", message, request_id: randomUUID() });
+  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nX-Content-Type-Options: nosniff`;
+  socket.end(`${head}\r\nConnection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+}
+
+/** Node would answer an `Expect` that it does not know without a body. */
+function answerExpectation(_: IncomingMessage, response: ServerResponse): void {
+  const message = "the header Expect may only be 100-continue";
+  const body = JSON.stringify({ error: "bad_request", message, request_id: randomUUID() });
+  const headers = { "content-type": "application/json; charset=utf-8", "content-length": Buffer.byteLength(body) };
+  response.writeHead(417, { ...headers, connection: "close" }).end(body);
 }
 
 const CLIENT_ERRORS: Readonly<Record<string, readonly [string, string]>> = {
@@ -53,25 +105,25 @@ function answerTo(error: unknown): SagaError {
   const { code, statusCode } = (error ?? {}) as { code?: unknown; statusCode?: unknown };
   if (isStoreAway(error)) return overloaded("the store cannot answer now; try again");
   if (typeof statusCode !== "number" || statusCode >= 500 || statusCode < 400) {
-    return new SagaError(500, "internal", "an internal error; the log has it under this request_id");
+    return internal("internal error; the log has its cause under this request_id");
   }
   return refusalOf(statusCode, String(code));
 }
 
-/** Fastify's refusals, in our words: theirs name its internals. */
+/** Fastify's refusals in our words: its messages name internals. */
 function refusalOf(status: number, code: string): SagaError {
-  if (status === 413) return new SagaError(413, "bad_request", "the body is larger than SAGA_LIMIT_BODY_BYTES");
-  if (status === 415) return new SagaError(415, "bad_request", "the body must be application/json");
-  if (status === 404) return notFound("there is no such thing here");
-  if (code === "FST_ERR_BAD_URL") return new SagaError(400, "bad_request", "the URL is malformed");
+  if (status === 413) return bodyTooLarge("the body is larger than SAGA_LIMIT_BODY_BYTES");
+  if (status === 415) return unsupportedMediaType("the body must be application/json");
+  if (status === 404) return notFound("there is no such resource");
+  if (code === "FST_ERR_BAD_URL") return badRequest("the URL is malformed");
   const message = "the body is not JSON, or has a member that could reach an object's prototype";
-  return new SagaError(400, "bad_request", message, [{ path: "$", message: "is not acceptable JSON" }]);
+  return badRequest(message, [{ path: "$", message: "is not acceptable JSON" }]);
 }
 
-/** Messages of Postgres quote values of the request: only their code is logged. */
+/** Error messages of Postgres quote values of the request, so only their code is logged. */
 function logFault(error: unknown, answer: SagaError, request: FastifyRequest): void {
   const { name, code, severity, stack } = (error ?? {}) as Partial<Record<string, unknown>>;
   const fault = severity === undefined ? { name, code, stack } : { name, code, severity };
   const level = answer.status === 503 ? "warn" : "error";
-  request.log[level]({ fault, route: request.routeOptions.url, request_id: request.id }, "a request failed");
+  request.log[level]({ fault, route: request.routeOptions.url, request_id: request.id }, "request failed");
 }

@@ -1,0 +1,62 @@
+// The dependencies of the API: its settings, the ports of the runtime, the store. The composition root supplies them, and every
+// route takes those that it needs.
+import type { Sql } from "postgres";
+import type { Chart, Compiled, CompileOptions, Json, JsonObject, Program } from "../../machines/index.js";
+import type { Feed } from "../feed/index.js";
+import type { Logger } from "../log.js";
+import type { Metrics } from "../metrics.js";
+import type { Admission } from "../run/admission.js";
+import type { Catalog, EventAnnouncer, Runs } from "../run/ports.js";
+
+export interface ApiConfig {
+  /** Absent: `rmq` registrations are refused. */
+  readonly amqpUrl?: string;
+  readonly access: Access;
+  readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
+}
+
+/** By which names and from which sites the service may be reached. */
+export interface Access {
+  /** Where it listens. */
+  readonly host: string;
+  readonly publicUrl: string;
+  /** Names, addresses and CIDR blocks. */
+  readonly allowedHosts: readonly string[];
+  /** As browsers write them: scheme, host and port. */
+  readonly allowedOrigins: readonly string[];
+}
+
+export interface Compiler {
+  compileWorkflow(document: unknown, options: CompileOptions): Compiled;
+  /** The XState machine configuration of a program. */
+  machineConfig(program: Program): Chart;
+}
+
+export interface ApiDeps {
+  readonly config: ApiConfig;
+  readonly runs: Runs;
+  readonly admission: Pick<Admission, "admit">;
+  readonly catalog: Pick<Catalog, "program" | "published" | "action" | "rule" | "refresh">;
+  /** `conforms` returns the problems of a value under a JSON Schema. */
+  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
+  readonly sql: Sql;
+  /** The sessions for lists, single items and figures that clients read. A slow read holds up other reads only. */
+  readonly reads: Sql;
+  /** The sessions of the node's own upkeep, which neither load nor a slow read holds up: the readiness probe asks here. */
+  readonly upkeep: Sql;
+  readonly feed: Feed;
+  readonly announcer: EventAnnouncer;
+  readonly metrics: Metrics;
+  /** The content of `/metrics`; default: the metrics of this process. */
+  readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  readonly log: Logger;
+  /** Database time, epoch milliseconds. */
+  now(): number;
+  readonly compile: Compiler;
+  /** The node is migrated and not draining. The readiness probe itself checks that the store answers. */
+  ready(): boolean;
+  /** Requests of this node that may wait for runs at a time. */
+  readonly maxWaiters?: number;
+  /** Milliseconds between pings of open streams. */
+  readonly pingMs?: number;
+}

@@ -1,0 +1,54 @@
+// The OpenAPI 3.1 document, made from the schemas of the routes, and its interactive page.
+import swagger from "@fastify/swagger";
+import swaggerUi from "@fastify/swagger-ui";
+import type { Api } from "./validation.js";
+
+const API_VERSION = "0.6.0";
+
+const INFO = {
+  title: "Saga orchestration service",
+  version: API_VERSION,
+  description: "Runs workflows as durable sagas. Every error is the `Error` envelope.",
+  license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+};
+
+const TAGS = [
+  { name: "sagas", description: "Runs: start, read, command, watch." },
+  { name: "user tasks", description: "Input that runs ask people for." },
+  { name: "events", description: "Events that runs wait for." },
+  { name: "workflows", description: "Workflow definitions and their versions." },
+  { name: "rules", description: "Decision tables and their versions." },
+  { name: "registry", description: "Actions that services expose." },
+  { name: "probes", description: "Liveness, readiness, metrics." },
+];
+
+/** Registers before the routes: the plugin collects them as they are added. */
+export async function documentation(app: Api): Promise<void> {
+  await app.register(swagger, {
+    openapi: { openapi: "3.1.0", info: INFO, tags: TAGS },
+    transformObject: (transformed) => {
+      const document = "openapiObject" in transformed ? transformed.openapiObject : transformed.swaggerObject;
+      for (const operations of Object.values(document.paths ?? {})) markOptionalBodies(operations as Operations);
+      return document;
+    },
+    refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`) },
+  });
+  await app.register(swaggerUi, { routePrefix: "/docs" });
+  app.get("/openapi.json", { schema: { hide: true } }, async () => app.swagger());
+}
+
+interface Operation {
+  readonly requestBody?: {
+    required: boolean;
+    readonly content: Readonly<Record<string, { readonly schema?: object }>>;
+  };
+}
+type Operations = Readonly<Record<string, Operation>>;
+
+/** The plugin marks every body as required. A body whose schema has a default may be omitted. */
+function markOptionalBodies(operations: Operations): void {
+  for (const { requestBody } of Object.values(operations)) {
+    if (!requestBody) continue;
+    requestBody.required = !Object.values(requestBody.content).some(({ schema }) => schema && "default" in schema);
+  }
+}

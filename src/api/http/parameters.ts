@@ -1,0 +1,211 @@
+// Path and query parameters: their schemas, and the strict reading of their text by these schemas. Nothing is coerced: `1e2` is not
+// an integer here. Bodies are in body.ts.
+import { type Static, type TObject, type TProperties, type TSchema, Type } from "typebox";
+import type { DispatchId, RunId } from "../../../machines/index.js";
+import { badRequest, type ErrorDetail } from "../../errors.js";
+import { isUuid } from "../../ids.js";
+import type { PageQuery } from "../../store/page.js";
+import { isTime } from "../../times.js";
+import type { Checked } from "./checked.js";
+
+export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
+export const MAX_INT32 = 2_147_483_647;
+
+/** Read in lower case. */
+export const Uuid = Type.String({ format: "uuid" });
+/** Ids of runs and of dispatches: a text is one once this check has passed it, in lower case. */
+export const RunIdText = Type.Unsafe<RunId>({ type: "string", format: "uuid" });
+export const DispatchIdText = Type.Unsafe<DispatchId>({ type: "string", format: "uuid" });
+const ID_TEXT = "1 to 128 of the characters A-Z a-z 0-9 _ . : -";
+export const Id = Type.String({ pattern: ID_PATTERN, description: ID_TEXT });
+export const Flag = Type.Boolean();
+export const Time = Type.String({ format: "date-time" });
+export const Int = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum });
+export const Version = Int(1, MAX_INT32);
+export const Text = ({ min = 1, max }: { min?: number; max: number }) =>
+  Type.String({ minLength: min, maxLength: max });
+export const OneOf = <const T extends string>(...values: readonly T[]) =>
+  Type.Unsafe<T>({ type: "string", enum: values });
+/** Repeated in the URL, or separated by commas. */
+export const ListOf = <const T extends string>(...values: readonly T[]) => Type.Array(OneOf(...values));
+
+/** Of a parameter whose name ends in `{name}`: there may be several, each with a name of its own in its place. */
+export const EachNamed = (each: TSchema) => Type.Unsafe<Readonly<Record<string, string>>>({ ...each });
+
+/** Path parameters are all present: the route does not match without them. */
+export const path = <P extends TProperties>(parameters: P) => Type.Object(parameters);
+export const query = <P extends TProperties>(parameters: P) => Type.Partial(Type.Object(parameters));
+
+export const PAGE = {
+  limit: Int(1, 500),
+  offset: Int(0, 1_000_000_000),
+  cursor: Text({ max: 2048 }),
+  count: OneOf("exact"),
+};
+export const PageParameters = query(PAGE);
+
+export function pageOf({ limit = 50, offset = 0, cursor, count }: Static<typeof PageParameters>): PageQuery {
+  return { limit, offset, cursor, exact: count === "exact" };
+}
+
+/** Parameters that a refusal names, and how much of each name. */
+const MAX_DETAILS = 20;
+const MAX_NAME = 140;
+
+/** Stands in a parameter's name for a name that the client chooses. */
+const EACH = "{name}";
+const MAX_NAMED = 16;
+const NAME = new RegExp(ID_PATTERN);
+
+/** How the text of one parameter is read. */
+interface Parameter {
+  /** Undefined: the text is not `expected`. */
+  read(text: string): unknown;
+  readonly expected: string;
+  readonly repeatable?: boolean;
+}
+
+interface ParameterSchema {
+  readonly type?: string;
+  readonly format?: string;
+  readonly pattern?: string;
+  readonly description?: string;
+  readonly enum?: readonly string[];
+  readonly items?: ParameterSchema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+}
+
+/** The check of all parameters of one part of the URL. An unknown one is refused: a filter that is dropped answers another question. */
+export function parameterCheck(where: "query" | "path", { properties }: TObject): (raw: unknown) => Checked {
+  const known = new KnownParameters(properties);
+  return (raw) => {
+    const values: Record<string, unknown> = {};
+    const details: ErrorDetail[] = [];
+    for (const [name, given] of Object.entries((raw ?? {}) as Readonly<Record<string, string | string[]>>)) {
+      const message = known.read(name, given, values);
+      if (message !== undefined && details.length < MAX_DETAILS)
+        details.push({ path: `$.${where}.${name.slice(0, MAX_NAME)}`, message });
+    }
+    const [first] = details;
+    return first ? { error: refusal(where, first, details) } : { value: values };
+  };
+}
+
+class KnownParameters {
+  private readonly single = new Map<string, Parameter>();
+  /** By what stands before the name of each. */
+  private readonly named = new Map<string, Parameter>();
+  private readonly names: string;
+
+  constructor(properties: TProperties) {
+    for (const [name, schema] of Object.entries(properties)) {
+      if (name.endsWith(EACH)) this.named.set(name.slice(0, -EACH.length), parameter(schema));
+      else this.single.set(name, parameter(schema));
+    }
+    const names = Object.keys(properties);
+    this.names = names.length === 0 ? "this route has none" : `this route has ${names.join(", ")}`;
+  }
+
+  /** Adds the value of a parameter to the others, or says what is wrong with it. */
+  read(name: string, given: string | readonly string[], values: Record<string, unknown>): string | undefined {
+    const known = this.single.get(name);
+    if (known) {
+      values[name] = readGiven(known, given);
+      return values[name] === undefined ? `must be ${known.expected}` : undefined;
+    }
+    for (const [prefix, each] of this.named)
+      if (name.startsWith(prefix)) return readNamed(`${prefix}${EACH}`, name.slice(prefix.length), each, given, values);
+    return `is unknown: ${this.names}`;
+  }
+}
+
+function readNamed(
+  key: string,
+  name: string,
+  each: Parameter,
+  given: string | readonly string[],
+  values: Record<string, unknown>,
+): string | undefined {
+  // Any name may be given, and none of them reaches a prototype.
+  const all: Record<string, unknown> = (values[key] as Record<string, unknown> | undefined) ?? Object.create(null);
+  values[key] = all;
+  if (!NAME.test(name)) return `must have a name of ${ID_TEXT}`;
+  if (Object.keys(all).length >= MAX_NAMED) return `is one of more than ${MAX_NAMED}`;
+  all[name] = readGiven(each, given);
+  return all[name] === undefined ? `must be ${each.expected}` : undefined;
+}
+
+function refusal(where: string, { path, message }: ErrorDetail, details: readonly ErrorDetail[]) {
+  const name = path.slice(`$.${where}.`.length);
+  return badRequest(`the ${where} parameter ${name} ${message}`, details);
+}
+
+function readGiven({ read, repeatable }: Parameter, given: string | readonly string[] = ""): unknown {
+  if (typeof given === "string") return read(given);
+  return repeatable ? read(given.join(",")) : undefined;
+}
+
+function parameter(schema: ParameterSchema): Parameter {
+  if (schema.type === "integer") return integer(schema);
+  if (schema.type === "boolean") return FLAG;
+  if (schema.items) return listOf(parameter(schema.items));
+  if (schema.enum) return oneOf(schema.enum);
+  if (schema.pattern) return matching(schema);
+  if (schema.format === "uuid") return UUID;
+  if (schema.format === "date-time") return TIME;
+  return text(schema);
+}
+
+function integer({ minimum: min = 0, maximum: max = MAX_INT32 }: ParameterSchema): Parameter {
+  return {
+    read: (value) =>
+      /^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : undefined,
+    expected: `an integer from ${min} to ${max}`,
+  };
+}
+
+const FLAG: Parameter = {
+  read: (value) => (value === "true" ? true : value === "false" ? false : undefined),
+  expected: "true or false",
+};
+
+function listOf(item: Parameter): Parameter {
+  return {
+    read(value) {
+      const items = value.split(",").map(item.read);
+      return items.every((read) => read !== undefined) ? [...new Set(items)] : undefined;
+    },
+    expected: `${item.expected}, more than one separated by commas`,
+    repeatable: true,
+  };
+}
+
+function oneOf(values: readonly string[]): Parameter {
+  return { read: (value) => values.find((known) => known === value), expected: `one of ${values.join(", ")}` };
+}
+
+function matching({ pattern = "", description = `a text that matches ${pattern}` }: ParameterSchema): Parameter {
+  const regex = new RegExp(pattern);
+  return { read: (value) => (regex.test(value) ? value : undefined), expected: description };
+}
+
+const UUID: Parameter = {
+  read: (value) => (isUuid(value) ? value.toLowerCase() : undefined),
+  expected: "a UUID",
+};
+
+const TIME: Parameter = {
+  read: (value) => (isTime(value) ? value : undefined),
+  expected: "an RFC 3339 time",
+};
+
+/** Decoding the URL has left nothing that Postgres cannot store, except U+0000. */
+function text({ minLength: min = 0, maxLength: max = 0 }: ParameterSchema): Parameter {
+  return {
+    read: (value) => (value.length >= min && value.length <= max && !value.includes("\u0000") ? value : undefined),
+    expected: `a text of ${min} to ${max} characters`,
+  };
+}

@@ -1,0 +1,46 @@
+// Responses in the OpenAPI document. They are documentation, not a filter: answers are sent as they were built.
+import type { Resource } from "../schemas.js";
+
+export const ref = (name: Resource) => ({ $ref: `${name}#` });
+
+/** One resource, as the description says. */
+export const one = (description: string, name: Resource) => ({ description, ...ref(name) });
+
+export const page = (description: string, name: Resource) => ({
+  description,
+  type: "object",
+  required: ["items", "total", "limit", "offset"],
+  properties: {
+    items: { type: "array", items: ref(name) },
+    total: { type: "integer" },
+    total_is_lower_bound: { type: "boolean", description: "There are at least this many." },
+    truncated: { type: "boolean", description: "The page ended before its limit, at 8 MiB." },
+    next_offset: { type: "integer", description: "Of a truncated page: where the next one begins." },
+    limit: { type: "integer" },
+    offset: { type: "integer" },
+    next_cursor: { type: "string", description: "Present if there are more items." },
+  },
+});
+
+/** An object with these members. */
+export const object = (description: string, properties: object) => ({ description, type: "object", properties });
+
+const MEANING: Readonly<Record<number, string>> = {
+  400: "Malformed or not valid; `details` names the places.",
+  403: "A browser says that another site asks, and the site is not allowed.",
+  404: "There is no such resource.",
+  409: "It conflicts with what is stored.",
+  413: "The body is too large.",
+  415: "The body is not application/json, or has a Content-Encoding.",
+  421: "The header Host names another host.",
+  422: "Well formed, but refused by a schema or by its content.",
+  426: "The route is a WebSocket.",
+  500: "An internal error.",
+  503: "Load is shed, the store does not answer, or the outcome is not known yet: send it again.",
+};
+
+/** The responses of a route: its own, and its errors. 500 and 503 are possible everywhere. */
+export function responses(own: Readonly<Record<number, object>>, ...errors: readonly number[]) {
+  const faults = [...errors, 500, 503].map((status) => [status, { description: MEANING[status], ...ref("Error") }]);
+  return { ...Object.fromEntries(faults), ...own };
+}

@@ -1,0 +1,66 @@
+// The HTTP server below the routes: its bounds, how requests are parsed and checked, and how every answer leaves. It knows no
+// resource.
+import { randomUUID } from "node:crypto";
+import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from "fastify";
+import type { Metrics } from "../../metrics.js";
+import type { ApiDeps } from "../deps.js";
+import { admitRequests, boundConnections } from "./admission.js";
+import { parseJsonBodies, refuseEncodings } from "./body.js";
+import { refuseOtherSites } from "./browsers.js";
+import { answerClientError, installErrors, sendError } from "./envelope.js";
+import { answerHeaders } from "./headers.js";
+import { RouteTable, refuseUnknownRoutes } from "./routes.js";
+import { closeRefusedUpgrades, messageClass } from "./upgrades.js";
+import { type Api, validateRequests } from "./validation.js";
+
+/** A whole request, body included, has to arrive within this time: until then it holds a place of admission. */
+const REQUEST_TIMEOUT_MS = 120_000;
+
+export function createServer({ config, log, admission, metrics, ready }: ApiDeps): Api {
+  const routes = new RouteTable();
+  const app: FastifyInstance = Fastify({
+    // A request without `Host` is refused by a hook: Node would answer it without an envelope.
+    http: { IncomingMessage: messageClass((url) => routes.isWebSocket(url)), requireHostHeader: false },
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: config.limits.bodyBytes,
+    genReqId: () => randomUUID(),
+    requestIdHeader: false,
+    // Ids have up to 128 characters, and a URL may encode each of them as three.
+    routerOptions: { maxParamLength: 512, ignoreTrailingSlash: true },
+    // A request that arrives while the node drains is still answered.
+    return503OnClosing: false,
+    forceCloseConnections: "idle",
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    frameworkErrors: sendError,
+    clientErrorHandler: answerClientError,
+  });
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  installErrors(app);
+  closeRefusedUpgrades(app);
+  answerHeaders(app);
+  refuseOtherSites(app, config.access);
+  refuseUnknownRoutes(app, routes);
+  refuseEncodings(app);
+  admitRequests(app, admission);
+  boundConnections(app, log);
+  parseJsonBodies(app);
+  validateRequests(app);
+  measureRequests(app, metrics);
+  closeKeptConnections(app, ready);
+  return app;
+}
+
+/** Once the node is not ready, every answer asks its client to close the connection that it keeps. */
+function closeKeptConnections(app: FastifyInstance, ready: ApiDeps["ready"]): void {
+  app.addHook("onSend", async (_, reply) => {
+    if (!ready()) reply.header("connection", "close");
+  });
+}
+
+function measureRequests(app: FastifyInstance, { httpSeconds }: Metrics): void {
+  app.addHook("onResponse", async (request, reply) => {
+    const route = request.routeOptions.url ?? "unmatched";
+    httpSeconds.observe({ method: request.method, route, status: String(reply.statusCode) }, reply.elapsedTime / 1000);
+  });
+}

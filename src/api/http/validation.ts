@@ -1,0 +1,46 @@
+// Validation: a route's schema is compiled into the checks of body.ts and parameters.ts, and gives the handler its types. No route
+// checks the form of a request itself.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  FastifySchemaCompiler,
+  FastifyTypeProvider,
+  RawServerDefault,
+} from "fastify";
+import type { Static, TObject, TSchema } from "typebox";
+import { ABSENT, bodyCheck, ignoredFields } from "./body.js";
+import { parameterCheck, query } from "./parameters.js";
+
+interface SchemaTypes extends FastifyTypeProvider {
+  readonly validator: this["schema"] extends TSchema ? Static<this["schema"]> : unknown;
+}
+
+/** The app as routes see it: `request.params`, `query` and `body` have the types of the route's schema. */
+export type Api = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, SchemaTypes>;
+
+/** Schemas of headers are documentation; http/idempotency.ts checks the one header that routes read. */
+const UNCHECKED = () => true;
+
+const compileCheck: FastifySchemaCompiler<unknown> = ({ schema, httpPart }) => {
+  if (httpPart === "params") return parameterCheck("path", schema as TObject);
+  if (httpPart === "querystring") return parameterCheck("query", schema as TObject);
+  return httpPart === "body" ? bodyCheck(schema as TSchema) : UNCHECKED;
+};
+
+export function validateRequests(app: FastifyInstance): void {
+  // A route that names no query parameters has none, and says so to a client that sends one. Assets of the page have no schema.
+  app.addHook("onRoute", ({ schema }) => {
+    if (schema) schema.querystring ??= query({});
+  });
+  app.setValidatorCompiler(compileCheck);
+  // Fastify gives `null` to the check of an absent body, but a body may be `null` too.
+  app.addHook("preValidation", async (request) => {
+    if (request.body === undefined && request.routeOptions.schema?.body) request.body = ABSENT;
+  });
+  app.addHook("preHandler", async (request, reply) => {
+    const schema = request.routeOptions.schema?.body;
+    const ignored = schema ? ignoredFields(schema as TSchema, request.body) : [];
+    if (ignored.length > 0) reply.header("Saga-Ignored-Fields", ignored.join(", "));
+  });
+}

@@ -1,0 +1,73 @@
+// Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter is a watcher of the feed, as a
+// stream is; nothing polls for it. What is answered when the wait is over is read by the route.
+import type { FastifyReply } from "fastify";
+import type { Sql } from "postgres";
+import { isTerminal, type RunId, type RunState } from "../../machines/index.js";
+import { overloaded } from "../errors.js";
+import type { EventItem, Feed } from "../feed/index.js";
+import { type RunView, readRun } from "../store/runs.js";
+import { Int, MAX_INT32 } from "./http/parameters.js";
+
+/** On a start and on a get. */
+export const WAIT = { wait_ms: Int(0, 60_000) };
+export const AFTER_SEQ = { after_seq: Int(0, MAX_INT32) };
+
+const MAX_WAITERS = 5_000;
+
+export interface Wait {
+  readonly ms: number;
+  /** Also over when the run has a row after this one. */
+  readonly afterSeq?: number;
+  /** The wait is over when its client has gone. */
+  readonly reply: FastifyReply;
+}
+
+export class Waiters {
+  /** Each ends its wait. */
+  private readonly waiting = new Set<() => void>();
+  private stopped = false;
+
+  constructor(
+    private readonly sql: Sql,
+    private readonly feed: Feed,
+    private readonly max = MAX_WAITERS,
+  ) {}
+
+  /** The run when the wait is over. Undefined: there is no such run. Throws 503 if too many wait. */
+  async run(runId: RunId, wait: Wait): Promise<RunView | undefined> {
+    const view = await readRun(this.sql, runId);
+    if (!view || wait.ms === 0 || this.stopped || isOver(view, wait)) return view;
+    await this.over(runId, view.lastSeq, wait);
+    return readRun(this.sql, runId);
+  }
+
+  /** Ends all waits: their requests are answered with what is. */
+  stop(): void {
+    this.stopped = true;
+    for (const end of this.waiting) end();
+  }
+
+  private over(runId: RunId, lastSeq: number, { ms, afterSeq, reply }: Wait): Promise<void> {
+    if (this.waiting.size >= this.max) throw overloaded("too many requests wait for runs on this node");
+    return new Promise((resolve) => {
+      const event = (event: EventItem) => {
+        if (event.seq > (afterSeq ?? MAX_INT32) || isTerminal(event.to_state as RunState)) end();
+      };
+      const watch = this.feed.watch(runId, lastSeq, { event });
+      const timer = setTimeout(() => end(), ms);
+      const end = () => {
+        watch.stop();
+        clearTimeout(timer);
+        reply.raw.off("close", end);
+        this.waiting.delete(end);
+        resolve();
+      };
+      reply.raw.once("close", end);
+      this.waiting.add(end);
+    });
+  }
+}
+
+function isOver({ terminal, lastSeq }: RunView, { afterSeq }: Wait): boolean {
+  return terminal || (afterSeq !== undefined && lastSeq > afterSeq);
+}
