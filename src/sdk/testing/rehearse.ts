@@ -1,5 +1,5 @@
-// Rehearses a workflow document for a unit test: compiles it as the service would, and runs it on the machine alone. Not a
-// client: nothing is sent anywhere.
+// Rehearses a workflow document for a unit test: compiles it as the service would, and runs it on the machine alone. It
+// sends nothing.
 import {
   type ActionFact,
   type Compiled,
@@ -15,9 +15,9 @@ import {
   readMocks,
   type WantedWorkflow,
 } from "../../../machines/index.js";
-import { Schemas } from "../../run/schemas.js";
+import { Schemas } from "../../run/json-schema/schemas.js";
 
-/** As its service registers it; what is left out is as in a registration. */
+/** An action as its service registers it, with the same defaults. */
 export interface RegisteredAction {
   /** From 1, the default. */
   readonly version?: number;
@@ -26,26 +26,31 @@ export interface RegisteredAction {
   readonly input_schema?: JsonObject;
   readonly output_schema?: JsonObject;
   readonly default_retry?: ActionFact["defaultRetry"];
+  /** Milliseconds. */
   readonly default_timeout_ms?: number;
 }
 
 export interface RehearseOptions {
+  /** Default: {}. */
   readonly inputs?: JsonObject;
+  /** Default: the workflow's `start`. */
   readonly entrypoint?: string;
+  /** By step id; `<step>~undo` mocks the step's compensation. The nth attempt of a step takes its nth mock. */
   readonly mocks?: Mocks;
-  /** By "service.name". An action that is not here is taken to be registered, with no schemas. */
+  /** By "service.name". An action that is missing here counts as registered, without schemas. */
   readonly actions?: Readonly<Record<string, RegisteredAction | readonly RegisteredAction[]>>;
-  /** The documents that `sub_saga` and `spawn_saga` find; the last one of an id is its latest version. */
+  /** Documents for `sub_saga` and `spawn_saga`. The last document of an id is its latest version. */
   readonly workflows?: readonly object[];
-  /** The documents of the rules that decisions ask. */
+  /** Documents of the rules that decisions evaluate. */
   readonly rules?: readonly object[];
   readonly dryRun?: boolean;
+  /** Feature overrides, in expressions under `features`. */
   readonly features?: Readonly<Record<string, boolean>>;
-  /** Where the virtual clock begins; default: 2026-01-01T00:00:00Z. */
+  /** Start of the virtual clock. Default: 2026-01-01T00:00:00Z. */
   readonly startAt?: Date;
 }
 
-/** The document, the inputs or the mocks are at fault; the message names every problem. */
+/** A document, the inputs or the mocks are invalid. The message names every problem with its path. */
 export class RehearsalError extends Error {
   override readonly name = "RehearsalError";
 }
@@ -54,18 +59,18 @@ const START = Date.UTC(2026, 0, 1);
 const schemas = new Schemas();
 
 /**
- * Runs the workflow to its end. Where it comes to none (nobody answers a wait, a loop goes on for ever), `left` says why.
- * Throws RehearsalError.
+ * Runs the workflow to its end, synchronously. If it does not end (a wait without an answer, an endless loop), `left`
+ * says why. Throws RehearsalError.
  */
 export function rehearse(document: object, options: RehearseOptions = {}): Rehearsed {
-  const program = sound("the workflow", compile(document));
+  const program = validProgram("the workflow", compile(document));
   const { mocks = {}, inputs = {}, entrypoint = "", workflows = [], rules = [] } = options;
   const { inputSchema } = program;
   refuse("the mocks", readMocks(mocks, program).problems);
   refuse("the inputs", inputSchema ? problemsOf(inputSchema, inputs) : []);
   if (entrypoint !== "" && !Object.hasOwn(program.entrypoints, entrypoint))
-    throw new RehearsalError(`there is no entrypoint ${entrypoint}`);
-  const others = workflows.map((other) => sound("a workflow", compile(other)));
+    throw new RehearsalError(`the workflow has no entrypoint ${entrypoint}`);
+  const others = workflows.map((other) => validProgram("a workflow", compile(other)));
   const known = rules.map(ruleOf);
   const rehearsal = new Rehearsal(program, {
     ...{ inputs, mocks, entrypoint, dryRun: options.dryRun, features: options.features },
@@ -75,7 +80,7 @@ export function rehearse(document: object, options: RehearseOptions = {}): Rehea
     conforms: (schema, value) => schemas.conforms(schema, value),
   });
   for (let move = rehearsal.move(); move !== "over"; move = rehearsal.move())
-    if (move !== "moved") rehearsal.provide(move.lacks, find(others, move.lacks));
+    if (move !== "moved") rehearsal.provide(move.missing, find(others, move.missing));
   return rehearsal.result;
 }
 
@@ -83,9 +88,9 @@ function compile(document: object): Compiled {
   return compileWorkflow(document, { schemaProblems: (schema) => schemas.problems(schema) });
 }
 
-function sound(what: string, { program, problems }: Compiled): Program {
-  refuse(what, problems);
-  if (!program) throw new RehearsalError(`${what} does not compile`);
+function validProgram(subject: string, { program, problems }: Compiled): Program {
+  refuse(subject, problems);
+  if (!program) throw new RehearsalError(`${subject} does not compile`);
   return program;
 }
 
@@ -96,10 +101,11 @@ function ruleOf(document: object): Rule {
   return rule;
 }
 
-function refuse(what: string, problems: readonly { readonly path: string; readonly message: string }[]): void {
+/** Throws if there are problems. */
+function refuse(subject: string, problems: readonly { readonly path: string; readonly message: string }[]): void {
   if (problems.length === 0) return;
   const lines = problems.map(({ path, message }) => `  ${path} ${message}`);
-  throw new RehearsalError(`${what} cannot be used:\n${lines.join("\n")}`);
+  throw new RehearsalError(`${subject} cannot be used:\n${lines.join("\n")}`);
 }
 
 function problemsOf(schema: JsonObject, inputs: JsonObject) {

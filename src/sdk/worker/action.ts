@@ -1,50 +1,64 @@
-// What a worker can do: an action with its schemas and its code, and the registration that tells the service about it.
+// An action: its schemas, its code, and its registration with the service.
 import type { Static, TSchema } from "typebox";
 import type { ActionContext } from "./context.js";
 
+/**
+ * The retry policy of an action's steps, where a step has none of its own. Omitted fields have the orchestrator's
+ * defaults.
+ */
 export interface RetryOptions {
-  /** Counts the first attempt; -1 is unlimited. */
+  /** Includes the first attempt; -1 is unlimited. */
   readonly maxAttempts: number;
+  /** Pause before the second attempt, in milliseconds. */
   readonly initialBackoffMs: number;
+  /** The longest pause, in milliseconds. */
   readonly maxBackoffMs?: number;
+  /** Each pause is the one before, multiplied by this. */
   readonly multiplier?: number;
   readonly jitter?: boolean;
+  /** Error codes after which there is no further attempt. */
   readonly nonRetryableCodes?: readonly string[];
 }
 
 interface ActionFacts {
-  /** Without a dot: workflows name it as "service.name". */
+  /** Matches [A-Za-z0-9_:-]{1,128}, without a dot: workflows name the action "service.name". */
   readonly name: string;
-  /** From 1, the default. Both the old and the new version may be served side by side. */
+  /** From 1, the default. A worker may serve an old and a new version side by side. */
   readonly version?: number;
   readonly description?: string;
   readonly category?: string;
-  /** That the action has an effect which another action can undo. */
+  /** The action has an effect that another action can undo. Default false. */
   readonly compensable?: boolean;
-  /** For each attempt, where the step does not say otherwise. */
+  /** Time limit of each attempt in milliseconds, where the step has none. */
   readonly timeoutMs?: number;
   readonly retry?: RetryOptions;
-  /** The codes that it fails with, for those who write workflows. */
+  /** The error codes that it fails with: documentation for authors of workflows. */
   readonly errorCodes?: readonly string[];
-  /** That it can be called with `ctx.dryRun`, touching nothing then. */
+  /** The action may be called with `ctx.dryRun` set, and then changes nothing outside. Default false. */
   readonly dryRunSupported?: boolean;
   readonly deprecated?: boolean;
   readonly licenseGroup?: string;
-  /** Heartbeats are sent for as long as `execute` runs, where the step asks for any. Default true; false: call `ctx.heartbeat()`. */
+  /**
+   * Send heartbeats while `execute` runs, for steps with a heartbeat timeout. Default true. If false, call
+   * `ctx.heartbeat()`.
+   */
   readonly autoHeartbeat?: boolean;
 }
 
 export interface ActionOptions<I extends TSchema, O extends TSchema> extends ActionFacts {
   /** A TypeBox schema or plain JSON Schema. The service checks inputs against it before it dispatches. */
   readonly input: I;
+  /** The same for outputs: an output that does not fit fails the step, with the code `schema_mismatch`. */
   readonly output: O;
   /**
-   * Returns the output, a JSON object (nothing: `{}`). Throw `ActionError` to fail in a way the workflow can tell apart;
-   * anything else thrown counts as "may have happened". May be called twice for one step: use `ctx.idempotencyKey`.
+   * Returns the output, a JSON object; undefined means `{}`. Throw `ActionError` to fail with a code of your own; after
+   * any other error the effect counts as "may have happened". It may be called twice for one step: use
+   * `ctx.idempotencyKey`.
    */
   execute(input: Static<I>, ctx: ActionContext): Promise<Static<O>> | Static<O>;
 }
 
+/** An action as `defineAction` returns it. */
 export interface Action<I = unknown, O = unknown> extends ActionFacts {
   readonly version: number;
   readonly input: TSchema;
@@ -54,17 +68,18 @@ export interface Action<I = unknown, O = unknown> extends ActionFacts {
 
 const NAME = /^[A-Za-z0-9_:-]{1,128}$/;
 
+/** Types `execute` by the schemas. Throws TypeError if the name or the version is invalid. */
 export function defineAction<const I extends TSchema, const O extends TSchema>(
   options: ActionOptions<I, O>,
 ): Action<Static<I>, Static<O>> {
   const version = options.version ?? 1;
   if (!NAME.test(options.name)) throw new TypeError(`action name ${JSON.stringify(options.name)} must match ${NAME}`);
   if (!Number.isInteger(version) || version < 1)
-    throw new TypeError(`version of action ${options.name} must be 1 or more`);
+    throw new TypeError(`version of action ${options.name} must be an integer of 1 or more`);
   return Object.freeze({ ...options, version });
 }
 
-/** An ActionRegistration as the service takes it; members without a value are absent. */
+/** The ActionRegistration that the service takes. */
 export function registration(action: Action): Readonly<Record<string, unknown>> {
   const { retry } = action;
   return dropUndefined({

@@ -1,26 +1,33 @@
-// What an action's code is told besides its input, and what it may say while it runs.
+// What an action's code gets besides its input, and what it may report while it runs.
 import type { Log } from "./log.js";
 
 export interface ActionContext {
+  /** A UUID. */
   readonly runId: string;
   readonly stepId: string;
-  /** From 1, counted over all entries of the step and its undos. */
+  /** Counts from 1, over all entries of the step and its undos. */
   readonly attempt: number;
+  /** A UUID, unique per attempt. */
   readonly dispatchId: string;
-  /** The same for every attempt of one step entry: whoever is called with it twice makes the effect once. An undo has its own. */
+  /** The same for every attempt of one step entry, and another for its undo. Pass it on to make the effect once. */
   readonly idempotencyKey: string;
-  /** In an undo: the key of what is to be undone. */
+  /** In an undo: the idempotency key of the step that is to be undone. */
   readonly forwardIdempotencyKey?: string;
+  /** `compensation`: this call undoes a step. */
   readonly phase: "forward" | "compensation";
+  /** Nothing outside may be changed. Set only for actions with `dryRunSupported`. */
   readonly dryRun: boolean;
   readonly tenantId?: string;
-  /** W3C trace context. */
+  /** W3C trace context of the run, where it has one. */
   readonly traceparent?: string;
-  /** On this machine's clock. */
+  /** On this machine's clock. An answer after it is too late. */
   readonly deadline: Date;
-  /** Aborted when the service asks to stop, at the deadline, or when the worker stops. Whatever did happen: answer. */
+  /**
+   * Aborted when the run is cancelled, at the deadline, or when the worker stops. Return or throw as usual then: the
+   * service undoes what did happen.
+   */
   readonly signal: AbortSignal;
   readonly log: Log;
-  /** Still working: call it as often as you like. */
+  /** Reports that the action is still working. It is throttled, so call it as often as you like. */
   heartbeat(): void;
 }

@@ -1,118 +1,128 @@
-// Runs actions: one execution per dispatch, with its deadline, its signal and its heartbeats, and turns whatever comes out
-// of it into an answer. Not how answers travel.
+// Executes actions: one execution per dispatch, with its deadline, abort signal and heartbeats, whose outcome becomes
+// an answer. It does not send answers: worker.ts does.
+import type { ExecuteStep } from "../protocol/index.js";
 import type { Action } from "./action.js";
+import type { AnswerMessage } from "./answers.js";
 import type { Connection } from "./connection.js";
 import type { ActionContext } from "./context.js";
 import { ActionError } from "./error.js";
 import { type Log, withFields } from "./log.js";
-import type { AnswerMessage, ExecuteStep } from "./protocol.js";
 
 export interface ExecutorOptions {
   readonly actions: readonly Action[];
+  /** The most bytes of JSON in an output. */
+  readonly outputBytes: number;
   readonly log: Log;
   readonly answer: (dispatchId: string, message: AnswerMessage, via: Connection) => void;
   readonly heartbeat: (dispatchId: string, via: Connection) => void;
 }
 
+/** A step that is being executed. */
 interface Execution {
   readonly step: ExecuteStep;
   readonly abort: AbortController;
+  /** Epoch milliseconds on this machine's clock. */
   readonly deadline: number;
-  /** The connection the step came on last. */
+  /** The connection that the step came on last. */
   via: Connection;
 }
 
-/** The service takes less (its limit is a setting); more would break the stream instead of failing the step. */
-const OUTPUT_BYTES = 3 * 1_048_576;
 const MESSAGE_CHARACTERS = 8_192;
 
-/** The longest time a timer can wait. */
+/** The longest time that a timer can wait. */
 const TIMER_MAX = 2 ** 31 - 1;
 
 export class Executor {
-  readonly #running = new Map<string, Execution>();
-  readonly #actions: ReadonlyMap<string, Action>;
+  private readonly running = new Map<string, Execution>();
+  private readonly actions: ReadonlyMap<string, Action>;
 
   constructor(private readonly options: ExecutorOptions) {
-    this.#actions = new Map(options.actions.map((action) => [`${action.name}@${action.version}`, action]));
+    this.actions = new Map(options.actions.map((action) => [`${action.name}@${action.version}`, action]));
   }
 
   get size(): number {
-    return this.#running.size;
+    return this.running.size;
   }
 
   all(): Iterable<readonly [dispatchId: string, via: Connection]> {
-    return [...this.#running].map(([dispatchId, { via }]) => [dispatchId, via] as const);
+    return [...this.running].map(([dispatchId, { via }]) => [dispatchId, via] as const);
   }
 
-  /** A step that runs already is not begun again. */
+  /** A step that is already being executed is not started again. */
   execute(step: ExecuteStep, via: Connection): void {
-    const running = this.#running.get(step.dispatch_id);
+    const running = this.running.get(step.dispatch_id);
     if (running) {
       running.via = via;
       return;
     }
     const deadline = step.timeout_ms > 0 ? Date.now() + step.timeout_ms : Date.parse(step.deadline_at);
     if (!(deadline > Date.now())) {
-      this.options.log.warn({ runId: step.run_id, stepId: step.step_id }, "a step came after its deadline: dropped");
+      this.options.log.warn(
+        { runId: step.run_id, stepId: step.step_id },
+        "step arrived after its deadline, dropping it",
+      );
       return;
     }
     const execution: Execution = { step, via, deadline, abort: new AbortController() };
-    this.#running.set(step.dispatch_id, execution);
-    void this.#run(execution);
+    this.running.set(step.dispatch_id, execution);
+    void this.run(execution);
   }
 
-  /** Steps whose stream was lost belong to this one now: its hello named them. */
+  /** Steps whose stream was lost belong to this connection now, because its hello named them. */
   adopt(connection: Connection): void {
-    for (const execution of this.#running.values()) if (!execution.via.live) execution.via = connection;
+    for (const execution of this.running.values()) if (!execution.via.live) execution.via = connection;
   }
 
   cancel(dispatchId: string, reason: string): void {
-    this.#running.get(dispatchId)?.abort.abort(new Error(`cancelled: ${reason}`));
+    this.running.get(dispatchId)?.abort.abort(new Error(`cancelled: ${reason}`));
   }
 
   abortAll(reason: string): void {
-    for (const { abort } of this.#running.values()) abort.abort(new Error(reason));
+    for (const { abort } of this.running.values()) abort.abort(new Error(reason));
   }
 
-  async #run(execution: Execution): Promise<void> {
+  private async run(execution: Execution): Promise<void> {
     const { step, abort, deadline } = execution;
-    const action = this.#actions.get(`${step.action}@${step.version}`);
+    const action = this.actions.get(`${step.action}@${step.version}`);
     const timer = setTimeout(
       () => abort.abort(new Error("the deadline has passed")),
       Math.min(deadline - Date.now(), TIMER_MAX),
     );
-    const beat = this.#heartbeats(execution, action?.autoHeartbeat ?? true);
+    const heartbeats = this.heartbeats(execution, action?.autoHeartbeat ?? true);
     let message: AnswerMessage;
     try {
       message = action
-        ? completed(step, await action.execute(inputs(step), context(execution, beat.now, this.options.log)))
+        ? completed(
+            step,
+            await action.execute(inputs(step), context(execution, heartbeats.send, this.options.log)),
+            this.options.outputBytes,
+          )
         : failed(step, new ActionError("unknown_action", `this worker has no ${step.action}@${step.version}`));
     } catch (error) {
       message = failed(step, error);
     } finally {
       clearTimeout(timer);
-      beat.stop();
+      heartbeats.stop();
     }
-    this.#running.delete(step.dispatch_id);
+    this.running.delete(step.dispatch_id);
     this.options.answer(step.dispatch_id, message, execution.via);
   }
 
-  /** Three or more in each heartbeat timeout, otherwise as rarely as the service advises. */
-  #heartbeats(execution: Execution, automatic: boolean): { now(): void; stop(): void } {
+  /** At least three in each heartbeat timeout, otherwise as rarely as the service advises. */
+  private heartbeats(execution: Execution, automatic: boolean): { send(): void; stop(): void } {
     const timeout = execution.step.heartbeat_timeout_ms;
-    if (timeout === 0) return { now: () => {}, stop: () => {} };
+    if (timeout === 0) return { send: () => {}, stop: () => {} };
     const interval = Math.min(Math.max(timeout / 4, execution.via.heartbeatIntervalMs), timeout / 3);
     let last = Number.NEGATIVE_INFINITY;
-    const now = () => {
+    const send = () => {
       const at = performance.now();
-      // A little early is in time: an interval timer drifts.
-      if (at - last < interval * 0.9 || !this.#running.has(execution.step.dispatch_id)) return;
+      // A tenth early is allowed, because an interval timer drifts.
+      if (at - last < interval * 0.9 || !this.running.has(execution.step.dispatch_id)) return;
       last = at;
       this.options.heartbeat(execution.step.dispatch_id, execution.via);
     };
-    const timer = automatic ? setInterval(now, interval) : undefined;
-    return { now, stop: () => clearInterval(timer) };
+    const timer = automatic ? setInterval(send, interval) : undefined;
+    return { send, stop: () => clearInterval(timer) };
   }
 }
 
@@ -139,8 +149,11 @@ function context({ step, abort, deadline }: Execution, heartbeat: () => void, lo
   };
 }
 
-/** The step has happened, so an output that cannot be sent leaves an effect that must be undone. */
-function completed(step: ExecuteStep, output: unknown): AnswerMessage {
+/**
+ * An output that cannot be sent becomes a failure of unknown outcome: the action has run, so its effect may have to be
+ * undone.
+ */
+function completed(step: ExecuteStep, output: unknown, limit: number): AnswerMessage {
   const refuse = (code: string, message: string) =>
     failed(step, new ActionError(code, message, { retryable: false, outcomeUnknown: true }));
   const value = output === undefined || output === null ? {} : output;
@@ -154,7 +167,10 @@ function completed(step: ExecuteStep, output: unknown): AnswerMessage {
     return refuse("schema_mismatch", "the action's output cannot be written as JSON");
   }
   const bytes = Buffer.from(text);
-  if (bytes.length > OUTPUT_BYTES) return refuse("limit_exceeded", `the action's output has ${bytes.length} bytes`);
+  if (bytes.length > limit) {
+    const size = `${bytes.length} bytes of JSON, more than ${limit} (outputBytes)`;
+    return refuse("limit_exceeded", `the action's output has ${size}`);
+  }
   return { result: { ...report(step), result_json: bytes } };
 }
 

@@ -1,5 +1,5 @@
-// What users import as "saga-orchestrator/worker": actions, and the worker that executes them. Nothing here imports the
-// service; the two share worker.proto.
+// "saga-orchestrator/worker": actions, and the worker that executes them. It imports nothing of the service; the two
+// share the worker protocol.
 export { type Action, type ActionOptions, defineAction, type RetryOptions } from "./action.js";
 export type { ActionContext } from "./context.js";
 export { ActionError, type ActionErrorOptions } from "./error.js";

@@ -1,7 +1,8 @@
-// Where the worker says what it does: any logger of pino's shape, or JSON lines on stderr.
+// The worker's log: any logger of pino's shape, or JSON lines on stderr.
 
 type Line = (fields: Readonly<Record<string, unknown>>, message: string) => void;
 
+/** A pino logger fits. */
 export interface Log {
   debug: Line;
   info: Line;
@@ -9,6 +10,7 @@ export interface Log {
   error: Line;
 }
 
+/** JSON lines on stderr, without debug lines. */
 export function stderrLog(): Log {
   const line =
     (level: string): Line =>
@@ -22,7 +24,7 @@ export function stderrLog(): Log {
   return { debug: () => {}, info: line("info"), warn: line("warn"), error: line("error") };
 }
 
-/** The same log, with these fields on every line. */
+/** The same log with these fields in every line. */
 export function withFields(log: Log, fields: Readonly<Record<string, unknown>>): Log {
   return {
     debug: (more, message) => log.debug({ ...fields, ...more }, message),

@@ -1,4 +1,4 @@
-// Tells the service about the worker's actions, again until it hears. What the service will never accept is an error.
+// Registers the worker's actions, and retries until the service accepts them or refuses them for good.
 import { setTimeout as delay } from "node:timers/promises";
 import { type Action, registration } from "./action.js";
 import type { Log } from "./log.js";
@@ -17,9 +17,10 @@ export interface RegisterOptions {
 
 const REQUEST_MS = 10_000;
 
-/** Answers that another try may change. Every other 4xx says that the request itself is wrong. */
-const PASSING = new Set([408, 425, 429]);
+/** The 4xx statuses that a retry may change. Any other 4xx means that the request itself is wrong. */
+const RETRYABLE = new Set([408, 425, 429]);
 
+/** Throws if the service refuses the actions, or with the signal's reason if it is aborted. */
 export async function register(options: RegisterOptions): Promise<void> {
   const { log, signal, timing } = options;
   for (let tries = 0; ; tries++) {
@@ -27,11 +28,12 @@ export async function register(options: RegisterOptions): Promise<void> {
     const problem = await post(options);
     if (problem === undefined) return;
     if (problem.final) throw new Error(`the service refused to register ${options.service}: ${problem.message}`);
-    if (tries === 0) log.warn({ reason: problem.message }, "the actions could not be registered yet; trying again");
+    if (tries === 0) log.warn({ reason: problem.message }, "actions could not be registered, retrying");
     await delay(jitteredBackoff(timing, tries), undefined, { signal });
   }
 }
 
+/** Undefined: registered. `final`: a retry would not help. */
 async function post(options: RegisterOptions): Promise<{ final: boolean; message: string } | undefined> {
   const { service, serviceVersion, actions, token } = options;
   try {
@@ -46,7 +48,7 @@ async function post(options: RegisterOptions): Promise<{ final: boolean; message
     });
     const text = await response.text();
     if (response.ok) return undefined;
-    const final = response.status >= 400 && response.status < 500 && !PASSING.has(response.status);
+    const final = response.status >= 400 && response.status < 500 && !RETRYABLE.has(response.status);
     return { final, message: `${response.status} ${text.slice(0, 2_000)}` };
   } catch (error) {
     options.signal.throwIfAborted();

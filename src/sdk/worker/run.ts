@@ -1,19 +1,22 @@
-// Runs a worker as a process of its own: starts it, and drains it when the process is asked to end.
+// Runs a worker as a process of its own: starts it, and drains it on SIGTERM or SIGINT.
 import type { Worker } from "./worker.js";
 
-/** Resolves when the worker has stopped after SIGTERM or SIGINT; rejects if it cannot start. A second signal ends the process at once. */
+/**
+ * Starts the worker and resolves when it has stopped after SIGTERM or SIGINT. Rejects with an Error if the worker
+ * cannot start. A second signal ends the process at once.
+ */
 export async function runWorker(worker: Worker): Promise<void> {
-  let asked: () => void = () => {};
+  let onSignal: () => void = () => {};
   const signalled = new Promise<void>((resolve) => {
-    asked = resolve;
+    onSignal = resolve;
   });
-  process.once("SIGTERM", asked);
-  process.once("SIGINT", asked);
+  process.once("SIGTERM", onSignal);
+  process.once("SIGINT", onSignal);
   try {
     await Promise.race([worker.start().then(() => signalled), signalled]);
   } finally {
-    process.off("SIGTERM", asked);
-    process.off("SIGINT", asked);
+    process.off("SIGTERM", onSignal);
+    process.off("SIGINT", onSignal);
     await worker.stop();
   }
 }

@@ -1,16 +1,21 @@
-// The worker's intervals and bounds, with their defaults. Times in milliseconds.
+// The worker's intervals and time limits, with their defaults.
 
+/** All times are in milliseconds. */
 export interface Timing {
-  /** An answer that was not recorded is sent again after this time. */
+  /** An unrecorded answer is sent again after this time. Default 1,000. */
   readonly resendMs: number;
-  /** Reconnecting and registering: doubled with every failure, between these two, with jitter. */
+  /**
+   * Pause before reconnecting or registering again: doubled with every failure up to `backoffMaxMs`, with jitter.
+   * Default 100.
+   */
   readonly backoffMs: number;
+  /** Default 5,000. */
   readonly backoffMaxMs: number;
-  /** A stream whose hello is not acknowledged within this time is given up. */
+  /** A stream whose hello is not acknowledged within this time is opened again. Default 10,000. */
   readonly helloMs: number;
-  /** After looking for further nodes in vain, how long before it looks again. */
+  /** Pause after a search for further nodes that found none. Default 30,000. */
   readonly lookAgainMs: number;
-  /** What `stop` grants actions after it aborted them. */
+  /** How long `stop` waits for actions that it has aborted. Default 1,000. */
   readonly abortGraceMs: number;
 }
 
@@ -23,6 +28,7 @@ export const DEFAULT_TIMING: Timing = {
   abortGraceMs: 1_000,
 };
 
+/** Pause before the next try, between half of the backoff and the whole. `tries` counts from 0. */
 export function jitteredBackoff({ backoffMs, backoffMaxMs }: Timing, tries: number): number {
   return Math.min(backoffMs * 2 ** tries, backoffMaxMs) * (0.5 + Math.random() / 2);
 }

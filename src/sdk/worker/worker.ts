@@ -1,95 +1,119 @@
-// A worker: registers its actions, keeps a connection to every node of the service, executes what comes and answers until
-// the answer is recorded. It installs no signal handlers (runWorker does) and reads no environment.
+// A worker: registers its actions, keeps a connection to every node of the service, executes the steps it gets and
+// resends each answer until it is recorded. It installs no signal handlers (runWorker does) and reads no environment.
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
+import type { ExecuteStep, Hello, HelloAck } from "../protocol/index.js";
 import type { Action } from "./action.js";
 import { Answers, type PendingAnswer } from "./answers.js";
 import type { Connection, ConnectionOwner } from "./connection.js";
+import { ConnectionPool } from "./connection-pool.js";
 import { Executor } from "./executor.js";
-import { Fleet } from "./fleet.js";
 import { type Log, stderrLog } from "./log.js";
-import type { AnswerMessage, ExecuteStep, Hello, HelloAck } from "./protocol.js";
 import { register } from "./register.js";
 import { DEFAULT_TIMING, type Timing } from "./timing.js";
 
 export interface WorkerOptions {
+  /** The service whose actions these are: workflows name them "service.action". */
   readonly service: string;
+  /** Your version of the service, shown in the registry. No effect on which steps the worker gets. */
   readonly serviceVersion?: string;
-  /** "host:port" of the service's gRPC. */
+  /** "host:port" of the orchestrator's gRPC. */
   readonly grpc: string;
-  /** "http://host:port" of the service's API. */
+  /** "http://host:port" of the orchestrator's API. */
   readonly api: string;
+  /** At least one. */
   readonly actions: readonly Action[];
-  /** Steps executed at once per node of the service. Default 16. */
+  /** Steps executed at once, per node of the orchestrator. Default 16. */
   readonly maxInFlight?: number;
-  /** Unique per process. Default: made from service, host, process id and a random part. */
+  /**
+   * The most bytes of JSON in an action's output. A larger one is not sent: its step fails with the code
+   * `limit_exceeded`. Default 1,048,576, the default of the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`: change both together.
+   */
+  readonly outputBytes?: number;
+  /**
+   * Unique per process, matching [A-Za-z0-9_.:-]{1,128}. Default: made from service, host, process id and a random
+   * part.
+   */
   readonly workerId?: string;
-  /** The credential, where the service asks for one. */
+  /** The credential, where the orchestrator asks for one. */
   readonly token?: string;
+  /** Default: JSON lines on stderr. */
   readonly log?: Log;
-  /** How long `stop` waits for steps in flight and unrecorded answers. Default 30 s. */
+  /** How long `stop` waits for steps in flight and for unrecorded answers, in milliseconds. Default 30,000. */
   readonly drainTimeoutMs?: number;
   readonly timing?: Partial<Timing>;
 }
 
 export interface Worker {
   readonly workerId: string;
-  /** Resolves once the actions are registered and a stream stands. Rejects if the service refuses the actions, or on `stop`. */
+  /**
+   * Resolves once the actions are registered and one stream is open; until then it retries. Rejects with an Error if
+   * the orchestrator refuses the actions, or if `stop` is called first. A repeat returns the same promise.
+   */
   start(): Promise<void>;
-  /** Takes nothing more, finishes what is in flight, waits until its answers are recorded. Safe twice, and before `start`. */
+  /**
+   * Takes no more steps, finishes those in flight and waits until their answers are recorded, for at most
+   * `drainTimeoutMs`; then it aborts what is left. Never rejects. Safe to call twice, and before `start`.
+   */
   stop(): Promise<void>;
 }
 
-/** Ids that one hello may name. */
+const OUTPUT_BYTES = 1_048_576;
+
+/** Dispatch ids that one hello may name. */
 const HELLO_IDS = 10_000;
 
+/** Connects to nothing before `start`. Throws TypeError if there is no action. */
 export function createWorker(options: WorkerOptions): Worker {
   return new StreamWorker(options);
 }
 
 class StreamWorker implements Worker, ConnectionOwner {
   readonly workerId: string;
-  readonly #timing: Timing;
-  readonly #log: Log;
-  readonly #answers = new Answers();
-  readonly #executor: Executor;
-  readonly #fleet: Fleet;
-  readonly #stop = new AbortController();
-  #ticker: NodeJS.Timeout | undefined;
-  #started: Promise<void> | undefined;
-  #stopped: Promise<void> | undefined;
-  #connected: () => void = () => {};
-  #settled: () => void = () => {};
+  private readonly timing: Timing;
+  private readonly log: Log;
+  private readonly answers = new Answers();
+  private readonly executor: Executor;
+  private readonly pool: ConnectionPool;
+  private readonly stopping = new AbortController();
+  private ticker: NodeJS.Timeout | undefined;
+  private started: Promise<void> | undefined;
+  private stopped: Promise<void> | undefined;
+  private onConnected: () => void = () => {};
+  private onSettled: () => void = () => {};
 
   constructor(private readonly options: WorkerOptions) {
     if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
     this.workerId = options.workerId ?? makeId(options.service);
-    this.#timing = { ...DEFAULT_TIMING, ...options.timing };
-    this.#log = options.log ?? stderrLog();
-    this.#executor = new Executor({
+    this.timing = { ...DEFAULT_TIMING, ...options.timing };
+    this.log = options.log ?? stderrLog();
+    this.executor = new Executor({
       actions: options.actions,
-      log: this.#log,
-      answer: (dispatchId, message, via) => this.#answer(dispatchId, message, via),
-      heartbeat: (dispatchId, via) => this.#fleet.liveOr(via)?.send({ heartbeat: { dispatch_id: dispatchId } }),
+      outputBytes: options.outputBytes ?? OUTPUT_BYTES,
+      log: this.log,
+      answer: (dispatchId, message, via) => this.send(this.answers.add(dispatchId, message, via)),
+      heartbeat: (dispatchId, via) => this.pool.liveOr(via)?.send({ heartbeat: { dispatch_id: dispatchId } }),
     });
-    this.#fleet = new Fleet({
+    this.pool = new ConnectionPool({
       target: options.grpc,
       owner: this,
-      timing: this.#timing,
-      log: this.#log,
-      busy: (connection) => this.#isBusy(connection),
+      timing: this.timing,
+      log: this.log,
+      isBusy: (connection) => this.isBusy(connection),
     });
   }
 
   start(): Promise<void> {
-    this.#started ??= this.#start();
-    return this.#started;
+    this.started ??= this.registerAndConnect();
+    return this.started;
   }
 
   stop(): Promise<void> {
-    this.#stopped ??= this.#drain();
-    return this.#stopped;
+    this.stopped ??= this.drainAndClose();
+    return this.stopped;
   }
+
+  // ---- ConnectionOwner
 
   hello(): Hello {
     const { options } = this;
@@ -99,120 +123,111 @@ class StreamWorker implements Worker, ConnectionOwner {
       actions: options.actions.map(({ name, version }) => `${name}@${version}`),
       max_in_flight: options.maxInFlight ?? 16,
       token: options.token ?? "",
-      in_flight: this.#unattended(),
+      in_flight: this.unattended(),
     };
   }
 
-  acknowledged(connection: Connection, ack: HelloAck): void {
-    this.#connected();
-    this.#executor.adopt(connection);
-    const owed = [...this.#answers.all()].filter(({ via }) => !via.live || via === connection);
+  onHelloAck(connection: Connection, ack: HelloAck): void {
+    this.onConnected();
+    this.executor.adopt(connection);
+    const owed = [...this.answers.all()].filter(({ via }) => !via.live || via === connection);
     for (const answer of owed) answer.via = connection;
-    this.#fleet.acknowledged(connection, ack);
-    // Whatever lost its stream goes out on this one at once.
-    for (const answer of owed) this.#send(answer);
+    this.pool.onHelloAck(connection, ack);
+    // Answers that lost their stream are sent on this one at once.
+    for (const answer of owed) this.send(answer);
   }
 
-  execute(connection: Connection, step: ExecuteStep): void {
-    const answered = this.#answers.again(step.dispatch_id, connection);
-    if (answered) this.#send(answered);
-    else this.#executor.execute(step, connection);
+  onExecute(connection: Connection, step: ExecuteStep): void {
+    const answered = this.answers.again(step.dispatch_id, connection);
+    if (answered) this.send(answered);
+    else this.executor.execute(step, connection);
   }
 
-  cancelled(dispatchId: string, reason: string): void {
-    this.#executor.cancel(dispatchId, reason);
+  onCancel(dispatchId: string, reason: string): void {
+    this.executor.cancel(dispatchId, reason);
   }
 
-  recorded(dispatchId: string): void {
-    this.#answers.recorded(dispatchId);
-    this.#fleet.sweep();
-    this.#settled();
+  onRecorded(dispatchId: string): void {
+    this.answers.recorded(dispatchId);
+    this.pool.closeDrained();
+    this.onSettled();
   }
 
-  lost(connection: Connection): void {
-    this.#fleet.lost(connection);
+  onLost(connection: Connection): void {
+    this.pool.onLost(connection);
   }
 
-  async #start(): Promise<void> {
-    const { options } = this;
-    await register({
-      api: options.api,
-      service: options.service,
-      serviceVersion: options.serviceVersion,
-      token: options.token,
-      actions: options.actions,
-      timing: this.#timing,
-      log: this.#log,
-      signal: this.#stop.signal,
-    });
+  private async registerAndConnect(): Promise<void> {
+    const { options, timing, log } = this;
+    const { signal } = this.stopping;
+    const { api, service, serviceVersion, token, actions } = options;
+    await register({ api, service, serviceVersion, token, actions, timing, log, signal });
     await new Promise<void>((resolve, reject) => {
-      this.#connected = resolve;
-      this.#stop.signal.addEventListener("abort", () => reject(this.#stop.signal.reason), { once: true });
-      this.#ticker = setInterval(() => this.#resend(), this.#timing.resendMs);
-      this.#fleet.open();
+      this.onConnected = resolve;
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      this.ticker = setInterval(() => this.resend(), timing.resendMs);
+      this.pool.open();
     });
-    this.#log.info({ workerId: this.workerId, service: options.service }, "the worker is connected");
+    log.info({ workerId: this.workerId, service }, "worker connected");
   }
 
-  async #drain(): Promise<void> {
-    this.#stop.abort(new Error("the worker was stopped"));
-    this.#fleet.drain();
-    if (!(await this.#quiet(this.options.drainTimeoutMs ?? 30_000))) {
-      this.#executor.abortAll("the worker stops");
-      await this.#quiet(this.#timing.abortGraceMs);
+  private async drainAndClose(): Promise<void> {
+    this.stopping.abort(new Error("the worker was stopped"));
+    this.pool.drain();
+    if (!(await this.settledWithin(this.options.drainTimeoutMs ?? 30_000))) {
+      this.executor.abortAll("the worker stops");
+      await this.settledWithin(this.timing.abortGraceMs);
     }
-    const left = { executing: this.#executor.size, unrecorded: this.#answers.size };
-    if (left.executing + left.unrecorded > 0) this.#log.warn(left, "the worker stops with steps unanswered");
-    clearInterval(this.#ticker);
-    this.#fleet.close();
+    const left = { executing: this.executor.size, unrecorded: this.answers.size };
+    if (left.executing + left.unrecorded > 0) this.log.warn(left, "worker stopped with unanswered steps");
+    clearInterval(this.ticker);
+    this.pool.close();
   }
 
   /** Whether all steps were answered and all answers recorded within the time. */
-  async #quiet(withinMs: number): Promise<boolean> {
-    const isQuiet = () => this.#executor.size === 0 && this.#answers.size === 0;
+  private async settledWithin(ms: number): Promise<boolean> {
+    const isSettled = () => this.executor.size === 0 && this.answers.size === 0;
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, withinMs);
+      timer = setTimeout(resolve, ms);
     });
-    const quiet = new Promise<void>((resolve) => {
-      this.#settled = () => {
-        if (isQuiet()) resolve();
+    const settled = new Promise<void>((resolve) => {
+      this.onSettled = () => {
+        if (isSettled()) resolve();
       };
-      this.#settled();
+      this.onSettled();
     });
-    await Promise.race([timeout, quiet]);
+    await Promise.race([timeout, settled]);
     clearTimeout(timer);
-    return isQuiet();
+    return isSettled();
   }
 
-  #answer(dispatchId: string, message: AnswerMessage, via: Connection): void {
-    this.#send(this.#answers.add(dispatchId, message, via));
-  }
-
-  #send(answer: PendingAnswer): void {
-    const connection = this.#fleet.liveOr(answer.via);
+  private send(answer: PendingAnswer): void {
+    const connection = this.pool.liveOr(answer.via);
     if (connection?.send(answer.message)) answer.sentAt = performance.now();
   }
 
-  #resend(): void {
-    const due = performance.now() - this.#timing.resendMs;
-    for (const answer of this.#answers.all()) {
-      if (answer.sentAt <= due && !this.#fleet.liveOr(answer.via)?.congested) this.#send(answer);
+  private resend(): void {
+    const due = performance.now() - this.timing.resendMs;
+    for (const answer of this.answers.all()) {
+      if (answer.sentAt <= due && !this.pool.liveOr(answer.via)?.congested) this.send(answer);
     }
-    this.#fleet.sweep();
+    this.pool.closeDrained();
   }
 
-  /** Held or unrecorded, and on no live stream: a node that has one of them learns that it need not send it again. */
-  #unattended(): string[] {
+  /**
+   * Steps and answers without a live stream: the service learns from the hello that it need not send these steps again.
+   */
+  private unattended(): string[] {
     const ids: string[] = [];
-    for (const [dispatchId, via] of this.#executor.all()) if (!via.live) ids.push(dispatchId);
-    for (const { dispatchId, via } of this.#answers.all()) if (!via.live) ids.push(dispatchId);
+    for (const [dispatchId, via] of this.executor.all()) if (!via.live) ids.push(dispatchId);
+    for (const { dispatchId, via } of this.answers.all()) if (!via.live) ids.push(dispatchId);
     return ids.slice(0, HELLO_IDS);
   }
 
-  #isBusy(connection: Connection): boolean {
-    for (const [, via] of this.#executor.all()) if (via === connection) return true;
-    for (const { via } of this.#answers.all()) if (via === connection) return true;
+  private isBusy(connection: Connection): boolean {
+    for (const [, via] of this.executor.all()) if (via === connection) return true;
+    for (const { via } of this.answers.all()) if (via === connection) return true;
     return false;
   }
 }

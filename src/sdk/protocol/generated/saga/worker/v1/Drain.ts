@@ -1,0 +1,8 @@
+// Original file: src/dispatch/worker.proto
+
+
+export interface DrainInput {
+}
+
+export interface Drain {
+}

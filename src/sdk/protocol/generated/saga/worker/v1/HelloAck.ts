@@ -1,0 +1,26 @@
+// Original file: src/dispatch/worker.proto
+
+
+export interface HelloAckInput {
+  /**
+   * the node this stream landed on
+   */
+  'node_id'?: (string);
+  'heartbeat_interval_ms'?: (number);
+  /**
+   * nodes alive: a worker opens more channels until it has met them all
+   */
+  'node_count'?: (number);
+}
+
+export interface HelloAck {
+  /**
+   * the node this stream landed on
+   */
+  'node_id': (string);
+  'heartbeat_interval_ms': (number);
+  /**
+   * nodes alive: a worker opens more channels until it has met them all
+   */
+  'node_count': (number);
+}

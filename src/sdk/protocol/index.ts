@@ -1,0 +1,35 @@
+// The worker protocol as both of its sides use it: the types of its messages, generated from worker.proto (`npm run
+// proto`), and how to load it. The one part of the SDK that the service imports. It holds no behaviour.
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Options } from "@grpc/proto-loader";
+
+export type { CoordinatorMessage } from "./generated/saga/worker/v1/CoordinatorMessage.js";
+export type { ExecuteStep } from "./generated/saga/worker/v1/ExecuteStep.js";
+export type { Hello } from "./generated/saga/worker/v1/Hello.js";
+export type { HelloAck } from "./generated/saga/worker/v1/HelloAck.js";
+export type { StepFailure } from "./generated/saga/worker/v1/StepFailure.js";
+export type { StepResult } from "./generated/saga/worker/v1/StepResult.js";
+export type { WorkerMessage } from "./generated/saga/worker/v1/WorkerMessage.js";
+export type { WorkerServiceClient, WorkerServiceHandlers } from "./generated/saga/worker/v1/WorkerService.js";
+export type { ProtoGrpcType } from "./generated/worker.js";
+
+/** Full name of the gRPC service. */
+export const WORKER_SERVICE = "saga.worker.v1.WorkerService";
+
+/**
+ * The generated types describe messages that are loaded with these options: change them in the `proto` script as well.
+ */
+export const PROTO_OPTIONS: Options = { keepCase: true, longs: String, enums: String, defaults: true, oneofs: true };
+
+/** Path of worker.proto. It is shipped in the package's sources, and this file runs from the sources or from dist. */
+export function protoPath(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, "package.json"))) {
+    const parent = dirname(folder);
+    if (parent === folder) throw new Error("worker.proto was not found: no package.json above the worker protocol");
+    folder = parent;
+  }
+  return join(folder, "src", "dispatch", "worker.proto");
+}
