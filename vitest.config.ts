@@ -1,13 +1,36 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { ALONE, LONG } from "./test/harness/long.js";
+import ProcessesFirst from "./test/harness/sequencer.js";
+
+/** The long form runs the files that have one: those that read the switch. */
+function withLongForm(): string[] {
+  const paths = readdirSync("test", { recursive: true, encoding: "utf8" }).map((path) => join("test", path));
+  return paths.filter(
+    (path) =>
+      /(?<!\.alone)\.test\.ts$/.test(path) &&
+      (/\.long\./.test(path) || readFileSync(path, "utf8").includes("/long.js")),
+  );
+}
+
+const shortForm = () => ["test/**/!(*.long|*.alone).test.ts"];
+const alone = () => ["test/**/*.alone.test.ts"];
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
+    include: ALONE ? alone() : LONG ? withLongForm() : shortForm(),
     globalSetup: ["test/harness/global-setup.ts"],
+    setupFiles: ["test/harness/setup.ts"],
     reporters: ["default", "./test/harness/closing-line.ts"],
-    testTimeout: 60_000,
+    // The long form has ten times the cases, beside tests with processes.
+    testTimeout: LONG ? 400_000 : 60_000,
     hookTimeout: 60_000,
     pool: "forks",
-    maxWorkers: 2,
+    // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
+    isolate: false,
+    // Twice the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end.
+    maxWorkers: 4,
+    sequence: { sequencer: ProcessesFirst },
   },
 });

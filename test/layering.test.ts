@@ -1,16 +1,18 @@
-// The layers of the design, read from the imports: an upward arrow fails, a sideways one has to be listed here.
+// The layers of the design, read from the imports, type imports included: an upward import fails, a sideways one must be listed here,
+// and there is no import cycle.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { describe, expect, it } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..");
 
-/** Rooms and files of `src`, by layer. A room that is not here has no place yet: give it one. */
+/** The rooms and files of `src` by layer. A new room needs a layer. */
 const LAYERS: Readonly<Record<string, number>> = {
   config: 1,
   errors: 1,
   clock: 1,
   ids: 1,
+  times: 1,
   log: 1,
   metrics: 1,
   pressure: 1,
@@ -28,13 +30,29 @@ const LAYERS: Readonly<Record<string, number>> = {
   main: 5,
 };
 
-/** Arrows within a layer, and why each is there. */
+/** The folders of `machines` by layer. */
+const MACHINE_LAYERS: Readonly<Record<string, number>> = {
+  values: 1,
+  state: 2,
+  expression: 3,
+  attribute: 4,
+  rule: 5,
+  messages: 6,
+  steps: 7,
+  chart: 8,
+  definition: 9,
+  decide: 9,
+  rehearsal: 10,
+  index: 11,
+};
+
+/** Imports within a layer of `src`, each with its reason. */
 const SIDEWAYS: readonly string[] = [
   "api -> feed", // the run stream's route hands its socket to the feed
   "main -> cluster", // the composition root starts the primary or the node
 ];
 
-/** What `machines` may import besides itself. re2js: `matches` in linear time. */
+/** The packages that `machines` may import. re2js: `matches` in linear time. */
 const PURE_PACKAGES = /^(xstate|re2js|@bufbuild\/(cel|protobuf)(\/.*)?)$/;
 
 interface Arrow {
@@ -49,7 +67,7 @@ const sources = (folder: string): string[] =>
     .sort();
 
 const IMPORT =
-  /(?:^|[\s;}])(?:import|export)\s[^"';]*?from\s*["']([^"']+)["']|(?:^|[\s;(])import\s*\(?\s*["']([^"']+)["']/gm;
+  /(?:^|[\s;}])(?:import|export)\s[^"';]*?from\s*["']([^"']+)["']|(?:^|[\s;(<,|&])import\s*\(?\s*["']([^"']+)["']/gm;
 
 /** A relative import becomes a path from the root, with .ts; a package stays as it is. */
 function arrows(files: readonly string[], read = (path: string) => readFileSync(join(ROOT, path), "utf8")): Arrow[] {
@@ -69,7 +87,36 @@ const room = (path: string) => path.split("/")[1]?.replace(/\.ts$/, "") ?? "";
 const show = ({ from, to }: Arrow) => `${from} -> ${to}`;
 
 function wrongInMachines(found: readonly Arrow[]): string[] {
-  return found.filter(({ to }) => !to.startsWith("machines/") && !PURE_PACKAGES.test(to)).map(show);
+  return found
+    .filter(({ from, to }) => {
+      if (!to.startsWith("machines/")) return !PURE_PACKAGES.test(to);
+      if (room(from) === room(to)) return false;
+      const [above, below] = [MACHINE_LAYERS[room(from)], MACHINE_LAYERS[room(to)]];
+      return above === undefined || below === undefined || above <= below;
+    })
+    .map(show);
+}
+
+/** The files of each import cycle: those that reach themselves, grouped with all files that they reach and that reach them. */
+function cyclesIn(found: readonly Arrow[]): string[][] {
+  const targets = new Map<string, string[]>(found.map(({ from }) => [from, []]));
+  for (const { from, to } of found) targets.get(from)?.push(to);
+  const reached = new Map([...targets.keys()].map((file) => [file, reachedFrom(file, targets)]));
+  const cyclic = [...reached.keys()].filter((file) => reached.get(file)?.has(file));
+  const group = (file: string) =>
+    cyclic.filter((other) => reached.get(file)?.has(other) && reached.get(other)?.has(file));
+  return cyclic.map(group).filter(([first], index) => first === cyclic[index]);
+}
+
+function reachedFrom(file: string, targets: ReadonlyMap<string, readonly string[]>): ReadonlySet<string> {
+  const reached = new Set<string>();
+  const open = [file];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const fresh = (targets.get(next) ?? []).filter((to) => !reached.has(to));
+    for (const to of fresh) reached.add(to);
+    open.push(...fresh);
+  }
+  return reached;
 }
 
 function wrongInShell(found: readonly Arrow[]): string[] {
@@ -77,6 +124,7 @@ function wrongInShell(found: readonly Arrow[]): string[] {
     .filter(({ from, to }) => {
       if (to.startsWith("machines/")) return to !== "machines/index.ts";
       if (!to.startsWith("src/")) return /^(test|bench|examples)\//.test(to) || to.startsWith("../");
+      if (to.startsWith("src/sdk/")) return !to.startsWith("src/sdk/protocol/");
       if (room(from) === room(to)) return false;
       const [above, below] = [LAYERS[room(from)], LAYERS[room(to)]];
       if (above === undefined || below === undefined) return true;
@@ -85,10 +133,10 @@ function wrongInShell(found: readonly Arrow[]): string[] {
     .map(show);
 }
 
-/** What `testing` rehearses with: the machine itself, and the service's own check of JSON Schemas. */
-const REHEARSED_WITH = ["machines/index.ts", "src/run/schemas.ts"];
+/** The imports of `sdk/testing`: the machine itself, and the service's check of JSON Schemas. */
+const REHEARSED_WITH = ["machines/index.ts", "src/run/json-schema/schemas.ts"];
 
-/** The SDK goes to users: of this service it may know the worker protocol alone. */
+/** The SDK is shipped to users: it may import the worker protocol only. */
 function wrongInSdk(found: readonly Arrow[]): string[] {
   return found
     .filter(({ to }) => /^(src|machines|test|bench|examples)\//.test(to) && !to.startsWith("src/sdk/"))
@@ -96,7 +144,7 @@ function wrongInSdk(found: readonly Arrow[]): string[] {
     .map(show);
 }
 
-/** Comments may speak of the clock. */
+/** Comments may mention the clock. */
 const withoutComments = (text: string) => text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "");
 
 function impurities(text: string): string[] {
@@ -109,27 +157,33 @@ const shell = sources("src").filter((path) => !isSdk(path));
 const sdk = sources("src").filter(isSdk);
 
 describe("layers", () => {
-  it("machines imports xstate, CEL and itself", () => {
+  it("machines imports xstate, CEL and lower layers of itself", () => {
     expect(machines.length).toBeGreaterThan(0);
     expect(wrongInMachines(arrows(machines))).toEqual([]);
   });
 
-  it("machines knows neither the clock nor chance", () => {
+  it("machines reads no clock and no randomness", () => {
     const found = machines.flatMap((path) =>
       impurities(readFileSync(join(ROOT, path), "utf8")).map((text) => `${path}: ${text}`),
     );
     expect(found).toEqual([]);
   });
 
+  it("no files import each other in a cycle", () => {
+    const cycles = cyclesIn(arrows([...machines, ...shell, ...sdk]));
+    console.log(`import cycles in machines and src, type imports included: ${cycles.length}`);
+    expect(cycles).toEqual([]);
+  });
+
   it("every room of src has a layer", () => {
     expect([...new Set(shell.map(room))].filter((name) => LAYERS[name] === undefined)).toEqual([]);
   });
 
-  it("src points downward, and into machines by its door only", () => {
+  it("src points downward, into machines by its door only, and into the SDK for the worker protocol only", () => {
     expect(wrongInShell(arrows(shell))).toEqual([]);
   });
 
-  it("the SDK stands alone", () => {
+  it("the SDK imports nothing of the service but the worker protocol", () => {
     expect(wrongInSdk(arrows(sdk))).toEqual([]);
   });
 
@@ -141,7 +195,7 @@ describe("layers", () => {
   });
 });
 
-describe("these tests see what they forbid", () => {
+describe("a planted violation is found:", () => {
   const found = (from: string, text: string) => arrows([from], () => text);
 
   it.each([
@@ -151,16 +205,52 @@ describe("these tests see what they forbid", () => {
     ["a re-export", wrongInShell, "src/errors.ts", 'export * from "./store/x.js";'],
     ["a dynamic import", wrongInShell, "src/errors.ts", 'const a = await import("./store/x.js");'],
     ["a bare import", wrongInShell, "src/errors.ts", 'import "./main.js";'],
-    ["a back door of machines", wrongInShell, "src/run/x.ts", 'import { A } from "../../machines/decide.js";'],
+    ["an inner file of machines", wrongInShell, "src/run/x.ts", 'import { A } from "../../machines/decide/decide.js";'],
     ["a test", wrongInShell, "src/run/x.ts", 'import { A } from "../../test/harness/until.js";'],
+    ["the SDK's code in the shell", wrongInShell, "src/dispatch/x.ts", 'import { A } from "../sdk/worker/index.js";'],
     ["a room without a layer", wrongInShell, "src/run/x.ts", 'import { A } from "../utils/x.js";'],
+    [
+      "an upward one in machines",
+      wrongInMachines,
+      "machines/steps/x.ts",
+      'import type { A } from "../decide/token.js";',
+    ],
+    [
+      "a type upward in machines",
+      wrongInMachines,
+      "machines/state/x.ts",
+      'type A = import("../steps/step.js").Outcome;',
+    ],
+    [
+      "a sideways one in machines",
+      wrongInMachines,
+      "machines/decide/x.ts",
+      'import { A } from "../definition/layout.js";',
+    ],
+    ["a new folder in machines", wrongInMachines, "machines/decide/x.ts", 'import { A } from "../utils/x.js";'],
     ["node in machines", wrongInMachines, "machines/x.ts", 'import { A } from "node:fs";'],
     ["the shell in machines", wrongInMachines, "machines/x.ts", 'import { A } from "../src/errors.js";'],
-    ["the machine in a worker", wrongInSdk, "src/sdk/worker/x.ts", 'import { A } from "../../../machines/index.js";'],
+    [
+      "the machine in the worker SDK",
+      wrongInSdk,
+      "src/sdk/worker/x.ts",
+      'import { A } from "../../../machines/index.js";',
+    ],
     ["the shell in a rehearsal", wrongInSdk, "src/sdk/testing/x.ts", 'import { A } from "../../run/runtime.js";'],
     ["the shell in the SDK", wrongInSdk, "src/sdk/worker/x.ts", 'import { A } from "../../log.js";'],
   ])("%s", (_name, wrong, from, text) => {
     expect(wrong(found(from, text))).toHaveLength(1);
+  });
+
+  it("a cycle of type imports", () => {
+    const planted: Readonly<Record<string, string>> = {
+      "machines/steps/a.ts": 'import { B } from "./b.js";',
+      "machines/steps/b.ts": 'export type B = import("./c.js").C;',
+      "machines/steps/c.ts": 'import type { A } from "./a.js";\nimport type { B } from "./b.js";',
+      "machines/steps/d.ts": 'import type { A } from "./a.js";',
+    };
+    const cycles = cyclesIn(arrows(Object.keys(planted), (path) => planted[path] ?? ""));
+    expect(cycles).toEqual([["machines/steps/a.ts", "machines/steps/b.ts", "machines/steps/c.ts"]]);
   });
 
   it.each(["Date.now()", "new Date()", "Math.random()"])("%s", (text) => {

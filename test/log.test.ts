@@ -1,4 +1,4 @@
-// The log's lines and the metrics' registry: one instance does not know of another.
+// The log's lines and the metrics' registry: instances do not share anything.
 import { describe, expect, it } from "vitest";
 import { createLogger } from "../src/log.js";
 import { createMetrics } from "../src/metrics.js";
@@ -34,7 +34,7 @@ describe("log", () => {
 });
 
 describe("metrics", () => {
-  it("each instance counts for itself, under the public names", async () => {
+  it("each instance has its own counters, under the public names", async () => {
     const [one, other] = [createMetrics(), createMetrics()];
     one.transitions.inc(3);
     one.httpSeconds.observe({ method: "GET", route: "/x", status: "200" }, 0.1);

@@ -1,5 +1,7 @@
-// A client of the live stream that keeps what it saw.
+// A client of the live stream that records the frames it receives.
+
 import WebSocket from "ws";
+import type { RunId } from "../../machines/index.js";
 import type { CommittedEvent } from "../../src/run/ports.js";
 import { until } from "../harness/until.js";
 
@@ -9,7 +11,7 @@ export function hangUp(): void {
   for (const client of open.splice(0)) client.socket.terminate();
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: frames are looked into member by member; a wrong one fails the test.
+// biome-ignore lint/suspicious/noExplicitAny: frames are read member by member; a wrong one fails the test.
 type Frame = any;
 
 export class Client {
@@ -54,8 +56,8 @@ export class Client {
   }
 }
 
-/** As the runtime of this process tells the feed of its commit. */
-export const committed = (runId: string, seq: number, more: Partial<CommittedEvent> = {}): CommittedEvent => ({
+/** A committed event, in the form in which the runtime gives it to the feed. */
+export const committed = (runId: RunId, seq: number, more: Partial<CommittedEvent> = {}): CommittedEvent => ({
   runId,
   seq,
   type: "log",

@@ -1,6 +1,6 @@
-// Commands over HTTP: what the runtime is asked, and how its answers are told.
-import { beforeEach, describe, expect, test } from "vitest";
-import { defaultAnswer, useRig } from "./rig.js";
+// Commands over HTTP: the commands that the runtime gets, and the translation of its answers.
+import { beforeEach, describe, expect, it } from "vitest";
+import { defaultAnswer, NOW, useRig } from "./rig.js";
 
 const rig = useRig();
 const ID = "0190a000-0000-7000-8000-0000000000aa";
@@ -13,9 +13,9 @@ beforeEach(() => {
 
 describe("cancel", () => {
   const url = `/api/v1/sagas/${ID}/cancel`;
-  test.each([
+  it.each([
     ["without a body", url, undefined, { compensate: true }],
-    ["with an empty body that is called JSON", url, "", { compensate: true }],
+    ["with an empty body of the JSON content type", url, "", { compensate: true }],
     ["with a reason in the URL", `${url}?reason=late`, undefined, { reason: "late", compensate: true }],
     ["with a body", url, { reason: "no", compensate: false }, { reason: "no", compensate: false }],
   ])("%s", async (_, where, body, expected) => {
@@ -24,21 +24,28 @@ describe("cancel", () => {
     expect(response.body).toEqual({ run_id: ID, state: "cancelled", already_terminal: false });
     expect(rig.asked.at(-1)?.command).toEqual({ type: "cancel", actor: "api", reason: undefined, ...expected });
   });
+});
 
-  test("a refusal of the run is a conflict", async () => {
+describe("a refusal of the run", () => {
+  it.each(["signal/go", "actions/charge/heartbeat"])("is a conflict: %s", async (path) => {
     rig.answer = () => ({ type: "refused", reason: "not now" });
-    expect(await rig.call("POST", url)).toMatchObject({ status: 409, body: { error: "conflict", message: "not now" } });
+    const response = await rig.call("POST", `/api/v1/sagas/${ID}/${path}`);
+    expect(response).toMatchObject({ status: 409, body: { error: "conflict", message: "not now" } });
   });
 });
 
 describe("signal", () => {
   const url = `/api/v1/sagas/${ID}/signal/order%20paid`;
-  test.each([
+  it.each([
     ["nothing is an empty payload", undefined, {}],
     ["an empty object is one too", {}, {}],
     ["a payload is a payload", { payload: { a: 1 } }, { a: 1 }],
     ["other members are the payload itself", { payload: { a: 1 }, b: 2 }, { payload: { a: 1 }, b: 2 }],
-    ["a key beside other members belongs to them", { idempotency_key: "k", b: 2 }, { idempotency_key: "k", b: 2 }],
+    [
+      "a key beside other members is part of the payload",
+      { idempotency_key: "k", b: 2 },
+      { idempotency_key: "k", b: 2 },
+    ],
   ])("%s", async (_, body, payload) => {
     const response = await rig.call("POST", url, body);
     const asked = rig.asked.at(-1);
@@ -48,7 +55,7 @@ describe("signal", () => {
     expect(asked?.options?.keep).toBe(false);
   });
 
-  test("the same key is the same command, another run's or name's is not", async () => {
+  it("the same key is the same command, another run's or name's is not", async () => {
     const other = `/api/v1/sagas/${ID}/signal/other`;
     const foreign = "/api/v1/sagas/0190a000-0000-7000-8000-0000000000ab/signal/order%20paid";
     for (const where of [url, url, other, foreign]) await rig.call("POST", where, { idempotency_key: "k" });
@@ -59,7 +66,7 @@ describe("signal", () => {
     expect(rig.asked[0]?.command).toMatchObject({ id: first?.id });
   });
 
-  test("no taker is a conflict that says it is recorded", async () => {
+  it("a signal that no run awaits is a conflict that says it is recorded", async () => {
     rig.answer = () => ({ type: "signal", id: DISPATCH, matched: false });
     const response = await rig.call("POST", url, {});
     expect(response.status).toBe(409);
@@ -70,7 +77,7 @@ describe("signal", () => {
 describe("action result", () => {
   const url = `/api/v1/sagas/${ID}/actions/charge/result`;
   const dispatch = { stepId: "charge", actor: "api", attempt: undefined, dispatchId: undefined };
-  test.each([
+  it.each([
     ["a result", url, { result: { ok: true } }, { type: "result", result: { ok: true } }],
     [
       "a result pinned by the URL",
@@ -85,7 +92,7 @@ describe("action result", () => {
       { type: "result", result: {}, attempt: 3, dispatchId: DISPATCH },
     ],
     [
-      "an error is retryable unless it says no",
+      "an error is retryable unless it says otherwise",
       url,
       { error: { code: "x", message: "y" } },
       { type: "failure", code: "x", message: "y", retryable: true, outcomeUnknown: false },
@@ -104,7 +111,15 @@ describe("action result", () => {
     expect(rig.asked.at(-1)).toMatchObject({ runId: ID, command: { ...dispatch, ...command } });
   });
 
-  test("a stale report is accepted, and told so", async () => {
+  it.each([["result", { result: {} }] as const, ["heartbeat", {}] as const])(
+    "a %s is stamped with database time, whatever its body says",
+    async (what, body) => {
+      await rig.call("POST", url.replace(/result$/, what), { ...body, arrivedAt: 1, arrived_at: 1 });
+      expect(rig.asked.at(-1)?.command).toMatchObject({ arrivedAt: NOW });
+    },
+  );
+
+  it("a stale report is accepted, and answered as stale", async () => {
     rig.answer = () => ({ type: "report", stale: true });
     expect(await rig.call("POST", url, { result: {} })).toMatchObject({
       status: 202,
@@ -112,13 +127,39 @@ describe("action result", () => {
     });
   });
 
-  test("members of an error that are not known are named", async () => {
+  it.each([
+    ["over the limit of an output", 1_100_000],
+    ["over the limit of a body, which is not read", 5 * 1_048_576],
+  ])("a result %s fails its step", async (_, length) => {
+    const where = `${url}?attempt=3&dispatch_id=${DISPATCH}`;
+    expect(await rig.call("POST", where, { result: { a: "x".repeat(length) } })).toMatchObject({
+      status: 202,
+      body: { accepted: true, stale: false },
+    });
+    expect(rig.asked.at(-1)).toMatchObject({
+      runId: ID,
+      command: {
+        ...{ type: "failure", code: "limit_exceeded", retryable: false, outcomeUnknown: true },
+        ...{ stepId: "charge", attempt: 3, dispatchId: DISPATCH, actor: "api" },
+      },
+    });
+  });
+
+  it("a result over the limit of a body is refused where its URL is wrong", async () => {
+    const result = { result: { a: "x".repeat(5 * 1_048_576) } };
+    expect((await rig.call("POST", `${url}?attempt=none`, result)).status).toBe(413);
+    expect(rig.asked).toEqual([]);
+  });
+
+  it("unknown members of an error are named", async () => {
     const response = await rig.call("POST", url, { error: { code: "x", message: "y", stack: "z" }, extra: 1 });
     expect(response.headers["saga-ignored-fields"]).toBe("error.stack, extra");
   });
 });
 
-test("release asks the run to go on", async () => {
-  expect(await rig.call("POST", `/api/v1/sagas/${ID}/release`)).toMatchObject({ status: 202, body: { run_id: ID } });
-  expect(rig.asked.at(-1)?.command).toEqual({ type: "release", actor: "api" });
+describe("release", () => {
+  it("sends the run the command", async () => {
+    expect(await rig.call("POST", `/api/v1/sagas/${ID}/release`)).toMatchObject({ status: 202, body: { run_id: ID } });
+    expect(rig.asked.at(-1)?.command).toEqual({ type: "release", actor: "api" });
+  });
 });

@@ -16,7 +16,7 @@ let node: Half;
 const committed: CommittedEvent[] = [];
 const runs: Runs = {
   start: (request) => node.runtime.start(request),
-  command: (...about) => node.runtime.command(...about),
+  command: (runId, command, options) => node.runtime.command(runId, command, options),
 };
 const rig = useRig({ deps: { runs } });
 
@@ -117,7 +117,7 @@ async function family() {
 }
 
 /** Of all runs that have ended, in the order of their ends. */
-const order = () => committed.filter(({ type }) => type.startsWith("run.")).map(({ runId }) => runId);
+const order = () => committed.filter(({ type }) => type.startsWith("run.")).map(({ runId }): string => runId);
 
 describe("a cancel of a nested family", () => {
   it("goes depth first: children end before their parents, and each undoes what is in its list", async () => {
@@ -164,7 +164,7 @@ describe("a cancel of a nested family", () => {
     for (const id of [root, b, first, all.done]) expect(await undo(id)).toEqual([]);
   });
 
-  it("without undo ends them all the same way, and shows what is still owed", async () => {
+  it("without undo ends children before parents too, and shows what is still owed", async () => {
     const { root, a, second, open, openX } = await family();
     await rig.call("POST", `/api/v1/sagas/${root}/cancel`, { reason: "stop", compensate: false });
     await ended(root);
@@ -173,12 +173,12 @@ describe("a cancel of a nested family", () => {
     expect(line).toEqual([...line].sort((left, right) => left - right));
     for (const id of [root, a, second, open, openX])
       expect(await get(id)).toMatchObject({ state: "cancelled", last_error: "stop" });
-    expect((await get(`${a}/undo`)).items.map(({ state }: JsonObject) => state)).toEqual(["owed", "owed"]);
+    expect((await get(`${a}/undo`)).items.map(({ state }: JsonObject) => state)).toEqual(["abandoned", "abandoned"]);
     expect(node.dispatcher.sent.some(({ call }) => call.phase === "compensation")).toBe(false);
     expect(committed.some(({ type }) => type === "compensation.started")).toBe(false);
   });
 
-  it("of one branch fails its join with its end; the others are left to it", async () => {
+  it("of one branch fails its join, and the other branches are cancelled", async () => {
     const { root, a, b, open } = await family();
     await rig.call("POST", `/api/v1/sagas/${b}/cancel`, { reason: "not this" });
     const error = { code: "cancelled", message: "not this", step_id: "j" };
@@ -188,8 +188,8 @@ describe("a cancel of a nested family", () => {
   });
 });
 
-describe("a child run, seen by itself", () => {
-  it("shows its try and its own variables; what it removed is gone there only, on another node too", async () => {
+describe("a child run", () => {
+  it("shows its try and its own variables; a variable that it removed is missing there only, on another node too", async () => {
     const { root, b } = await family();
     expect(await get(b)).toMatchObject({
       try_catch_stack: [{ step_id: "tb", catch_step: "tc" }],
@@ -203,7 +203,7 @@ describe("a child run, seen by itself", () => {
     expect((await rig.call("POST", `/api/v1/sagas/${root}/signal/never`, {})).status).toBe(202);
     expect(await ended(b)).toMatchObject({ state: "succeeded", output: [false, 1] });
     await rig.call("POST", `/api/v1/sagas/${root}/cancel`);
-    await node.stager.start();
+    await node.poller.start();
     await ended(root);
   });
 
@@ -222,62 +222,67 @@ describe("a child run, seen by itself", () => {
   });
 });
 
-it("an undo that fails for good asks for a person, and a step without one is passed", async () => {
-  const id = await begin("owing");
-  expect(await ended(id)).toMatchObject({ state: "failed", requires_manual_review: true, error: { code: "late" } });
-  expect((await get(`${id}/undo`)).items).toMatchObject([
-    { step_id: "good", state: "done" },
-    { step_id: "bad", state: "failed", action: "shop.broken@1" },
-    { step_id: "bare", state: "passed" },
-  ]);
-});
+describe("a family over HTTP", () => {
+  it("an undo that fails finally requires a manual review, and a step without an undo is passed", async () => {
+    const id = await begin("owing");
+    expect(await ended(id)).toMatchObject({ state: "failed", requires_manual_review: true, error: { code: "late" } });
+    expect((await get(`${id}/undo`)).items).toMatchObject([
+      { ordinal: 1, step_id: "good", state: "done" },
+      { ordinal: 2, step_id: "bad", state: "failed", action: "shop.broken@1" },
+      { ordinal: 3, step_id: "bare", state: "passed" },
+    ]);
+    expect((await get(`${id}/undo?limit=1&offset=1`)).items).toMatchObject([{ ordinal: 2, step_id: "bad" }]);
+    const { next_cursor: next } = await get(`${id}/undo?limit=2`);
+    expect((await get(`${id}/undo?limit=2&cursor=${next}`)).items).toMatchObject([{ ordinal: 3, step_id: "bare" }]);
+  });
 
-it("lists tell roots from children, and the figures of a workflow leave children out", async () => {
-  const id = await begin("fan");
-  expect(await ended(id)).toMatchObject({ state: "succeeded" });
-  const list = async (query: string) => (await rig.call("GET", `/api/v1/sagas?workflow_id=fan&${query}`)).body;
-  expect((await list("")).total).toBe(3);
-  expect((await list("root_only=true")).items.map((run: JsonObject) => run.id)).toEqual([id]);
-  expect(await list(`parent_run_id=${id}`)).toMatchObject({ total: 2 });
-  expect(await list(`parent_run_id=${id}&root_only=true`)).toMatchObject({ total: 0 });
-  for (const run of (await list("state=failed")).items)
-    expect(run).toMatchObject({
-      parent_run_id: id,
-      error: { code: "no", step_id: "one" },
-      last_error: expect.any(String),
-    });
-  const { body } = await rig.call("GET", "/api/v1/workflows/fan/stats");
-  expect(body).toMatchObject({ success_rate_24h: 1, in_flight: 0 });
-});
+  it("lists separate roots from children, and the stats of a workflow leave children out", async () => {
+    const id = await begin("fan");
+    expect(await ended(id)).toMatchObject({ state: "succeeded" });
+    const list = async (query: string) => (await rig.call("GET", `/api/v1/sagas?workflow_id=fan&${query}`)).body;
+    expect((await list("")).total).toBe(3);
+    expect((await list("root_only=true")).items.map((run: JsonObject) => run.id)).toEqual([id]);
+    expect(await list(`parent_run_id=${id}`)).toMatchObject({ total: 2 });
+    expect(await list(`parent_run_id=${id}&root_only=true`)).toMatchObject({ total: 0 });
+    for (const run of (await list("state=failed")).items)
+      expect(run).toMatchObject({
+        parent_run_id: id,
+        error: { code: "no", step_id: "one" },
+        last_error: expect.any(String),
+      });
+    const { body } = await rig.call("GET", "/api/v1/workflows/fan/stats");
+    expect(body).toMatchObject({ success_rate_24h: 1, in_flight: 0 });
+  });
 
-it("the pruner keeps a family while its root lives, and then leaves nothing of it", async () => {
-  const { sql } = rig.database;
-  const { root, first, done } = await family();
-  const pruner = new Pruner(sql, silentLog, { eventDays: 30, runDays: 0 });
-  await pruner.prune();
-  expect((await get(first)).state).toBe("succeeded");
-  expect(await children(first)).toMatchObject([{ id: done, state: "succeeded" }]);
-  await rig.call("POST", `/api/v1/sagas/${root}/cancel`);
-  await ended(root);
-  const members = (await sql<{ id: string }[]>`select id from runs where coalesce(root_run_id, id) = ${root}`).map(
-    ({ id }) => id,
-  );
-  expect(members).toHaveLength(9);
-  await pruner.prune();
-  expect((await rig.call("GET", `/api/v1/sagas/${root}`)).status).toBe(404);
-  for (const table of [
-    "run_starts",
-    "run_scopes",
-    "run_variables",
-    "run_commands",
-    "signals",
-    "inbox",
-    "outbox",
-    "wakes",
-  ])
-    expect(await sql`select run_id from ${sql(table)} where run_id = any(${members}::text[]::uuid[])`, table).toEqual(
-      [],
+  it("the pruner keeps a family until its root has ended, and then deletes all of it", async () => {
+    const { sql } = rig.database;
+    const { root, first, done } = await family();
+    const pruner = new Pruner(sql, silentLog, { eventDays: 30, runDays: 0 });
+    await pruner.prune();
+    expect((await get(first)).state).toBe("succeeded");
+    expect(await children(first)).toMatchObject([{ id: done, state: "succeeded" }]);
+    await rig.call("POST", `/api/v1/sagas/${root}/cancel`);
+    await ended(root);
+    const members = (await sql<{ id: string }[]>`select id from runs where coalesce(root_run_id, id) = ${root}`).map(
+      ({ id }) => id,
     );
-  expect(await sql`select id from runs where id = any(${members}::text[]::uuid[])`).toEqual([]);
-  expect(await sql`select 1 from undo where owner_run_id = any(${members}::text[]::uuid[])`).toEqual([]);
+    expect(members).toHaveLength(9);
+    await pruner.prune();
+    expect((await rig.call("GET", `/api/v1/sagas/${root}`)).status).toBe(404);
+    for (const table of [
+      "run_starts",
+      "kept_scopes",
+      "run_variables",
+      "run_commands",
+      "signals",
+      "inbox",
+      "outbox",
+      "wakes",
+    ])
+      expect(await sql`select run_id from ${sql(table)} where run_id = any(${members}::text[]::uuid[])`, table).toEqual(
+        [],
+      );
+    expect(await sql`select id from runs where id = any(${members}::text[]::uuid[])`).toEqual([]);
+    expect(await sql`select 1 from undo where owner_run_id = any(${members}::text[]::uuid[])`).toEqual([]);
+  });
 });

@@ -1,5 +1,5 @@
 // The action registry over HTTP.
-import { expect, test } from "vitest";
+import { describe, expect, it } from "vitest";
 import { useRig } from "./rig.js";
 
 const rig = useRig({ amqp: true });
@@ -10,99 +10,103 @@ const list = async (query: string) =>
       `${item.service}.${item.action_name}@${item.version}`,
   );
 
-test("a registration is completed, and sent again it changes nothing", async () => {
-  const body = {
-    service: "pay",
-    service_version: "1.2",
-    actions: [{ action_name: "charge" }, { action_name: "ask", transport: "" }],
-  };
-  const first = await register(body);
-  expect(first.status).toBe(200);
-  expect(first.body.registered).toBe(2);
-  expect(first.body.actions[0]).toEqual({
-    id: expect.any(String),
-    service: "pay",
-    action_name: "charge",
-    version: 1,
-    compensable: false,
-    input_schema: {},
-    output_schema: {},
-    deprecated: false,
-    registered_at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/),
-    service_version: "1.2",
-    dry_run_supported: false,
-    transport: "grpc",
+describe("the action registry", () => {
+  it("a registration is completed, and repeating it changes nothing", async () => {
+    const body = {
+      service: "pay",
+      service_version: "1.2",
+      actions: [{ action_name: "charge" }, { action_name: "ask", transport: "" }],
+    };
+    const first = await register(body);
+    expect(first.status).toBe(200);
+    expect(first.body.registered).toBe(2);
+    expect(first.body.actions[0]).toEqual({
+      id: expect.any(String),
+      service: "pay",
+      action_name: "charge",
+      version: 1,
+      compensable: false,
+      input_schema: {},
+      output_schema: {},
+      deprecated: false,
+      registered_at: expect.stringMatching(/^\d{4}-.*\.\d{3}Z$/),
+      service_version: "1.2",
+      dry_run_supported: false,
+      transport: "grpc",
+    });
+    expect((await register(body)).body).toEqual(first.body);
+    expect((await register(first.body.actions)).body).toEqual(first.body);
+    expect(rig.refreshed).toBe(3);
   });
-  expect((await register(body)).body).toEqual(first.body);
-  expect((await register(first.body.actions)).body).toEqual(first.body);
-  expect(rig.refreshed).toBe(3);
-});
 
-test("an upsert replaces everything but the id and the day it came", async () => {
-  const full = {
-    service: "ship",
-    action_name: "send",
-    version: 2,
-    description: "Sends a parcel",
-    category: "Logistics",
-    compensable: true,
-    input_schema: { $schema: "http://json-schema.org/draft-07/schema#", type: "object" },
-    output_schema: { properties: { b: {}, a: {} } },
-    error_codes: ["lost"],
-    default_retry: { max_attempts: -1, initial_backoff_ms: 10, jitter: false },
-    default_timeout_ms: 1000,
-    deprecated: true,
-    service_version: "9",
-    dry_run_supported: true,
-    license_group: "gold",
-    transport: "http",
-    address: "https://ship.example/send",
-  };
-  const first = (await register([full])).body.actions[0];
-  expect(first).toEqual({ ...full, id: first.id, registered_at: first.registered_at });
-  const plain = { service: "ship", action_name: "send", version: 2, transport: "rmq", address: "parcels" };
-  const second = (await register([plain])).body.actions[0];
-  expect(second).toMatchObject({ id: first.id, registered_at: first.registered_at, ...plain });
-  expect(second).not.toHaveProperty("description");
-  expect(second).not.toHaveProperty("default_retry");
-});
-
-test("services that register the same actions at once do not stand in each other's way", async () => {
-  const names = Array.from({ length: 40 }, (_, n) => ({ action_name: `a${n}` }));
-  const answers = await Promise.all(
-    Array.from({ length: 6 }, (_, n) => register({ service: "crowd", actions: n % 2 ? names : [...names].reverse() })),
-  );
-  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
-  expect((await rig.call("GET", "/api/v1/registry/actions?service=crowd")).body.total).toBe(40);
-});
-
-test("the list filters, and searches text as it stands", async () => {
-  await register({
-    service: "find",
-    actions: [
-      { action_name: "one", description: "100% SURE", category: "c_1" },
-      { action_name: "one", version: 2, category: "c-1" },
-      { action_name: "two", description: "100 percent" },
-    ],
+  it("an upsert replaces everything except the id and the registration time", async () => {
+    const full = {
+      service: "ship",
+      action_name: "send",
+      version: 2,
+      description: "Sends a parcel",
+      category: "Logistics",
+      compensable: true,
+      input_schema: { $schema: "http://json-schema.org/draft-07/schema#", type: "object" },
+      output_schema: { properties: { b: {}, a: {} } },
+      error_codes: ["lost"],
+      default_retry: { max_attempts: -1, initial_backoff_ms: 10, jitter: false },
+      default_timeout_ms: 1000,
+      deprecated: true,
+      service_version: "9",
+      dry_run_supported: true,
+      license_group: "gold",
+      transport: "http",
+      address: "https://ship.example/send",
+    };
+    const first = (await register([full])).body.actions[0];
+    expect(first).toEqual({ ...full, id: first.id, registered_at: first.registered_at });
+    const plain = { service: "ship", action_name: "send", version: 2, transport: "rmq", address: "parcels" };
+    const second = (await register([plain])).body.actions[0];
+    expect(second).toMatchObject({ id: first.id, registered_at: first.registered_at, ...plain });
+    expect(second).not.toHaveProperty("description");
+    expect(second).not.toHaveProperty("default_retry");
   });
-  expect(await list("service=find")).toEqual(["find.one@1", "find.one@2", "find.two@1"]);
-  expect(await list("service=find&category=c_1")).toEqual(["find.one@1"]);
-  expect(await list("service=find&search=100%25%20sure")).toEqual(["find.one@1"]);
-  expect(await list("service=find&search=C_1")).toEqual(["find.one@1"]);
-  expect(await list("service=find&search=TWO")).toEqual(["find.two@1"]);
-  expect(await list("service=find&search=")).toHaveLength(3);
-  expect(await list("service=find&search=%27%20or%20true")).toEqual([]);
-  const page = (await rig.call("GET", "/api/v1/registry/actions?service=find&limit=2")).body;
-  expect(page).toMatchObject({ total: 3, limit: 2, offset: 0 });
-  expect(await list(`service=find&cursor=${page.next_cursor}`)).toEqual(["find.two@1"]);
-});
 
-test("unknown members are ignored by name", async () => {
-  const response = await register({
-    service: "new",
-    actions: [{ action_name: "a", colour: 1, default_retry: { max_attempts: 1, initial_backoff_ms: 0, x: 1 } }],
-    more: 1,
+  it("services can register the same actions at the same time", async () => {
+    const names = Array.from({ length: 40 }, (_, n) => ({ action_name: `a${n}` }));
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, (_, n) =>
+        register({ service: "crowd", actions: n % 2 ? names : [...names].reverse() }),
+      ),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    expect((await rig.call("GET", "/api/v1/registry/actions?service=crowd")).body.total).toBe(40);
   });
-  expect(response.status).toBe(200);
-  expect(response.headers["saga-ignored-fields"]).toBe("actions[0].colour, actions[0].default_retry.x, more");
+
+  it("the list filters, and searches text literally", async () => {
+    await register({
+      service: "find",
+      actions: [
+        { action_name: "one", description: "100% SURE", category: "c_1" },
+        { action_name: "one", version: 2, category: "c-1" },
+        { action_name: "two", description: "100 percent" },
+      ],
+    });
+    expect(await list("service=find")).toEqual(["find.one@1", "find.one@2", "find.two@1"]);
+    expect(await list("service=find&category=c_1")).toEqual(["find.one@1"]);
+    expect(await list("service=find&search=100%25%20sure")).toEqual(["find.one@1"]);
+    expect(await list("service=find&search=C_1")).toEqual(["find.one@1"]);
+    expect(await list("service=find&search=TWO")).toEqual(["find.two@1"]);
+    expect(await list("service=find&search=")).toHaveLength(3);
+    expect(await list("service=find&search=%27%20or%20true")).toEqual([]);
+    const page = (await rig.call("GET", "/api/v1/registry/actions?service=find&limit=2")).body;
+    expect(page).toMatchObject({ total: 3, limit: 2, offset: 0 });
+    expect(await list(`service=find&cursor=${page.next_cursor}`)).toEqual(["find.two@1"]);
+  });
+
+  it("unknown members are ignored and named", async () => {
+    const response = await register({
+      service: "new",
+      actions: [{ action_name: "a", colour: 1, default_retry: { max_attempts: 1, initial_backoff_ms: 0, x: 1 } }],
+      more: 1,
+    });
+    expect(response.status).toBe(200);
+    expect(response.headers["saga-ignored-fields"]).toBe("actions[0].colour, actions[0].default_retry.x, more");
+  });
 });

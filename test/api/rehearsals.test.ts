@@ -1,5 +1,6 @@
-// A workflow tried out over HTTP: what it answers, what it refuses, and that it leaves nothing behind.
-import { beforeAll, expect, test } from "vitest";
+// Rehearsals over HTTP: their answers and refusals; they store and send nothing.
+import { beforeAll, describe, expect, it, vi } from "vitest";
+import { long } from "../harness/long.js";
 import { useRig } from "./rig.js";
 
 const rig = useRig();
@@ -29,65 +30,71 @@ beforeAll(async () => {
   await post({ ...BANK, published: true });
 });
 
-test("it ends as its mocks say, sub-sagas included, and nothing is stored or sent", async () => {
-  const before = await rig.countRows();
-  const inputs = { amount: 5 };
-  const good = await rehearse("pay", { inputs, mocks: { "bank/book": [{ output: { id: "b" } }] } });
-  expect(good).toMatchObject({ status: 200, body: { state: "succeeded", output: { id: "b" } } });
-  expect(good.body.variables).toEqual({ reserve: {}, charge: { id: "b" } });
-  const bad = await rehearse("pay", { inputs, mocks: { "bank/book": [{ error: { code: "x", retryable: false } }] } });
-  expect(bad.body).toMatchObject({ state: "failed", error: { code: "child_failed", step_id: "charge" } });
-  const undone = bad.body.events.filter(({ metadata }: { metadata?: { phase?: string } }) => metadata?.phase);
-  expect(undone.at(-1)).toMatchObject({ event_type: "step.succeeded", step_id: "reserve", workflow_id: "pay" });
-  expect(bad.body.events.at(-1)).toMatchObject({ event_type: "run.failed", seq: bad.body.events.length });
-  expect(await rig.countRows()).toBe(before);
-  expect([rig.started, rig.asked]).toEqual([[], []]);
-});
-
-test("a draft can be tried by its version", async () => {
-  const draft = await rehearse("pay", {
-    version: 2,
-    inputs: { amount: 1 },
-    mocks: { reserve: [{ output: { r: 1 } }] },
+describe("a rehearsal over HTTP", () => {
+  it("ends as its mocks say, sub-sagas included, and nothing is stored or sent", async () => {
+    const before = await rig.countRows();
+    const inputs = { amount: 5 };
+    const good = await rehearse("pay", { inputs, mocks: { "bank/book": [{ output: { id: "b" } }] } });
+    expect(good).toMatchObject({ status: 200, body: { state: "succeeded", output: { id: "b" } } });
+    expect(good.body.variables).toEqual({ reserve: {}, charge: { id: "b" } });
+    const bad = await rehearse("pay", { inputs, mocks: { "bank/book": [{ error: { code: "x", retryable: false } }] } });
+    expect(bad.body).toMatchObject({ state: "failed", error: { code: "child_failed", step_id: "charge" } });
+    const undone = bad.body.events.filter(({ metadata }: { metadata?: { phase?: string } }) => metadata?.phase);
+    expect(undone.at(-1)).toMatchObject({ event_type: "step.succeeded", step_id: "reserve", workflow_id: "pay" });
+    expect(bad.body.events.at(-1)).toMatchObject({ event_type: "run.failed", seq: bad.body.events.length });
+    expect(await rig.countRows()).toBe(before);
+    expect([rig.started, rig.asked]).toEqual([[], []]);
   });
-  expect(draft).toMatchObject({ status: 200, body: { state: "succeeded", output: { r: 1 } } });
-});
 
-test.each<[string, number, string, unknown]>([
-  ["an unknown workflow", 404, "none", { mocks: {} }],
-  ["an unknown version", 404, "pay", { version: 9, mocks: {} }],
-  ["a malformed id", 400, "a%20b", { mocks: {} }],
-  ["no mocks", 400, "pay", {}],
-  ["mocks of an unknown step", 400, "pay", { inputs: { amount: 1 }, mocks: { x: [{ output: {} }] } }],
-  ["mocks of a wrong shape", 400, "pay", { inputs: { amount: 1 }, mocks: { reserve: { output: {} } } }],
-  ["inputs that fail the input_schema", 422, "pay", { inputs: {}, mocks: {} }],
-])("%s is answered %i", async (_name, status, id, body) => {
-  expect(await rehearse(id, body)).toMatchObject({ status, body: { message: expect.any(String) } });
-});
-
-test("what is wrong with the mocks is told, with its place", async () => {
-  const { body } = await rehearse("pay", {
-    inputs: { amount: 1 },
-    mocks: { reserve: [{ output: {} }, { output: 7 }] },
+  it("a draft can be rehearsed by its version", async () => {
+    const draft = await rehearse("pay", {
+      version: 2,
+      inputs: { amount: 1 },
+      mocks: { reserve: [{ output: { r: 1 } }] },
+    });
+    expect(draft).toMatchObject({ status: 200, body: { state: "succeeded", output: { r: 1 } } });
   });
-  expect(body.details).toEqual([{ path: "$.mocks.reserve[1].output", message: "must be an object" }]);
-});
 
-test("a rehearsal that goes on for long lets other requests in between, and no more than four are under way", async () => {
-  const loop = {
-    id: "l",
-    type: "transform",
-    expression: "inputs.list.filter(x, inputs.list.exists(y, y == x + 1))",
-    next: "l",
-  };
-  await post({ id: "loop", name: "Loop", start: "l", steps: [loop], published: true });
-  const body = { inputs: { list: Array.from({ length: 10 }, (_, n) => n) }, mocks: {} };
-  const order: string[] = [];
-  const long = Array.from({ length: 5 }, () => rehearse("loop", body).finally(() => order.push("rehearsed")));
-  await rig.call("GET", "/livez").then(() => order.push("alive"));
-  const answers = await Promise.all(long);
-  expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 503]);
-  expect(order.indexOf("alive")).toBeLessThan(2);
-  for (const { status, body: answered } of answers)
-    if (status === 200) expect(answered.left).toMatch(/did not end within/);
+  it.each<[string, number, string, unknown]>([
+    ["an unknown workflow", 404, "none", { mocks: {} }],
+    ["an unknown version", 404, "pay", { version: 9, mocks: {} }],
+    ["a malformed id", 400, "a%20b", { mocks: {} }],
+    ["no mocks", 400, "pay", {}],
+    ["mocks of an unknown step", 400, "pay", { inputs: { amount: 1 }, mocks: { x: [{ output: {} }] } }],
+    ["mocks of a wrong shape", 400, "pay", { inputs: { amount: 1 }, mocks: { reserve: { output: {} } } }],
+    ["inputs that fail the input_schema", 422, "pay", { inputs: {}, mocks: {} }],
+  ])("%s is answered %i", async (_name, status, id, body) => {
+    expect(await rehearse(id, body)).toMatchObject({ status, body: { message: expect.any(String) } });
+  });
+
+  it("problems of the mocks are named with their places", async () => {
+    const { body } = await rehearse("pay", {
+      inputs: { amount: 1 },
+      mocks: { reserve: [{ output: {} }, { output: 7 }] },
+    });
+    expect(body.details).toEqual([{ path: "$.mocks.reserve[1].output", message: "must be an object" }]);
+  });
+
+  it("a long rehearsal lets other requests in between, and at most four run at the same time", async () => {
+    const loop = {
+      id: "l",
+      type: "transform",
+      expression: "inputs.list.filter(x, inputs.list.exists(y, y == x + 1))",
+      next: "l",
+    };
+    await post({ id: "loop", name: "Loop", start: "l", steps: [loop], published: true });
+    // Five seconds of computing are over sooner by a clock that runs ten times as fast.
+    const now = performance.now.bind(performance);
+    vi.spyOn(performance, "now").mockImplementation(() => now() * long(10, 1));
+    const body = { inputs: { list: Array.from({ length: 10 }, (_, n) => n) }, mocks: {} };
+    const order: string[] = [];
+    const rehearsals = Array.from({ length: 5 }, () => rehearse("loop", body).finally(() => order.push("rehearsed")));
+    await rig.call("GET", "/livez").then(() => order.push("alive"));
+    const answers = await Promise.all(rehearsals);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 503]);
+    vi.restoreAllMocks();
+    expect(order.indexOf("alive")).toBeLessThan(2);
+    for (const { status, body: answered } of answers)
+      if (status === 200) expect(answered.left).toMatch(/did not end within/);
+  });
 });

@@ -1,22 +1,38 @@
-// test. Rows that the runtime would have written are inserted here.
+// The API on a database of its own, with ports that the test fills: the runtime is a stub that records the commands it gets. Rows that
+// the runtime would have written are inserted here.
+
 import { Writable } from "node:stream";
 import type { FastifyInstance, InjectOptions } from "fastify";
+import type { TransactionSql } from "postgres";
 import { afterAll, beforeAll } from "vitest";
-import { type Answer, compileWorkflow, type JsonObject, type Program, type RunCommand } from "../../machines/index.js";
-import { type ApiDeps, buildApi } from "../../src/api/index.js";
+import {
+  type Answer,
+  type AnswerTo,
+  asRunId,
+  compileWorkflow,
+  type JsonObject,
+  type Program,
+  type RunCommand,
+  type RunId,
+} from "../../machines/index.js";
+import { type ApiConfig, type ApiDeps, buildApi } from "../../src/api/index.js";
 import { createFeed, type Feed } from "../../src/feed/index.js";
-import { shardOf, uuidv7 } from "../../src/ids.js";
+import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
+import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest } from "../../src/run/ports.js";
-import { Schemas } from "../../src/run/schemas.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
 
 export interface Asked {
   readonly runId: string;
   readonly command: RunCommand;
   readonly options?: CommandOptions;
 }
+
+/** Database time, as the API sees it. */
+export const NOW = 1_700_000_000_000;
 
 export interface Rig {
   app: FastifyInstance;
@@ -28,6 +44,10 @@ export interface Rig {
   readonly logLines: string[];
   refreshed: number;
   ready: boolean;
+  /** Places of admission that are taken. */
+  places: number;
+  /** A second API with the rig's ports. Close it. */
+  another(): Promise<FastifyInstance>;
   answer: (command: RunCommand, runId: string) => Answer;
   call(
     method: InjectOptions["method"],
@@ -45,10 +65,12 @@ export interface Response {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-const RUN_ID = "0190a000-0000-7000-8000-0000000000aa";
+const RUN_ID = asRunId("0190a000-0000-7000-8000-0000000000aa");
 
 /** Call it at the top of a test file. */
-export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partial<ApiDeps> } = {}): Rig {
+export function useRig(
+  options: { amqp?: boolean; pingMs?: number; maxWaiters?: number; deps?: Partial<ApiDeps> } = {},
+): Rig {
   const rig = {
     started: [],
     asked: [],
@@ -56,6 +78,7 @@ export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partia
     logLines: [],
     refreshed: 0,
     ready: true,
+    places: 0,
     answer: defaultAnswer,
   } as unknown as Rig;
   beforeAll(async () => {
@@ -69,6 +92,7 @@ export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partia
     await rig.feed?.stop();
     await rig.database?.drop();
   });
+  rig.another = async () => buildApi({ ...depsOf(rig, options), ...options.deps });
   rig.call = async (method, url, body, headers = {}) => {
     const payload =
       body === undefined || typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
@@ -86,7 +110,27 @@ export function useRig(options: { amqp?: boolean; pingMs?: number; deps?: Partia
   return rig;
 }
 
-function depsOf(rig: Rig, { amqp = false, pingMs }: { amqp?: boolean; pingMs?: number }): ApiDeps {
+const LOOPBACK: ApiConfig["access"] = {
+  host: "127.0.0.1",
+  publicUrl: "http://127.0.0.1:8080",
+  allowedHosts: [],
+  allowedOrigins: [],
+};
+
+/** A second API on the rig's database, which others may reach. Close it. */
+export function otherApi(
+  rig: Rig,
+  access: Partial<ApiConfig["access"]>,
+  other: Partial<ApiDeps> = {},
+): Promise<FastifyInstance> {
+  const deps = depsOf(rig, {});
+  return buildApi({ ...deps, ...other, config: { ...deps.config, access: { ...LOOPBACK, ...access } } });
+}
+
+function depsOf(
+  rig: Rig,
+  { amqp = false, pingMs, maxWaiters }: { amqp?: boolean; pingMs?: number; maxWaiters?: number },
+): ApiDeps {
   const lines = new Writable({
     write(chunk, _encoding, done) {
       rig.logLines.push(String(chunk));
@@ -97,6 +141,7 @@ function depsOf(rig: Rig, { amqp = false, pingMs }: { amqp?: boolean; pingMs?: n
     config: {
       ...(amqp && { amqpUrl: "amqp://localhost" }),
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
+      access: LOOPBACK,
     },
     runs: {
       start: async (request) => {
@@ -105,9 +150,9 @@ function depsOf(rig: Rig, { amqp = false, pingMs }: { amqp?: boolean; pingMs?: n
         const { workflowId, version = 1 } = request;
         return { runId, workflowId, version, definitionId: RUN_ID, state: "pending", deduplicated: false };
       },
-      command: async (runId, command, options) => {
+      command: async <C extends RunCommand>(runId: string, command: C, options?: CommandOptions) => {
         rig.asked.push({ runId, command, options });
-        return rig.answer(command, runId);
+        return rig.answer(command, runId) as AnswerTo<C>;
       },
     },
     catalog: {
@@ -132,14 +177,23 @@ function depsOf(rig: Rig, { amqp = false, pingMs }: { amqp?: boolean; pingMs?: n
     },
     schemas: new Schemas(),
     sql: rig.database.sql,
+    reads: rig.database.sql,
+    upkeep: rig.database.sql,
     feed: rig.feed,
     announcer: { announce: (eventId) => rig.announced.push(eventId) },
-    admission: { admit: () => () => {} },
+    admission: {
+      admit: () => {
+        rig.places++;
+        return () => void rig.places--;
+      },
+    },
+    now: () => NOW,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "info" }, lines),
     compile: { compileWorkflow, machineConfig: (program) => program.chart },
     ready: () => rig.ready,
     pingMs,
+    maxWaiters,
   };
 }
 
@@ -161,7 +215,7 @@ export function defaultAnswer(command: RunCommand): Answer {
 }
 
 export interface RunSeed {
-  readonly id?: string;
+  readonly id?: RunId;
   readonly workflow_id?: string;
   readonly version?: number;
   readonly state?: string;
@@ -178,6 +232,7 @@ export interface RunSeed {
   readonly parent_run_id?: string;
   readonly parent_step_id?: string;
   readonly parent_branch_id?: string;
+  readonly family_run_id?: string;
   readonly root_run_id?: string;
   readonly started_at?: string;
   readonly inputs?: object;
@@ -187,9 +242,9 @@ export interface RunSeed {
 
 const RECORD = { v: 1, entries: 0, attempts: {}, unconsumedSignals: 0, owed: 0, unprotected: {}, quarantined: false };
 
-/** A run as the runtime would have left it. */
-export async function insertRun({ database: { sql } }: Rig, seed: RunSeed = {}): Promise<string> {
-  const { id = uuidv7(), inputs = {}, identity = {}, variables = {}, record = {}, output, ...given } = seed;
+/** A run as the runtime would have stored it. */
+export async function insertRun({ database: { sql } }: Rig, seed: RunSeed = {}): Promise<RunId> {
+  const { id = newRunId(), inputs = {}, identity = {}, variables = {}, record = {}, output, ...given } = seed;
   const started_at = seed.started_at ?? new Date().toISOString();
   const row = {
     id,
@@ -224,11 +279,12 @@ export interface EventSeed {
   readonly step?: string;
 }
 
-/** The run's next audit rows, committed like the runtime does: rows and `last_seq` together. Tells nobody. */
+/** Commits the run's next audit rows and `last_seq` together, as the runtime does, but sends no hint. */
 export async function appendEvents(
   { database: { sql } }: Rig,
   runId: string,
   seeds: readonly EventSeed[],
+  ending: (transaction: TransactionSql) => Promise<unknown> = async () => {},
 ): Promise<number> {
   return sql.begin(async (transaction) => {
     const [run] = await transaction<{ last_seq: number }[]>`
@@ -247,16 +303,17 @@ export async function appendEvents(
       metadata: metadata ? JSON.stringify(metadata) : null,
     }));
     await transaction`insert into run_events ${transaction(rows)}`;
+    await ending(transaction);
     return first + seeds.length - 1;
   });
 }
 
-/** The run ends: its last event, its state. */
-export async function endRun(rig: Rig, runId: string): Promise<number> {
-  const seq = await appendEvents(rig, runId, [{ type: "run.succeeded", to: "succeeded" }]);
-  await rig.database.sql`
-    update runs set state = 'succeeded', terminal_at = now(), output = '{"done":true}' where id = ${runId}`;
-  return seq;
+/** The run ends: its last event and its state, in one commit. */
+export function endRun(rig: Rig, runId: string): Promise<number> {
+  return appendEvents(rig, runId, [{ type: "run.succeeded", to: "succeeded" }], async (transaction) => {
+    await transaction`
+      update runs set state = 'succeeded', terminal_at = now(), output = '{"done":true}' where id = ${runId}`;
+  });
 }
 
 export const WORKFLOW = {

@@ -1,5 +1,5 @@
 // Rules over HTTP: storing, publishing, reading, evaluating.
-import { describe, expect, test } from "vitest";
+import { describe, expect, it } from "vitest";
 import { useRig } from "./rig.js";
 
 const rig = useRig();
@@ -18,7 +18,7 @@ const post = (document: object) => rig.call("POST", "/api/v1/rules", document);
 const evaluate = (id: string, body: object) => rig.call("POST", `/api/v1/rules/${id}/evaluate`, body);
 
 describe("versions", () => {
-  test("without a version it is the next, unless a stored one is equal", async () => {
+  it("a document without a version gets the next one, unless a stored version is equal", async () => {
     const first = await post(rule("auto", { created_by: "ann" }));
     expect(first.status).toBe(201);
     expect(first.headers.location).toBe("/api/v1/rules/auto?version=1");
@@ -35,7 +35,7 @@ describe("versions", () => {
     });
   });
 
-  test("other tenants, types of content and specs are other contents", async () => {
+  it("another tenant or another spec is another content", async () => {
     for (const [index, more] of [
       {},
       { tenant_id: "t" },
@@ -45,13 +45,13 @@ describe("versions", () => {
       expect(await post(rule("contents", more))).toMatchObject({ status: 201, body: { version: index + 1 } });
   });
 
-  test("many at once get a version each", async () => {
+  it("concurrent posts get a version each", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => post(rule("rush", { name: `R${n % 4}` }))));
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(4);
     expect(new Set(answers.map(({ body }) => body.version))).toEqual(new Set([1, 2, 3, 4]));
   });
 
-  test("once published it never changes, also after unpublish; a draft may be replaced, under a new id", async () => {
+  it("a published version never changes, also after unpublish; a draft may be replaced, under a new id", async () => {
     const draft = await post(rule("fixed", { version: 2 }));
     const better = await post(rule("fixed", { version: 2, name: "Better" }));
     expect(better.status).toBe(201);
@@ -67,7 +67,7 @@ describe("versions", () => {
     expect((await rig.call("POST", "/api/v1/rules/fixed/versions/9/publish")).status).toBe(404);
   });
 
-  test("the catalog is told after every write", async () => {
+  it("the catalog is refreshed after every write", async () => {
     const before = rig.refreshed;
     await post(rule("told", { published: true }));
     await rig.call("POST", "/api/v1/rules/told/versions/1/unpublish");
@@ -76,7 +76,7 @@ describe("versions", () => {
 });
 
 describe("reading", () => {
-  test("the list has each rule once, by its latest published version", async () => {
+  it("the list has each rule once, by its latest published version", async () => {
     for (const more of [{ name: "1", published: true }, { name: "2", published: true }, { name: "3" }])
       await post(rule("listed", more));
     const { body } = await rig.call("GET", "/api/v1/rules?limit=500");
@@ -88,14 +88,14 @@ describe("reading", () => {
     expect([...first.body.items, ...second.body.items]).toEqual(body.items.slice(0, 2));
   });
 
-  test("what is not there is 404, what is malformed 400", async () => {
+  it("a missing rule is 404, a malformed request 400", async () => {
     for (const url of ["/api/v1/rules/nowhere", "/api/v1/rules/nowhere?version=1", "/api/v1/rules/nowhere/versions"])
       expect(await rig.call("GET", url), url).toMatchObject({ status: 404, body: { error: "not_found" } });
     expect((await rig.call("GET", "/api/v1/rules/a%20b")).status).toBe(400);
     expect((await rig.call("GET", "/api/v1/rules/nowhere?version=0")).status).toBe(400);
   });
 
-  test("a document that is not valid is refused with every problem, and leaves no row", async () => {
+  it("a document that is not valid is refused with every problem, and leaves no row", async () => {
     const before = await rig.countRows();
     const rows = [{ when: "a >", then: 1 }];
     const { status, body } = await post({ rule_id: "bad", rule_type: "decision_table", spec: { rows }, extra: 1 });
@@ -113,7 +113,7 @@ describe("reading", () => {
 });
 
 describe("evaluating", () => {
-  test("200: the output as it stands in the rule, and the audit", async () => {
+  it("200: the output of the matching row, unchanged, and the audit", async () => {
     await post(rule("evaluated", { published: true }));
     const { status, body } = await evaluate("evaluated", { inputs: { amount: 500 } });
     expect(status).toBe(200);
@@ -130,7 +130,7 @@ describe("evaluating", () => {
     });
   });
 
-  test("the default is used, and the audit says so", async () => {
+  it("the default is used, and the audit says so", async () => {
     await post(rule("defaulted", { published: true, default_output: { branch: "none" } }));
     expect(await evaluate("defaulted", { inputs: { amount: 1, vip: false } })).toMatchObject({
       status: 200,
@@ -138,7 +138,7 @@ describe("evaluating", () => {
     });
   });
 
-  test("the latest published version counts, or the one asked for if it is published", async () => {
+  it("the latest published version is used, or the requested one if it is published", async () => {
     await post(rule("two", { published: true }));
     await post(rule("two", { published: true, default_output: { v: 2 } }));
     await post(rule("two", { default_output: { v: 3 } }));
@@ -150,14 +150,14 @@ describe("evaluating", () => {
     expect((await evaluate("two", { inputs })).status).toBe(422);
   });
 
-  test("a draft that was replaced is evaluated as it is now", async () => {
+  it("a draft that was replaced is evaluated with its new content", async () => {
     await post(rule("draft", { version: 1, default_output: { old: true } }));
     await post(rule("draft", { version: 1, default_output: { old: false }, published: true }));
     const inputs = { amount: 1, vip: false };
     expect((await evaluate("draft", { inputs })).body.output).toEqual({ old: false });
   });
 
-  test("404: no such rule, none published, or another tenant's", async () => {
+  it("404: the rule does not exist, is not published, or belongs to another tenant", async () => {
     await post(rule("unpublished"));
     await post(rule("theirs", { published: true, tenant_id: "t1" }));
     const inputs = { amount: 500 };
@@ -176,7 +176,7 @@ describe("evaluating", () => {
       expect((await evaluate("ours", { inputs, tenant_id })).status, tenant_id).toBe(200);
   });
 
-  test("422: no row matches, or a condition fails", async () => {
+  it("422: no row matches, or a condition fails", async () => {
     await post(rule("failing", { published: true }));
     const none = await evaluate("failing", { inputs: { amount: 1, vip: false } });
     expect(none).toMatchObject({ status: 422, body: { error: "unprocessable" } });
@@ -189,7 +189,7 @@ describe("evaluating", () => {
     expect(JSON.stringify(typed.body)).not.toContain("secret");
   });
 
-  test("400: inputs are needed, and an object; what is unknown is named", async () => {
+  it("400: inputs must be an object; unknown members are ignored and named", async () => {
     for (const body of [{}, { inputs: [] }, { inputs: null }, { inputs: {}, version: "1" }, { inputs: {}, version: 0 }])
       expect(await evaluate("failing", body), JSON.stringify(body)).toMatchObject({
         status: 400,

@@ -1,5 +1,5 @@
 // Starting, reading and listing runs over HTTP.
-import { describe, expect, test } from "vitest";
+import { describe, expect, it } from "vitest";
 import { SagaError } from "../../src/errors.js";
 import { eventId, uuidv7 } from "../../src/ids.js";
 import { appendEvents, insertRun, useRig } from "./rig.js";
@@ -9,7 +9,7 @@ const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toIS
 const ids = (body: { items: { id: string }[] }) => body.items.map(({ id }) => id);
 
 describe("start", () => {
-  test("asks for the run and says where it is", async () => {
+  it("asks the runtime, and answers with the location of the run", async () => {
     const body = {
       workflow_id: "orders",
       version: 3,
@@ -54,7 +54,7 @@ describe("start", () => {
     });
   });
 
-  test("takes the idempotency key from the header, and fills in what is left out", async () => {
+  it("takes the idempotency key from the header, and fills in defaults", async () => {
     await rig.call("POST", "/api/v1/sagas/start", { workflow_id: "orders" }, { "idempotency-key": "h" });
     expect(rig.started.at(-1)).toMatchObject({
       idempotencyKey: "h",
@@ -65,14 +65,14 @@ describe("start", () => {
     });
   });
 
-  test("takes a key beyond ASCII for the same in the header and in the body", async () => {
+  it("a key beyond ASCII is the same key in the header and in the body", async () => {
     const key = "für 5 €";
     const headers = { "idempotency-key": Buffer.from(key).toString("latin1") };
     const response = await rig.call("POST", "/api/v1/sagas/start", { workflow_id: "w", idempotency_key: key }, headers);
     expect([response.status, rig.started.at(-1)?.idempotencyKey]).toEqual([202, key]);
   });
 
-  test("ignores members it does not know, and names them", async () => {
+  it("ignores unknown members, and names them", async () => {
     const response = await rig.call("POST", "/api/v1/sagas/start", { workflow_id: "orders", prio: 1, "a b\n": 2 });
     expect(response.status).toBe(202);
     expect(response.headers["saga-ignored-fields"]).toBe("prio, a%20b%0A");
@@ -80,15 +80,20 @@ describe("start", () => {
 });
 
 describe("errors of the ports", () => {
-  test.each([
+  it.each([
     [
-      "a SagaError is sent as it is",
+      "a SagaError is sent unchanged",
       new SagaError(422, "unprocessable", "no", [{ path: "$.inputs", message: "no" }]),
       422,
       "unprocessable",
     ],
-    ["a lost store sheds load", Object.assign(new Error("x"), { code: "CONNECTION_CLOSED" }), 503, "overloaded"],
-    ["anything else is internal, and secret", new Error("select password from users"), 500, "internal"],
+    ["an unreachable store is 503", Object.assign(new Error("x"), { code: "CONNECTION_CLOSED" }), 503, "overloaded"],
+    [
+      "any other error is internal, and its message stays secret",
+      new Error("select password from users"),
+      500,
+      "internal",
+    ],
   ])("%s", async (_, error, status, code) => {
     rig.answer = () => {
       throw error;
@@ -101,7 +106,7 @@ describe("errors of the ports", () => {
 });
 
 describe("get", () => {
-  test("omits what has no value", async () => {
+  it("omits members without a value", async () => {
     const id = await insertRun(rig, { started_at: at(0) });
     const { status, body } = await rig.call("GET", `/api/v1/sagas/${id.toUpperCase()}`);
     expect(status).toBe(200);
@@ -120,7 +125,7 @@ describe("get", () => {
     });
   });
 
-  test("shows what a run waits for", async () => {
+  it("shows the wait of a run", async () => {
     const dueAt = Date.parse(at(9));
     const see = async (seed: object) => (await rig.call("GET", `/api/v1/sagas/${await insertRun(rig, seed)}`)).body;
     const dispatched = { kind: "dispatched", dispatchId: "d", attempt: 2, nth: 1, at: 0, deadlineAt: 1 };
@@ -139,7 +144,7 @@ describe("get", () => {
     expect(signal).not.toHaveProperty("wakeup_at");
   });
 
-  test("shows the error only of a run that ended by it", async () => {
+  it("shows an error only for a run that ended with it", async () => {
     const ending = {
       to: "failed",
       reason: "card refused",
@@ -163,7 +168,7 @@ describe("get", () => {
 });
 
 describe("list", () => {
-  test("pages by cursor stay right while runs are started", async () => {
+  it("pages by cursor stay correct while runs are started", async () => {
     const made = [];
     for (const second of [1, 2, 2, 2, 3])
       made.push(await insertRun(rig, { workflow_id: "paged", started_at: at(second) }));
@@ -180,7 +185,7 @@ describe("list", () => {
     expect(seen).toEqual(newest);
   });
 
-  test("pages by offset say how many there are", async () => {
+  it("pages by offset have the total", async () => {
     for (let second = 0; second < 5; second++) await insertRun(rig, { workflow_id: "counted", started_at: at(second) });
     const { body } = await rig.call("GET", "/api/v1/sagas?workflow_id=counted&limit=2&offset=3&sort=started_at");
     expect(body).toMatchObject({ total: 5, limit: 2, offset: 3 });
@@ -192,7 +197,7 @@ describe("list", () => {
     });
   });
 
-  test("every filter finds its runs and no other", async () => {
+  it("every filter finds its runs and no other", async () => {
     const parent = uuidv7();
     const seed = {
       workflow_id: "filtered",
@@ -234,7 +239,7 @@ describe("list", () => {
     expect(await finds(`started_before=${encodeURIComponent(at(20))}`)).toEqual([]);
   });
 
-  test("a page ends at 8 MiB, and goes on where it ended", async () => {
+  it("a page ends at 8 MiB, and the next page continues there", async () => {
     for (let second = 0; second < 4; second++) {
       await insertRun(rig, {
         workflow_id: "large",
@@ -250,7 +255,7 @@ describe("list", () => {
     expect(second).not.toHaveProperty("next_cursor");
   });
 
-  test("more rows than one statement takes make one page", async () => {
+  it("a page may need more than one statement", async () => {
     for (let n = 0; n < 130; n++) await insertRun(rig, { workflow_id: "many", started_at: at(n % 7) });
     const { body } = await rig.call("GET", "/api/v1/sagas?workflow_id=many&limit=120&offset=5");
     expect(new Set(ids(body)).size).toBe(120);
@@ -261,8 +266,8 @@ describe("list", () => {
   });
 });
 
-describe("what belongs to a run", () => {
-  test("its events, by seq, with ids that never change", async () => {
+describe("the parts of a run", () => {
+  it("events are listed by seq, with ids that never change", async () => {
     const id = await insertRun(rig);
     await appendEvents(rig, id, [{ type: "saga.started" }, { step: "begin", metadata: { n: 1 } }, {}]);
     const { body } = await rig.call("GET", `/api/v1/sagas/${id}/events?limit=2`);
@@ -284,7 +289,7 @@ describe("what belongs to a run", () => {
     expect(rest.body.items.map((item: { seq: number }) => item.seq)).toEqual([3]);
   });
 
-  test("its signals, children and undo entries", async () => {
+  it("signals, children and undo entries are listed", async () => {
     const { sql } = rig.database;
     const id = await insertRun(rig);
     const branch = await insertRun(rig, {

@@ -1,14 +1,14 @@
-// The live stream over real sockets: what a client sees, in order, from the snapshot to the close.
+// The live stream over real sockets: the frames that a client receives, in order, from the snapshot to the close.
 import { once } from "node:events";
 import { type AddressInfo, connect, type Socket } from "node:net";
-import { afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
 import WebSocket from "ws";
 import { uuidv7 } from "../../src/ids.js";
 import { until } from "../harness/until.js";
 import { Client, committed, hangUp } from "./client.js";
 import { appendEvents, endRun, insertRun, useRig } from "./rig.js";
 
-const rig = useRig({ pingMs: 100 });
+const rig = useRig({ pingMs: 500 });
 let port: number;
 
 beforeAll(async () => {
@@ -19,8 +19,8 @@ afterEach(hangUp);
 
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
-describe("what a client sees", () => {
-  test("snapshot, events, end, close: each once, in order, from whoever committed them", async () => {
+describe("a client", () => {
+  it("receives snapshot, events, end and close once each and in order, from whichever process committed them", async () => {
     const runId = await insertRun(rig, { inputs: { a: 1 } });
     await appendEvents(rig, runId, [{ type: "saga.started" }, {}]);
     const client = new Client(port, runId);
@@ -40,7 +40,7 @@ describe("what a client sees", () => {
     expect(client.frames.at(-1).run).toMatchObject({ id: runId, state: "succeeded", output: { done: true } });
   });
 
-  test("an event looks the same from a commit and from the database", async () => {
+  it("receives the same event from a commit as from the database", async () => {
     const runId = await insertRun(rig);
     await appendEvents(rig, runId, [{ step: "begin", metadata: { n: 1 } }]);
     const replayed = new Client(port, runId, "?after_seq=0");
@@ -55,7 +55,7 @@ describe("what a client sees", () => {
     expect(replayed.frames[2].event).toMatchObject(first);
   });
 
-  test("a terminal run: snapshot, end, close", async () => {
+  it("of a terminal run receives snapshot, end, close", async () => {
     const runId = await insertRun(rig);
     await endRun(rig, runId);
     const client = new Client(port, runId);
@@ -63,7 +63,7 @@ describe("what a client sees", () => {
     expect(client.kinds).toEqual(["snapshot", "end"]);
   });
 
-  test("a long run is replayed whole to a client that reads, even if it is over", async () => {
+  it("that reads receives all of a long run that has ended", async () => {
     const runId = await insertRun(rig);
     for (let n = 0; n < 3; n++)
       await appendEvents(
@@ -78,7 +78,7 @@ describe("what a client sees", () => {
     expect(client.kinds.at(-1)).toBe("end");
   });
 
-  test("a client that claims the future misses nothing", async () => {
+  it("that asks for events after a future seq misses nothing", async () => {
     const runId = await insertRun(rig);
     await appendEvents(rig, runId, [{}]);
     const client = new Client(port, runId, "?after_seq=99");
@@ -88,7 +88,7 @@ describe("what a client sees", () => {
     expect(client.seqs).toEqual([2]);
   });
 
-  test("what retention took is passed over", async () => {
+  it("does not wait for events that retention deleted", async () => {
     const runId = await insertRun(rig);
     await appendEvents(rig, runId, [{}, {}, {}]);
     await endRun(rig, runId);
@@ -98,7 +98,7 @@ describe("what a client sees", () => {
     expect(client.kinds).toEqual(["snapshot", "end"]);
   });
 
-  test("pings, and hangs up on a client that is gone", async () => {
+  it("is pinged, and disconnected if it does not answer", async () => {
     const runId = await insertRun(rig);
     const client = new Client(port, runId);
     await until(() => client.pings >= 2);
@@ -108,9 +108,9 @@ describe("what a client sees", () => {
   });
 });
 
-describe("refusals come before the upgrade", () => {
-  test.each([
-    ["no such run", uuidv7(), "", 404, "not_found"],
+describe("a refusal before the upgrade", () => {
+  it.each([
+    ["an unknown run", uuidv7(), "", 404, "not_found"],
     ["a bad id", "17", "", 400, "bad_request"],
     ["a bad seq", uuidv7(), "?after_seq=-1", 400, "bad_request"],
   ])("%s", async (_, runId, query, status, error) => {
@@ -123,12 +123,14 @@ describe("refusals come before the upgrade", () => {
   });
 });
 
-test("a shutdown closes every stream with 1001", async () => {
-  const runId = await insertRun(rig);
-  const clients = [new Client(port, runId), new Client(port, runId)];
-  for (const client of clients) await client.has(1);
-  await rig.app.close();
-  for (const client of clients) expect(await client.closed()).toBe(1001);
+describe("a shutdown", () => {
+  it("closes every stream with 1001", async () => {
+    const runId = await insertRun(rig);
+    const clients = [new Client(port, runId), new Client(port, runId)];
+    for (const client of clients) await client.has(1);
+    await rig.app.close();
+    for (const client of clients) expect(await client.closed()).toBe(1001);
+  });
 });
 
 /** Upgraded, then silent: it reads nothing and answers no ping. */
@@ -137,7 +139,7 @@ async function rawSocket(runId: string): Promise<Socket> {
   const key = Buffer.alloc(16, 1).toString("base64");
   const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13";
   socket.write(
-    `GET /api/v1/sagas/${runId}/stream HTTP/1.1\r\nHost: x\r\n${upgrade}\r\nSec-WebSocket-Key: ${key}\r\n\r\n`,
+    `GET /api/v1/sagas/${runId}/stream HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\nSec-WebSocket-Key: ${key}\r\n\r\n`,
   );
   await once(socket, "data");
   socket.on("error", () => {});

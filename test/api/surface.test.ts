@@ -1,14 +1,15 @@
-// The API as a whole: its OpenAPI document against its routes, probes, metrics, and what is told of a failure.
+// The API as a whole: its OpenAPI document, probes, metrics, and the answers and log lines of failures.
 
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
-import { describe, expect, test } from "vitest";
-import { useRig } from "./rig.js";
+import postgres from "postgres";
+import { describe, expect, it } from "vitest";
+import { otherApi, useRig } from "./rig.js";
 
 const rig = useRig();
 
 describe("the OpenAPI document", () => {
-  test("is 3.1 and describes every route with a summary, its parameters and its errors", async () => {
+  it("is 3.1 and describes every route with a summary, its parameters and its errors", async () => {
     const { status, body } = await rig.call("GET", "/openapi.json");
     expect(status).toBe(200);
     expect(body.openapi).toBe("3.1.0");
@@ -51,7 +52,14 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  test("has a page", async () => {
+  it("says which bodies may be omitted", async () => {
+    const { body } = await rig.call("GET", "/openapi.json");
+    const required = (path: string) => body.paths[path].post.requestBody.required;
+    expect(required("/api/v1/sagas/start")).toBe(true);
+    expect(required("/api/v1/sagas/{id}/cancel")).toBe(false);
+  });
+
+  it("has a page", async () => {
     const { status, headers } = await rig.call("GET", "/docs/");
     expect([status, String(headers["content-type"])]).toEqual([200, expect.stringContaining("text/html")]);
   });
@@ -64,7 +72,7 @@ interface Operation {
 }
 
 describe("probes", () => {
-  test("liveness asks nobody, readiness asks whether requests should come", async () => {
+  it("liveness depends on nothing else, readiness on whether the node takes requests", async () => {
     const see = async (path: string) => (await rig.call("GET", path)).status;
     const alive = ["/healthz", "/livez", "/health", "/health/live"];
     const ready = ["/readyz", "/health/ready"];
@@ -75,7 +83,17 @@ describe("probes", () => {
     rig.ready = true;
   });
 
-  test("metrics count requests by route, not by URL", async () => {
+  it("readiness says that the store is read-only, as a standby or a primary under repair is", async () => {
+    const connection = { default_transaction_read_only: true };
+    const upkeep = postgres(rig.database.url, { max: 1, connection, onnotice: () => {} });
+    const app = await otherApi(rig, {}, { upkeep });
+    const { statusCode, body } = await app.inject("/readyz");
+    expect([statusCode, JSON.parse(body).message]).toEqual([503, "the store is read-only"]);
+    await app.close();
+    await upkeep.end();
+  });
+
+  it("metrics count requests by route, not by URL", async () => {
     await rig.call("GET", "/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa");
     const { status, body, headers } = await rig.call("GET", "/metrics");
     expect([status, String(headers["content-type"])]).toEqual([200, expect.stringContaining("text/plain")]);
@@ -84,27 +102,29 @@ describe("probes", () => {
   });
 });
 
-test("a failure is logged with its request id, without what the request held", async () => {
-  rig.answer = () => {
-    throw Object.assign(new Error("invalid input: TOPSECRET"), { severity: "ERROR", code: "22P02" });
-  };
-  const url = "/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/signal/paid";
-  const { status, body } = await rig.call("POST", url, { card: "TOPSECRET" });
-  expect(status).toBe(500);
-  const line = rig.logLines.find((text) => text.includes(body.request_id));
-  expect(line).toContain("22P02");
-  expect(rig.logLines.join("")).not.toContain("TOPSECRET");
-});
+describe("failures", () => {
+  it("are logged with their request id, without the content of the request", async () => {
+    rig.answer = () => {
+      throw Object.assign(new Error("invalid input: TOPSECRET"), { severity: "ERROR", code: "22P02" });
+    };
+    const url = "/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/signal/paid";
+    const { status, body } = await rig.call("POST", url, { card: "TOPSECRET" });
+    expect(status).toBe(500);
+    const line = rig.logLines.find((text) => text.includes(body.request_id));
+    expect(line).toContain("22P02");
+    expect(rig.logLines.join("")).not.toContain("TOPSECRET");
+  });
 
-test("what is no HTTP gets the envelope too", async () => {
-  await rig.app.listen({ port: 0, host: "127.0.0.1" });
-  const socket = connect((rig.app.server.address() as AddressInfo).port, "127.0.0.1");
-  socket.write("HELLO\r\n\r\n");
-  let text = "";
-  for await (const chunk of socket) text += chunk;
-  expect(text).toContain("400 Bad Request");
-  expect(JSON.parse(text.slice(text.indexOf("{")))).toMatchObject({
-    error: "bad_request",
-    request_id: expect.any(String),
+  it("of malformed HTTP have the envelope too", async () => {
+    await rig.app.listen({ port: 0, host: "127.0.0.1" });
+    const socket = connect((rig.app.server.address() as AddressInfo).port, "127.0.0.1");
+    socket.write("HELLO\r\n\r\n");
+    let text = "";
+    for await (const chunk of socket) text += chunk;
+    expect(text).toContain("400 Bad Request");
+    expect(JSON.parse(text.slice(text.indexOf("{")))).toMatchObject({
+      error: "bad_request",
+      request_id: expect.any(String),
+    });
   });
 });

@@ -1,5 +1,5 @@
-// User tasks over HTTP: the lists, whose task may be submitted under which run, and how the run's answer is told.
-import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+// User tasks over HTTP: the lists, the runs under which a task may be submitted, and the translation of the run's answer.
+import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { defaultAnswer, insertRun, useRig } from "./rig.js";
 
@@ -29,7 +29,7 @@ beforeEach(async () => {
 
 type Seed = { run?: string; second?: number; assignee?: string; due?: string; closed?: string; by?: string };
 
-/** A task as the commits would have left it; with `by` it was submitted. */
+/** A task as commits would have stored it; with `by` it was submitted. */
 async function insertTask({ run = runs.root, second = 0, assignee = "ann", due, closed, by }: Seed): Promise<string> {
   const id = uuidv7();
   const result = by === undefined ? null : '{"approved":true}';
@@ -44,7 +44,7 @@ const list = async (url: string) => (await rig.call("GET", url)).body;
 const idsOf = async (url: string) => (await list(url)).items.map(({ id }: { id: string }) => id);
 
 describe("lists", () => {
-  test("say of a task what the interface says, and nothing that it does not have", async () => {
+  it("have the members of the interface, and omit those without a value", async () => {
     const id = uuidv7();
     await rig.database.sql`
       insert into user_tasks (id, run_id, step_id, assignee, title, due_at, form_schema, opened_at, closed_at, submitted_at,
@@ -62,7 +62,7 @@ describe("lists", () => {
     ]);
   });
 
-  test("status: open, submitted, or expired, also where nobody has looked at the time yet", async () => {
+  it("status: open, submitted, or expired, also before a run has acted on the due time", async () => {
     const tasks = {
       open: [await insertTask({ second: 1 }), await insertTask({ second: 2, due: FUTURE })],
       submitted: [
@@ -81,7 +81,7 @@ describe("lists", () => {
     expect(await idsOf("/api/v1/user_tasks")).toEqual(Object.values(tasks).flat());
   });
 
-  test("assignee and run_id filter together with status; a run's are those of its branches and items too", async () => {
+  it("assignee and run_id filter together with status; a run's are those of its branches and items too", async () => {
     const own = await insertTask({ second: 1 });
     const branch = await insertTask({ second: 2, run: runs.branch, assignee: "bob" });
     const item = await insertTask({ second: 3, run: runs.item });
@@ -97,7 +97,7 @@ describe("lists", () => {
     expect((await rig.call("GET", `/api/v1/sagas/${ELSE}/user_tasks`)).status).toBe(404);
   });
 
-  test("a cursor goes through all of them once, while older and newer ones are added", async () => {
+  it("a cursor visits every task once, while older and newer ones are added", async () => {
     const ids: string[] = [];
     for (let n = 0; n < 25; n++) ids.push(await insertTask({ second: 10 + Math.floor(n / 5) }));
     const byTime = (await list("/api/v1/user_tasks?limit=500")).items.map(({ id }: { id: string }) => id);
@@ -118,7 +118,7 @@ describe("lists", () => {
 describe("submit", () => {
   const url = (runId: string, taskId: string) => `/api/v1/sagas/${runId}/user_task/${taskId}/submit`;
 
-  test("asks the run that waits, and says what it answered", async () => {
+  it("asks the run that waits, and answers with its outcome", async () => {
     const id = await insertTask({});
     const response = await rig.call("POST", url(runs.root, id), { result: { approved: true }, submitted_by: "ann" });
     expect(response.status).toBe(202);
@@ -127,28 +127,33 @@ describe("submit", () => {
     expect(rig.asked).toMatchObject([{ runId: runs.root, command }]);
   });
 
-  test.each([
+  it.each([
     ["nothing is an empty result", undefined, {}, undefined],
     ["an empty object is one too", {}, {}, undefined],
     ["a result is a result", { result: { n: 1 } }, { n: 1 }, undefined],
-    ["without result the whole body is it", { n: 1 }, { n: 1 }, undefined],
-    ["and who submitted it too", { n: 1, submitted_by: "ann" }, { n: 1, submitted_by: "ann" }, "ann"],
-    ["but a submitted_by of the form's own is the form's", { submitted_by: 7 }, { submitted_by: 7 }, undefined],
+    ["without result the whole body is the result", { n: 1 }, { n: 1 }, undefined],
+    [
+      "submitted_by included, and it names the person",
+      { n: 1, submitted_by: "ann" },
+      { n: 1, submitted_by: "ann" },
+      "ann",
+    ],
+    ["a submitted_by of another type belongs to the form only", { submitted_by: 7 }, { submitted_by: 7 }, undefined],
   ])("%s", async (_, body, result, submittedBy) => {
     const id = await insertTask({});
     expect((await rig.call("POST", url(runs.root, id), body)).status).toBe(202);
-    const asked = [{ runId: runs.root, command: { type: "submit", taskId: id, result, submittedBy, actor: "api" } }];
-    expect(rig.asked).toEqual(asked);
+    const command = { type: "submit", taskId: id, result, submittedBy, actor: "api" };
+    expect(rig.asked).toEqual([{ runId: runs.root, command, options: {} }]);
   });
 
-  test("members beside a result are ignored, and named", async () => {
+  it("unknown members beside a result are ignored, and named", async () => {
     const response = await rig.call("POST", url(runs.root, await insertTask({})), { result: {}, comment: "x" });
     expect(response.headers["saga-ignored-fields"]).toBe("comment");
   });
 
-  test.each([
-    ["a result that is no object", { result: "yes" }, "$.result"],
-    ["a submitted_by that is no text", { result: {}, submitted_by: 7 }, "$.submitted_by"],
+  it.each([
+    ["a result that is not an object", { result: "yes" }, "$.result"],
+    ["a submitted_by that is not text", { result: {}, submitted_by: 7 }, "$.submitted_by"],
     ["a list", [], "$"],
   ])("%s is 400", async (_, body, path) => {
     const response = await rig.call("POST", url(runs.root, await insertTask({})), body);
@@ -156,7 +161,7 @@ describe("submit", () => {
     expect(rig.asked).toEqual([]);
   });
 
-  test("a branch's and an item's task can be submitted under every run above it, and the task's run is asked", async () => {
+  it("a branch's and an item's task can be submitted under every run above it, and the task's run is asked", async () => {
     const id = await insertTask({ run: runs.item });
     for (const runId of [runs.root, runs.branch, runs.item]) {
       expect((await rig.call("POST", url(runId, id), {})).status).toBe(202);
@@ -164,7 +169,7 @@ describe("submit", () => {
     }
   });
 
-  test("a task that there is not, or that is not the run's, is 404, and nobody is asked", async () => {
+  it("a task that does not exist or belongs to another run is 404, and no run is asked", async () => {
     const [id, sub, branch] = [
       await insertTask({}),
       await insertTask({ run: runs.sub }),
@@ -186,7 +191,7 @@ describe("submit", () => {
     expect((await rig.call("POST", url(runs.root, "7"), {})).status).toBe(400);
   });
 
-  test("a refusal is a conflict; a result that does not fit is unprocessable, with its places", async () => {
+  it("a refusal is a conflict; a result that does not conform is unprocessable, with the places", async () => {
     const id = await insertTask({});
     rig.answer = () => ({ type: "closed", reason: "the task has expired" });
     expect(await rig.call("POST", url(runs.root, id), {})).toMatchObject({

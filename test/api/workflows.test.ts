@@ -1,8 +1,9 @@
-// Workflow definitions over HTTP: the rules of versions, publishing, reading, stats; and the directory read at the start.
+// Workflow definitions over HTTP: versions, publishing, reading, stats; and the directory that is read at startup.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createActor, createMachine } from "xstate";
 import { compileWorkflow } from "../../machines/index.js";
 import { loadDefinitionsDir } from "../../src/api/index.js";
 import { silentLog } from "../harness/database.js";
@@ -13,7 +14,7 @@ const post = (document: object) => rig.call("POST", "/api/v1/workflows", documen
 const named = (id: string, more: object = {}) => ({ ...WORKFLOW, id, ...more });
 
 describe("versions", () => {
-  test("without a version it is the next, unless a stored one is equal", async () => {
+  it("a document without a version gets the next one, unless a stored version is equal", async () => {
     const first = await post(named("auto"));
     expect(first.status).toBe(201);
     expect(first.headers.location).toBe("/api/v1/workflows/auto?version=1");
@@ -31,14 +32,14 @@ describe("versions", () => {
     });
   });
 
-  test("many at once get a version each", async () => {
+  it("concurrent posts get a version each", async () => {
     const posts = Array.from({ length: 8 }, (_, n) => post(named("rush", { name: `Rush ${n % 4}` })));
     const answers = await Promise.all(posts);
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(4);
     expect(new Set(answers.map(({ body }) => body.version))).toEqual(new Set([1, 2, 3, 4]));
   });
 
-  test("a draft may be replaced, under a new definition id", async () => {
+  it("a draft may be replaced, under a new definition id", async () => {
     const idOf = async () =>
       (await rig.database.sql`select definition_id from definitions where workflow_id = 'draft'`)[0];
     await post(named("draft", { version: 5 }));
@@ -50,7 +51,7 @@ describe("versions", () => {
     expect(await idOf()).not.toEqual(before);
   });
 
-  test("once published it never changes, also after unpublish", async () => {
+  it("a published version never changes, also after unpublish", async () => {
     await post(named("fixed", { version: 2, published: true }));
     const change = named("fixed", { version: 2, name: "Changed" });
     expect(await post(change)).toMatchObject({ status: 409, body: { error: "conflict" } });
@@ -68,7 +69,7 @@ describe("versions", () => {
     expect(await rig.call("GET", "/api/v1/workflows/fixed")).toMatchObject({ status: 200, body: { version: 2 } });
   });
 
-  test("the catalog is told after every write", async () => {
+  it("the catalog is refreshed after every write", async () => {
     const before = rig.refreshed;
     await post(named("told", { published: true }));
     await rig.call("POST", "/api/v1/workflows/told/versions/1/unpublish");
@@ -77,7 +78,7 @@ describe("versions", () => {
 });
 
 describe("reading", () => {
-  test("a document comes back as it was posted", async () => {
+  it("a document is returned as it was posted", async () => {
     const odd = { type: "object", properties: { b: {}, a: { const: 1.5 } } };
     const document = {
       steps: WORKFLOW.steps,
@@ -94,7 +95,7 @@ describe("reading", () => {
     expect(await post(body)).toMatchObject({ status: 200 });
   });
 
-  test("the list has each workflow once, by its latest published version", async () => {
+  it("the list has each workflow once, by its latest published version", async () => {
     for (const more of [{ name: "1", published: true }, { name: "2", published: true }, { name: "3" }])
       await post(named("listed", more));
     const { body } = await rig.call("GET", "/api/v1/workflows?limit=500");
@@ -106,7 +107,7 @@ describe("reading", () => {
     expect([...first.body.items, ...second.body.items]).toEqual(body.items.slice(0, 2));
   });
 
-  test("validation says everything and stores nothing", async () => {
+  it("validation reports every problem and stores nothing", async () => {
     const before = await rig.countRows();
     const good = await rig.call("POST", "/api/v1/workflows/validate", named("valid"));
     expect(good).toMatchObject({ status: 200, body: { valid: true, errors: [], warnings: [] } });
@@ -121,16 +122,30 @@ describe("reading", () => {
     expect(await rig.countRows()).toBe(before);
   });
 
-  test("the machine is the compiled chart", async () => {
+  it("the machine is a state chart that XState runs to its end", async () => {
     await post(named("charted", { published: true }));
     const { status, body } = await rig.call("GET", "/api/v1/workflows/charted/machine");
     expect(status).toBe(200);
-    expect(Object.keys(body.states)).toContain("active");
+    expect(body.states).toMatchObject({ active: { initial: "begin" }, succeeded: { type: "final" } });
+    const actor = createActor(createMachine(body)).start();
+    for (const type of ["begin.default", "next", "run.succeeded"]) actor.send({ type });
+    expect(actor.getSnapshot().status).toBe("done");
   });
 });
 
 describe("stats", () => {
-  test("count what ended in a day, without cancelled, dry and child runs", async () => {
+  it("leave out branches and items, whether they have ended or not", async () => {
+    await post(named("fans"));
+    const root = { workflow_id: "fans", started_at: "2026-01-01T00:00:00.000Z" };
+    const id = await insertRun(rig, root);
+    const branch = { ...root, parent_run_id: id, family_run_id: id, started_at: "2026-01-02T00:00:00.000Z" };
+    await insertRun(rig, branch);
+    await insertRun(rig, { ...branch, state: "failed", terminal_at: new Date().toISOString() });
+    const { body } = await rig.call("GET", "/api/v1/workflows/fans/stats");
+    expect(body).toEqual({ success_rate_24h: null, last_run_at: root.started_at, in_flight: 1 });
+  });
+
+  it("count the runs that ended within a day, without cancelled, dry and child runs", async () => {
     await post(named("stats"));
     const url = "/api/v1/workflows/stats/stats";
     expect((await rig.call("GET", url)).body).toEqual({ success_rate_24h: null, last_run_at: null, in_flight: 0 });
@@ -172,7 +187,7 @@ describe("the definitions directory", () => {
       },
     });
 
-  test("is stored and published, once, by however many nodes", async () => {
+  it("is stored and published once, by any number of nodes", async () => {
     await write("a.workflow.json", named("filed"));
     const spec = { hit_policy: "first", rows: [{ when: "true", then: { branch: "a" } }] };
     await write("a.rule.json", { rule_id: "filed", name: "Filed", rule_type: "decision_table", spec });
@@ -184,7 +199,7 @@ describe("the definitions directory", () => {
     expect(rules.body).toMatchObject({ total: 1, items: [{ version: 1, published: true, spec }] });
   });
 
-  test("a broken file stops the start with its name and every problem, and nothing is stored", async () => {
+  it("an invalid file stops the startup with its name and every problem, and nothing is stored", async () => {
     const before = await rig.countRows();
     await write("b.workflow.json", { ...named("filed-2"), stpes: 1, start: 2 });
     await write("c.workflow.json", "{");

@@ -1,19 +1,29 @@
-// What every bus promises, whatever carries it; each implementation's test file runs it with a bench of its own.
+// The promises of every bus, whatever carries it. The test file of each implementation runs them with a bench of its own.
 import { afterEach, describe, expect, it } from "vitest";
-import type { JsonObject } from "../../machines/index.js";
+import { asRunId, type JsonObject } from "../../machines/index.js";
 import { type Bus, type BusHandlers, MAX_ASKS, MAX_MESSAGE_BYTES } from "../../src/bus/bus.js";
+import type { Protocol } from "../../src/bus/protocol.js";
 import { uuidv7 } from "../../src/ids.js";
+import { newRunId, shardSet } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 
+export type Handlers = BusHandlers<JsonObject, JsonObject>;
+
+/** Decodes every body but one. */
+export const anyBody: Protocol<JsonObject, JsonObject> = {
+  ask: (body) => (body.kind === "unknown kind" ? undefined : body),
+  tell: (body) => (body.kind === "unknown kind" ? undefined : body),
+};
+
 export interface Bench {
-  /** A bus that is heard by the others when this resolves. */
-  open(nodeId: string, handlers: BusHandlers): Promise<Bus>;
+  /** A bus that the others reach when this resolves. */
+  open(nodeId: string, handlers: Handlers): Promise<Bus>;
   close(): Promise<void>;
-  /** Ways past every check of a sender. Absent: no stranger can reach the nodes. */
+  /** Sends past every check of a sender. Absent: no stranger can reach the nodes. */
   readonly stranger?: {
-    /** Puts a text before a node as if a peer had sent it. */
+    /** Delivers a text to a node as if a peer had sent it. */
     send(nodeId: string, text: string): Promise<void>;
-    /** The same on the way of advance messages of a shard. */
+    /** The same as an advance message of a shard. */
     advance(shard: number, text: string): Promise<void>;
   };
 }
@@ -23,11 +33,11 @@ export interface Node {
   readonly bus: Bus;
   readonly advanced: string[];
   readonly told: { readonly message: JsonObject; readonly from: string }[];
-  /** Asks that came, answered or not. */
+  /** The asks that arrived, answered or not. */
   readonly asked: JsonObject[];
 }
 
-/** An answerer that echoes, unless told otherwise by the request's `do`. */
+/** A node that answers with an echo, unless the request's `do` says otherwise. */
 export async function openNode(bench: Pick<Bench, "open">, id: string): Promise<Node> {
   const advanced: string[] = [];
   const told: { message: JsonObject; from: string }[] = [];
@@ -53,12 +63,12 @@ export async function openNode(bench: Pick<Bench, "open">, id: string): Promise<
   return { id, bus, advanced, told, asked };
 }
 
-/** Advances runs of `shard` until one was heard by all: the way is open, and what was sent before has passed. */
+/** Advances runs of `shard` until one reaches all listeners: the way is open, and earlier messages have passed. */
 export async function advanceReaches(from: Bus, hearers: readonly Node[], shard: number): Promise<void> {
   const sent: string[] = [];
   await until(
     () => {
-      const runId = uuidv7(shard);
+      const runId = newRunId(shard);
       sent.push(runId);
       from.advance(runId);
       return hearers.every(({ advanced }) => sent.some((id) => advanced.includes(id)));
@@ -71,7 +81,7 @@ const LONG = 20_000;
 const SHORT = 60;
 
 export function busConformance(bench: () => Promise<Bench>, { alone = false } = {}): void {
-  describe("what every bus promises", () => {
+  describe("every bus", () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {
       for (const close of closing.splice(0).reverse()) await close();
@@ -86,29 +96,29 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
         closing.push(() => node.bus.stop());
         nodes.push(node);
       }
-      // A process alone talks to itself.
+      // A single process sends to itself.
       const [a, b = a, c = a] = nodes;
       return { stranger: made.stranger, nodes: [a, b, c] as [Node, Node, Node] };
     }
     const pair = () => open(alone ? 1 : 2);
 
-    it("an advance reaches who listens to its shard, and a handler that throws does not end that", async () => {
+    it("an advance reaches the node that listens to its shard, also after a handler threw", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
-      b.bus.listen(new Set([7, 8]));
+      b.bus.listen(shardSet(7, 8));
       await advanceReaches(a.bus, [b], 7);
       await advanceReaches(a.bus, [b], 8);
       await advanceReaches(a.bus, [b], 7);
     });
 
-    it("an advance reaches nobody else", async () => {
+    it("an advance reaches no other node", async () => {
       const { nodes } = await open(alone ? 1 : 3);
       const [a, b, c] = nodes;
-      b.bus.listen(new Set([7, 9]));
-      if (!alone) c.bus.listen(new Set([8, 9]));
+      b.bus.listen(shardSet(7, 9));
+      if (!alone) c.bus.listen(shardSet(8, 9));
       await advanceReaches(a.bus, alone ? [b] : [b, c], 9);
       await advanceReaches(a.bus, [b], 7);
-      const foreign = uuidv7(8);
+      const foreign = newRunId(8);
       a.bus.advance(foreign);
       await advanceReaches(a.bus, alone ? [b] : [b, c], 9);
       expect(b.advanced).not.toContain(foreign);
@@ -119,20 +129,20 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
       }
     });
 
-    it("listen replaces what was heard before", async () => {
+    it("listen replaces the former shards", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
-      b.bus.listen(new Set([1, 2]));
+      b.bus.listen(shardSet(1, 2));
       await advanceReaches(a.bus, [b], 1);
-      b.bus.listen(new Set([2, 3]));
+      b.bus.listen(shardSet(2, 3));
       await advanceReaches(a.bus, [b], 3);
-      const former = uuidv7(1);
+      const former = newRunId(1);
       a.bus.advance(former);
       await advanceReaches(a.bus, [b], 2);
       expect(b.advanced).not.toContain(former);
     });
 
-    it("an ask is answered by the node that was asked, which knows who asks", async () => {
+    it("an ask is answered by the node that was asked, which gets the id of the asker", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
       const request = { n: 1, text: "ü€😀", deep: { list: [1, null, true] } };
@@ -145,27 +155,27 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
       expect(await a.bus.ask(a.id, {}, LONG)).toEqual({ echo: {}, from: a.id, by: a.id });
     });
 
-    it("an ask without an answer ends in undefined when its time is over", async () => {
+    it("an ask without an answer ends in undefined after its timeout", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
       for (const what of ["hang", "nothing", "throw", "grow"]) {
         const before = performance.now();
         expect(await a.bus.ask(b.id, { do: what }, SHORT)).toBeUndefined();
-        // A timer may come a millisecond early.
+        // A timer may fire a millisecond early.
         expect(performance.now() - before).toBeGreaterThanOrEqual(SHORT - 2);
       }
       await until(() => b.asked.length === 4);
       expect(await a.bus.ask(b.id, { still: "there" }, LONG)).toMatchObject({ by: b.id });
     });
 
-    it("an ask of a node that is not there ends in undefined, and without waiting", async () => {
+    it("an ask of a node that is not there ends in undefined at once", async () => {
       const { nodes } = await pair();
       const before = performance.now();
       expect(await nodes[0].bus.ask("nobody", {}, LONG)).toBeUndefined();
       expect(performance.now() - before).toBeLessThan(LONG / 2);
     });
 
-    it("a tell reaches its node, and a handler that throws does not end that", async () => {
+    it("a tell reaches its node, also after a handler threw", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
       a.bus.tell(b.id, { do: "throw" });
@@ -175,7 +185,7 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
       expect(b.told[1]).toEqual({ message: { second: true }, from: a.id });
     });
 
-    it("a message that is too large is dropped by its sender, and the largest passes", async () => {
+    it("a message that is too large is dropped by its sender, and the largest allowed one passes", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
       const tooLarge = { big: "x".repeat(MAX_MESSAGE_BYTES) };
@@ -189,18 +199,18 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
       expect(b.asked).toEqual([]);
     });
 
-    it("what cannot be JSON is dropped, and its sender lives", async () => {
+    it("a message that cannot be JSON is dropped, and its sender continues", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
       const cycle: Record<string, unknown> = {};
       cycle.self = cycle;
       a.bus.tell(b.id, cycle as JsonObject);
       expect(await a.bus.ask(b.id, cycle as JsonObject, LONG)).toBeUndefined();
-      a.bus.advance("no uuid");
+      a.bus.advance(asRunId("no uuid"));
       expect(await a.bus.ask(b.id, {}, LONG)).toMatchObject({ by: b.id });
     });
 
-    it("hundreds of asks at once get each its own answer", async () => {
+    it("hundreds of simultaneous asks each get their own answer", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
       const both = [a, b].flatMap((from, side) =>
@@ -215,7 +225,7 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
       expect((await Promise.all(both)).every(Boolean)).toBe(true);
     });
 
-    it("asks that wait are bounded, and stop ends them all", async () => {
+    it("waiting asks are bounded, and stop ends all of them", async () => {
       const { nodes } = await pair();
       const [a, b] = nodes;
       let settled = 0;
@@ -232,38 +242,38 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
       expect(settled).toBe(MAX_ASKS);
     });
 
-    it("a bus that has stopped is silent, and stop may be repeated", async () => {
+    it("a stopped bus is silent, and stop may be repeated", async () => {
       const { stranger, nodes } = await pair();
       const [a, b] = nodes;
-      b.bus.listen(new Set([4]));
+      b.bus.listen(shardSet(4));
       await advanceReaches(a.bus, [b], 4);
-      const heard = b.advanced.length;
+      const before = b.advanced.length;
       await Promise.all([b.bus.stop(), b.bus.stop()]);
       await b.bus.stop();
-      b.bus.listen(new Set([4]));
+      b.bus.listen(shardSet(4));
       b.bus.tell(b.id, {});
-      b.bus.advance(uuidv7(4));
+      b.bus.advance(newRunId(4));
       expect(await b.bus.ask(b.id, {}, LONG)).toBeUndefined();
       if (!alone) {
-        a.bus.advance(uuidv7(4));
+        a.bus.advance(newRunId(4));
         expect(await a.bus.ask(b.id, {}, LONG)).toBeUndefined();
-        // It passed the same way later than the advance, so that has passed too.
+        // It was sent the same way after the advance, so the advance has passed, too.
         expect(await a.bus.ask(a.id, {}, LONG)).toMatchObject({ by: a.id });
       }
       await stranger?.send(b.id, JSON.stringify({ kind: "tell", from: "x", body: {} }));
-      expect([b.advanced.length, b.asked.length, b.told.length]).toEqual([heard, 0, 0]);
+      expect([b.advanced.length, b.asked.length, b.told.length]).toEqual([before, 0, 0]);
     });
 
-    // A process alone hears no stranger.
+    // No stranger reaches a single process.
     if (alone) return;
 
     it("garbage is dropped", async () => {
       const { stranger, nodes } = await pair();
       if (!stranger) throw new Error("this bench lets no stranger in");
       const [a, b] = nodes;
-      b.bus.listen(new Set([5]));
+      b.bus.listen(shardSet(5));
       await advanceReaches(a.bus, [b], 5);
-      const heard = b.advanced.length;
+      const before = b.advanced.length;
       const garbage = [
         "",
         "{",
@@ -281,12 +291,12 @@ export function busConformance(bench: () => Promise<Bench>, { alone = false } = 
         JSON.stringify({ kind: "tell", from: "x", body: { big: "x".repeat(MAX_MESSAGE_BYTES) } }),
       ];
       for (const text of garbage) await stranger.send(b.id, text);
-      const misplaced = JSON.stringify({ run_id: uuidv7(6) });
+      const misplaced = JSON.stringify({ run_id: newRunId(6) });
       for (const text of [...garbage, misplaced, '{"run_id":7}', '{"run_id":"05"}']) await stranger.advance(5, text);
       await stranger.send(b.id, JSON.stringify({ kind: "tell", from: "x", body: { last: true } }));
       await until(() => b.told.length > 0);
-      await stranger.advance(5, JSON.stringify({ run_id: uuidv7(5) }));
-      await until(() => b.advanced.length > heard);
+      await stranger.advance(5, JSON.stringify({ run_id: newRunId(5) }));
+      await until(() => b.advanced.length > before);
       expect(b.told).toEqual([{ message: { last: true }, from: "x" }]);
       expect(b.asked).toEqual([]);
       expect(b.advanced.every((id) => id.endsWith("05"))).toBe(true);

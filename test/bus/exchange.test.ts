@@ -1,30 +1,32 @@
-// Envelopes and correlation without a medium: what is taken for an answer, and what the bounds and the log do.
+// Envelopes and correlation without a medium: which messages count as an answer, the bounds, and the log.
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
-import { type BusHandlers, MAX_ANSWERING, MAX_UNSENT_MESSAGES, MAX_UNSENT_SIZE } from "../../src/bus/bus.js";
+import { MAX_ANSWERING, MAX_UNSENT_MESSAGES, MAX_UNSENT_SIZE } from "../../src/bus/bus.js";
 import { Exchange } from "../../src/bus/exchange.js";
-import { Window } from "../../src/bus/window.js";
+import { SendWindow } from "../../src/bus/send-window.js";
+import { anyBody, type Handlers } from "./conformance.js";
 import { logLines } from "./log-lines.js";
 
-const SILENT: BusHandlers = { onAdvance: () => {}, onAsk: async () => undefined, onTell: () => {} };
+const SILENT: Handlers = { onAdvance: () => {}, onAsk: async () => undefined, onTell: () => {} };
 
-function exchange(handlers: Partial<BusHandlers> = {}) {
+function exchange(handlers: Partial<Handlers> = {}) {
   const sent: { to: string; text: string }[] = [];
   const { log, lines } = logLines();
   const made = new Exchange({
     nodeId: "a",
+    protocol: anyBody,
     handlers: { ...SILENT, ...handlers },
     log,
     send: (to, text) => void sent.push({ to, text }),
   });
   const lastId = () => (JSON.parse(sent.at(-1)?.text ?? "{}") as { id: string }).id;
   const answer = (id: string, from: string, body: JsonObject) =>
-    made.heard(JSON.stringify({ kind: "answer", id, from, body }));
+    made.receive(JSON.stringify({ kind: "answer", id, from, body }));
   return { exchange: made, sent, lines, lastId, answer };
 }
 
 describe("exchange", () => {
-  it("takes an answer from the node that was asked alone, and the first only", async () => {
+  it("accepts the first answer, and only from the node that was asked", async () => {
     const { exchange: a, lastId, answer } = exchange();
     const asking = a.ask("b", {}, 20_000);
     answer(lastId(), "c", { forged: true });
@@ -34,7 +36,7 @@ describe("exchange", () => {
     expect(await asking).toEqual({ right: true });
   });
 
-  it("does not take an answer that comes too late, and no other ask gets it", async () => {
+  it("drops an answer that is too late, and gives it to no other ask", async () => {
     const { exchange: a, lastId, answer } = exchange();
     expect(await a.ask("b", {}, 1)).toBeUndefined();
     const late = lastId();
@@ -44,7 +46,7 @@ describe("exchange", () => {
     expect(await second).toEqual({ second: true });
   });
 
-  it("two exchanges of one name never share an id", async () => {
+  it("two exchanges with one node id never share an ask id", async () => {
     const [former, present] = [exchange(), exchange()];
     void former.exchange.ask("b", {}, 20_000);
     const asking = present.exchange.ask("b", {}, 20_000);
@@ -54,7 +56,7 @@ describe("exchange", () => {
     expect(await asking).toBeUndefined();
   });
 
-  it("answers no more at once than its bound, and goes on when one is done", async () => {
+  it("answers a bounded number of asks at once, and the next one when one is done", async () => {
     let handled = 0;
     let finish = () => {};
     const { exchange: a, sent } = exchange({
@@ -65,7 +67,7 @@ describe("exchange", () => {
         });
       },
     });
-    const ask = (n: number) => a.heard(JSON.stringify({ kind: "ask", id: `b.${n}`, from: "b", body: {} }));
+    const ask = (n: number) => a.receive(JSON.stringify({ kind: "ask", id: `b.${n}`, from: "b", body: {} }));
     for (let n = 0; n <= MAX_ANSWERING; n++) ask(n);
     expect(handled).toBe(MAX_ANSWERING);
     finish();
@@ -74,12 +76,29 @@ describe("exchange", () => {
     expect(handled).toBe(MAX_ANSWERING + 1);
   });
 
-  it("a flood of garbage costs a few lines, and none shows it", () => {
+  it("logs a flood of garbage in a few lines, without its content", () => {
     const { exchange: a, lines } = exchange();
-    for (let n = 0; n < 1_000; n++) a.heard("secret garbage");
+    for (let n = 0; n < 1_000; n++) a.receive("secret garbage");
     expect(lines.length).toBe(10);
     expect(lines.at(-1)).toMatchObject({ level: "debug", reason: "malformed", count: 512 });
     expect(JSON.stringify(lines)).not.toContain("secret");
+  });
+
+  it("drops and counts a message that no decoder knows, and calls no handler with it", () => {
+    const received: JsonObject[] = [];
+    const {
+      exchange: a,
+      lines,
+      sent,
+    } = exchange({
+      onAsk: async (request) => void received.push(request) as undefined,
+      onTell: (message) => void received.push(message),
+    });
+    const body = { kind: "unknown kind" };
+    a.receive(JSON.stringify({ kind: "tell", from: "b", body }));
+    a.receive(JSON.stringify({ kind: "ask", id: "b.1", from: "b", body }));
+    expect(lines).toMatchObject([1, 2].map((count) => ({ level: "debug", reason: "unknown", count })));
+    expect([received, sent]).toEqual([[], []]);
   });
 
   it.each([
@@ -89,21 +108,21 @@ describe("exchange", () => {
         throw new Error("broken");
       },
     ],
-    ["rejects, though it should return nothing,", () => Promise.reject(new Error("broken"))],
-  ])("a handler that %s is said as a warning", async (_how, onTell: () => unknown) => {
+    ["rejects, although it should return nothing", () => Promise.reject(new Error("broken"))],
+  ])("logs a warning for a handler that %s", async (_how, onTell: () => unknown) => {
     const { exchange: a, lines } = exchange({ onTell: () => onTell() as undefined });
-    a.heard(JSON.stringify({ kind: "tell", from: "b", body: {} }));
+    a.receive(JSON.stringify({ kind: "tell", from: "b", body: {} }));
     await expect.poll(() => lines).toMatchObject([{ level: "warn", handler: "onTell" }]);
   });
 });
 
-describe("window", () => {
-  it("is full by messages or by size, and open again when they are given back", () => {
-    const window = new Window();
-    for (let n = 0; n < MAX_UNSENT_MESSAGES; n++) expect(window.take(1)).toBe(true);
-    expect(window.take(1)).toBe(false);
-    window.giveBack(1);
-    expect(window.take(MAX_UNSENT_SIZE)).toBe(false);
-    expect(window.take(1)).toBe(true);
+describe("the send window", () => {
+  it("is full by messages or by size, and open again after their release", () => {
+    const window = new SendWindow();
+    for (let n = 0; n < MAX_UNSENT_MESSAGES; n++) expect(window.reserve(1)).toBe(true);
+    expect(window.reserve(1)).toBe(false);
+    window.release(1);
+    expect(window.reserve(MAX_UNSENT_SIZE)).toBe(false);
+    expect(window.reserve(1)).toBe(true);
   });
 });

@@ -1,13 +1,15 @@
-// A node process for ipc.test.ts: a bus over real IPC, driven by orders from its primary on the same channel.
-import type { JsonObject } from "../../machines/index.js";
-import { createIpcBus } from "../../src/bus/ipc.js";
+// A node process for ipc.test.ts: a bus over real IPC, which executes orders of its primary from the same channel.
+
+import type { JsonObject, RunId } from "../../machines/index.js";
+import { IpcBus } from "../../src/bus/ipc.js";
 import { createLogger } from "../../src/log.js";
+import { shardSet } from "../harness/ids.js";
 
 export interface Order {
   readonly order: number;
   readonly ask?: { readonly to: string; readonly request: JsonObject; readonly withinMs: number };
   readonly tell?: { readonly to: string; readonly message: JsonObject };
-  readonly advance?: string;
+  readonly advance?: RunId;
   readonly listen?: readonly number[];
   readonly stop?: true;
 }
@@ -20,9 +22,10 @@ export type Report =
 const nodeId = process.argv[2] ?? "unnamed";
 const report = (what: Report) => void process.send?.(what);
 
-const bus = createIpcBus({
+const bus = new IpcBus({
   nodeId,
   log: createLogger({ logLevel: "silent" }),
+  protocol: { ask: (body) => body, tell: (body) => body },
   handlers: {
     onAdvance: (advanced) => report({ advanced }),
     onAsk: async (request, from) => ({ echo: request, from, by: nodeId }),
@@ -31,7 +34,7 @@ const bus = createIpcBus({
 });
 
 async function carryOut({ order, ask, tell, advance, listen, stop }: Order): Promise<void> {
-  if (listen) bus.listen(new Set(listen));
+  if (listen) bus.listen(shardSet(...listen));
   if (advance !== undefined) bus.advance(advance);
   if (tell) bus.tell(tell.to, tell.message);
   const answer = ask && (await bus.ask(ask.to, ask.request, ask.withinMs));

@@ -1,40 +1,40 @@
-// The bus over IPC: with both ends of every channel in this process, and once with processes forked by node:cluster.
+// The bus over IPC: with both ends of every channel in this process, and once with processes that node:cluster forks.
 import cluster, { type Worker } from "node:cluster";
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { MAX_UNSENT_MESSAGES } from "../../src/bus/bus.js";
-import { createIpcBus } from "../../src/bus/ipc.js";
-import { createProcessPort, type IpcPeer, type Port } from "../../src/bus/port.js";
-import { createRelay, type Relay } from "../../src/bus/relay.js";
-import { uuidv7 } from "../../src/ids.js";
+import { type Channel, createProcessChannel, type IpcPeer } from "../../src/bus/channel.js";
+import { IpcBus } from "../../src/bus/ipc.js";
+import { IpcRelay } from "../../src/bus/ipc-relay.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
-import { type Bench, busConformance, openNode } from "./conformance.js";
+import { anyBody, type Bench, busConformance, openNode } from "./conformance.js";
 import type { Order, Report } from "./forked-node.js";
 import { logLines } from "./log-lines.js";
 
-/** Two ports, each of which hears what the other sends, a turn later and copied. */
-function channel(): readonly [Port, Port] {
+/** The two ends of a channel: each receives what the other sends, a turn later and copied. */
+function channelEnds(): readonly [Channel, Channel] {
   const hearers = [new Set<(message: unknown) => void>(), new Set<(message: unknown) => void>()] as const;
-  const port = (mine: (typeof hearers)[0], others: (typeof hearers)[0]): Port => ({
+  const end = (mine: (typeof hearers)[0], others: (typeof hearers)[0]): Channel => ({
     send: (message) => void setImmediate(() => others.forEach((hear) => void hear(structuredClone(message)))),
     onMessage: (hear) => {
       mine.add(hear);
       return () => void mine.delete(hear);
     },
   });
-  return [port(hearers[0], hearers[1]), port(hearers[1], hearers[0])];
+  return [end(hearers[0], hearers[1]), end(hearers[1], hearers[0])];
 }
 
-/** What a test sends past the types. */
-const raw = (port: Port, message: unknown) => (port.send as (message: unknown) => void)(message);
+/** Sends past the types. */
+const raw = (end: Channel, message: unknown) => (end.send as (message: unknown) => void)(message);
 
 function ipcBench(
-  relay: Relay = createRelay(),
-): Bench & { detach(nodeId: string): void; relayEnd(nodeId: string): Port } {
-  const attached = new Map<string, { readonly detach: () => void; readonly relayEnd: Port }>();
-  const [strangersEnd, strangerAtRelay] = channel();
+  relay: IpcRelay = new IpcRelay(),
+): Bench & { detach(nodeId: string): void; relayEnd(nodeId: string): Channel } {
+  const attached = new Map<string, { readonly detach: () => void; readonly relayEnd: Channel }>();
+  const [strangersEnd, strangerAtRelay] = channelEnds();
   relay.attach(strangerAtRelay);
   const entry = (nodeId: string) => {
     const found = attached.get(nodeId);
@@ -43,9 +43,9 @@ function ipcBench(
   };
   return {
     async open(nodeId, handlers) {
-      const [nodeEnd, relayEnd] = channel();
+      const [nodeEnd, relayEnd] = channelEnds();
       attached.set(nodeId, { detach: relay.attach(relayEnd), relayEnd });
-      const bus = createIpcBus({ nodeId, handlers, log: logLines().log, port: nodeEnd });
+      const bus = new IpcBus({ nodeId, protocol: anyBody, handlers, log: logLines().log, channel: nodeEnd });
       await until(() => bus.ask(nodeId, {}, 1_000).then((answer) => answer !== undefined || undefined));
       return bus;
     },
@@ -65,7 +65,7 @@ function ipcBench(
 
 busConformance(async () => {
   const bench = ipcBench();
-  // Asks of the opening are not the tests'.
+  // Asks while the bus is opened are not asks of the tests.
   return {
     ...bench,
     open: (nodeId, handlers) => {
@@ -80,15 +80,18 @@ busConformance(async () => {
 });
 
 describe("relay", () => {
-  it("knows a node that was there before it, and forgets one that is detached", async () => {
-    const [nodeEnd, relayEnd] = channel();
+  it("learns of a node that started before it, and forgets one that is detached", async () => {
+    const [nodeEnd, relayEnd] = channelEnds();
     const { bus } = await openNode(
-      { open: async (nodeId, handlers) => createIpcBus({ nodeId, handlers, log: logLines().log, port: nodeEnd }) },
+      {
+        open: async (nodeId, handlers) =>
+          new IpcBus({ nodeId, protocol: anyBody, handlers, log: logLines().log, channel: nodeEnd }),
+      },
       "early",
     );
-    // Its first words went nowhere; they have passed when this has.
+    // Its first introduction reached no relay; it has passed when this ask has.
     await new Promise(setImmediate);
-    const relay = createRelay();
+    const relay = new IpcRelay();
     const other = ipcBench(relay);
     const detach = relay.attach(relayEnd);
     const asker = await openNode(other, "asker");
@@ -98,7 +101,7 @@ describe("relay", () => {
     await Promise.all([bus.stop(), asker.bus.stop()]);
   });
 
-  it("gives a name to who took it last, and the former's leaving does not take it away", async () => {
+  it("gives a node id to the last node that took it, and keeps it there when the former one leaves", async () => {
     const bench = ipcBench();
     const asker = await openNode(bench, "asker");
     const former = await openNode(bench, "twin");
@@ -114,7 +117,7 @@ describe("relay", () => {
     await Promise.all([asker.bus.stop(), present.bus.stop()]);
   });
 
-  it("other messages on the channel, and broken ones of ours, disturb neither end", async () => {
+  it("neither end is disturbed by other messages on the channel, or by malformed frames", async () => {
     const bench = ipcBench();
     const a = await openNode(bench, "a");
     const broken = [null, 7, "text", [], {}, { cmd: "x" }, { saga_bus: "x" }, { saga_bus: 1 }, { saga_bus: "here" }];
@@ -125,8 +128,8 @@ describe("relay", () => {
       { saga_bus: "node", to: "b", text: "{}" },
       { saga_bus: "unheard" },
     ];
-    const [own, atRelay] = channel();
-    const relay = createRelay();
+    const [own, atRelay] = channelEnds();
+    const relay = new IpcRelay();
     relay.attach(atRelay);
     for (const message of [...broken, ...worse]) {
       raw(bench.relayEnd("a"), message);
@@ -137,8 +140,8 @@ describe("relay", () => {
   });
 });
 
-describe("process port", () => {
-  it("drops what a peer that does not read leaves lying, and sends again when it reads", () => {
+describe("process channel", () => {
+  it("drops frames while its peer does not read, and sends again when it reads", () => {
     const unread: (() => void)[] = [];
     const peer: IpcPeer = {
       connected: true,
@@ -146,17 +149,17 @@ describe("process port", () => {
       off: () => undefined,
       send: (_message, _handle, _options, sent) => unread.push(() => sent(null)) > 0,
     };
-    const port = createProcessPort(peer);
-    for (let n = 0; n < MAX_UNSENT_MESSAGES + 100; n++) port.send({ saga_bus: "advance", run_id: uuidv7() });
+    const channel = createProcessChannel(peer);
+    for (let n = 0; n < MAX_UNSENT_MESSAGES + 100; n++) channel.send({ saga_bus: "advance", run_id: newRunId() });
     expect(unread).toHaveLength(MAX_UNSENT_MESSAGES);
     unread[0]?.();
-    port.send({ saga_bus: "who" });
+    channel.send({ saga_bus: "who" });
     expect(unread).toHaveLength(MAX_UNSENT_MESSAGES + 1);
   });
 
-  it("a channel that is closed takes nothing, and nothing is thrown", () => {
+  it("drops frames without throwing when it is closed", () => {
     const peer = { connected: false, on: () => undefined, off: () => undefined, send: () => expect.unreachable() };
-    createProcessPort(peer).send({ saga_bus: "who" });
+    createProcessChannel(peer).send({ saga_bus: "who" });
   });
 });
 
@@ -174,12 +177,12 @@ describe("processes forked by node:cluster", () => {
     await until(() => Object.keys(cluster.workers ?? {}).length === 0, { what: "the end of the forked nodes" });
   });
 
-  async function fork(relay: Relay, nodeId: string): Promise<Forked> {
+  async function fork(relay: IpcRelay, nodeId: string): Promise<Forked> {
     expect(existsSync(exec), "run `npm run build` first").toBe(true);
     cluster.setupPrimary({ exec, args: [nodeId], execArgv: [] });
     const worker = cluster.fork();
     workers.push(worker);
-    const detach = relay.attach(createProcessPort(worker.process));
+    const detach = relay.attach(createProcessChannel(worker.process));
     worker.on("exit", detach);
     const reports: Report[] = [];
     worker.on("message", (message: Report) => "saga_bus" in message || reports.push(message));
@@ -198,8 +201,8 @@ describe("processes forked by node:cluster", () => {
     };
   }
 
-  it("ask, tell and advance each other; a killed one is known to be gone; the channel is still everybody's", async () => {
-    const relay = createRelay();
+  it("ask, tell and advance each other; a killed one is known to be gone; others may use the channel", async () => {
+    const relay = new IpcRelay();
     const a = await fork(relay, "a");
     const b = await fork(relay, "b");
     const c = await fork(relay, "c");
@@ -208,7 +211,7 @@ describe("processes forked by node:cluster", () => {
 
     await b.carryOut({ listen: [3] });
     await c.carryOut({ listen: [4] });
-    const [three, four] = [uuidv7(3), uuidv7(4)];
+    const [three, four] = [newRunId(3), newRunId(4)];
     await a.carryOut({ advance: three });
     await a.carryOut({ advance: four });
     await until(() => c.reports.some((report) => "advanced" in report && report.advanced === four));
@@ -222,7 +225,7 @@ describe("processes forked by node:cluster", () => {
     await until(() => b.worker.isDead());
     expect(await a.carryOut({ ask: { ...askB.ask, withinMs: 60_000 } })).toBeUndefined();
     await c.carryOut({ stop: true });
-    // Nothing holds a process whose bus has stopped.
+    // A stopped bus does not keep its process alive.
     await until(() => c.worker.isDead());
     expect(c.worker.process.exitCode).toBe(0);
   });

@@ -1,10 +1,10 @@
-// The bus of one process alone.
+// The bus of a single process.
 import { createLocalBus } from "../../src/bus/local.js";
-import { busConformance } from "./conformance.js";
+import { anyBody, busConformance } from "./conformance.js";
 
 busConformance(
   async () => ({
-    open: async (nodeId, handlers) => createLocalBus({ nodeId, handlers }),
+    open: async (nodeId, handlers) => createLocalBus({ nodeId, protocol: anyBody, handlers }),
     close: async () => undefined,
   }),
   { alone: true },

@@ -1,4 +1,4 @@
-// A logger whose lines a test can read.
+// A logger that keeps its lines for a test.
 import { createLogger, type Logger } from "../../src/log.js";
 
 export interface LogLine {

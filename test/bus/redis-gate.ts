@@ -1,4 +1,4 @@
-// A door to Redis that a test can shut, open and block: the outages that a real server would not give on demand.
+// A proxy in front of Redis that a test can close, open and block: outages on demand, which a real server does not offer.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
 export class RedisGate {

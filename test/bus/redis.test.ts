@@ -1,13 +1,13 @@
-// The bus over a real Redis, and what it does when Redis is away, breaks off or falls silent.
+// The bus over a real Redis, and its behaviour when Redis is unreachable, disconnects or falls silent.
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
-import type { BusHandlers } from "../../src/bus/bus.js";
 import { createRedisBus } from "../../src/bus/redis.js";
 import { uuidv7 } from "../../src/ids.js";
+import { newRunId, shardSet } from "../harness/ids.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
-import { advanceReaches, busConformance, type Node, openNode } from "./conformance.js";
+import { advanceReaches, anyBody, busConformance, type Handlers, type Node, openNode } from "./conformance.js";
 import { logLines } from "./log-lines.js";
 import { RedisGate } from "./redis-gate.js";
 
@@ -27,7 +27,8 @@ describeWithRedis("bus over Redis", (url) => {
   busConformance(async () => {
     const prefix = randomPrefix();
     return {
-      open: (nodeId, handlers) => createRedisBus({ url, prefix, nodeId, handlers, log: logLines().log }),
+      open: (nodeId, handlers) =>
+        createRedisBus({ url, prefix, nodeId, protocol: anyBody, handlers, log: logLines().log }),
       close: async () => undefined,
       stranger: {
         send: async (nodeId, text) => void (await admin.publish(`${prefix}saga:node:${nodeId}`, text)),
@@ -43,7 +44,8 @@ describeWithRedis("bus over Redis", (url) => {
     const { log, lines } = logLines();
     const id = uuidv7();
     const bench = {
-      open: (nodeId: string, handlers: BusHandlers) => createRedisBus({ url: at, prefix, nodeId, handlers, log }),
+      open: (nodeId: string, handlers: Handlers) =>
+        createRedisBus({ url: at, prefix, nodeId, protocol: anyBody, handlers, log }),
     };
     const node = await openNode(bench, id);
     closing.push(() => node.bus.stop());
@@ -63,7 +65,7 @@ describeWithRedis("bus over Redis", (url) => {
   const states = (node: { readonly lines: { level: string; msg: string }[] }) =>
     node.lines.filter(({ msg }) => msg.includes("Redis")).map(({ level }) => level);
 
-  it("speaks the public channels", async () => {
+  it("uses the public channels", async () => {
     const prefix = randomPrefix();
     const heard: [string, string][] = [];
     const listener = new Redis(url);
@@ -71,7 +73,7 @@ describeWithRedis("bus over Redis", (url) => {
     await listener.psubscribe(`${prefix}*`);
     listener.on("pmessage", (_pattern, channel: string, text: string) => heard.push([channel, text]));
     const a = await open(prefix);
-    const runId = uuidv7(11);
+    const runId = newRunId(11);
     a.bus.advance(runId);
     a.bus.tell("b", { n: 1 });
     await until(() => heard.length === 2);
@@ -81,15 +83,15 @@ describeWithRedis("bus over Redis", (url) => {
     ]);
   });
 
-  it("another prefix is another world", async () => {
+  it("a bus with another prefix is separate", async () => {
     const [a, b] = [await open(randomPrefix()), await open(randomPrefix())];
     expect(await a.bus.ask(b.id, {}, 60_000)).toBeUndefined();
   });
 
-  it("finds its way back when its connections are killed, subscriptions included, in two log lines each time", async () => {
+  it("reconnects and subscribes again when its connections are killed, with two log lines each time", async () => {
     const prefix = randomPrefix();
     const [a, b] = [await open(prefix), await open(prefix)];
-    b.bus.listen(new Set([1, 2]));
+    b.bus.listen(shardSet(1, 2));
     await advanceReaches(a.bus, [b], 1);
     const killed = await connectionsOf(b.id);
     expect(killed).toHaveLength(2);
@@ -101,12 +103,12 @@ describeWithRedis("bus over Redis", (url) => {
     await advanceReaches(a.bus, [b], 1);
     await until(() => states(b).length === 3);
     await kill();
-    // What is wanted changes while nothing can be said to Redis.
-    b.bus.listen(new Set([2, 3]));
+    // The wanted shards change while Redis is unreachable.
+    b.bus.listen(shardSet(2, 3));
     await answered(b, b, { after: "the kill" });
     await answered(a, b, { after: "the kill" });
     await advanceReaches(a.bus, [b], 3);
-    const [former, kept] = [uuidv7(1), uuidv7(2)];
+    const [former, kept] = [newRunId(1), newRunId(2)];
     a.bus.advance(former);
     a.bus.advance(kept);
     await until(() => b.advanced.includes(kept));
@@ -115,17 +117,17 @@ describeWithRedis("bus over Redis", (url) => {
     expect(states(b)).toEqual(["info", "warn", "info", "warn", "info"]);
   });
 
-  it("starts without Redis, drops meanwhile, and connects when it is there", async () => {
+  it("starts without Redis, drops messages meanwhile, and connects when Redis is there", async () => {
     const gate = new RedisGate(new URL(url));
     await gate.open();
     await gate.shut();
     const prefix = randomPrefix();
     const [a, b] = [await open(prefix, gate.url), await open(prefix)];
-    b.bus.listen(new Set([1]));
-    a.bus.listen(new Set([1]));
+    b.bus.listen(shardSet(1));
+    a.bus.listen(shardSet(1));
     const before = performance.now();
     a.bus.tell(b.id, { dropped: true });
-    a.bus.advance(uuidv7(1));
+    a.bus.advance(newRunId(1));
     expect(await a.bus.ask(b.id, { dropped: true }, 60_000)).toBeUndefined();
     expect(performance.now() - before).toBeLessThan(5_000);
     await until(() => states(a).length === 1);
@@ -139,7 +141,7 @@ describeWithRedis("bus over Redis", (url) => {
     expect(states(a)).toEqual(["warn", "info"]);
   });
 
-  it("asks that were under way when Redis went away end at their time, and stop ends them", async () => {
+  it("asks in progress when Redis disconnects end at their timeout, or at the stop", async () => {
     const gate = new RedisGate(new URL(url));
     await gate.open();
     const prefix = randomPrefix();
@@ -153,7 +155,7 @@ describeWithRedis("bus over Redis", (url) => {
     expect(await stopped).toBeUndefined();
   });
 
-  it("notices a Redis that has fallen silent, and leaves that connection for a new one", async () => {
+  it("notices that Redis has fallen silent, and replaces the connection", async () => {
     const gate = new RedisGate(new URL(url));
     await gate.open();
     closing.push(() => gate.shut());
@@ -169,7 +171,7 @@ describeWithRedis("bus over Redis", (url) => {
     expect(gate.accepted).toBeGreaterThanOrEqual(4);
   });
 
-  it("a Redis that takes connections and says nothing does not hold up the start or the stop", async () => {
+  it("a Redis that accepts connections and never replies delays neither the start nor the stop", async () => {
     const gate = new RedisGate(new URL(url));
     await gate.open();
     closing.push(() => gate.shut());
@@ -180,7 +182,7 @@ describeWithRedis("bus over Redis", (url) => {
     expect(performance.now() - before).toBeLessThan(5_000);
   });
 
-  it("stop sends what was told before it, and leaves no connection", async () => {
+  it("stop sends the earlier messages, and leaves no connection", async () => {
     const prefix = randomPrefix();
     const [a, b] = [await open(prefix), await open(prefix)];
     a.bus.tell(b.id, { last: "words" });
@@ -190,7 +192,7 @@ describeWithRedis("bus over Redis", (url) => {
   });
 
   describe("stop without Redis", () => {
-    it("returns, and no try follows", async () => {
+    it("returns, and there is no further attempt to connect", async () => {
       const gate = new RedisGate(new URL(url));
       await gate.open();
       await gate.shut();
@@ -199,7 +201,7 @@ describeWithRedis("bus over Redis", (url) => {
       await a.bus.stop();
       await gate.open();
       closing.push(() => gate.shut());
-      // The other one's tries show that the time for a try has come.
+      // The attempts of the other bus show that the time for an attempt has passed.
       await answered(b, b, {});
       expect(await connectionsOf(a.id)).toEqual([]);
       expect(gate.accepted).toBe(2);

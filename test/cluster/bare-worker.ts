@@ -1,11 +1,11 @@
-// A worker of another make than the SDK: one stream to one node, and the least that the protocol asks. It executes a dispatch
-// once, keeps its answer until it is recorded, and names what it holds when it comes back.
+// A worker without the SDK: one stream to one node, and the minimum of the protocol. It executes a dispatch once, keeps its answer
+// until it is recorded, and names the dispatches that it holds after a reconnect.
 import { RawWorker, type Wire } from "../dispatch/rig.js";
 
 export class BareWorker {
-  /** Dispatch ids in the order in which the service sent them; one that was sent twice is here twice. */
+  /** Dispatch ids in the order of their arrival; one that was sent twice is here twice. */
   readonly sent: string[] = [];
-  /** Held: executed, and to be answered later. */
+  /** Executed, to be answered later. */
   answering = true;
   private stream: RawWorker | undefined;
   private readonly held = new Map<string, Wire>();
@@ -17,7 +17,7 @@ export class BareWorker {
     private readonly credit = 1_000,
   ) {}
 
-  /** The node that its stream landed on. */
+  /** The node that has its stream. */
   async connect(target: string): Promise<string> {
     const stream = new RawWorker(target);
     this.stream = stream;

@@ -1,9 +1,12 @@
-// A service with two nodes, as real processes: what they share, what becomes of one that dies, and how all of it ends.
+// A service with two nodes as real processes: their shared ports and metrics, the replacement of a dead one, and the shutdown.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { itLong, long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { lives, livingNodes, logged, nodeOfStream, request, runService, sampled } from "./rig.js";
+
+const KILLS = long(1, 2);
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -11,7 +14,7 @@ beforeAll(async () => {
 });
 const services: ServiceProcess[] = [];
 afterAll(async () => {
-  // What a test that failed has left.
+  // Processes that a failed test has left behind.
   for (const service of services) await service.kill();
   await database.drop();
 });
@@ -29,7 +32,7 @@ async function rows(): Promise<string[]> {
   return found.map(({ node_id }) => node_id);
 }
 
-/** On a connection of its own: it may come to any node. */
+/** Over a new connection, which may reach any node. */
 async function post({ url }: ServiceProcess, path: string, body: object) {
   const headers = { "content-type": "application/json", connection: "close" };
   const response = await fetch(`${url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
@@ -48,7 +51,7 @@ describe("two nodes of one primary", () => {
   });
   afterAll(() => service.stop());
 
-  it("start what was published last, on whichever node, from the first request on", async () => {
+  it("start the latest published version on either node, from the first request on", async () => {
     const workflow = { id: "last", start: "a", steps: [{ id: "a", type: "noop" }], published: true };
     const published = async (name: string) =>
       expect((await post(service, "/api/v1/workflows", { ...workflow, name })).status).toBe(201);
@@ -63,7 +66,7 @@ describe("two nodes of one primary", () => {
     }
   });
 
-  it("are ready once, together, and members both", async () => {
+  it("are reported ready once, together, and are both members", async () => {
     expect(logged(service, "ready").map(({ pid }) => pid)).toEqual([service.pid]);
     const nodes = livingNodes(service);
     expect(new Set(nodes.map(({ pid }) => pid)).size).toBe(2);
@@ -86,28 +89,28 @@ describe("two nodes of one primary", () => {
     expect([...ids].sort()).toEqual(await rows());
   });
 
-  it("each serve alone when the other is killed, and the dead one's row is gone at once", async () => {
-    for (let kill = 0; kill < 2; kill++) {
+  it("each serve alone when the other is killed, and the row of the dead node is deleted at once", async () => {
+    for (let kill = 0; kill < KILLS; kill++) {
       const [victim, other] = livingNodes(service);
       if (!victim || !other) throw new Error("there are not two nodes");
       process.kill(victim.pid, "SIGKILL");
       await until(async () => !(await rows()).includes(victim.nodeId), { within: 3_000 });
       expect(await until(() => answers(service))).toBe(true);
-      // The next victim is the one that survived: whoever answers then is a successor.
+      // The next victim is the survivor: the node that answers then is a successor.
       await until(() => !lives(victim.pid) && livingNodes(service).length === 2);
       const members = await rows();
       expect(members).toHaveLength(2);
       expect(members).toContain(other.nodeId);
     }
-    const died = logged(service, "a node died: starting another");
-    expect(died.map(({ signal }) => signal)).toEqual(["SIGKILL", "SIGKILL"]);
+    const died = logged(service, "node died, starting another");
+    expect(died.map(({ signal }) => signal)).toEqual(Array(KILLS).fill("SIGKILL"));
   });
 
-  it("a connection on its way to a node that dies is closed, not forgotten", async () => {
+  it("close a connection that was on its way to a node that died", async () => {
     const [frozen] = livingNodes(service);
     process.kill(frozen?.pid ?? 0, "SIGSTOP");
     const sent = performance.now();
-    // They take turns: two of four would be the frozen one's, and it is handed one that it never takes.
+    // Nodes get connections in turn: the frozen one is handed a connection that it never takes.
     const outcomes = Array.from({ length: 4 }, () =>
       request(`${service.url}/healthz`, 30_000).then(
         ({ status }) => status,
@@ -123,21 +126,21 @@ describe("two nodes of one primary", () => {
     await until(() => livingNodes(service).length === 2);
   });
 
-  it("are started again more slowly the sooner they die", async () => {
-    const before = logged(service, "a node died: starting another").length;
-    // Always the newest: a lineage whose members do not live for long.
+  itLong("are started again after longer pauses the sooner they die", async () => {
+    const before = logged(service, "node died, starting another").length;
+    // Always the newest node, so that none of them lives for long.
     for (let kill = 0; kill < 2; kill++) {
       process.kill(livingNodes(service).at(-1)?.pid ?? 0, "SIGKILL");
-      await until(() => logged(service, "a node died: starting another").length === before + kill + 1);
+      await until(() => logged(service, "node died, starting another").length === before + kill + 1);
       await until(() => livingNodes(service).length === 2);
     }
-    const [first = 0, second = 0] = logged(service, "a node died: starting another")
+    const [first = 0, second = 0] = logged(service, "node died, starting another")
       .slice(before)
       .map(({ pause }) => pause ?? 0);
     expect(second).toBe(2 * first);
   });
 
-  it("SIGTERM to one node: it ends in order, and has a successor", async () => {
+  it("SIGTERM to one node stops it in order, and it is replaced", async () => {
     const [one] = livingNodes(service);
     process.kill(one?.pid ?? 0, "SIGTERM");
     await until(() => !lives(one?.pid ?? 0));
@@ -145,31 +148,33 @@ describe("two nodes of one primary", () => {
     expect(await rows()).not.toContain(one?.nodeId);
   });
 
-  it("one that stands still for good is killed, and has a successor; the other was never silent", async () => {
-    const [stuck, other] = livingNodes(service);
-    process.kill(stuck?.pid ?? 0, "SIGSTOP");
-    await until(() => !lives(stuck?.pid ?? 0), { within: 60_000 });
-    await until(() => livingNodes(service).length === 2, { within: 30_000 });
-    expect(new Set(logged(service, "a node stands still: killed").map(({ node }) => node))).toEqual(
-      new Set([stuck?.pid]),
-    );
-    expect(lives(other?.pid ?? 0)).toBe(true);
-  }, 100_000);
-});
+  itLong(
+    "an unresponsive one is killed and replaced; the other one is left alone",
+    async () => {
+      const [stuck, other] = livingNodes(service);
+      process.kill(stuck?.pid ?? 0, "SIGSTOP");
+      await until(() => !lives(stuck?.pid ?? 0), { within: 60_000 });
+      await until(() => livingNodes(service).length === 2, { within: 30_000 });
+      expect(new Set(logged(service, "node unresponsive, killed").map(({ node }) => node))).toEqual(
+        new Set([stuck?.pid]),
+      );
+      expect(lives(other?.pid ?? 0)).toBe(true);
+    },
+    100_000,
+  );
 
-describe("the end", () => {
-  it("SIGTERM ends everything in order", async () => {
-    const service = await (await twoNodes()).start();
-    await isReady(service);
+  it("SIGTERM to the primary stops everything in order", async () => {
     const nodes = livingNodes(service);
-    expect(nodes).toHaveLength(2);
+    const died = logged(service, "node died, starting another").length;
     expect(await service.stop()).toBe(0);
     expect(nodes.filter(({ pid }) => lives(pid))).toEqual([]);
     expect(await rows()).toEqual([]);
-    expect(logged(service, "a node died: starting another")).toEqual([]);
+    expect(logged(service, "node died, starting another")).toHaveLength(died);
   });
+});
 
-  it("SIGTERM in the middle of the start ends it, and nothing is left", async () => {
+describe("a start", () => {
+  it("is ended by SIGTERM, and leaves nothing", async () => {
     const service = await (await twoNodes()).start({ ready: false });
     await until(() => livingNodes(service).length === 1, { within: 30_000 });
     const [node] = livingNodes(service);
@@ -179,18 +184,7 @@ describe("the end", () => {
     await until(async () => (await rows()).length === 0);
   });
 
-  it("the primary is killed: its nodes end in order by themselves", async () => {
-    const service = await (await twoNodes()).start();
-    await isReady(service);
-    const nodes = livingNodes(service);
-    expect(nodes).toHaveLength(2);
-    await service.kill("primary");
-    await until(() => nodes.every(({ pid }) => !lives(pid)), { within: 20_000 });
-    // An orderly stop takes the row with it: it is gone before it could be stale.
-    expect(await rows()).toEqual([]);
-  });
-
-  it("a start that cannot succeed says why once, fails, and leaves nothing", async () => {
+  it("that cannot succeed reports its reason once, fails, and leaves nothing", async () => {
     const env = { SAGA_DEFINITIONS_DIR: "/nowhere/to/be/found", HTTP_PORT: "0", GRPC_PORT: "0" };
     const { code, lines } = await runService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", ...env });
     expect(code).toBe(1);
@@ -199,20 +193,32 @@ describe("the end", () => {
   });
 });
 
-describe("ports that are not chosen", () => {
-  it("are one for HTTP and one for gRPC, and stay when all nodes have died", async () => {
-    const service = await (await twoNodes({ HTTP_PORT: "0", GRPC_PORT: "0" })).start({ ready: false });
+describe("two nodes on ports that are not chosen", () => {
+  let service: ServiceProcess;
+  beforeAll(async () => {
+    service = await (await twoNodes({ HTTP_PORT: "0", GRPC_PORT: "0" })).start({ ready: false });
     await isReady(service);
+  });
+
+  it("share one for HTTP and one for gRPC, and their successors keep them", async () => {
     const { http = 0, grpc = 0 } = logged(service, "ready")[0] ?? {};
     expect(Math.min(http, grpc)).toBeGreaterThan(0);
-    expect(logged(service, "workers may connect").map(({ port }) => port)).toEqual([grpc, grpc]);
+    expect(logged(service, "gRPC server listening").map(({ port }) => port)).toEqual([grpc, grpc]);
     const members = await rows();
     for (const { pid } of livingNodes(service)) process.kill(pid, "SIGKILL");
-    await until(() => logged(service, "a node serves").length === 4, { within: 20_000 });
+    await until(() => logged(service, "node ready").length === 4, { within: 20_000 });
     expect((await request(`http://127.0.0.1:${http}/readyz`)).status).toBe(200);
     const ids = new Set<string>();
     await until(async () => ids.add(await nodeOfStream(`127.0.0.1:${grpc}`)).size === 2);
     expect([...ids].filter((id) => members.includes(id))).toEqual([]);
-    expect(await service.stop()).toBe(0);
+  });
+
+  it("stop in order by themselves when their primary is killed", async () => {
+    const nodes = livingNodes(service);
+    expect(nodes).toHaveLength(2);
+    await service.kill("primary");
+    await until(() => nodes.every(({ pid }) => !lives(pid)), { within: 20_000 });
+    // A node that stops in order deletes its row before the row could become stale.
+    expect(await rows()).toEqual([]);
   });
 });

@@ -1,10 +1,11 @@
-// A worker that is connected to one node only serves the runs of all: over Redis between services, and over IPC between the
-// nodes of one. Each dispatch is sent to it once; and where its node is killed, everything still ends.
+// A worker that is connected to one node serves the runs of all nodes: over Redis between services, and over IPC between the nodes
+// of one service. Each dispatch is sent to it once, and all runs end even if its node is killed.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { ownerOf } from "../../src/shard/placement.js";
 import { Client } from "../faults/client.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
@@ -12,7 +13,7 @@ import { nothingUnwatched, report } from "../run/seen.js";
 import { BareWorker } from "./bare-worker.js";
 import { livingNodes } from "./rig.js";
 
-const RUNS = 60;
+const RUNS = long(24, 60);
 
 class Stage {
   readonly workers: BareWorker[] = [];
@@ -25,7 +26,7 @@ class Stage {
     this.clients = services.map(({ url }) => new Client(url));
   }
 
-  /** An action is registered, which every node knows, and a workflow that calls it twice. */
+  /** Registers an action and publishes a workflow that calls it twice. */
   async prepare(service: string): Promise<void> {
     const [client] = this.clients as [Client];
     const action = `${service}.charge`;
@@ -34,7 +35,7 @@ class Stage {
       { id: "one", type: "action", action, next: "two" },
       { id: "two", type: "action", action },
     ]);
-    // Without a worker, a node that knows the action waits for one; any other fails at once.
+    // Without a worker, a node that knows the action waits for one; a node that does not know it fails the run.
     await client.publish(`${service}-probe`, [{ id: "probe", type: "action", action, queue_timeout_ms: 1 }]);
     const known = async () => {
       const seen = await client.allEnd(await this.start(`${service}-probe`, 12));
@@ -61,7 +62,7 @@ class Stage {
     return rows.map(({ node_id }) => node_id);
   }
 
-  /** How many of the runs are owned by that node. */
+  /** The number of runs that the node owns. */
   async owned(runIds: readonly string[], nodeId: string): Promise<number> {
     const nodes = await this.nodeIds();
     return runIds.filter((runId) => ownerOf(shardOf(runId), nodes) === nodeId).length;
@@ -80,19 +81,19 @@ async function open(count: number, env: Readonly<Record<string, string>>): Promi
   for (let index = 0; index < count; index++) {
     services.push(await (await createService({ DATABASE_URL: database.url, LOG_LEVEL: "info", ...env })).start());
   }
-  // Two nodes, whichever way: each places the shards on both.
+  // In both cases there are two nodes, and each places the shards on both.
   const placed = () => services.flatMap(({ log }) => log.filter((line) => line.includes('"nodes":2'))).length >= 2;
   await until(placed, { within: 20_000, what: "two nodes that know of each other" });
   return new Stage(database, services);
 }
 
-/** The same promises, however the nodes speak to each other. `home` is where the worker connects; `killNode` kills the node it is on. */
+/** The same promises over Redis and over IPC. The worker connects to `home`; `killNode` kills the node that has its stream. */
 function promises(
   stage: () => Stage,
   home: () => ServiceProcess,
   killNode: (nodeId: string) => Promise<ServiceProcess>,
 ): void {
-  it("runs of all nodes are served by a worker that is connected to one, each dispatch once", async () => {
+  it("a worker of one node serves the runs of all nodes, and gets each dispatch once", async () => {
     const s = stage();
     await s.prepare("whole");
     const { worker, nodeId } = await s.worker("w-whole", "whole", home());
@@ -109,7 +110,7 @@ function promises(
     report({ runs: RUNS, owned_there: owned, ms: performance.now() - began });
   });
 
-  it("the node of the worker is killed: what it claims at another is not sent again, what nobody claims is; all runs end", async () => {
+  it("after the death of its node, dispatches that the worker claims elsewhere are not sent again, the others are; all runs end", async () => {
     const s = stage();
     for (const service of ["claimed", "orphaned"]) await s.prepare(service);
     const { worker, nodeId } = await s.worker("w-claimed", "claimed", home());
@@ -129,14 +130,14 @@ function promises(
     report({ runs: runIds.length, all_ended_ms_after_kill: performance.now() - killed });
     expect(new Set(worker.sent).size).toBe(worker.sent.length);
     expect(worker.sent).toHaveLength(2 * RUNS);
-    // The steps that nobody answered, unchanged, and then the second step of each run.
+    // The unanswered steps, unchanged, and then the second step of each run.
     for (const dispatchId of gone.sent) expect(heir.sent).toContain(dispatchId);
     expect(new Set(heir.sent).size).toBe(2 * RUNS);
     await nothingUnwatched(s.database.sql);
   });
 }
 
-/** Connections go to nodes in turn: one that lands elsewhere is given up. */
+/** Connections go to nodes in turn, so one to another node is closed again. */
 async function onNode(s: Stage, id: string, service: string, at: ServiceProcess, nodeId: string): Promise<BareWorker> {
   return until(async () => {
     const { worker, nodeId: landed } = await s.worker(id, service, at);

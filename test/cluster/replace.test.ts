@@ -1,9 +1,12 @@
-// SIGHUP: all nodes replaced, one by one, while requests come in.
-import { afterAll, beforeAll, expect, it } from "vitest";
+// SIGHUP: all nodes are replaced one by one, while requests come in.
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { lives, livingNodes, logged, request } from "./rig.js";
+
+const BETWEEN_REQUESTS_MS = 10;
 
 let database: TestDatabase;
 let service: ServiceProcess;
@@ -17,7 +20,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Asks on and on, one request at a time, until told to end; answers what went wrong. */
+/** Sends one request after the other until it is stopped; returns the failures. */
 function askOnAndOn(path: string): { count: number; end(): Promise<string[]> } {
   const failures: string[] = [];
   let going = true;
@@ -29,6 +32,7 @@ function askOnAndOn(path: string): { count: number; end(): Promise<string[]> } {
         (error: NodeJS.ErrnoException) => error.code ?? error.message,
       );
       stream.count++;
+      await delay(BETWEEN_REQUESTS_MS);
       if (!["200", "503"].includes(outcome)) failures.push(outcome);
     }
     return failures;
@@ -40,29 +44,31 @@ function askOnAndOn(path: string): { count: number; end(): Promise<string[]> } {
   return stream;
 }
 
-it("replaces every node, and no request fails other than by 503", async () => {
-  const before = livingNodes(service);
-  const streams = [askOnAndOn("/api/v1/sagas"), askOnAndOn("/readyz"), askOnAndOn("/metrics")];
-  process.kill(service.pid, "SIGHUP");
-  let fewest = 2;
-  await until(
-    () => {
-      fewest = Math.min(fewest, livingNodes(service).length);
-      return logged(service, "all nodes are replaced").length === 1;
-    },
-    { within: 60_000 },
-  );
-  for (const stream of streams) {
-    const asked = stream.count;
-    await until(() => stream.count > asked);
-    expect(await stream.end()).toEqual([]);
-  }
-  // The successor serves before the old node stops.
-  expect(fewest).toBe(2);
-  const after = livingNodes(service);
-  expect(after).toHaveLength(2);
-  expect(before.filter(({ pid }) => lives(pid))).toEqual([]);
-  const rows = await database.sql<{ node_id: string }[]>`select node_id from nodes order by node_id`;
-  expect(rows.map(({ node_id }) => node_id)).toEqual(after.map(({ nodeId }) => nodeId).sort());
-  expect(logged(service, "a node died: starting another")).toEqual([]);
+describe("SIGHUP", () => {
+  it("replaces every node, and no request fails except with 503", async () => {
+    const before = livingNodes(service);
+    const streams = [askOnAndOn("/api/v1/sagas"), askOnAndOn("/readyz"), askOnAndOn("/metrics")];
+    process.kill(service.pid, "SIGHUP");
+    let fewest = 2;
+    await until(
+      () => {
+        fewest = Math.min(fewest, livingNodes(service).length);
+        return logged(service, "all nodes replaced").length === 1;
+      },
+      { within: 60_000 },
+    );
+    for (const stream of streams) {
+      const asked = stream.count;
+      await until(() => stream.count > asked);
+      expect(await stream.end()).toEqual([]);
+    }
+    // The successor serves before the old node stops.
+    expect(fewest).toBe(2);
+    const after = livingNodes(service);
+    expect(after).toHaveLength(2);
+    expect(before.filter(({ pid }) => lives(pid))).toEqual([]);
+    const rows = await database.sql<{ node_id: string }[]>`select node_id from nodes order by node_id`;
+    expect(rows.map(({ node_id }) => node_id)).toEqual(after.map(({ nodeId }) => nodeId).sort());
+    expect(logged(service, "node died, starting another")).toEqual([]);
+  });
 });

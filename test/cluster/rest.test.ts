@@ -1,5 +1,5 @@
-// One REST suite, held in three places: at a node alone, at the node that owns the runs, and at one that does not. Each has to
-// be right, and all have to be the same.
+// One REST suite in three places: a single node, the node that owns the runs, and a node that does not. The answers must be right,
+// and the same everywhere.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hangUp } from "../api/client.js";
 import { describeWithRedis } from "../harness/services.js";
@@ -29,7 +29,7 @@ describeWithRedis("the REST suite", (redisUrl) => {
       kept.set(`${where}: ${what}`, talk.said);
     });
 
-    it("asks every route that speaks of a run", async () => {
+    it("covers every route about runs", async () => {
       const { paths } = (await (await fetch(`http://127.0.0.1:${place.httpPort}/openapi.json`)).json()) as {
         paths: Record<string, object>;
       };

@@ -1,5 +1,5 @@
-// A built service with several nodes, seen from outside: its nodes by the primary's log, its requests over connections of
-// their own, its gRPC streams by the node that answers them.
+// A built service with several nodes, seen from outside: nodes from the primary's log, requests over new connections, gRPC streams by
+// the node that has them.
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { get } from "node:http";
@@ -22,10 +22,11 @@ export interface LogLine {
   readonly signal?: string;
 }
 
-/** Its JSON lines with this message, oldest first. */
+/** The service's log lines with this message, oldest first. */
 export function logged(service: ServiceProcess, msg: string): LogLine[] {
+  // Parsing every line again for each question would cost more than what the service does meanwhile.
   return service.log
-    .filter((line) => line.startsWith("{"))
+    .filter((line) => line.startsWith("{") && line.includes(msg))
     .map((line) => JSON.parse(line) as LogLine)
     .filter((line) => line.msg === msg);
 }
@@ -35,14 +36,14 @@ export interface NodeSeen {
   readonly nodeId: string;
 }
 
-/** Those that have said that they serve, and live. */
+/** The nodes that were reported ready and are alive. */
 export function livingNodes(service: ServiceProcess): NodeSeen[] {
-  return logged(service, "a node serves")
+  return logged(service, "node ready")
     .map(({ node = 0, nodeId = "" }) => ({ pid: node, nodeId }))
     .filter(({ pid }) => lives(pid));
 }
 
-/** A zombie that nobody reaps does not live. */
+/** A zombie that was not reaped is not alive. */
 export function lives(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -52,7 +53,7 @@ export function lives(pid: number): boolean {
   }
 }
 
-/** Runs the built service until it has ended by itself, and so has everyone who could still write to its output. */
+/** Runs the built service until it has ended by itself, with every process that could still write to its output. */
 export async function runService(env: Readonly<Record<string, string>>): Promise<{ code: number; lines: string[] }> {
   const main = join(packageRoot(), "dist", "src", "main.js");
   return new Promise((resolve) => {
@@ -68,7 +69,7 @@ export interface Answer {
   readonly text: string;
 }
 
-/** On a connection of its own. */
+/** Over a new connection. */
 export function request(url: string, within = 5_000): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const sent = get(url, { agent: false, headers: { connection: "close" }, timeout: within }, (response) => {
@@ -84,7 +85,7 @@ export function request(url: string, within = 5_000): Promise<Answer> {
   });
 }
 
-/** All samples of one metric, summed over its labels that hold `label`. */
+/** The sum of all samples of one metric whose labels contain `label`. */
 export function sampled(page: string, name: string, label = ""): number {
   return page
     .split("\n")
@@ -98,7 +99,7 @@ interface Ack {
 
 const WORKER_PROTO = join(packageRoot(), "src", "dispatch", "worker.proto");
 
-/** Opens a worker stream on a channel of its own and answers the node that it landed on. */
+/** Opens a worker stream on a new channel, and returns the node that has it. */
 export async function nodeOfStream(address: string): Promise<string> {
   const definition = loadSync(WORKER_PROTO, { keepCase: true, oneofs: true });
   const service = definition["saga.worker.v1.WorkerService"] as ServiceDefinition;

@@ -1,16 +1,17 @@
-// Several services on one database and one Redis: every route answers the same from a node that owns the run and from one that
-// does not, workers of either serve both, and what a node had in hand when it died goes on elsewhere.
+// Several services on one database and one Redis: every route answers the same from the owner of a run and from another node,
+// workers of either serve both, and the work of a dead node continues elsewhere.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { Client } from "../faults/client.js";
 import { openShop, type Shop } from "../faults/shop.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 
-const RUNS = 40;
+const RUNS = long(12, 40);
 
 describeWithRedis("two services", (redisUrl) => {
   let database: TestDatabase;
@@ -48,11 +49,11 @@ describeWithRedis("two services", (redisUrl) => {
     await database.drop();
   });
 
-  /** A client of one service and of the other, by turns. */
+  /** A client that uses the two services in turn. */
   const client = (index: number): Client => clients[index % 2] as Client;
 
-  it("a command is answered the same by the node that owns the run and by the one that does not", async () => {
-    const runIds = await Promise.all(Array.from({ length: 20 }, (_, index) => client(index).start("wait")));
+  it("a command gets the same answer from the owner of the run and from another node", async () => {
+    const runIds = await Promise.all(Array.from({ length: RUNS / 2 }, (_, index) => client(index).start("wait")));
     for (const [index, runId] of runIds.entries()) {
       await client(index).untilState(runId, "paused");
       const stale = await client(index).ask("POST", `/sagas/${runId}/actions/wait/result`, { result: {} });
@@ -74,7 +75,7 @@ describeWithRedis("two services", (redisUrl) => {
     await client(0).allEnd(runIds);
   });
 
-  it("runs end wherever their commands and their workers are, and where their node is killed", async () => {
+  it("runs end wherever their commands and their workers are, also if their node is killed", async () => {
     const began = performance.now();
     const runIds = await Promise.all(Array.from({ length: RUNS }, (_, index) => client(index).start("order")));
     for (const [index, runId] of runIds.entries()) await client(index + 1).untilState(runId, "paused");
@@ -83,7 +84,7 @@ describeWithRedis("two services", (redisUrl) => {
     for (const runId of runIds) await client(0).insist("POST", `/sagas/${runId}/signal/go`, { payload: {} });
     const seen = await client(0).allEnd(runIds);
     for (const { run } of seen) expect(run).toMatchObject({ state: "succeeded" });
-    // One key a step, whichever of the shops executed it, and however often.
+    // One key for each step, whichever shop executed it, and however often.
     const executed = shops.flatMap((shop) => runIds.flatMap((runId) => shop.of(runId)));
     expect(new Set(executed.map(({ key }) => key)).size).toBe(2 * RUNS);
     await nothingUnwatched(database.sql);

@@ -1,4 +1,4 @@
-// The configuration: what it makes of an environment, every problem it finds, and what it keeps to itself.
+// The configuration: defaults and settings, the problems that it reports, and the secrets that it does not print.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -148,11 +148,11 @@ describe("problems", () => {
     [{ LOG_LEVEL: "loud" }, "LOG_LEVEL must be one of"],
     [{ SAGA_RETENTION_DAYS: "1.5" }, "SAGA_RETENTION_DAYS"],
     [{ SAGA_LIMIT_NESTING: "0" }, "SAGA_LIMIT_NESTING"],
-    [{ SAGA_EGRESS_ALLOW: "10.0.0.0/33" }, 'no address, CIDR block or host name: "10.0.0.0/33"'],
+    [{ SAGA_EGRESS_ALLOW: "10.0.0.0/33" }, 'not an address, CIDR block or host name: "10.0.0.0/33"'],
     [{ SAGA_EGRESS_ALLOW: "300.1.1.1" }, "SAGA_EGRESS_ALLOW"],
     [{ SAGA_WORKER_ALLOW: "http://x" }, "SAGA_WORKER_ALLOW"],
     [{ SAGA_AUTH: "basic" }, "SAGA_AUTH must be one of"],
-    [{ SAGA_AUTH: "jwt" }, "SAGA_AUTH is jwt: it needs"],
+    [{ SAGA_AUTH: "jwt" }, "SAGA_AUTH is jwt: it requires"],
     [{ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "short" }, "SAGA_AUTH_JWT_SECRET must have at least 32"],
     [{ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_PUBLIC_KEY: "nonsense" }, "must be a PEM public key"],
     [{ SAGA_AUTH: "api_key" }, "SAGA_AUTH_API_KEYS is missing"],

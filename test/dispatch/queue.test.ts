@@ -1,39 +1,14 @@
 // Who gets credit, and when: the queue, the offers, reservations and their end.
-import { randomUUID } from "node:crypto";
-import { afterEach, describe, expect, it } from "vitest";
-import { createDispatcher } from "../../src/dispatch/dispatcher.js";
-import { WaitingLine } from "../../src/dispatch/waiting-line.js";
+
+import { describe, expect, it } from "vitest";
+import { asDispatchId } from "../../machines/index.js";
+import { FairQueue } from "../../src/dispatch/fair-queue.js";
+import { createDispatcher } from "../../src/dispatch/node-dispatcher.js";
 import { notFound, overloaded } from "../../src/errors.js";
-import {
-  dispatchNow,
-  makeCall,
-  makeDispatch,
-  type Node,
-  type NodeOptions,
-  RawWorker,
-  startNode,
-  until,
-} from "./rig.js";
+import { newDispatchId, newRunId } from "../harness/ids.js";
+import { dispatchNow, makeCall, makeDispatch, until, useNodes } from "./rig.js";
 
-const nodes: Node[] = [];
-const workers: RawWorker[] = [];
-
-async function node(options?: NodeOptions): Promise<Node> {
-  const started = await startNode(options);
-  nodes.push(started);
-  return started;
-}
-
-async function worker(target: string, hello: Record<string, unknown> = {}): Promise<RawWorker> {
-  const connected = await RawWorker.connect(target, hello);
-  workers.push(connected);
-  return connected;
-}
-
-afterEach(async () => {
-  for (const connected of workers.splice(0)) connected.cut();
-  await Promise.all(nodes.splice(0).map((started) => started.stop()));
-});
+const { node, worker } = useNodes();
 
 describe("credit", () => {
   it("is never exceeded: a stream has at most max_in_flight steps unanswered", async () => {
@@ -41,30 +16,30 @@ describe("credit", () => {
     const w = await worker(n.target, { max_in_flight: 2 });
     const first = dispatchNow(n);
     dispatchNow(n);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
     await w.wait("execute", 2);
     w.result(first);
     await w.wait("recorded");
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toEqual({ workerId: "w1" });
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toEqual({ workerId: "w1" });
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
   });
 
   it("max_in_flight 0 means 1", async () => {
     const n = await node();
     await worker(n.target, { max_in_flight: 0 });
     dispatchNow(n);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
   });
 
   it("a repeated reserve is the same reservation", async () => {
     const n = await node();
     await worker(n.target, { max_in_flight: 1 });
-    const id = randomUUID();
+    const id = newDispatchId();
     expect(n.dispatcher.reserve(id, makeCall())).toEqual({ workerId: "w1" });
     expect(n.dispatcher.reserve(id, makeCall())).toEqual({ workerId: "w1" });
     n.dispatcher.resolved(id);
     expect(n.dispatcher.holds(id)).toBe(false);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeDefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeDefined();
   });
 
   it("goes only to workers of the service that name the action, its version, or none at all", async () => {
@@ -73,11 +48,11 @@ describe("credit", () => {
     await worker(n.target, { worker_id: "versioned", actions: ["charge@2"] });
     await worker(n.target, { worker_id: "other", service: "stock" });
     const reserve = (action: string, version: number) =>
-      n.dispatcher.reserve(randomUUID(), makeCall({ action, version }));
+      n.dispatcher.reserve(newDispatchId(), makeCall({ action, version }));
     expect(reserve("charge", 1)).toBeUndefined();
     expect(reserve("charge", 2)).toEqual({ workerId: "versioned" });
     expect(reserve("refund", 9)).toEqual({ workerId: "named" });
-    expect(n.dispatcher.reserve(randomUUID(), makeCall({ service: "stock" }))).toEqual({ workerId: "other" });
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall({ service: "stock" }))).toEqual({ workerId: "other" });
   });
 
   it("is taken where most is free, in turn where it is equal", async () => {
@@ -85,7 +60,7 @@ describe("credit", () => {
     await worker(n.target, { worker_id: "big", max_in_flight: 3 });
     await worker(n.target, { worker_id: "small", max_in_flight: 1 });
     await worker(n.target, { worker_id: "small2", max_in_flight: 1 });
-    const ids = [1, 2, 3, 4, 5].map(() => n.dispatcher.reserve(randomUUID(), makeCall())?.workerId);
+    const ids = [1, 2, 3, 4, 5].map(() => n.dispatcher.reserve(newDispatchId(), makeCall())?.workerId);
     expect(ids.slice(0, 2)).toEqual(["big", "big"]);
     expect(ids.slice(2).sort()).toEqual(["big", "small", "small2"]);
   });
@@ -93,17 +68,17 @@ describe("credit", () => {
   it("of a reservation that nothing follows is given back", async () => {
     const n = await node({ limits: { reservationMs: 20 } });
     await worker(n.target, { max_in_flight: 1 });
-    const id = randomUUID();
+    const id = newDispatchId();
     n.dispatcher.reserve(id, makeCall());
     await until(() => !n.dispatcher.holds(id));
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeDefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeDefined();
   });
 
   it("of a reservation that was followed by its step is not", async () => {
     const n = await node({ limits: { reservationMs: 20 } });
     await worker(n.target, { max_in_flight: 2 });
     const dispatch = dispatchNow(n);
-    const later = randomUUID();
+    const later = newDispatchId();
     n.dispatcher.reserve(later, makeCall());
     await until(() => !n.dispatcher.holds(later));
     expect(n.dispatcher.holds(dispatch.dispatchId)).toBe(true);
@@ -117,9 +92,9 @@ describe("credit", () => {
     await w.wait("execute");
     n.dispatcher.resolved(dispatch.dispatchId);
     expect(n.dispatcher.holds(dispatch.dispatchId)).toBe(false);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
     n.clock.now = dispatch.deadlineAt + 1;
-    await until(() => n.dispatcher.reserve(randomUUID(), makeCall()) !== undefined);
+    await until(() => n.dispatcher.reserve(newDispatchId(), makeCall()) !== undefined);
   });
 });
 
@@ -146,7 +121,7 @@ describe("the queue", () => {
     const releases: (() => void)[] = [];
     n.runs.reply = () =>
       new Promise((resolve) => releases.push(() => resolve({ type: "refused", reason: "cancelled" })));
-    for (let index = 0; index < 5; index++) n.dispatcher.enqueue(randomUUID(), randomUUID(), makeCall());
+    for (let index = 0; index < 5; index++) n.dispatcher.enqueue(newRunId(), newDispatchId(), makeCall());
     await worker(n.target, { max_in_flight: 2 });
     expect(n.runs.of("offer")).toHaveLength(2);
     releases[0]?.();
@@ -157,21 +132,21 @@ describe("the queue", () => {
     await until(() => releases.length === 5);
     for (const release of releases) release();
     await until(() => n.dispatcher.queued === 0);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeDefined();
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeDefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeDefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeDefined();
   });
 
   it("keeps what could not be offered (503) and offers it again with the same command id; forgets a run that is gone", async () => {
     const n = await node();
-    const [busy, gone] = [randomUUID(), randomUUID()];
+    const [busy, gone] = [newRunId(), newRunId()];
     let tries = 0;
     n.runs.reply = ({ runId }) => {
       if (runId === gone) throw notFound("no such run");
       if (++tries < 4) throw overloaded("not learnt in time");
       return { type: "advanced" };
     };
-    n.dispatcher.enqueue(busy, randomUUID(), makeCall());
-    n.dispatcher.enqueue(gone, randomUUID(), makeCall());
+    n.dispatcher.enqueue(busy, newDispatchId(), makeCall());
+    n.dispatcher.enqueue(gone, newDispatchId(), makeCall());
     await worker(n.target, { max_in_flight: 1 });
     await until(() => tries === 4 && n.dispatcher.queued === 0);
     const offers = n.runs.told.filter(({ runId }) => runId === busy);
@@ -184,7 +159,7 @@ describe("the queue", () => {
     n.runs.reply = () => {
       throw overloaded("the store is down");
     };
-    for (let index = 0; index < 10; index++) n.dispatcher.enqueue(randomUUID(), randomUUID(), makeCall());
+    for (let index = 0; index < 10; index++) n.dispatcher.enqueue(newRunId(), newDispatchId(), makeCall());
     await worker(n.target, { max_in_flight: 1 });
     await until(() => n.runs.told.length === 2);
     expect(n.dispatcher.queued).toBe(10);
@@ -193,9 +168,9 @@ describe("the queue", () => {
 
   it("a call that was resolved while it waited is not offered; nor is a run offered what was reserved for it since", async () => {
     const n = await node();
-    const [dropped, kept] = [randomUUID(), randomUUID()];
-    n.dispatcher.enqueue(randomUUID(), dropped, makeCall());
-    n.dispatcher.enqueue(randomUUID(), kept, makeCall());
+    const [dropped, kept] = [newDispatchId(), newDispatchId()];
+    n.dispatcher.enqueue(newRunId(), dropped, makeCall());
+    n.dispatcher.enqueue(newRunId(), kept, makeCall());
     n.dispatcher.resolved(dropped);
     await worker(n.target);
     await until(() => n.runs.of("offer").length === 1);
@@ -217,7 +192,7 @@ describe("the queue", () => {
     // By the next turn of the event loop the refusal has been dealt with.
     await new Promise((resolve) => setImmediate(resolve));
     expect(n.dispatcher.holds(dispatch.dispatchId)).toBe(true);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
     n.dispatcher.send(dispatch);
     expect((await w.wait("execute")).dispatch_id).toBe(dispatch.dispatchId);
   });
@@ -226,24 +201,24 @@ describe("the queue", () => {
     const n = await node();
     await worker(n.target);
     const call = makeCall({ transport: "http", address: "http://127.0.0.1:1/" });
-    const id = randomUUID();
+    const id = newDispatchId();
     expect(n.dispatcher.reserve(id, call)).toBeUndefined();
-    n.dispatcher.enqueue(randomUUID(), id, call);
+    n.dispatcher.enqueue(newRunId(), id, call);
     expect(n.dispatcher.holds(id)).toBe(true);
     expect(n.runs.told).toHaveLength(0);
   });
 
   it("is bounded: what comes on top is not held, so that the outbox poll brings it back", async () => {
     const n = await node({ limits: { queued: 1 } });
-    const [first, second] = [randomUUID(), randomUUID()];
-    n.dispatcher.enqueue(randomUUID(), first, makeCall());
-    n.dispatcher.enqueue(randomUUID(), second, makeCall());
+    const [first, second] = [newDispatchId(), newDispatchId()];
+    n.dispatcher.enqueue(newRunId(), first, makeCall());
+    n.dispatcher.enqueue(newRunId(), second, makeCall());
     expect([n.dispatcher.holds(first), n.dispatcher.holds(second)]).toEqual([true, false]);
   });
 
   it("keeps what it offered before the runs were bound, and offers it after", async () => {
     const n = await node({ unbound: true });
-    n.dispatcher.enqueue(randomUUID(), randomUUID(), makeCall());
+    n.dispatcher.enqueue(newRunId(), newDispatchId(), makeCall());
     await worker(n.target);
     expect(n.dispatcher.queued).toBe(1);
     n.dispatcher.bind(n.runs);
@@ -257,16 +232,16 @@ describe("the queue", () => {
       now: () => 0,
       nodeCount: () => 1,
     });
-    dispatcher.enqueue(randomUUID(), "d", makeCall());
-    expect(dispatcher.holds("d")).toBe(true);
+    dispatcher.enqueue(newRunId(), asDispatchId("d"), makeCall());
+    expect(dispatcher.holds(asDispatchId("d"))).toBe(true);
     await dispatcher.stop(0);
     await dispatcher.stop(0);
-    expect(dispatcher.holds("d")).toBe(false);
+    expect(dispatcher.holds(asDispatchId("d"))).toBe(false);
   });
 });
 
 describe("the waiting line", () => {
-  const serve = (line: WaitingLine<string>, credit: number) => {
+  const serve = (line: FairQueue<string>, credit: number) => {
     const taken: string[] = [];
     line.serve("payments", (item) => {
       if (taken.length >= credit) return false;
@@ -277,7 +252,7 @@ describe("the waiting line", () => {
   };
 
   it("is first come first served for an action, and takes the actions in turn", () => {
-    const line = new WaitingLine<string>();
+    const line = new FairQueue<string>();
     for (const id of ["a1", "a2", "a3"]) line.add(makeCall({ action: "a" }), id, id);
     for (const id of ["b1", "b2"]) line.add(makeCall({ action: "b" }), id, id);
     expect(serve(line, 3)).toEqual(["a1", "b1", "a2"]);
@@ -286,10 +261,10 @@ describe("the waiting line", () => {
   });
 
   it("serves an action although another finds no credit, and those sent back first", () => {
-    const line = new WaitingLine<string>();
+    const line = new FairQueue<string>();
     line.add(makeCall({ action: "a" }), "a1", "a1");
     line.add(makeCall({ action: "b" }), "b1", "b1");
-    line.add(makeCall({ action: "b" }), "b0", "b0", { again: true });
+    line.add(makeCall({ action: "b" }), "b0", "b0", { requeued: true });
     const taken: string[] = [];
     line.serve("payments", (item) => item.startsWith("b") && taken.push(item) > 0);
     expect(taken).toEqual(["b0", "b1"]);

@@ -1,18 +1,12 @@
 // Dispatches to workers of other nodes, over a bus that loses, doubles and delays, and with nodes and streams that go.
-import { afterEach, describe, expect, it } from "vitest";
-import { answering, Cluster, first, type Sent } from "./relay-rig.js";
+
+import { describe, expect, it } from "vitest";
+import { asDispatchId } from "../../machines/index.js";
+import { dispatchProtocol } from "../../src/dispatch/relay/messages.js";
+import { answering, first, type Sent, useClusters } from "./relay-rig.js";
 import { makeDispatch, type RawWorker, until } from "./rig.js";
 
-const clusters: Cluster[] = [];
-async function cluster(ids: readonly string[], limits: Parameters<Cluster["open"]>[1] = {}): Promise<Cluster> {
-  const made = new Cluster();
-  clusters.push(made);
-  await made.open(ids, limits);
-  return made;
-}
-afterEach(async () => {
-  for (const made of clusters.splice(0)) await made.close();
-});
+const cluster = useClusters();
 
 const isKind = (kind: string) => (sent: Sent) => sent.kind === kind;
 
@@ -31,7 +25,7 @@ describe("a message", () => {
       expect(w.of("execute")).toHaveLength(5);
       const { dispatcher } = c.node("b");
       const [some] = dispatches;
-      await until(() => ["x", "y"].every((id) => some && dispatcher.reserve(id, some.call)));
+      await until(() => ["x", "y"].every((id) => some && dispatcher.reserve(asDispatchId(id), some.call)));
     },
   );
 
@@ -77,9 +71,9 @@ describe("a message", () => {
     const dispatch = c.call("a");
     await until(() => c.kinds("dispatch.hand").length > 0);
     for (const { clock } of c.nodes.values()) clock.now = dispatch.deadlineAt + 1;
-    const hand = c.kinds("dispatch.hand")[0]?.body ?? {};
-    expect(c.node("b").dispatcher.asked(hand)).toEqual({ whereabouts: "never" });
-    await until(() => c.node("b").dispatcher.reserve("x", dispatch.call) !== undefined);
+    const hand = dispatchProtocol.ask(c.kinds("dispatch.hand")[0]?.body ?? {});
+    expect(hand && c.node("b").dispatcher.asked(hand)).toEqual({ whereabouts: "never" });
+    await until(() => c.node("b").dispatcher.reserve(asDispatchId("x"), dispatch.call) !== undefined);
     expect(w.of("execute")).toHaveLength(0);
   });
 
@@ -90,9 +84,9 @@ describe("a message", () => {
     c.command = async (runId, told) => {
       // The first offer takes longer than the voucher lives.
       if (told.type === "offer" && !lapse) {
-        lapse = until(() => c.node("b").dispatcher.reserve("x", dispatch.call) !== undefined);
+        lapse = until(() => c.node("b").dispatcher.reserve(asDispatchId("x"), dispatch.call) !== undefined);
         await lapse;
-        c.node("b").dispatcher.resolved("x");
+        c.node("b").dispatcher.resolved(asDispatchId("x"));
       }
       return command(runId, told);
     };
@@ -202,7 +196,7 @@ describe("a stream that ends on another node", () => {
     await (await c.worker("a")).wait("hello_ack");
     const dispatch = c.call("a");
     await until(() => c.node("a").dispatcher.inFlight === 1);
-    const claim = { dispatch_id: dispatch.dispatchId, worker_id: "w-a", how: "held" };
+    const claim = { dispatch_id: dispatch.dispatchId, worker_id: "w-a", how: "held" } as const;
     c.node("a").dispatcher.told({ kind: "dispatch.claim", items: [claim] }, "b");
     expect(c.node("a").dispatcher.inFlight).toBe(1);
     expect(c.kinds("dispatch.hand")).toEqual([]);
@@ -352,7 +346,7 @@ describe("a shard that moves", () => {
     const dispatch = makeDispatch(c.node("a"), { dispatchId: c.call("b", { service: "other" }).dispatchId });
     expect(c.node("a").dispatcher.reserve(dispatch.dispatchId, dispatch.call)).toBeDefined();
     c.placeAll();
-    expect(c.node("a").dispatcher.reserve("x", dispatch.call)).toBeUndefined();
-    await until(() => c.node("a").dispatcher.reserve("x", dispatch.call) !== undefined);
+    expect(c.node("a").dispatcher.reserve(asDispatchId("x"), dispatch.call)).toBeUndefined();
+    await until(() => c.node("a").dispatcher.reserve(asDispatchId("x"), dispatch.call) !== undefined);
   });
 });

@@ -1,22 +1,26 @@
 // Several nodes' dispatchers with their gRPC servers, joined by a real bus (the exchange and the relay of IPC, in one process) that
 // loses, doubles or delays what a test says. Their runs are a small model of what runs do with offers, answers and `carry`.
+
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
-import type { Answer, Dispatch, JsonObject, RunCommand } from "../../machines/index.js";
+import { afterEach } from "vitest";
+import type { Answer, AnswerTo, Dispatch, JsonObject, RunCommand } from "../../machines/index.js";
 import type { Bus } from "../../src/bus/bus.js";
-import { createIpcBus } from "../../src/bus/ipc.js";
-import type { Port } from "../../src/bus/port.js";
-import { createRelay, type Relay } from "../../src/bus/relay.js";
-import type { DispatchLimits } from "../../src/dispatch/transport.js";
-import { shardOf, uuidv7 } from "../../src/ids.js";
+import type { Channel } from "../../src/bus/channel.js";
+import { IpcBus } from "../../src/bus/ipc.js";
+import { IpcRelay } from "../../src/bus/ipc-relay.js";
+import type { DispatchLimits } from "../../src/dispatch/limits.js";
+import { dispatchProtocol } from "../../src/dispatch/relay/messages.js";
+import { shardOf } from "../../src/ids.js";
+import { newDispatchId, newRunId } from "../harness/ids.js";
 import { makeCall, makeDispatch, type Node, RawWorker, startNode } from "./rig.js";
 
 /** Quick, but in the same order as the real ones. */
 export const TIMES: Partial<DispatchLimits> = {
-  wantMs: 40,
-  wantGatherMs: 1,
+  demandMs: 40,
+  demandGatherMs: 1,
   voucherMs: 300,
-  handMs: 50,
+  handOverMs: 50,
   rollCallMs: 80,
   takeoverMs: 200,
   claimWaitMs: 150,
@@ -54,7 +58,7 @@ export class Cluster {
   onCommitted: (dispatch: Dispatch) => void = () => {};
   /** Shard n belongs to the nth node that was opened, unless it is placed elsewhere. */
   readonly placed = new Map<number, string>();
-  private readonly relay: Relay = createRelay();
+  private readonly relay: IpcRelay = new IpcRelay();
 
   async open(ids: readonly string[], limits: Partial<DispatchLimits> = {}): Promise<void> {
     for (const id of ids) await this.add(id, limits);
@@ -63,16 +67,17 @@ export class Cluster {
 
   private async add(id: string, limits: Partial<DispatchLimits>): Promise<void> {
     this.placed.set(this.nodes.size, id);
-    const { port, detach } = this.port(id);
-    const bus = createIpcBus({
+    const { channel, detach } = this.channel(id);
+    const bus = new IpcBus({
       nodeId: id,
+      protocol: dispatchProtocol,
       handlers: {
         onAdvance() {},
         onAsk: async (request) => this.node(id).dispatcher.asked(request),
         onTell: (message, from) => this.node(id).dispatcher.told(message, from),
       },
       log: pino({ level: "silent" }),
-      port,
+      channel,
     });
     const peers = { bus, owner: (shard: number) => this.placed.get(shard) ?? id };
     const node = await startNode({ nodeId: id, limits: { ...TIMES, ...limits }, peers, commands: this });
@@ -117,9 +122,9 @@ export class Cluster {
   call(id: string, more: Parameters<typeof makeCall>[0] = {}): Dispatch {
     const shard = [...this.placed].find(([, owner]) => owner === id)?.[0] ?? 0;
     const node = this.node(id);
-    const runId = uuidv7(shard);
+    const runId = newRunId(shard);
     const call = makeCall({ idempotencyKey: randomUUID(), ...more });
-    const dispatch = makeDispatch(node, { dispatchId: uuidv7(shard), runId, call });
+    const dispatch = makeDispatch(node, { dispatchId: newDispatchId(shard), runId, call });
     this.orders.set(dispatch.dispatchId, { dispatch, state: "queued", answers: [] });
     node.dispatcher.enqueue(runId, dispatch.dispatchId, call);
     return dispatch;
@@ -152,7 +157,11 @@ export class Cluster {
   }
 
   /** As the runs of a node: whoever asks, the owner carries out what was committed. */
-  async command(_runId: string, command: RunCommand): Promise<Answer> {
+  command<C extends RunCommand>(_runId: string, command: C): Promise<AnswerTo<C>> {
+    return this.reply(command) as Promise<AnswerTo<C>>;
+  }
+
+  private async reply(command: RunCommand): Promise<Answer> {
     if (command.type === "heartbeat") return { type: "report", stale: false };
     if (!("dispatchId" in command) || command.dispatchId === undefined) return { type: "refused", reason: "what?" };
     const order = this.order(command.dispatchId);
@@ -189,7 +198,7 @@ export class Cluster {
   }
 
   /** One end for the node, the other for the relay; what goes out of the node meets its fate here. */
-  private port(id: string): { port: Port; detach: () => void } {
+  private channel(id: string): { channel: Channel; detach: () => void } {
     const hearing = { node: new Set<(message: unknown) => void>(), relay: new Set<(message: unknown) => void>() };
     const hear = (side: "node" | "relay") => (listener: (message: unknown) => void) => {
       hearing[side].add(listener);
@@ -200,7 +209,7 @@ export class Cluster {
         for (const listener of hearing[side]) listener(structuredClone(message));
       });
     const detach = this.relay.attach({ send: (message) => deliver("node", message), onMessage: hear("relay") });
-    const send: Port["send"] = (message) => {
+    const send: Channel["send"] = (message) => {
       if (message.saga_bus !== "node") return deliver("relay", message);
       const fate = this.meet(id, message.to, message.text);
       if (fate === "lost") return;
@@ -209,7 +218,7 @@ export class Cluster {
       if (typeof fate !== "object" || "againMs" in fate) deliver("relay", message);
       if (fate === "doubled") deliver("relay", message);
     };
-    return { port: { send, onMessage: hear("node") }, detach };
+    return { channel: { send, onMessage: hear("node") }, detach };
   }
 
   private meet(from: string, to: string, text: string): Fate {
@@ -218,6 +227,20 @@ export class Cluster {
     this.sent.push(sent);
     return this.fate(sent);
   }
+}
+
+/** Opens clusters for the tests of one file, and closes them after each test. Call it at the top of the file. */
+export function useClusters() {
+  const clusters: Cluster[] = [];
+  afterEach(async () => {
+    for (const cluster of clusters.splice(0)) await cluster.close();
+  });
+  return async (ids: readonly string[], limits: Partial<DispatchLimits> = {}): Promise<Cluster> => {
+    const cluster = new Cluster();
+    clusters.push(cluster);
+    await cluster.open(ids, limits);
+    return cluster;
+  };
 }
 
 /** A worker that executes whatever it gets, and answers at once. */

@@ -1,18 +1,11 @@
 // Dispatches to workers of other nodes, over a bus that is whole: credit, turns, answers, cancels, bounds.
-import { afterEach, describe, expect, it } from "vitest";
-import { answering, Cluster } from "./relay-rig.js";
+
+import { describe, expect, it } from "vitest";
+import { asDispatchId } from "../../machines/index.js";
+import { answering, useClusters } from "./relay-rig.js";
 import { until } from "./rig.js";
 
-const clusters: Cluster[] = [];
-async function cluster(ids: readonly string[], limits: Parameters<Cluster["open"]>[1] = {}): Promise<Cluster> {
-  const made = new Cluster();
-  clusters.push(made);
-  await made.open(ids, limits);
-  return made;
-}
-afterEach(async () => {
-  for (const made of clusters.splice(0)) await made.close();
-});
+const cluster = useClusters();
 
 describe("a call at a node without a worker", () => {
   it("is executed by a worker of another node, and its answer is recorded there", async () => {
@@ -27,7 +20,7 @@ describe("a call at a node without a worker", () => {
     expect(c.order(dispatch.dispatchId).answers).toMatchObject([{ type: "result", actor: "worker:w-b" }]);
     await until(() => !c.node("a").dispatcher.holds(dispatch.dispatchId));
     expect(c.node("b").dispatcher.holds(dispatch.dispatchId)).toBe(false);
-    expect(c.node("b").dispatcher.reserve("x", dispatch.call)).toEqual({ workerId: "w-b" });
+    expect(c.node("b").dispatcher.reserve(asDispatchId("x"), dispatch.call)).toEqual({ workerId: "w-b" });
   });
 
   it("waits for a worker to come, wherever it comes", async () => {
@@ -89,9 +82,9 @@ describe("a call at a node without a worker", () => {
     c.withdraw(dispatch);
     const { dispatcher, clock } = c.node("b");
     await until(() => !dispatcher.holds(dispatch.dispatchId));
-    expect(dispatcher.reserve("x", dispatch.call)).toBeUndefined();
+    expect(dispatcher.reserve(asDispatchId("x"), dispatch.call)).toBeUndefined();
     clock.now = dispatch.deadlineAt + 1;
-    await until(() => dispatcher.reserve("x", dispatch.call) !== undefined);
+    await until(() => dispatcher.reserve(asDispatchId("x"), dispatch.call) !== undefined);
   });
 
   it("heartbeats of its worker reach its run", async () => {
@@ -139,7 +132,7 @@ describe("credit for other nodes", () => {
     for (const worker of workers) answering(worker);
     await until(() => c.isDone(dispatch));
     for (const id of ["b", "c"])
-      await until(() => c.node(id).dispatcher.reserve(`x-${id}`, dispatch.call) !== undefined);
+      await until(() => c.node(id).dispatcher.reserve(asDispatchId(`x-${id}`), dispatch.call) !== undefined);
     expect(c.executions(dispatch)).toHaveLength(1);
   });
 
@@ -154,7 +147,7 @@ describe("credit for other nodes", () => {
   });
 
   it("is not given to a node that has said that nobody waits there any more", async () => {
-    const c = await cluster(["a", "b"], { wantMs: 200 });
+    const c = await cluster(["a", "b"], { demandMs: 200 });
     const dispatch = c.call("a");
     await until(() => c.kinds("dispatch.want").length === 1);
     c.withdraw(dispatch);

@@ -1,13 +1,15 @@
 // A dispatcher that may reach this machine, a scripted HTTP server, and a stand-in for the runs. No database.
-import { randomUUID } from "node:crypto";
+
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js";
-import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/dispatcher.js";
-import type { DispatchLimits } from "../../src/dispatch/transport.js";
+import type { DispatchLimits } from "../../src/dispatch/limits.js";
+import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
+import { Mask } from "../../src/egress/mask.js";
 import type { Secret, Secrets } from "../../src/egress/secrets.js";
+import { newDispatchId, newRunId } from "../harness/ids.js";
 import { FakeRuns, makeCall } from "./rig.js";
 
 export interface Asked {
@@ -24,10 +26,10 @@ export class Site {
   readonly asked: Asked[] = [];
   /** Asked, and the connection gone before there was an answer. */
   cutOff = 0;
-  readonly #server: Server;
+  private readonly server: Server;
 
   private constructor(public answer: Answering) {
-    this.#server = createServer((request, response) => {
+    this.server = createServer((request, response) => {
       const chunks: Buffer[] = [];
       request.on("data", (chunk) => chunks.push(chunk));
       response.on("close", () => {
@@ -44,12 +46,12 @@ export class Site {
 
   static async open(answer: Answering = (_, response) => response.end()): Promise<Site> {
     const site = new Site(answer);
-    await new Promise<void>((resolve) => site.#server.listen(0, "127.0.0.1", resolve));
+    await new Promise<void>((resolve) => site.server.listen(0, "127.0.0.1", resolve));
     return site;
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    return (this.server.address() as AddressInfo).port;
   }
 
   get url(): string {
@@ -57,13 +59,14 @@ export class Site {
   }
 
   async close(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
   }
 }
 
 export function secretsOf(entries: Readonly<Record<string, Secret>> = {}, signing?: string): Secrets {
-  return { get: (name) => entries[name], ...(signing !== undefined && { signing }) };
+  const mask = new Mask(Object.values(entries).map(({ value }) => value));
+  return { get: (name) => entries[name], mask, warnings: [], ...(signing !== undefined && { signing }) };
 }
 
 export interface RequestNode {
@@ -113,5 +116,5 @@ export function dispatchOf(request: Partial<HttpRequest> & { url: string }, more
     idempotencyKey: "run:step:1",
   });
   const deadlineAt = Date.now() + 10_000;
-  return { dispatchId: randomUUID(), runId: randomUUID(), dryRun: false, attempt: 1, deadlineAt, call, ...more };
+  return { dispatchId: newDispatchId(), runId: newRunId(), dryRun: false, attempt: 1, deadlineAt, call, ...more };
 }

@@ -44,8 +44,8 @@ async function ask(request: Asking = {}, more: Partial<Dispatch> = {}, node = op
 async function failure(request: Asking = {}, more: Partial<Dispatch> = {}, node = open()): Promise<Partial<Failure>> {
   const command = await ask(request, more, node);
   if (command.type !== "failure") throw new Error(`it came to a ${command.type}`);
-  const { type, actor, dispatchId, ...rest } = command;
-  expect([type, actor, typeof dispatchId]).toEqual(["failure", "coordinator", "string"]);
+  const { type, actor, dispatchId, arrivedAt, ...rest } = command;
+  expect([type, actor, typeof dispatchId, typeof arrivedAt]).toEqual(["failure", "coordinator", "string", "number"]);
   return rest;
 }
 
@@ -99,6 +99,39 @@ describe("a request", () => {
       [undefined, "Bearer tok3n"],
     ]);
     expect(JSON.stringify([outcomes, node.runs.told, node.logged])).not.toMatch(/s3cr3t|tok3n/);
+  });
+
+  it("is not made with a secret that is not for its host, or not for requests", async () => {
+    const secret = { header: "authorization", line: "Bearer tok3n", value: "tok3n" };
+    const elsewhere = { ...secret, hosts: ["api.example"] };
+    const signing = { ...secret, use: "signing" as const };
+    const node = open({ secrets: secretsOf({ elsewhere, signing, here: { ...secret, hosts: ["127.0.0.1"] } }) });
+    const before = site.asked.length;
+    expect(await failure({ secretRef: "elsewhere" }, {}, node)).toMatchObject({
+      ...{ code: "http_network", message: "the secret elsewhere may not be sent to 127.0.0.1" },
+      ...{ retryable: false, outcomeUnknown: false },
+    });
+    expect(await failure({ secretRef: "signing" }, {}, node)).toMatchObject({
+      message: "the secret signing is for signing only",
+    });
+    expect(site.asked).toHaveLength(before);
+    await ask({ secretRef: "here" }, {}, node);
+    expect(site.asked.at(-1)?.headers.authorization).toBe("Bearer tok3n");
+  });
+
+  it("brings back no secret that its response contains", async () => {
+    const token = { header: "authorization", line: "Bearer tok3n/1", value: "tok3n/1" };
+    const other = { header: "x-key", line: "an0ther-one", value: "an0ther-one" };
+    const node = open({ secrets: secretsOf({ token, other }) });
+    site.answer = ({ headers }, response) => {
+      // As an echo service has it; JSON may escape a slash.
+      const echo = JSON.stringify({ headers, more: "an0ther-one" }).replaceAll("/", "\\/");
+      response.writeHead(200, { "content-type": "application/json", "x-echo": headers.authorization }).end(echo);
+    };
+    const command = await ask({ secretRef: "token" }, {}, node);
+    const text = JSON.stringify(command);
+    expect(text).toContain("Bearer [secret]");
+    expect(text).not.toMatch(/tok3n|an0ther/);
   });
 
   it("is not made without the secret that it names", async () => {
@@ -247,7 +280,7 @@ describe("no answer", () => {
 
   it("from an address that may not be reached: it did not happen, and is not tried again", async () => {
     expect(await failure({ url: "http://127.0.0.2:1/" })).toEqual({
-      ...{ code: "http_network", message: "127.0.0.2 is no address that may be reached" },
+      ...{ code: "http_network", message: "127.0.0.2 is not an allowed address" },
       ...{ retryable: false, outcomeUnknown: false },
     });
   });
@@ -511,5 +544,52 @@ describe("slots", () => {
     letGo();
     await until(() => node.runs.of("offer").length === 1);
     expect(node.outcome(recovered)?.type).toBe("result");
+  });
+
+  it("are not needed by a cancel, and a cancel that comes twice is reported once", async () => {
+    hold();
+    const runs = new FakeRuns();
+    let record: () => void = () => {};
+    runs.reply = () => new Promise((resolve) => (record = () => resolve({ type: "report", stale: false })));
+    const node = open({ limits: { requests: 1 }, runs });
+    node.request({ url: site.url });
+    const cancelled = dispatchOf({ url: site.url });
+    node.recover(cancelled);
+    node.dispatcher.cancel(cancelled.dispatchId, "enough");
+    node.dispatcher.cancel(cancelled.dispatchId, "enough");
+    expect(node.dispatcher.inFlight).toBe(2);
+    await until(() => runs.of("failure").length > 0);
+    record();
+    await until(() => !node.dispatcher.holds(cancelled.dispatchId));
+    expect(runs.of("failure")).toHaveLength(1);
+  });
+
+  it("that hanging servers hold are their own workflow's: another workflow still gets some", async () => {
+    const node = open({ limits: { requests: 20, requestsPerHost: 5 } });
+    const take = (workflowId: string, port: number) => {
+      const { dispatchId, call } = dispatchOf({ url: `http://127.0.0.1:${port}` });
+      return node.dispatcher.reserve(dispatchId, { ...call, workflowId }) !== undefined;
+    };
+    const taken = (workflowId: string) =>
+      Array.from({ length: 100 }, (_, nth) => take(workflowId, 1_000 + (nth % 10))).filter(Boolean).length;
+    expect(taken("hangs")).toBe(10);
+    expect(taken("hangs, too")).toBe(5);
+    expect(taken("healthy")).toBeGreaterThan(0);
+  });
+
+  it("of one host go to its workflows in turn", async () => {
+    hold();
+    const node = open({ limits: { requests: 4, requestsPerHost: 4 } });
+    const queue = (workflowId: string) => {
+      const dispatch = dispatchOf({ url: site.url });
+      node.dispatcher.enqueue(dispatch.runId, dispatch.dispatchId, { ...dispatch.call, workflowId });
+      return dispatch.runId;
+    };
+    const many = Array.from({ length: 6 }, () => queue("many"));
+    const other = queue("other");
+    await until(() => node.runs.of("offer").length >= 3);
+    const offered = node.runs.told.map(({ runId }) => runId);
+    expect(offered).toContain(other);
+    expect(offered.filter((runId) => many.some((id) => id === runId))).toHaveLength(2);
   });
 });

@@ -1,7 +1,6 @@
 // A node's dispatcher and gRPC server on a real socket, a scripted stand-in for the runs, and a worker that speaks the
 // bare protocol. No database and no SDK.
-import { randomUUID } from "node:crypto";
-import { join } from "node:path";
+
 import {
   type Client,
   type ClientDuplexStream,
@@ -11,13 +10,15 @@ import {
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { pino } from "pino";
-import { vi } from "vitest";
-import type { ActionCall, Answer, Dispatch, RunCommand } from "../../machines/index.js";
-import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/dispatcher.js";
+import { afterEach, vi } from "vitest";
+import type { ActionCall, Answer, AnswerTo, Dispatch, RunCommand } from "../../machines/index.js";
 import { type GrpcServerOptions, startGrpcServer } from "../../src/dispatch/grpc/server.js";
-import type { Peers } from "../../src/dispatch/relay/relay.js";
-import type { DispatchLimits } from "../../src/dispatch/transport.js";
+import type { DispatchLimits } from "../../src/dispatch/limits.js";
+import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
+import type { Peers } from "../../src/dispatch/ownership.js";
 import type { CommandOptions, Runs } from "../../src/run/ports.js";
+import { PROTO_OPTIONS, protoPath } from "../../src/sdk/protocol/index.js";
+import { newDispatchId, newRunId } from "../harness/ids.js";
 
 export interface Told {
   readonly runId: string;
@@ -33,10 +34,10 @@ export class FakeRuns implements Pick<Runs, "command"> {
   reply: Reply = ({ command }) =>
     command.type === "offer" || command.type === "heartbeat" ? { type: "advanced" } : { type: "report", stale: false };
 
-  async command(runId: string, command: RunCommand, options?: CommandOptions): Promise<Answer> {
+  async command<C extends RunCommand>(runId: string, command: C, options?: CommandOptions): Promise<AnswerTo<C>> {
     const told = { runId, command, options };
     this.told.push(told);
-    return this.reply(told);
+    return (await this.reply(told)) as AnswerTo<C>;
   }
 
   of<T extends RunCommand["type"]>(type: T): Extract<RunCommand, { type: T }>[] {
@@ -122,8 +123,8 @@ export function makeCall(overrides: Partial<ActionCall> = {}): ActionCall {
 
 export function makeDispatch(node: Node, overrides: Partial<Dispatch> = {}): Dispatch {
   return {
-    dispatchId: randomUUID(),
-    runId: randomUUID(),
+    dispatchId: newDispatchId(),
+    runId: newRunId(),
     dryRun: false,
     attempt: 1,
     deadlineAt: node.clock.now + 10_000,
@@ -143,13 +144,7 @@ export function dispatchNow(node: Node, overrides: Partial<Dispatch> = {}): Disp
 // biome-ignore lint/suspicious/noExplicitAny: the bare protocol, read as it comes.
 export type Wire = any;
 
-const definition = loadSync(join(import.meta.dirname, "../../src/dispatch/worker.proto"), {
-  keepCase: true,
-  longs: String,
-  enums: String,
-  defaults: true,
-  oneofs: true,
-});
+const definition = loadSync(protoPath(), PROTO_OPTIONS);
 
 /** A worker that speaks the bare protocol. */
 export class RawWorker {
@@ -158,26 +153,26 @@ export class RawWorker {
   onRecorded: (recorded: Wire) => void = () => {};
   error: ServiceError | undefined;
   ended = false;
-  readonly #client: Client;
-  readonly #call: ClientDuplexStream<Wire, Wire>;
+  private readonly client: Client;
+  private readonly call: ClientDuplexStream<Wire, Wire>;
 
   constructor(target: string) {
     const { saga }: Wire = loadPackageDefinition(definition);
     const client = new saga.worker.v1.WorkerService(target, credentials.createInsecure(), {
       "grpc.use_local_subchannel_pool": 1,
     });
-    this.#client = client;
-    this.#call = client.ExecuteStep();
-    this.#call.on("data", (message) => {
+    this.client = client;
+    this.call = client.ExecuteStep();
+    this.call.on("data", (message) => {
       this.messages.push(message);
       if (message.execute) this.onExecute(message.execute);
       if (message.recorded) this.onRecorded(message.recorded);
     });
-    this.#call.on("error", (error: ServiceError) => {
+    this.call.on("error", (error: ServiceError) => {
       this.error = error;
       this.ended = true;
     });
-    this.#call.on("end", () => {
+    this.call.on("end", () => {
       this.ended = true;
     });
   }
@@ -190,7 +185,7 @@ export class RawWorker {
   }
 
   send(message: Wire): void {
-    this.#call.write(message);
+    this.call.write(message);
   }
 
   of(kind: "hello_ack" | "execute" | "cancel" | "recorded"): Wire[] {
@@ -213,17 +208,17 @@ export class RawWorker {
 
   /** The connection breaks: nothing is said. */
   cut(): void {
-    this.#call.cancel();
-    this.#client.close();
+    this.call.cancel();
+    this.client.close();
   }
 
   /** It stops reading, while its connection stands. */
   freeze(): void {
-    this.#call.pause();
+    this.call.pause();
   }
 
   halfClose(): void {
-    this.#call.end();
+    this.call.end();
   }
 }
 
@@ -233,6 +228,26 @@ function about(dispatch: Dispatch): Wire {
     run_id: dispatch.runId,
     step_id: dispatch.call.stepId,
     attempt: dispatch.attempt,
+  };
+}
+
+/** Opens nodes and workers for the tests of one file, and closes them after each test. Call it at the top of the file. */
+export function useNodes() {
+  const nodes: Node[] = [];
+  const workers: RawWorker[] = [];
+  afterEach(async () => {
+    for (const worker of workers.splice(0)) worker.cut();
+    await Promise.all(nodes.splice(0).map((node) => node.stop()));
+  });
+  const kept = <T>(list: T[], item: T): T => {
+    list.push(item);
+    return item;
+  };
+  return {
+    node: async (options?: NodeOptions) => kept(nodes, await startNode(options)),
+    worker: async (target: string, hello: Wire = {}) => kept(workers, await RawWorker.connect(target, hello)),
+    /** A worker that has not said hello. */
+    silentWorker: (target: string) => kept(workers, new RawWorker(target)),
   };
 }
 

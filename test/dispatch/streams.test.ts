@@ -1,45 +1,14 @@
 // The worker protocol over a real socket: what a node says and does on a stream, and when it is lost.
+
 import { randomUUID } from "node:crypto";
 import { status } from "@grpc/grpc-js";
-import { afterEach, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { Answer } from "../../machines/index.js";
 import { notFound, overloaded } from "../../src/errors.js";
-import {
-  dispatchNow,
-  makeCall,
-  makeDispatch,
-  type Node,
-  type NodeOptions,
-  RawWorker,
-  startNode,
-  until,
-} from "./rig.js";
+import { newDispatchId, newRunId } from "../harness/ids.js";
+import { dispatchNow, makeCall, makeDispatch, until, useNodes } from "./rig.js";
 
-const nodes: Node[] = [];
-const workers: RawWorker[] = [];
-
-async function node(options?: NodeOptions): Promise<Node> {
-  const started = await startNode(options);
-  nodes.push(started);
-  return started;
-}
-
-async function worker(target: string, hello: Record<string, unknown> = {}): Promise<RawWorker> {
-  const connected = await RawWorker.connect(target, hello);
-  workers.push(connected);
-  return connected;
-}
-
-function silent(target: string): RawWorker {
-  const raw = new RawWorker(target);
-  workers.push(raw);
-  return raw;
-}
-
-afterEach(async () => {
-  for (const connected of workers.splice(0)) connected.cut();
-  await Promise.all(nodes.splice(0).map((started) => started.stop()));
-});
+const { node, worker, silentWorker } = useNodes();
 
 describe("hello", () => {
   it("is acknowledged with the node, and again when the number of nodes changes", async () => {
@@ -56,18 +25,32 @@ describe("hello", () => {
     ["an unprintable service", { hello: { worker_id: "w", service: "a b\u0000" } }],
   ])("%s ends the stream with INVALID_ARGUMENT", async (_name, message) => {
     const n = await node();
-    const w = silent(n.target);
+    const w = silentWorker(n.target);
     w.send(message);
     await until(() => w.ended);
     expect(w.error?.code).toBe(status.INVALID_ARGUMENT);
-    expect(n.dispatcher.streams).toBe(0);
+    expect(n.dispatcher.workers.connected).toBe(0);
   });
 
   it("that never comes ends the stream", async () => {
     const n = await node({ limits: { helloMs: 20 } });
-    const w = silent(n.target);
+    const w = silentWorker(n.target);
     await until(() => w.ended);
     expect(w.error?.code).toBe(status.INVALID_ARGUMENT);
+  });
+
+  it.each([
+    ["of its worker", { streamsPerWorker: 2 }, "the worker has 2 streams to this node, the most it may have"],
+    ["of the node", { streams: 2 }, "the node has 2 worker streams, the most it takes"],
+  ])("beyond the most streams %s is refused, and the others live", async (_, limits, details) => {
+    const n = await node({ limits });
+    const first = await worker(n.target);
+    await worker(n.target);
+    const third = silentWorker(n.target);
+    third.send({ hello: { worker_id: "w1", service: "payments", max_in_flight: 1 } });
+    await until(() => third.ended);
+    expect(third.error).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details });
+    expect([first.ended, n.dispatcher.workers.connected]).toEqual([false, 2]);
   });
 
   it("said twice ends the stream", async () => {
@@ -88,14 +71,14 @@ describe("hello", () => {
         });
       },
     });
-    const w = silent(n.target);
+    const w = silentWorker(n.target);
     w.send({ hello: { worker_id: "w1", service: "payments", token: "secret" } });
     w.result(makeDispatch(n));
     await until(() => tokens.length === 1);
     expect(n.runs.told).toHaveLength(0);
     admit({ ok: true });
     await w.wait("recorded");
-    const stranger = silent(n.target);
+    const stranger = silentWorker(n.target);
     stranger.send({ hello: { worker_id: "w2", service: "payments", token: "wrong" } });
     await until(() => tokens.length === 2);
     admit({ ok: false, reason: "the key is unknown" });
@@ -178,6 +161,8 @@ describe("an answer", () => {
       stepId: "charge",
       attempt: 1,
       actor: "worker:w1",
+      arrivedAt: n.clock.now,
+      service: "payments",
       result: { paid: 1 },
     });
     expect(n.runs.told.filter(({ runId }) => runId === slow.runId)).toHaveLength(1);
@@ -201,6 +186,23 @@ describe("an answer", () => {
     await w.wait("recorded");
     expect(new Set(n.runs.told.map(({ options }) => options?.id)).size).toBe(1);
     expect(n.logged.filter((line) => line.includes("could not be recorded"))).toHaveLength(1);
+  });
+
+  it("is stamped with database time when it arrives, and keeps that time when it is sent again", async () => {
+    const n = await node();
+    const w = await worker(n.target);
+    n.runs.reply = () => {
+      if (n.runs.told.length === 1) throw overloaded("busy");
+      return { type: "report", stale: false };
+    };
+    const dispatch = dispatchNow(n);
+    const arrivedAt = n.clock.now;
+    w.result(dispatch);
+    await until(() => n.logged.some((line) => line.includes("could not be recorded")));
+    n.clock.now += 60_000;
+    w.result(dispatch);
+    await w.wait("recorded");
+    expect(n.runs.of("result").map((command) => command.arrivedAt)).toEqual([arrivedAt, arrivedAt]);
   });
 
   it("for a purged run is acknowledged as stale", async () => {
@@ -236,6 +238,8 @@ describe("an answer", () => {
     ["with a number beyond a double", Buffer.from('{"a":1e999}'), "schema_mismatch"],
     ["nested without end", Buffer.from(`{"a":${"[".repeat(200_000)}${"]".repeat(200_000)}}`), "schema_mismatch"],
     ["over the limit", Buffer.from(JSON.stringify({ a: "x".repeat(1_048_576) })), "limit_exceeded"],
+    ["of 5 MiB", Buffer.from(JSON.stringify({ a: "x".repeat(5 * 1_048_576) })), "limit_exceeded"],
+    ["of almost 16 MiB", Buffer.from(JSON.stringify({ a: "x".repeat(16 * 1_048_576 - 1_000) })), "limit_exceeded"],
   ])("%s fails its step for good, with its effect to be undone", async (_name, bytes, code) => {
     const n = await node();
     const w = await worker(n.target);
@@ -251,7 +255,19 @@ describe("an answer", () => {
     const { dispatchId, runId } = dispatchNow(n);
     w.send({ result: { dispatch_id: dispatchId, run_id: runId } });
     await w.wait("recorded");
-    expect(n.runs.of("result")).toEqual([{ type: "result", dispatchId, actor: "worker:w1", result: {} }]);
+    expect(n.runs.of("result")).toMatchObject([{ type: "result", dispatchId, actor: "worker:w1", result: {} }]);
+  });
+
+  it("in a message over 16 MiB closes its stream, with the reason", async () => {
+    const n = await node();
+    const w = await worker(n.target);
+    const { dispatchId, runId } = dispatchNow(n);
+    const result_json = Buffer.alloc(16 * 1_048_576 + 1, "x");
+    w.send({ result: { dispatch_id: dispatchId, run_id: runId, result_json } });
+    await until(() => w.ended);
+    expect(w.error?.code).toBe(status.RESOURCE_EXHAUSTED);
+    expect(w.error?.details).toMatch(/larger than max \(\d+ vs\.? 16777216\)/);
+    expect(n.runs.told).toEqual([]);
   });
 
   it.each([
@@ -280,6 +296,44 @@ describe("an answer", () => {
   });
 });
 
+describe("a dispatch belongs to the service that it was given to", () => {
+  it("an answer and a heartbeat of another service's stream are refused with the reason, and change nothing", async () => {
+    const n = await node();
+    const [own, other] = [await worker(n.target), await worker(n.target, { worker_id: "w2", service: "shipping" })];
+    const dispatch = dispatchNow(n, { call: makeCall({ heartbeatTimeoutMs: 1_000 }) });
+    other.send({ heartbeat: { dispatch_id: dispatch.dispatchId } });
+    other.result(dispatch);
+    expect(await other.wait("recorded")).toEqual({ dispatch_id: dispatch.dispatchId, stale: true });
+    const reason = "the dispatch belongs to the service payments";
+    expect(await other.wait("cancel", 2)).toEqual({ dispatch_id: dispatch.dispatchId, reason });
+    expect([n.runs.told, n.dispatcher.holds(dispatch.dispatchId)]).toEqual([[], true]);
+    own.result(dispatch);
+    await own.wait("recorded");
+    expect(n.runs.of("result")).toMatchObject([{ actor: "worker:w1", service: "payments" }]);
+  });
+
+  it("a claim of another service's stream is refused: the dispatch goes to its own", async () => {
+    const n = await node();
+    const dispatch = makeDispatch(n);
+    const early = await worker(n.target, { worker_id: "w2", service: "shipping", in_flight: [dispatch.dispatchId] });
+    n.dispatcher.send(dispatch);
+    const late = await worker(n.target, { worker_id: "w3", service: "shipping", in_flight: [dispatch.dispatchId] });
+    expect(await late.wait("cancel")).toMatchObject({ reason: "the dispatch belongs to the service payments" });
+    const own = await worker(n.target);
+    expect((await own.wait("execute")).dispatch_id).toBe(dispatch.dispatchId);
+    expect([early.of("execute"), late.of("execute")]).toEqual([[], []]);
+  });
+
+  it("where only the run knows the dispatch, its refusal reaches the worker", async () => {
+    const n = await node();
+    const w = await worker(n.target, { service: "shipping" });
+    n.runs.reply = () => ({ type: "report", stale: true, reason: "the dispatch belongs to the service payments" });
+    w.result(makeDispatch(n));
+    await w.wait("recorded");
+    expect(w.of("cancel")).toMatchObject([{ reason: "the dispatch belongs to the service payments" }]);
+  });
+});
+
 describe("a lost stream", () => {
   it("its steps go to another worker, unchanged", async () => {
     const n = await node();
@@ -299,10 +353,10 @@ describe("a lost stream", () => {
     const dispatch = makeDispatch(n);
     n.dispatcher.reserve(dispatch.dispatchId, dispatch.call);
     lost.cut();
-    await until(() => n.dispatcher.streams === 0);
+    await until(() => n.dispatcher.workers.connected === 0);
     const other = await worker(n.target, { worker_id: "other", max_in_flight: 1 });
     const first = dispatchNow(n);
-    n.dispatcher.enqueue(randomUUID(), randomUUID(), makeCall());
+    n.dispatcher.enqueue(newRunId(), newDispatchId(), makeCall());
     n.dispatcher.send(dispatch);
     other.result(first);
     expect((await other.wait("execute", 2)).dispatch_id).toBe(dispatch.dispatchId);
@@ -317,12 +371,12 @@ describe("a lost stream", () => {
     const dispatch = dispatchNow(n);
     await first.wait("execute");
     first.cut();
-    await until(() => n.dispatcher.streams === 0);
+    await until(() => n.dispatcher.workers.connected === 0);
     const again = await worker(n.target, { worker_id: "w1", max_in_flight: 1, in_flight: [dispatch.dispatchId] });
     const other = await worker(n.target, { worker_id: "w2", max_in_flight: 1 });
     expect(n.dispatcher.inFlight).toBe(1);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toEqual({ workerId: "w2" });
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toEqual({ workerId: "w2" });
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
     n.dispatcher.cancel(dispatch.dispatchId, "over");
     await again.wait("cancel");
     again.result(dispatch);
@@ -357,7 +411,7 @@ describe("a lost stream", () => {
     const dispatch = makeDispatch(n);
     expect(n.dispatcher.reserve(dispatch.dispatchId, dispatch.call)).toEqual({ workerId: "w1" });
     w.cut();
-    await until(() => n.dispatcher.streams === 1);
+    await until(() => n.dispatcher.workers.connected === 1);
     n.dispatcher.send(dispatch);
     expect((await other.wait("execute")).dispatch_id).toBe(dispatch.dispatchId);
   });
@@ -388,11 +442,11 @@ describe("a lost stream", () => {
     back.result(dispatch);
     await back.wait("recorded");
     // The second is at it still: its credit stays taken.
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toEqual({ workerId: "first" });
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toEqual({ workerId: "first" });
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
     second.result(dispatch);
     await second.wait("recorded");
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toEqual({ workerId: "second" });
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toEqual({ workerId: "second" });
   });
 });
 
@@ -402,10 +456,10 @@ describe("drain, cancel, heartbeat", () => {
     const w = await worker(n.target, { max_in_flight: 5 });
     const dispatch = dispatchNow(n);
     w.send({ drain: {} });
-    await until(() => n.dispatcher.reserve(randomUUID(), makeCall()) === undefined);
+    await until(() => n.dispatcher.reserve(newDispatchId(), makeCall()) === undefined);
     w.result(dispatch);
     expect((await w.wait("recorded")).dispatch_id).toBe(dispatch.dispatchId);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
   });
 
   it("a cancel reaches the stream that holds the step, and no other; a lost one is begun nowhere", async () => {
@@ -414,11 +468,11 @@ describe("drain, cancel, heartbeat", () => {
     const other = await worker(n.target, { worker_id: "w2", max_in_flight: 2 });
     const dispatch = dispatchNow(n);
     n.dispatcher.cancel(dispatch.dispatchId, "rolled back");
-    n.dispatcher.cancel(randomUUID(), "unknown");
+    n.dispatcher.cancel(newDispatchId(), "unknown");
     expect(await holder.wait("cancel")).toEqual({ dispatch_id: dispatch.dispatchId, reason: "rolled back" });
     expect(other.of("cancel")).toEqual([]);
     holder.cut();
-    await until(() => n.dispatcher.streams === 1);
+    await until(() => n.dispatcher.workers.connected === 1);
     const lost = makeDispatch(n);
     n.dispatcher.send(lost);
     await other.wait("execute");
@@ -437,7 +491,9 @@ describe("drain, cancel, heartbeat", () => {
     }
     w.result(unasked);
     await w.wait("recorded");
-    expect(n.runs.of("heartbeat")).toEqual([{ type: "heartbeat", dispatchId: asked.dispatchId, actor: "worker:w1" }]);
+    expect(n.runs.of("heartbeat")).toEqual([
+      { type: "heartbeat", dispatchId: asked.dispatchId, actor: "worker:w1", service: "payments" },
+    ]);
   });
 
   it("a heartbeat is forwarded again after a third of its timeout", async () => {
@@ -458,7 +514,7 @@ describe("ends", () => {
     frozen.freeze();
     const inputs = { blob: "x".repeat(100_000) };
     for (let index = 0; index < 100; index++) dispatchNow(n, { call: makeCall({ inputs }) });
-    await until(() => n.dispatcher.streams === 0);
+    await until(() => n.dispatcher.workers.connected === 0);
     const other = await worker(n.target, { worker_id: "other", max_in_flight: 200 });
     await other.wait("execute", 100);
   });
@@ -475,7 +531,7 @@ describe("ends", () => {
     w.result(answered);
     await until(() => n.runs.told.length === 1);
     const stopping = n.dispatcher.stop(5_000);
-    expect(n.dispatcher.reserve(randomUUID(), makeCall())).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall())).toBeUndefined();
     expect(w.ended).toBe(false);
     commit();
     await stopping;

@@ -1,49 +1,59 @@
-// What of docs/ comes from the code: the OpenAPI document and the attribute tables of the step types. Written by
-// `npm run docs`, compared by the tests; the prose around the tables is by hand.
-import type { Attribute, Attributes } from "../../machines/definition/attribute.js";
+// The generated parts of docs/: the OpenAPI document, the attribute tables of the step types and the table of error codes.
+// `npm run docs` writes them and the tests compare them; the prose around the tables is written by hand.
+import type { Attribute, Attributes } from "../../machines/attribute/kinds.js";
 import { COMMON } from "../../machines/definition/step.js";
-import { compileWorkflow } from "../../machines/index.js";
+import { compileWorkflow, ENGINE_ERRORS } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 import { type ApiDeps, buildApi } from "../../src/api/index.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 
-/** The routes describe themselves; nothing behind them is asked, so nothing is there. */
+/** The routes describe themselves. No route is called, so their dependencies are empty. */
 export async function openApiDocument(): Promise<unknown> {
   const absent = {} as never;
   const app = await buildApi({
-    config: { limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 } },
+    config: {
+      limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
+      access: { host: "127.0.0.1", publicUrl: "http://127.0.0.1", allowedHosts: [], allowedOrigins: [] },
+    },
     runs: absent,
     admission: absent,
     catalog: absent,
     schemas: absent,
     sql: absent,
+    reads: absent,
+    upkeep: absent,
     feed: absent,
     announcer: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),
     compile: { compileWorkflow, machineConfig: (program) => program.chart } satisfies ApiDeps["compile"],
     ready: () => true,
+    now: () => 0,
   });
   const response = await app.inject("/openapi.json");
   await app.close();
   return response.json();
 }
 
-/** The documents that have tables of attributes: what all steps have, and each type's own. */
+/** The documents with attribute tables: the common attributes, and those of each type. */
 export const WITH_TABLES = ["docs/workflows.md", "docs/steps.md"];
 
-/** `<!-- step: <type> -->` to `<!-- /step -->` holds the table of that type, `*` the attributes that all have. */
+/** `<!-- step: <type> -->` to `<!-- /step -->` encloses the table of that type; `*` is the table of common attributes. */
 const SECTION = /(<!-- step: (\S+) -->\n)[\s\S]*?(<!-- \/step -->)/g;
 
-export function withStepTables(markdown: string): string {
-  return markdown.replace(
-    SECTION,
-    (_, open: string, type: string, close: string) => `${open}\n${about(type)}\n${close}`,
-  );
+/** `<!-- errors -->` to `<!-- /errors -->` encloses the table of the engine's error codes. */
+const ERROR_SECTION = /(<!-- errors -->\n)[\s\S]*?(<!-- \/errors -->)/;
+
+export function withTables(markdown: string): string {
+  const errors = Object.entries(ENGINE_ERRORS).map(([code, cause]) => `| \`${code}\` | ${cause} |\n`);
+  const table = `| code | cause |\n| --- | --- |\n${errors.join("")}`;
+  return markdown
+    .replace(SECTION, (_, open: string, type: string, close: string) => `${open}\n${about(type)}\n${close}`)
+    .replace(ERROR_SECTION, (_, open: string, close: string) => `${open}\n${table}\n${close}`);
 }
 
-/** The types that the document has a section for. */
+/** The types with a section in the document. */
 export function documentedTypes(markdown: string): string[] {
   return [...markdown.matchAll(SECTION)].map(([, , type]) => type ?? "");
 }
@@ -51,39 +61,39 @@ export function documentedTypes(markdown: string): string[] {
 function about(name: string): string {
   if (name === "*") return table(COMMON);
   const type = STEP_TYPES.get(name);
-  if (!type) throw new Error(`there is a section for "${name}", which is no step type`);
+  if (!type) throw new Error(`the section "${name}" names no step type`);
   const output = type.output === undefined ? "It has no output." : `Its output: ${type.output}.`;
-  const retried = type.retries ? " It takes `retry`." : "";
+  const retried = type.retries ? " It accepts `retry`." : "";
   const errors = ERRORS[name] === undefined ? "" : `\nIts errors: ${ERRORS[name]}.\n`;
   return `${type.summary} ${output}${retried}\n\n${table(type.attributes)}${errors}`;
 }
 
-/** The codes that a type may fail with, beside those that any step may. */
+/** The error codes of each type, besides those that any step can fail with. */
 const ERRORS: Readonly<Record<string, string>> = {
   action:
-    "those of the worker, `action_not_registered`, `license_rejected`, `schema_mismatch`, `timeout`, `heartbeat_timeout`, `queue_timeout`",
-  assert: "`assertion_failed`, or its `code`",
+    "the worker's own, `action_not_registered`, `license_rejected`, `schema_mismatch`, `timeout`, `heartbeat_timeout`, `queue_timeout`",
+  assert: "its `code`, by default `assertion_failed`",
   cancel: "`not_found`",
   collect_input: "`timeout`",
   decision: "`no_branch_matched`, `not_found`",
   emit_signal: "`not_found`",
-  error: "its `code`, or `error`",
-  foreach: "that of the item that went over the tolerance, `cancelled`, `limit_exceeded`",
+  error: "its `code`, by default `error`",
+  foreach: "the error of the item that exceeded the tolerance, `cancelled`, `limit_exceeded`",
   http_request: "`http_<status>`, `http_network`, `timeout`, `schema_mismatch`, `limit_exceeded`, `not_found`",
-  join: "that of the branch that decided, `cancelled`",
+  join: "the error of the branch that decided, `cancelled`",
   manual_approval: "`approval_rejected`, `timeout`",
   metric_emit: "`limit_exceeded`",
   parallel: "`limit_exceeded`",
   spawn_saga: "`not_found`, `schema_mismatch`",
   sub_saga: "`child_failed`, `cancelled`, `timeout`, `not_found`, `schema_mismatch`, `limit_exceeded`",
   switch: "`no_branch_matched`",
-  try_catch: "those that come out of it and are not caught, `timeout`",
+  try_catch: "uncaught errors from inside, `timeout`",
   wait_for_event: "`timeout`",
   wait_for_signal: "`timeout`",
-  while: "those that come out of its body, `loop_limit_exceeded`",
+  while: "errors from its body, `loop_limit_exceeded`",
 };
 
-/** The codes among them that the engine gives, for the table of all errors. */
+/** The engine's own codes among them, which the table of errors must list. */
 export const NAMED_ERRORS: readonly string[] = [
   ...new Set(Object.values(ERRORS).flatMap((text) => text.match(/(?<=`)[a-z_]+(?:<[a-z]+>)?(?=`)/g) ?? [])),
 ].filter((code) => code !== "code");

@@ -1,5 +1,5 @@
-// What must not be reached is not reached: each address of the table is asked for by a real exchange, and nothing connects. A
-// listener stands on every family of this machine, and a hook sees every socket that Node opens.
+// Forbidden addresses are never connected to: a real exchange asks for each address of the table, and nothing connects. A listener
+// serves every address family of this machine, and a hook sees every socket that Node opens.
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -77,7 +77,7 @@ async function refusal(work: Promise<Incoming>): Promise<ExchangeFailed> {
   return error;
 }
 
-/** Hosts as they stand in a URL. */
+/** Hosts as they are written in a URL. */
 const LITERALS = [
   ...["127.0.0.1", "127.1", "127.255.255.254", "0.0.0.0", "0", "0.1.2.3"],
   ...["10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.254", "192.168.0.1", "192.168.255.255"],
@@ -93,7 +93,7 @@ const LITERALS = [
     "198.19.255.255",
   ],
   ...["224.0.0.1", "239.255.255.255", "240.0.0.1", "255.255.255.255"],
-  // The same addresses, written so that a careless reader sees none.
+  // The same addresses in disguise.
   ...["2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "017700000001", "127.0.0.1.", "0x7f.0x0.0x0.0x1", "127.0x1"],
   ...["2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "3232235521", "%31%32%37.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1"],
   ...[
@@ -117,7 +117,7 @@ const LITERALS = [
   ...["[fc00::1]", "[fd00:ec2::254]", "[fe80::1]", "[febf::1]", "[fec0::1]", "[ff02::1]", "[5f00::1]", "[4000::1]"],
 ];
 
-/** What a resolver answers. */
+/** The answers of a resolver. */
 const NAMES: Record<string, readonly (readonly string[])[]> = {
   "loopback.test": [["127.0.0.1"]],
   "loopback6.test": [["::1"]],
@@ -147,63 +147,63 @@ const OTHER_URLS = [
   ...["http://127.0.0.1\\@8.8.8.8/", "http:127.0.0.1/", "http:///127.0.0.1/"],
 ];
 
-describe("what is not public is not connected to", () => {
-  it("is a table of more than sixty addresses", () => {
+describe("an address that is not public is never connected to", () => {
+  it("in a table of more than sixty", () => {
     expect(new Set([...LITERALS, ...Object.keys(NAMES), ...OTHER_URLS]).size).toBeGreaterThan(90);
   });
 
   it.each(LITERALS)("%s", async (host) => {
     for (const scheme of ["http", "https"]) {
       const error = await refusal(ask(guardOf(), `${scheme}://${host}:${port}/`));
-      expect([error.trouble, error.sent, attempts, arrived]).toEqual(["refused", false, [], []]);
+      expect([error.kind, error.sent, attempts, arrived]).toEqual(["refused", false, [], []]);
     }
   });
 
-  it.each(Object.keys(NAMES))("%s, by what it resolves to", async (host) => {
+  it.each(Object.keys(NAMES))("%s, by the addresses that it resolves to", async (host) => {
     const error = await refusal(ask(guardOf(NAMES), `http://${host}:${port}/`));
-    expect([error.trouble, error.sent, attempts, arrived]).toEqual(["refused", false, [], []]);
-    // What it resolved to is nobody's business.
+    expect([error.kind, error.sent, attempts, arrived]).toEqual(["refused", false, [], []]);
+    // The error does not reveal the resolved address.
     for (const address of NAMES[host]?.flat() ?? []) expect(error.message).not.toContain(address);
   });
 
   it.each(OTHER_URLS)("%s", async (url) => {
     const error = await refusal(ask(guardOf(), url));
-    expect([error.trouble, error.sent, attempts, arrived]).toEqual(["refused", false, [], []]);
+    expect([error.kind, error.sent, attempts, arrived]).toEqual(["refused", false, [], []]);
   });
 
-  it("not even by a connector that was handed a literal without a check before it", async () => {
+  it("not even if the connector gets a literal that was not checked before", async () => {
     const to = { hostname: "127.0.0.1", host: "127.0.0.1", protocol: "http:", port: String(port) };
     const error = await new Promise((resolve) => guardOf().connect(to, (...[thrown]) => resolve(thrown)));
-    expect([String(error), attempts]).toEqual(["EgressRefused: 127.0.0.1 is no address that may be reached", []]);
+    expect([String(error), attempts]).toEqual(["EgressRefused: 127.0.0.1 is not an allowed address", []]);
   });
 
-  it("the hook and the listener would have seen it", async () => {
+  it("and the hook and the listener would have seen a connection", async () => {
     const { body } = await ask(guardOf({}, ["127.0.0.1"]), `http://127.0.0.1:${port}/`);
     expect([body.toString(), attempts, arrived]).toEqual(["reached", ["127.0.0.1"], [`127.0.0.1:${port}`]]);
   });
 });
 
-describe("a resolver that changes its mind", () => {
-  it("is asked once: what was checked is what is connected to", async () => {
+describe("a resolver that changes its answer", () => {
+  it("is asked once: the checked address is the one that is connected to", async () => {
     // First an allowed address of this machine, then another one of it, where the listener stands as well.
     const guard = guardOf({ "rebind.test": [["127.0.0.2"], ["127.0.0.1"]] }, ["127.0.0.2/32"]);
     expect((await ask(guard, `http://rebind.test:${port}/`)).body.toString()).toBe("reached");
     const again = await refusal(ask(guard, `http://rebind.test:${port}/`));
-    expect([again.trouble, attempts]).toEqual(["refused", ["127.0.0.2"]]);
+    expect([again.kind, attempts]).toEqual(["refused", ["127.0.0.2"]]);
   });
 });
 
 describe("a resolver that never answers", () => {
-  it("is not waited for longer than the exchange lasts", async () => {
+  it("does not delay the exchange beyond its timeout", async () => {
     const guard = new Guard({ admits: publicOrListed([]), resolve: () => new Promise(() => {}) });
     const outgoing = { method: "GET", url: "http://silent.test/", headers: {}, followRedirects: false, maxBytes: 10 };
     const signal = AbortSignal.timeout(50);
     const error = await refusal(exchange(guard, { ...outgoing, signal, overlong: "fails" }));
-    expect([error.trouble, error.sent, attempts]).toEqual(["aborted", false, []]);
+    expect([error.kind, error.sent, attempts]).toEqual(["aborted", false, []]);
   });
 });
 
-describe("a redirect is checked anew", () => {
+describe("a redirect is checked again", () => {
   const follow = (to: string, names = {}) => {
     const guard = guardOf({ "public.test": [["127.0.0.3"]], ...names }, ["127.0.0.3"]);
     return ask(guard, `http://public.test:${port}/?to=${encodeURIComponent(to)}`, true);
@@ -214,30 +214,30 @@ describe("a redirect is checked anew", () => {
     ...["file:///etc/passwd", "http://user@8.8.8.8/", "http://inner.test/"],
   ])("to %s", async (to) => {
     const error = await refusal(follow(to.replace(/\/$/, `:${port}/`), { "inner.test": [["10.1.2.3"]] }));
-    expect([error.trouble, error.sent, attempts]).toEqual(["refused", true, ["127.0.0.3"]]);
+    expect([error.kind, error.sent, attempts]).toEqual(["refused", true, ["127.0.0.3"]]);
     expect(arrived).toEqual([`public.test:${port}`]);
   });
 
-  it("through another one", async () => {
+  it("also behind another redirect", async () => {
     const inner = encodeURIComponent(`http://127.0.0.1:${port}/`);
     const error = await refusal(follow(`/?to=${inner}`));
-    expect([error.trouble, arrived.length]).toEqual(["refused", 2]);
+    expect([error.kind, arrived.length]).toEqual(["refused", 2]);
   });
 
-  it("by a name that meant something else for the first hop", async () => {
+  it("also if its name resolved to another address for the first hop", async () => {
     const guard = guardOf({ "rebind.test": [["127.0.0.3"], ["127.0.0.1"]] }, ["127.0.0.3"]);
     const error = await refusal(ask(guard, `http://rebind.test:${port}/?to=/`, true));
-    expect([error.trouble, arrived.length]).toEqual(["refused", 1]);
+    expect([error.kind, arrived.length]).toEqual(["refused", 1]);
   });
 
-  it("and not at all unless it is to be followed", async () => {
+  it("and is not followed unless the request allows it", async () => {
     const guard = guardOf({ "public.test": [["127.0.0.3"]] }, ["127.0.0.3"]);
     const { status, headers } = await ask(guard, `http://public.test:${port}/?to=http://127.0.0.1/`);
     expect([status, headers.location]).toEqual([302, "http://127.0.0.1/"]);
   });
 });
 
-describe("what may be reached", () => {
+describe("an allowed address", () => {
   const admitted = (guard: Guard, url: string) => {
     try {
       return guard.target(url).host;
@@ -253,7 +253,7 @@ describe("what may be reached", () => {
     },
   );
 
-  it("is what is listed: blocks, addresses and names, each for what it says", async () => {
+  it("is a listed block, address or name", async () => {
     const guard = guardOf({}, ["10.0.0.0/8", "fd00::/8", "192.168.1.7", "localhost"]);
     const reach = (host: string) => admitted(guard, `http://${host}/`);
     expect(["10.9.8.7", "[fd12::1]", "192.168.1.7"].map(reach)).not.toContain("refused");
@@ -261,10 +261,10 @@ describe("what may be reached", () => {
     const names = { localhost: [["127.0.0.1"]], LOCALHOST: [["127.0.0.1"]], "other.test": [["127.0.0.1"]] };
     const named = guardOf(names, ["LocalHost"]);
     expect((await ask(named, `http://localhost:${port}/`)).status).toBe(200);
-    expect((await refusal(ask(named, `http://other.test:${port}/`))).trouble).toBe("refused");
+    expect((await refusal(ask(named, `http://other.test:${port}/`))).kind).toBe("refused");
   });
 
-  it("is anything for workers, unless there is a list, and then only that", () => {
+  it("is any for workers without a list, and only a listed one with it", () => {
     const worker = (rules?: readonly string[]) => new Guard({ admits: listedOrAny(rules) });
     expect(admitted(worker(), "http://127.0.0.1/")).toBe("127.0.0.1");
     expect(admitted(worker(["10.0.0.0/8"]), "http://10.1.1.1/")).toBe("10.1.1.1");

@@ -1,10 +1,10 @@
-// The secrets file: what an entry means, and that a broken one stops the start without a word of what is in it.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+// The secrets file: the meaning of its entries, and that a broken file stops the start without revealing a secret.
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { ConfigError } from "../../src/config/index.js";
-import { readSecrets } from "../../src/egress/secrets.js";
+import { readSecrets, type Secret, type SecretUse, secretMisuse } from "../../src/egress/secrets.js";
 
 const folder = mkdtempSync(join(tmpdir(), "saga-secrets-"));
 const secretsFile = join(folder, "secrets.json");
@@ -12,6 +12,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 function read(text: string) {
   writeFileSync(secretsFile, text);
+  chmodSync(secretsFile, 0o600);
   return readSecrets({ secretsFile });
 }
 
@@ -25,57 +26,126 @@ function problems(read: () => unknown): readonly string[] {
   return [];
 }
 
-it("text is a bearer token; an object is a header's whole value", () => {
-  const secrets = read('{"a": "one", "b": {"value": "Basic eA=="}, "c": {"header": "X-Api-Key", "value": "two"}}');
-  expect(secrets.get("a")).toEqual({ header: "authorization", line: "Bearer one", value: "one" });
-  expect(secrets.get("b")).toEqual({ header: "authorization", line: "Basic eA==", value: "Basic eA==" });
-  expect(secrets.get("c")).toEqual({ header: "x-api-key", line: "two", value: "two" });
-  expect([secrets.get("d"), secrets.get("__proto__"), secrets.get("toString")]).toEqual([
-    undefined,
-    undefined,
-    undefined,
-  ]);
-});
+describe("the secrets file", () => {
+  it("has bearer tokens as text, and whole header values as objects", () => {
+    const secrets = read('{"a": "one", "b": {"value": "Basic eA=="}, "c": {"header": "X-Api-Key", "value": "two"}}');
+    expect(secrets.get("a")).toEqual({ header: "authorization", line: "Bearer one", value: "one" });
+    expect(secrets.get("b")).toEqual({ header: "authorization", line: "Basic eA==", value: "Basic eA==" });
+    expect(secrets.get("c")).toEqual({ header: "x-api-key", line: "two", value: "two" });
+    expect([secrets.get("d"), secrets.get("__proto__"), secrets.get("toString")]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
 
-it("without a file there are none; the signing secret stands beside them", () => {
-  expect(readSecrets({}).get("a")).toBeUndefined();
-  expect(readSecrets({}).signing).toBeUndefined();
-  expect(readSecrets({ signingSecret: "whsec_c2VjcmV0" }).signing).toBe("whsec_c2VjcmV0");
-});
+  it("a value has hosts and a use; one without hosts is warned about", () => {
+    const secrets = read(
+      `{"a": {"value": "one", "hosts": ["API.example", "*.shop.example"], "use": "bearer"},
+        "b": {"value": "two", "hosts": ["api.example"]}, "c": {"value": "whsec_c2VjcmV0", "use": "signing"}, "d": "four"}`,
+    );
+    expect(secrets.get("a")).toEqual({
+      ...{ header: "authorization", line: "Bearer one", value: "one", use: "bearer" },
+      hosts: ["api.example", "*.shop.example"],
+    });
+    expect(secrets.get("b")).toMatchObject({ line: "Bearer two", hosts: ["api.example"] });
+    expect(secrets.warnings.map((text) => text.split(" ")[2])).toEqual(["c", "d"]);
+    expect(secrets.warnings.join()).not.toMatch(/four|c2Vj/);
+  });
 
-it.each([
-  ["not JSON", "{s3cr3t", ["is not JSON"]],
-  ["no object", '["s3cr3t"]', ["must be an object of secrets by name"]],
-  ["no text", '{"a": 7}', ["a: its value must be one line of text"]],
-  ["empty", '{"a": ""}', ["a: its value must be one line of text"]],
-  ["two lines", '{"a": "s3cr3t\\nx"}', ["a: its value must be one line of text"]],
-  [
-    "a header that is none",
-    '{"a": {"header": "x y", "value": "s3cr3t"}}',
-    ["a: its header must be the name of a header that can hold a secret"],
-  ],
-  [
-    "a header of ours",
-    '{"a": {"header": "Host", "value": "s3cr3t"}}',
-    ["a: its header must be the name of a header that can hold a secret"],
-  ],
-  ["more than is known", '{"a": {"value": "s3cr3t", "hosts": []}}', ["a: has members other than header and value"]],
-  ["a signing key that is none", '{"a": "whsec_s3cr3t!"}', ["a: whsec_ must be followed by Base64"]],
-  [
-    "several",
-    '{"a": 7, "b": null}',
-    ["a: its value must be one line of text", "b: its value must be one line of text"],
-  ],
-])("%s stops the start", (_, text, expected) => {
-  const found = problems(() => read(text));
-  expect(found).toEqual(expected.map((problem) => `${secretsFile}: ${problem}`));
-  expect(found.join()).not.toContain("s3cr3t");
-});
+  it("a secret goes to its hosts only, and is used for what it is for", () => {
+    const secrets = read(
+      '{"a": {"value": "one", "hosts": ["api.example", "*.shop.example", "10.0.0.7"], "use": "bearer"}}',
+    );
+    const secret = secrets.get("a") as Secret;
+    const misuse = (url: string, use: SecretUse = "bearer") => secretMisuse("a", secret, use, url);
+    for (const url of [
+      "https://api.example/x",
+      "http://API.EXAMPLE:8080",
+      "https://api.example.",
+      "https://a.b.shop.example",
+      "http://10.0.0.7",
+    ])
+      expect([url, misuse(url)]).toEqual([url, undefined]);
+    for (const host of ["evil.example", "xapi.example", "api.example.evil.example", "shop.example", "xshop.example"])
+      expect(misuse(`https://${host}/?x=api.example`)).toBe(`the secret a may not be sent to ${host}`);
+    expect(misuse("https://api.example@evil.example")).toContain("evil.example");
+    expect(misuse("nonsense")).toContain("may not be sent");
+    expect(misuse("https://api.example", "signing")).toBe("the secret a is not for signing");
+  });
 
-it("a file that cannot be read, and a signing secret that is none, stop it too", () => {
-  const missing = join(folder, "missing.json");
-  expect(problems(() => readSecrets({ secretsFile: missing }))).toEqual([`${missing}: cannot be read (ENOENT)`]);
-  expect(problems(() => readSecrets({ signingSecret: "whsec_" }))).toEqual([
-    "SAGA_SIGNING_SECRET must have Base64 after whsec_",
-  ]);
+  it("a file that others can read or write is refused", () => {
+    for (const mode of [0o644, 0o604, 0o602, 0o666]) {
+      read('{"a": "s3cr3t"}');
+      chmodSync(secretsFile, mode);
+      expect(problems(() => readSecrets({ secretsFile }))).toEqual([
+        `${secretsFile}: other users of this machine can read or write it; take that from them (chmod o-rw)`,
+      ]);
+    }
+    chmodSync(secretsFile, 0o640);
+    expect(readSecrets({ secretsFile }).get("a")?.value).toBe("s3cr3t");
+    chmodSync(secretsFile, 0o600);
+  });
+
+  it("may be absent; the signing secret is independent of it", () => {
+    expect(readSecrets({}).get("a")).toBeUndefined();
+    expect(readSecrets({}).signing).toBeUndefined();
+    expect(readSecrets({ signingSecret: "whsec_c2VjcmV0" }).signing).toBe("whsec_c2VjcmV0");
+  });
+
+  it.each([
+    ["not JSON", "{s3cr3t", ["is not JSON"]],
+    ["no object", '["s3cr3t"]', ["must be an object of secrets by name"]],
+    ["no text", '{"a": 7}', ["a: its value must be one line of text"]],
+    ["empty", '{"a": ""}', ["a: its value must be one line of text"]],
+    ["two lines", '{"a": "s3cr3t\\nx"}', ["a: its value must be one line of text"]],
+    [
+      "a header that is none",
+      '{"a": {"header": "x y", "value": "s3cr3t"}}',
+      ["a: its header must be a header name that may carry a secret"],
+    ],
+    [
+      "a header of ours",
+      '{"a": {"header": "Host", "value": "s3cr3t"}}',
+      ["a: its header must be a header name that may carry a secret"],
+    ],
+    [
+      "more than is known",
+      '{"a": {"value": "s3cr3t", "host": "x"}}',
+      ["a: has members other than value, hosts, use and header"],
+    ],
+    ["an unknown use", '{"a": {"value": "s3cr3t", "use": "both"}}', ["a: its use must be bearer or signing"]],
+    [
+      "a use and a header",
+      '{"a": {"value": "s3cr3t", "use": "bearer", "header": "x-key"}}',
+      ["a: it has both a use and a header: keep one"],
+    ],
+    ["a signing key that is none", '{"a": "whsec_s3cr3t!"}', ["a: whsec_ must be followed by Base64"]],
+    [
+      "several",
+      '{"a": 7, "b": null}',
+      ["a: its value must be one line of text", "b: its value must be one line of text"],
+    ],
+  ])("%s stops the start", (_, text, expected) => {
+    const found = problems(() => read(text));
+    expect(found).toEqual(expected.map((problem) => `${secretsFile}: ${problem}`));
+    expect(found.join()).not.toContain("s3cr3t");
+  });
+
+  it.each(["[]", '"api.example"', '["https://api.example"]', '["api.example/x"]', "[7]", '["*"]'])(
+    "hosts of %s stop it",
+    (hosts) => {
+      expect(problems(() => read(`{"a": {"value": "s3cr3t", "hosts": ${hosts}}}`))).toEqual([
+        `${secretsFile}: a: its hosts must be a list of host names, such as api.example or *.example`,
+      ]);
+    },
+  );
+
+  it("that cannot be read is a problem, and so is an invalid signing secret", () => {
+    const missing = join(folder, "missing.json");
+    expect(problems(() => readSecrets({ secretsFile: missing }))).toEqual([`${missing}: cannot be read (ENOENT)`]);
+    expect(problems(() => readSecrets({ signingSecret: "whsec_" }))).toEqual([
+      "SAGA_SIGNING_SECRET must have Base64 after whsec_",
+    ]);
+  });
 });

@@ -1,8 +1,8 @@
-// Sagas of other systems (examples/), run by the real service with real workers to the ends that their originals reach: states,
-// outputs, and which undos were made, in which order.
+// Sagas ported from other systems (examples/), run by the real service with real workers to every end that the originals reach:
+// states, outputs, and the undos in their order.
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { isObject, type JsonObject } from "../../machines/index.js";
 import {
   type ActionContext,
@@ -26,9 +26,9 @@ let database: TestDatabase;
 let service: ServiceProcess;
 let client: Client;
 let workers: Worker[];
-/** What the actions do in the test at hand, by "service.name"; {} where nothing is said. */
+/** The implementations of the current test, by "service.name"; the default returns {}. */
 let script: Record<string, Doing> = {};
-/** What was done, in order. */
+/** The executed actions, in order. */
 let done: { action: string; input: JsonObject }[] = [];
 
 const documents = FOLDERS.flatMap((folder) =>
@@ -37,7 +37,7 @@ const documents = FOLDERS.flatMap((folder) =>
     .map((file) => JSON.parse(readFileSync(join(EXAMPLES, folder, file), "utf8")) as JsonObject),
 );
 
-/** Every action that the documents name, by service. */
+/** Every action in the documents, by service. */
 function named(): Map<string, Set<string>> {
   const services = new Map<string, Set<string>>();
   const note = (action: unknown) => {
@@ -110,7 +110,7 @@ interface Ended {
   readonly requires_manual_review: boolean;
 }
 
-/** Starts a run and awaits its end; `begun` is told its id before anything of it can be asked for. */
+/** Starts a run and awaits its end. `begun` receives its id before the run can call an action. */
 async function run(workflow: string, inputs: JsonObject, begun: (runId: string) => void = () => {}) {
   const runId = await client.start(workflow, { inputs });
   begun(runId);
@@ -128,7 +128,7 @@ async function run(workflow: string, inputs: JsonObject, begun: (runId: string) 
 const undone = () =>
   done.map(({ action }) => action).filter((action) => /\.(cancel|refund|compensate|remove)/.test(action));
 
-/** A gate: opens once the branches named have ended well, so that the order of completions is known. */
+/** A gate that opens when the named branches have succeeded, so that the order of completion is known. */
 function afterBranches() {
   let tell: (runId: string) => void = () => {};
   const started = new Promise<string>((resolve) => {
@@ -156,7 +156,7 @@ describe("the travel saga of Step Functions", () => {
     "travel.reserve_flight": () => ({ reservation: "F-1" }),
     "travel.reserve_car": () => ({ reservation: "C-1" }),
   });
-  /** Hotel, then flight, then car. */
+  /** Completes hotel, then flight, then car. */
   function inOrder(car: Doing) {
     const gate = afterBranches();
     script = {
@@ -173,7 +173,7 @@ describe("the travel saga of Step Functions", () => {
     return gate.begun;
   }
 
-  test("books all three", async () => {
+  it("books all three", async () => {
     script = reserving();
     const ended = await run("travel", inputs);
     expect(ended).toMatchObject({ state: "succeeded", output: { hotel: "H-1", flight: "F-1", car: "C-1" } });
@@ -181,7 +181,7 @@ describe("the travel saga of Step Functions", () => {
     expect(done.at(-1)).toMatchObject({ action: "travel.charge", input: inputs });
   });
 
-  test("tries a hotel that is busy again", async () => {
+  it("retries a busy hotel", async () => {
     const busy = (_: JsonObject, { attempt }: ActionContext) => {
       if (attempt < 3) throw new ActionError("busy", "try again");
       return { reservation: "H-3" };
@@ -190,7 +190,7 @@ describe("the travel saga of Step Functions", () => {
     expect(await run("travel", inputs)).toMatchObject({ state: "succeeded", output: { hotel: "H-3" } });
   });
 
-  test("cancels flight and hotel, in this order, where there is no car, and tells the traveller", async () => {
+  it("cancels flight and then hotel if there is no car, and notifies the traveller", async () => {
     const begun = inOrder(refused("no_car"));
     const ended = await run("travel", inputs, begun);
     expect(ended).toMatchObject({ state: "failed", error: { code: "no_car" }, requires_manual_review: false });
@@ -199,7 +199,7 @@ describe("the travel saga of Step Functions", () => {
     expect(done.at(-1)).toEqual({ action: "travel.notify", input: { trip_id: "t-1", why: "no_car" } });
   });
 
-  test("cancels all three, newest first, where the card is declined", async () => {
+  it("cancels all three, the newest first, if the card is declined", async () => {
     const begun = inOrder(() => ({ reservation: "C-1" }));
     script["travel.charge"] = refused("card_declined");
     const ended = await run("travel", inputs, begun);
@@ -215,7 +215,7 @@ describe("the travel saga of Step Functions", () => {
     expect(done.at(-1)).toMatchObject({ action: "travel.notify" });
   });
 
-  test("asks for a review where a cancel fails for good, and makes the others", async () => {
+  it("asks for a review if a cancel fails for good, and makes the others", async () => {
     const begun = inOrder(() => ({ reservation: "C-1" }));
     script["travel.charge"] = refused("card_declined");
     script["travel.cancel_flight"] = refused("too_late");
@@ -230,7 +230,7 @@ describe("inventory and balance of Seata", () => {
   const reduced = () => ({ reduced: true });
   const start = () => run("reduce-inventory-and-balance", inputs);
 
-  test("succeeds", async () => {
+  it("succeeds", async () => {
     script = { "inventory.reduce": reduced };
     expect(await start()).toMatchObject({ state: "succeeded", output: { business_key: "b-1" } });
     expect(done).toEqual([
@@ -239,7 +239,7 @@ describe("inventory and balance of Seata", () => {
     ]);
   });
 
-  test("puts the inventory back where the balance is refused", async () => {
+  it("puts the inventory back if the balance is refused", async () => {
     script = { "inventory.reduce": reduced, "balance.reduce": refused("insufficient") };
     expect(await start()).toMatchObject({
       state: "failed",
@@ -248,20 +248,20 @@ describe("inventory and balance of Seata", () => {
     expect(undone()).toEqual(["inventory.compensate_reduce"]);
   });
 
-  test("compensates the balance too, and first, where its outcome is not known", async () => {
+  it("compensates the balance too, and first, if its outcome is unknown", async () => {
     script = { "inventory.reduce": reduced, "balance.reduce": gone };
     expect(await start()).toMatchObject({ state: "failed", requires_manual_review: false });
     expect(undone()).toEqual(["balance.compensate_reduce", "inventory.compensate_reduce"]);
     expect(done.at(-1)?.input).toEqual({ business_key: "b-1" });
   });
 
-  test("fails as not found where the inventory was not reduced, and never touches the balance", async () => {
+  it("fails with NOT_FOUND if the inventory was not reduced, and never touches the balance", async () => {
     script = { "inventory.reduce": () => ({ reduced: false }) };
     expect(await start()).toMatchObject({ state: "failed", error: { code: "NOT_FOUND", message: "not found" } });
     expect(done.map(({ action }) => action)).toEqual(["inventory.reduce", "inventory.compensate_reduce"]);
   });
 
-  test("asks for a review where a compensation fails for good", async () => {
+  it("asks for a review if a compensation fails for good", async () => {
     script = { "inventory.reduce": reduced, "balance.reduce": gone, "balance.compensate_reduce": refused("closed") };
     expect(await start()).toMatchObject({ state: "failed", requires_manual_review: true });
     expect(undone()).toEqual(["inventory.compensate_reduce"]);
@@ -276,7 +276,7 @@ describe("the fork with a loop of Conductor", () => {
   };
   const rounds = () => done.filter(({ action }) => action === "media.check_encoding").map(({ input }) => input.round);
 
-  test("asks until the encoding is done, and publishes", async () => {
+  it("polls until the encoding is complete, and publishes", async () => {
     script = { ...making, "media.check_encoding": ({ round }) => ({ state: round === 2 ? "done" : "busy" }) };
     const ended = await run("publish-video", inputs);
     expect(ended).toMatchObject({ state: "succeeded", output: { url: "https://tv.example/a-1", rounds: 3 } });
@@ -285,7 +285,7 @@ describe("the fork with a loop of Conductor", () => {
     expect(undone()).toEqual([]);
   });
 
-  test("gives up after five rounds, and removes thumbnail and asset", async () => {
+  it("gives up after five rounds, and removes thumbnail and asset", async () => {
     const gate = afterBranches();
     const check = async () => {
       await gate.awaitBranches("thumbnail");
@@ -299,7 +299,7 @@ describe("the fork with a loop of Conductor", () => {
     expect(done.at(-2)?.input).toEqual({ file: "a-1.png" });
   });
 
-  test("ends with the first check that fails for good, a thumbnail in the making included", async () => {
+  it("ends with the first check that fails for good, even while the thumbnail is being made", async () => {
     let checked: () => void = () => {};
     const failed = new Promise<void>((resolve) => {
       checked = resolve;
@@ -318,7 +318,7 @@ describe("the fork with a loop of Conductor", () => {
     const ended = await run("publish-video", inputs);
     expect(ended).toMatchObject({ state: "failed", error: { code: "codec" } });
     expect(undone().at(-1)).toBe("media.remove");
-    // Made before the cancel came to it, or after: what happened is undone.
+    // The thumbnail may be made before or after the cancel arrives; either way it is undone.
     const made = done.some(({ action }) => action === "media.make_thumbnail");
     expect(undone().includes("media.remove_thumbnail")).toBe(made);
   });

@@ -1,4 +1,4 @@
-// The service's API as a patient client uses it: plain HTTP, the same request again where the answer was 503 or none at all.
+// The API as a patient client uses it: plain HTTP, and the same request again after a 503 or a lost answer.
 import { expect } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { assertHistory, type EventSeen } from "../harness/history.js";
@@ -6,14 +6,17 @@ import { until } from "../harness/until.js";
 import type { Step } from "../run/rig.js";
 import type { Seen } from "../run/seen.js";
 
+/** The longest pause between two requests of one question. Without it, waiting clients would be the load. */
+export const PAUSE_MS = 100;
+
 export interface Answer {
   readonly status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of any shape, and fail where they have another.
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape, and fail if the shape is wrong.
   readonly body: any;
 }
 
 export class Client {
-  /** `url` may change when a service is elsewhere after a restart. */
+  /** `url` changes if a service restarts on another port. */
   constructor(public url: string) {}
 
   /** Once. Throws if there is no answer. */
@@ -26,7 +29,7 @@ export class Client {
     return { status: response.status, body: await response.json() };
   }
 
-  /** Until there is an outcome: no answer, or 503, is none. Whatever else comes is one. */
+  /** Asks until there is an outcome. No answer is none, and neither is a 503. */
   async insist(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
     const once = () => this.ask(method, path, body).catch(() => undefined);
     return until(
@@ -34,7 +37,7 @@ export class Client {
         const answer = await once();
         return answer?.status === 503 ? undefined : answer;
       },
-      { within: 50_000, what: `an outcome of ${method} ${path}` },
+      { within: 50_000, pause: PAUSE_MS, what: `an outcome of ${method} ${path}` },
     );
   }
 
@@ -71,10 +74,10 @@ export class Client {
       const run = await this.run(runId);
       return run.state === state && run;
     };
-    return until(reached, { within, what: `${state} of run ${runId}` });
+    return until(reached, { within, pause: PAUSE_MS, what: `${state} of run ${runId}` });
   }
 
-  /** All of them have ended, each with a sound history. */
+  /** Waits until all runs have ended, and checks their histories. */
   async allEnd(runIds: readonly string[], within = 60_000): Promise<Seen[]> {
     const open = new Set(runIds);
     const noneOpen = async () => {
@@ -84,7 +87,7 @@ export class Client {
       }
       return true;
     };
-    await until(noneOpen, { within, what: "the end of all runs" }).catch(async (error) => {
+    await until(noneOpen, { within, pause: PAUSE_MS, what: "the end of all runs" }).catch(async (error) => {
       const [first = ""] = open;
       throw new Error(`${error.message}; ${open.size} open, one is ${JSON.stringify(await this.look(first), null, 1)}`);
     });

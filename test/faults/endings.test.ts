@@ -1,5 +1,5 @@
-// How runs end that were stopped, timed out or left alone, end to end: the real service, a real worker, plain HTTP. Whatever
-// may have happened is awaited, then undone; what did not happen is not.
+// The ends of runs that are cancelled, time out or lose their worker, with the whole service, a real worker and plain HTTP. A
+// step that may have happened is awaited and undone; a step that did not happen is not.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -48,7 +48,9 @@ beforeAll(async () => {
     { ...pay, next: "beat" },
     { id: "beat", type: "action", action: "shop.silent", retry: { ...once, max_attempts: 2 }, ...beat },
   ]);
-  await client.publish("beats", [{ id: "beat", type: "action", action: "shop.slow", inputs: { ms: 1_000 }, ...beat }]);
+  await client.publish("beats", [
+    { id: "beat", type: "action", action: "shop.slow", inputs: { ms: 1_600 }, ...beat, heartbeat_timeout_ms: 800 },
+  ]);
 });
 afterAll(async () => {
   await service.stop();
@@ -65,7 +67,7 @@ async function ends(runId: string, state: string): Promise<Seen> {
   return seen;
 }
 
-/** The steps that were undone, in that order: by the worker's ledger, and by the run's own list. */
+/** The undone steps in order, which the worker's ledger and the run's own list must agree on. */
 const undone = (runId: string) => shop.of(runId, "refund").map(({ stepId }) => stepId);
 const undoList = async (runId: string) =>
   (await client.ask("GET", `/sagas/${runId}/undo`)).body.items.map(
@@ -84,7 +86,7 @@ async function cancel(runId: string, body: object = {}) {
 }
 
 describe("a cancel with a dispatch open", () => {
-  it("awaits the worker, records that it did happen, and undoes it before the rest", async () => {
+  it("awaits the worker's result, records it, and undoes the step before the others", async () => {
     const runId = await client.start("completes");
     await untilHanging(runId);
     expect(await cancel(runId, { reason: "enough" })).toMatchObject({ state: "compensating", already_terminal: false });
@@ -102,7 +104,7 @@ describe("a cancel with a dispatch open", () => {
     expect(shop.of(runId, "refund").map(({ forwardKey }) => forwardKey)).toEqual(keys.map(({ key }) => key).reverse());
   });
 
-  it("does not undo what the worker says did not happen", async () => {
+  it("does not undo a step that the worker reports as failed", async () => {
     const runId = await client.start("gives-up");
     await untilHanging(runId);
     await cancel(runId);
@@ -111,7 +113,7 @@ describe("a cancel with a dispatch open", () => {
     expect(codesOf(seen, "hang")).toEqual(["cancelled"]);
   });
 
-  it("undoes what nobody answered for, once its deadline has passed", async () => {
+  it("undoes a step without an answer once its deadline has passed", async () => {
     const runId = await client.start("never-answers");
     await untilHanging(runId);
     const answered = await cancel(runId);
@@ -122,7 +124,7 @@ describe("a cancel with a dispatch open", () => {
       ({ event_type, step_id }) => event_type === "step.dispatched" && step_id === "hang",
     );
     const failed = seen.events.find(({ event_type, step_id }) => event_type === "step.failed" && step_id === "hang");
-    // Nothing fires early.
+    // No timer fires early.
     expect(Date.parse(failed?.recorded_at ?? "")).toBeGreaterThanOrEqual(
       Date.parse(String(dispatched?.metadata?.deadline_at)),
     );
@@ -142,7 +144,7 @@ describe("a cancel with a dispatch open", () => {
     expect(undone(runId)).toEqual([]);
   });
 
-  it("repeated while it is undone is accepted and changes nothing", async () => {
+  it("repeated during the rollback is accepted and changes nothing", async () => {
     const runId = await client.start("completes");
     await untilHanging(runId);
     const answers = await Promise.all(Array.from({ length: 5 }, () => cancel(runId)));
@@ -153,7 +155,7 @@ describe("a cancel with a dispatch open", () => {
 });
 
 describe("a cancel of a run that waits", () => {
-  it("for a signal undoes what completed", async () => {
+  it("for a signal undoes the completed steps", async () => {
     const runId = await client.start("waits");
     await client.untilState(runId, "paused");
     await cancel(runId);
@@ -162,7 +164,7 @@ describe("a cancel of a run that waits", () => {
     expect(codesOf(seen, "wait")).toEqual(["cancelled"]);
   });
 
-  it("for a worker that is not there does not wait for it, and undoes only what left", async () => {
+  it("for a worker does not wait longer, and undoes only steps that were dispatched", async () => {
     const runId = await client.start("queues-for-ever");
     await until(async () => (await client.look(runId)).events.some(({ step_id }) => step_id === "queue"));
     await nothingUnwatched(database.sql);
@@ -172,7 +174,7 @@ describe("a cancel of a run that waits", () => {
   });
 });
 
-describe("a run that does not end in its time", () => {
+describe("a run that exceeds its timeout", () => {
   it("fails with code timeout and is undone", async () => {
     const runId = await client.start("waits", { timeout_ms: 400 });
     const seen = await ends(runId, "failed");
@@ -183,7 +185,7 @@ describe("a run that does not end in its time", () => {
     expect(Date.parse(began?.recorded_at ?? "") - started).toBeGreaterThanOrEqual(400);
   });
 
-  it("awaits its open dispatch first, and undoes it, too", async () => {
+  it("awaits its open dispatch first, and undoes that step as well", async () => {
     const runId = await client.start("completes", { timeout_ms: 400 });
     const seen = await ends(runId, "failed");
     expect(seen.run.error?.code).toBe("timeout");
@@ -192,7 +194,7 @@ describe("a run that does not end in its time", () => {
 });
 
 describe("an action", () => {
-  it("that no worker takes in its queue_timeout fails, and is not undone: it never left", async () => {
+  it("that no worker takes within its queue_timeout fails, and is not undone", async () => {
     const runId = await client.start("queues");
     const seen = await ends(runId, "failed");
     expect(codesOf(seen, "queue")).toEqual(["queue_timeout"]);
@@ -200,7 +202,7 @@ describe("an action", () => {
     expect(await undoList(runId)).toEqual(["pay done"]);
   });
 
-  it("whose heartbeat is lost is tried again, fails in the end, and is undone: it may have happened", async () => {
+  it("whose heartbeats stop is retried, fails after its last attempt, and is undone", async () => {
     const runId = await client.start("falls-silent");
     const seen = await ends(runId, "failed");
     expect(codesOf(seen, "beat")).toEqual(["heartbeat_timeout", "heartbeat_timeout"]);
@@ -211,7 +213,7 @@ describe("an action", () => {
     expect(new Set(attempts.map(({ key }) => key)).size).toBe(1);
   });
 
-  it("that beats lives longer than its heartbeat timeout", async () => {
+  it("that sends heartbeats may take longer than its heartbeat timeout", async () => {
     const runId = await client.start("beats");
     const seen = await ends(runId, "succeeded");
     expect(codesOf(seen, "beat")).toEqual([]);

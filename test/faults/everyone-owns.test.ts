@@ -1,14 +1,15 @@
-// Two nodes that each believe they own every shard, at work on the same runs, on one database: placement is for speed, and the
+// Two nodes that both believe they own every shard work on the same runs of one database. Placement is for speed; the
 // compare-and-set alone keeps every history sound.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import type { Client } from "./client.js";
 import { Load } from "./load.js";
 import { type Service, startService } from "./rig.js";
 
-const RUNS = 60;
+const RUNS = long(8, 60);
 const TICKS = 4;
 
 let database: TestDatabase;
@@ -39,7 +40,7 @@ async function conflicts(): Promise<number> {
   return counts.reduce((sum, { values }) => sum + (values[0]?.value ?? 0), 0);
 }
 
-/** The same command to both nodes at the same moment: one outcome, told by both. */
+/** Sends the same command to both nodes at the same moment: both must answer with the one outcome. */
 async function toBoth(path: string, body: object): Promise<void> {
   const [one, other] = await Promise.all([client(0).insist("POST", path, body), client(1).insist("POST", path, body)]);
   const { request_id: _one, ...first } = one.body;
@@ -48,7 +49,7 @@ async function toBoth(path: string, body: object): Promise<void> {
 }
 
 describe("two nodes that own everything", () => {
-  it("bring orders to their ends, each as it has to", async () => {
+  it("bring every order to its expected end", async () => {
     const load = new Load(
       services.map((service) => service.client),
       services.map(({ shop }) => shop),
@@ -58,7 +59,7 @@ describe("two nodes that own everything", () => {
     await nothingUnwatched(database.sql);
   }, 120_000);
 
-  it("keep one history of runs that both are told about at once, by signals, cancels, timers and workers", async () => {
+  it("keep one history of each run, although both get its signals, cancels, timers and answers at once", async () => {
     const before = await conflicts();
     const runIds = await Promise.all(Array.from({ length: RUNS }, (_, nth) => client(nth).start("ticks")));
     await Promise.all(
@@ -80,12 +81,12 @@ describe("two nodes that own everything", () => {
     expect(cancelled).toBeGreaterThan(0);
     await eachKeyOncePerEntry(runIds);
     const lost = (await conflicts()) - before;
-    // They were in each other's way indeed.
+    // The nodes did conflict.
     expect(lost).toBeGreaterThan(0);
     report({ runs: RUNS, cancelled, commitsLost: lost });
   }, 120_000);
 
-  /** No more keys than the runs have dispatched steps and undos: a second execution, if any, has the first one's key. */
+  /** There are no more keys than dispatched steps and undos: a second execution has the key of the first. */
   async function eachKeyOncePerEntry(runIds: readonly string[]): Promise<void> {
     for (const runId of runIds) {
       const executed = services.flatMap(({ shop }) => shop.of(runId));

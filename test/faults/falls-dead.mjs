@@ -1,12 +1,22 @@
-// Loaded into a service by NODE_OPTIONS (--import): its node processes fall dead whenever a run is about to commit the
-// end of a step of this name. The product knows nothing of it; to it, it is a run that brings its node down.
+// Loaded into processes of the service by NODE_OPTIONS (--import): whenever a run is about to make the rows of a commit in which a step
+// of one of these names has ended, the process dies, hangs, or runs out of memory. To the product that is what a bug of its own would be.
+import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const { Committer } = await import(pathToFileURL(`${process.cwd()}/dist/src/run/committer.js`).href);
-const { submit } = Committer.prototype;
+const EVILS = {
+  "brings-its-node-down": () => process.kill(process.pid, "SIGKILL"),
+  "hangs-its-node": () => {
+    for (;;);
+  },
+  "exhausts-its-node": () => {
+    for (const all = []; ; ) all.push(Array.from({ length: 10_000 }, () => ({})));
+  },
+};
 
-Committer.prototype.submit = function submitOrDie(commit) {
-  if (commit.events.some(({ type, stepId }) => type === "step.succeeded" && stepId === "brings-its-node-down"))
-    process.kill(process.pid, "SIGKILL");
-  return submit.call(this, commit);
+const { Batch } = await import(pathToFileURL(join(process.cwd(), "dist", "src", "run", "batch.js")).href);
+const { toCommit } = Batch.prototype;
+
+Batch.prototype.toCommit = function toCommitOrDie(...about) {
+  for (const { type, stepId } of this.events) if (type === "step.succeeded") EVILS[stepId]?.();
+  return toCommit.apply(this, about);
 };

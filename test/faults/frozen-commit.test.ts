@@ -1,5 +1,5 @@
-// A service that is frozen (SIGSTOP) in the middle of a commit: the statement has left it, and reached the store or not. Others
-// do what it was asked for meanwhile; then the statement arrives, it thaws, and history may have one line only.
+// A service is frozen (SIGSTOP) in the middle of a commit: the statement has left it, and has reached the store or not. Another
+// service takes over; then the statement arrives and the frozen service thaws. The history must stay a single line.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { ownerOf, SHARDS } from "../../src/shard/placement.js";
@@ -17,7 +17,7 @@ const RUNS = 12;
 describeWithRedis("a service that is frozen in the middle of a commit", (redisUrl) => {
   let database: TestDatabase;
   let proxy: CuttingProxy;
-  /** The first is the one that freezes. */
+  /** The first one freezes. */
   let services: [ServiceProcess, ServiceProcess];
   let clients: [Client, Client];
   let shops: Shop[];
@@ -65,7 +65,7 @@ describeWithRedis("a service that is frozen in the middle of a commit", (redisUr
   }
 
   it.each(["before", "after"] as const)(
-    "%s the store has it: what it had in hand is not written a second time",
+    "%s its statement reaches the store: nothing is written twice",
     async (when) => {
       const runIds = await startWaiting();
       const marker = uuidv7();
@@ -76,16 +76,16 @@ describeWithRedis("a service that is frozen in the middle of a commit", (redisUr
       const held = await holding;
       services[0].freeze();
       const began = performance.now();
-      // The other one is asked the same. It carries it out itself: the owner does not answer.
+      // The other service gets the same commands, and executes them itself because the owner does not answer.
       const answers = await Promise.all(runIds.map((runId) => signal(clients[1], runId)));
       const answeredMs = performance.now() - began;
       for (const { status, body } of answers) expect([status, body.matched]).toEqual([202, true]);
-      // Not at their end: nothing but the revision and the command's id keeps the late statement out.
+      // The runs have not ended: only the revision and the command's id can stop the late statement.
       const seen = await shipped(runIds);
       report({ frozen: `${when} the store had it`, runs: RUNS, answeredMs, endedMs: performance.now() - began });
       held.release();
       services[0].thaw();
-      // Whoever asked the frozen one hears the same, late.
+      // The clients of the frozen service get the same answers, late.
       expect(await Promise.all(asked)).toEqual(answers);
       await until(() => clients[0].ask("GET", "/sagas").then(({ status }) => status === 200));
       expect(await shipped(runIds)).toEqual(seen);

@@ -1,14 +1,14 @@
-// Orders that come in one after the other, at several services by turns, while something is done to those: each is paid, made,
-// then signalled or cancelled, some fail. It knows how each has to end, in its run, its history and the workers' ledgers.
+// A stream of orders to several services in turn, while a test does something to those services. Each order is paid, made, then
+// signalled or cancelled; some fail. `Load` knows how each must end, in its run, its history and the workers' ledgers.
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import { until } from "../harness/until.js";
 import type { Seen } from "../run/seen.js";
-import type { Client } from "./client.js";
+import { type Client, PAUSE_MS } from "./client.js";
 import { receiptFor, type Shop } from "./shop.js";
 
 const compensation = { action: "shop.refund" };
-/** Somebody who stands still for ten seconds uses up no order's retries. */
+/** A service that is frozen for ten seconds must not use up the retries of an order. */
 const retry = { max_attempts: 20, initial_backoff_ms: 50, max_backoff_ms: 500 };
 
 const ORDER = [
@@ -42,7 +42,7 @@ export class Load {
     return [...this.started.entries()].sort(([one], [other]) => one - other).map(([, runId]) => runId);
   }
 
-  /** `count` absent: until `finish` is called. */
+  /** Without `count`, orders come in until `finish` is called. */
   async begin({ atOnce, count }: { atOnce: number; count?: number }): Promise<void> {
     await this.client(0).publish("order", ORDER);
     this.last = count;
@@ -50,18 +50,18 @@ export class Load {
     this.failed = new Promise((_, reject) => {
       for (const driver of this.drivers) driver.catch(reject);
     });
-    // Told by `more` and `finish`; until then it must not count as unhandled.
+    // `more` and `finish` report it; until then it must not count as unhandled.
     this.failed.catch(() => {});
   }
 
-  /** So many more orders have come in. */
+  /** Waits until so many more orders have come in. */
   async more(count: number): Promise<void> {
     const wanted = this.started.size + count;
     const came = until(() => this.started.size >= wanted, { within: 60_000, what: `${wanted} orders` });
     await Promise.race([came, this.failed]);
   }
 
-  /** No further orders than were asked for; all have ended, each as it has to. */
+  /** Takes no further orders, waits for the end of all runs, and checks each against its fate. */
   async finish(within = 60_000): Promise<Seen[]> {
     this.last ??= this.next;
     await Promise.all(this.drivers);
@@ -83,25 +83,28 @@ export class Load {
     while (this.last === undefined || this.next < this.last) await this.drive(this.next++);
   }
 
-  /** Each request goes to another service than the one before, and again where it was not answered: it has a key of its own. */
+  /** Each request goes to the next service, and is repeated until it is answered: it has an idempotency key. */
   private async drive(nth: number): Promise<void> {
     const idempotency_key = `${this.id}-${nth}`;
     const fate = fateOf(nth);
     const runId = await this.client(nth).start("order", { idempotency_key, inputs: { fate } });
     this.started.set(nth, runId);
-    await until(async () => (await this.client(nth + 1).run(runId)).awaited_signal === "go", { within: 50_000 });
+    await until(async () => (await this.client(nth + 1).run(runId)).awaited_signal === "go", {
+      within: 50_000,
+      pause: PAUSE_MS,
+    });
     const [path, body] = fate === "cancelled" ? ["cancel", { reason: "enough" }] : ["signal/go", { idempotency_key }];
     const { status } = await this.client(nth + 1).insist("POST", `/sagas/${runId}/${path}`, body);
     expect(status).toBe(202);
   }
 
-  /** What a run of this fate must have left, in its variables and in the workers' ledgers alike. */
+  /** Checks the run's variables, history and ledger entries against its fate. */
   private holdAgainstLedgers({ run, events }: Seen, fate: Fate): void {
     expect({ id: run.id, state: run.state }).toEqual({ id: run.id, state: fate });
     const executed = this.shops.flatMap((shop) => shop.of(run.id));
     const keyOf = new Map<string, string>();
     for (const step of fate === "succeeded" ? ["pay", "make", "ship"] : ["pay", "make"]) {
-      // However often it was executed: one key, one effect, and the receipt in the run is that effect's.
+      // One key and one effect, however often the step was executed; the run has the receipt of that effect.
       const ours = executed.filter(({ stepId, forwardKey }) => stepId === step && !forwardKey);
       const used = new Set(ours.map(({ key }) => key));
       expect([run.id, step, used.size]).toEqual([run.id, step, 1]);

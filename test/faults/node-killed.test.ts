@@ -1,15 +1,16 @@
-// Nodes killed (SIGKILL) at moments nobody chose, with gRPC workers attached and commits under way, and started again. Two
-// services share one database; whatever the one dropped, it or the other picks up.
+// Nodes are killed (SIGKILL) at random moments, with gRPC workers connected and commits in flight, and started again. Two
+// services share one database; either of them continues the work of the killed one.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import { Client } from "./client.js";
 import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 
-const RUNS = 90;
-const KILLS = 4;
+const RUNS = long(20, 90);
+const KILLS = long(2, 4);
 
 let database: TestDatabase;
 let services: ServiceProcess[];
@@ -31,13 +32,13 @@ afterAll(async () => {
 });
 
 describe("nodes killed at random with workers attached", () => {
-  it("lose nothing acknowledged, execute every step under one key, and bring every run to its end", async () => {
+  it("lose nothing acknowledged, execute every step under one key, and end every run", async () => {
     const began = performance.now();
     const load = new Load(clients, shops);
     await load.begin({ atOnce: 15, count: RUNS });
     for (let nth = 0; nth < KILLS; nth++) {
       const victim = services[nth % 2] as ServiceProcess;
-      // A share of the work later, at whatever it is doing then.
+      // After a share of the work, at a random point of it.
       const due = Math.floor(((nth + 0.3 + Math.random() * 0.5) * RUNS) / KILLS);
       await load.more(Math.max(0, due - load.started.size));
       await victim.kill();

@@ -1,5 +1,5 @@
-// Requests and webhooks of a service that is killed, cancelled and refused: real processes, a real server that keeps a ledger,
-// a real worker that undoes. Whatever may have happened is asked for again under one key, or undone.
+// Requests and webhooks of a service that is killed, of runs that are cancelled, to a server that refuses: real processes, a
+// server with a ledger, a worker that undoes. A request that may have happened is repeated under its key, or undone.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ beforeAll(async () => {
   database = await createTestDatabase({ max: 2 });
   site = await Site.open();
   const secretsFile = join(folder, "secrets.json");
-  writeFileSync(secretsFile, JSON.stringify({ shop: { header: "x-api-key", value: SECRET } }));
+  writeFileSync(secretsFile, JSON.stringify({ shop: { header: "x-api-key", value: SECRET } }), { mode: 0o600 });
   service = await createService({
     ...{ DATABASE_URL: database.url, SAGA_WORKERS: "1", LOG_LEVEL: "debug" },
     ...{ SAGA_EGRESS_ALLOW: "127.0.0.1", SAGA_SECRETS_FILE: secretsFile, SAGA_SIGNING_SECRET: SIGNING },
@@ -74,7 +74,7 @@ async function ends(runId: string, state: string): Promise<Seen> {
 }
 
 describe("a request", () => {
-  it("is tried again no sooner than the server asks, under one key, and its answer is the output", async () => {
+  it("is retried no sooner than the server asks, under one key, and its response is the output", async () => {
     const at: number[] = [];
     site.answer = (_, response) => {
       at.push(Date.now());
@@ -94,7 +94,7 @@ describe("a request", () => {
     expect(shop.of(runId)).toEqual([]);
   });
 
-  it("that a killed service was making is made again: same key, same dispatch, one step", async () => {
+  it("that was interrupted by a kill is repeated with the same key and dispatch id", async () => {
     site.answer = () => {};
     const runId = await client.start("ask", { inputs: { n: 2 } });
     await until(() => ofRun(runId).length === 1);
@@ -123,14 +123,14 @@ describe("a request", () => {
     expect(shop.of(runId).map(({ action, forwardKey }) => [action, forwardKey])).toEqual([["refund", keyOf(runId)]]);
   });
 
-  it("that was refused plainly did not happen", async () => {
+  it("with a plain refusal did not happen, and is not undone", async () => {
     site.answer = (_, response) => response.writeHead(409).end();
     const runId = await client.start("ask-once", { inputs: { n: 4 } });
     expect((await ends(runId, "failed")).run.error).toMatchObject({ code: "http_409" });
     expect([ofRun(runId).length, shop.of(runId)]).toEqual([1, []]);
   });
 
-  it("is cut off by a cancel, and undone, long before its time is over", async () => {
+  it("is aborted by a cancel long before its timeout, and undone", async () => {
     site.answer = () => {};
     const runId = await client.start("ask", { inputs: { n: 5 } });
     await until(() => ofRun(runId).length === 1);
@@ -143,20 +143,20 @@ describe("a request", () => {
     expect(shop.of(runId).map(({ forwardKey }) => forwardKey)).toEqual([keyOf(runId)]);
   });
 
-  it("to an address that is not public is not made, not tried again and not undone", async () => {
+  it("to a private address is not sent, not retried and not undone", async () => {
     const runId = await client.start("ask-elsewhere", { inputs: { n: 6 } });
     const seen = await ends(runId, "failed");
     expect(seen.run.error).toMatchObject({ code: "http_network" });
     expect([rowsOf(seen, "step.dispatched").length, shop.of(runId)]).toEqual([1, []]);
   });
 
-  it("of a dry run is not made", async () => {
+  it("of a dry run is not sent", async () => {
     const runId = await client.start("ask", { inputs: { n: 7 }, dry_run: true });
     expect((await ends(runId, "succeeded")).run.output).toEqual({});
     expect(ofRun(runId)).toEqual([]);
   });
 
-  it("leaves its secret nowhere: not in the log, not in a table", async () => {
+  it("leaves its secret in no log line and no table", async () => {
     expect(site.asked.some(({ headers }) => headers["x-api-key"] === SECRET)).toBe(true);
     const tables = ["runs", "run_starts", "run_events", "run_variables", "run_commands", "outbox", "inbox", "undo"];
     for (const table of tables) {
@@ -172,7 +172,7 @@ describe("a request", () => {
 describe("a webhook", () => {
   const owed = async () => (await database.sql`select 1 from outbox`).length;
 
-  it("does not hold its run, and arrives signed", async () => {
+  it("does not delay its run, and arrives signed", async () => {
     site.answer = () => {};
     const runId = await client.start("tell");
     await ends(runId, "succeeded");
@@ -182,7 +182,7 @@ describe("a webhook", () => {
     expect(await owed()).toBe(1);
   });
 
-  it("that a killed service was delivering arrives again, under the same id", async () => {
+  it("that was interrupted by a kill is sent again with the same id", async () => {
     site.answer = () => {};
     const runId = await client.start("tell");
     await until(() => hooksOf(runId).length === 1);

@@ -1,20 +1,23 @@
-// Postgres is killed (SIGKILL to the postmaster) right after a burst of acknowledgements, and comes back. What was
-// acknowledged is there, every run ends, and the service recovers by itself.
+// Postgres is killed (SIGKILL to the postmaster) right after a burst of acknowledgements, and comes back. Everything acknowledged
+// is stored, every run ends, and the service recovers by itself.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import postgres, { type Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded.js";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { silentLog } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import { type Service, startService } from "./rig.js";
 import { receiptFor } from "./shop.js";
 
-const WAITING = 40;
-const HANGING = 40;
-const STARTS = 120;
+const WAITING = long(8, 40);
+const HANGING = WAITING;
+const STARTS = 3 * WAITING;
+/** Acknowledgements before the kill. */
+const BURST = 1.5 * WAITING;
 
 let dataDir: string;
 let server: EmbeddedPostgres;
@@ -56,7 +59,7 @@ interface Acknowledged {
   unanswered: number;
 }
 
-/** Everything at once; what is answered with 202 is kept. */
+/** Sends all requests at once, and keeps those that were answered with 202. */
 async function burst(waiting: readonly string[], hanging: readonly string[], seen: Acknowledged): Promise<void> {
   const { client } = service;
   const count = async (asked: Promise<{ status: number }>, kept: (body: never) => void) => {
@@ -79,7 +82,7 @@ async function burst(waiting: readonly string[], hanging: readonly string[], see
       seen.results.push({ runId, by: runId }),
     );
   const all: Promise<void>[] = [];
-  // All kinds in turn, so that the kill meets some of each.
+  // The kinds alternate, so that the kill interrupts some of each.
   for (let nth = 0; nth < STARTS; nth++) {
     const [toSignal, toAnswer] = [waiting[nth], hanging[nth]];
     if (toSignal) all.push(signal(toSignal));
@@ -89,8 +92,8 @@ async function burst(waiting: readonly string[], hanging: readonly string[], see
   await Promise.all(all);
 }
 
-describe("Postgres killed after a burst of acknowledgements", () => {
-  it("has everything that was acknowledged, the service recovers by itself, and every run ends", async () => {
+describe("a service whose Postgres is killed after a burst of acknowledgements", () => {
+  it("recovers by itself, has lost nothing acknowledged, and ends every run", async () => {
     const { client, shop } = service;
     const startMany = (workflowId: string, count: number) =>
       Promise.all(Array.from({ length: count }, () => client.start(workflowId)));
@@ -102,8 +105,8 @@ describe("Postgres killed after a burst of acknowledgements", () => {
     const seen: Acknowledged = { starts: new Map(), signals: [], results: [], unanswered: 0 };
     const killed = await postmaster();
     const bursting = burst(waiting, hanging, seen);
-    await until(() => seen.starts.size + seen.signals.length + seen.results.length >= 60, {
-      what: "60 acknowledgements",
+    await until(() => seen.starts.size + seen.signals.length + seen.results.length >= BURST, {
+      what: `${BURST} acknowledgements`,
     });
     process.kill(killed, "SIGKILL");
     const began = performance.now();
@@ -127,7 +130,7 @@ describe("Postgres killed after a burst of acknowledgements", () => {
     for (const { runId, by } of seen.results)
       expect((await client.run(runId)).variables).toMatchObject({ hang: { by } });
 
-    // Clients that heard nothing ask again, and workers that were not heard answer: then all is as if nothing had been.
+    // Clients without an answer repeat their requests, and workers answer: then every run ends as if nothing had happened.
     const orders = await Promise.all(
       Array.from({ length: STARTS }, (_, nth) => client.start("order", { idempotency_key: `order-${nth}` })),
     );

@@ -9,7 +9,7 @@ export interface Service {
   readonly node: NodeHandle;
   readonly client: Client;
   readonly shop: Shop;
-  /** Safe twice. */
+  /** Safe to call twice. */
   stop(): Promise<void>;
 }
 

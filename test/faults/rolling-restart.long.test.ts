@@ -1,6 +1,6 @@
-// SIGHUP under load: all nodes are replaced, one by one, while orders come in, workers work and clients ask. Nobody hears anything
-// worse than "later", and no order is lost.
-import { afterAll, beforeAll, expect, it } from "vitest";
+// SIGHUP under load: all nodes are replaced one by one while orders come in, workers work and clients ask. No answer is worse than
+// a 503 that can be repeated, and no order is lost.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { livingNodes, logged } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
@@ -10,7 +10,7 @@ import { type Answer, Client } from "./client.js";
 import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 
-/** Keeps what each single request met, also those that are asked again. */
+/** Records the outcome of every single request, repeated ones included. */
 class WatchfulClient extends Client {
   readonly statuses = new Map<number, number>();
   readonly broken: string[] = [];
@@ -44,31 +44,33 @@ afterAll(async () => {
   await database.drop();
 });
 
-it("no request fails other than by a 503 that can be repeated, no run is lost, all end as they have to", async () => {
-  const client = new WatchfulClient(service.url);
-  const before = livingNodes(service).map(({ pid }) => pid);
-  const load = new Load([client], [shop]);
-  await load.begin({ atOnce: 8 });
-  await load.more(10);
-  const began = performance.now();
-  process.kill(service.pid, "SIGHUP");
-  const replaced = () => logged(service, "all nodes are replaced").length === 1;
-  await until(replaced, { within: 90_000, what: "new nodes" });
-  const replacedMs = performance.now() - began;
-  await load.more(10);
-  const seen = await load.finish();
-  report({
-    runs: seen.length,
-    replacedMs,
-    statuses: Object.fromEntries(client.statuses),
-    broken: client.broken.length,
-  });
-  expect(client.broken).toEqual([]);
-  const worse = [...client.statuses.keys()].filter((status) => status >= 500 && status !== 503);
-  expect(worse).toEqual([]);
-  expect(livingNodes(service).filter(({ pid }) => before.includes(pid))).toEqual([]);
-  expect(logged(service, "a node died: starting another")).toEqual([]);
-  const [row] = await database.sql`select count(*)::int as count from runs`;
-  expect(row?.count).toBe(seen.length);
-  await nothingUnwatched(database.sql);
-}, 180_000);
+describe("a rolling restart under load", () => {
+  it("fails no request except with a repeatable 503, loses no run, and brings all to their expected ends", async () => {
+    const client = new WatchfulClient(service.url);
+    const before = livingNodes(service).map(({ pid }) => pid);
+    const load = new Load([client], [shop]);
+    await load.begin({ atOnce: 8 });
+    await load.more(10);
+    const began = performance.now();
+    process.kill(service.pid, "SIGHUP");
+    const replaced = () => logged(service, "all nodes replaced").length === 1;
+    await until(replaced, { within: 90_000, what: "new nodes" });
+    const replacedMs = performance.now() - began;
+    await load.more(10);
+    const seen = await load.finish();
+    report({
+      runs: seen.length,
+      replacedMs,
+      statuses: Object.fromEntries(client.statuses),
+      broken: client.broken.length,
+    });
+    expect(client.broken).toEqual([]);
+    const worse = [...client.statuses.keys()].filter((status) => status >= 500 && status !== 503);
+    expect(worse).toEqual([]);
+    expect(livingNodes(service).filter(({ pid }) => before.includes(pid))).toEqual([]);
+    expect(logged(service, "node died, starting another")).toEqual([]);
+    const [row] = await database.sql`select count(*)::int as count from runs`;
+    expect(row?.count).toBe(seen.length);
+    await nothingUnwatched(database.sql);
+  }, 180_000);
+});

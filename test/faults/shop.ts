@@ -1,5 +1,5 @@
-// A shop: a real SDK worker whose actions behave as their inputs say, with a ledger of everything it executed. Its receipts
-// follow from the idempotency key, so that whoever executes a step, and however often, the effect is one.
+// A shop: a real SDK worker whose actions behave as their inputs say, with a ledger of everything that it executed. A receipt is
+// derived from the idempotency key, so repeated executions of a step on any shop have one effect.
 import { createHash } from "node:crypto";
 import {
   type ActionContext,
@@ -15,14 +15,14 @@ export interface Entry {
   readonly stepId: string;
   readonly attempt: number;
   readonly key: string;
-  /** In an undo: the key of what is undone. */
+  /** In an undo: the key of the forward step. */
   readonly forwardKey?: string;
   readonly dispatchId: string;
 }
 
 export interface Shop {
   readonly ledger: Entry[];
-  /** Steps that hang, by run: let go, they complete. */
+  /** Completes the hanging steps of the run. */
   hanging(runId: string): readonly (() => void)[];
   letAllGo(): void;
   of(runId: string, action?: string): Entry[];
@@ -75,7 +75,7 @@ export async function openShop(at: { grpc: string; api: string }, service = "sho
 }
 
 interface Input {
-  /** What a step that hangs does when it is told to stop; it goes on hanging if absent. */
+  /** What a hanging step does when it is aborted; without it, the step keeps hanging. */
   readonly on_abort?: "complete" | "give_up";
   readonly ms?: number;
 }

@@ -1,9 +1,10 @@
-// Who takes over, and how soon: a node killed or frozen under its primary, a whole service killed or frozen beside another one.
-// What was frozen thaws, with everything in hand that it had then, and must not have its way.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+// Takeover and its delay: a node is killed or frozen under its primary, or a whole service beside another one. A frozen process
+// thaws with everything that it held in memory, and must not change what others have done since.
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { lives, livingNodes, type NodeSeen } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { describeLong, itLong, long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
@@ -13,7 +14,7 @@ import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 import { databaseTime, endTicking, startTicking, untilAllAdvance } from "./ticking.js";
 
-const TICKING = 24;
+const TICKING = long(8, 24);
 
 let database: TestDatabase;
 const services: ServiceProcess[] = [];
@@ -40,7 +41,7 @@ async function close(): Promise<void> {
 const service = (nth: number) => services[nth] as ServiceProcess;
 const client = (nth: number) => clients[nth] as Client;
 
-/** The ids of the nodes that are alive, the one that started first, first. */
+/** The ids of the living nodes, oldest first. */
 async function nodeIds(count: number): Promise<string[]> {
   const ids = () => database.sql<{ node_id: string }[]>`
     select node_id from nodes where heartbeat_at > now() - interval '3 s' order by started_at`;
@@ -48,7 +49,7 @@ async function nodeIds(count: number): Promise<string[]> {
   return (await ids()).map((row) => row.node_id);
 }
 
-/** The node is struck; how long until all that it had at hand goes on elsewhere. */
+/** Strikes the node, and reports how long it takes until all its runs advance elsewhere. */
 async function measure(what: string, nodeId: string, by: Client, strike: () => unknown): Promise<string[]> {
   const runIds = await startTicking(database.sql, by, nodeId, TICKING);
   await strike();
@@ -57,7 +58,7 @@ async function measure(what: string, nodeId: string, by: Client, strike: () => u
   return runIds;
 }
 
-describe("two nodes of one service, without Redis", () => {
+describeLong("two nodes of one service, without Redis", () => {
   beforeAll(() => open(1, { SAGA_WORKERS: "2" }));
   afterAll(close);
 
@@ -68,7 +69,7 @@ describe("two nodes of one service, without Redis", () => {
     return living() as [NodeSeen, NodeSeen];
   }
 
-  it("one is killed: the other goes on with its runs, and every run under load ends as it has to", async () => {
+  it("a killed one is taken over, and every run under load comes to its expected end", async () => {
     const [victim] = await nodes();
     const load = new Load([client(0)], shops);
     await load.begin({ atOnce: 6 });
@@ -81,7 +82,7 @@ describe("two nodes of one service, without Redis", () => {
     await nothingUnwatched(database.sql);
   }, 120_000);
 
-  it("one stands still, again and again: the other goes on, and after the thaw nothing is stale", async () => {
+  it("a frozen one is taken over, again and again, and changes nothing after its thaw", async () => {
     const load = new Load([client(0)], shops);
     await load.begin({ atOnce: 6 });
     const ticking: string[] = [];
@@ -106,7 +107,7 @@ describeWithRedis("two services", (redisUrl) => {
   beforeAll(() => open(2, { SAGA_WORKERS: "1", REDIS_URL: redisUrl, REDIS_PREFIX: `test:${uuidv7()}:` }));
   afterAll(close);
 
-  it("one stands still: the other goes on, and after the thaw nothing is stale", async () => {
+  it("a frozen one is taken over, and changes nothing after its thaw", async () => {
     const [nodeId = ""] = await nodeIds(2);
     const load = new Load(clients, shops);
     await load.begin({ atOnce: 6 });
@@ -119,15 +120,19 @@ describeWithRedis("two services", (redisUrl) => {
     await nothingUnwatched(database.sql);
   }, 180_000);
 
-  it("one is killed: the other goes on with its runs", async () => {
-    const [, nodeId = ""] = await nodeIds(2);
-    const load = new Load(clients, shops);
-    await load.begin({ atOnce: 6 });
-    const runIds = await measure("a service killed", nodeId, client(0), () => service(1).kill());
-    await endTicking(client(0), runIds);
-    await service(1).start();
-    await load.more(10);
-    await load.finish();
-    await nothingUnwatched(database.sql);
-  }, 120_000);
+  itLong(
+    "a killed one is taken over",
+    async () => {
+      const [, nodeId = ""] = await nodeIds(2);
+      const load = new Load(clients, shops);
+      await load.begin({ atOnce: 6 });
+      const runIds = await measure("a service killed", nodeId, client(0), () => service(1).kill());
+      await endTicking(client(0), runIds);
+      await service(1).start();
+      await load.more(10);
+      await load.finish();
+      await nothingUnwatched(database.sql);
+    },
+    120_000,
+  );
 });

@@ -1,5 +1,5 @@
-// Runs that never rest for long, on a node of the test's choice, so that it shows at once when nobody advances them. What
-// happens to that node is the test's.
+// Runs that never rest for long, on a node that the test chooses, so that a missing owner is seen at once. The test decides what
+// happens to that node.
 
 import type { Sql } from "postgres";
 import { expect } from "vitest";
@@ -8,7 +8,7 @@ import { ownerOf, SHARDS } from "../../src/shard/placement.js";
 import { until } from "../harness/until.js";
 import type { Client } from "./client.js";
 
-/** About ten transitions a second each: a timer, an action, a few steps in memory. */
+/** About ten transitions a second for each run: a timer, an action, a few steps in memory. */
 const TICKING = [
   { id: "count", type: "set_var", name: "n", value: "${vars.n + 1}", next: "pay" },
   {
@@ -19,7 +19,7 @@ const TICKING = [
   { id: "done", type: "end", output: "${vars.n}" },
 ];
 
-/** `count` runs whose shards are all the node's; resolves when all are at it. */
+/** Starts `count` runs on shards of the node; resolves when all of them tick. */
 export async function startTicking(sql: Sql, client: Client, nodeId: string, count: number): Promise<string[]> {
   await client.publish("ticking", TICKING);
   const alive = (await sql<{ node_id: string }[]>`select node_id from nodes`).map((row) => row.node_id);
@@ -54,7 +54,7 @@ async function advancedSince(sql: Sql, runIds: readonly string[], since: Date, l
   return row?.count ?? 0;
 }
 
-/** They are over, each with a sound history. (Not by a cancel: that waits out the deadline of what the dead node dispatched.) */
+/** Ends the runs by a signal, and checks their histories. A cancel would wait for the deadline of what a dead node dispatched. */
 export async function endTicking(client: Client, runIds: readonly string[]): Promise<void> {
   for (const runId of runIds)
     await client.insist("POST", `/sagas/${runId}/signal/stop`, { idempotency_key: runId, payload: {} });

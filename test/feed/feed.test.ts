@@ -1,12 +1,15 @@
 // The feed between two processes (two feeds on one database): hints, gaps, lost connections, lost hints.
+
 import postgres, { type Sql } from "postgres";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { asRunId, type RunId } from "../../machines/index.js";
+import { channelOf } from "../../src/feed/hint.js";
 import { createFeed, type EventItem, type Feed, type FeedOptions } from "../../src/feed/index.js";
-import { channelOf } from "../../src/feed/notifier.js";
 import { Watcher } from "../../src/feed/watcher.js";
-import { eventId, shardOf, uuidv7 } from "../../src/ids.js";
+import { eventId, shardOf } from "../../src/ids.js";
 import type { CommittedEvent } from "../../src/run/ports.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 
 let database: TestDatabase;
@@ -27,46 +30,42 @@ function feed(options: Partial<FeedOptions> = {}): Feed {
   return made;
 }
 
-async function newRun(): Promise<string> {
-  const id = uuidv7();
+async function newRun(): Promise<RunId> {
+  const id = newRunId();
   await database.sql`insert into runs (id, shard, revision, last_seq, state, last_event_at, requires_manual_review, record,
     workflow_id, version, definition_id, started_at)
     values (${id}, ${shardOf(id)}, 1, 0, 'running', now(), false, '{}', 'w', 1, ${id}, now())`;
   return id;
 }
 
-/** Commits the run's next events. The feed that is given is told, like the one of the process that committed. */
-async function commit(runId: string, count: number, told?: Feed, text = ""): Promise<void> {
-  const [run] = await database.sql<{ last_seq: number }[]>`
-    update runs set last_seq = last_seq + ${count} where id = ${runId} returning last_seq`;
-  const events = Array.from({ length: count }, (_, index): CommittedEvent => {
-    const seq = (run?.last_seq ?? 0) - count + 1 + index;
-    return {
-      runId,
-      seq,
-      type: "log",
-      attempt: 0,
-      from: "running",
-      to: "running",
-      actor: "api",
-      metadata: { text },
-      at: seq,
-    };
+/** Commits the run's next events, and notifies the given feed as that of the committing process. */
+async function commit(runId: RunId, count: number, committing?: Feed, text = ""): Promise<void> {
+  const events = await database.sql.begin(async (sql) => {
+    const [run] = await sql<{ last_seq: number }[]>`
+      update runs set last_seq = last_seq + ${count} where id = ${runId} returning last_seq`;
+    const first = (run?.last_seq ?? 0) - count + 1;
+    const events = Array.from({ length: count }, (_, index) => eventOf(runId, first + index, text));
+    for (const { seq, metadata } of events) {
+      await sql`insert into run_events (run_id, seq, recorded_at, event_type, attempt, from_state, to_state, actor, metadata)
+        values (${runId}, ${seq}, ${new Date(seq)}, 'log', 0, 'running', 'running', 'api', ${JSON.stringify(metadata)}::text::json)`;
+    }
+    return events;
   });
-  for (const { seq, metadata } of events) {
-    await database.sql`insert into run_events (run_id, seq, recorded_at, event_type, attempt, from_state, to_state, actor, metadata)
-      values (${runId}, ${seq}, ${new Date(seq)}, 'log', 0, 'running', 'running', 'api', ${JSON.stringify(metadata)}::text::json)`;
-  }
-  told?.onCommit(runId, events);
+  committing?.onCommit(runId, events);
 }
 
-function watch(on: Feed, runId: string, afterSeq = 0) {
+function eventOf(runId: RunId, seq: number, text: string): CommittedEvent {
+  const states = { from: "running", to: "running" } as const;
+  return { runId, seq, type: "log", attempt: 0, ...states, actor: "api", metadata: { text }, at: seq };
+}
+
+function watch(on: Feed, runId: RunId, afterSeq = 0) {
   const seqs: number[] = [];
   const { stop } = on.watch(runId, afterSeq, { event: ({ seq }) => void seqs.push(seq) });
   return { seqs, stop, has: (count: number) => until(() => seqs.length >= count, { what: `${count} events` }) };
 }
 
-const listening = (runId?: string) =>
+const listening = (runId?: RunId) =>
   until(async () => {
     const rows = await database.sql<{ query: string }[]>`
       select query from pg_stat_activity where application_name = 'saga-feed' and datname = current_database() and state = 'idle'`;
@@ -76,7 +75,7 @@ const listening = (runId?: string) =>
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1);
 
 describe("between processes", () => {
-  test("a commit there is an event here, without any poll", async () => {
+  it("a commit in one process is an event in another, without a poll", async () => {
     const [here, there] = [feed(), feed()];
     const runId = await newRun();
     await commit(runId, 2);
@@ -92,7 +91,7 @@ describe("between processes", () => {
     expect(watcher.seqs).toEqual(upTo(46));
   });
 
-  test("events of a process's own commits come once, whatever comes back over NOTIFY", async () => {
+  it("events of local commits are delivered once, although NOTIFY brings them again", async () => {
     const own = feed();
     const runId = await newRun();
     const watchers = [watch(own, runId), watch(own, runId)];
@@ -106,7 +105,7 @@ describe("between processes", () => {
     }
   });
 
-  test("with every hint lost, the poll finds the last event too", async () => {
+  it("with every hint lost, the poll finds the last event too", async () => {
     const here = feed({ listenUrl: undefined, pollMs: 50 });
     const runId = await newRun();
     const watcher = watch(here, runId);
@@ -116,7 +115,7 @@ describe("between processes", () => {
     await watcher.has(3);
   });
 
-  test("a broken LISTEN connection is made anew, and what was missed meanwhile is read", async () => {
+  it("a broken LISTEN connection is replaced, and the events missed meanwhile are read", async () => {
     const [here, there] = [feed(), feed()];
     const runId = await newRun();
     const watcher = watch(here, runId);
@@ -137,7 +136,7 @@ describe("between processes", () => {
     expect(watcher.seqs).toEqual(upTo(watcher.seqs.length));
   });
 
-  test("who has left is told nothing, and its channel is left", async () => {
+  it("a watcher that has left receives nothing, and its channel is unlistened", async () => {
     const here = feed();
     const runId = await newRun();
     const [gone, other] = [watch(here, runId), watch(here, await newRun())];
@@ -154,7 +153,7 @@ describe("between processes", () => {
     expect([gone.seqs, other.seqs]).toEqual([[], []]);
   });
 
-  test("too many watchers are refused", async () => {
+  it("too many watchers are refused", async () => {
     const here = feed({ maxWatchers: 1 });
     const runId = await newRun();
     const first = watch(here, runId);
@@ -163,22 +162,22 @@ describe("between processes", () => {
     watch(here, runId);
   });
 
-  test("it stops safely before it began, twice, and keeps nothing open", async () => {
+  it("the feed stops safely before its first watcher, and twice", async () => {
     const here = feed();
     await here.stop();
     await here.stop();
-    expect(() => watch(here, uuidv7())).toThrow();
+    expect(() => watch(here, newRunId())).toThrow();
   });
 });
 
-describe("the hints themselves", () => {
+describe("hints", () => {
   let listener: Sql;
   beforeAll(() => {
     listener = postgres(database.url, { max: 1 });
   });
   afterAll(() => listener.end());
 
-  test("carry the events on the documented channel, or only how far the run has come", async () => {
+  it("carry the events on the documented channel, or only how far the run has come", async () => {
     const runId = await newRun();
     const heard: { run_id: string; events?: EventItem[]; last_seq?: number }[] = [];
     await listener.listen(`saga_event_${runId.replaceAll("-", "")}`, (text) => {
@@ -195,7 +194,7 @@ describe("the hints themselves", () => {
     expect(heard[1]).toEqual({ run_id: runId, last_seq: 3 });
   });
 
-  test("many commits of one run share a hint", async () => {
+  it("many commits of one run share a hint", async () => {
     const runId = await newRun();
     const heard: unknown[] = [];
     await listener.listen(channelOf(runId), (text) => heard.push(JSON.parse(text)));
@@ -220,7 +219,7 @@ describe("the hints themselves", () => {
 describe("a watcher", () => {
   const event = (seq: number) => ({ seq }) as EventItem;
 
-  test("reads a gap, and hands on nothing twice while it reads", async () => {
+  it("reads a gap, and delivers nothing twice meanwhile", async () => {
     const handed: number[] = [];
     const reads: number[] = [];
     let release: () => void = () => {};
@@ -231,7 +230,7 @@ describe("a watcher", () => {
       });
       return [event(seq + 1), event(seq + 2)];
     };
-    const watcher = new Watcher("run", 0, { event: ({ seq }) => void handed.push(seq) }, readAfter);
+    const watcher = new Watcher(asRunId("run"), 0, { event: ({ seq }) => void handed.push(seq) }, readAfter);
     watcher.offer([event(2)]);
     watcher.offer([event(1), event(2), event(3)]);
     release();
@@ -243,7 +242,7 @@ describe("a watcher", () => {
     expect(handed).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test("goes on after the database failed", async () => {
+  it("continues after the database failed", async () => {
     const handed: number[] = [];
     const failures: unknown[] = [];
     let fails = true;
@@ -255,11 +254,11 @@ describe("a watcher", () => {
       event: ({ seq }: EventItem) => void handed.push(seq),
       failed: (error: unknown) => void failures.push(error),
     };
-    const watcher = new Watcher("run", 0, sink, readAfter);
-    watcher.note(3);
+    const watcher = new Watcher(asRunId("run"), 0, sink, readAfter);
+    watcher.advanceTo(3);
     await until(() => failures.length === 1);
     fails = false;
-    watcher.note(3);
+    watcher.advanceTo(3);
     await until(() => handed.length === 3);
     expect(handed).toEqual([1, 2, 3]);
   });

@@ -1,6 +1,7 @@
 // The last line of a test run: `N passed, N failed[, N skipped]`, after the names of what was skipped. Under CI=true a skip
-// fails the run: there, every service that a suite needs is expected to be up.
-import { writeSync } from "node:fs";
+// fails the run: there, every service that a suite needs is expected to be up. A script that has several parts names a file in
+// SAGA_TEST_TALLY: the counts are appended to it instead, and the script sums them up.
+import { appendFileSync, writeSync } from "node:fs";
 import type { Reporter, SerializedError, TestModule, TestSuite } from "vitest/node";
 
 export default class ClosingLine implements Reporter {
@@ -11,14 +12,14 @@ export default class ClosingLine implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
     this.passed = 0;
     this.skipped.length = 0;
-    // A file that does not load and a hook that throws have no failed test, and must not pass unseen.
+    // A file that does not load or a hook that throws has no failed test, but is a failure.
     this.failed = unhandled.length;
     for (const module of modules) this.count(module);
     if (modules.length === 0) this.failed++;
   }
 
   constructor() {
-    // After everything else that vitest has to say.
+    // Printed after everything else.
     process.once("exit", (code) => this.close(code));
   }
 
@@ -34,14 +35,16 @@ export default class ClosingLine implements Reporter {
   }
 
   private close(code: number): void {
-    // It ended before the tests did: never a clean line with a failing code.
+    // The run ended before its tests: a failing exit code must not have a clean line.
     if (code !== 0 && this.failed === 0) this.failed = 1;
     const skips = this.skipped.length;
     const refused = skips > 0 && process.env.CI === "true";
     const lines = this.skipped.map((name) => `skipped: ${name}`);
     if (refused) lines.push("CI=true: a skipped test is a failure");
-    lines.push(`${this.passed} passed, ${this.failed} failed${skips > 0 ? `, ${skips} skipped` : ""}`);
-    writeSync(1, `${lines.join("\n")}\n`);
+    const { SAGA_TEST_TALLY: tally } = process.env;
+    if (tally) appendFileSync(tally, `${this.passed} ${this.failed} ${skips}\n`);
+    else lines.push(`${this.passed} passed, ${this.failed} failed${skips > 0 ? `, ${skips} skipped` : ""}`);
+    if (lines.length > 0) writeSync(1, `${lines.join("\n")}\n`);
     if (this.failed > 0 || refused) process.exitCode = 1;
   }
 }

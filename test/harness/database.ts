@@ -1,11 +1,10 @@
-// A database of a test file's own, migrated, on the server that the whole run shares. It is dropped afterwards, and a session
-// that somebody forgot to close fails the test file.
+// A database of a test file's own, on the server that the whole run shares: a copy of the run's template, so that migrations run
+// once. It is dropped afterwards, and a session that was left open fails the test file.
 import { randomBytes } from "node:crypto";
 import postgres, { type Sql } from "postgres";
 import { inject } from "vitest";
 import { createLogger } from "../../src/log.js";
 import { type Database, openDatabase } from "../../src/store/connection.js";
-import { migrateDatabase } from "../../src/store/migrate.js";
 import { until } from "./until.js";
 
 export const silentLog = createLogger({ logLevel: "silent" });
@@ -28,16 +27,25 @@ export async function createTestDatabase({
   migrated = true,
 }: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const name = `saga_test_${process.pid}_${randomBytes(4).toString("hex")}`;
-  await onServer((sql) => sql`create database ${sql(name)}`);
+  const template = migrated ? inject("databaseTemplate") : "template1";
+  await onServer((sql) => sql`create database ${sql(name)} template ${sql(template)}`);
   const url = new URL(inject("databaseUrl"));
   url.pathname = `/${name}`;
-  if (migrated) await migrateDatabase(url.href, silentLog);
   const database = openDatabase(url.href, { max, applicationName: "saga-test", log: silentLog });
   const drop = async () => {
     await database.close();
     await onServer((sql) => dropUnused(sql, name));
   };
   return { ...database, url: url.href, drop };
+}
+
+const RUN_TABLES = [
+  ...["runs", "run_starts", "run_events", "run_variables", "run_commands", "signals", "wakes", "inbox", "outbox"],
+];
+
+/** Deletes every run and what belongs to it. Deleting a few rows is a hundred times faster than TRUNCATE. */
+export async function deleteRuns(sql: Sql): Promise<void> {
+  await sql.unsafe(RUN_TABLES.map((table) => `delete from ${table}`).join("; "));
 }
 
 async function onServer<T>(work: (sql: Sql) => Promise<T>): Promise<T> {

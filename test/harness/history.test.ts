@@ -1,11 +1,11 @@
-// Every rule of the checker is broken once, on purpose, and has to be named; sound histories pass.
+// The history checker passes sound histories, and names the rule that a broken one breaks. Every rule is broken once.
 import { describe, expect, it } from "vitest";
 import { assertHistory, checkHistory, type EventSeen, RULES, type Rule, type RunSeen } from "./history.js";
 
 const RUN_ID = "0192f0c1-0000-7000-8000-000000000001";
 type Row = Omit<Partial<EventSeen>, "seq">;
 
-/** Rows chained by state: `to` alone is enough, `from` is the row before. */
+/** Rows chained by state: `from` defaults to the state of the row before. */
 function history(...rows: readonly Row[]): EventSeen[] {
   let state = "pending";
   return rows.map((row, index) => {
@@ -78,7 +78,7 @@ const rolledBack = [
   lost,
 ];
 
-describe("sound histories pass", () => {
+describe("a sound history passes", () => {
   it.each([
     ["a success", simple],
     ["a retry, a failure and a rollback", rolledBack],
@@ -104,6 +104,11 @@ const broken: readonly [rule: Rule, name: string, events: EventSeen[], run?: Par
   ],
   ["seq without gaps", "a missing row", history(...simple).filter((row) => row.seq !== 3)],
   ["seq without gaps", "a row twice", history(...simple).flatMap((row) => (row.seq === 2 ? [row, row] : [row]))],
+  [
+    "times never go back",
+    "a row that is earlier than the one before it",
+    history(started, enter("a"), { ...ok("a"), recorded_at: new Date(1_699_999_999_999).toISOString() }),
+  ],
   ["begins with saga.started", "another first row", history(enter("a", { to_state: "running" }), ok("a"), won)],
   [
     "begins with saga.started",

@@ -1,7 +1,7 @@
-// THE CHECKER: holds one run's audit rows against the rules that every history obeys, and their fold against the run itself.
-// It reads what the API gives (GET /api/v1/sagas/{id} and …/events) and knows nothing of how it came about.
+// The history checker: compares a run's audit rows with the rules that every history obeys, and their fold with the run itself.
+// It reads the answers of the API (GET /api/v1/sagas/{id} and …/events) only.
 
-/** The members of a SagaRun that the rules speak of. */
+/** The members of a SagaRun that the rules use. */
 export interface RunSeen {
   readonly id: string;
   readonly state: string;
@@ -10,7 +10,7 @@ export interface RunSeen {
   readonly last_error?: string | undefined;
 }
 
-/** An audit row as the API gives it. */
+/** An audit row as the API returns it. */
 export interface EventSeen {
   readonly run_id: string;
   readonly seq: number;
@@ -26,6 +26,7 @@ export interface EventSeen {
 export const RULES = [
   "belongs to the run",
   "seq without gaps",
+  "times never go back",
   "begins with saga.started",
   "states are chained",
   "nothing follows a terminal state",
@@ -52,7 +53,7 @@ const TERMINAL_EVENTS: Readonly<Record<string, string>> = {
 const TERMINAL_STATES = new Set(Object.values(TERMINAL_EVENTS));
 const STATES = new Set(["pending", "running", "paused", "compensating", ...TERMINAL_STATES]);
 
-/** `events` ordered by seq, all of them. An empty list means that the history is sound. */
+/** Takes all events ordered by seq. An empty result means that the history is sound. */
 export function checkHistory(run: RunSeen, events: readonly EventSeen[]): Violation[] {
   const violations: Violation[] = [];
   const report: Report = (rule, message, event) => violations.push({ rule, message, ...(event && { seq: event.seq }) });
@@ -89,6 +90,9 @@ function checkNumbers(run: RunSeen, events: readonly EventSeen[], report: Report
   events.forEach((event, index) => {
     if (event.run_id !== run.id) report("belongs to the run", `the row is of run ${event.run_id}`, event);
     if (event.seq !== index + 1) report("seq without gaps", `row ${index + 1} has seq ${event.seq}`, event);
+    const before = events[index - 1]?.recorded_at ?? event.recorded_at;
+    if (Date.parse(event.recorded_at) < Date.parse(before))
+      report("times never go back", `the row before it is of ${before}`, event);
   });
 }
 
@@ -107,7 +111,7 @@ function checkStates(events: readonly EventSeen[], report: Report): void {
   }
 }
 
-/** Exactly one terminal event if the run is terminal, none if it is not; it is last, and leads to the state it names. */
+/** A terminal run has exactly one terminal event: its last one, which leads to the state that it names. Any other run has none. */
 function checkEnd(run: RunSeen, events: readonly EventSeen[], report: Report): void {
   const ends = events.filter((event) => event.event_type in TERMINAL_EVENTS);
   const wanted = isTerminal(run.state) ? 1 : 0;
@@ -123,7 +127,7 @@ function checkEnd(run: RunSeen, events: readonly EventSeen[], report: Report): v
   }
 }
 
-/** An undo of a step is another entry than the step's own: they do not close each other. */
+/** A step and its undo have separate entries, and do not close each other's. */
 const entryKey = (event: EventSeen) => `${event.step_id} ${event.metadata?.phase ?? "forward"}`;
 const isStepEnd = (type: string) => type === "step.succeeded" || type === "step.failed" || type === "step.skipped";
 
@@ -135,14 +139,14 @@ function checkSteps(events: readonly EventSeen[], report: Report): void {
     if (!isStepEnd(type)) continue;
     if (!open.has(entryKey(event)))
       report("a step ends after it started", `${type} of ${step}, which is not started`, event);
-    // A failure that is tried again leaves the entry open.
+    // A failure with a retry leaves the entry open.
     if (event.metadata?.will_retry !== true) open.delete(entryKey(event));
   }
 }
 
 const dispatchKey = (event: EventSeen) => `attempt ${event.attempt} of ${event.step_id}`;
 
-/** Attempts count on over all entries of a step and its undo, so that an answer names one dispatch. */
+/** Attempts increase over all entries of a step and its undo, so an answer identifies one dispatch. */
 function checkDispatches(run: RunSeen, events: readonly EventSeen[], report: Report): void {
   const highest = new Map<string | undefined, number>();
   const open = new Map<string, EventSeen>();

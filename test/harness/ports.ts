@@ -1,7 +1,7 @@
-// Free TCP ports on 127.0.0.1, for processes that must be told theirs.
+// Free TCP ports on 127.0.0.1, for processes that cannot choose their own.
 import { createServer } from "node:net";
 
-/** Different from each other: all are held until the last is found. */
+/** All ports are held until the last is found, so they differ. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(Array.from({ length: count }, () => listening()));
   const ports = servers.map((server) => (server.address() as { port: number }).port);

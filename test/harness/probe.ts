@@ -1,14 +1,14 @@
-// Asks whether a service answers at a URL, in its own protocol and without a client library. Imports nothing of the tests:
-// the CI script runs it before them.
+// Probes whether a service answers at a URL, in its own protocol and without a client library. It imports no test code, because the
+// CI script runs it before the tests.
 import { connect as connectPlain } from "node:net";
 import { connect as connectTls } from "node:tls";
 
-/** Each server's first word to a client that has said hello: proof that it is one, not only that a port is open. */
+/** The first bytes of each protocol, and the replies that prove that the server speaks it. */
 const hello = {
   redis: { port: 6379, bytes: Buffer.from("PING\r\n"), replies: ["+PONG", "-NOAUTH", "-DENIED"] },
-  /** The protocol header; the reply is a method frame, or the header that the server would have liked. */
+  /** The protocol header. The reply is a method frame, or the header of a supported version. */
   amqp: { port: 5672, bytes: Buffer.from("414d515000000901", "hex"), replies: ["\x01\x00\x00", "AMQP"] },
-  /** The beginning of an encrypted session: yes or no. */
+  /** A request for an encrypted session. The reply is yes or no. */
   postgres: { port: 5432, bytes: Buffer.from("0000000804d2162f", "hex"), replies: ["S", "N"] },
 };
 

@@ -1,5 +1,5 @@
-// A Redis of a test's own, to be killed: a server where there is one to start, else a door before the shared one that is shut.
-// What is lost with it is lost: it keeps nothing.
+// A private Redis that a test may kill: a server of its own, or a gate in front of the shared one where no `redis-server` is
+// installed. It persists nothing.
 import { type ChildProcess, spawn } from "node:child_process";
 import { RedisGate } from "../bus/redis-gate.js";
 import { freePorts } from "./ports.js";
@@ -8,9 +8,9 @@ import { until } from "./until.js";
 
 export interface PrivateRedis {
   readonly url: string;
-  /** At once, without a word to its clients. Safe twice. */
+  /** Closes all connections without notice. Safe to call twice. */
   kill(): Promise<void>;
-  /** Again, under the same URL. */
+  /** Starts it again under the same URL. */
   start(): Promise<void>;
 }
 
@@ -19,10 +19,10 @@ process.once("exit", () => {
   for (const server of running) server.kill("SIGKILL");
 });
 
-/** `shared` is used where no `redis-server` is on the PATH. */
+/** `shared` is the URL to use if no `redis-server` is on the PATH. */
 export async function openPrivateRedis(shared: string): Promise<PrivateRedis> {
   const [port = 0] = await freePorts(1);
-  return (await openServer(port)) ?? openDoor(shared);
+  return (await openServer(port)) ?? openGate(shared);
 }
 
 async function openServer(port: number): Promise<PrivateRedis | undefined> {
@@ -54,7 +54,7 @@ async function openServer(port: number): Promise<PrivateRedis | undefined> {
   );
 }
 
-async function openDoor(shared: string): Promise<PrivateRedis> {
+async function openGate(shared: string): Promise<PrivateRedis> {
   const gate = new RedisGate(new URL(shared));
   await gate.open();
   return { url: gate.url, kill: () => gate.shut(), start: () => gate.open() };

@@ -1,11 +1,11 @@
-// The real service as a process of its own, with the verbs of a fault: start, stop, kill, freeze, thaw. It is the built one
-// (`dist`), with no environment but the one given. What a test file started ends with the test file.
+// The built service (`dist`) as a process that can be started, stopped, killed, frozen and thawed. It gets no environment but the
+// given one, and ends with its test file.
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, readlinkSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { afterAll } from "vitest";
 import { packageRoot } from "../../src/store/migrate.js";
+import { atFileEnd } from "./file-end.js";
 import { freePorts } from "./ports.js";
 import { until } from "./until.js";
 
@@ -16,30 +16,35 @@ const created = new Set<ServiceProcess>();
 process.on("exit", () => {
   for (const service of created) service.endNow();
 });
-afterAll(async () => {
-  for (const service of created) {
-    await service.kill();
-    service.endDatabase();
-  }
-});
 
-/** Ports stay the same over restarts. `env` wins over the defaults (HOST, both ports, LOG_LEVEL). */
-export async function createService(env: Readonly<Record<string, string>> = {}): Promise<ServiceProcess> {
+/** Ports stay the same over restarts. `env` wins over the defaults (HOST, both ports, LOG_LEVEL). `main`: the file to run. */
+export async function createService(
+  env: Readonly<Record<string, string>> = {},
+  main = join(packageRoot(), "dist", "src", "main.js"),
+): Promise<ServiceProcess> {
   const [http, grpc] = await freePorts(2);
   const defaults = { HOST: "127.0.0.1", HTTP_PORT: String(http), GRPC_PORT: String(grpc), LOG_LEVEL: "info" };
-  const service = new ServiceProcess({ ...defaults, ...env });
+  const service = new ServiceProcess({ ...defaults, ...env }, main);
   created.add(service);
+  atFileEnd(async () => {
+    await service.kill();
+    service.endDatabase();
+    created.delete(service);
+  });
   return service;
 }
 
 export class ServiceProcess {
   private child: ChildProcess | undefined;
-  /** The process group; its nodes may outlive the primary. */
+  /** The process group, because nodes may outlive their primary. */
   private group: number | undefined;
   private ended: Promise<number | NodeJS.Signals> | undefined;
   private readonly lines: string[] = [];
 
-  constructor(private readonly env: Readonly<Record<string, string>>) {}
+  constructor(
+    private readonly env: Readonly<Record<string, string>>,
+    private readonly main: string,
+  ) {}
 
   get url(): string {
     return `http://127.0.0.1:${this.env.HTTP_PORT}`;
@@ -49,24 +54,23 @@ export class ServiceProcess {
     return `127.0.0.1:${this.env.GRPC_PORT}`;
   }
 
-  /** Of its primary. Fails if it is not running. */
+  /** The pid of the primary. Throws if it is not running. */
   get pid(): number {
     if (this.child?.pid === undefined) throw new Error("the service is not running");
     return this.child.pid;
   }
 
-  /** The newest lines of its log, both streams, bounded. */
+  /** The newest lines of both output streams. */
   get log(): readonly string[] {
     return this.lines;
   }
 
-  /** Resolves when it is ready; `{ ready: false }`: at once. */
+  /** Resolves when the service is ready, or at once with `{ ready: false }`. */
   async start({ ready = true, within = 30_000 } = {}): Promise<this> {
     if (this.child !== undefined) throw new Error("the service is running already");
-    const root = packageRoot();
-    // A group of its own, so that a signal can reach its node processes, too.
-    const child = spawn(process.execPath, ["--enable-source-maps", join(root, "dist", "src", "main.js")], {
-      cwd: root,
+    // A process group of its own, so that a signal reaches its nodes as well.
+    const child = spawn(process.execPath, ["--enable-source-maps", this.main], {
+      cwd: packageRoot(),
       env: { PATH: process.env.PATH, HOME: process.env.HOME, ...this.env },
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
@@ -102,7 +106,7 @@ export class ServiceProcess {
       throw new Error(`the service did not become ready (${state}):\n${this.lines.slice(-40).join("\n")}`);
   }
 
-  /** Orderly: SIGTERM to the primary. Answers the exit code, or the signal that ended it. */
+  /** Sends SIGTERM to the primary. Returns its exit code, or the signal that ended it. */
   async stop(within = STOP_WITHIN_MS): Promise<number | NodeJS.Signals> {
     if (this.child === undefined || this.ended === undefined) return 0;
     this.child.kill("SIGTERM");
@@ -117,7 +121,7 @@ export class ServiceProcess {
     return this.ended;
   }
 
-  /** SIGKILL to the primary and its nodes, or to the primary alone. Answers when the primary is gone. */
+  /** Sends SIGKILL to the primary and its nodes, or to the primary alone. Resolves when the primary is gone. */
   async kill(whom: "all" | "primary" = "all"): Promise<void> {
     const ended = this.ended;
     if (whom === "all") this.endNow();
@@ -125,7 +129,7 @@ export class ServiceProcess {
     await ended;
   }
 
-  /** The process stands still and keeps its connections: SIGSTOP to the whole group. */
+  /** Sends SIGSTOP to the whole group: the processes keep their connections, but do nothing. */
   freeze(): void {
     process.kill(-this.pid, "SIGSTOP");
   }
@@ -134,14 +138,14 @@ export class ServiceProcess {
     process.kill(-this.pid, "SIGCONT");
   }
 
-  /** The primary and its nodes, but not its embedded Postgres: that is in a group of its own and outlives a kill. */
+  /** Kills the primary and its nodes, but not its embedded Postgres, which is in another process group. */
   endNow(): void {
     const group = this.group;
     if (group !== undefined) quietly(() => process.kill(-group, "SIGKILL"));
     this.group = undefined;
   }
 
-  /** The pid of the embedded Postgres that runs in its `SAGA_DATA_DIR`, by this service or left by it. */
+  /** The pid of the embedded Postgres in its `SAGA_DATA_DIR`, also if a killed service left it behind. */
   get databasePid(): number | undefined {
     const pgdata = join(this.env.SAGA_DATA_DIR ?? "", "postgres");
     return quietly(() => {
@@ -150,7 +154,7 @@ export class ServiceProcess {
     });
   }
 
-  /** For the end of a test that kills a service with an embedded Postgres. */
+  /** Ends an embedded Postgres that a killed service left behind. */
   endDatabase(): void {
     const pid = this.databasePid;
     if (pid !== undefined) quietly(() => process.kill(pid, "SIGQUIT"));

@@ -1,10 +1,12 @@
-// Suites that need an outside service. A suite whose service is missing is skipped
-// by name, never silently; under CI=true the closing line makes that a failure.
+// Suites that need an outside service. A suite whose service is missing is skipped by name; under CI=true the closing line makes
+// that a failure.
 import { describe, inject } from "vitest";
 
 declare module "vitest" {
   export interface ProvidedContext {
     databaseUrl: string;
+    /** The name of the migrated database that test databases are copies of. */
+    databaseTemplate: string;
     /** Empty: missing or unreachable. */
     redisUrl: string;
     amqpUrl: string;

@@ -1,25 +1,29 @@
-// Waiting for a fact: the only way a test waits. It asks again and again and stops at the first yes; it never sleeps a fixed time.
+// Waiting for a fact, the only way a test waits: it asks again until the answer is yes.
 import { setTimeout as delay } from "node:timers/promises";
 
-const PAUSE_MS = 20;
+/** Pauses begin short, because most facts come soon. */
+const FIRST_PAUSE_MS = 2;
 
 export interface UntilOptions {
   /** Milliseconds. */
   readonly within?: number;
-  /** What is waited for, for the message of a failure. */
+  /** The longest pause between two questions, in milliseconds. Use a longer one if a question costs a request. */
+  readonly pause?: number;
+  /** The fact, for the message of a failure. */
   readonly what?: string;
 }
 
 /**
- * Answers the first value of `fact` that is neither undefined, null nor false. A fact that throws is not one yet.
- * Fails with the last value or error when the time is over.
+ * Returns the first value of `fact` that is neither undefined, null nor false. A `fact` that throws is asked again.
+ * Throws an error with the last value or error after `within` milliseconds.
  */
 export async function until<T>(
   fact: () => T | Promise<T>,
-  { within = 10_000, what = "the fact" }: UntilOptions = {},
+  { within = 10_000, pause: longest = 20, what = "the fact" }: UntilOptions = {},
 ): Promise<Exclude<T, undefined | null | false>> {
   const deadline = performance.now() + within;
   let last = "nothing was seen";
+  let pause = FIRST_PAUSE_MS;
   do {
     try {
       const value = await fact();
@@ -29,9 +33,8 @@ export async function until<T>(
     } catch (error) {
       last = `last error: ${error instanceof Error ? error.message : String(error)}`;
     }
-    await delay(PAUSE_MS);
+    await delay(pause);
+    pause = Math.min(pause * 1.5, longest);
   } while (performance.now() < deadline);
-  throw new Error(
-    `${what} did not come about within ${within} ms (${last}; asked by ${fact.toString().slice(0, 200)})`,
-  );
+  throw new Error(`${what} was not seen within ${within} ms (${last}; asked by ${fact.toString().slice(0, 200)})`);
 }

@@ -1,8 +1,8 @@
-// What every command gets in every situation, and what becomes of the run: contract sections 4 and 5, pair by pair. A row
-// reads: answer -> situation afterwards | effects let out. `same`: nothing at all has changed.
+// The answer to every command in every situation, and its effect on the run, pair by pair. A row reads: answer -> situation afterwards |
+// effects. `same`: nothing has changed.
 import type { SituationName } from "./situations.js";
 
-/** Short names for commands that are answered alike. */
+/** Short names for groups of commands with the same answer. */
 export const GROUPS: Readonly<Record<string, string>> = {
   "any signal": "signal go, signal other",
   "any event": "event right, event wrong, event unfit",
@@ -79,7 +79,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
     "advanced -> paused backoff | dispatch.cancel,dispatch.resolved": "due",
     "unmatched -> running dispatched | signal.recorded": "any signal",
     "cancel compensating -> compensating dispatched | dispatch.cancel": "cancel",
-    "cancel cancelled -> cancelled | dispatch.cancel,dispatch.resolved": "abandon",
+    "cancel cancelled -> cancelled | dispatch.cancel,dispatch.resolved,undo.owed": "abandon",
     "closed -> same": "any submit",
     "refused -> same": "signal of a task, any offer, release",
     "taken -> running | dispatch.resolved,undo.owed": "result right, result by attempt, result bare",
@@ -279,7 +279,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
     "advanced -> same": "advance, due, carry right, quarantine, any event",
     "unmatched -> paused dispatched quarantined | signal.recorded": "any signal",
     "cancel compensating -> compensating dispatched | dispatch.cancel": "cancel",
-    "cancel cancelled -> cancelled | dispatch.cancel,dispatch.resolved": "abandon",
+    "cancel cancelled -> cancelled | dispatch.cancel,dispatch.resolved,undo.owed": "abandon",
     "closed -> same": "any submit",
     "refused -> same":
       "signal of a task, any offer, result right, result by attempt, result bare, failure right, failure final, failure bare, heartbeat right, heartbeat bare",

@@ -1,32 +1,32 @@
-// The laws, held against a simulation: those of one run's audit rows and undo list, and those of a family, read from the history of
-// all commits in their order. What should be undone is told from rows and definitions, never from what the run says that it owes.
+// The laws, checked on a simulation: those of one run's audit rows and undo list, and those of a family, read from the history of all
+// commits. Rows and definitions tell which steps must be undone, independently of the counts that the run itself keeps.
 import { type AuditEvent, isTerminal, type JsonObject } from "../../machines/index.js";
-import type { Committed, Simulation } from "./simulation.js";
-import type { World } from "./world.js";
+import { strayedFrom } from "./chart/charts.js";
+import type { Committed, Simulation, World } from "./simulation.js";
 
 type Say = (sentence: string) => void;
 
-/** What a run's rows say of one step entry that is open. */
+/** An open step entry, as the rows of its run describe it. */
 interface Open {
   readonly entry: number;
   /** An attempt of it may have happened. */
   happened: boolean;
 }
 
-/** What the laws remember of a run while they read the history. */
+/** The state of a run while the laws read the history. */
 interface Reading {
   entries: number;
   ended: boolean;
-  /** The attempt that is with a worker. */
+  /** The attempt that a worker has. */
   dispatched: string | undefined;
   /** The step entry of the try that is being left; 0: the run as a whole. */
   unwinding: number;
   readonly open: Map<string, Open>;
   readonly children: Simulation[];
-  /** Keys of what its rows say must be undone if it rolls back, and of what it did put on its list. */
+  /** The keys that its rows require on its undo list, and the keys that are on it. */
   readonly due: string[];
   readonly owed: string[];
-  /** Keys that may be owed, or not. */
+  /** Keys that are allowed, but not required, on the list. */
   readonly either: string[];
   /** Its undo list, in the order of the ordinals. */
   list: { readonly ordinal: number; readonly entry: number; readonly calls: boolean }[];
@@ -39,12 +39,13 @@ export function worldViolations(world: World): string[] {
   const reader = new Reader(world, (run, sentence) => found.push(`${names.get(run)}: ${sentence}`));
   for (const committed of world.history) reader.see(committed);
   reader.close();
+  found.push(...strayedFrom(world.history));
   for (const run of world.runs.values())
     for (const sentence of violations(run)) found.push(`${names.get(run.id)}: ${sentence}`);
   return found;
 }
 
-/** Where nothing can move but the clock and the outside: who waits in vain, for what is there. */
+/** For a world where only the clock and the outside can move: the runs that wait for something that already exists. */
 export function strandedIn(world: World): string[] {
   return [...world.runs.values()].flatMap(({ id, context, ended }) => {
     const { wait, quarantined, groups, run } = context;
@@ -126,15 +127,15 @@ class Reader {
       const { mayHave, did } = outcomeOf(metadata, attempt);
       if (entry && mayHave) entry.happened = true;
       if (metadata.will_retry) return;
-      // A try that is being left comes to its end first, also in a run that is to undo nothing.
-      const isAbandoned = context.ending?.abandon && reading.unwinding === 0;
+      // The dispatch of an abandoned run is not awaited: it may have happened.
+      if (entry && attempt > 0 && context.ending?.abandon && reading.unwinding === 0) entry.happened = true;
       if (compensates && OVER_LIMIT.test(String(metadata.message))) reading.either.push(key());
-      else if (compensates && (did || entry?.happened) && !isAbandoned) reading.due.push(key());
+      else if (compensates && (did || entry?.happened)) reading.due.push(key());
       open.delete(stepId);
     }
   }
 
-  /** Nothing is undone while a child of what is rolled back lives, or a dispatch is with a worker. */
+  /** Nothing is undone while a child inside the rollback lives, or a worker has a dispatch. */
   private quiet(reading: Reading, from: number, say: Say): void {
     const lives = reading.children.some(
       ({ id, context }) => (context.run.parentEntry ?? 0) >= from && !this.of(id).ended,
@@ -169,14 +170,14 @@ class Reader {
     }
   }
 
-  /** Newest first, in the list of the run that undoes, each once; in the rollback of a try only what completed inside. */
+  /** Undos run newest first, in the list of the run that undoes, each once. The rollback of a try undoes only its own steps. */
   private settled(reading: Reading, ordinal: number, since: number, say: Say): void {
     const newest = reading.list.findLast(({ calls, entry }) => calls && entry > since);
     if (newest?.ordinal !== ordinal) say(`the undo ${ordinal} was settled, the newest owed is ${newest?.ordinal}`);
     reading.list = reading.list.filter((entry) => entry.ordinal !== ordinal);
   }
 
-  /** What a foreach or a join gives is what its children gave. */
+  /** The output of a foreach or a join consists of the outputs of its children. */
   private output(run: Simulation, stepId: string, open: Open | undefined, { output }: JsonObject, say: Say): void {
     const plan = run.program.steps.get(stepId);
     if (!open || !plan || output === undefined) return;
@@ -210,7 +211,7 @@ class Reader {
     }
   }
 
-  /** A sub-saga that was told to end and succeeded first kept its own list: its step's compensation is owed instead. */
+  /** A cancelled sub-saga that succeeded first keeps its own list; the compensation of its step is owed instead. */
   private sagasThatSucceededAnyway(runId: string, due: readonly string[]): string[] {
     const keys = this.of(runId)
       .children.filter(({ context: { run, state } }) => run.keepsUndo && state === "succeeded")
@@ -230,7 +231,7 @@ class Reader {
       const late = this.sagasThatSucceededAnyway(id, [...due, ...either]);
       const inTime = owed.filter((key) => !late.includes(key));
       if (!isSame(due, inTime)) this.tell(id, `it owed ${owed}, and should have owed ${due}`);
-      // A run that is to undo nothing owes those only that were told to end before it was.
+      // An abandoned run owes only the undos of children that were cancelled before it was.
       if (!context.ending?.abandon && owed.length !== due.length + late.length)
         this.tell(id, `it did not owe just ${late} beside ${due}`);
       const keeps = context.state === "succeeded" ? context.run.parentRunId === undefined : context.ending?.abandon;
@@ -239,9 +240,8 @@ class Reader {
   }
 }
 
-/** The keys of what workers were handed and did, or may have done, and what can be undone. */
-function effectsOf({ sent, program, context, moveOf }: Simulation): readonly string[] {
-  if (context.ending?.abandon) return [];
+/** The keys of the calls that workers carried out, or may have carried out, and that can be undone. */
+function effectsOf({ sent, program, moveOf }: Simulation): readonly string[] {
   const done = sent.filter(({ dispatchId, call }) => {
     const move = moveOf(dispatchId);
     const did = move && (move.kind !== "failure" || move.outcomeUnknown);
@@ -250,7 +250,7 @@ function effectsOf({ sent, program, context, moveOf }: Simulation): readonly str
   return done.map(({ call }) => call.idempotencyKey);
 }
 
-/** What the row of a failed attempt says of its effect. The row of a step that was cut off names the attempt's code in its message. */
+/** The effect of a failed attempt, read from its row. The row of an aborted step has the attempt's code in its message. */
 function outcomeOf({ code, message }: JsonObject, attempt: number): { mayHave: boolean; did: boolean } {
   if (attempt === 0) return { mayHave: false, did: false };
   const said = /^([a-z_]+): /.exec(String(message))?.[1] ?? code;
@@ -259,8 +259,8 @@ function outcomeOf({ code, message }: JsonObject, attempt: number): { mayHave: b
 }
 
 /**
- * The row does not say what it was that could not be stored: the output of a step that has done its work, and is to be undone,
- * or the error of one that has not.
+ * The row does not tell which value could not be stored: the output of a step that did its work and must be undone, or the error of one
+ * that did not.
  */
 const OVER_LIMIT = /^the (output is|run's variables are) over /;
 

@@ -1,6 +1,6 @@
-// Every state answers every command: all pairs, each with its answer, the state it leads to and the effects it lets out; and
-// whatever was asked, the run can still come to an end that breaks none of the laws.
-import { describe, expect, test } from "vitest";
+// Every state answers every command: all pairs, each with its answer, the state after it and its effects. After each of them the run can
+// still reach an end that breaks no law.
+import { describe, expect, it } from "vitest";
 import { type Answer, isTerminal, wakeAt } from "../../machines/index.js";
 import { EXPECTED, GROUPS } from "./answers.js";
 import { violations } from "./chain.js";
@@ -35,7 +35,7 @@ function said(answer: Answer): string {
   }
 }
 
-/** Sends the command alone, and says what came of it in the table's words. */
+/** Sends the command and describes its outcome in the words of the table. */
 function outcome(run: Situated, command: CommandName): string {
   const wake = wakeAt(run.context);
   if (command === "due") run.now = typeof wake === "number" ? wake : run.now + 86_400_000;
@@ -47,40 +47,42 @@ function outcome(run: Situated, command: CommandName): string {
   return `${said(answer)} -> ${changed ? run.shape : "same"}${effects && ` | ${effects}`}`;
 }
 
-test("the table has every pair, once", () => {
-  for (const situation of situations) {
-    const listed = outcomesOf(situation).map(([command]) => command);
-    expect(listed.sort(), situation).toEqual([...commands].sort());
-  }
-  expect(Object.keys(EXPECTED).sort()).toEqual([...situations].sort());
-});
+describe("the table", () => {
+  it("the table has every pair, once", () => {
+    for (const situation of situations) {
+      const listed = outcomesOf(situation).map(([command]) => command);
+      expect(listed.sort(), situation).toEqual([...commands].sort());
+    }
+    expect(Object.keys(EXPECTED).sort()).toEqual([...situations].sort());
+  });
 
-test("the situations are all that a run can be in: every state, every wait, with and without quarantine", () => {
-  const shapes = situations.map((situation) => SITUATIONS[situation]().shape);
-  expect(shapes).toEqual(situations.map((situation) => EXPECTED[situation].is));
-  const waits = ["queued", "dispatched", "backoff"];
-  const open = [
-    "pending",
-    "running",
-    "paused timer",
-    "paused signal",
-    "paused user_task",
-    "paused event",
-    "running queued",
-    "running dispatched",
-    "paused backoff",
-    "compensating",
-    ...waits.map((wait) => `compensating ${wait}`),
-  ];
-  const quarantined = ["", " timer", " signal", " user_task", " event", " queued", " dispatched", " backoff"].map(
-    (wait) => `paused${wait} quarantined`,
-  );
-  const all = [...open, ...quarantined, "succeeded", "failed", "cancelled"];
-  expect([...new Set(shapes)].sort()).toEqual(all.sort());
+  it("the situations cover every state and every wait of a run, with and without quarantine", () => {
+    const shapes = situations.map((situation) => SITUATIONS[situation]().shape);
+    expect(shapes).toEqual(situations.map((situation) => EXPECTED[situation].is));
+    const waits = ["queued", "dispatched", "backoff"];
+    const open = [
+      "pending",
+      "running",
+      "paused timer",
+      "paused signal",
+      "paused user_task",
+      "paused event",
+      "running queued",
+      "running dispatched",
+      "paused backoff",
+      "compensating",
+      ...waits.map((wait) => `compensating ${wait}`),
+    ];
+    const quarantined = ["", " timer", " signal", " user_task", " event", " queued", " dispatched", " backoff"].map(
+      (wait) => `paused${wait} quarantined`,
+    );
+    const all = [...open, ...quarantined, "succeeded", "failed", "cancelled"];
+    expect([...new Set(shapes)].sort()).toEqual(all.sort());
+  });
 });
 
 describe.each(situations)("%s", (situation) => {
-  test.each(outcomesOf(situation))("%s: %s", (command, expected) => {
+  it.each(outcomesOf(situation))("%s: %s", (command, expected) => {
     const run = SITUATIONS[situation]();
     const rows = run.rows.length;
     const terminal = isTerminal(run.context.state) && { ...run.context };
@@ -96,61 +98,63 @@ describe.each(situations)("%s", (situation) => {
   });
 });
 
-test("a carried dispatch is sent again unchanged, and a carried queue place asks for the same call", () => {
-  const dispatched = SITUATIONS.dispatched();
-  const [first] = dispatched.dispatches.values();
-  dispatched.now += 7_000;
-  dispatched.once(COMMANDS["carry right"](dispatched));
-  expect(dispatched.released).toEqual([{ kind: "dispatch.send", dispatch: first }]);
-  const queued = SITUATIONS.queued();
-  const [asked] = queued.queued.values();
-  queued.once(COMMANDS["carry right"](queued));
-  expect(queued.released).toEqual([asked]);
-});
+describe("quarantine and carried dispatches", () => {
+  it("a carried dispatch is sent again unchanged, and a carried queue place asks for the same call", () => {
+    const dispatched = SITUATIONS.dispatched();
+    const [first] = dispatched.dispatches.values();
+    dispatched.now += 7_000;
+    dispatched.once(COMMANDS["carry right"](dispatched));
+    expect(dispatched.released).toEqual([{ kind: "dispatch.send", dispatch: first }]);
+    const queued = SITUATIONS.queued();
+    const [asked] = queued.queued.values();
+    queued.once(COMMANDS["carry right"](queued));
+    expect(queued.released).toEqual([asked]);
+  });
 
-test("an answer in quarantine is not lost: it is taken once the run is released", () => {
-  const run = SITUATIONS["dispatched, quarantined"]();
-  const { dispatchId } = run;
-  expect(run.result({ n: 1 }, { dispatchId })).toEqual({ type: "refused", reason: "the run is in quarantine" });
-  run.command({ type: "release", actor: "user:ops" });
-  expect(run.result({ n: 1 }, { dispatchId })).toEqual({ type: "report", stale: false });
-  expect(run.context.variables.charge).toEqual({ n: 1 });
-});
+  it("an answer in quarantine is not lost: it is taken once the run is released", () => {
+    const run = SITUATIONS["dispatched, quarantined"]();
+    const { dispatchId } = run;
+    expect(run.result({ n: 1 }, { dispatchId })).toEqual({ type: "refused", reason: "the run is in quarantine" });
+    run.command({ type: "release", actor: "user:ops" });
+    expect(run.result({ n: 1 }, { dispatchId })).toEqual({ type: "report", stale: false });
+    expect(run.context.variables.charge).toEqual({ n: 1 });
+  });
 
-test("a signal that came in quarantine is taken at the release", () => {
-  const run = SITUATIONS["signal, quarantined"]();
-  expect(run.signal("go", { by: "first" })).toMatchObject({ matched: false });
-  run.signal("go", { by: "second" });
-  run.command({ type: "release", actor: "user:ops" });
-  expect(run.state).toBe("succeeded");
-  expect(run.context.variables.hold).toEqual({ by: "first" });
-  expect(run.signals.map(({ consumed }) => consumed)).toEqual([true, false]);
-});
+  it("a signal that came in quarantine is taken at the release", () => {
+    const run = SITUATIONS["signal, quarantined"]();
+    expect(run.signal("go", { by: "first" })).toMatchObject({ matched: false });
+    run.signal("go", { by: "second" });
+    run.command({ type: "release", actor: "user:ops" });
+    expect(run.state).toBe("succeeded");
+    expect(run.context.variables.hold).toEqual({ by: "first" });
+    expect(run.signals.map(({ consumed }) => consumed)).toEqual([true, false]);
+  });
 
-test("what fell due in quarantine fires after the release, not before", () => {
-  const run = SITUATIONS["timer, quarantined"]();
-  expect(wakeAt(run.context)).toBeUndefined();
-  run.elapse(86_400_000);
-  expect(run.shape).toBe("paused timer quarantined");
-  run.command({ type: "release", actor: "user:ops" });
-  run.advance();
-  expect(run.context.step).toBe("hold");
-});
+  it("a timer that became due in quarantine fires after the release, not before", () => {
+    const run = SITUATIONS["timer, quarantined"]();
+    expect(wakeAt(run.context)).toBeUndefined();
+    run.elapse(86_400_000);
+    expect(run.shape).toBe("paused timer quarantined");
+    run.command({ type: "release", actor: "user:ops" });
+    run.advance();
+    expect(run.context.step).toBe("hold");
+  });
 
-test("quarantine, release, cancel and signals are in the audit log, each with who asked", () => {
-  const run = SITUATIONS["timer, quarantined"]();
-  run.command({ type: "release", actor: "user:ops" });
-  run.signal("other");
-  run.cancel();
-  const operated = run.rows.filter(({ metadata }) =>
-    ["quarantine", "release", "signal", "cancel"].includes(String(metadata?.kind)),
-  );
-  expect(operated.map(({ type, actor, metadata }) => [type, actor, metadata?.kind])).toEqual([
-    ["log", "coordinator", "quarantine"],
-    ["log", "user:ops", "release"],
-    ["log", "api", "signal"],
-    ["log", "api", "cancel"],
-  ]);
-  expect(operated[2]?.metadata).toMatchObject({ name: "other", matched: false });
-  expect(operated[3]?.metadata).toMatchObject({ reason: "asked to", compensate: true });
+  it("quarantine, release, cancel and signals are in the audit log, each with who asked", () => {
+    const run = SITUATIONS["timer, quarantined"]();
+    run.command({ type: "release", actor: "user:ops" });
+    run.signal("other");
+    run.cancel();
+    const operated = run.rows.filter(({ metadata }) =>
+      ["quarantine", "release", "signal", "cancel"].includes(String(metadata?.kind)),
+    );
+    expect(operated.map(({ type, actor, metadata }) => [type, actor, metadata?.kind])).toEqual([
+      ["log", "coordinator", "quarantine"],
+      ["log", "user:ops", "release"],
+      ["log", "api", "signal"],
+      ["log", "api", "cancel"],
+    ]);
+    expect(operated[2]?.metadata).toMatchObject({ name: "other", matched: false });
+    expect(operated[3]?.metadata).toMatchObject({ reason: "asked to", compensate: true });
+  });
 });

@@ -1,4 +1,4 @@
-// Short ways to write definitions in tests, and the generator of random ones without blocks; families.ts has those with them.
+// Short ways to write definitions in tests, and a generator of random ones without blocks. families.ts generates those with blocks.
 import fc from "fast-check";
 import { compileWorkflow, type Program } from "../../machines/index.js";
 

@@ -1,12 +1,12 @@
-// The CEL specification's own tests, section by section, run through our bounds, rules and conversions. A case is left out
-// only where it is about protobuf messages or checks types without evaluating. Departures are named here, each with its reason.
+// The tests of the CEL specification, section by section, with our bounds, rules and conversions. A case is left out only if it is about
+// protobuf messages or checks types without evaluating. Departures are listed here, each with its reason.
 import { tests } from "@bufbuild/cel-spec/testdata/conformance.js";
-import { expect, test } from "vitest";
+import { describe, expect, it } from "vitest";
 import { compileExpression, ExpressionError, ExpressionSyntaxError } from "../../machines/expression/index.js";
-import { isObject, type Json } from "../../machines/json.js";
-import { formatInstant, parseInstant } from "../../machines/time.js";
+import { isObject, type Json } from "../../machines/values/json.js";
+import { formatInstant, parseInstant } from "../../machines/values/time.js";
 
-/** The sections that hold here, and how many cases of each are run: one that goes missing is noticed. */
+/** The supported sections, with their number of cases, so that a missing case is noticed. */
 const SUPPORTED: Readonly<Record<string, number>> = {
   basic: 43,
   comparisons: 362,
@@ -75,39 +75,41 @@ function* cases(suite: Suite, path: readonly string[]): Generator<[string, Wante
     yield [[...path, original.name ?? ""].join("/"), original as unknown as Wanted];
 }
 
-test("every section of the specification is either supported or left out for a reason", () => {
-  const sections = (tests.suites ?? []).map(({ name }) => name).sort();
-  const listed = [...Object.keys(SUPPORTED), ...Object.keys(UNSUPPORTED)].filter((name) => sections.includes(name));
-  expect(listed.sort()).toEqual(sections);
-});
+describe("CEL conformance", () => {
+  it("every section of the specification is either supported or left out for a reason", () => {
+    const sections = (tests.suites ?? []).map(({ name }) => name).sort();
+    const listed = [...Object.keys(SUPPORTED), ...Object.keys(UNSUPPORTED)].filter((name) => sections.includes(name));
+    expect(listed.sort()).toEqual(sections);
+  });
 
-const departed = new Set<string>();
+  const departed = new Set<string>();
 
-test.each(Object.entries(SUPPORTED))("%s: all its %i cases pass, but for the declared departures", (name, count) => {
-  const suite = tests.suites?.find((each) => each.name === name) as Suite;
-  let run = 0;
-  const wrong: string[] = [];
-  for (const [path, wanted] of cases(suite, [name])) {
-    if (isAboutProtobuf(wanted)) continue;
-    run++;
-    if (agrees(wanted)) continue;
-    const departure = DEPARTURES.find(([pattern]) => pattern.test(path));
-    if (departure === undefined) wrong.push(`${path}: ${wanted.expr}`);
-    else departed.add(departure[0].source);
-  }
-  expect(wrong).toEqual([]);
-  expect(run).toBe(count);
-});
+  it.each(Object.entries(SUPPORTED))("%s: all its %i cases pass, but for the declared departures", (name, count) => {
+    const suite = tests.suites?.find((each) => each.name === name) as Suite;
+    let run = 0;
+    const wrong: string[] = [];
+    for (const [path, wanted] of cases(suite, [name])) {
+      if (isAboutProtobuf(wanted)) continue;
+      run++;
+      if (agrees(wanted)) continue;
+      const departure = DEPARTURES.find(([pattern]) => pattern.test(path));
+      if (departure === undefined) wrong.push(`${path}: ${wanted.expr}`);
+      else departed.add(departure[0].source);
+    }
+    expect(wrong).toEqual([]);
+    expect(run).toBe(count);
+  });
 
-test("every declared departure is one", () => {
-  expect(DEPARTURES.map(([{ source }]) => source).filter((source) => !departed.has(source))).toEqual([]);
+  it("every declared departure is one", () => {
+    expect(DEPARTURES.map(([{ source }]) => source).filter((source) => !departed.has(source))).toEqual([]);
+  });
 });
 
 function isAboutProtobuf({ expr, container, checkOnly }: Wanted): boolean {
   return Boolean(container || checkOnly) || expr.includes("TestAllTypes");
 }
 
-/** A value that JSON does not have must end as an error of ours, as must whatever the specification calls one. */
+/** A value that JSON lacks must be an error, as must every error of the specification. */
 function agrees({ expr, bindings = {}, evalError, value }: Wanted): boolean {
   const scope = Object.fromEntries(Object.entries(bindings).map(([name, bound]) => [name, toJson(bound.value ?? {})]));
   if (Object.values(scope).includes(undefined)) throw new Error(`a binding of ${expr} is no JSON`);
@@ -125,7 +127,7 @@ function resultOf(source: string, scope: Record<string, Json>): Json | undefined
   }
 }
 
-/** The JSON that the contract makes of an expected value, or undefined if it has none (NaN, int64, U+0000, types). */
+/** The JSON of an expected value. Undefined if there is none (NaN, int64, U+0000, types). */
 function toJson(value: Wire): Json | undefined {
   const [kind, content] = Object.entries(value)[0] ?? [];
   switch (kind) {

@@ -1,10 +1,10 @@
 // Instants and durations as text, against the host's own calendar as the oracle.
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
-import { formatInstant, parseDuration, parseInstant } from "../../machines/time.js";
+import { describe, expect, it } from "vitest";
+import { formatInstant, parseDuration, parseInstant } from "../../machines/values/time.js";
 
 describe("an instant", () => {
-  test("is written as the host's calendar writes it, and read back", () => {
+  it("is written as the host's calendar writes it, and read back", () => {
     fc.assert(
       fc.property(fc.integer({ min: -62_167_219_200_000, max: 253_402_300_799_999 }), (ms) => {
         expect(formatInstant(ms)).toBe(new Date(ms).toISOString());
@@ -13,7 +13,7 @@ describe("an instant", () => {
     );
   });
 
-  test.each([
+  it.each([
     ["2026-11-21T10:00:00Z", Date.UTC(2026, 10, 21, 10)],
     ["2026-11-21t10:00:00.5z", Date.UTC(2026, 10, 21, 10, 0, 0, 500)],
     ["2026-11-21T10:00:00.123456789+05:30", Date.UTC(2026, 10, 21, 4, 30, 0, 123)],
@@ -23,7 +23,7 @@ describe("an instant", () => {
     expect(parseInstant(text)).toBe(ms);
   });
 
-  test.each([
+  it.each([
     "2026-11-21",
     "2026-11-21T10:00:00",
     "2026-02-29T00:00:00Z",
@@ -42,14 +42,14 @@ describe("an instant", () => {
     expect(parseInstant(text)).toBeUndefined();
   });
 
-  test("outside four digits of a year is refused", () => {
+  it("outside four digits of a year is refused", () => {
     expect(() => formatInstant(253_402_300_800_000)).toThrow(RangeError);
     expect(() => formatInstant(Number.NaN)).toThrow(RangeError);
   });
 });
 
 describe("a duration", () => {
-  test.each([
+  it.each([
     ["PT1S", 1000],
     ["PT0.25S", 250],
     ["PT1.5H", 5_400_000],
@@ -61,7 +61,7 @@ describe("a duration", () => {
     expect(parseDuration(text)).toBe(ms);
   });
 
-  test.each(["P", "PT", "P1DT", "P1Y", "P1M", "1D", "PT1", "-PT1S", "PT1S ", "P999999999999W", "pt1s"])(
+  it.each(["P", "PT", "P1DT", "P1Y", "P1M", "1D", "PT1", "-PT1S", "PT1S ", "P999999999999W", "pt1s"])(
     "%j is refused",
     (text) => {
       expect(parseDuration(text)).toBeUndefined();

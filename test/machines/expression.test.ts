@@ -1,7 +1,7 @@
-// The contract's rules for expressions and templates as tables of truths, and hostile sources that must end as errors.
+// The rules of expressions and templates as tables of expected results, and hostile sources that must end with an error.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are our templates, not JavaScript's.
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   asText,
   compileExpression,
@@ -12,7 +12,7 @@ import {
   type Scope,
   truthy,
 } from "../../machines/expression/index.js";
-import type { Json } from "../../machines/json.js";
+import type { Json } from "../../machines/values/json.js";
 
 const now = Date.UTC(2026, 10, 21, 9, 30, 0, 250);
 const secret = "hunter2";
@@ -34,7 +34,7 @@ const failure = (work: () => unknown): Error => {
 };
 
 describe("an expression", () => {
-  test.each<[string, Json]>([
+  it.each<[string, Json]>([
     // Numbers: JSON's are doubles, and kinds mix.
     ["inputs.amount / 7", 10 / 7],
     ["10 / 7", 1],
@@ -113,7 +113,7 @@ describe("an expression", () => {
     expect(evaluate(source)).toEqual(expected);
   });
 
-  test.each<[string, boolean]>([
+  it.each<[string, boolean]>([
     ["true", true],
     ["inputs.amount", true],
     ["0.0", false],
@@ -129,7 +129,7 @@ describe("an expression", () => {
     expect(compileExpression(source).test(scope)).toBe(expected);
   });
 
-  test.each([
+  it.each([
     ["inputs.other", 'missing key "other"'],
     ["inputs.other.deeper", 'missing key "other"'],
     ["inputs.constructor", 'missing key "constructor"'],
@@ -151,11 +151,11 @@ describe("an expression", () => {
     ["inputs.name && true", "type mismatch: expected bool, got string"],
     ["1 / 0", "divide by zero"],
     ["vars.count % 0", "modulus by zero"],
-    ["vars.count / 0", "the result is no finite number"],
+    ["vars.count / 0", "the result is not a finite number"],
     ["9223372036854775807 + 1", "int overflow during _+_"],
     ["9007199254740993", "the result is an integer beyond 2^53, which JSON cannot carry: use string()"],
-    ["int", "the result is no JSON value"],
-    ["{'__proto__': 1}", '"__proto__" is no name for a member of an object'],
+    ["int", "the result is not a JSON value"],
+    ["{'__proto__': 1}", '"__proto__" is not allowed as a member name in an object'],
     ["{inputs.secret: 1, inputs.secret: 2}", "duplicate map key"],
   ])("%s fails clearly, and without a value of the scope", (source, message) => {
     const error = failure(() => evaluate(source));
@@ -164,7 +164,7 @@ describe("an expression", () => {
     expect(error.message).not.toContain(secret);
   });
 
-  test.each([
+  it.each([
     ["", 0],
     ["1 +", 2],
     ["a b", 2],
@@ -178,21 +178,21 @@ describe("an expression", () => {
     expect((error as ExpressionSyntaxError).position).toBe(position);
   });
 
-  test("knows the names it reads, without those it binds itself", () => {
+  it("knows the names it reads, without those it binds itself", () => {
     const { references } = compileExpression(
       "inputs.list.filter(x, x != vars.y && type(x) == string).map(i, i + item)",
     );
     expect([...references].sort()).toEqual(["inputs", "item", "vars"]);
   });
 
-  test("a name of the scope hides a type of CEL, and only there", () => {
+  it("a name of the scope hides a type of CEL, and only there", () => {
     const hidden = { type: "express", list: [1], int: 5 };
     expect(compileExpression("type == 'express' && list.exists(x, x == 1) && int(2.0) == 2").test(hidden)).toBe(true);
     expect(compileExpression("type(1) == int").test({})).toBe(true);
     expect([...compileExpression("type(1) == int").references]).toEqual([]);
   });
 
-  test("warns about a subtraction that looks like the id of a step", () => {
+  it("warns about a subtraction that looks like the id of a step", () => {
     expect(compileExpression("vars.step-1").warnings).toEqual([
       'vars.step-1 is a subtraction; for a key write vars["step-1"]',
     ]);
@@ -201,11 +201,11 @@ describe("an expression", () => {
     expect(evaluate("vars.step-1")).toBe(3);
   });
 
-  test("hands JSON of the scope out as the same object", () => {
+  it("returns JSON of the scope as the same object", () => {
     expect(evaluate("vars.list")).toBe((scope.vars as { list: Json }).list);
   });
 
-  test("converts only what it touches", () => {
+  it("converts only the values that it reads", () => {
     const touched: string[] = [];
     const vars = new Proxy(
       { a: 1, b: 2 },
@@ -224,7 +224,7 @@ describe("an expression", () => {
     expect(touched).not.toContain("b");
   });
 
-  test("does not depend on the host's time zone", () => {
+  it("does not depend on the host's time zone", () => {
     const zone = process.env.TZ;
     process.env.TZ = "America/New_York";
     try {
@@ -241,27 +241,27 @@ describe("the budget", () => {
   const list = Array.from({ length: 10_000 }, (_, index) => ({ price: index % 20, name: `n${index}` }));
   const large: Scope = { vars: { list, n: 1 } };
 
-  test("brackets inside a literal are no nesting", () => {
+  it("brackets inside a literal are no nesting", () => {
     expect(evaluate(`"${"(".repeat(500)}".size()`)).toBe(500);
   });
 
-  test("a full day's work of an honest loop is within the budget", () => {
+  it("a long but honest loop is within the budget", () => {
     expect(evaluate("vars.list.filter(x, x.price > 10 && x.name.startsWith('n1')).size() > 0", large)).toBe(true);
     expect(evaluate("vars.list.map(x, {'name': x.name, 'double': x.price * 2}).size()", large)).toBe(10_000);
   });
 
-  test("the parts of a template share one budget", () => {
+  it("the parts of a template share one budget", () => {
     const part = "${vars.list.all(x, x.price >= 0 && x.name != '')}";
     expect(compileTemplate([part]).render(large)).toEqual([true]);
     const error = failure(() => compileTemplate(Array.from({ length: 50 }, () => part)).render(large));
     expect(error).toBeInstanceOf(ExpressionError);
-    // The next evaluation has a full tank again.
+    // The next evaluation has a full budget again.
     expect(evaluate("vars.n + 1", large)).toBe(2);
   });
 });
 
 describe("a template", () => {
-  test.each<[Json, Json]>([
+  it.each<[Json, Json]>([
     ["${vars.count}", 1],
     ["${ vars.list }", [1, 2, 3]],
     ["${vars.nothing == 1 || inputs.nothing == null}", true],
@@ -288,7 +288,7 @@ describe("a template", () => {
     expect(compileTemplate(template).render(scope)).toEqual(expected);
   });
 
-  test.each<[Json, number, string]>([
+  it.each<[Json, number, string]>([
     ["${vars.a", 0, "a template is not closed"],
     ["a ${1 +} b", 6, "expecting end of input"],
     ["${'}", 0, "a template is not closed"],
@@ -302,24 +302,24 @@ describe("a template", () => {
     expect(error.position).toBe(position);
   });
 
-  test("a constant member of a rendered object is the same object", () => {
+  it("a constant member of a rendered object is the same object", () => {
     const kept = { deep: [1, 2] };
     const rendered = compileTemplate({ kept, made: "${vars.count}" }).render(scope) as { kept: Json };
     expect(rendered.kept).toBe(kept);
   });
 
-  test("collects names and warnings of all its parts", () => {
+  it("collects names and warnings of all its parts", () => {
     const template = compileTemplate({ a: "${vars.step-1}", b: ["${inputs.x} ${item}"] });
     expect([...template.references].sort()).toEqual(["inputs", "item", "vars"]);
     expect(template.warnings).toHaveLength(1);
     expect(template.constant).toBe(false);
   });
 
-  test("an escaped template is a constant", () => {
+  it("an escaped template is a constant", () => {
     expect(compileTemplate({ a: "$${x}" })).toMatchObject({ constant: true });
   });
 
-  test("a value without ${ is rendered as itself", () => {
+  it("a value without ${ is rendered as itself", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         fc.pre(!JSON.stringify(value).includes("${"));
@@ -330,16 +330,18 @@ describe("a template", () => {
     );
   });
 
-  test("any JSON comes through a whole template as the same value", () => {
+  it("any JSON comes through a whole template as the same value", () => {
+    // Minus zero becomes zero, as it would in the database.
+    const values = fc.jsonValue().filter((value) => !Object.is(value, -0));
     fc.assert(
-      fc.property(fc.jsonValue(), (value) => {
+      fc.property(values, (value) => {
         expect(compileTemplate("${v}").render({ v: value as Json })).toBe(value);
         expect(compileTemplate(["${[v][0]}"]).render({ v: value as Json })).toEqual([value]);
       }),
     );
   });
 
-  test("text written as a CEL literal comes back", () => {
+  it("text written as a CEL literal comes back", () => {
     fc.assert(
       fc.property(fc.string(), (text) => {
         const literal = `'${text.replace(/[\\']/g, "\\$&").replace(/\n/g, "\\n").replace(/\r/g, "\\r")}'`;
@@ -350,7 +352,7 @@ describe("a template", () => {
 });
 
 describe("a value", () => {
-  test.each<[Json, boolean, string]>([
+  it.each<[Json, boolean, string]>([
     [null, false, "null"],
     [0, false, "0"],
     [2, true, "2"],

@@ -1,5 +1,5 @@
-// Random workflows with blocks, three deep, and with the workflows that their sub-sagas run. A tree of bodies is made first and
-// laid out as steps then, so that every edge keeps the rules of blocks by construction. Not how they are played: that is each test's.
+// Random workflows with blocks, three deep, and the workflows of their sub-sagas. A tree of bodies is generated first and then written as
+// steps, so that every edge keeps the rules of blocks.
 import fc from "fast-check";
 import { ACTIONS, compensation, program, retry, type StepDocument, step, stepId } from "./definitions.js";
 import type { SimulationOptions } from "./simulation.js";

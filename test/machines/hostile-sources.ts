@@ -1,19 +1,19 @@
-// Expressions, patterns and templates that were written to stall a node, by what they abuse. Whoever finds another adds it here.
+// Expressions, patterns and templates that were written to stall a node, grouped by the feature that they abuse. Add new ones here.
 import type { Scope } from "../../machines/expression/index.js";
-import type { Json } from "../../machines/json.js";
+import type { Json } from "../../machines/values/json.js";
 
 const list = Array.from({ length: 10_000 }, (_, index) => ({ price: index % 20, name: `n${index}` }));
 const keys = Object.fromEntries(list.map(({ name }, index) => [name, index]));
 const bush = (depth: number): Json => (depth === 0 ? 1 : [bush(depth - 1), { b: bush(depth - 1) }]);
 const deep = bush(14);
 
-/** As large as a run's variables get. */
+/** As large as the variables of a run may be. */
 export const LARGE: Scope = { vars: { list, keys, deep, big: "a".repeat(1 << 20), n: 1 } };
 
 const MACROS = ["all", "exists", "exists_one", "filter", "map"];
 const holds = (macro: string) => (macro === "exists" ? "y.price > 99" : "y.price < 99");
 
-/** Each macro in each: a hundred million rounds. */
+/** Each macro inside each other: a hundred million rounds. */
 const nested = MACROS.flatMap((outer) =>
   MACROS.map((inner) => {
     const body = `vars.list.${inner}(y, ${holds(inner)})`;
@@ -107,7 +107,7 @@ const converting = [
   "vars.list.all(x, google.protobuf.Value{list_value: vars.list} != null)",
 ];
 
-/** Regular expressions that take exponential or quadratic time where they are searched by backtracking. */
+/** Regular expressions that take exponential or quadratic time with backtracking. */
 const PATTERNS = [
   ...["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(a*)*b", "(.*)*b", "(.*a){20}b", "^(([a-z])+.)+[A-Z]([a-z])+$", "(x+x+)+y"],
   ...[
@@ -132,7 +132,7 @@ const patterns = PATTERNS.flatMap((pattern) => [
   `vars.list.exists(x, vars.big.matches('${pattern}') && false)`,
 ]);
 
-/** Cannot be compiled, and must not take long to say so. */
+/** Sources that do not compile, and must be refused quickly. */
 export const UNCOMPILED: readonly (readonly [string, string])[] = [
   ["too long", `'${"a".repeat(17_000)}'`],
   ["too deep in brackets", `${"(".repeat(150)}1${")".repeat(150)}`],

@@ -1,15 +1,19 @@
-// Forced interleavings: two things that meet, in random families, in both orders, and in a fifth of them each while the other is
-// between its decision and its commit. Nothing is lost and nothing happens twice, whichever comes first.
+// Forced interleavings: two moves that compete, in random families, in both orders, and in a fifth of the families each between the
+// decision and the commit of the other. Nothing is lost and nothing happens twice, whichever comes first.
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import type { Answer, RunCommand } from "../../machines/index.js";
+import { describe, expect, it } from "vitest";
+import { ANSWER_TRANSIT_MS, type Answer, asDispatchId, type RunCommand } from "../../machines/index.js";
+import { cases, firstSeed } from "../harness/long.js";
 import { worldViolations } from "./chain.js";
 import { around, type Node, optionsOf } from "./families.js";
 import { CALM, type Random, randomOf, Scheduler } from "./scheduler.js";
-import type { Simulation, SimulationOptions } from "./simulation.js";
-import type { Send, World } from "./world.js";
+import type { Simulation, SimulationOptions, World } from "./simulation.js";
+import type { Send } from "./world.js";
 
-/** Undefined: the commit was lost, and it must be asked again. */
+const FAMILIES = cases(20, 500);
+const FIRST = firstSeed(1);
+
+/** Undefined: the commit was lost, and the command must be sent again. */
 type Move = () => Answer | undefined;
 const ORDERS = ["left first", "right first", "left within right", "right within left"] as const;
 type Order = (typeof ORDERS)[number];
@@ -21,9 +25,9 @@ interface Meeting {
   holdsMessage?(message: Send, world: World): boolean;
   /** Both moves, once both are possible. */
   meet(world: World, random: Random): readonly [left: Move, right: Move] | undefined;
-  /** What came of it, in a word. */
+  /** The outcome in a word. */
   tell(world: World, left: Answer): string;
-  /** The words that each order comes to, and no others: so both were seen. */
+  /** The outcomes of each order. All of them must occur, and no others. */
   readonly words: Readonly<Record<Order, string>>;
 }
 
@@ -54,7 +58,7 @@ const cancel = (run: Simulation, compensate = true) =>
 const at = (run: Simulation) => run.context.wait?.kind;
 const dispatchOf = ({ context: { wait } }: Simulation) => (wait && "dispatchId" in wait ? wait.dispatchId : "");
 const report = (run: Simulation): Move => {
-  const dispatchId = dispatchOf(run);
+  const dispatchId = asDispatchId(dispatchOf(run));
   return doing(run, { type: "result", result: {}, dispatchId, actor: "worker:w" }, "report");
 };
 const parentOf = (world: World, { context: { run } }: Simulation) => world.runs.get(run.parentRunId ?? "");
@@ -79,7 +83,7 @@ const MEETINGS: Record<string, Meeting> = {
       const family = waits && world.runs.get(waits.context.run.family?.at(-1) ?? "");
       if (!family) return undefined;
       const signal = { type: "signal", id: "signal", name: "here", payload: {}, actor: "api" } as const;
-      // The family looks for somebody who waits after its commit, and may find nobody yet: then the branch must find the signal.
+      // After its commit the family looks for a waiting branch. If none waits yet, the branch must find the signal.
       const look = doing(family, { type: "advance" }, "look");
       const record = doing(family, signal, "signal");
       const left = () => {
@@ -152,7 +156,7 @@ const MEETINGS: Record<string, Meeting> = {
       if (!run) return undefined;
       const timeout = doing(run, { type: "advance" }, "timeout");
       const pass = () => {
-        world.now = Math.max(world.now, deadline);
+        world.now = Math.max(world.now, deadline + ANSWER_TRANSIT_MS);
         return timeout();
       };
       return [report(run), pass];
@@ -188,10 +192,10 @@ const MEETINGS: Record<string, Meeting> = {
     meet(world, random) {
       const run = runsOf(world).find((each) => isCore(each) && at(each) === "queued");
       if (!run) return undefined;
-      const dispatchId = dispatchOf(run);
+      const dispatchId = asDispatchId(dispatchOf(run));
       const answer = doing(run, { type: "result", result: {}, dispatchId, actor: "worker:w" }, "late");
       const offer = doing(run, { type: "offer", dispatchId, workerId: "w" }, "offer");
-      // The worker answers whatever it was given, whenever that was.
+      // The worker answers every dispatch, however old.
       return [() => offer() && answer(), cancel(run, random() < 0.7)];
     },
     tell: (_, left) => staleness(left),
@@ -224,7 +228,7 @@ function carryOut(order: Order, world: World, left: Move, right: Move): [Answer,
   return order === "left within right" ? [within, around] : [around, within];
 }
 
-/** Asked again with the same id until it is answered. */
+/** Repeats the command with the same id until it is answered. */
 function surely(move: Move): Answer {
   for (let tries = 0; tries < 5; tries++) {
     const answer = move();
@@ -255,25 +259,33 @@ function trial(meeting: Meeting, family: SimulationOptions, seed: number, order:
   throw new Error("the two never met");
 }
 
-test.each(Object.entries(MEETINGS))("%s: 500 families, in both orders", { timeout: 240_000 }, (name, meeting) => {
-  const first = Number(process.env.SEED ?? 1);
-  const told = new Map(ORDERS.map((order) => [order, new Map<string, number>()]));
-  for (let seed = first; seed < first + 500; seed++) {
-    const [document] = fc.sample(around(meeting.core), { seed, numRuns: 1 });
-    if (!document) throw new Error("no family");
-    const family = optionsOf(document);
-    for (const [order, counts] of told) {
-      // One within the other is the rarer kind: a fifth of the families will do.
-      if (order.includes("within") && seed % 5 !== 0) continue;
-      try {
-        const word = trial(meeting, family, seed, order);
-        counts.set(word, (counts.get(word) ?? 0) + 1);
-      } catch (thrown) {
-        throw new Error(`${name}, ${order}, seed ${seed}: ${String(thrown).slice(0, 600)}`);
+describe("two things that meet", () => {
+  it.each(Object.entries(MEETINGS))(
+    "%s: in both orders, and each within the other",
+    { timeout: 240_000 },
+    (name, meeting) => {
+      const told = new Map(ORDERS.map((order) => [order, new Map<string, number>()]));
+      for (let seed = FIRST; seed < FIRST + FAMILIES; seed++) {
+        const [document] = fc.sample(around(meeting.core), { seed, numRuns: 1 });
+        if (!document) throw new Error("no family");
+        const family = optionsOf(document);
+        for (const [order, counts] of told) {
+          // A fifth of the families is enough for the third kind.
+          if (order.includes("within") && seed % 5 !== 0) continue;
+          try {
+            const word = trial(meeting, family, seed, order);
+            counts.set(word, (counts.get(word) ?? 0) + 1);
+          } catch (thrown) {
+            throw new Error(`${name}, ${order}, seed ${seed}: ${String(thrown).slice(0, 600)}`);
+          }
+        }
       }
-    }
-  }
-  console.log(name, told);
-  const words = [...told].map(([order, counts]) => [order, [...counts.keys()].sort().join(" ")]);
-  expect(Object.fromEntries(words)).toEqual(meeting.words);
+      console.log(name, told);
+      const words = [...told].map(([order, counts]) => [order, [...counts.keys()].sort().join(" ")]);
+      if (FAMILIES >= 500) return expect(Object.fromEntries(words)).toEqual(meeting.words);
+      // A few families need not show every outcome, but they must not show an unexpected one.
+      for (const [order, counts] of told)
+        for (const word of counts.keys()) expect(meeting.words[order], order).toContain(word);
+    },
+  );
 });

@@ -1,7 +1,7 @@
-// The rules of the graph with blocks: where each step stands, and every edge that is refused, with its place and sentence.
-import { describe, expect, test } from "vitest";
+// The rules of the graph with blocks: the block of each step, and every edge that is refused, with its place and message.
+import { describe, expect, it } from "vitest";
 import { compileWorkflow } from "../../machines/index.js";
-import { MOST_NESTING } from "../../machines/limits.js";
+import { MAX_NESTING } from "../../machines/values/limits.js";
 import { program, type StepDocument } from "./definitions.js";
 
 const noop = (id: string, more: Record<string, unknown> = {}): StepDocument => ({ id, type: "noop", ...more });
@@ -34,7 +34,7 @@ const parallel = (id: string, branches: Record<string, string>, next?: string): 
 });
 const join = (id: string, more: Record<string, unknown> = {}): StepDocument => ({ id, type: "join", ...more });
 
-/** Problems by the place's step id instead of its number: `t.try: …`. */
+/** Problems with the id of the step instead of its index: `t.try: …`. */
 function problems(steps: StepDocument[], head: Record<string, unknown> = {}): string[] {
   const compiled = compileWorkflow({ id: "w", name: "w", start: steps[0]?.id, steps, ...head });
   return compiled.problems.map(({ path, message }) => {
@@ -42,9 +42,9 @@ function problems(steps: StepDocument[], head: Record<string, unknown> = {}): st
     return `${at}: ${message}`;
   });
 }
-const into = (step: string) => `the step "${step}" stands in another block: an edge cannot lead into or out of a block`;
+const into = (step: string) => `the step "${step}" is in another block: an edge cannot lead into or out of a block`;
 const toJoin = (step: string) =>
-  `the step "${step}" is a join: only a parallel, and the ends of its branches, lead there`;
+  `the step "${step}" is a join: only its parallel and the ends of its branches may lead to it`;
 
 /** `step: kind of block by container [chains]`. */
 function standing(steps: StepDocument[]): Record<string, string> {
@@ -55,8 +55,8 @@ function standing(steps: StepDocument[]): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-describe("where steps stand", () => {
-  test("in the run, in a branch, in an item, in a round, in a try; a catch chain in the block of its try", () => {
+describe("the block of a step", () => {
+  it("in the run, in a branch, in an item, in a round, in a try; a catch chain in the block of its try", () => {
     const steps = [
       tryCatch("t", "w", "c", { next: "p" }),
       loop("w", "f"),
@@ -83,7 +83,7 @@ describe("where steps stand", () => {
     });
   });
 
-  test("a catch chain ends where a step is reached without the catch", () => {
+  it("a catch chain ends where a step is reached without the catch", () => {
     const steps = [
       tryCatch("t", "x", "c", { next: "m" }),
       noop("x"),
@@ -95,7 +95,7 @@ describe("where steps stand", () => {
     expect(standing([tryCatch("t", "x", "m", { next: "m" }), noop("x"), noop("m")])).toMatchObject({ m: "run" });
   });
 
-  test("a chain may be shared by several tries, and a chain within a chain ends where the outer one goes on", () => {
+  it("a chain may be shared by several tries, and a chain within a chain ends where the outer one goes on", () => {
     const shared = [
       tryCatch("t", "x", "c", { next: "u" }),
       noop("x"),
@@ -120,7 +120,7 @@ describe("where steps stand", () => {
     });
   });
 
-  test("chains of chains cost no more than their steps", () => {
+  it("chains of chains cost no more than their steps", () => {
     const steps = Array.from({ length: 60 }, (_, n) => [
       tryCatch(`t${n}`, `x${n}`, n === 59 ? "z" : `t${n + 1}`),
       noop(`x${n}`),
@@ -129,7 +129,7 @@ describe("where steps stand", () => {
     expect([placed.t0, placed.t1, placed.z]).toEqual(["run", "run, caught by t0", "run, caught by t59"]);
   });
 
-  test("entrypoints are places to begin: in the run, also in what would be a catch chain", () => {
+  it("entrypoints are places to begin: in the run, also in what would be a catch chain", () => {
     const steps = [tryCatch("t", "x", "c"), noop("x"), noop("c", { next: "d" }), noop("d")];
     expect(problems(steps, { entrypoints: { late: "d" } })).toEqual([]);
     expect(problems(steps, { entrypoints: { here: "t", late: "c" } })).toEqual([]);
@@ -149,7 +149,7 @@ describe("edges into and out of a block", () => {
     ["an item", each("s", "x")],
   ];
 
-  test.each(blocks)("out of %s by next, on_error, a branch or a timeout: refused at that edge", (_, block) => {
+  it.each(blocks)("out of %s by next, on_error, a branch or a timeout: refused at that edge", (_, block) => {
     const used = [loop("keep", "k"), noop("k")];
     expect(problems(out(block, { next: "z" }))).toContain(`x.next: ${into("z")}`);
     expect(problems(out(block, { on_error: "z" }))).toContain(`x.on_error: ${into("z")}`);
@@ -159,7 +159,7 @@ describe("edges into and out of a block", () => {
     expect(problems([...out(block, wait), ...used])).toEqual([`x.on_timeout: ${into("z")}`]);
   });
 
-  test.each(blocks)("to the beginning of %s: refused at that edge", (_, block) => {
+  it.each(blocks)("to the beginning of %s: refused at that edge", (_, block) => {
     const steps = (edge: Record<string, unknown>) => [
       noop("first", { next: "s", ...edge }),
       block,
@@ -171,19 +171,19 @@ describe("edges into and out of a block", () => {
     expect(problems(steps(wait))).toEqual([`first.on_timeout: ${into("x")}`]);
   });
 
-  test.each(blocks)("an entrypoint at the beginning or in the middle of %s: refused", (_, block) => {
+  it.each(blocks)("an entrypoint at the beginning or in the middle of %s: refused", (_, block) => {
     const steps = [block, noop("x", { next: "y" }), noop("y"), noop("c")];
     expect(problems(steps, { entrypoints: { a: "x" } })).toEqual([`entrypoints.a: ${into("x")}`]);
     expect(problems(steps, { entrypoints: { a: "y", b: "s" } })).toEqual([`entrypoints.a: ${into("y")}`]);
     expect(problems(steps, { entrypoints: { "": "s" } })).not.toEqual([]);
   });
 
-  test("into the middle of a block: refused where the two meet", () => {
+  it("into the middle of a block: refused where the two meet", () => {
     const steps = [noop("first", { next: "s", on_error: "y" }), loop("s", "x"), noop("x", { next: "y" }), noop("y")];
     expect(problems(steps)).toEqual([`x.next: ${into("y")}`]);
   });
 
-  test("from a branch to another, from a catch chain into a block, a catch that begins in one", () => {
+  it("from a branch to another, from a catch chain into a block, a catch that begins in one", () => {
     const branches = [parallel("p", { a: "a1", b: "b1" }, "j"), noop("a1", { next: "b1" }), noop("b1"), join("j")];
     expect(problems(branches)).toEqual([`a1.next: ${into("b1")}`]);
     const chain = [tryCatch("t", "x", "c"), noop("x"), noop("c", { next: "x" })];
@@ -194,7 +194,7 @@ describe("edges into and out of a block", () => {
     );
   });
 
-  test("two blocks cannot share their steps", () => {
+  it("two blocks cannot share their steps", () => {
     expect(problems([loop("s", "x", { next: "w" }), noop("x"), loop("w", "x")])).toEqual([`w.body: ${into("x")}`]);
     expect(
       problems([
@@ -207,21 +207,21 @@ describe("edges into and out of a block", () => {
     ).toEqual([`y.next: ${into("z")}`]);
   });
 
-  test("back to the block's own beginning, and to its container, is allowed; a block must hold a step", () => {
+  it("back to the block's own beginning, and to its container, is allowed; a block must have a step", () => {
     const inside = { type: "switch", cases: [{ when: "false", next: "x" }], default: "s" };
     for (const [, block] of blocks) expect(problems([block, { ...noop("x"), ...inside }, noop("c")])).toEqual([]);
-    expect(problems([loop("s", "s")])).toEqual(["s.body: a block must hold a step"]);
-    expect(problems([tryCatch("s", "s", "c"), noop("c")])).toEqual(["s.try: a block must hold a step"]);
-    expect(problems([tryCatch("s", "x", "s"), noop("x")])).toEqual(["s.catch: a catch chain must hold a step"]);
+    expect(problems([loop("s", "s")])).toEqual(["s.body: a block must have a step"]);
+    expect(problems([tryCatch("s", "s", "c"), noop("c")])).toEqual(["s.try: a block must have a step"]);
+    expect(problems([tryCatch("s", "x", "s"), noop("x")])).toEqual(["s.catch: a catch chain must have a step"]);
     expect(problems([loop("w", "s"), tryCatch("s", "x", "w"), noop("x")])).toEqual([
-      "s.catch: a catch chain must hold a step",
+      "s.catch: a catch chain must have a step",
     ]);
     expect(problems([parallel("p", { a: "j" }, "j"), join("j")])).toEqual([
-      "p.branches.a.next: a block must hold a step",
+      "p.branches.a.next: a block must have a step",
     ]);
   });
 
-  test("one wrong edge is one problem, however many chains its step stands in", () => {
+  it("one wrong edge is one problem, however many chains its step stands in", () => {
     const steps = [
       loop("w", "b", { next: "t" }),
       noop("b"),
@@ -234,7 +234,7 @@ describe("edges into and out of a block", () => {
     expect(problems(steps)).toEqual([`c.next: ${into("b")}`]);
   });
 
-  test("faults of the graph are told beside those of single steps", () => {
+  it("problems of the graph are listed with those of single steps", () => {
     const steps = [loop("s", "x", { next: "z" }), noop("x", { next: "z" }), noop("z", { when: "(" })];
     expect(problems(steps).length).toBeGreaterThan(0);
     expect(problems(steps).join()).toMatch(/z\.when/);
@@ -242,17 +242,19 @@ describe("edges into and out of a block", () => {
 });
 
 describe("parallels and joins", () => {
-  test("a parallel needs a join of its own, also where it cannot be reached", () => {
+  it("a parallel needs a join of its own, also where it cannot be reached", () => {
     const lonely = "is required: the join of the parallel";
-    const none = 'the next of a parallel must be a join, and "z" is none';
+    const none = 'the next of a parallel must be a join, and "z" is not one';
     expect(problems([parallel("p", { a: "x" }), noop("x")])).toEqual([`p.next: ${lonely}`]);
     expect(problems([parallel("p", { a: "x" }, "z"), noop("x"), noop("z")])).toEqual([`p.next: ${none}`]);
     expect(problems([noop("s"), parallel("p", { a: "x" }, "z"), noop("x"), noop("z")])).toEqual([`p.next: ${none}`]);
     const nested = [parallel("p", { a: "q" }, "j"), parallel("q", { b: "x" }, "j"), noop("x"), join("j")];
-    expect(problems(nested)).toContain('q.next: the join "j" is that of the parallel around it: each needs its own');
+    expect(problems(nested)).toContain(
+      'q.next: the join "j" belongs to the parallel around it: each parallel needs its own',
+    );
   });
 
-  test("nothing else leads to a join: no step, no entrypoint, no catch, no beginning of a block", () => {
+  it("nothing else leads to a join: no step, no entrypoint, no catch, no beginning of a block", () => {
     const fork = [parallel("p", { a: "x" }, "j"), noop("x", { next: "j" }), join("j", { next: "z" }), noop("z")];
     expect(problems(fork)).toEqual([]);
     const to = (extra: StepDocument[]) => problems([...extra, ...fork], { start: extra[0]?.id });
@@ -267,16 +269,16 @@ describe("parallels and joins", () => {
     expect(problems([join("j")])).toEqual([`start: ${toJoin("j")}`]);
   });
 
-  test("an on_error of the parallel is warned about: its join's counts", () => {
+  it("an on_error of the parallel is warned about: its join's counts", () => {
     const steps = [{ ...parallel("p", { a: "x" }, "j"), on_error: "continue" }, noop("x"), join("j")];
     const { problems, warnings } = compileWorkflow({ id: "w", name: "w", start: "p", steps });
     expect([problems, warnings]).toEqual([
       [],
-      [{ path: "$.steps[0].on_error", message: "has no effect: the on_error of its join counts" }],
+      [{ path: "$.steps[0].on_error", message: "has no effect: set the on_error of its join" }],
     ]);
   });
 
-  test("two parallels that never run together may share a join", () => {
+  it("two parallels that never run together may share a join", () => {
     const steps = [
       { ...noop("s"), type: "switch", cases: [{ when: "true", next: "p" }], default: "q" },
       parallel("p", { a: "x" }, "j"),
@@ -295,8 +297,8 @@ describe("nesting", () => {
     noop("x"),
   ];
 
-  test("blocks may be nested ten deep, and no deeper", () => {
-    expect(problems(nested(MOST_NESTING))).toEqual([]);
-    expect(problems(nested(MOST_NESTING + 1))).toEqual(["w10.body: blocks may be nested 10 deep"]);
+  it("blocks may be nested ten deep, and no deeper", () => {
+    expect(problems(nested(MAX_NESTING))).toEqual([]);
+    expect(problems(nested(MAX_NESTING + 1))).toEqual(["w10.body: blocks may be nested 10 deep"]);
   });
 });

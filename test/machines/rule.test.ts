@@ -1,5 +1,5 @@
-// Decision tables: malformed documents with their paths and sentences, and what an evaluation answers.
-import { describe, expect, test } from "vitest";
+// Decision tables: malformed documents with their paths and messages, and the results of evaluations.
+import { describe, expect, it } from "vitest";
 import { compileRule, evaluateRule, type JsonObject, type Rule } from "../../machines/index.js";
 
 const ROW = { when: "v > 1", then: { branch: "a" } };
@@ -21,7 +21,7 @@ const MALFORMED: readonly (readonly [string, unknown, readonly string[]])[] = [
     {},
     ["$.rule_id is required", "$.name is required", "$.rule_type is required", "$.spec is required"],
   ],
-  ["an unknown field", document({ colour: 1 }), ["$.colour is not known here"]],
+  ["an unknown field", document({ colour: 1 }), ["$.colour is unknown"]],
   ["an id with a blank", document({ rule_id: "a b" }), ["$.rule_id must be 1 to 128 of A-Z a-z 0-9 _ . : -"]],
   ["an id of a prototype", document({ rule_id: "constructor" }), ['$.rule_id must not be "constructor"']],
   ["a version from 0", document({ version: 0 }), ["$.version must be at least 1"]],
@@ -38,13 +38,13 @@ const MALFORMED: readonly (readonly [string, unknown, readonly string[]])[] = [
     document({ spec: spec({ hit_policy: "collect" }) }),
     ["$.spec.hit_policy must be one of first"],
   ],
-  ["an unknown field in the spec", document({ spec: spec({ defualt: {} }) }), ["$.spec.defualt is not known here"]],
+  ["an unknown field in the spec", document({ spec: spec({ defualt: {} }) }), ["$.spec.defualt is unknown"]],
   ["rows that are no list", document({ spec: spec({ rows: {} }) }), ["$.spec.rows must be a list"]],
-  ["no rows and no default", table([]), ["$.spec.rows needs a row, or the table a default_output"]],
+  ["no rows and no default", table([]), ["$.spec.rows must have a row, unless the table has a default_output"]],
   ["too many rows", table(Array(1001).fill(ROW)), ["$.spec.rows must have at most 1000 items"]],
   ["a row that is none", table([ROW, 1 as never]), ["$.spec.rows[1] must be an object"]],
   ["an empty row", table([{}]), ["$.spec.rows[0].when is required", "$.spec.rows[0].then is required"]],
-  ["an unknown field in a row", table([{ ...ROW, note: "" }]), ["$.spec.rows[0].note is not known here"]],
+  ["an unknown field in a row", table([{ ...ROW, note: "" }]), ["$.spec.rows[0].note is unknown"]],
   [
     "a when that is a boolean",
     table([{ ...ROW, when: true }]),
@@ -67,12 +67,12 @@ const MALFORMED: readonly (readonly [string, unknown, readonly string[]])[] = [
 ];
 
 describe("malformed rules", () => {
-  test.each(MALFORMED)("%s", (_, malformed, expected) => {
+  it.each(MALFORMED)("%s", (_, malformed, expected) => {
     expect(linesOf(malformed)).toEqual(expected);
     expect(compileRule(malformed).rule).toBeUndefined();
   });
 
-  test("every fault is listed at once", () => {
+  it("every fault is listed at once", () => {
     const rows = [{ when: "v >", then: 1 }, { then: {} }];
     const found = linesOf({ rule_id: 1, name: "n", rule_type: "x", spec: { hit_policy: "first", rows }, extra: 1 });
     expect(found.map((line) => line.split(" ")[0])).toEqual([
@@ -86,18 +86,20 @@ describe("malformed rules", () => {
   });
 });
 
-test("a row below one that always matches is warned about", () => {
-  const rows = [ROW, { when: " true", then: {} }, ROW];
-  expect(compileRule(table(rows)).warnings).toEqual([
-    { path: "$.spec.rows[1]", message: "always matches: the rows below it are never looked at" },
-  ]);
-  expect(compileRule(table(rows.slice(0, 2))).warnings).toEqual([]);
-});
+describe("warnings", () => {
+  it("a row below one that always matches is warned about", () => {
+    const rows = [ROW, { when: " true", then: {} }, ROW];
+    expect(compileRule(table(rows)).warnings).toEqual([
+      { path: "$.spec.rows[1]", message: "always matches: the rows below it are never tried" },
+    ]);
+    expect(compileRule(table(rows.slice(0, 2))).warnings).toEqual([]);
+  });
 
-test("a when that subtracts an id is warned about at its place", () => {
-  expect(compileRule(table([{ when: "inputs.step-1 > 0", then: {} }])).warnings).toEqual([
-    { path: "$.spec.rows[0].when", message: 'inputs.step-1 is a subtraction; for a key write inputs["step-1"]' },
-  ]);
+  it("a when that subtracts an id is warned about at its place", () => {
+    expect(compileRule(table([{ when: "inputs.step-1 > 0", then: {} }])).warnings).toEqual([
+      { path: "$.spec.rows[0].when", message: 'inputs.step-1 is a subtraction; for a key write inputs["step-1"]' },
+    ]);
+  });
 });
 
 function evaluated(rows: readonly object[], inputs: JsonObject, more: object = {}) {
@@ -113,7 +115,7 @@ describe("an evaluation", () => {
     { when: "vip", then: { branch: "vip" } },
   ];
 
-  test("answers the first row that matches, and names the rows it looked at", () => {
+  it("gives the output of the first row that matches, and names the rows that it tried", () => {
     expect(evaluated(rows, { amount: 500, vip: true })).toEqual({
       output: { branch: "lead" },
       audit: {
@@ -129,11 +131,11 @@ describe("an evaluation", () => {
     });
   });
 
-  test("hands `then` out as it is: a template in it is text", () => {
+  it("returns `then` as it is: a template in it is text", () => {
     expect(evaluated(rows, { amount: 5000 }).output).toEqual({ branch: "board", limits: [1, "${x}"] });
   });
 
-  test("falls back to the default, else has no output", () => {
+  it("falls back to the default, else has no output", () => {
     const inputs = { amount: 1, vip: false };
     const looked = [0, 1, 2].map((index) => ({ index, matched: false }));
     expect(evaluated(rows, inputs, { default_output: { branch: "none" } })).toMatchObject({
@@ -145,20 +147,20 @@ describe("an evaluation", () => {
     expect(none.audit).toMatchObject({ matched_row: null, used_default: false, rows: looked });
   });
 
-  test("sees inputs and each of its keys; inputs is always the inputs", () => {
+  it("sees inputs and each of its keys; inputs is always the inputs", () => {
     const row = [{ when: "inputs.inputs == 1 && inputs['a-b'] == 2 && size(inputs) == 2", then: {} }];
     expect(evaluated(row, { inputs: 1, "a-b": 2 }).audit.matched_row).toBe(0);
     expect(() => evaluated([{ when: "vars.x", then: {} }], {})).toThrow('rows[0].when: unknown name "vars"');
   });
 
-  test("is truthy as everywhere: text, numbers, lists", () => {
+  it("is truthy as everywhere: text, numbers, lists", () => {
     for (const value of [0, "", [], {}, null, false])
       expect(evaluated([{ when: "v", then: {} }], { v: value }).audit.matched_row, String(value)).toBeNull();
     for (const value of [1, "x", [0], { a: 0 }, true])
       expect(evaluated([{ when: "v", then: {} }], { v: value }).audit.matched_row, String(value)).toBe(0);
   });
 
-  test("a row that fails fails the evaluation, whatever stands below it; one above it that matches does not", () => {
+  it("a row that fails fails the evaluation, whatever the rows below it; a matching row above it prevents that", () => {
     const failing = [
       { when: "missing > 1", then: {} },
       { when: "true", then: {} },
@@ -167,14 +169,14 @@ describe("an evaluation", () => {
     expect(evaluated([...failing].reverse(), {}).audit.matched_row).toBe(0);
   });
 
-  test("all rows share one budget", () => {
+  it("all rows share one budget", () => {
     const list = Array.from({ length: 1000 }, (_, index) => index);
     const heavy = { when: "list.exists(x, x < 0)", then: {} };
     expect(evaluated([heavy], { list }).audit.matched_row).toBeNull();
     expect(() => evaluated(Array(1000).fill(heavy), { list })).toThrow(/^rows\[\d+\]\.when: .* step budget$/);
   });
 
-  test("a key that would reach a prototype reaches none", () => {
+  it("a key such as __proto__ does not reach a prototype", () => {
     const inputs = JSON.parse('{"__proto__": {"vip": true}}');
     expect(() => evaluated([{ when: "vip", then: {} }], inputs)).toThrow('unknown name "vip"');
   });

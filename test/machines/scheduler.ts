@@ -1,13 +1,13 @@
-// A seeded scheduler over a world: which message, run, worker or clock moves next, which commits are lost, which happen unheard of,
-// when nodes die, and what comes from outside, all told by one seed. Not the laws: those are in chain.ts.
-import type { Dispatch, RunCommand } from "../../machines/index.js";
+// A seeded scheduler of a world. One seed determines which message, run, worker or clock moves next, which commits are lost, which are
+// written without an answer, when nodes die, and which commands come from outside. The laws are in chain.ts.
+import type { Dispatch, RunCommand, RunId } from "../../machines/index.js";
 import { strandedIn } from "./chain.js";
-import { Simulation, type SimulationOptions, type WorkerMove } from "./simulation.js";
-import type { Faults, Send, World } from "./world.js";
+import { type Faults, Simulation, type SimulationOptions, type WorkerMove, type World } from "./simulation.js";
+import type { Send } from "./world.js";
 
 export type Random = () => number;
 
-/** Mulberry32: the same numbers for the same seed, for ever. */
+/** Mulberry32: the same seed always gives the same numbers. */
 export function randomOf(seed: number): Random {
   let state = seed | 0;
   return () => {
@@ -18,7 +18,7 @@ export function randomOf(seed: number): Random {
   };
 }
 
-/** How often what happens, from 0 to 1: each story has its own weather, for what is always rare never meets. */
+/** The probability of each fault. Each story has its own, because faults that are always rare never meet. */
 export interface Weather {
   readonly lost: number;
   readonly unheard: number;
@@ -66,13 +66,13 @@ function weatherOf(random: Random): Weather {
 /** A command from outside: asked again with its id until it is answered. */
 type Asked = Omit<Send, "kind">;
 
-const MOST_MOVES = 4_000;
+const MAX_MOVES = 4_000;
 
 export class Scheduler implements Faults {
   readonly world: World;
-  /** The last things that happened, in short sentences. */
+  /** The last moves, in short sentences. */
   readonly story: string[] = [];
-  /** What was seen of faults, over the whole story. */
+  /** Counts of the faults in the whole story. */
   readonly seen: Record<string, number> = {};
   private readonly asked: Asked[] = [];
   private readonly root: Simulation;
@@ -106,21 +106,21 @@ export class Scheduler implements Faults {
     if (this.story.length > 200) this.story.shift();
   }
 
-  private nameOf(runId: string): string {
+  private nameOf(runId: RunId): string {
     return `r${[...this.world.runs.keys()].indexOf(runId)}`;
   }
 
-  /** Plays until everything has ended; where nothing moves by itself any more, what was started from outside is cancelled. */
+  /** Plays until all runs have ended. When nothing moves any more, the runs that were started from outside are cancelled. */
   play(): string[] {
-    for (let moves = 0; moves < MOST_MOVES && !this.world.ended; moves++) {
+    for (let moves = 0; moves < MAX_MOVES && !this.world.ended; moves++) {
       if (this.isAtRest()) {
         const stranded = strandedIn(this.world);
         if (stranded.length > 0) return stranded;
         if (!this.release() && !this.clock()) this.cancelRoots();
       } else this.move();
-      // In the end the weather clears: what has not ended by then hangs.
-      if (moves === MOST_MOVES / 2) this.cancelRoots();
-      if (moves > MOST_MOVES / 2) this.isCalm = true;
+      // At the end there are no more faults: a run that does not end then hangs.
+      if (moves === MAX_MOVES / 2) this.cancelRoots();
+      if (moves > MAX_MOVES / 2) this.isCalm = true;
     }
     return [];
   }
@@ -192,7 +192,7 @@ export class Scheduler implements Faults {
         this.asked.push({ to: run.id, id: `last-${run.id}-${this.random()}`, command: CANCEL });
   }
 
-  /** A worker says again what it said, or says late what nobody waits for; with a new id as a new process would, or the old one. */
+  /** A worker repeats a report, or reports late, with a new id as a new process would, or with the old one. */
   private reportAgain(): void {
     const run = this.pick([...this.world.runs.values()].filter(({ sent }) => sent.length > 0));
     const dispatch = run && this.pick(run.sent);

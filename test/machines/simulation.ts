@@ -1,11 +1,13 @@
-// One run on the machine alone: a virtual clock, a scripted worker, and a world in memory that keeps what the store would. It can
-// throw the actor away after every commit and go on from what was stored; what else may befall a commit is for the world's faults.
+// One run on the machine alone, with a virtual clock, a scripted worker and a world in memory in place of the store. It can discard the
+// actor after every commit and go on from the stored state; the world has the other faults of commits.
 import { createHash } from "node:crypto";
 import {
   type ActionFact,
   type Answer,
   type AuditEvent,
+  asRunId,
   type Dispatch,
+  type DispatchId,
   decide,
   decodeRun,
   type Effect,
@@ -18,19 +20,22 @@ import {
   newRun,
   type OpenedTask,
   type Program,
+  RECORD_FORMAT,
   type Rule,
   type RunActor,
   type RunCommand,
   type RunContext,
+  type RunId,
   type RunLimits,
   STANDARD_RUN_LIMITS,
   startActor,
   wakeAt,
 } from "../../machines/index.js";
-import { World } from "./world.js";
+import { type CommittedBy, type FaultsOf, type OwnedUndo, START, WorldOf, type WorldRun } from "./world.js";
 
-export const RUN_ID = "01900000-0000-7000-8000-000000000042";
-export const START = 1_700_000_000_000;
+export { START } from "./world.js";
+
+export const RUN_ID = asRunId("01900000-0000-7000-8000-000000000042");
 
 /** What the scripted worker does with an attempt. */
 export type WorkerMove =
@@ -51,7 +56,7 @@ export interface SimulationOptions {
   readonly actions?: Readonly<Record<string, Partial<ActionFact>>>;
   /** Transitions per commit. */
   readonly budget?: number;
-  /** Throw the actor away after every commit, and load what was stored. */
+  /** Discard the actor after every commit, and load the stored state. */
   readonly reload?: boolean;
   /** Whether a worker has credit. */
   readonly credit?: () => boolean;
@@ -62,19 +67,15 @@ export interface SimulationOptions {
   readonly variables?: JsonObject;
   /** For jitter. */
   readonly random?: number;
-  /** After how many step entries the run is left alone. */
+  /** The number of step entries after which the run is not advanced any more. */
   readonly entries?: number;
   /** The workflows that sub-sagas may run, by id. */
   readonly workflows?: Readonly<Record<string, Program>>;
 }
 
-/** One transition as it was committed. */
-export interface Committed {
-  readonly run: Simulation;
-  readonly rows: readonly AuditEvent[];
-  readonly effects: readonly Effect[];
-  readonly context: RunContext;
-}
+export type World = WorldOf<Simulation>;
+export type Committed = CommittedBy<Simulation>;
+export type Faults = FaultsOf<Simulation>;
 
 /** A commit that is not written yet. */
 interface Drafted {
@@ -83,19 +84,19 @@ interface Drafted {
   readonly effects: readonly Effect[];
 }
 
-/** Where a run that another one made begins. */
+/** The start of a child run. */
 export interface Birth {
   readonly world: World;
   readonly context: RunContext;
   readonly program: Program;
 }
 
-export class Simulation {
+export class Simulation implements WorldRun {
   readonly world: World;
   readonly program: Program;
   readonly rows: (AuditEvent & { seq: number })[] = [];
   /** With the worker. */
-  readonly dispatches = new Map<string, Dispatch>();
+  readonly dispatches = new Map<DispatchId, Dispatch>();
   private readonly moves = new Map<string, WorkerMove>();
   /** All that were ever handed over. */
   readonly sent: Dispatch[] = [];
@@ -107,7 +108,7 @@ export class Simulation {
   released: readonly Effect[] = [];
   commits = 0;
   private actor: RunActor;
-  /** What the store has of it, and how many updates made it so: commits compare and set (law 1). */
+  /** The stored state and its revision: commits compare and set (law 1). */
   private stored: RunContext;
   private revision = 0;
 
@@ -115,7 +116,7 @@ export class Simulation {
     readonly options: SimulationOptions,
     birth?: Birth,
   ) {
-    this.world = birth?.world ?? new World();
+    this.world = birth?.world ?? new WorldOf<Simulation>();
     this.program = birth?.program ?? options.program;
     this.stored = birth?.context ?? this.first();
     this.actor = startActor(this.program, this.stored);
@@ -139,7 +140,11 @@ export class Simulation {
     return newRun(identity, options.variables ?? {});
   }
 
-  get id(): string {
+  startChild(context: RunContext, program: Program): void {
+    new Simulation(this.options, { world: this.world, context, program });
+  }
+
+  get id(): RunId {
     return this.actor.context.run.id;
   }
 
@@ -156,7 +161,7 @@ export class Simulation {
     return this.world.signals.filter(({ runId }) => runId === this.id);
   }
 
-  get undo() {
+  get undo(): OwnedUndo[] {
     return this.world.undo.filter(({ owner }) => owner === this.id);
   }
 
@@ -182,13 +187,13 @@ export class Simulation {
   /** Carries out a command alone: one commit, of as many transitions as the budget lets follow. */
   once(command: RunCommand, id?: string): Answer {
     const answer = this.tryOnce(command, id);
-    if (!answer) throw new Error("the commit was lost, and nobody tries it again");
+    if (!answer) throw new Error("the commit was lost, and this simulation has no faults");
     return answer;
   }
 
   /**
-   * Tries to carry out a command in one commit. A repeat gets the recorded answer. Undefined: the commit was lost, or nobody
-   * knows what became of it; the actor is discarded, and whoever asked must ask again with the same id (law 2).
+   * Tries to carry out a command in one commit. A repeat gets the recorded answer. Undefined: the commit was lost, or its outcome is
+   * unknown; the actor is discarded, and the command must be sent again with the same id (law 2).
    */
   tryOnce(command: RunCommand, id?: string): Answer | undefined {
     const recorded = id === undefined ? undefined : this.world.answers.get(id);
@@ -212,11 +217,11 @@ export class Simulation {
     let next: typeof decision | undefined = decision;
     while (next) {
       for (const transition of next.transitions) {
-        this.actor.take(transition);
-        const { audit: rows, effects } = transition;
-        transitions.push({ run: this, rows, effects, context: this.actor.context });
+        this.actor.apply(transition);
+        const { type: edge, audit: rows, effects } = transition;
+        transitions.push({ run: this, edge, rows, effects, context: this.actor.context });
       }
-      // A refusal or a no-op is confirmed as it is: nothing follows it.
+      // Nothing follows a refusal or a no-op.
       if (next.transitions.length === 0 || transitions.length >= (this.options.budget ?? 64)) break;
       next = undefined;
       const following = this.next();
@@ -228,7 +233,7 @@ export class Simulation {
     return { answer: decision.answer, transitions, effects };
   }
 
-  /** What happens before the commit is written happens to what is stored: another node may have moved this very run. */
+  /** Lets others move before the commit, on the stored state: another node may move this very run. */
   private isUncontested({ effects }: Drafted): boolean {
     const { actor: mine, revision, world } = this;
     this.actor = startActor(this.program, this.load());
@@ -247,20 +252,20 @@ export class Simulation {
     if (transitions.length > 0) this.revision++;
     this.stored = this.context;
     for (const { rows } of transitions) for (const row of rows) this.rows.push({ ...row, seq: this.rows.length + 1 });
-    // A refusal is no outcome: whoever was refused may ask again, and may not be.
+    // A refusal is not recorded: a repeat may be accepted.
     const about = id === undefined || answer.type === "refused" ? undefined : { id, answer };
     this.world.commit(this, transitions, effects, about);
     if (this.options.reload) this.reload();
   }
 
-  /** One commit of what follows by itself; false if nothing does. */
+  /** Commits the next move of the run itself. False if there is none. */
   follow(): boolean {
     const next = this.state === "pending" ? ({ type: "advance" } as const) : this.next();
     if (next) this.once(next);
     return next !== undefined;
   }
 
-  /** What follows by itself. A loop without an end is left by a count of entries, the same however commits fall. */
+  /** The next command of the run itself. An endless loop is left after a number of step entries, which does not depend on commits. */
   private next(): RunCommand | undefined {
     const { wait } = this.context;
     if (isReady(this.context)) return this.goesOn ? { type: "advance" } : undefined;
@@ -273,7 +278,7 @@ export class Simulation {
     return entries < (this.options.entries ?? 60) || ending !== undefined || unwinding !== undefined;
   }
 
-  /** What it would do next if it were let; undefined: it has ended, or waits for the clock or for somebody else. */
+  /** The next move of the run. Undefined: it has ended, or waits for the clock or another run. */
   get nextMove(): (() => void) | undefined {
     const { state, run, wait, quarantined } = this.context;
     if (this.ended || quarantined) return undefined;
@@ -282,21 +287,21 @@ export class Simulation {
     if (next) return () => void this.obey(next);
     if (wait?.kind !== "dispatched") return undefined;
     const { dispatchId } = wait;
-    // It was committed, but whoever should have sent it died: the poll finds it.
+    // It was committed, but the node that should have sent it died: the poll finds it.
     if (!this.dispatches.has(dispatchId)) return () => void this.obey({ type: "carry", dispatchId });
     return this.moveFor(dispatchId).kind === "silence" ? undefined : () => void this.work();
   }
 
-  /** Carries out a command, and where runs move one commit at a time nothing else. */
+  /** Carries out a command. With `stepwise`, in a single commit. */
   obey(command: RunCommand, id?: string): Answer | undefined {
     return this.world.stepwise ? this.tryOnce(command, id) : this.command(command, id);
   }
 
-  /** What the worker made of a dispatch; undefined: it was never asked. */
+  /** The worker's move for a dispatch. Undefined: it has not been asked. */
   readonly moveOf = (dispatchId: string): WorkerMove | undefined => this.moves.get(dispatchId);
 
   /** The worker is asked once for each dispatch. */
-  private moveFor(dispatchId: string): WorkerMove {
+  private moveFor(dispatchId: DispatchId): WorkerMove {
     const dispatch = this.dispatches.get(dispatchId);
     const move = this.moves.get(dispatchId) ??
       (dispatch && this.options.worker?.(dispatch)) ?? { kind: "result", result: {} };
@@ -312,7 +317,7 @@ export class Simulation {
     return this.command({ type: "signal", id: `signal-${this.world.signals.length}`, name, payload, actor: "api" });
   }
 
-  /** Somebody publishes an event, and the runs that wait for it are told at once. */
+  /** Publishes an event and offers it to the waiting runs at once. */
   publish(topic: string, payload: Json = {}, headers: Record<string, string> = {}): string {
     const id = `event-${this.world.events.length}`;
     this.world.publish({ id, topic, headers, payload });
@@ -321,7 +326,7 @@ export class Simulation {
     return id;
   }
 
-  /** Hands in the newest task unless another is named. */
+  /** Submits the newest task unless another is named. */
   submit(result: JsonObject, { by, taskId = this.tasks.at(-1)?.id ?? "none" }: { by?: string; taskId?: string } = {}) {
     return this.command({ type: "submit", taskId, result, submittedBy: by, actor: "api" });
   }
@@ -330,7 +335,10 @@ export class Simulation {
     return this.command({ type: "cancel", reason: "asked to", compensate, actor: "api" });
   }
 
-  result(result: JsonObject, about: { dispatchId?: string; attempt?: number; stepId?: string } = {}): Answer {
+  result(
+    result: JsonObject,
+    about: { dispatchId?: DispatchId; attempt?: number; stepId?: string; arrivedAt?: number } = {},
+  ): Answer {
     return this.command({ type: "result", result, actor: "worker:w", ...about });
   }
 
@@ -341,7 +349,7 @@ export class Simulation {
       outcomeUnknown = false,
       dispatchId,
       retryAfterMs,
-    }: { retryable?: boolean; outcomeUnknown?: boolean; dispatchId?: string; retryAfterMs?: number } = {},
+    }: { retryable?: boolean; outcomeUnknown?: boolean; dispatchId?: DispatchId; retryAfterMs?: number } = {},
   ): Answer {
     return this.command({
       type: "failure",
@@ -355,7 +363,7 @@ export class Simulation {
     });
   }
 
-  /** Moves the clock to the next due time, if there is one, and looks. */
+  /** Advances the clock to the next due time, if there is one, and the run. */
   elapse(ms?: number): boolean {
     const wake = wakeAt(this.context);
     const to = ms === undefined ? (typeof wake === "number" ? wake : undefined) : this.now + ms;
@@ -365,7 +373,7 @@ export class Simulation {
     return true;
   }
 
-  /** The scripted worker answers what is open. */
+  /** The scripted worker answers the open dispatch. */
   work(): boolean {
     const { wait } = this.context;
     const report = wait?.kind === "dispatched" ? this.reportOn(wait.dispatchId) : undefined;
@@ -373,8 +381,8 @@ export class Simulation {
     return report !== undefined;
   }
 
-  /** What the worker says of a dispatch, however often it is asked; undefined: nothing. */
-  reportOn(dispatchId: string): Extract<RunCommand, { type: "result" | "failure" }> | undefined {
+  /** The worker's report on a dispatch, always the same. Undefined: it is silent. */
+  reportOn(dispatchId: DispatchId): Extract<RunCommand, { type: "result" | "failure" }> | undefined {
     const move = this.moveFor(dispatchId);
     const about = { dispatchId, actor: "worker:w" };
     if (move.kind === "silence") return undefined;
@@ -383,7 +391,7 @@ export class Simulation {
     return { type: "failure", code, message: `${code}!`, retryable, outcomeUnknown, ...about };
   }
 
-  /** Lets worker, clock and family do what they do until the run has ended or only the outside could move it. */
+  /** Lets the worker, the clock and the family move until the run has ended or only the outside can move it. */
   drain(limit = 2_000): void {
     for (let moves = 0; moves < limit && !this.ended; moves++) if (!this.world.move()) return;
   }
@@ -447,7 +455,7 @@ export class Simulation {
       state: stored.state,
       currentStep: stored.step,
       requiresManualReview: stored.requiresManualReview,
-      record: encodeRecord(stored),
+      record: encodeRecord(stored, RECORD_FORMAT),
       call: stored.call,
       frames: stored.frames,
       items: stored.items,
@@ -479,14 +487,14 @@ export class Simulation {
     }
   }
 
-  /** Tasks are rows of the commit, whether anybody hears of it or not. */
+  /** Tasks are rows of the commit, even if its answer is lost. */
   keepTask(effect: Extract<Effect, { kind: "task.opened" | "task.submitted" | "task.closed" }>): void {
     if (effect.kind === "task.opened") this.tasks.push({ ...effect.task, state: "open" });
     else if (effect.kind === "task.closed") this.end(effect.id, { state: "closed" });
     else this.end(effect.id, { state: "submitted", result: effect.result, by: effect.by });
   }
 
-  /** The machine must not end a task twice: the store would not notice. */
+  /** The machine must not close a task twice: the store would not notice. */
   private end(id: string, how: Partial<Simulation["tasks"][number]>): void {
     const task = this.tasks.find((opened) => opened.id === id);
     if (task?.state !== "open") throw new Error(`the task ${id} is ${task?.state ?? "unknown"}`);

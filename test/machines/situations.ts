@@ -1,6 +1,6 @@
-// Every situation that a run can be in when a command arrives, reached on one workflow by what would lead there; and every
-// command, as that situation would get it. The expected answers stand in commands.test.ts.
-import type { JsonObject, RunCommand } from "../../machines/index.js";
+// Every situation of a run in which a command can arrive, reached on one workflow by ordinary moves; and every command as it would arrive
+// there. answers.ts has the expected answers.
+import { asDispatchId, type DispatchId, type JsonObject, type RunCommand } from "../../machines/index.js";
 import { program, type StepDocument } from "./definitions.js";
 import { RUN_ID, Simulation, START } from "./simulation.js";
 
@@ -38,7 +38,7 @@ const ACTIONS = {
   "shop.pack": {},
 };
 
-/** A run whose worker can be taken away and given back. */
+/** A run whose worker can be removed and returned. */
 export class Situated extends Simulation {
   private readonly worker: { credit: boolean };
 
@@ -52,15 +52,15 @@ export class Situated extends Simulation {
     this.worker.credit = credit;
   }
 
-  /** The state as the outside sees it, with what the token waits for. */
+  /** The run state, with the wait of the token. */
   get shape(): string {
     const { state, wait, quarantined } = this.context;
     return `${state}${wait ? ` ${wait.kind}` : ""}${quarantined ? " quarantined" : ""}`;
   }
 
-  get dispatchId(): string {
+  get dispatchId(): DispatchId {
     const { wait } = this.context;
-    return wait && "dispatchId" in wait ? wait.dispatchId : "none";
+    return wait && "dispatchId" in wait ? wait.dispatchId : asDispatchId("none");
   }
 
   get taskId(): string {
@@ -72,7 +72,7 @@ export class Situated extends Simulation {
     return wait && "attempt" in wait ? wait.attempt : 1;
   }
 
-  /** Everything that a command which changes nothing must leave as it was. */
+  /** Everything that a command without an effect must leave unchanged. */
   get everything(): unknown {
     const { context, rows, undo, signals, tasks, queued, dispatches, cancelled } = this;
     return JSON.parse(
@@ -88,7 +88,7 @@ export class Situated extends Simulation {
     );
   }
 
-  /** Lets everything outside do its part until the run has ended. */
+  /** Lets the outside answer until the run has ended. */
   finish(): void {
     this.credit = true;
     this.command({ type: "release", actor: "api" });
@@ -191,19 +191,19 @@ export const SITUATIONS = {
 
 export type SituationName = keyof typeof SITUATIONS;
 
-const STRANGER = "00000000-0000-8000-8000-000000000000";
+const STRANGER = asDispatchId("00000000-0000-8000-8000-000000000000");
 const aFailure = { type: "failure", code: "busy", message: "busy!", outcomeUnknown: false, actor: "worker:w" } as const;
 const aSubmit = { type: "submit", result: { approved: true, why: "paid" }, submittedBy: "ann", actor: "api" } as const;
 const aResult = { type: "result", result: { n: 1 }, actor: "worker:w" } as const;
 
-/** As the announcer tells it to a run that waits, or that waited a moment ago. */
+/** The command of the announcer to a run that waits, or that has just stopped waiting. */
 function published({ world }: Situated, payload: JsonObject): RunCommand {
   const id = `event-${world.events.length}`;
   world.publish({ id, topic: "shipped", headers: {}, payload });
   return { type: "event", eventId: id };
 }
 
-/** A command, made for the run that is to get it. `due` first moves the clock to what the run waits for. */
+/** A command for the run that receives it. `due` first advances the clock to the end of the run's wait. */
 export const COMMANDS = {
   advance: () => ({ type: "advance" }),
   due: () => ({ type: "advance" }),

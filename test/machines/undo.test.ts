@@ -1,6 +1,6 @@
-// Undo (contract section 3): what joins the list, in which order it is undone, and what becomes of undos that fail.
-import { describe, expect, test } from "vitest";
-import type { Dispatch } from "../../machines/index.js";
+// Undo: which steps join the list, in which order they are undone, and the end of undos that fail.
+import { describe, expect, it } from "vitest";
+import { asDispatchId, type Dispatch } from "../../machines/index.js";
 import { violations } from "./chain.js";
 import { RUN_ID, type Simulation, type SimulationOptions, type WorkerMove } from "./simulation.js";
 import { type Draft, failureOf, finish, metadataOf, rowsOf, start, typesOf } from "./steps/rig.js";
@@ -30,7 +30,19 @@ const unknown: WorkerMove = { kind: "failure", code: "lost", retryable: false, o
 const plain: WorkerMove = { kind: "failure", code: "declined", retryable: false, outcomeUnknown: false };
 
 describe("what joins the list", () => {
-  test("what succeeded, newest completion first, one by one", () => {
+  it("a step whose error was stored is undone with that error in its scope", () => {
+    const compensation = { ...REFUND, inputs: { why: "${vars.s.error.code}" } };
+    for (const [move, code] of [
+      [unknown, "lost"],
+      [{ kind: "result", result: {} } as const, "schema_mismatch"],
+    ] as const) {
+      const failing = { ...charge({ action: "shop.strict", inputs: { n: 1 }, compensation, retry: ONCE }) };
+      const run = finish([{ ...failing, on_error: "continue", next: "s2" }, FAIL], { worker: worker({ s: move }) });
+      expect(sent(run, "compensation").map(({ inputs }) => inputs)).toEqual([{ why: code }]);
+    }
+  });
+
+  it("what succeeded, newest completion first, one by one", () => {
     const run = finish([charge({ next: "s2" }), charge({ next: "s3" }), charge({ next: "s4" }), FAIL]);
     expect(failureOf(run)).toBe("mine: the workflow raised an error");
     expect(sent(run, "compensation").map(({ stepId }) => stepId)).toEqual(["s3", "s2", "s"]);
@@ -47,7 +59,7 @@ describe("what joins the list", () => {
     ).toEqual(Array(3).fill("compensation"));
   });
 
-  test("every entry of a loop, each with its own inputs", () => {
+  it("every entry of a loop, each with its own inputs", () => {
     const loop: Draft[] = [
       { type: "set_var", name: "n", value: "${has(vars.n) ? vars.n + 1 : 1}", next: "s2" },
       charge({ inputs: { n: "${vars.n}" }, compensation: { ...REFUND, inputs: { undo: "${vars.n}" } }, next: "s3" }),
@@ -60,7 +72,7 @@ describe("what joins the list", () => {
     expect(sent(run, "compensation").map((call) => call.forwardIdempotencyKey)).toEqual(forward.reverse());
   });
 
-  test("nothing, if the run succeeds; nothing that was skipped or plainly failed", () => {
+  it("nothing, if the run succeeds; nothing that was skipped or plainly failed", () => {
     const succeeded = finish([charge()]);
     expect(typesOf(succeeded)).not.toContain("compensation.started");
     expect(undone(succeeded)).toEqual(["s owed"]);
@@ -69,7 +81,7 @@ describe("what joins the list", () => {
     expect(undone(finish([charge({ action: "shop.nowhere" })]))).toEqual([]);
   });
 
-  test("a step that is not an action, if it has a compensation", () => {
+  it("a step that is not an action, if it has a compensation", () => {
     const run = finish([
       { type: "transform", expression: "7", compensation: { ...REFUND, inputs: { was: "${output}" } }, next: "s2" },
       FAIL,
@@ -77,7 +89,7 @@ describe("what joins the list", () => {
     expect(sent(run, "compensation").map(({ inputs }) => inputs)).toEqual([{ was: 7 }]);
   });
 
-  test("an unknown outcome, once, whether it timed out, lost its heartbeat or was reported so", () => {
+  it("an unknown outcome, once, whether it timed out, lost its heartbeat or was reported so", () => {
     const cases: [Record<string, unknown>, WorkerMove, string][] = [
       [{ timeout_ms: 100, retry: ONCE }, { kind: "silence" }, "timeout"],
       [{ heartbeat_timeout_ms: 100, retry: ONCE }, { kind: "silence" }, "heartbeat_timeout"],
@@ -91,7 +103,7 @@ describe("what joins the list", () => {
     }
   });
 
-  test("an unknown attempt, once, whatever its later attempts became", () => {
+  it("an unknown attempt, once, whatever its later attempts became", () => {
     const retry = { max_attempts: 3, initial_backoff_ms: 1, jitter: false };
     const first = (then: WorkerMove) =>
       finish([charge({ retry, on_error: "s2", next: "s2" }), FAIL], {
@@ -109,7 +121,7 @@ describe("what joins the list", () => {
     expect(undone(first({ ...unknown, retryable: true }))).toEqual(["s done"]);
   });
 
-  test("an unknown attempt, if the queue timed out on the next one", () => {
+  it("an unknown attempt, if the queue timed out on the next one", () => {
     let credit = true;
     const retry = { max_attempts: 2, initial_backoff_ms: 1, jitter: false };
     const run = start([charge({ retry, queue_timeout_ms: 50 })], { credit: () => credit });
@@ -118,13 +130,13 @@ describe("what joins the list", () => {
     run.elapse();
     run.elapse();
     credit = true;
-    run.command({ type: "offer", dispatchId: [...run.queued.keys()].at(-1) ?? "", workerId: "w" });
+    run.command({ type: "offer", dispatchId: asDispatchId([...run.queued.keys()].at(-1) ?? ""), workerId: "w" });
     run.drain();
     expect(failureOf(run)).toMatch(/^queue_timeout/);
     expect(undone(run)).toEqual(["s done"]);
   });
 
-  test("what the engine failed although it happened: its schema, its size", () => {
+  it("a step that happened but failed for its result's schema or size", () => {
     const strict = charge({ action: "shop.strict", inputs: { n: 1 } });
     const mismatch = finish([strict], { worker: worker({ "forward s": { kind: "result", result: { id: 9 } } }) });
     expect(failureOf(mismatch)).toMatch(/^schema_mismatch/);
@@ -137,7 +149,7 @@ describe("what joins the list", () => {
 });
 
 describe("the inputs of an undo", () => {
-  test("see the output, the variables after it is stored, and the entry's now", () => {
+  it("see the output, the variables after it is stored, and the entry's now", () => {
     const inputs = { output: "${output.did}", stored: "${vars.s.did}", item: "${vars.item}", at: "${string(now)}" };
     const run = start(
       [
@@ -160,14 +172,14 @@ describe("the inputs of an undo", () => {
     });
   });
 
-  test("are {inputs, output} by default, and where they cannot be evaluated", () => {
+  it("are {inputs, output} by default, and where they cannot be evaluated", () => {
     for (const compensation of [REFUND, { ...REFUND, inputs: { x: "${vars.nowhere}" } }]) {
       const run = finish([charge({ inputs: { sum: 3 }, compensation, next: "s2" }), FAIL], { worker: worker() });
       expect(sent(run, "compensation")[0]?.inputs).toEqual({ inputs: { sum: 3 }, output: { did: "s" } });
     }
   });
 
-  test("the keys: its own, the same for every attempt, and that of what is undone", () => {
+  it("the keys: its own, the same for every attempt, and that of what is undone", () => {
     const run = finish([charge({ next: "s2" }), FAIL], {
       worker: ({ attempt, call }) =>
         call.phase === "compensation" && attempt === 2 ? { ...plain, retryable: true } : { kind: "result", result: {} },
@@ -189,7 +201,7 @@ describe("the inputs of an undo", () => {
     ).toEqual([1, 2, 3]);
   });
 
-  test("the action may be a template, and its version is taken when the step completes", () => {
+  it("the action may be a template, and its version is taken when the step completes", () => {
     const actions: Record<string, { version: number; compensable?: boolean }> = {
       "shop.charge": { version: 1, compensable: true },
       "shop.refund": { version: 4 },
@@ -209,14 +221,14 @@ describe("the inputs of an undo", () => {
     expect(run.undo[0]?.action).toBe("shop.refund@4");
     actions["shop.refund"] = { version: 5 };
     run.drain();
-    // Version 4 is gone: nothing else is called in its place.
+    // Version 4 does not exist any more, and no other version is called in its place.
     expect(undone(run)).toEqual(["s failed"]);
     expect(run.context.requiresManualReview).toBe(true);
   });
 });
 
 describe("an undo that fails", () => {
-  test("uses the compensating action's own retry and timeout", () => {
+  it("uses the compensating action's own retry and timeout", () => {
     const actions = {
       "shop.charge": { compensable: true, defaultTimeoutMs: 1 },
       "shop.refund": { defaultTimeoutMs: 70, defaultRetry: { max_attempts: 2, initial_backoff_ms: 9, jitter: false } },
@@ -243,7 +255,7 @@ describe("an undo that fails", () => {
     expect(violations(run)).toEqual([]);
   });
 
-  test("for good asks for a person, and the rollback goes on", () => {
+  it("for good asks for a person, and the rollback goes on", () => {
     const run = finish([charge({ next: "s2" }), charge({ next: "s3" }), FAIL], {
       worker: worker({ "compensation s2": plain }),
     });
@@ -252,7 +264,7 @@ describe("an undo that fails", () => {
     expect(run.context.ending?.error?.code, "the first cause stays").toBe("mine");
   });
 
-  test("because its action is not registered (any more) asks for a person, and the rollback goes on", () => {
+  it("because its action is not registered (any more) asks for a person, and the rollback goes on", () => {
     for (const action of ["shop.missing", "shop.refund@9", "${vars.nowhere}"]) {
       const run = finish([charge({ next: "s2" }), charge({ compensation: { action }, next: "s3" }), FAIL]);
       expect(undone(run), action).toEqual(["s done", "s2 failed"]);
@@ -264,7 +276,7 @@ describe("an undo that fails", () => {
     }
   });
 
-  test("a late answer to it is stale, and one without an id never is its answer", () => {
+  it("a late answer to it is stale, and one without an id never is its answer", () => {
     const run = start([charge({ next: "s2" }), FAIL]);
     run.result({});
     const { wait } = run.context;
@@ -280,7 +292,7 @@ describe("an undo that fails", () => {
 describe("what has no compensation", () => {
   const bare = (action: string): Draft => ({ type: "action", action, next: "s2" });
 
-  test("is passed with a warning; one that is compensable asks for a person", () => {
+  it("is passed with a warning; one that is compensable asks for a person", () => {
     const cases: [string, boolean][] = [
       ["shop.charge", true],
       ["shop.notify", false],
@@ -296,7 +308,7 @@ describe("what has no compensation", () => {
     }
   });
 
-  test("is passed once for all its entries, and beside those that are undone", () => {
+  it("is passed once for all its entries, and beside those that are undone", () => {
     const run = finish([
       { type: "set_var", name: "n", value: "${has(vars.n) ? vars.n + 1 : 1}", next: "s2" },
       { type: "action", action: "shop.notify", next: "s3" },
@@ -308,14 +320,14 @@ describe("what has no compensation", () => {
     expect(undone(run)).toEqual(["s2 passed", "s3 done", "s2 passed", "s3 done"]);
   });
 
-  test("leaves no trace in a run that succeeds, and a noop leaves none at all", () => {
+  it("leaves no trace in a run that succeeds, and a noop leaves none at all", () => {
     const run = finish([bare("shop.charge"), { type: "noop" }]);
     expect(logs(run, "undo_passed")).toEqual([]);
     expect(run.context.requiresManualReview).toBe(false);
     expect(logs(finish([{ type: "noop", next: "s2" }, FAIL]), "undo_passed")).toEqual([]);
   });
 
-  test("and may have happened is passed, too", () => {
+  it("and may have happened is passed, too", () => {
     const run = finish([{ type: "action", action: "shop.charge", retry: ONCE }], { worker: worker({ s: unknown }) });
     expect(run.context.requiresManualReview).toBe(true);
     expect(undone(run)).toEqual(["s passed"]);
@@ -323,10 +335,10 @@ describe("what has no compensation", () => {
 });
 
 describe("a cancel", () => {
-  test("awaits a dispatch in flight, and undoes what did happen", () => {
+  it("awaits a dispatch in flight, and undoes what did happen", () => {
     const run = start([charge({ next: "s2" }), charge()], { worker: worker() });
     run.work();
-    const dispatchId = [...run.dispatches.keys()].at(-1) ?? "";
+    const dispatchId = asDispatchId([...run.dispatches.keys()].at(-1) ?? "");
     expect(run.cancel()).toMatchObject({ state: "compensating", alreadyTerminal: false });
     expect(run.cancelled).toEqual([dispatchId]);
     expect(sent(run, "compensation"), "no undo starts while a dispatch is unresolved").toEqual([]);
@@ -343,7 +355,7 @@ describe("a cancel", () => {
     expect(violations(run)).toEqual([]);
   });
 
-  test("takes silence for an unknown outcome, and a plain failure for none", () => {
+  it("treats silence as an unknown outcome, and a plain failure as none", () => {
     const ends: [WorkerMove, string[]][] = [
       [{ kind: "silence" }, ["s done"]],
       [plain, []],
@@ -362,7 +374,7 @@ describe("a cancel", () => {
     }
   });
 
-  test("cuts a step that waits off at once: its row has code cancelled, and no attempt", () => {
+  it("aborts a waiting step at once: its row has the code cancelled and no attempt", () => {
     const waits: Draft[] = [
       { type: "wait_duration", duration_ms: 10 },
       { type: "wait_for_signal", signal_name: "go" },
@@ -385,7 +397,7 @@ describe("a cancel", () => {
     }
   });
 
-  test("in a backoff undoes an attempt that may have happened", () => {
+  it("in a backoff undoes an attempt that may have happened", () => {
     const run = start([charge()]);
     run.failure("lost", { outcomeUnknown: true });
     expect(run.state).toBe("paused");
@@ -394,7 +406,7 @@ describe("a cancel", () => {
     expect([run.state, undone(run)]).toEqual(["cancelled", ["s done"]]);
   });
 
-  test("without compensation ends at once: open dispatches are cancelled, not awaited, and nothing is undone", () => {
+  it("without compensation ends at once: open dispatches are cancelled, not awaited, and nothing is undone", () => {
     const run = start([charge({ next: "s2" }), charge()], { worker: worker() });
     run.work();
     expect(run.cancel(false)).toMatchObject({ state: "cancelled" });
@@ -409,13 +421,21 @@ describe("a cancel", () => {
     expect(typesOf(run)).not.toContain("compensation.started");
   });
 
-  test("is never caught", () => {
+  it("without compensation leaves the step that was in flight on the list: it may have happened", () => {
+    const run = start([charge({ next: "s2" }), charge({ next: "s3" }), charge()], { worker: worker() });
+    run.work();
+    run.work();
+    expect(run.cancel(false)).toMatchObject({ state: "cancelled" });
+    expect(undone(run)).toEqual(["s owed", "s2 owed", "s3 owed"]);
+  });
+
+  it("is never caught", () => {
     const run = start([{ type: "wait_duration", duration_ms: 10, on_error: "s2" }, { type: "noop" }]);
     run.cancel();
     expect([run.state, typesOf(run, "s2")]).toEqual(["cancelled", []]);
   });
 
-  test("a rollback cannot be cancelled, and keeps its first cause", () => {
+  it("a rollback cannot be cancelled, and keeps its first cause", () => {
     const run = start([charge({ next: "s2" }), FAIL]);
     run.result({});
     expect(run.cancel()).toMatchObject({ state: "compensating", alreadyTerminal: false });
@@ -426,7 +446,7 @@ describe("a cancel", () => {
 });
 
 describe("the run's own timeout", () => {
-  test("rolls back with code timeout, from wherever the run is, and is never caught", () => {
+  it("rolls back with code timeout, from wherever the run is, and is never caught", () => {
     const steps: Draft[] = [
       charge({ next: "s2" }),
       { type: "wait_for_signal", signal_name: "go", on_error: "s3", on_timeout: "s3" },
@@ -440,7 +460,7 @@ describe("the run's own timeout", () => {
     expect(typesOf(run, "s3")).toEqual([]);
   });
 
-  test("awaits a dispatch in flight, too", () => {
+  it("awaits a dispatch in flight, too", () => {
     const run = start([charge({ timeout_ms: 100_000 })], { identity: { expiresAt: 1_700_000_060_000 } });
     run.elapse();
     expect([run.state, run.context.wait?.kind]).toEqual(["compensating", "dispatched"]);
@@ -450,19 +470,21 @@ describe("the run's own timeout", () => {
     expect(undone(run)).toEqual(["s done"]);
   });
 
-  test("ends a run that was not begun yet", () => {
+  it("ends a run that was not begun yet", () => {
     const run = start([charge()], { identity: { delayedUntil: 1_700_000_100_000, expiresAt: 1_700_000_060_000 } });
     run.elapse();
     expect([failureOf(run), typesOf(run)]).toEqual(["timeout: the run did not end in time", ["run.failed"]]);
   });
 });
 
-test("a dry run's undo is skipped where the action does not support it", () => {
-  const actions = { "shop.charge": { dryRunSupported: true }, "shop.refund": {} };
-  const run = finish([charge({ next: "s2" }), FAIL], { actions, identity: { dryRun: true } });
-  expect(rowsOf(run, "s").at(-1)).toMatchObject({
-    type: "step.skipped",
-    metadata: { phase: "compensation", reason: "dry_run" },
+describe("a dry run", () => {
+  it("a dry run's undo is skipped where the action does not support it", () => {
+    const actions = { "shop.charge": { dryRunSupported: true }, "shop.refund": {} };
+    const run = finish([charge({ next: "s2" }), FAIL], { actions, identity: { dryRun: true } });
+    expect(rowsOf(run, "s").at(-1)).toMatchObject({
+      type: "step.skipped",
+      metadata: { phase: "compensation", reason: "dry_run" },
+    });
+    expect(sent(run, "compensation")).toEqual([]);
   });
-  expect(sent(run, "compensation")).toEqual([]);
 });

@@ -1,8 +1,8 @@
-// Validation: every fault of a definition with its JSON path and a sentence, all of them at once; and the warnings.
+// Validation: all problems of a definition at once, each with its JSON path and a message; and the warnings.
 
-import { describe, expect, test } from "vitest";
-import { namesOf } from "../../machines/definition/names.js";
-import { Place } from "../../machines/definition/problem.js";
+import { describe, expect, it } from "vitest";
+import { namesOf } from "../../machines/attribute/names.js";
+import { Place } from "../../machines/attribute/problem.js";
 import { type CompileOptions, compileWorkflow } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 
@@ -10,7 +10,7 @@ const HEAD = { id: "wf", name: "Test", start: "a" };
 const noop = (id: string, more: object = {}) => ({ id, type: "noop", ...more });
 const step = (type: string, more: object = {}) => ({ id: "a", type, ...more });
 
-/** A sound workflow of these steps, with `head` over its head. */
+/** A valid workflow with these steps. `head` overrides members of its head. */
 const wf = (steps: unknown, head: object = {}) => ({ ...HEAD, steps, ...head });
 const parsed = (json: string) => JSON.parse(json) as unknown;
 
@@ -26,14 +26,14 @@ const warningsOf = (document: unknown, options?: CompileOptions) => {
 
 const ID = "must be 1 to 128 of A-Z a-z 0-9 _ . : -";
 
-/** What it is, the document, and every problem that it has. */
+/** The kind of problem, the document, and all its problems. */
 const MALFORMED: readonly (readonly [what: string, document: unknown, problems: readonly string[]])[] = [
   // The document
   ["no object", null, ["$: must be an object"]],
   ["a list", [wf([noop("a")])], ["$: must be an object"]],
   ["nothing in it", {}, ["$.id: is required", "$.name: is required", "$.start: is required", "$.steps: is required"]],
-  ["an unknown field", wf([noop("a")], { colour: 1 }), ["$.colour: is not known here"]],
-  ["an unknown field with blanks", wf([noop("a")], { "my field": 1 }), ['$["my field"]: is not known here']],
+  ["an unknown field", wf([noop("a")], { colour: 1 }), ["$.colour: is unknown"]],
+  ["an unknown field with blanks", wf([noop("a")], { "my field": 1 }), ['$["my field"]: is unknown']],
   ["an id with a blank", wf([noop("a")], { id: "a b" }), [`$.id: ${ID}`]],
   ["an id that is too long", wf([noop("a")], { id: "x".repeat(129) }), [`$.id: ${ID}`]],
   ["the id __proto__", wf([noop("a")], { id: "__proto__" }), ['$.id: must not be "__proto__"']],
@@ -67,7 +67,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   [
     "__proto__ as a member",
     wf([parsed('{"id": "a", "type": "noop", "__proto__": {"when": "1"}}')]),
-    ["$.steps[0].__proto__: is no attribute of a step of type noop"],
+    ["$.steps[0].__proto__: is not an attribute of the step type noop"],
   ],
   [
     "a type that nobody knows",
@@ -84,22 +84,22 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   [
     "an unknown attribute",
     wf([noop("a", { timeout: 3 })]),
-    ["$.steps[0].timeout: is no attribute of a step of type noop"],
+    ["$.steps[0].timeout: is not an attribute of the step type noop"],
   ],
   [
     "an attribute of another type",
     wf([noop("a", { action: "a.b" })]),
-    ["$.steps[0].action: is no attribute of a step of type noop"],
+    ["$.steps[0].action: is not an attribute of the step type noop"],
   ],
   [
     "a retry where nothing is retried",
     wf([step("transform", { expression: "1", retry: {} })]),
-    ["$.steps[0].retry: is no attribute of a step of type transform"],
+    ["$.steps[0].retry: is not an attribute of the step type transform"],
   ],
   [
     "nested attributes that nobody knows",
     wf([step("log", { inputs: { message: "m", colour: 1 } })]),
-    ["$.steps[0].inputs.colour: is no attribute of a step of type log"],
+    ["$.steps[0].inputs.colour: is not an attribute of the step type log"],
   ],
   [
     "nested attributes in a list",
@@ -114,7 +114,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   [
     "a common attribute nested",
     wf([step("log", { inputs: { message: "m", when: "true" } })]),
-    ["$.steps[0].inputs.when: is no attribute of a step of type log"],
+    ["$.steps[0].inputs.when: is not an attribute of the step type log"],
   ],
   ["next on an end", wf([step("end", { next: "b" }), noop("b")]), ["$.steps[0].next: a step of type end has no next"]],
   [
@@ -137,7 +137,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   [
     "a default that is not start",
     wf([noop("a"), noop("b")], { entrypoints: { default: "b" } }),
-    ["$.entrypoints.default: default always is start"],
+    ["$.entrypoints.default: default is always start"],
   ],
   ["entrypoints as a list", wf([noop("a")], { entrypoints: ["a"] }), ["$.entrypoints: must be an object"]],
   ["a next that is nowhere", wf([noop("a", { next: "b" })]), ['$.steps[0].next: there is no step "b"']],
@@ -191,7 +191,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   [
     "__proto__ in a template",
     wf([step("end", { output: parsed('{"__proto__": "${1}"}') })]),
-    ['$.steps[0].output: "__proto__" is no name for a member of a template'],
+    ['$.steps[0].output: "__proto__" is not allowed as a member name in a template'],
   ],
   [
     "a number that is half a template",
@@ -222,7 +222,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
     "a retry without its members, and with others",
     wf([step("action", { action: "a.b", retry: { times: 3 } })]),
     [
-      "$.steps[0].retry.times: is not known here",
+      "$.steps[0].retry.times: is unknown",
       "$.steps[0].retry.max_attempts: is required",
       "$.steps[0].retry.initial_backoff_ms: is required",
     ],
@@ -292,68 +292,74 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
 ];
 
 describe("malformed definitions", () => {
-  test.each(MALFORMED)("%s", (_, document, problems) => {
+  it.each(MALFORMED)("%s", (_, document, problems) => {
     expect(lines(document)).toEqual(problems);
     expect(compileWorkflow(document).program).toBeUndefined();
   });
 
-  test("there are at least forty of them, and each is of a kind of its own", () => {
+  it("there are at least forty of them, and each is of a kind of its own", () => {
     expect(MALFORMED.length).toBeGreaterThanOrEqual(40);
     expect(new Set(MALFORMED.map(([what]) => what)).size).toBe(MALFORMED.length);
   });
 });
 
-test("the language has its thirty-two step types, and any other is refused with a sentence that says so", () => {
-  expect(STEP_TYPES.size).toBe(32);
-  for (const type of ["wait_for_rain", "constructor"])
-    expect(lines(wf([step(type)])), type).toEqual([`$.steps[0].type: there is no step type "${type}" in this release`]);
-});
+describe("faults", () => {
+  it("the language has its thirty-two step types, and any other is refused with a sentence that says so", () => {
+    expect(STEP_TYPES.size).toBe(32);
+    for (const type of ["wait_for_rain", "constructor"])
+      expect(lines(wf([step(type)])), type).toEqual([
+        `$.steps[0].type: there is no step type "${type}" in this release`,
+      ]);
+  });
 
-test("every fault is listed at once: of the head, of several steps, of the graph, of a step's own rules", () => {
-  const document = wf(
-    [
-      noop("a", { next: "nowhere", colour: 1 }),
-      step("transform", { id: "b", expression: "1 +", template: 1 }),
-      step("set_var", { id: "c d", name: "x" }),
-      noop("e", { on_error: "gone" }),
-      noop("e", { next: "b" }),
-    ],
-    { name: undefined, version: 0, start: "z", entrypoints: { other: "y" } },
-  );
-  expect(lines(JSON.parse(JSON.stringify(document))).sort()).toEqual(
-    [
-      "$.name: is required",
-      "$.version: must be at least 1",
-      '$.start: there is no step "z"',
-      '$.entrypoints.other: there is no step "y"',
-      "$.steps[0].colour: is no attribute of a step of type noop",
-      '$.steps[0].next: there is no step "nowhere"',
-      "$.steps[1].expression: found + but expecting end of input (at character 3)",
-      `$.steps[2].id: ${ID}`,
-      "$.steps[2]: needs both name and value",
-      '$.steps[3].on_error: there is no step "gone"',
-      '$.steps[4].id: there is another step "e"',
-    ].sort(),
-  );
-});
+  it("all problems are listed at once: of the head, of several steps, of the graph, of a step's own rules", () => {
+    const document = wf(
+      [
+        noop("a", { next: "nowhere", colour: 1 }),
+        step("transform", { id: "b", expression: "1 +", template: 1 }),
+        step("set_var", { id: "c d", name: "x" }),
+        noop("e", { on_error: "gone" }),
+        noop("e", { next: "b" }),
+      ],
+      { name: undefined, version: 0, start: "z", entrypoints: { other: "y" } },
+    );
+    expect(lines(JSON.parse(JSON.stringify(document))).sort()).toEqual(
+      [
+        "$.name: is required",
+        "$.version: must be at least 1",
+        '$.start: there is no step "z"',
+        '$.entrypoints.other: there is no step "y"',
+        "$.steps[0].colour: is not an attribute of the step type noop",
+        '$.steps[0].next: there is no step "nowhere"',
+        "$.steps[1].expression: found + but expecting end of input (at character 3)",
+        `$.steps[2].id: ${ID}`,
+        "$.steps[2]: needs both name and value",
+        '$.steps[3].on_error: there is no step "gone"',
+        '$.steps[4].id: there is another step "e"',
+      ].sort(),
+    );
+  });
 
-test("an edge to a step that is at fault is no second fault", () => {
-  expect(lines(wf([noop("a", { next: "b" }), step("log", { id: "b" })]))).toEqual(["$.steps[1].message: is required"]);
-});
+  it("an edge to a faulty step is no second problem", () => {
+    expect(lines(wf([noop("a", { next: "b" }), step("log", { id: "b" })]))).toEqual([
+      "$.steps[1].message: is required",
+    ]);
+  });
 
-test("every attribute of every type says at its own place what it cannot take, flat and nested", () => {
-  for (const { name: type, attributes } of STEP_TYPES.values())
-    for (const [name, { kind }] of Object.entries(attributes)) {
-      if (kind.parse([[]], new Place("$", [], [])) !== undefined) continue; // Takes any value.
-      const nests = !Object.hasOwn(attributes, "inputs");
-      const at = (place: string, document: object) =>
-        expect(
-          lines(wf([step(type, document)])).filter((line) => line.startsWith(`$.steps[0]${place}`)),
-          `${type}.${name}`,
-        ).not.toEqual([]);
-      at(`.${name}`, { [name]: [[]] });
-      if (nests) at(`.inputs.${name}`, { inputs: { [name]: [[]] } });
-    }
+  it("every attribute of every type reports a bad value at its own place, flat and nested", () => {
+    for (const { name: type, attributes } of STEP_TYPES.values())
+      for (const [name, { kind }] of Object.entries(attributes)) {
+        if (kind.parse([[]], new Place("$", [], [])) !== undefined) continue; // Takes any value.
+        const nests = !Object.hasOwn(attributes, "inputs");
+        const at = (place: string, document: object) =>
+          expect(
+            lines(wf([step(type, document)])).filter((line) => line.startsWith(`$.steps[0]${place}`)),
+            `${type}.${name}`,
+          ).not.toEqual([]);
+        at(`.${name}`, { [name]: [[]] });
+        if (nests) at(`.inputs.${name}`, { inputs: { [name]: [[]] } });
+      }
+  });
 });
 
 describe("limits", () => {
@@ -362,12 +368,12 @@ describe("limits", () => {
       noop(index === 0 ? "a" : `s${index}`, index === count - 1 ? {} : { next: `s${index + 1}` }),
     );
 
-  test("a thousand steps pass, one more is refused", () => {
+  it("a thousand steps pass, one more is refused", () => {
     expect(lines(wf(chain(1_000)))).toEqual([]);
     expect(lines(wf(chain(1_001)))).toEqual(["$.steps: must have at most 1000 items"]);
   });
 
-  test("a hundred ways out of a step pass, one more is refused", () => {
+  it("a hundred ways out of a step pass, one more is refused", () => {
     const decision = (count: number) =>
       step("decision", {
         expression: "1",
@@ -377,12 +383,12 @@ describe("limits", () => {
     expect(lines(wf([decision(101), noop("b")]))).toEqual(["$.steps[0]: must have at most 100 branches"]);
   });
 
-  test("the limits are those that are handed in; what is stored already is not held to them", () => {
+  it("the limits are parameters; a stored definition is not held to them", () => {
     expect(lines(wf(chain(3)), { limits: { steps: 2, branches: 1 } })).toEqual(["$.steps: must have at most 2 items"]);
     expect(lines(wf(chain(1_001)), { limits: null })).toEqual([]);
   });
 
-  test("faults that quote the document quote a bounded part of it", () => {
+  it("faults that quote the document quote a bounded part of it", () => {
     const long = "x".repeat(100_000);
     for (const document of [wf([step(long)]), wf([noop("a", { next: long })]), wf([noop(long), noop(long)])])
       for (const line of lines(document)) expect(line.length).toBeLessThan(300);
@@ -390,7 +396,7 @@ describe("limits", () => {
 });
 
 describe("warnings", () => {
-  test("steps that cannot be reached; every way in and out counts", () => {
+  it("steps that cannot be reached; every way in and out counts", () => {
     const steps = [
       noop("a", { on_error: "b" }),
       noop("b"),
@@ -405,14 +411,14 @@ describe("warnings", () => {
     ]);
   });
 
-  test("vars.step-1 is a subtraction", () => {
+  it("vars.step-1 is a subtraction", () => {
     const [warning, ...others] = warningsOf(wf([noop("a", { when: "vars.step-1 == 2" })]));
     expect(warning).toMatch(/^\$\.steps\[0\]\.when: .*vars\["step-1"\]/);
     expect(others).toEqual([]);
     expect(warningsOf(wf([noop("a", { when: 'vars["step-1"] == 2' })]))).toEqual([]);
   });
 
-  test("a name that no scope has; those that a step gives to its block are names", () => {
+  it("a name that no scope has; those that a step gives to its block are names", () => {
     const document = wf([
       noop("a", { when: "input.amount > 1 && vars.x", next: "b" }),
       step("log", { id: "b", message: "${output} ${item} ${now}", fields: { list: ["${varz.y}"] } }),
@@ -427,15 +433,15 @@ describe("warnings", () => {
     );
   });
 
-  test("a tenant that no run can have; a UUID is one however its digits are written", () => {
+  it("a tenant that no run can have; a UUID is one however its digits are written", () => {
     const of = (tenant_id: string) => wf([noop("a")], { tenant_id });
-    expect(warningsOf(of("acme"))).toEqual(["$.tenant_id: no run can be of this tenant: it is no UUID"]);
+    expect(warningsOf(of("acme"))).toEqual(["$.tenant_id: no run can have this tenant: it is not a UUID"]);
     const tenant = "0190A000-0000-7000-8000-0000000000AA";
     expect(warningsOf(of(tenant))).toEqual([]);
     expect(compileWorkflow(of(tenant)).program?.tenantId).toBe(tenant.toLowerCase());
   });
 
-  test("a rule that is not published, if its name is known", () => {
+  it("a rule that is not published, if its name is known", () => {
     const rule = (ruleId: string) => (ruleId === "there" ? {} : undefined);
     const decide = (rule_id: string) => wf([step("decision", { rule_id, branches: { a: { next: "a" } } })]);
     expect(warningsOf(decide("gone"), { rule })).toEqual(["$.steps[0].rule_id: the rule gone is not published"]);
@@ -456,7 +462,7 @@ describe("warnings", () => {
   const actionStep = (name: string, compensation?: string) =>
     wf([step("action", { action: name, ...(compensation && { compensation: { action: compensation } }) })]);
 
-  test.each([
+  it.each([
     ["a sound action", actionStep("shop.charge", "shop.refund"), []],
     [
       "one that is not registered",
@@ -491,35 +497,37 @@ describe("warnings", () => {
   });
 });
 
-test("a sound definition keeps its document as it was posted, and its version is the one it is stored as", () => {
-  const document = wf([step("log", { inputs: { message: "m" }, title: "T" })], { version: 3, description: "d" });
-  expect(compileWorkflow(document).program).toMatchObject({ document, version: 3, workflowId: "wf" });
-  expect(compileWorkflow(document, { version: 9 }).program?.version).toBe(9);
-  expect(compileWorkflow(wf([noop("a")])).program?.version).toBe(1);
-});
+describe("documents and schemas", () => {
+  it("a valid definition keeps its document as it was posted, and gets the version under which it is stored", () => {
+    const document = wf([step("log", { inputs: { message: "m" }, title: "T" })], { version: 3, description: "d" });
+    expect(compileWorkflow(document).program).toMatchObject({ document, version: 3, workflowId: "wf" });
+    expect(compileWorkflow(document, { version: 9 }).program?.version).toBe(9);
+    expect(compileWorkflow(wf([noop("a")])).program?.version).toBe(1);
+  });
 
-test("the input schema's own problems stand at its place, beside all others", () => {
-  const schemaProblems = () => ["type must be a string"];
-  expect(lines(wf([noop("a", { next: "b" })], { input_schema: { type: 1 } }), { schemaProblems })).toEqual([
-    '$.steps[0].next: there is no step "b"',
-    "$.input_schema: type must be a string",
-  ]);
-});
+  it("the problems of the input schema itself are reported at its place, with all others", () => {
+    const schemaProblems = () => ["type must be a string"];
+    expect(lines(wf([noop("a", { next: "b" })], { input_schema: { type: 1 } }), { schemaProblems })).toEqual([
+      '$.steps[0].next: there is no step "b"',
+      "$.input_schema: type must be a string",
+    ]);
+  });
 
-test("problems of a step's own schema stand at its place, flat or nested", () => {
-  const schemaProblems = ({ type }: { type?: unknown }) => (type === 1 ? ["type must be a string"] : []);
-  const form_schema = { type: 1 };
-  const document = wf([
-    step("collect_input", { assignee: "ann", form_schema, next: "b" }),
-    noop("b", { type: "manual_approval", inputs: { assignee: "ann", form_schema }, next: "c" }),
-    noop("c", { type: "collect_input", assignee: "ann", form_schema: { type: "object" } }),
-  ]);
-  expect(lines(document, { schemaProblems })).toEqual([
-    "$.steps[0].form_schema: type must be a string",
-    "$.steps[1].inputs.form_schema: type must be a string",
-  ]);
-});
+  it("the problems of a step's schema itself are reported at its place, flat or nested", () => {
+    const schemaProblems = ({ type }: { type?: unknown }) => (type === 1 ? ["type must be a string"] : []);
+    const form_schema = { type: 1 };
+    const document = wf([
+      step("collect_input", { assignee: "ann", form_schema, next: "b" }),
+      noop("b", { type: "manual_approval", inputs: { assignee: "ann", form_schema }, next: "c" }),
+      noop("c", { type: "collect_input", assignee: "ann", form_schema: { type: "object" } }),
+    ]);
+    expect(lines(document, { schemaProblems })).toEqual([
+      "$.steps[0].form_schema: type must be a string",
+      "$.steps[1].inputs.form_schema: type must be a string",
+    ]);
+  });
 
-test("cycles by next are allowed", () => {
-  expect(lines(wf([noop("a", { next: "b" }), noop("b", { next: "a" })]))).toEqual([]);
+  it("cycles by next are allowed", () => {
+    expect(lines(wf([noop("a", { next: "b" }), noop("b", { next: "a" })]))).toEqual([]);
+  });
 });

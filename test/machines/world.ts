@@ -1,8 +1,10 @@
-// What the store keeps of the runs of a simulation: signals, undo lists, the inbox, what branches begin with, and who is whose
-// child. It is derived from effects alone, and gives decisions the facts that they ask for.
+// The world of a simulation, in place of the store: signals, undo lists, the inbox, stored scopes, parents and children. It is derived from
+// effects only, and gives decisions their facts.
 
-import type { Answer } from "../../machines/index.js";
 import {
+  type Answer,
+  type AuditEvent,
+  asRunId,
   type Effect,
   type EndedChild,
   type Fetched,
@@ -11,58 +13,91 @@ import {
   type JsonObject,
   type Need,
   newRun,
+  type Program,
   type PublishedEvent,
   pausedReason,
+  type RunCommand,
   type RunContext,
+  type RunId,
   type UndoEntry,
   wakeAt,
 } from "../../machines/index.js";
-import { type Committed, Simulation, START } from "./simulation.js";
 
 export type Send = Extract<Effect, { kind: "send" }>;
 
-/** What may befall a commit, and when others move. */
-export interface Faults {
-  /** Others may move here. False: the commit is lost before it is written. */
-  beforeCommit(run: Simulation): boolean;
-  /** False: it is written, but its node does not learn that, and lets nothing out. */
-  afterCommit(run: Simulation): boolean;
+export const START = 1_700_000_000_000;
+
+/** A run as its world sees it. */
+export interface WorldRun {
+  readonly id: RunId;
+  readonly context: RunContext;
+  readonly program: Program;
+  readonly options: { readonly workflows?: Readonly<Record<string, Program>> };
+  readonly rows: readonly AuditEvent[];
+  readonly undo: readonly OwnedUndo[];
+  readonly ended: boolean;
+  /** The next move of the run itself. Undefined: it has ended, or waits for the clock or another run. */
+  readonly nextMove: (() => void) | undefined;
+  obey(command: RunCommand, id?: string): Answer | undefined;
+  reload(): void;
+  keepTask(effect: Extract<Effect, { kind: "task.opened" | "task.submitted" | "task.closed" }>): void;
+  startChild(context: RunContext, program: Program): void;
 }
 
-export class World {
+export type OwnedUndo = UndoEntry & { ordinal: string; owner: string; state: string };
+
+/** One transition as it was committed. */
+export interface CommittedBy<Run> {
+  readonly run: Run;
+  /** The label of its edge. */
+  readonly edge: string;
+  readonly rows: readonly AuditEvent[];
+  readonly effects: readonly Effect[];
+  readonly context: RunContext;
+}
+
+/** Faults of commits, and the moves of others around them. */
+export interface FaultsOf<Run> {
+  /** Other runs may move here. False: the commit is lost before it is written. */
+  beforeCommit(run: Run): boolean;
+  /** False: the commit is written, but its node does not learn that, and lets no effects out. */
+  afterCommit(run: Run): boolean;
+}
+
+export class WorldOf<Run extends WorldRun> {
   now = START;
-  /** In the order of their births. */
-  readonly runs = new Map<string, Simulation>();
-  readonly signals: { id: string; runId: string; name: string; payload: Json; consumed: boolean }[] = [];
-  readonly undo: (UndoEntry & { ordinal: string; owner: string; state: string })[] = [];
+  /** In the order of their creation. */
+  readonly runs = new Map<string, Run>();
+  readonly signals: { id: string; runId: RunId; name: string; payload: Json; consumed: boolean }[] = [];
+  readonly undo: OwnedUndo[] = [];
   inbox: Send[] = [];
   /** Every message that was ever sent. */
   readonly sent: Send[] = [];
-  /** Of commands with an id: a repeat changes nothing and gets the same. */
+  /** The recorded answers of commands with an id, for repeats. */
   readonly answers = new Map<string, Answer>();
   /** Every transition of every run, in the order of their commits. */
-  readonly history: Committed[] = [];
+  readonly history: CommittedBy<Run>[] = [];
   /** Runs by the idempotency keys that they were started with. */
-  private readonly keys = new Map<string, { id: string }>();
+  private readonly keys = new Map<string, { id: RunId }>();
   /** In the order of their publication. */
   readonly events: PublishedEvent[] = [];
-  /** `run/event` of those that were taken. */
+  /** `run/event` of the events that were consumed. */
   readonly taken = new Set<string>();
-  /** Who is told of events: by their effects, as the store knows them. */
+  /** The waits for events, from effects, as the store has them. */
   readonly waits = new Map<string, Pick<PublishedEvent, "topic" | "headers">>();
   private readonly scopes = new Map<string, { inputs: JsonObject; variables: JsonObject }>();
-  /** Picks among what could move next; the first, if it is not given. */
+  /** Chooses among the possible moves; the first by default. */
   choose: (count: number) => number = () => 0;
-  /** A move is one commit; else a run goes on until it needs somebody else. */
+  /** A move is one commit. Otherwise a run goes on until it needs another run or the outside. */
   stepwise = false;
-  faults: Faults | undefined;
+  faults: FaultsOf<Run> | undefined;
 
   /** One move: a message is delivered, a run steps, a worker answers, or the clock goes to the next due time. */
   move(): boolean {
     return this.moveNow() || this.elapse();
   }
 
-  /** All that can happen without the clock. */
+  /** Makes all moves that need no clock. */
   settle(): void {
     while (this.moveNow());
   }
@@ -96,28 +131,28 @@ export class World {
     return true;
   }
 
-  /** Its row in the inbox goes with the commit that answers it. */
+  /** The commit of the answer deletes the inbox row. */
   deliver({ to, id, command }: Send): void {
     this.runs.get(to)?.obey(command, id);
   }
 
-  /** The node dies, and with it everything that is only in memory. */
+  /** The node dies, and everything in memory is lost. */
   crash(): void {
     for (const run of this.runs.values()) run.reload();
   }
 
-  /** Whether nobody took the signals meanwhile: else the commit is lost. */
+  /** Whether the signals are still unconsumed. If not, the commit is lost. */
   canClaim(effects: readonly Effect[]): boolean {
     const claimed = effects.filter((effect) => effect.kind === "signal.consumed");
     return claimed.every((claim) => this.signals.some(({ id, consumed }) => id === claim.id && !consumed));
   }
 
-  childrenOf(runId: string): Simulation[] {
+  childrenOf(runId: RunId): Run[] {
     return [...this.runs.values()].filter(({ context }) => context.run.parentRunId === runId);
   }
 
-  fetch(simulation: Simulation, need: Need): Fetched {
-    const { run } = simulation.context;
+  fetch(asking: Run, need: Need): Fetched {
+    const { run } = asking.context;
     switch (need.kind) {
       case "signal": {
         const ids = [run.id, ...(run.family ?? [])];
@@ -130,10 +165,10 @@ export class World {
       case "events":
         return { events: this.eventsFor(run, need) };
       case "newest_event":
-        return { newestEvent: String(this.events.length) };
+        return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
       case "undo": {
         const { since = 0 } = need;
-        const owed = simulation.undo.filter(({ state, action }) => state === "owed" && action !== undefined);
+        const owed = asking.undo.filter(({ state, action }) => state === "owed" && action !== undefined);
         return {
           undo:
             owed
@@ -151,22 +186,23 @@ export class World {
             .map(({ id }) => id),
         };
       case "workflow":
-        return { workflow: this.workflow(simulation, need.workflowId) };
+        return { workflow: this.workflow(asking, need.workflowId) };
       case "target":
         return { target: this.runs.has(need.runId) ? { id: need.runId } : null };
       case "waiter":
         return { waiter: this.waiting(run.id, need.name)[this.unconsumed(run.id, need.name).length] ?? null };
       case "unmatched": {
         const waiting = this.waiting(run.id, need.name);
-        const signals = this.unconsumed(run.id, need.name).slice(0, waiting.length);
-        return { unmatched: signals.map(({ id }, nth) => ({ signalId: id, waiter: waiting[nth]?.id ?? "" })) };
+        const signals = this.unconsumed(run.id, need.name);
+        const pairs = waiting.map(({ id: waiter }, nth) => ({ signalId: signals[nth]?.id ?? "", waiter }));
+        return { unmatched: pairs.slice(0, signals.length) };
       }
-      case "keyed":
-        return { keyed: this.keys.get(need.key) ?? null };
+      case "keyed_run":
+        return { keyedRun: this.keys.get(need.key) ?? null };
     }
   }
 
-  /** Pages of two, so that a look has to go on. */
+  /** Pages of two, so that a scan needs several. */
   private eventsFor(
     { id, tenantId }: RunContext["run"],
     { topic, headers, since = "0", after = since, named }: Extract<Need, { kind: "events" }>,
@@ -181,18 +217,18 @@ export class World {
     return { page, more: above.length > 2 };
   }
 
-  /** As the announcer does it: whoever waits now is told, in a message that may be late. */
+  /** As the announcer does: offers the event to the runs that wait now, in a message that may be late. */
   publish(event: PublishedEvent): void {
     if (this.events.some(({ id }) => id === event.id)) throw new Error(`the event ${event.id} was published twice`);
     this.events.push(event);
     for (const [runId, { topic, headers }] of this.waits) {
       if (topic !== event.topic || !bears(event, headers)) continue;
       const command = { type: "event", eventId: event.id } as const;
-      this.inbox.push({ kind: "send", to: runId, id: `${event.id}/${runId}`, command });
+      this.inbox.push({ kind: "send", to: asRunId(runId), id: `${event.id}/${runId}`, command });
     }
   }
 
-  private endedChildren(runId: string, { entry, child }: Extract<Need, { kind: "ended" }>): EndedChild[] {
+  private endedChildren(runId: RunId, { entry, child }: Extract<Need, { kind: "ended" }>): EndedChild[] {
     const ended = this.childrenOf(runId).filter(
       ({ id, ended, context }) => ended && context.run.parentEntry === entry && (child === undefined || id === child),
     );
@@ -210,7 +246,7 @@ export class World {
       .sort((left, right) => left.branch.length - right.branch.length || (left.branch < right.branch ? -1 : 1));
   }
 
-  private workflow({ options }: Simulation, workflowId: string): Fetched["workflow"] {
+  private workflow({ options }: Run, workflowId: string): Fetched["workflow"] {
     const program = options.workflows?.[workflowId];
     if (!program) return null;
     const { version, timeoutMs, inputSchema } = program;
@@ -228,8 +264,8 @@ export class World {
     return this.signals.filter(({ runId, name, consumed }) => !consumed && runId === of && name === wanted);
   }
 
-  /** The longest first. */
-  private waiting(runId: string, name: string): { id: string }[] {
+  /** Those that have waited longest first. */
+  private waiting(runId: RunId, name: string): { id: RunId }[] {
     const waiting = [...this.runs.values()].filter(({ context }) => {
       const { run, wait } = context;
       const waits = pausedReason(context) === "signal" && wait?.kind === "signal" && wait.name === name;
@@ -238,15 +274,15 @@ export class World {
     return waiting.sort((left, right) => (left.rows.at(-1)?.at ?? 0) - (right.rows.at(-1)?.at ?? 0));
   }
 
-  /** A message is carried out, or was before it came again. */
+  /** A message is carried out, or had been before its repeat. */
   done(messageId: string): void {
     this.inbox = this.inbox.filter(({ id }) => id !== messageId);
   }
 
-  /** What a commit of the run changes outside it. */
+  /** Applies the effects of a commit of the run. */
   commit(
-    simulation: Simulation,
-    transitions: readonly Committed[],
+    committing: Run,
+    transitions: readonly CommittedBy<Run>[],
     effects: readonly Effect[],
     about: { id: string; answer: Answer } | undefined,
   ): void {
@@ -255,11 +291,11 @@ export class World {
       this.answers.set(about.id, about.answer);
       this.done(about.id);
     }
-    for (const effect of effects) this.apply(simulation, effect);
+    for (const effect of effects) this.apply(committing, effect);
   }
 
-  private apply(simulation: Simulation, effect: Effect): void {
-    const { id: owner } = simulation;
+  private apply(committing: Run, effect: Effect): void {
+    const { id: owner } = committing;
     switch (effect.kind) {
       case "signal.recorded":
         this.signals.push({
@@ -279,7 +315,7 @@ export class World {
       case "task.opened":
       case "task.submitted":
       case "task.closed":
-        simulation.keepTask(effect);
+        committing.keepTask(effect);
         break;
       case "event.published":
         this.publish(effect.event);
@@ -301,11 +337,11 @@ export class World {
         for (const entry of this.undo) if (entry.ordinal === effect.ordinal) entry.state = effect.state;
         break;
       case "undo.passed":
-        for (const entry of simulation.undo)
+        for (const entry of committing.undo)
           if (entry.action === undefined && entry.entry > (effect.since ?? 0)) entry.state = "passed";
         break;
       case "undo.dropped":
-        for (const entry of simulation.undo) if (entry.state === "owed") entry.state = "passed";
+        for (const entry of committing.undo) if (entry.state === "owed") entry.state = "passed";
         break;
       case "undo.handed":
         for (const entry of this.undo)
@@ -316,7 +352,7 @@ export class World {
         this.scopes.set(`${owner}/${effect.entry}`, { inputs: effect.inputs, variables: effect.variables });
         break;
       case "child.start":
-        this.birth(simulation, effect.child);
+        this.birth(committing, effect.child);
         break;
       case "send":
         this.sent.push(effect);
@@ -326,7 +362,7 @@ export class World {
   }
 
   private birth(
-    parent: Simulation,
+    parent: Run,
     { identity, variables, variablesSize, idempotencyKey }: Extract<Effect, { kind: "child.start" }>["child"],
   ): void {
     if (idempotencyKey !== undefined) this.keys.set(idempotencyKey, { id: identity.id });
@@ -338,7 +374,7 @@ export class World {
         ? parent.program
         : parent.options.workflows?.[identity.definitionId];
     if (!program) throw new Error(`there is no program ${identity.definitionId}`);
-    new Simulation(parent.options, { world: this, context, program });
+    parent.startChild(context, program);
   }
 
   get ended(): boolean {

@@ -1,9 +1,11 @@
-// A resident alone, its room played by the test: what it does when a commit is lost or its outcome unknown, and that nothing
-// leaves it before its commit has won. Mutations of the commit path are proved here, without a database.
-import { afterEach, beforeEach, expect, test } from "vitest";
+// A resident alone, on a host played by the test: how it handles lost commits and unknown outcomes, and that nothing leaves it
+// before its commit has won. Mutants of the commit path turn these tests red, without a database.
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   type Answer,
   compileWorkflow,
+  decide,
   newRun,
   type RunCommand,
   STANDARD_RUN_LIMITS,
@@ -12,9 +14,12 @@ import {
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
-import { type Loaded, Resident } from "../../src/run/resident.js";
-import type { RunRoom } from "../../src/run/room.js";
-import type { RunCommit } from "../../src/store/commit-rows.js";
+import type { LoadedRun } from "../../src/run/loaded-run.js";
+import { Resident } from "../../src/run/resident.js";
+import type { ResidentHost } from "../../src/run/resident-host.js";
+import type { RunCommit } from "../../src/store/commit/rows.js";
+import { asRevision } from "../../src/store/revision.js";
+import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 
 const { program } = compileWorkflow({
@@ -26,156 +31,210 @@ const { program } = compileWorkflow({
     { id: "after", type: "noop" },
   ],
 });
-const runId = uuidv7();
+const { program: forked } = compileWorkflow({
+  id: "forked",
+  name: "forked",
+  start: "fork",
+  steps: [
+    { id: "fork", type: "parallel", branches: { a: { next: "a" }, b: { next: "b" }, c: { next: "c" } }, next: "meet" },
+    ...["a", "b", "c"].map((id) => ({ id, type: "noop" })),
+    { id: "meet", type: "join", next: "after" },
+    { id: "after", type: "wait_for_signal", signal_name: "go" },
+  ],
+});
+const runId = newRunId();
 const NOW = 1_700_000_000_000;
 
-/** What becomes of one submitted commit. */
+/** The outcome of one submitted commit. */
 type Fate = "won" | "lost" | "unknown";
 
-class Room {
+class Host {
   /** Fates of the next commits; when none is left they win. */
   fates: Fate[] = [];
   recorded: Answer | undefined;
-  careful = false;
+  recentNodeLoss = false;
   readonly commits: RunCommit[] = [];
   readonly log: string[] = [];
-  readonly resident = new Resident(runId, this.asRoom());
+  /** The number of the decision that throws. */
+  throwsAt = Number.POSITIVE_INFINITY;
+  private decisions = 0;
+  readonly resident = new Resident(runId, this.asHost());
+
+  constructor(private readonly stored: () => LoadedRun = waitingForSignal) {}
 
   command(command: RunCommand, id = uuidv7()): Promise<Answer> {
     return new Promise((resolve, reject) => this.resident.deliver({ command, id, keep: false, resolve, reject }));
   }
 
-  private asRoom(): RunRoom {
-    const isCareful = () => this.careful;
+  private asHost(): ResidentHost {
+    const recentNodeLoss = () => this.recentNodeLoss;
     return {
-      get careful() {
-        return isCareful();
+      get recentNodeLoss() {
+        return recentNodeLoss();
       },
       metrics: createMetrics(),
       stepsPerCommit: 64,
       committer: { submit: (commit) => this.submit(commit) },
-      store: { repeatedAnswer: async () => this.recorded },
+      recordedAnswer: async () => this.recorded && { answer: this.recorded },
       now: () => NOW,
-      facts: () => ({
-        now: NOW,
-        random: 0,
-        limits: STANDARD_RUN_LIMITS,
-        uuid: () => uuidv7(),
-        action: () => undefined,
-        rule: () => undefined,
-        licensed: () => true,
-        conforms: () => [],
-        missed: { action: false },
-      }),
-      learnActions: async () => {},
-      fetch: async () => ({}),
-      load: async () => this.load(),
-      offerFor: () => undefined,
-      released: (_, events, effects) => {
-        this.log.push(`released ${[...events, ...effects].length > 0 ? "something" : "nothing"}`);
+      recordFormat: 2,
+      facts: {
+        current: () => {
+          if (++this.decisions === this.throwsAt) throw new Error("this decision throws");
+          return facts();
+        },
+        refreshActions: async () => {},
+        read: async () => ({}),
       },
-      withdrawn: () => {},
-      arm: () => undefined,
-      rested: () => {},
-      leave: () => {},
-      stuck: () => {},
+      load: async () => {
+        this.log.push("load");
+        return this.stored();
+      },
+      offerFor: () => undefined,
+      afterCommit: (_, events, effects) => {
+        this.log.push(`let out ${[...events, ...effects].length > 0 ? "something" : "nothing"}`);
+      },
+      returnCredit: () => {},
+      armTimer: () => undefined,
+      idle: () => {},
+      gone: () => {},
+      advanceFailed: () => {},
     };
-  }
-
-  /** The run as it is stored: begun, and waiting. */
-  private load(): Loaded {
-    if (!program) throw new Error("the workflow is not sound");
-    this.log.push("load");
-    const run = {
-      ...{ id: runId, workflowId: "wait", version: 1, definitionId: uuidv7(), dryRun: false },
-      ...{ features: {}, inputs: {}, entrypoint: "", startedAt: NOW },
-    };
-    const waiting = { state: "paused", step: "hold", entries: 1, entry: { number: 1, at: NOW } } as const;
-    const wait = { kind: "signal", name: "go" } as const;
-    const actor = startActor(program, { ...newRun(run, {}), ...waiting, wait });
-    return { actor, program, revision: 3, lastSeq: 3, lastEventAt: NOW };
   }
 
   private async submit(commit: RunCommit): Promise<boolean> {
     this.commits.push(commit);
     const fate = this.fates.shift() ?? "won";
     this.log.push(`submit ${fate}`);
-    // Whatever would come too early has its chance.
+    // Gives anything that would come too early its chance.
     await new Promise((resolve) => setImmediate(resolve));
-    if (fate === "unknown") throw new OutcomeUnknown("nobody knows");
+    if (fate === "unknown") throw new OutcomeUnknown("not answered");
     this.log.push(`committed ${fate}`);
     return fate === "won";
   }
 }
 
-let room: Room;
-beforeEach(() => {
-  room = new Room();
+const facts = () => ({
+  ...{ now: NOW, random: 0, limits: STANDARD_RUN_LIMITS, missed: { action: false } },
+  uuid: () => uuidv7(),
+  action: () => undefined,
+  rule: () => undefined,
+  licensed: () => true,
+  conforms: () => [],
 });
-afterEach(() => room.resident.discard());
+
+const identity = () => ({
+  ...{ id: runId, workflowId: "wait", version: 1, definitionId: uuidv7(), dryRun: false },
+  ...{ features: {}, inputs: {}, entrypoint: "", startedAt: NOW },
+});
+
+/** A run as it is stored: begun, and waiting. */
+function waitingForSignal(): LoadedRun {
+  if (!program) throw new Error("the workflow is not valid");
+  const waiting = { state: "paused", step: "hold", entries: 1, entry: { number: 1, at: NOW } } as const;
+  const wait = { kind: "signal", name: "go" } as const;
+  const actor = startActor(program, { ...newRun(identity(), {}), ...waiting, wait });
+  return { actor, program, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW };
+}
+
+/** A run whose three branches were created and have not ended. */
+function waitingForBranches(): LoadedRun {
+  if (!forked) throw new Error("the workflow is not valid");
+  const actor = startActor(forked, newRun(identity(), {}));
+  while (actor.context.wait?.kind !== "children") {
+    const decision = decide(forked, actor.context, { type: "advance" }, facts());
+    if ("need" in decision) throw new Error("no fact is needed here");
+    for (const transition of decision.transitions) actor.apply(transition);
+  }
+  return { actor, program: forked, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW };
+}
+
+let host: Host;
+beforeEach(() => {
+  host = new Host();
+});
+afterEach(() => host.resident.discard());
 
 const go = (): RunCommand => ({ type: "signal", id: uuidv7(), name: "go", payload: {}, actor: "api" });
 
-test("a command whose commit was lost is replayed on what the store has, until it is answered", async () => {
-  room.fates = ["lost", "lost", "unknown"];
-  expect(await room.command(go())).toMatchObject({ type: "signal", matched: true });
-  expect(room.log.filter((line) => line === "load")).toHaveLength(4);
-  expect(new Set(room.commits.map(({ expected }) => expected))).toEqual(new Set([3]));
-  expect(new Set(room.commits.map(({ commands }) => commands?.[0]?.id)).size, "always under the same id").toBe(1);
-});
+describe("a resident", () => {
+  it("a command whose commit was lost is replayed on what the store has, until it is answered", async () => {
+    host.fates = ["lost", "lost", "unknown"];
+    expect(await host.command(go())).toMatchObject({ type: "signal", matched: true });
+    expect(host.log.filter((line) => line === "load")).toHaveLength(4);
+    expect(new Set(host.commits.map(({ expected }) => expected))).toEqual(new Set([3]));
+    expect(new Set(host.commits.map(({ commands }) => commands?.[0]?.id)).size, "always under the same id").toBe(1);
+  });
 
-test("a command that was carried out although nobody said so gets the recorded answer, and is not carried out again", async () => {
-  room.fates = ["unknown"];
-  room.recorded = { type: "signal", id: "the first", matched: true };
-  expect(await room.command(go())).toEqual(room.recorded);
-  expect(room.commits).toHaveLength(1);
-});
+  it("a command whose commit won without an answer gets the recorded answer, and is not carried out again", async () => {
+    host.fates = ["unknown"];
+    host.recorded = { type: "signal", id: "the first", matched: true };
+    expect(await host.command(go())).toEqual(host.recorded);
+    expect(host.commits).toHaveLength(1);
+  });
 
-test("replays are bounded: a command that never wins is answered with 503, and can be sent again", async () => {
-  room.fates = Array(1_000).fill("lost");
-  await expect(room.command(go())).rejects.toMatchObject({ status: 503 });
-  expect(room.commits.length).toBeGreaterThan(1);
-  expect(room.commits.length).toBeLessThan(100);
-  room.fates = [];
-  expect(await room.command(go())).toMatchObject({ matched: true });
-});
+  it("replays are bounded: a command that never wins is answered with 503, and can be sent again", async () => {
+    host.fates = Array(1_000).fill("lost");
+    await expect(host.command(go())).rejects.toMatchObject({ status: 503 });
+    expect(host.commits.length).toBeGreaterThan(1);
+    expect(host.commits.length).toBeLessThan(100);
+    host.fates = [];
+    expect(await host.command(go())).toMatchObject({ matched: true });
+  });
 
-test("nothing is let out before its commit has won, and nothing of a lost one ever", async () => {
-  room.fates = ["lost", "won"];
-  const answered = room.command(go()).then(() => room.log.push("answered"));
-  await answered;
-  expect(room.log).toEqual([
-    "load",
-    "submit lost",
-    "committed lost",
-    "load",
-    "submit won",
-    "committed won",
-    "released something",
-    "answered",
-  ]);
-});
+  it("effects leave only after their commit has won, and those of a lost commit never", async () => {
+    host.fates = ["lost", "won"];
+    const answered = host.command(go()).then(() => host.log.push("answered"));
+    await answered;
+    expect(host.log).toEqual([
+      "load",
+      "submit lost",
+      "committed lost",
+      "load",
+      "submit won",
+      "committed won",
+      "let out something",
+      "answered",
+    ]);
+  });
 
-test("a refusal is a decision too: its revision is confirmed before it is answered", async () => {
-  room.fates = ["lost", "won"];
-  expect(await room.command({ type: "offer", dispatchId: uuidv7() })).toMatchObject({ type: "refused" });
-  expect(room.commits.map(({ expected, update }) => [expected, update])).toEqual([
-    [3, undefined],
-    [3, undefined],
-  ]);
-  expect(room.log.slice(0, 4)).toEqual(["load", "submit lost", "committed lost", "load"]);
-});
+  it("a refusal is answered only after its revision is confirmed", async () => {
+    host.fates = ["lost", "won"];
+    expect(await host.command({ type: "offer", dispatchId: newDispatchId() })).toMatchObject({
+      type: "refused",
+    });
+    expect(host.commits.map(({ expected, update }) => [expected, update])).toEqual([
+      [3, undefined],
+      [3, undefined],
+    ]);
+    expect(host.log.slice(0, 4)).toEqual(["load", "submit lost", "committed lost", "load"]);
+  });
 
-test("a run steps on in the commit of a command; but what it is asked when a node has just died is durable first", async () => {
-  const stepsOf = ({ events }: RunCommit) => events.flatMap(({ stepId }) => stepId ?? []);
-  await room.command(go());
-  expect(stepsOf(room.commits[0] as RunCommit)).toContain("after");
-  room = new Room();
-  room.careful = true;
-  await room.command(go());
-  expect(stepsOf(room.commits[0] as RunCommit)).not.toContain("after");
-  await until(() => room.commits.length === 2);
-  // What it does then is watched: its wake row counts how often it is tried.
-  expect(room.commits[0]?.wake).toBeGreaterThan(NOW);
-  expect(stepsOf(room.commits[1] as RunCommit)).toContain("after");
+  it("ends of children that were taken with another wait again if a decision throws, and are answered", async () => {
+    host = new Host(waitingForBranches);
+    // The first end is decided; the second is taken with it; the decision on the third throws.
+    host.throwsAt = 3;
+    const end = (branch: string): RunCommand => ({
+      ...{ type: "child", entry: Number(Object.keys(waitingForBranches().actor.context.groups)[0]), branch },
+      ...{ state: "succeeded", owed: 0, unprotected: {} },
+    });
+    const [first, second, third] = ["a", "b", "c"].map((branch) => host.command(end(branch)));
+    await expect(first).rejects.toThrow("this decision throws");
+    expect(await Promise.all([second, third])).toEqual([{ type: "advanced" }, { type: "advanced" }]);
+    expect(host.commits.flatMap(({ commands = [] }) => commands)).toHaveLength(2);
+  });
+
+  it("a run steps on in the commit of a command, but after a node loss the command is committed first", async () => {
+    const stepsOf = ({ events }: RunCommit) => events.flatMap(({ stepId }) => stepId ?? []);
+    await host.command(go());
+    expect(stepsOf(host.commits[0] as RunCommit)).toContain("after");
+    host = new Host();
+    host.recentNodeLoss = true;
+    await host.command(go());
+    expect(stepsOf(host.commits[0] as RunCommit)).not.toContain("after");
+    await until(() => host.commits.length === 2);
+    // The next steps have a wake row, which counts how often they are tried.
+    expect(host.commits[0]?.wake).toBeGreaterThan(NOW);
+    expect(stepsOf(host.commits[1] as RunCommit)).toContain("after");
+  });
 });

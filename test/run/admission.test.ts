@@ -1,9 +1,10 @@
-// Whether a node takes on more work: from which shortage on it does not, how it recovers, and who is refused last.
+// Admission: the shortages at which a node refuses work, how it recovers, and which work it refuses last.
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { createMetrics } from "../../src/metrics.js";
 import { Admission } from "../../src/run/admission.js";
+import { runProtocol } from "../../src/run/node-messages.js";
 import { Router } from "../../src/run/router.js";
 import type { Runtime } from "../../src/run/runtime.js";
 import { silentLog } from "../harness/database.js";
@@ -15,7 +16,7 @@ function node(limits = {}) {
   const metrics = createMetrics();
   const admission = new Admission({
     limits: { runs: 100, loopMs: 500, heapPercent: 80, bodyBytes: 1_000, ...limits },
-    runsInHand: () => state.runs,
+    busyRuns: () => state.runs,
     pressure: () => state,
     ...{ metrics, log: silentLog },
   });
@@ -59,7 +60,7 @@ describe("new work is refused", () => {
     },
   );
 
-  it("when too many requests are in hand, and taken on as they are answered", () => {
+  it("when too many requests are open, and accepted again as they are answered", () => {
     const { admission } = node();
     const places = Array.from({ length: 100 }, () => admission.admit("new"));
     expect(refusal(() => admission.admit("new"))).toBe(503);
@@ -69,7 +70,7 @@ describe("new work is refused", () => {
     expect(refusal(() => admission.admit("new"))).toBeUndefined();
   });
 
-  it("when their bodies are too large together, but never one alone", () => {
+  it("when the bodies of open requests are too large together, but never for one body alone", () => {
     const { admission } = node();
     const giveBack = admission.admit("new", 5_000);
     expect(refusal(() => admission.admit("new", 1))).toBe(503);
@@ -92,7 +93,7 @@ describe("new work is refused", () => {
 });
 
 describe("reports of workers", () => {
-  it("pass where new work is refused, and are refused at four times as much, or where memory is short", () => {
+  it("are accepted where new work is refused, and refused at four times the limit or when memory is short", () => {
     const { state, admission } = node();
     Object.assign(state, { runs: 399, loopMs: 5_000 });
     expect(refusal(() => admission.admit("new"))).toBe(503);
@@ -104,7 +105,7 @@ describe("reports of workers", () => {
   });
 });
 
-describe("a node that others ask for its runs", () => {
+describe("a node that gets commands from other nodes", () => {
   const asked = async (type: string, runs: number) => {
     const { state, admission } = node();
     Object.assign(state, { runs });
@@ -113,8 +114,10 @@ describe("a node that others ask for its runs", () => {
     const bus = { ask: async () => undefined, tell: () => {}, advance: () => {} };
     const placement = { owner: () => "here", others: [] };
     const catalog = { refresh: async () => {} };
-    const router = new Router({ nodeId: "here", runtime, placement, meet: async () => {}, bus, admission, catalog });
-    const reply = await router.asked({ kind: "command", run_id: RUN_ID, command: { type } });
+    const refreshMembership = async () => {};
+    const router = new Router({ nodeId: "here", runtime, placement, refreshMembership, bus, admission, catalog });
+    const request = runProtocol.ask({ kind: "command", run_id: RUN_ID, command: { type } });
+    const reply = (await router.answer(request!)) as JsonObject;
     return {
       carriedOut,
       status: (reply?.error as JsonObject | undefined)?.status,
@@ -127,7 +130,7 @@ describe("a node that others ask for its runs", () => {
     expect(await asked(type, 99)).toMatchObject({ carriedOut: 1, status: undefined });
   });
 
-  it.each(["result", "failure", "offer", "advance"])("takes a %s: it ends work", async (type) => {
+  it.each(["result", "failure", "offer", "advance"])("accepts a %s, which completes work", async (type) => {
     expect(await asked(type, 100)).toMatchObject({ carriedOut: 1, status: undefined });
   });
 });

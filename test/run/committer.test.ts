@@ -1,11 +1,14 @@
-// The group commit: what it promises to each run of a group, whatever its mates do.
+// The group commit: its promises to each run of a group, regardless of the others.
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { RunId } from "../../machines/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics.js";
-import { Committer, OutcomeUnknown, Poisoned } from "../../src/run/committer.js";
-import type { RunCommit } from "../../src/store/commit-rows.js";
+import { Committer, DataRejected, OutcomeUnknown } from "../../src/run/committer.js";
+import type { RunCommit } from "../../src/store/commit/rows.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
 import { AT, confirmation, creation, event, row, rowsOf, update } from "../store/commit-rows.js";
 import { report } from "./seen.js";
 
@@ -23,7 +26,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-async function created(count: number): Promise<string[]> {
+async function created(count: number): Promise<RunId[]> {
   const shares = Array.from({ length: count }, () => creation());
   const won = await Promise.all(shares.map((share) => committer.submit(share)));
   expect(won).toEqual(Array(count).fill(true));
@@ -33,10 +36,10 @@ async function created(count: number): Promise<string[]> {
 const outcomeOf = (submitted: Promise<boolean>) =>
   submitted.then(
     (won) => (won ? "won" : "lost"),
-    (error: unknown) => (error instanceof Poisoned ? error.sqlState : String(error)),
+    (error: unknown) => (error instanceof DataRejected ? error.sqlState : String(error)),
   );
 
-const POISONS: readonly (readonly [string, string, (runId: string) => RunCommit])[] = [
+const POISONS: readonly (readonly [string, string, (runId: RunId) => RunCommit])[] = [
   ["a number out of range", "22003", (id) => update(id, 1, { update: row({ lastSeq: 2 ** 31 }) })],
   ["a value that is no JSON", "22P02", (id) => update(id, 1, { variables: new Map([["x", "{no json"]]) })],
   [
@@ -48,9 +51,9 @@ const POISONS: readonly (readonly [string, string, (runId: string) => RunCommit]
   ["a missing value", "23502", (id) => update(id, 1, { undoOwed: [{ stepId: "s", entry: 1 } as never] })],
 ];
 
-describe("a run whose rows Postgres refuses", () => {
+describe("a run whose rows Postgres rejects", () => {
   it.each(POISONS)("is rejected alone, and its batch mates win: %s", async (_, sqlState, poison) => {
-    const [guilty = "", ...mates] = await created(20);
+    const [guilty = newRunId(), ...mates] = await created(20);
     const before = await rowsOf(database.sql, guilty);
     const shares = mates.map((runId) => update(runId, 1, { events: [event(2)] }));
     shares.splice(7, 0, poison(guilty));
@@ -60,7 +63,7 @@ describe("a run whose rows Postgres refuses", () => {
     expect(await rowsOf(database.sql, guilty)).toEqual(before);
   });
 
-  it(`never fails its mates in a burst of ${BURST}, with many guilty among them`, async () => {
+  it(`never fails its mates in a burst of ${BURST}, with many faulty runs among them`, async () => {
     const runIds = await created(BURST);
     const isGuilty = (nth: number) => nth % 23 === 5;
     const began = performance.now();
@@ -85,8 +88,8 @@ describe("a run whose rows Postgres refuses", () => {
     });
   });
 
-  it("that was there already loses, and is not poisoned", async () => {
-    const [runId = "", mate = ""] = await created(2);
+  it("that exists already loses, and is not rejected", async () => {
+    const [runId = newRunId(), mate = newRunId()] = await created(2);
     const taken = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
     await committer.submit(confirmation(mate, 1, { signals: [taken] }));
     expect(await committer.submit(update(runId, 1, { signals: [taken] }))).toBe(false);
@@ -94,8 +97,8 @@ describe("a run whose rows Postgres refuses", () => {
 });
 
 describe("one run submitted twice at once", () => {
-  it("is one run for starts with the same id, and one of them hears that it lost", async () => {
-    const runId = uuidv7();
+  it("is one run if both are starts with the same id, and one of them loses", async () => {
+    const runId = newRunId();
     const [one, other, mate] = await Promise.all([
       committer.submit(creation({ runId })),
       committer.submit(creation({ runId })),
@@ -106,8 +109,8 @@ describe("one run submitted twice at once", () => {
     expect((await rowsOf(database.sql, runId)).run_events).toHaveLength(1);
   });
 
-  it("loses the start and wins the update when it exists, and has no row of the start", async () => {
-    const [runId = ""] = await created(1);
+  it("that exists loses the start and wins the update, and has no row of the start", async () => {
+    const [runId = newRunId()] = await created(1);
     const [moved, started] = await Promise.all([
       committer.submit(update(runId, 1, { events: [event(2)], wake: null })),
       committer.submit(creation({ runId, wake: AT, events: [event(1, { at: AT + 99 })] })),
@@ -118,8 +121,8 @@ describe("one run submitted twice at once", () => {
     expect(found.wakes).toEqual([]);
   });
 
-  it("keeps its one history beside a stale parent that makes it again", async () => {
-    const [parent = "", runId = ""] = await created(2);
+  it("keeps one history if a stale parent creates it again", async () => {
+    const [parent = newRunId(), runId = newRunId()] = await created(2);
     await committer.submit(update(parent, 1));
     const { create, shard } = creation({ runId });
     if (!create) throw new Error("a creation creates");
@@ -135,8 +138,8 @@ describe("one run submitted twice at once", () => {
   });
 });
 
-describe("an outcome that nobody knows", () => {
-  it("is told as unknown, not as lost, when no server answers", async () => {
+describe("an unknown outcome", () => {
+  it("is reported as unknown, not as lost, when no server answers", async () => {
     const { sql, close } = openDatabase("postgres://postgres@127.0.0.1:1/none", {
       ...{ max: 1, applicationName: "saga-nowhere", log: silentLog },
     });
@@ -147,10 +150,10 @@ describe("an outcome that nobody knows", () => {
   });
 });
 
-describe("its bounds", () => {
-  it("sheds load with 503 above its queue, and finishes on stop what it took", async () => {
+describe("the bounds of the group commit", () => {
+  it("shed load with 503 above the queue limit, and a stop finishes the accepted commits", async () => {
     const { sql } = database;
-    const small = new Committer({ sql, log: silentLog, metrics: createMetrics(), queueLimit: 5, lanes: 1 });
+    const small = new Committer({ sql, log: silentLog, metrics: createMetrics(), queueLimit: 5, concurrency: 1 });
     const submitted = Array.from({ length: 9 }, () => outcomeOf(small.submit(creation())));
     const stopped = small.stop();
     const outcomes = await Promise.all(submitted);
@@ -160,7 +163,7 @@ describe("its bounds", () => {
     await expect(small.submit(creation())).rejects.toMatchObject({ status: 503 });
   });
 
-  it("takes any number of runs at once, in groups", async () => {
+  it("split any number of runs into groups", async () => {
     const metrics = createMetrics();
     const grouped = new Committer({ sql: database.sql, log: silentLog, metrics, groupSize: 50 });
     const shares = Array.from({ length: 430 }, () => creation());

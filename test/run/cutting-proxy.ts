@@ -1,5 +1,5 @@
-// A TCP proxy before Postgres that cuts or holds a connection at the moment a test names: before a request reached the server,
-// or after the server has carried it out and before its answer came back. It understands nothing of what passes.
+// A TCP proxy before Postgres that cuts or holds a connection at a chosen moment: before a request reaches the server, or after the
+// server has carried it out but before its answer arrives. It does not parse the protocol.
 import { connect, createServer, type Server, type Socket } from "node:net";
 
 interface Cut {
@@ -9,7 +9,7 @@ interface Cut {
 }
 
 export interface Held {
-  /** What was held goes on: the request to the server, or its answer to the client. */
+  /** Passes on what was held: the request to the server, or the answer to the client. */
   release(): void;
 }
 
@@ -40,14 +40,14 @@ export class CuttingProxy {
     return url.href;
   }
 
-  /** Cuts the connection of the next request that holds the text, once. Resolves when it is cut. */
+  /** Cuts the connection of the next request that contains the text, once. Resolves when it is cut. */
   cutAt(text: string, when: Cut["when"]): Promise<void> {
     return new Promise((done) => {
       this.cut = { text, when, done };
     });
   }
 
-  /** Holds the next request that holds the text, or its answer, once. Resolves when it is held. */
+  /** Holds the next request that contains the text, or its answer, once. Resolves when it is held. */
   holdAt(text: string, when: Hold["when"]): Promise<Held> {
     return new Promise((held) => {
       this.hold = { text, when, held };
@@ -65,7 +65,7 @@ export class CuttingProxy {
     this.port = (server.address() as { port: number }).port;
   }
 
-  /** Nobody answers there any more, and everybody is cut off. Safe twice. */
+  /** Refuses new connections and cuts all open ones. Safe to call twice. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => (this.server?.listening ? this.server.close(resolve) : resolve(undefined)));
     for (const socket of this.sockets) socket.destroy();
@@ -103,7 +103,7 @@ export class CuttingProxy {
       server.write(request);
     });
     server.on("data", (answer) => {
-      // The server answers at the end of a request: what it was asked is committed.
+      // The server answers at the end of a request, so the request is committed by now.
       if (withheld) this.finish(withheld, end);
       else client.write(answer);
     });
@@ -115,7 +115,7 @@ export class CuttingProxy {
   }
 }
 
-/** The request stays here, and whatever follows it. */
+/** Holds the request and all that follows it. */
 function keepBack(client: Socket, server: Socket, request: Buffer): Held {
   client.pause();
   return {
@@ -126,7 +126,7 @@ function keepBack(client: Socket, server: Socket, request: Buffer): Held {
   };
 }
 
-/** The server gets the request; what it answers stays where it is. */
+/** Passes the request to the server, and holds the answer. */
 function passOn(client: Socket, server: Socket, request: Buffer): Held {
   server.pause();
   server.write(request);

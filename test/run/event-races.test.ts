@@ -1,20 +1,21 @@
-// An event against the clock and against a cancel: two nodes decide on the same revision of a run that waits, and the one that
-// is told to commits first. Both orders, forced; whoever wins, the event is taken once or left alone, and nothing happens twice.
+// An event against the clock and against a cancel: two nodes decide on the same revision of a waiting run, and the test chooses
+// which commits first. Both orders are forced. In each, the event is taken once or not at all, and nothing happens twice.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { publishEvent } from "../../src/store/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { Gate, holdBack } from "./gate.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report, type Seen, typesOf } from "./seen.js";
 
-const PAIRS = 500;
+const PAIRS = long(32, 500);
 const HOUR_MS = 3_600_000;
 
 let database: TestDatabase;
-/** Runs live on the first; the second's clock is an hour ahead, so that what is due in half an hour is due there. */
+/** Runs live on the first node. The clock of the second is an hour ahead, so a wait that is due in half an hour is due there. */
 let here: Half;
 let ahead: Half;
 const gates = new Map<string, Gate>();
@@ -40,11 +41,11 @@ interface Raced {
   readonly taken: number;
 }
 
-/** Each run is told of its event here and of the rival there; on every other run the rival commits first. */
+/** Each run gets its event here and the rival there; on every other run the rival commits first. */
 async function race(rival: RunCommand): Promise<Raced[]> {
   const before = [await here.conflicts(), await ahead.conflicts()];
   const runIds = await Promise.all(Array.from({ length: PAIRS }, () => start(here.runtime, "hear")));
-  // They have looked at what was there before, and wait.
+  // They have scanned the earlier events, and wait.
   const waiting = async () => (await database.sql`select 1 from event_waits`).length === PAIRS;
   await until(async () => (await waiting()) && !runIds.some((runId) => here.runtime.isBusy(runId)));
   const answers = await Promise.all(
@@ -62,7 +63,7 @@ async function race(rival: RunCommand): Promise<Raced[]> {
   const seen = await allSound(database.sql, runIds);
   await nothingUnwatched(database.sql);
   expect(await database.sql`select 1 from event_waits`).toHaveLength(0);
-  // Each loser met the winner's revision, and only then: half of them here, half of them there.
+  // Each loser met the winner's revision; half of them are on either node.
   const conflicts = [(await here.conflicts()) - (before[0] ?? 0), (await ahead.conflicts()) - (before[1] ?? 0)];
   expect(conflicts).toEqual([PAIRS / 2, PAIRS / 2]);
   const takes = await database.sql<{ run_id: string }[]>`select run_id from event_takes`;
@@ -82,8 +83,8 @@ function expectTaken({ seen, taken }: Raced): void {
   expect(typesOf(seen.events)).toEqual([...STARTED, "step.succeeded", "run.succeeded"]);
 }
 
-describe(`forced interleavings, ${PAIRS} each`, () => {
-  it("event / timeout", async () => {
+describe("in both orders of their commits, one wins and nothing happens twice:", () => {
+  it("an event and a timeout", async () => {
     const raced = await race({ type: "advance" });
     for (const one of raced) {
       expect(one.rivalAnswer).toEqual({ type: "advanced" });
@@ -94,10 +95,10 @@ describe(`forced interleavings, ${PAIRS} each`, () => {
         expect(typesOf(one.seen.events)).toEqual([...STARTED, "step.failed", "run.failed"]);
       }
     }
-    tell("event / timeout", raced);
+    tell("an event and a timeout", raced);
   }, 120_000);
 
-  it("event / cancel", async () => {
+  it("an event and a cancel", async () => {
     const raced = await race(cancel);
     for (const one of raced) {
       const state = one.eventFirst ? "succeeded" : "cancelled";
@@ -108,7 +109,7 @@ describe(`forced interleavings, ${PAIRS} each`, () => {
         expect(one.seen.run.state).toBe("cancelled");
       }
     }
-    tell("event / cancel", raced);
+    tell("an event and a cancel", raced);
   }, 120_000);
 });
 

@@ -1,22 +1,25 @@
 // An event and a wait, on two nodes: each side commits first and then looks (law 9). Both orders are forced, in several ways;
 // whichever it is, the run takes the event once, and no event is lost.
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { Announcer, type EventListener } from "../../src/run/announcer.js";
-import type { RunCommit } from "../../src/store/commit-rows.js";
+import { Announcer, type EventListener } from "../../src/run/poll/announcer.js";
+import type { RunCommit } from "../../src/store/commit/rows.js";
 import { publishEvent } from "../../src/store/events.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
 
-const PAIRS = 500;
+const PAIRS = long(32, 500);
 
 let database: TestDatabase;
 let here: Half;
 let there: Half;
-/** Announces from memory what was published here, and polls. */
+/** Announces events that were published here from memory, and polls. */
 let announcer: Announcer;
 
 beforeAll(async () => {
@@ -54,17 +57,17 @@ afterAll(async () => {
 });
 
 function announcerOf(half: Half, listeners: readonly EventListener[] = []): Announcer {
-  const released = half.runtime.released.bind(half.runtime);
+  const afterCommit = half.runtime.afterCommit.bind(half.runtime);
   return new Announcer({
     sql: database.sql,
     log: silentLog,
     listeners,
     intervalMs: 50,
-    released: (id, effects) => released(id, [], effects),
+    afterCommit: (id, effects) => afterCommit(id, [], effects),
   });
 }
 
-/** Runs whose commit of the wait is held: how often it came, and what lets it go. */
+/** Runs whose commit of the wait is held: `came` reports it, `go` releases it. */
 const held = new Map<string, { came: () => void; go: Promise<void> }>();
 
 function holdBack({ committer }: Half): void {
@@ -92,7 +95,7 @@ async function send(of: string): Promise<string> {
   return one.id;
 }
 
-/** A start whose wait's commit waits for `go`. */
+/** A start; the commit of the run's wait is held until `go`. */
 function startHeld(
   workflowId: string,
   nth: number,
@@ -109,7 +112,7 @@ function startHeld(
       go = resolve;
     }),
   });
-  const started = start((nth % 2 === 0 ? here : there).runtime, workflowId, { runId, inputs: { of } });
+  const started = start((nth % 2 === 0 ? here : there).runtime, workflowId, { runId: asRunId(runId), inputs: { of } });
   return { runId: started, came: coming, go, of };
 }
 
@@ -119,7 +122,7 @@ const takesOf = async (runIds: readonly string[]) => {
   return rows.map(({ run_id, event_id }) => `${run_id} ${event_id}`).sort();
 };
 
-/** Every run has taken its own event, once, and nobody waits for one any more. */
+/** Every run has taken its own event once, and no run waits for an event any more. */
 async function expectTaken(pairs: readonly (readonly [runId: string, eventId: string, of: string])[]): Promise<number> {
   const runIds = pairs.map(([runId]) => runId);
   await allEnd(database.sql, runIds);
@@ -134,7 +137,7 @@ async function expectTaken(pairs: readonly (readonly [runId: string, eventId: st
   return seen.filter(({ events }) => events.some(({ event_type }) => event_type === "step.paused")).length;
 }
 
-describe(`forced interleavings, ${PAIRS} each`, () => {
+describe("forced interleavings", () => {
   for (const workflowId of ["hear", "hear-now", "hear-match"]) {
     it(`${workflowId}: the event is committed while the wait's commit is held, and the other way round`, async () => {
       const order = { eventFirst: 0, waitFirst: 0 };
@@ -144,7 +147,7 @@ describe(`forced interleavings, ${PAIRS} each`, () => {
           await came;
           const eventFirst = nth % 4 < 2;
           if (eventFirst) {
-            // Published and announced to whoever waits by then: this run is not among them.
+            // Published and announced to the runs that wait by then; this run is not among them.
             const id = await send(of);
             await until(
               async () => (await database.sql`select 1 from events where id = ${id} and due_at is null`).length > 0,
@@ -164,14 +167,14 @@ describe(`forced interleavings, ${PAIRS} each`, () => {
         }),
       );
       const paused = await expectTaken(pairs);
-      // All of them had decided to wait before the event was there.
+      // All of them had decided to wait before the event existed.
       expect(paused).toBe(PAIRS);
       expect(order).toEqual({ eventFirst: PAIRS / 2, waitFirst: PAIRS / 2 });
       report({ race: `event / wait (${workflowId})`, ...order });
     }, 180_000);
   }
 
-  it("both at once, on whichever node: the run is told, looks, or finds it at its entry", async () => {
+  it("both at once, on either node: the run is notified, scans, or finds the event at its entry", async () => {
     const pairs = await Promise.all(
       Array.from({ length: PAIRS }, async (_, nth) => {
         const of = uuidv7();
@@ -186,26 +189,26 @@ describe(`forced interleavings, ${PAIRS} each`, () => {
   }, 120_000);
 });
 
-/** After so many turns of the event loop: the two sides meet anywhere. */
+/** After so many turns of the event loop, so that the two sides meet anywhere. */
 async function late<T>(turns: number, work: () => Promise<T>): Promise<T> {
   for (let turn = 0; turn < turns % 40; turn++) await new Promise((resolve) => setImmediate(resolve));
   return work();
 }
 
 describe("one event", () => {
-  // What was not told from memory is the poll's.
+  // The poll announces what memory has not announced.
   beforeAll(() => {
-    for (const { stager } of [here, there]) stager.start();
+    for (const { poller } of [here, there]) poller.start();
   });
 
-  it("is taken by every run that waits for it, by each branch of one, and by none twice", async () => {
+  it("is taken once by every run that waits for it, and by each waiting branch of a run", async () => {
     const of = uuidv7();
     const runIds = await Promise.all(
       Array.from({ length: 40 }, () => start(here.runtime, "branches", { inputs: { of } })),
     );
     const waits = async () => (await database.sql`select 1 from event_waits`).length === 80;
     await until(waits, { within: 20_000 });
-    // Both nodes tell of it, again and again.
+    // Both nodes announce it, again and again.
     const other = announcerOf(here);
     const id = await send(of);
     for (let round = 0; round < 3; round++) other.announce(id);
@@ -233,7 +236,7 @@ describe("one event", () => {
     expect(await takesOf([runId])).toEqual([`${runId} ${first}`, `${runId} ${second}`].sort());
   });
 
-  it("of a run is in the store with its commit, or not at all, and reaches only runs of its tenant", async () => {
+  it("emitted by a run is stored in the commit of its step, and reaches only runs of its tenant", async () => {
     const [of, tenantId, stranger] = [uuidv7(), uuidv7(), uuidv7()];
     const heard = await start(here.runtime, "hear", { inputs: { of }, tenantId });
     const deaf = await start(here.runtime, "hear", { inputs: { of }, tenantId: stranger });
@@ -248,18 +251,18 @@ describe("one event", () => {
 });
 
 describe("the announcer", () => {
-  it("goes on where another one stopped, and tells its listeners until they have taken it", async () => {
+  it("continues where another one stopped, and calls its listeners until they accept the event", async () => {
     await announcer.stop();
     const of = uuidv7();
     const runIds = await Promise.all(Array.from({ length: 30 }, () => start(here.runtime, "hear", { inputs: { of } })));
-    // All of them have looked, too: a look that is still owed would find the event without being told.
+    // All of them have scanned too: a scan that is still owed would find the event without a notification.
     const resting = () => database.sql`
       select 1 from runs where id = any(${runIds}::text[]::uuid[]) and record->'wait'->>'topic' = 'sent'
         and record->'wait'->>'look' is null`;
     await until(async () => (await resting()).length === 30);
     const one = event(of);
     await publishEvent(database.sql, one);
-    // A node that has told the first ten, and died.
+    // A node notified the first ten, and died.
     const told = await database.sql<{ run_id: string }[]>`select run_id from event_waits order by run_id limit 10`;
     await database.sql`update events set told_to = ${told[9]?.run_id ?? ""}, due_at = now() where id = ${one.id}`;
     const heard: string[] = [];
@@ -283,7 +286,7 @@ describe("the announcer", () => {
     await next.stop();
   });
 
-  it("a key publishes once; old events go, with who took them, and none that is still owed", async () => {
+  it("a key publishes once; old events are deleted with their takes, but none that is still owed", async () => {
     const keyed = { ...event("key"), idempotencyKey: "k", hash: "h" };
     const ids = await Promise.all([1, 2, 3].map(() => publishEvent(database.sql, { ...keyed, id: uuidv7() })));
     expect(new Set(ids).size).toBe(1);

@@ -1,6 +1,6 @@
-// Families on a real store: branches, items and sub-sagas as rows, their ends delivered through the inbox, their undos handed over.
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import type { RunCommand } from "../../machines/index.js";
+// Families on a real store: branches, items and sub-sagas as rows, their ends delivered through the inbox, their undo lists handed over.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { RunCommand, RunId } from "../../machines/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import { readRun } from "../../src/store/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -46,122 +46,127 @@ beforeEach(async () => {
 });
 afterEach(() => node.stop());
 
-const ends = (runId: string) =>
+const ends = (runId: RunId) =>
   until(async () => {
     const view = await readRun(database.sql, runId);
     return view?.terminal ? view.run : undefined;
   });
 
-it("all of them succeed, and outputs come together", async () => {
-  await node.stager.start();
-  const runId = await start(node.runtime, "saga", {
-    inputs: { items: [1, 2, 3, 4], fail: false },
-    variables: { x: 7 },
-  });
-  const run = await ends(runId);
-  const did = (of: string) => ({ did: of });
-  const outputs = [{ a: did("pa"), b: null }, Array(4).fill(did("fb")), 2, Array(3).fill(did("wb")), 7];
-  expect(run).toMatchObject({ state: "succeeded", output: outputs });
-  expect(node.dispatcher.sent.some(({ call }) => call.phase === "compensation")).toBe(false);
-});
-
-it("it fails late: every step is undone once, newest completion first, by the run that fails", async () => {
-  await node.stager.start();
-  const runId = await start(node.runtime, "saga", { inputs: { items: [1, 2, 3, 4], fail: true }, variables: { x: 7 } });
-  expect(await ends(runId)).toMatchObject({ state: "failed", error: { code: "late", step_id: "no" } });
-  const undone = node.dispatcher.sent.filter(({ call }) => call.phase === "compensation");
-  const done = node.dispatcher.sent
-    .filter(({ call }) => call.phase === "forward")
-    .map(({ call }) => call.idempotencyKey);
-  const { sql } = database;
-  const list =
-    await sql`select forward_idempotency_key as key, state from undo where owner_run_id = ${runId} order by ordinal desc`;
-  expect(undone.map(({ call }) => call.forwardIdempotencyKey)).toEqual(list.map(({ key }) => key));
-  expect(list.every(({ state }) => state === "done")).toBe(true);
-  expect(list.map(({ key }) => key).sort()).toEqual(done.sort());
-  expect(new Set(undone.map(({ runId }) => runId))).toEqual(new Set([runId]));
-});
-
-it("the ends of items that come twice, by memory and by the poll, are counted once; who stands before them is answered", async () => {
-  await publish(database, "items", [
-    { id: "f", type: "foreach", items: "[1, 2, 3]", body: "one", max_concurrency: 2 },
-    { id: "one", type: "transform", expression: "item * 10" },
-  ]);
-  const quiet = await startHalf(database, { hints: false });
-  const { sql } = database;
-  const runId = await start(quiet.runtime, "items");
-  const ends = await until(async () => {
-    await sql`update wakes set due_at = now()`;
-    await quiet.stager.tick();
-    const rows = await sql<
-      { id: string; command: RunCommand }[]
-    >`select id, command from inbox where run_id = ${runId}`;
-    return rows.length === 2 && rows;
-  });
-  const twice = ends.flatMap((end) => [end, end]);
-  const id = uuidv7();
-  const given = [
-    quiet.runtime.command(runId, signal(id, "other"), { id }),
-    ...twice.map((end) => quiet.runtime.deliver(runId, end.command, { id: end.id, inboxId: end.id })),
-  ];
-  expect(await Promise.all(given)).toEqual([
-    { type: "signal", id, matched: false },
-    ...twice.map(() => ({ type: "advanced" })),
-  ]);
-  expect(await quiet.conflicts(), "what comes again is recognised, and costs one replay at most").toBeLessThanOrEqual(
-    2,
-  );
-  await quiet.stager.start();
-  await until(async () => {
-    await sql`update wakes set due_at = now()`;
-    await sql`update inbox set due_at = now()`;
-    return (await readRun(sql, runId))?.terminal;
-  });
-  expect((await readRun(sql, runId))?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
-  await quiet.stop();
-});
-
-it("a message that is sent once more after it was carried out is done with", async () => {
-  await publish(database, "listener", [{ id: "w", type: "wait_for_signal", signal_name: "go" }]);
-  const { sql } = database;
-  const runId = await start(node.runtime, "listener");
-  const command: RunCommand = { type: "take", signalId: uuidv7(), name: "other", from: runId };
-  const id = uuidv7(shardOf(runId));
-  await node.runtime.deliver(runId, command, { id, inboxId: id });
-  await sql`insert into inbox (id, run_id, shard, command, due_at)
-    values (${id}, ${runId}, ${shardOf(runId)}, ${sql.json(command as never)}, now())`;
-  await node.stager.start();
-  await until(async () => (await sql`select 1 from inbox where id = ${id}`).length === 0);
-  expect((await readRun(sql, runId))?.run).toMatchObject({ state: "paused", paused_reason: "signal" });
-});
-
-it.each([1, 2])(
-  "as many signals at once as items wait: each takes one, and one more is left (%i nodes)",
-  async (nodes) => {
-    const list = [{ id: "f", type: "foreach", items: "[0, 1, 2, 3]", max_concurrency: 0, body: "w" }];
-    await publish(database, "listen", [...list, { id: "w", type: "wait_for_signal", signal_name: "go" }]);
-    const other = nodes === 2 ? await startHalf(database, { applicationName: "saga-other" }) : node;
-    for (const half of new Set([node, other])) await half.stager.start();
-    const waiting = async (runId: string) =>
-      (
-        await database.sql`
-    select 1 from runs where parent_run_id = ${runId} and paused_reason = 'signal'`
-      ).length;
-    const families = Array.from({ length: 25 }, async () => {
-      const runId = await start(node.runtime, "listen");
-      await until(async () => (await waiting(runId)) === 4);
-      const give = (nth: number) => {
-        const id = uuidv7();
-        return (nth % 2 === 0 ? node : other).runtime.command(runId, signal(id, "go", { nth }), { id });
-      };
-      const answers = await Promise.all(Array.from({ length: 5 }, (_, nth) => give(nth)));
-      const run = await ends(runId);
-      expect(run).toMatchObject({ state: "succeeded", output: expect.objectContaining({ length: 4 }) });
-      const rows = await database.sql`select 1 from signals where run_id = ${runId} and consumed_at is null`;
-      expect(rows).toHaveLength(1);
-      // Two nodes may each see the same item waiting: one of the two signals waits for another.
-      if (nodes === 1) expect(answers.filter((answer) => answer.type === "signal" && answer.matched)).toHaveLength(4);
+describe("a family on the store", () => {
+  it("all members succeed, and the parent collects their outputs", async () => {
+    await node.poller.start();
+    const runId = await start(node.runtime, "saga", {
+      inputs: { items: [1, 2, 3, 4], fail: false },
+      variables: { x: 7 },
     });
-    await Promise.all(families).finally(() => (other === node ? undefined : other.stop()));
-  },
-);
+    const run = await ends(runId);
+    const did = (of: string) => ({ did: of });
+    const outputs = [{ a: did("pa"), b: null }, Array(4).fill(did("fb")), 2, Array(3).fill(did("wb")), 7];
+    expect(run).toMatchObject({ state: "succeeded", output: outputs });
+    expect(node.dispatcher.sent.some(({ call }) => call.phase === "compensation")).toBe(false);
+  });
+
+  it("a late failure undoes every step once, newest completion first, by the run that fails", async () => {
+    await node.poller.start();
+    const runId = await start(node.runtime, "saga", {
+      inputs: { items: [1, 2, 3, 4], fail: true },
+      variables: { x: 7 },
+    });
+    expect(await ends(runId)).toMatchObject({ state: "failed", error: { code: "late", step_id: "no" } });
+    const undone = node.dispatcher.sent.filter(({ call }) => call.phase === "compensation");
+    const done = node.dispatcher.sent
+      .filter(({ call }) => call.phase === "forward")
+      .map(({ call }) => call.idempotencyKey);
+    const { sql } = database;
+    const list =
+      await sql`select forward_idempotency_key as key, state from undo where owner_run_id = ${runId} order by ordinal desc`;
+    expect(undone.map(({ call }) => call.forwardIdempotencyKey)).toEqual(list.map(({ key }) => key));
+    expect(list.every(({ state }) => state === "done")).toBe(true);
+    expect(list.map(({ key }) => key).sort()).toEqual(done.sort());
+    expect(new Set(undone.map(({ runId }) => runId))).toEqual(new Set([runId]));
+  });
+
+  it("ends of items that arrive twice, from memory and from the poll, are counted once, and earlier commands are answered", async () => {
+    await publish(database, "items", [
+      { id: "f", type: "foreach", items: "[1, 2, 3]", body: "one", max_concurrency: 2 },
+      { id: "one", type: "transform", expression: "item * 10" },
+    ]);
+    const quiet = await startHalf(database, { hints: false });
+    const { sql } = database;
+    const runId = await start(quiet.runtime, "items");
+    const ends = await until(async () => {
+      await sql`update wakes set due_at = now()`;
+      await quiet.poller.tick();
+      const rows = await sql<
+        { id: string; command: RunCommand }[]
+      >`select id, command from inbox where run_id = ${runId}`;
+      return rows.length === 2 && rows;
+    });
+    const twice = ends.flatMap((end) => [end, end]);
+    const id = uuidv7();
+    const given = [
+      quiet.runtime.command(runId, signal(id, "other"), { id }),
+      ...twice.map((end) => quiet.runtime.deliver(runId, end.command, { id: end.id, inboxId: end.id })),
+    ];
+    expect(await Promise.all(given)).toEqual([
+      { type: "signal", id, matched: false },
+      ...twice.map(() => ({ type: "advanced" })),
+    ]);
+    expect(await quiet.conflicts(), "what comes again is recognised, and costs one replay at most").toBeLessThanOrEqual(
+      2,
+    );
+    await quiet.poller.start();
+    await until(async () => {
+      await sql`update wakes set due_at = now()`;
+      await sql`update inbox set due_at = now()`;
+      return (await readRun(sql, runId))?.terminal;
+    });
+    expect((await readRun(sql, runId))?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
+    await quiet.stop();
+  });
+
+  it("a command that is delivered again after its commit changes nothing", async () => {
+    await publish(database, "listener", [{ id: "w", type: "wait_for_signal", signal_name: "go" }]);
+    const { sql } = database;
+    const runId = await start(node.runtime, "listener");
+    const command: RunCommand = { type: "take", signalId: uuidv7(), name: "other", from: runId };
+    const id = uuidv7(shardOf(runId));
+    await node.runtime.deliver(runId, command, { id, inboxId: id });
+    await sql`insert into inbox (id, run_id, shard, command, due_at)
+    values (${id}, ${runId}, ${shardOf(runId)}, ${sql.json(command as never)}, now())`;
+    await node.poller.start();
+    await until(async () => (await sql`select 1 from inbox where id = ${id}`).length === 0);
+    expect((await readRun(sql, runId))?.run).toMatchObject({ state: "paused", paused_reason: "signal" });
+  });
+
+  it.each([1, 2])(
+    "as many signals at once as items wait: each takes one, and one more is left (%i nodes)",
+    async (nodes) => {
+      const list = [{ id: "f", type: "foreach", items: "[0, 1, 2, 3]", max_concurrency: 0, body: "w" }];
+      await publish(database, "listen", [...list, { id: "w", type: "wait_for_signal", signal_name: "go" }]);
+      const other = nodes === 2 ? await startHalf(database, { applicationName: "saga-other" }) : node;
+      for (const half of new Set([node, other])) await half.poller.start();
+      const waiting = async (runId: string) =>
+        (
+          await database.sql`
+    select 1 from runs where parent_run_id = ${runId} and paused_reason = 'signal'`
+        ).length;
+      const families = Array.from({ length: 25 }, async () => {
+        const runId = await start(node.runtime, "listen");
+        await until(async () => (await waiting(runId)) === 4);
+        const give = (nth: number) => {
+          const id = uuidv7();
+          return (nth % 2 === 0 ? node : other).runtime.command(runId, signal(id, "go", { nth }), { id });
+        };
+        const answers = await Promise.all(Array.from({ length: 5 }, (_, nth) => give(nth)));
+        const run = await ends(runId);
+        expect(run).toMatchObject({ state: "succeeded", output: expect.objectContaining({ length: 4 }) });
+        const rows = await database.sql`select 1 from signals where run_id = ${runId} and consumed_at is null`;
+        expect(rows).toHaveLength(1);
+        // Two nodes may each see the same item waiting; then one of the two signals waits for another item.
+        if (nodes === 1) expect(answers.filter((answer) => answer.type === "signal" && answer.matched)).toHaveLength(4);
+      });
+      await Promise.all(families).finally(() => (other === node ? undefined : other.stop()));
+    },
+  );
+});

@@ -1,12 +1,12 @@
-// The laws of whole families on stored rows: runs with all their branches, items and sub-sagas, their undo lists and what was
-// left over in the tables that owe something. It reads the store and the worker's ledger; it drives nothing.
+// The laws of whole families, checked on stored rows: runs with all their branches, items and sub-sagas, their undo lists, and rows
+// that are still owed. It reads the store and the worker's ledger, and drives nothing.
 import type { Sql } from "postgres";
 import { expect } from "vitest";
 import { countUnwatched } from "../../src/store/poll.js";
 import { until } from "../harness/until.js";
 import { allEnd, allSound, type Seen } from "./seen.js";
 
-/** What a worker did, in the order in which it first heard of it. */
+/** The actions of a worker, in the order of their first dispatch. */
 export interface Deed {
   readonly runId: string;
   readonly phase: "forward" | "compensation";
@@ -28,7 +28,7 @@ interface UndoSeen {
   readonly state: string;
 }
 
-/** All members of the families have ended, and each of them has a sound history. Parents stand before their children. */
+/** All members of the families have ended, and each has a sound history. Parents come before their children. */
 export async function familiesEnd(sql: Sql, roots: readonly string[], within = 60_000): Promise<Map<string, Member[]>> {
   await allEnd(sql, roots, within);
   const rows = await sql<{ id: string; parent: string | null; root: string }[]>`
@@ -45,11 +45,11 @@ export async function familiesEnd(sql: Sql, roots: readonly string[], within = 6
   return families;
 }
 
-/** Nothing of them is owed any more, and a parent did not end before its children. */
+/** The families owe nothing any more, and no parent ended before its children. */
 export async function expectSettled(
   sql: Sql,
   families: ReadonlyMap<string, readonly Member[]>,
-  /** Nodes whose clocks differ by far: times say nothing of the order. */
+  /** The clocks of the nodes differ by far, so times do not show the order. */
   skewed = false,
 ): Promise<void> {
   const ids = [...families.values()].flatMap((members) => members.map(({ id }) => id));
@@ -59,7 +59,7 @@ export async function expectSettled(
     union all select 'outbox ' || kind, run_id from outbox join ids on run_id = ids.id
     union all select 'wake', run_id from wakes join ids on run_id = ids.id
     union all select 'open', runs.id from runs join ids on runs.id = ids.id where terminal_at is null`;
-  // A message to a run that has ended meanwhile may still be on its way.
+  // A command to a run that has ended may still be on its way.
   const settled = until(async () => (await owed()).length === 0, { within: 60_000, what: "the end of what is owed" });
   await settled.catch(async (error) => {
     throw new Error(`${error.message}; owed: ${JSON.stringify((await owed()).slice(0, 5))}`);

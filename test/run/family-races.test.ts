@@ -1,30 +1,33 @@
-// Families between two nodes: whoever commits first, in every order, forced. Nothing is lost, nothing happens twice, and the
-// answers agree with what happened.
+// Families between two nodes: every order of two racing commits is forced. Nothing is lost, nothing happens twice, and the answers
+// agree with the outcome.
+
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { Answer, Dispatch, RunCommand } from "../../machines/index.js";
+import type { Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { newDispatchId, newRunId } from "../harness/ids.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Deed, expectSettled, familiesEnd, grouped, type Member, undoOf, undoViolations } from "./family-laws.js";
 import { Gate, holdBack, type Side } from "./gate.js";
 import { cancel, type Half, publish, registerActions, signal, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const FAMILIES = 500;
+const FAMILIES = long(32, 500);
 const HOUR_MS = 3_600_000;
 
 let database: TestDatabase;
-/** Families are born here; the other's clock may be an hour ahead, so that what is due in half an hour is due there. */
+/** Families start here. The other node's clock may be an hour ahead, so a wait that is due in half an hour is due there. */
 let here: Half;
 let there: Half;
 const gates = new Map<string, Gate>();
 const deeds: Deed[] = [];
 
-/** One family in a race: the root, its branch that pays, and what the branch has asked a worker for. */
+/** One family in a race: the root, its branch that pays, and the dispatch of the payment. */
 interface Racer {
-  readonly root: string;
-  readonly branch: string;
-  readonly dispatchId: string;
+  readonly root: RunId;
+  readonly branch: RunId;
+  readonly dispatchId: DispatchId;
   readonly hereFirst: boolean;
   readonly nth: number;
 }
@@ -64,11 +67,11 @@ function work({ runId, call }: Dispatch) {
 
 interface Race {
   readonly workflow: "pays" | "waits";
-  /** The commits that race: of the root, of the branch, or of both. */
+  /** The racing commits: of the root, of the branch, or of both. */
   readonly on: readonly ("root" | "branch")[];
   readonly here: Side;
   readonly there: Side;
-  /** Gates stand before the family begins. */
+  /** The gates are set before the family starts. */
   readonly early?: true;
   readonly ahead?: number;
   readonly stepsPerCommit?: number;
@@ -83,11 +86,11 @@ interface Raced extends Racer {
   readonly answers: readonly Answer[];
   readonly members: readonly Member[];
   readonly state: string;
-  /** Of the branch. */
+  /** The branch's. */
   readonly branchState: string;
 }
 
-/** Runs it, and holds all families against the laws. `happened`: whether the payment may have been made. */
+/** Runs the race and checks all families against the laws. `happened`: whether the payment may have been made. */
 async function race(about: Race, happened: (raced: Raced) => boolean = () => true): Promise<Raced[]> {
   const { ahead = 0, stepsPerCommit } = about;
   here = await startHalf(database, { applicationName: "saga-here", reply: work, stepsPerCommit });
@@ -122,7 +125,7 @@ async function race(about: Race, happened: (raced: Raced) => boolean = () => tru
   }
 }
 
-/** The families up to where they race. */
+/** The families, up to the point of the race. */
 async function line(about: Race): Promise<Racer[]> {
   const gate = (nth: number) =>
     new Gate(
@@ -132,11 +135,11 @@ async function line(about: Race): Promise<Racer[]> {
         [there, about.there],
       ]),
     );
-  const roots = Array.from({ length: FAMILIES }, () => uuidv7());
+  const roots = Array.from({ length: FAMILIES }, () => newRunId());
   if (about.early) for (const [nth, root] of roots.entries()) gates.set(root, gate(nth));
   await Promise.all(roots.map((runId) => start(here.runtime, about.workflow, { runId })));
   const branches = await until(async () => {
-    const rows = await database.sql<{ id: string; root: string; dispatch: string }[]>`
+    const rows = await database.sql<{ id: RunId; root: RunId; dispatch: DispatchId }[]>`
       select id, root_run_id as root, record->'wait'->>'dispatchId' as dispatch from runs
       where parent_branch_id = 'a' and root_run_id = any(${roots}::text[]::uuid[]) and record->'wait'->>'dispatchId' is not null`;
     return rows.length === FAMILIES && new Map(rows.map((row) => [row.root, row]));
@@ -148,7 +151,7 @@ async function line(about: Race): Promise<Racer[]> {
   };
   await until(stand, { what: "all roots at their joins" });
   return roots.map((root, nth): Racer => {
-    const { id: branch = "", dispatch: dispatchId = "" } = branches.get(root) ?? {};
+    const { id: branch = newRunId(), dispatch: dispatchId = newDispatchId() } = branches.get(root) ?? {};
     const raced = gates.get(root) ?? gate(nth);
     if (!about.early && (about.gated?.(nth) ?? true))
       for (const who of about.on) gates.set(who === "root" ? root : branch, raced);
@@ -176,25 +179,25 @@ function lawful(
 
 const result = ({ dispatchId }: Racer): RunCommand => ({ type: "result", dispatchId, result: {}, actor: "worker:w" });
 const isReport = ({ commands }: Parameters<Side>[0]) => (commands?.length ?? 0) > 0;
-const isFromInbox = ({ takenInbox }: Parameters<Side>[0]) => (takenInbox?.length ?? 0) > 0;
+const isFromInbox = ({ inboxGone }: Parameters<Side>[0]) => (inboxGone?.length ?? 0) > 0;
 const isSignal: Side = ({ signals }) => (signals?.length ?? 0) > 0;
 
-/** Its branch waits for a signal: a commit of its own, after the one that took the result. */
+/** The branch waits for a signal, in a commit after the one that took the result. */
 const waiting = ({ branch }: Racer) =>
   until(async () => {
     const [row] = await database.sql`select 1 from runs where id = ${branch} and paused_reason = 'signal'`;
     return row;
   });
 
-/** Both orders came about; by their outcome where it shows. */
+/** Both orders took place, as far as the outcome shows it. */
 function tell(name: string, raced: readonly Raced[], outcome: (raced: Raced) => string): void {
   const seen: Record<string, number> = {};
   for (const one of raced) seen[outcome(one)] = (seen[outcome(one)] ?? 0) + 1;
   report({ race: name, families: raced.length, ...seen });
 }
 
-describe(`families between two nodes, ${FAMILIES} each`, () => {
-  it("signal to the root / a branch begins to wait", async () => {
+describe("families between two nodes lose nothing and repeat nothing in a race of", () => {
+  it("a signal to the root and a branch that begins to wait", async () => {
     const raced = await race({
       ...{ workflow: "waits", on: ["root", "branch"], gated: (nth) => nth % 4 < 2 },
       here: isSignal,
@@ -204,7 +207,7 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
         const paid = () => there.runtime.command(racer.branch, result(racer));
         const signalled = () => here.runtime.command(racer.root, signal(id, "go", { nth: racer.nth }), { id });
         if (racer.nth % 4 < 2) return Promise.all([signalled(), paid()]);
-        // A third of the orders: the branch waits, and is seen to.
+        // A third order: the branch already waits, visibly.
         const after = racer.nth % 4 === 2 ? await paid() : paid();
         if (racer.nth % 4 === 2) await waiting(racer);
         return [await signalled(), await after];
@@ -229,7 +232,7 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
     });
   }, 60_000);
 
-  it("child end / join entered", async () => {
+  it("the end of a child and the entry of its join", async () => {
     const raced = await race({
       ...{ workflow: "pays", on: ["root"], early: true, stepsPerCommit: 1 },
       here: ({ update }) => update?.step === "j" && update.pausedReason === "children",
@@ -244,7 +247,7 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
     expect(deeds).toHaveLength(FAMILIES);
   }, 60_000);
 
-  it("child end / parent cancelled", async () => {
+  it("the end of a child and a cancel of its parent", async () => {
     const raced = await race({
       ...{ workflow: "pays", on: ["root"] },
       here: isReport,
@@ -255,14 +258,14 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
     for (const { state, answers, hereFirst, branchState } of raced) {
       expect(branchState).toBe("succeeded");
       const [cancelled] = answers;
-      // Where the end is first there is nothing left to cancel.
+      // If the end is first, nothing is left to cancel.
       expect(state).toBe(hereFirst ? "cancelled" : "succeeded");
       expect(cancelled).toMatchObject({ type: "cancel", alreadyTerminal: !hereFirst });
     }
     tell("child end / cancel", raced, ({ hereFirst }) => (hereFirst ? "cancelFirst" : "endFirst"));
   }, 60_000);
 
-  it("result in a branch / cancel from above", async () => {
+  it("a result in a branch and a cancel from the parent", async () => {
     const raced = await race({
       ...{ workflow: "pays", on: ["branch"] },
       here: isFromInbox,
@@ -278,7 +281,7 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
     tell("result / cancel from above", raced, ({ branchState }) => `branch ${branchState}`);
   }, 60_000);
 
-  it("result / cancel of the branch itself", async () => {
+  it("a result and a cancel of the branch itself", async () => {
     const raced = await race({
       ...{ workflow: "pays", on: ["branch"] },
       here: isReport,
@@ -295,7 +298,7 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
     tell("result / cancel", raced, ({ branchState }) => `branch ${branchState}`);
   }, 60_000);
 
-  it("result / timeout", async () => {
+  it("a result and a timeout", async () => {
     const raced = await race({
       ...{ workflow: "pays", on: ["branch"], ahead: HOUR_MS },
       here: isReport,
@@ -310,10 +313,10 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
       expect(state).toBe(hereFirst ? "succeeded" : "failed");
       expect(answers[0]).toEqual({ type: "report", stale: !hereFirst });
     }
-    tell("result / timeout", raced, ({ hereFirst }) => (hereFirst ? "resultFirst" : "timeoutFirst"));
+    tell("a result and a timeout", raced, ({ hereFirst }) => (hereFirst ? "resultFirst" : "timeoutFirst"));
   }, 60_000);
 
-  it("repeat of a command / reload elsewhere", async () => {
+  it("a repeat of a command and a reload on another node", async () => {
     const raced = await race({
       ...{ workflow: "waits", on: ["root"] },
       here: isSignal,
@@ -338,7 +341,7 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
     tell("repeat / reload", raced, ({ hereFirst }) => (hereFirst ? "hereFirst" : "thereFirst"));
   }, 60_000);
 
-  it("dispatch withdrawn / delivered late", async () => {
+  it("the withdrawal of a dispatch and its late delivery", async () => {
     const raced = await race(
       {
         ...{ workflow: "pays", on: ["branch"], credit: false },
@@ -350,7 +353,7 @@ describe(`families between two nodes, ${FAMILIES} each`, () => {
             here.runtime.command(racer.root, cancel),
             there.runtime.command(racer.branch, { type: "offer", dispatchId, workerId: "late" }),
           ]);
-          // The worker's answer, where it has the dispatch; of a dispatch that was withdrawn it is stale.
+          // The worker's answer if it has the dispatch. For a withdrawn dispatch it is stale.
           const late = await until(async () => {
             const [row] =
               await database.sql`select terminal_at, record->'ending' as ending from runs where id = ${racer.branch}`;

@@ -1,12 +1,12 @@
-// A gate that forces an order: two nodes come with the commits that race, and the one that is told to goes first. It holds
-// commits back; what is decided meanwhile is decided on what each of them knew.
-import type { RunCommit } from "../../src/store/commit-rows.js";
+// A gate forces the order of two racing commits: it holds both back until both nodes have decided, and then lets the chosen one go
+// first.
+import type { RunCommit } from "../../src/store/commit/rows.js";
 import type { Half } from "./rig.js";
 
-/** Which commit of that node is the one that races. */
+/** Selects the racing commit of a node. */
 export type Side = (commit: RunCommit) => boolean;
 
-/** Lets both sides come, then `first` go first, and the other once that is answered. Each side waits once. */
+/** Waits for both sides, then releases `first`, and the other one after that commit is answered. Each side waits once. */
 export class Gate {
   private readonly came = new Set<Half>();
   private open = () => {};
@@ -25,7 +25,7 @@ export class Gate {
   ) {}
 
   async pass(half: Half, commit: RunCommit, submit: () => Promise<boolean>): Promise<boolean> {
-    // Once through, it replays as it likes.
+    // After its first commit the side replays freely.
     if (this.came.has(half) || this.sides?.get(half)?.(commit) === false) return submit();
     this.came.add(half);
     if (this.came.size === 2) this.open();
@@ -37,7 +37,7 @@ export class Gate {
   }
 }
 
-/** The half's commits of the runs that have a gate wait there. */
+/** Commits of gated runs on this node wait at their gates. */
 export function holdBack(half: Half, gates: ReadonlyMap<string, Gate>): void {
   const { committer } = half;
   const submit = committer.submit.bind(committer);

@@ -1,6 +1,6 @@
-// A dispatcher in the test's hand: it has credit or not, delivers or drops, and its one worker replies as the test says.
-// What was handed to it stands in its ledgers.
-import type { ActionCall, Dispatch, JsonObject, RunCommand } from "../../machines/index.js";
+// A dispatcher that the test controls: it has credit or not, delivers or drops, and its one worker replies as the test decides. Its
+// ledgers record all calls.
+import type { ActionCall, Dispatch, DispatchId, JsonObject, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { derivedUuid } from "../../src/ids.js";
 import type { Dispatcher, Runs } from "../../src/run/ports.js";
@@ -9,26 +9,26 @@ export type Outcome =
   | { readonly result: JsonObject }
   | { readonly code: string; readonly retryable?: boolean; readonly outcomeUnknown?: boolean };
 
-/** What the worker answers to a dispatch; undefined: nothing, ever. */
+/** The worker's answer to a dispatch; undefined: it never answers. */
 export type Reply = (dispatch: Dispatch) => Outcome | undefined;
 
-/** Until an answer is recorded it is sent again after this time, as workers do. */
+/** Like a worker, it repeats an answer after this time until the answer is recorded. */
 const RESEND_MS = 30;
 
 export class HandDispatcher implements Dispatcher {
-  /** Whether its worker takes more. */
+  /** Whether the worker has credit. */
   credit = true;
-  /** The process dies between commit and send: what matches is dropped, and stands in `dropped` only. */
+  /** As if the process died between commit and send: a matching dispatch is not sent, and is only in `dropped`. */
   drops: (dispatch: Dispatch) => boolean = () => false;
   readonly sent: Dispatch[] = [];
   readonly dropped: Dispatch[] = [];
   readonly cancelled: string[] = [];
-  private readonly queue = new Map<string, { runId: string; call: ActionCall }>();
+  private readonly queue = new Map<DispatchId, { runId: RunId; call: ActionCall }>();
   private readonly held = new Set<string>();
   private readonly carried = new Set<string>();
   private readonly answering = new Set<Promise<void>>();
   private runs: Runs | undefined;
-  /** Where answers go; its own runtime unless the test says otherwise (law 6: any node takes them). */
+  /** Answers go here; by default to the runtime of the dispatcher. Any node takes them (law 6). */
   answerTo: (dispatch: Dispatch) => Runs | undefined = () => this.runs;
   private stopped = false;
 
@@ -44,13 +44,13 @@ export class HandDispatcher implements Dispatcher {
     return { workerId: "hand" };
   }
 
-  enqueue(runId: string, dispatchId: string, call: ActionCall): void {
+  enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall): void {
     if (this.stopped || this.holds(dispatchId)) return;
     this.queue.set(dispatchId, { runId, call });
     if (this.credit) this.offerAll();
   }
 
-  /** Credit came free for all that queue. */
+  /** Credit comes free for all queued calls. */
   offerAll(): void {
     for (const [dispatchId, { runId }] of this.queue) {
       this.queue.delete(dispatchId);
@@ -58,7 +58,7 @@ export class HandDispatcher implements Dispatcher {
     }
   }
 
-  /** A node that dies forgets what queued. */
+  /** Drops the queue, as the death of a node does. */
   forgetQueue(): number {
     const { size } = this.queue;
     this.queue.clear();
@@ -82,13 +82,13 @@ export class HandDispatcher implements Dispatcher {
     this.cancelled.push(dispatchId);
   }
 
-  resolved(dispatchId: string): void {
+  resolved(dispatchId: DispatchId): void {
     this.queue.delete(dispatchId);
     this.held.delete(dispatchId);
     this.carried.delete(dispatchId);
   }
 
-  holds(dispatchId: string): boolean {
+  holds(dispatchId: DispatchId): boolean {
     return this.queue.has(dispatchId) || this.held.has(dispatchId);
   }
 
@@ -102,8 +102,8 @@ export class HandDispatcher implements Dispatcher {
     void work.finally(() => this.answering.delete(work));
   }
 
-  /** Until the command has its outcome: an answer that was not recorded is given again, under the same id. */
-  private async insist(to: () => Runs | undefined, runId: string, command: RunCommand, id?: string): Promise<void> {
+  /** Repeats an answer under the same id until it is recorded. */
+  private async insist(to: () => Runs | undefined, runId: RunId, command: RunCommand, id?: string): Promise<void> {
     while (!this.stopped) {
       try {
         return void (await to()?.command(runId, command, { id }));

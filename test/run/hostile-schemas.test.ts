@@ -1,14 +1,14 @@
-// JSON Schemas from outside: what a check says, and that no schema, pattern or value stalls the node. The longest hold is printed.
-import { afterAll, describe, expect, test } from "vitest";
+// Hostile JSON Schemas: no schema, pattern or value stalls the node. The longest time on the event loop is printed.
+import { afterAll, describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../machines/index.js";
-import { Schemas } from "../../src/run/schemas.js";
+import { Schemas } from "../../src/run/json-schema/schemas.js";
 
-/** Far over what any of them takes, far under what would be missed. */
+/** Far above the time of any of them, far below a stall that would matter. */
 const STALL_MS = 750;
 const schemas = new Schemas();
 const holds: { readonly ms: number; readonly what: string }[] = [];
 
-/** On a busy machine the clock says too much, on an idle one the processor does: the lesser is right. */
+/** On a busy machine the wall clock overstates the time, on an idle one the CPU time does: the smaller one counts. */
 function held<T>(what: string, work: () => T): T {
   const before = process.cpuUsage();
   const began = performance.now();
@@ -26,23 +26,23 @@ const nest = (depth: number, wrap: (inner: JsonObject) => JsonObject): JsonObjec
   depth === 0 ? {} : wrap(nest(depth - 1, wrap));
 const many = <T>(count: number, of: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => of(index));
-/** `a0` asks twice for `a1`, that twice for `a2`, and so on: 2^levels checks of one value. */
+/** `a0` refers twice to `a1`, that twice to `a2`, and so on: 2^levels checks of one value. */
 const doubling = (levels: number, twice: (ref: JsonObject) => JsonObject, end: JsonObject): JsonObject => ({
   $defs: Object.fromEntries(
     many(levels, (level) => [`a${level}`, level === levels - 1 ? end : twice({ $ref: `#/$defs/a${level + 1}` })]),
   ),
   $ref: "#/$defs/a0",
 });
-/** Asks twice for itself at every level of the value. */
+/** Refers to itself twice at every level of the value. */
 const recursive = (twice: (ref: JsonObject) => JsonObject): JsonObject => ({
   $defs: { a: twice({ properties: { x: { $ref: "#/$defs/a" } } }) },
   $ref: "#/$defs/a",
 });
 
-const ENDLESS = ["/ takes too long to be checked against its schema"];
+const ENDLESS = ["/ takes too long to check against its schema"];
 const big = "a".repeat(500_000);
 
-/** Sound schemas whose check would not end in the time of a node. */
+/** Valid schemas whose check would take far too long. */
 const STALLING: readonly (readonly [string, JsonObject, Json])[] = [
   ["allOf of itself", recursive((ref) => ({ allOf: [ref, ref] })), chain(150)],
   ["allOf of itself, inside", recursive((ref) => ({ allOf: [{ allOf: [ref, ref] }] })), chain(150)],
@@ -83,7 +83,7 @@ const STALLING: readonly (readonly [string, JsonObject, Json])[] = [
   ],
 ];
 
-/** What looks hostile and is cheap: it ends with its answer. */
+/** Schemas that look hostile but are cheap: the check ends with its answer. */
 const CHEAP: readonly (readonly [string, JsonObject, Json, boolean])[] = [
   ["nested quantifiers", { pattern: "^(a+)+$" }, `${"a".repeat(20_000)}!`, false],
   ["alternatives that overlap", { pattern: "^(a|a|aa)*$" }, `${"a".repeat(20_000)}!`, false],
@@ -119,7 +119,7 @@ const CHEAP: readonly (readonly [string, JsonObject, Json, boolean])[] = [
   ["a deep value", recursive((ref) => ref), chain(190), true],
 ];
 
-/** Not sound, or more than is taken. */
+/** Invalid, or over a limit. */
 const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
   ["too many objects", { properties: properties(1_001) }, /over 1000 objects/],
   ["too long", { const: "x".repeat(300_000) }, /over 262144 characters/],
@@ -134,24 +134,26 @@ const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
   ["a type that is none", { type: "strin" }, /schema\/type must be equal to one of the allowed values/],
   ["a limit that is none", { minLength: -1 }, /schema\/minLength must be >= 0/],
   ["a list of required that is none", { required: "a" }, /schema\/required must be array/],
-  ["code in an $id", { $id: "http://x/*/;globalThis.taken=1;/*", type: "object" }, /an \$id has only/],
-  ["code in an $id further down", { properties: { a: { $id: "x*/;globalThis.taken=1;/*" } } }, /an \$id has only/],
+  ["code in an $id", { $id: "http://x/*/;globalThis.taken=1;/*", type: "object" }, /an \$id may contain only/],
+  [
+    "code in an $id further down",
+    { properties: { a: { $id: "x*/;globalThis.taken=1;/*" } } },
+    /an \$id may contain only/,
+  ],
 ];
 
-describe("a check that would not end ends as a problem", () => {
-  test.each(STALLING)("%s", (what, schema, value) => {
+describe("a check that would take too long ends as a problem", () => {
+  it.each(STALLING)("%s", (what, schema, value) => {
     expect(held(`compiling: ${what}`, () => schemas.problems(schema))).toEqual([]);
     expect(held(what, () => schemas.conforms(schema, value))).toEqual(ENDLESS);
   });
 
-  test("a schema that refers to itself and looks at nothing", () => {
+  it("a schema that refers to itself without descending into the value", () => {
     for (const schema of [{ $ref: "#" }, { allOf: [{ $ref: "#" }] }] as JsonObject[])
-      expect(held("itself", () => schemas.conforms(schema, 1))[0]).toMatch(
-        /refers to itself without an end|takes too long/,
-      );
+      expect(held("itself", () => schemas.conforms(schema, 1))[0]).toMatch(/refers to itself endlessly|takes too long/);
   });
 
-  test("the next check has a full budget again", () => {
+  it("the next check has a full budget again", () => {
     expect(
       schemas.conforms(
         { items: { type: "string" } },
@@ -161,8 +163,8 @@ describe("a check that would not end ends as a problem", () => {
   });
 });
 
-describe("what is cheap ends with its answer", () => {
-  test.each(CHEAP)("%s", (what, schema, value, conforms) => {
+describe("a cheap check ends with its answer", () => {
+  it.each(CHEAP)("%s", (what, schema, value, conforms) => {
     held(`compiling: ${what}`, () => schemas.problems(schema));
     const problems = held(what, () => schemas.conforms(schema, value));
     expect(problems.length === 0).toBe(conforms);
@@ -170,46 +172,46 @@ describe("what is cheap ends with its answer", () => {
   });
 });
 
-describe("a schema that cannot be used is refused", () => {
-  test.each(REFUSED)("%s", (what, schema, sentence) => {
+describe("an unusable schema is refused", () => {
+  it.each(REFUSED)("%s", (what, schema, sentence) => {
     const problems = held(what, () => schemas.problems(schema));
     expect(problems).toHaveLength(1);
-    expect(problems[0]).toMatch(/^is no JSON Schema that can be used: /);
+    expect(problems[0]).toMatch(/^is not a usable JSON Schema: /);
     expect(problems[0]).toMatch(sentence);
     expect((globalThis as { taken?: number }).taken).toBeUndefined();
   });
 });
 
 describe("a check", () => {
-  test("says what does not conform, and where", () => {
+  it("names each problem and its path", () => {
     const schema = { type: "object", properties: { a: { items: { type: "number" } } }, required: ["b"] };
     expect(schemas.conforms(schema, {})).toEqual(["/ must have required property 'b'"]);
     expect(schemas.conforms(schema, { a: [1, "x"], b: 1 })).toEqual(["/a/1 must be number"]);
     expect(schemas.conforms({}, 1)).toEqual([]);
   });
 
-  test("two values are equal whatever the order of their members, and no text is a number", () => {
+  it("compares values without the order of their members, and tells text from numbers", () => {
     const unique = (...items: Json[]) => schemas.conforms({ uniqueItems: true }, items).length === 0;
     expect(unique({ a: 1, b: [1] }, { b: [1], a: 1 })).toBe(false);
     expect(unique(1, "1", true, "true", null, "null", [], {}, [1], 0)).toBe(true);
     expect(schemas.conforms({ uniqueItems: false }, [1, 1])).toEqual([]);
   });
 
-  test("a name that looks like generated code is a name", () => {
+  it("takes a name that looks like generated code as a name", () => {
     const name = "for(let i=0;;){function validate1(data, {}={}){";
     const schema = { properties: { [name]: { const: name } }, required: [name], additionalProperties: false };
     expect(schemas.conforms(schema, { [name]: name })).toEqual([]);
     expect(schemas.conforms(schema, { [name]: 1 })).toHaveLength(1);
   });
 
-  test("each pattern of a schema is its own", () => {
+  it("keeps the patterns of a schema apart", () => {
     const schema = { properties: { a: { pattern: "^a" }, b: { pattern: "^b" } }, patternProperties: { "^c": false } };
     expect(schemas.conforms(schema, { a: "a", b: "b" })).toEqual([]);
     expect(schemas.conforms(schema, { b: "a" })).toEqual(['/b must match pattern "^b"']);
     expect(schemas.conforms(schema, { c: 1 })).toHaveLength(1);
   });
 
-  test("an $id of one schema is nothing to another", () => {
+  it("keeps an $id of one schema out of another", () => {
     expect(schemas.problems({ $id: "https://example.com/a", type: "string" })).toEqual([]);
     expect(schemas.problems({ $id: "https://example.com/a", type: "number" })).toEqual([]);
     expect(schemas.problems({ $ref: "https://example.com/a" })).toHaveLength(1);

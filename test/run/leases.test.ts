@@ -1,31 +1,34 @@
-// What the poll has in hand: never more than its bound, never lost while a node is slow, and not held against a run whose node
-// lives. The runtime and the dispatcher are in the test's hand; the rows are real.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { overloaded, SagaError } from "../../src/errors.js";
-import { shardOf, uuidv7 } from "../../src/ids.js";
-import { IN_HAND } from "../../src/run/loans.js";
-import type { Delivery } from "../../src/run/resident.js";
-import { Stager } from "../../src/run/stager.js";
+// Leases of the poll: bounded, not lost while a node is slow, and not held against a run whose node survives. The test controls the
+// runtime and the dispatcher; the rows are real.
+
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { internal, overloaded, SagaError } from "../../src/errors.js";
+import { type ShardId, shardOf, uuidv7 } from "../../src/ids.js";
+import type { Delivery } from "../../src/run/delivery.js";
+import { MAX_LEASED } from "../../src/run/poll/leases.js";
+import { Poller } from "../../src/run/poll/poller.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { inbox, outbox, reclaim, wakes } from "../../src/store/poll.js";
-import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { inbox, LEASE_SECONDS, outbox, reclaim, wakes } from "../../src/store/poll.js";
+import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
-import { startHalf } from "./rig.js";
+import { everySuspectLives, startHalf } from "./rig.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
 });
 beforeEach(async () => {
-  await database.sql`truncate runs, run_starts, run_events, run_variables, run_commands, signals, wakes, inbox, outbox`;
+  await deleteRuns(database.sql);
 });
 afterAll(() => database.drop());
 
-/** A node whose runs answer when the test says so. */
+/** A runtime whose runs answer when the test lets them. */
 class HeldRuntime {
   readonly waiting = new Map<string, { settle(): void; fail(error: unknown): void; command: Delivery["command"] }>();
   busy = new Set<string>();
   most = 0;
+  deliveries = 0;
 
   deliver(runId: string, command: Delivery["command"]): Promise<never> {
     return new Promise((resolve, reject) => {
@@ -38,6 +41,7 @@ class HeldRuntime {
         reject(error);
       };
       this.waiting.set(runId, { settle, fail, command });
+      this.deliveries++;
       this.most = Math.max(this.most, this.waiting.size);
     });
   }
@@ -46,36 +50,36 @@ class HeldRuntime {
     return this.busy.has(runId);
   }
 
-  stuck(): void {}
+  advanceFailed(): void {}
 
   one(runId: string) {
     return until(() => this.waiting.get(runId), { what: `the delivery to ${runId}` });
   }
 }
 
-/** Looks without pause until the test ends it. */
-async function polling(work: (runtime: HeldRuntime, stager: Stager) => Promise<void>, holds = () => false) {
+/** Polls without pause until the test ends it. */
+async function polling(work: (runtime: HeldRuntime, poller: Poller) => Promise<void>, holds = () => false) {
   const runtime = new HeldRuntime();
-  const options = { sql: database.sql, log: silentLog, runtime, dispatcher: { holds }, shards: () => SHARDS };
-  const stager = new Stager({ ...options, intervalMs: 20 });
-  stager.start();
+  const options = { sql: database.sql, log: silentLog, runtime, dispatcher: { holds }, trials: everySuspectLives };
+  const poller = new Poller({ ...options, shards: () => SHARDS, intervalMs: 20 });
+  poller.start();
   try {
-    await work(runtime, stager);
+    await work(runtime, poller);
   } finally {
-    await stager.stop();
+    await poller.stop();
   }
 }
 
 type Table = "wakes" | "inbox" | "outbox";
 const PAST = new Date(0);
 
-/** Rows of runs that are in the store, unless `gone`. */
+/** Rows of stored runs, unless `gone`. */
 async function insert(
   table: Table,
   count: number,
   { gone = false, tries = 0, shard = undefined as number | undefined } = {},
 ) {
-  const runIds = Array.from({ length: count }, () => uuidv7(shard));
+  const runIds = Array.from({ length: count }, () => newRunId(shard));
   const { sql } = database;
   const ids = `{${runIds.join(",")}}`;
   if (!gone)
@@ -100,28 +104,34 @@ const rowOf = async (table: Table, runId: string) => {
     select tries, extract(epoch from due_at - now())::float8 as due_in_s from ${database.sql(table)} where run_id = ${runId}`;
   return row;
 };
-/** As if so much time had passed for the loans. */
+/** Moves the due times into the past, as if the leases had expired. */
 const age = (table: Table) => database.sql`update ${database.sql(table)} set due_at = now() - interval '1 s'`;
 
-describe("rows in hand", () => {
-  it("have a bound, and more are taken as soon as some have ended", async () => {
-    await insert("wakes", IN_HAND + 700);
-    await polling(async (runtime, stager) => {
-      await until(() => runtime.waiting.size === IN_HAND);
-      expect(stager.inHand).toBe(IN_HAND);
+/** The row's lease has just begun or been renewed, and so many tries count. */
+async function isLeased(runId: string, tries: number): Promise<void> {
+  await until(async () => ((await rowOf("wakes", runId))?.due_in_s ?? 0) > 5);
+  await until(async () => (await rowOf("wakes", runId))?.tries === tries);
+}
+
+describe("leased rows", () => {
+  it("are bounded, and more are taken as soon as some are done", async () => {
+    await insert("wakes", MAX_LEASED + 700);
+    await polling(async (runtime, poller) => {
+      await until(() => runtime.waiting.size === MAX_LEASED);
+      expect(poller.leased).toBe(MAX_LEASED);
       for (const { settle } of [...runtime.waiting.values()].slice(0, 600)) settle();
-      await until(() => runtime.waiting.size >= IN_HAND - 100);
-      for (let left = IN_HAND + 100; left > 0; left -= 100) {
+      await until(() => runtime.waiting.size >= MAX_LEASED - 100);
+      for (let left = MAX_LEASED + 100; left > 0; left -= 100) {
         const some = await until(() => runtime.waiting.size >= Math.min(100, left) && [...runtime.waiting.values()]);
         for (const { settle } of some.slice(0, 100)) settle();
       }
-      await until(() => stager.inHand === 0);
+      await until(() => poller.leased === 0);
     });
     const [left] = await database.sql`select count(*)::int as n from wakes where tries <> 1`;
     expect(left?.n).toBe(0);
   });
 
-  it("do not keep others waiting: one that hangs costs its own place only", async () => {
+  it("do not block others: a row that hangs takes one place only", async () => {
     const [slow = ""] = await insert("wakes", 1);
     await polling(async (runtime) => {
       await runtime.one(slow);
@@ -130,50 +140,81 @@ describe("rows in hand", () => {
     });
   });
 
-  it("are renewed while the node is slow, and taking them again counts for nothing", async () => {
-    const [runId = ""] = await insert("wakes", 1, { tries: 2 });
-    await polling(async (runtime, stager) => {
+  it("are renewed while the node is slow", async () => {
+    const [runId = ""] = await insert("wakes", 1, { tries: 1 });
+    await polling(async (runtime, poller) => {
       await runtime.one(runId);
-      // Its loan ran out before it was renewed, as after a standstill: it is taken again, and delivered no second time.
-      for (let nth = 0; nth < 3; nth++) {
+      const now = performance.now.bind(performance);
+      for (let nth = 1; nth <= 3; nth++) {
+        vi.spyOn(performance, "now").mockImplementation(() => now() + nth * LEASE_SECONDS * 1_000);
         await age("wakes");
-        await until(async () => ((await rowOf("wakes", runId))?.due_in_s ?? 0) > 5);
-        await until(async () => (await rowOf("wakes", runId))?.tries === 3);
+        await isLeased(runId, 2);
       }
-      expect([runtime.most, stager.inHand]).toEqual([1, 1]);
+      vi.restoreAllMocks();
+      expect([runtime.deliveries, poller.leased]).toEqual([1, 1]);
       expect((await runtime.one(runId)).command.type).toBe("advance");
     });
     await wakes.renew(database.sql, [runId]);
-    expect(await rowOf("wakes", runId)).toMatchObject({ tries: 3 });
+    expect(await rowOf("wakes", runId)).toMatchObject({ tries: 2 });
   });
 
-  it("stay where a commit has put them meanwhile", async () => {
+  it("are not delivered twice if a lease expires before its renewal, and the second try does not count", async () => {
+    const [runId = ""] = await insert("wakes", 1);
+    await polling(async (runtime, poller) => {
+      await runtime.one(runId);
+      for (let nth = 1; nth <= 3; nth++) {
+        await age("wakes");
+        await isLeased(runId, 1);
+      }
+      expect([runtime.deliveries, poller.leased]).toEqual([1, 1]);
+    });
+  });
+
+  it("are maintained without waiting for a row that a commit has locked", async () => {
+    const [locked, free] = [newRunId(), newRunId()];
+    const { sql } = database;
+    for (const id of [locked, free])
+      await sql`insert into wakes (run_id, shard, due_at, tries) values (${id}, ${shardOf(id)}, now(), 2)`;
+    const keys = [locked, free];
+    await sql.begin(async (commit) => {
+      await commit`select 1 from wakes where run_id = ${locked} for update`;
+      await wakes.renew(sql, keys);
+      await wakes.forgiveTry(sql, keys);
+      await wakes.postpone(sql, keys, 60);
+    });
+    const rows = await sql`select run_id, tries, due_at > now() as later from wakes`;
+    expect(rows).toHaveLength(2);
+    expect(rows).toContainEqual({ run_id: locked, tries: 2, later: false });
+    expect(rows).toContainEqual({ run_id: free, tries: 1, later: true });
+  });
+
+  it("keep the due time that a commit has given them", async () => {
     const [runId = ""] = await insert("wakes", 1);
     await database.sql`update wakes set due_at = now() + interval '1 s', tries = 0`;
     await wakes.renew(database.sql, [runId]);
-    await outbox.hold(database.sql, [runId], 600);
+    await outbox.postpone(database.sql, [runId], 600);
     expect((await rowOf("wakes", runId))?.due_in_s).toBeLessThan(1.1);
   });
 });
 
 describe("a try", () => {
   it.each([
-    ["counts if nobody comes back", undefined, 1],
-    ["counts if the run's data is at fault", new SagaError(500, "internal", "refused"), 1],
-    ["does not count if the node lives and was only too busy", overloaded("full"), 0],
+    ["counts if the work never ends", undefined, 1],
+    ["counts if the run's data is at fault, which is tried again less and less often", internal("rejected"), 1],
+    ["does not count if the node survives and was only too busy", overloaded("full"), 0],
   ])("%s", async (_, error, tries) => {
     const [runId = ""] = await insert("wakes", 1);
-    await polling(async (runtime, stager) => {
+    await polling(async (runtime, poller) => {
       const { fail } = await runtime.one(runId);
       if (!error) return;
       fail(error);
-      await until(() => stager.inHand === 0);
+      await until(() => poller.leased === 0);
       await until(async () => (await rowOf("wakes", runId))?.tries === tries);
     });
     expect((await rowOf("wakes", runId))?.tries).toBe(tries);
   });
 
-  it("does not count while another command of the run is under way", async () => {
+  it("does not count while another command of the run is in progress", async () => {
     const [runId = ""] = await insert("wakes", 1, { tries: 7 });
     await polling(async (runtime) => {
       runtime.busy.add(runId);
@@ -199,14 +240,14 @@ describe("the row of a run that is gone", () => {
     const tableOf = { wakes, inbox, outbox }[table];
     const [{ key = "" } = {}] = await database.sql<{ key: string }[]>`
       select ${database.sql(table === "wakes" ? "run_id" : "id")} as key from ${database.sql(table)} where run_id = ${runId}`;
-    await tableOf.remove(database.sql, [key]);
+    await tableOf.removeOrphans(database.sql, [key]);
     expect(await rowOf(table, runId)).toBeDefined();
   });
 
-  it("is removed by the whole way, too: the run was purged, and what it was owed is polled once more", async () => {
+  it("is removed when a real runtime polls it after the run was purged", async () => {
     const half = await startHalf(database, { hints: false });
     for (const table of ["wakes", "inbox", "outbox"] as const) await insert(table, 3, { gone: true });
-    await half.stager.tick();
+    await half.poller.tick();
     const [left] = await database.sql`
       select ((select count(*) from wakes) + (select count(*) from inbox) + (select count(*) from outbox))::int as n`;
     await half.stop();
@@ -215,9 +256,9 @@ describe("the row of a run that is gone", () => {
 });
 
 describe("a dispatch that this node holds", () => {
-  it("is looked at ever more rarely, and at once where its shard is taken over", async () => {
+  it("is polled less and less often, and at once if its shard is taken over", async () => {
     const [runId = ""] = await insert("outbox", 1);
-    const loans: number[] = [];
+    const leases: number[] = [];
     await polling(
       async (runtime) => {
         for (let nth = 1; nth <= 7; nth++) {
@@ -225,22 +266,22 @@ describe("a dispatch that this node holds", () => {
             const found = await rowOf("outbox", runId);
             return found && found.tries === nth && found.due_in_s > 12 && found;
           });
-          loans.push(Math.round(row.due_in_s / 10) * 10);
+          leases.push(Math.round(row.due_in_s / 10) * 10);
           await age("outbox");
         }
         expect(runtime.most).toBe(0);
       },
       () => true,
     );
-    expect(loans).toEqual([20, 40, 80, 120, 120, 120, 120]);
+    expect(leases).toEqual([20, 40, 80, 120, 120, 120, 120]);
     await database.sql`update outbox set due_at = now() + interval '10 min'`;
     await reclaim(database.sql, SHARDS);
-    expect((await outbox.take(database.sql, SHARDS, 10)).rows).toHaveLength(1);
+    expect((await outbox.lease(database.sql, SHARDS, 10)).rows).toHaveLength(1);
   });
 });
 
 describe("taking shards over", () => {
-  it("makes everything due in bounded bites, also where one shard has most of it", async () => {
+  it("makes everything due in bounded batches, also if one shard has most of the rows", async () => {
     await insert("outbox", 3_000);
     await insert("inbox", 6_000, { shard: 7 });
     await database.sql`update outbox set due_at = now() + interval '10 min'`;
@@ -251,7 +292,7 @@ describe("taking shards over", () => {
       return row?.n ?? 0;
     };
     const bites: number[] = [];
-    let left: readonly number[] = SHARDS;
+    let left: readonly ShardId[] = SHARDS;
     for (let before = 0; left.length > 0; before = await due()) {
       left = await reclaim(database.sql, left);
       bites.push((await due()) - before);

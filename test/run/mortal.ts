@@ -1,11 +1,12 @@
-// Death at a chosen commit: each family of runs loses its node at a commit of its own, before it reached the database or after
-// it did and before anybody heard. To a family that is the death of the process; its neighbours go on to theirs.
+// Death at a chosen commit: each family of runs loses its node at a chosen commit of its own, before the commit reaches the database
+// or after it but before its answer. For that family the process is dead; other families continue to their own deaths.
+import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
-import type { RunCommit } from "../../src/store/commit-rows.js";
+import type { RunCommit } from "../../src/store/commit/rows.js";
 import type { Half } from "./rig.js";
 
 export interface Death {
-  /** The number of the family's commit, from 1; Infinity: it lives. */
+  /** The number of the family's commit, from 1; Infinity: the node survives. */
   readonly at: number;
   readonly when: "before" | "after";
 }
@@ -16,16 +17,16 @@ interface Life extends Death {
 }
 
 export class Mortals {
-  private readonly roots = new Map<string, string>();
+  private readonly roots = new Map<string, RunId>();
   private readonly lives = new Map<string, Life>();
 
-  /** Before its start. */
-  doom(runId: string, death: Death): void {
+  /** Call this before the family starts. */
+  doom(runId: RunId, death: Death): void {
     this.roots.set(runId, runId);
     this.lives.set(runId, { ...death, commits: 0, over: false });
   }
 
-  rootOf(runId: string): string {
+  rootOf(runId: string): RunId {
     const root = this.roots.get(runId);
     if (root === undefined) throw new Error(`nobody knows the run ${runId}`);
     return root;
@@ -39,7 +40,7 @@ export class Mortals {
     return this.lives.get(root)?.commits ?? 0;
   }
 
-  /** From now on nobody dies: for the node that comes after. */
+  /** No more deaths, for the node that takes over. */
   spare(): void {
     this.lives.clear();
   }
@@ -47,7 +48,7 @@ export class Mortals {
   inhabit({ committer, dispatcher, runtime }: Half): void {
     const submit = committer.submit.bind(committer);
     committer.submit = (commit) => this.live(commit, submit);
-    // A worker's answer to a node that is gone is lost; it is asked again by the next.
+    // A worker's answer to a dead node is lost; the next node sends the dispatch again.
     dispatcher.answerTo = ({ runId }) => (this.isOver(runId) ? undefined : runtime);
   }
 

@@ -1,5 +1,5 @@
-// A node that dies between commit and send (law 5): what is owed outside stands in the database, and another node on the same
-// database carries it, unchanged.
+// A node that dies between commit and send (law 5): the effects that it owes are in the database, and another node on the same
+// database carries them out, unchanged.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Dispatch } from "../../machines/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -40,7 +40,7 @@ const byId = (dispatches: readonly Dispatch[]) =>
 const dispatchedIds = ({ events }: Seen) =>
   events.filter(({ event_type }) => event_type === "step.dispatched").map(({ metadata }) => metadata?.dispatch_id);
 
-/** What every run of `order` must have at its end: one dispatch of each of these steps, and nothing unanswered. */
+/** Every run of `order` must end with one dispatch of each of these steps, and no unanswered one. */
 async function allEnded(runIds: readonly string[], state: string, dispatches: number): Promise<void> {
   await allEnd(database.sql, runIds);
   for (const seen of await allSound(database.sql, runIds)) {
@@ -53,7 +53,7 @@ async function allEnded(runIds: readonly string[], state: string, dispatches: nu
 }
 
 describe("a node that dies after its commit and before its send", () => {
-  it("leaves its dispatches to another, which sends them unchanged: same id, key, attempt and deadline", async () => {
+  it("leaves its dispatches to another node, which sends them with the same id, key, attempt and deadline", async () => {
     const dying = await half();
     dying.dispatcher.drops = () => true;
     const runIds = await startAll(dying);
@@ -63,7 +63,7 @@ describe("a node that dies after its commit and before its send", () => {
 
     const began = performance.now();
     const heir = await half();
-    await heir.stager.start();
+    await heir.poller.start();
     await allEnded(runIds, "succeeded", 2);
     const taken = heir.dispatcher.sent.filter(({ call }) => call.action === "charge");
     expect(byId(taken)).toEqual(byId(dying.dispatcher.dropped));
@@ -71,7 +71,7 @@ describe("a node that dies after its commit and before its send", () => {
     report({ runs: RUNS, takenOverAndEndedMs: performance.now() - began });
   });
 
-  it("leaves calls that queued for credit to another, under the dispatch ids they had", async () => {
+  it("leaves queued calls to another node, with their dispatch ids", async () => {
     const dying = await half();
     dying.dispatcher.credit = false;
     const runIds = await startAll(dying);
@@ -83,13 +83,13 @@ describe("a node that dies after its commit and before its send", () => {
     await dying.stop();
 
     const heir = await half();
-    await heir.stager.start();
+    await heir.poller.start();
     await allEnded(runIds, "succeeded", 2);
     const taken = heir.dispatcher.sent.filter(({ call }) => call.action === "charge");
     expect(taken.map(({ dispatchId }) => dispatchId).sort()).toEqual(owed);
   });
 
-  it("leaves the undos it owed to another, in the middle of a rollback", async () => {
+  it("leaves the undos of a rollback in progress to another node", async () => {
     const fails = ({ call }: Dispatch) =>
       call.action === "ship" ? { code: "no_stock", retryable: false } : { result: {} };
     const dying = await half({ reply: fails });
@@ -99,14 +99,14 @@ describe("a node that dies after its commit and before its send", () => {
     await dying.stop();
 
     const heir = await half({ reply: fails });
-    await heir.stager.start();
+    await heir.poller.start();
     await allEnded(runIds, "failed", 3);
     expect(byId(heir.dispatcher.sent)).toEqual(byId(dying.dispatcher.dropped));
     const undone = heir.dispatcher.sent.map(({ call }) => call.forwardIdempotencyKey);
     expect(new Set(undone).size).toBe(RUNS);
   });
 
-  it("has its cancelled dispatches awaited by another, and undone", async () => {
+  it("leaves cancelled dispatches to another node, which awaits and undoes them", async () => {
     const dying = await half();
     dying.dispatcher.drops = () => true;
     const runIds = await startAll(dying);
@@ -118,7 +118,7 @@ describe("a node that dies after its commit and before its send", () => {
     await dying.stop();
 
     const heir = await half();
-    await heir.stager.start();
+    await heir.poller.start();
     await allEnded(runIds, "cancelled", 2);
     expect(heir.dispatcher.sent.map(({ call }) => call.action).sort()).toEqual([
       ...Array(RUNS).fill("charge"),
@@ -126,13 +126,13 @@ describe("a node that dies after its commit and before its send", () => {
     ]);
   });
 
-  it("and comes to life again, is only stale: the run stays with the first answer", async () => {
+  it("and comes back, has only stale answers: the run keeps the first one", async () => {
     const frozen = await half();
     frozen.dispatcher.drops = () => true;
     const runId = await start(frozen.runtime, "order");
     const dispatch = await until(() => frozen.dispatcher.dropped[0]);
     const heir = await half({ reply: () => ({ result: { by: "heir" } }) });
-    await heir.stager.start();
+    await heir.poller.start();
     await allEnd(database.sql, [runId]);
     const { dispatchId } = dispatch;
     const late = { type: "result", dispatchId, result: { by: "frozen" }, actor: "worker:late" } as const;

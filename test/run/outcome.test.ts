@@ -1,12 +1,14 @@
-// A connection cut in the middle of a commit (law 2): nobody knows whether it is in the database. The caller hears what is
-// true, or 503, never anything else; and a repeat by its id gets the recorded outcome.
+// A connection cut in the middle of a commit (law 2): it is unknown whether the commit is in the database. The caller gets the true
+// outcome or 503, never anything else, and a repeat under the same id gets the recorded outcome.
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Answer, RunCommand } from "../../machines/index.js";
+import type { Answer, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { reclaim } from "../../src/store/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import { CuttingProxy } from "./cutting-proxy.js";
 import { cancel, type Half, publish, registerActions, signal, start, startHalf } from "./rig.js";
@@ -14,7 +16,7 @@ import { allEnd, allSound, look, nothingUnwatched, report } from "./seen.js";
 
 let database: TestDatabase;
 let proxy: CuttingProxy;
-/** One for all: a pool that lost a session takes two seconds to close. */
+/** Shared, because a pool that lost a session takes two seconds to close. */
 let node: Half;
 let answering = true;
 
@@ -42,14 +44,14 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** What a lost commit owed is nobody's memory any more: the poll finds it, here without waiting until it is due. */
+/** The effects of a lost commit are in no memory any more. The poll finds them, here without waiting until they are due. */
 async function poll(): Promise<void> {
   await reclaim(database.sql, SHARDS);
   await database.sql`update wakes set due_at = now() where due_at < now() + interval '3 s'`;
-  await node.stager.tick();
+  await node.poller.tick();
 }
 
-const stateIs = (runId: string, state: string) =>
+const stateIs = (runId: RunId, state: string) =>
   until(async () => (await look(database.sql, runId)).run.state === state, { what: `the state ${state}` });
 
 const recorded = async (runId: string, id: string) => {
@@ -59,8 +61,8 @@ const recorded = async (runId: string, id: string) => {
   return rows[0]?.answer;
 };
 
-/** Gives the command over a connection that is cut in its commit; its answer has to be the recorded one, now and repeated. */
-async function giveCut(runId: string, command: RunCommand, id: string, when: "before" | "after") {
+/** Sends the command over a connection that is cut in its commit. The answer must be the recorded one, now and for a repeat. */
+async function giveCut(runId: RunId, command: RunCommand, id: string, when: "before" | "after") {
   const cut = proxy.cutAt(id, when);
   const answer = await node.runtime.command(runId, command, { id });
   await cut;
@@ -69,8 +71,8 @@ async function giveCut(runId: string, command: RunCommand, id: string, when: "be
   return answer;
 }
 
-describe.each(["before", "after"] as const)("cut %s the server carried it out", (when) => {
-  it("a signal is recorded and taken once, and answered as it was", async () => {
+describe.each(["before", "after"] as const)("a connection cut %s the server has carried out the commit", (when) => {
+  it("a signal is recorded and taken once, and gets its true answer", async () => {
     const runId = await start(node.runtime, "wait");
     await stateIs(runId, "paused");
     const id = uuidv7();
@@ -82,13 +84,13 @@ describe.each(["before", "after"] as const)("cut %s the server carried it out", 
     expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
   });
 
-  it("a submit is taken once, and answered as it was", async () => {
+  it("a submit is taken once, and gets its true answer", async () => {
     const runId = await start(node.runtime, "ask");
     await stateIs(runId, "paused");
     const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
     const taskId = task?.id ?? "";
     const submit = { type: "submit", taskId, result: { approved: true }, actor: "api" } as const;
-    // As the API gives it: the id that tells its own repetition from a second submit is made up on the way.
+    // As the API sends it: with an id that tells its repeat from a second submit.
     const cut = proxy.cutAt(taskId, when);
     const answer = await node.runtime.command(runId, submit);
     await cut;
@@ -104,7 +106,7 @@ describe.each(["before", "after"] as const)("cut %s the server carried it out", 
     expect(row?.submitted_at.getTime()).toBe("submittedAt" in answer && answer.submittedAt);
   });
 
-  it("a cancel takes effect once, and is answered as it was", async () => {
+  it("a cancel takes effect once, and gets its true answer", async () => {
     const runId = await start(node.runtime, "order");
     await stateIs(runId, "paused");
     const id = uuidv7();
@@ -118,7 +120,7 @@ describe.each(["before", "after"] as const)("cut %s the server carried it out", 
     expect(node.dispatcher.sent.map(({ call }) => call.action)).toEqual(["charge", "refund"]);
   });
 
-  it("a worker's result counts once, and is answered as it was", async () => {
+  it("a worker's result counts once, and gets its true answer", async () => {
     answering = false;
     const runId = await start(node.runtime, "order");
     const { dispatchId } = await until(() => node.dispatcher.sent[0]);
@@ -130,7 +132,7 @@ describe.each(["before", "after"] as const)("cut %s the server carried it out", 
     expect(await database.sql`select 1 from undo where owner_run_id = ${runId}`).toHaveLength(1);
   });
 
-  it("a start is one run, answered as a new one", async () => {
+  it("a start makes one run, and is answered as new", async () => {
     const businessKey = uuidv7();
     const cut = proxy.cutAt(businessKey, when);
     const request = { workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api" };
@@ -147,13 +149,13 @@ describe.each(["before", "after"] as const)("cut %s the server carried it out", 
     await nothingUnwatched(database.sql);
   });
 
-  it("a step of the run itself is taken once, and the run goes on", async () => {
-    const runId = uuidv7();
-    // The commit that begins the run and dispatches is the first that holds the step's key.
+  it("a step of the run itself is taken once, and the run continues", async () => {
+    const runId = newRunId();
+    // The commit that starts the run and dispatches is the first one that contains the step's key.
     const cut = proxy.cutAt(`${runId}:pay:1`, when);
     await start(node.runtime, "order", { runId });
     await cut;
-    // Without a poll: what the lost commit may have owed is said again by the run, once its outcome is known.
+    // Without a poll: the run repeats the effects of the lost commit when its outcome is known.
     await stateIs(runId, "paused");
     expect(node.dispatcher.sent).toHaveLength(1);
     const [seen] = await allSound(database.sql, [runId]);
@@ -163,7 +165,7 @@ describe.each(["before", "after"] as const)("cut %s the server carried it out", 
 });
 
 describe("while the store is away", () => {
-  it("callers hear 503 within bounds, never a false outcome, and get the recorded one when it is back", async () => {
+  it("callers get 503 in bounded time, never a false outcome, and the recorded one when the store is back", async () => {
     const runId = await start(node.runtime, "wait");
     await stateIs(runId, "paused");
     const id = uuidv7();
@@ -175,7 +177,7 @@ describe("while the store is away", () => {
     const ms = performance.now() - began;
     await cut;
     const [toSignal] = told;
-    // It did happen; whoever asked could not learn it, and must not be told otherwise.
+    // The command took effect. Its caller does not know it, and must not get another answer.
     expect(toSignal).toMatchObject({ status: "rejected", reason: { status: 503 } });
     expect(ms).toBeLessThan(15_000);
     await proxy.open();
@@ -193,7 +195,7 @@ describe("while the store is away", () => {
   });
 });
 
-async function insist(runId: string, command: RunCommand, id: string): Promise<Answer> {
+async function insist(runId: RunId, command: RunCommand, id: string): Promise<Answer> {
   return until(
     () =>
       node.runtime.command(runId, command, { id }).catch((error: unknown) => {
@@ -205,8 +207,8 @@ async function insist(runId: string, command: RunCommand, id: string): Promise<A
 }
 
 describe("sessions terminated at random under load", () => {
-  it("lose nothing and double nothing: every answer is the recorded one", async () => {
-    await node.stager.start();
+  it("lose nothing and repeat nothing: every answer is the recorded one", async () => {
+    await node.poller.start();
     const runIds = await Promise.all(Array.from({ length: 30 }, () => start(node.runtime, "order")));
     for (const runId of runIds) await stateIs(runId, "paused");
     let terminated = 0;
@@ -214,18 +216,18 @@ describe("sessions terminated at random under load", () => {
     const commits = async () => (await node.metrics.commits.get()).values[0]?.value ?? 0;
     const killer = (async () => {
       while (!over) {
-        // A few commits pass between two that are cut, or nothing would ever pass.
+        // A few commits pass between two cuts; otherwise nothing would ever pass.
         const before = await commits();
         const rows = await database.sql`
           select pg_terminate_backend(pid) from pg_stat_activity
           where application_name = 'saga-cut' and datname = current_database() and state = 'active'
-            and query like 'with %u as materialized%' limit 1`;
+            and query like '%run_update as materialized%' limit 1`;
         terminated += rows.length;
         if (rows.length > 0) await until(async () => over || (await commits()) > before + 3);
       }
     })();
-    const answers: { runId: string; id: string; answer: Answer }[] = [];
-    const give = async (runId: string, command: RunCommand, id: string) => {
+    const answers: { runId: RunId; id: string; answer: Answer }[] = [];
+    const give = async (runId: RunId, command: RunCommand, id: string) => {
       answers.push({ runId, id, answer: await insist(runId, command, id) });
     };
     let dispatches = 0;

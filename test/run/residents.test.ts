@@ -1,8 +1,11 @@
-// Who stays in memory: as many as there is room for, by count and by weight. A run that waits beyond that is rows, and goes on
-// from them.
+// Residents: the runs that stay in memory are bounded by count and by estimated bytes. Any other waiting run is rows, and
+// continues from them.
+
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, type HalfOptions, publish, signal, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
@@ -31,18 +34,21 @@ const parked = async (runIds: readonly string[]) => {
     select count(*)::int as n from runs where state = 'paused' and id = any(${[...runIds]}::text[]::uuid[])`;
   return row?.n === runIds.length;
 };
-/** Nobody at rest is left to let go: the commits of the last ones have been answered. */
+/** The commits of the last runs have been answered, so all runs are idle. */
 const atRest = ({ runtime }: Half) => until(() => runtime.residents.busy === 0);
 
-describe("two thousand parked runs with room for two hundred", () => {
-  it("keep two hundred in memory at most, and all of them end", async () => {
-    const one = await half({ residents: { max: 200 } });
+const ROOM = long(40, 200);
+const PARKED = 10 * ROOM;
+
+describe("ten times as many parked runs as fit in memory", () => {
+  it("never exceed the limit, and all of them end", async () => {
+    const one = await half({ residents: { max: ROOM } });
     const { residents } = one.runtime;
-    one.stager.start();
-    const soon = new Date(Date.now() + 8_000).toISOString();
+    one.poller.start();
+    const soon = new Date(Date.now() + long(3_000, 8_000)).toISOString();
     const runIds: string[] = [];
     let most = 0;
-    for (let nth = 0; nth < 2_000; nth += 100) {
+    for (let nth = 0; nth < PARKED; nth += 100) {
       const names = Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? "signal" : "timer"));
       runIds.push(...(await Promise.all(names.map((name) => start(one.runtime, name, { inputs: { until: soon } })))));
       await atRest(one);
@@ -50,16 +56,16 @@ describe("two thousand parked runs with room for two hundred", () => {
     }
     await until(() => parked(runIds));
     await atRest(one);
-    expect(residents.size).toBe(200);
-    expect(most).toBe(200);
+    expect(residents.size).toBe(ROOM);
+    expect(most).toBe(ROOM);
     await nothingUnwatched(database.sql);
-    report({ parked: runIds.length, residents: residents.size, weight: residents.restingBytes });
+    report({ parked: runIds.length, residents: residents.size, weight: residents.idleBytes });
 
     const waiting = runIds.filter((_, index) => index % 2 === 0);
     for (let nth = 0; nth < waiting.length; nth += 100) {
       const answers = waiting.slice(nth, nth + 100).map((runId) => {
         const id = uuidv7();
-        return one.runtime.command(runId, signal(id, "go", { nth }), { id });
+        return one.runtime.command(asRunId(runId), signal(id, "go", { nth }), { id });
       });
       for (const answer of await Promise.all(answers)) expect(answer).toMatchObject({ matched: true });
     }
@@ -73,8 +79,8 @@ describe("two thousand parked runs with room for two hundred", () => {
   });
 });
 
-describe("a run that was let go", () => {
-  it("has no timer left: its wake row brings it back", async () => {
+describe("a passivated run", () => {
+  it("has no timer; its wake row brings it back", async () => {
     const one = await half({ residents: { max: 10 } });
     const instant = new Date(Date.now() + 1_000).toISOString();
     const runIds = await Promise.all(
@@ -87,16 +93,16 @@ describe("a run that was let go", () => {
         select count(*)::int as n from runs where terminal_at is not null and id = any(${runIds}::text[]::uuid[])`;
       return row?.n ?? 0;
     };
-    // Nobody polls: what ends was woken by a timer, and all were due at the same instant.
+    // Nothing polls: a run that ends was woken by a timer, and all were due at the same instant.
     await until(() => one.runtime.residents.size === 0);
     expect(await ended()).toBe(10);
-    await one.stager.tick();
+    await one.poller.tick();
     expect(await ended()).toBe(100);
   });
 });
 
-describe("the weight of residents", () => {
-  it("has a bound of its own: few heavy runs stay where many light ones would", async () => {
+describe("the estimated bytes of idle runs", () => {
+  it("have a limit of their own: few large runs stay where many small ones would", async () => {
     const heavy = await half({ residents: { max: 1_000, maxBytes: 4 * 2 ** 20 } });
     const text = "x".repeat(200_000);
     const runIds = await Promise.all(
@@ -107,30 +113,30 @@ describe("the weight of residents", () => {
     await until(() => parked(runIds));
     await atRest(heavy);
     const { residents } = heavy.runtime;
-    expect(residents.restingBytes).toBeLessThanOrEqual(4 * 2 ** 20);
+    expect(residents.idleBytes).toBeLessThanOrEqual(4 * 2 ** 20);
     // 400 KB each in memory, in either place.
     expect(residents.size).toBe(10);
   });
 
-  it("is given back by whoever leaves, and a short heap lets the longer rested half go", async () => {
+  it("shrink when a run leaves, and a short heap passivates the half that has been idle longest", async () => {
     const one = await half();
     const runIds = await Promise.all(Array.from({ length: 40 }, () => start(one.runtime, "signal")));
     await until(() => parked(runIds));
     await atRest(one);
     const { residents } = one.runtime;
-    const [newest = ""] = runIds;
+    const [newest = asRunId("")] = runIds;
     await one.runtime.command(newest, { type: "advance" });
     await atRest(one);
-    const before = residents.restingBytes;
-    residents.relieve();
-    expect([residents.size, residents.restingBytes]).toEqual([20, before / 2]);
+    const before = residents.idleBytes;
+    residents.passivateHalf();
+    expect([residents.size, residents.idleBytes]).toEqual([20, before / 2]);
     expect(residents.has(newest)).toBe(true);
-    for (let nth = 0; nth < 10; nth++) residents.relieve();
-    expect([residents.size, residents.restingBytes]).toEqual([0, 0]);
+    for (let nth = 0; nth < 10; nth++) residents.passivateHalf();
+    expect([residents.size, residents.idleBytes]).toEqual([0, 0]);
     const id = uuidv7();
     expect(await one.runtime.command(newest, signal(id, "go"), { id })).toMatchObject({ matched: true });
     await allEnd(database.sql, [newest]);
     await atRest(one);
-    expect([residents.size, residents.restingBytes]).toEqual([0, 0]);
+    expect([residents.size, residents.idleBytes]).toEqual([0, 0]);
   });
 });

@@ -1,24 +1,25 @@
-// The inner half of a node on a test database: runtime, group commit and stager, composed as the node composes them, with a
-// dispatcher that the test holds in its hand. No API and no gRPC; the stager only polls when told to.
-import type { JsonObject, RunCommand } from "../../machines/index.js";
+// The core of a node on a test database: runtime, group commit and poller, composed as in a node, with a dispatcher that the test
+// controls. There is no API and no gRPC, and the poller only polls on request.
+import type { JsonObject, RunCommand, RunId } from "../../machines/index.js";
 import { compileWorkflow } from "../../machines/index.js";
 import { DatabaseClock } from "../../src/clock.js";
 import { createMetrics, type Metrics } from "../../src/metrics.js";
-import { StoreCatalog } from "../../src/run/catalog.js";
+import { StoreCatalog } from "../../src/run/catalog/catalog.js";
 import { Committer } from "../../src/run/committer.js";
+import { Schemas } from "../../src/run/json-schema/schemas.js";
+import { Poller } from "../../src/run/poll/poller.js";
 import type { CommitListener, Couriers, Runs, StartRequest } from "../../src/run/ports.js";
 import { Runtime, type RuntimeOptions } from "../../src/run/runtime.js";
-import { Schemas } from "../../src/run/schemas.js";
-import { Stager } from "../../src/run/stager.js";
+import type { Judge } from "../../src/run/trial/trials.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { openDatabase } from "../../src/store/connection.js";
-import { storeDefinition } from "../../src/store/definitions.js";
+import { workflowVersions } from "../../src/store/definitions.js";
 import { register } from "../../src/store/registry.js";
 import { silentLog, type TestDatabase } from "../harness/database.js";
 import { HandDispatcher, type Reply } from "./hand-dispatcher.js";
 
 export interface HalfOptions {
-  /** Where its sessions go; the test database itself if absent (a proxy, mostly). */
+  /** The database URL of its sessions, for example of a proxy; by default the test database itself. */
   readonly url?: string;
   readonly applicationName?: string;
   readonly hints?: boolean;
@@ -26,25 +27,29 @@ export interface HalfOptions {
   readonly stepsPerCommit?: number;
   readonly pollMs?: number;
   readonly couriers?: Couriers;
-  /** Milliseconds that its clock is ahead of the database's: what is due then is due there now. */
+  /** Milliseconds that its clock is ahead of the database's: later due times have come there already. */
   readonly ahead?: number;
   readonly onCommit?: CommitListener;
   readonly residents?: RuntimeOptions["residents"];
+  /** By default every suspect lives. */
+  readonly trials?: Judge;
+  /** The newest record format that all nodes read. */
+  readonly recordFormat?: () => number;
 }
 
 export interface Half {
   readonly runtime: Runtime;
   readonly committer: Committer;
-  readonly stager: Stager;
+  readonly poller: Poller;
   readonly dispatcher: HandDispatcher;
   readonly catalog: StoreCatalog;
   readonly metrics: Metrics;
   conflicts(): Promise<number>;
-  /** Safe twice. */
+  /** Safe to call twice. */
   stop(): Promise<void>;
 }
 
-/** Polls once `stager.start()` was called; until then only `stager.tick()` looks. */
+/** Polls by itself after `poller.start()`; until then only `poller.tick()` polls. */
 export async function startHalf(database: TestDatabase, options: HalfOptions = {}): Promise<Half> {
   const {
     url = database.url,
@@ -70,17 +75,19 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints },
     ...(couriers && { couriers }),
     residents: options.residents,
+    recordFormat: options.recordFormat,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
   });
   dispatcher.bind(runtime);
-  const stager = new Stager({
+  const poller = new Poller({
     ...{ sql, log: silentLog, runtime, dispatcher, shards: () => SHARDS, intervalMs: pollMs },
+    trials: options.trials ?? everySuspectLives,
     ...(couriers && { couriers }),
   });
   let stopped: Promise<void> | undefined;
   const stop = async () => {
-    await stager.stop();
+    await poller.stop();
     await dispatcher.stop();
     await runtime.stop();
     await committer.stop();
@@ -89,7 +96,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;
   return {
-    ...{ runtime, committer, stager, dispatcher, catalog, metrics, conflicts },
+    ...{ runtime, committer, poller, dispatcher, catalog, metrics, conflicts },
     stop: () => {
       stopped ??= stop();
       return stopped;
@@ -97,9 +104,11 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   };
 }
 
+export const everySuspectLives: Judge = { verdictOn: async () => ({ kind: "lived" }) };
+
 export type Step = Record<string, unknown> & { id: string; type: string };
 
-/** Validated as a publish would, so that a test's own mistake is told as such. */
+/** Validates the definition like a publish, so that a mistake in a test is reported as such. */
 export async function publish(
   { sql }: Pick<TestDatabase, "sql">,
   id: string,
@@ -109,7 +118,7 @@ export async function publish(
   const document = { id, name: id, start: steps[0]?.id, steps, ...head } as JsonObject;
   const { program, problems } = compileWorkflow(document);
   if (!program) throw new Error(JSON.stringify(problems, null, 1));
-  await storeDefinition(sql, { workflowId: id, name: id, publish: true, document });
+  await workflowVersions.store(sql, { key: id, name: id, publish: true, document });
 }
 
 /** Actions of the service `shop`, carried by gRPC. */
@@ -124,7 +133,7 @@ export async function registerActions({ sql }: Pick<TestDatabase, "sql">, ...nam
   );
 }
 
-export async function start(runs: Runs, workflowId: string, more: Partial<StartRequest> = {}): Promise<string> {
+export async function start(runs: Runs, workflowId: string, more: Partial<StartRequest> = {}): Promise<RunId> {
   const request = { workflowId, inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api", ...more };
   return (await runs.start(request)).runId;
 }

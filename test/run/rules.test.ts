@@ -1,7 +1,7 @@
-// Rules in runs, through the store: a decision takes what is published, and a node learns of a rule without a restart.
-import { afterAll, beforeAll, expect, it } from "vitest";
+// Rules in runs, through the store: a decision uses the published rule, and a node learns of a rule without a restart.
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
-import { publishRule, type RuleDraft, storeRule } from "../../src/store/rules.js";
+import { type RuleDraft, ruleVersions } from "../../src/store/rules.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
@@ -9,6 +9,8 @@ import { type Half, publish, start, startHalf } from "./rig.js";
 let database: TestDatabase;
 let half: Half;
 beforeAll(async () => {
+  // The catalog refreshes itself every two seconds of this fake clock.
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   database = await createTestDatabase();
   half = await startHalf(database);
   await publish(database, "ruled", [
@@ -27,10 +29,17 @@ beforeAll(async () => {
 afterAll(async () => {
   await half?.stop();
   await database?.drop();
+  vi.useRealTimers();
 });
 
+/** The version that this node finds at its own refresh. */
+async function learns(version: number | undefined): Promise<void> {
+  vi.advanceTimersByTime(2_000);
+  await until(() => half.catalog.rule("way")?.version === version);
+}
+
 const draft = (rows: readonly JsonObject[], more: Partial<RuleDraft> = {}): RuleDraft => ({
-  ...{ ruleId: "way", name: "Way", ruleType: "decision_table", publish: true },
+  ...{ key: "way", name: "Way", ruleType: "decision_table", publish: true },
   spec: { hit_policy: "first", rows },
   ...more,
 });
@@ -48,34 +57,36 @@ async function outcome() {
   });
 }
 
-it("a rule published elsewhere is known here, and its next version, and that it is gone", async () => {
-  expect(await outcome()).toEqual({ output: "not_found", audit: undefined });
-  const row = { when: "n == 1", then: { branch: "a" } };
-  // By the store alone: this node is told nothing.
-  await storeRule(database.sql, draft([row]));
-  await until(() => half.catalog.rule("way")?.version === 1);
-  expect(await outcome()).toEqual({
-    output: "a",
-    audit: { rule_id: "way", version: 1, matched_row: 0, used_default: false, rows: [{ index: 0, matched: true }] },
+describe("rules in runs", () => {
+  it("a node learns of a rule published elsewhere, of its next version, and of its removal", async () => {
+    expect(await outcome()).toEqual({ output: "not_found", audit: undefined });
+    const row = { when: "n == 1", then: { branch: "a" } };
+    // Only through the store: no message reaches this node.
+    await ruleVersions.store(database.sql, draft([row]));
+    await learns(1);
+    expect(await outcome()).toEqual({
+      output: "a",
+      audit: { rule_id: "way", version: 1, matched_row: 0, used_default: false, rows: [{ index: 0, matched: true }] },
+    });
+    await ruleVersions.store(database.sql, draft([{ when: "true", then: { branch: "b" } }]));
+    await learns(2);
+    expect((await outcome()).output).toBe("b");
+    await ruleVersions.publish(database.sql, "way", 2, false);
+    await learns(1);
+    await ruleVersions.publish(database.sql, "way", 1, false);
+    await learns(undefined);
+    expect((await outcome()).output).toBe("not_found");
   });
-  await storeRule(database.sql, draft([{ when: "true", then: { branch: "b" } }]));
-  await until(() => half.catalog.rule("way")?.version === 2);
-  expect((await outcome()).output).toBe("b");
-  await publishRule(database.sql, "way", 2, false);
-  await until(() => half.catalog.rule("way")?.version === 1);
-  await publishRule(database.sql, "way", 1, false);
-  await until(() => half.catalog.rule("way") === undefined);
-  expect((await outcome()).output).toBe("not_found");
-});
 
-it("after a refresh what is published counts at once", async () => {
-  await storeRule(
-    database.sql,
-    draft([
-      { when: "n > 1", then: { branch: "a" } },
-      { when: "n == 1", then: { branch: "b" } },
-    ]),
-  );
-  await half.catalog.refresh();
-  expect((await outcome()).output).toBe("b");
+  it("a refresh makes a published rule known at once", async () => {
+    await ruleVersions.store(
+      database.sql,
+      draft([
+        { when: "n > 1", then: { branch: "a" } },
+        { when: "n == 1", then: { branch: "b" } },
+      ]),
+    );
+    await half.catalog.refresh();
+    expect((await outcome()).output).toBe("b");
+  });
 });

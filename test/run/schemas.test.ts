@@ -1,12 +1,12 @@
-// JSON Schemas from outside: what they ask for is held, and whatever is hostile about them ends as a problem, soon.
+// JSON Schemas from outside: values are checked against them, and hostile ones end quickly as a problem.
 import { describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../machines/index.js";
-import { Schemas } from "../../src/run/schemas.js";
+import { Schemas } from "../../src/run/json-schema/schemas.js";
 
 const schemas = new Schemas();
 const text = (pattern: string): JsonObject => ({ type: "object", properties: { t: { type: "string", pattern } } });
 
-describe("what a schema asks for is held", () => {
+describe("a value is checked against its schema", () => {
   const cases: [what: string, schema: JsonObject, fits: Json, unfit: Json, problem: string][] = [
     ["a type", { type: "object" }, {}, [], "/ must be object"],
     ["a member", { required: ["n"] }, { n: 1 }, {}, "/ must have required property 'n'"],
@@ -27,34 +27,34 @@ describe("what a schema asks for is held", () => {
     expect(schemas.conforms(schema, unfit)).toEqual([problem]);
   });
 
-  it("several patterns in one schema, each of its own", () => {
+  it("keeps several patterns in one schema apart", () => {
     const schema = { properties: { a: { pattern: "^a$" }, b: { pattern: "^b$" } } };
     expect(schemas.conforms(schema, { a: "a", b: "b" })).toEqual([]);
     expect(schemas.conforms(schema, { a: "b" })).toEqual(['/a must match pattern "^a$"']);
     expect(schemas.conforms(schema, { b: "a" })).toEqual(['/b must match pattern "^b$"']);
   });
 
-  it("the same $id in two schemas is two schemas", () => {
+  it("keeps two schemas with the same $id apart", () => {
     const named = (type: string) => ({ $id: "https://example.com/s", type });
     expect(schemas.conforms(named("object"), {})).toEqual([]);
     expect(schemas.conforms(named("array"), {})).toEqual(["/ must be array"]);
   });
 });
 
-describe("what cannot be used is a problem of the schema", () => {
+describe("an unusable schema is reported", () => {
   it.each<[string, JsonObject]>([
-    ["a type that there is not", { type: "banana" }],
+    ["an unknown type", { type: "banana" }],
     ["a pattern that does not parse", text("(")],
-    ["a pattern that looks around", text("(?=a)b")],
-    ["a pattern that looks back", text("(a)\\1")],
-    ["a reference elsewhere", { $ref: "https://example.com/schema" }],
-    ["one that is too large", { description: "x".repeat(262_144) }],
+    ["a pattern with a look-around", text("(?=a)b")],
+    ["a pattern with a back reference", text("(a)\\1")],
+    ["a reference to another document", { $ref: "https://example.com/schema" }],
+    ["a schema that is too large", { description: "x".repeat(262_144) }],
   ])("%s", (_, schema) => {
-    expect(schemas.problems(schema)).toEqual([expect.stringMatching(/^is no JSON Schema that can be used: /)]);
+    expect(schemas.problems(schema)).toEqual([expect.stringMatching(/^is not a usable JSON Schema: /)]);
   });
 });
 
-describe("a hostile schema or value takes no time", () => {
+describe("a hostile schema or value is checked quickly", () => {
   it.each<[string, JsonObject, Json]>([
     ["a pattern that backtracks", text("^(a+)+$"), { t: `${"a".repeat(50_000)}!` }],
     ["a pattern that counts", text("^(a{1,30}){1,30}$"), { t: `${"a".repeat(50_000)}!` }],

@@ -1,7 +1,9 @@
-// What tests of runs see in the end: the runs and audit rows as clients read them, held against the history checker, and the
-// gauge of law 7.
+// The end of a test of runs: reads runs and audit rows as clients do, checks them with the history checker, and reads the gauge of
+// law 7.
+
 import type { Sql } from "postgres";
 import { expect } from "vitest";
+import { asRunId, type RunId } from "../../machines/index.js";
 import { listEvents } from "../../src/store/history.js";
 import { countUnwatched } from "../../src/store/poll.js";
 import { readRun } from "../../src/store/runs.js";
@@ -12,6 +14,7 @@ export interface Seen {
   readonly run: RunSeen & {
     readonly awaited_signal?: string;
     readonly paused_reason?: string;
+    readonly quarantine?: Readonly<Record<string, unknown>>;
     readonly output?: unknown;
     readonly variables: Readonly<Record<string, unknown>>;
     readonly error?: { readonly code: string };
@@ -19,7 +22,7 @@ export interface Seen {
   readonly events: readonly EventSeen[];
 }
 
-export async function look(sql: Sql, runId: string): Promise<Seen> {
+export async function look(sql: Sql, runId: RunId): Promise<Seen> {
   const view = await readRun(sql, runId);
   if (!view) throw new Error(`there is no run ${runId}`);
   const events: EventSeen[] = [];
@@ -48,21 +51,21 @@ export async function allEnd(sql: Sql, runIds: readonly string[], within = 30_00
   });
 }
 
-/** Holds every run against the checker; answers what was seen, in order. */
+/** Checks every run with the history checker; returns the runs in order. */
 export async function allSound(sql: Sql, runIds: readonly string[]): Promise<Seen[]> {
-  const seen = await Promise.all(runIds.map((runId) => look(sql, runId)));
+  const seen = await Promise.all(runIds.map((runId) => look(sql, asRunId(runId))));
   for (const { run, events } of seen) assertHistory(run, events);
   return seen;
 }
 
-/** Law 7: at a quiet moment no unfinished run is left that nothing would ever look at. */
+/** Law 7: when all is quiet, there is no unfinished run that nothing will ever look at. */
 export async function nothingUnwatched(sql: Sql): Promise<void> {
   expect(await countUnwatched(sql)).toBe(0);
 }
 
 export const typesOf = (events: readonly EventSeen[]) => events.map(({ event_type }) => event_type);
 
-/** Fault tests print what they saw. */
+/** Fault tests print their figures. */
 export function report(figures: Readonly<Record<string, unknown>>): void {
   process.stdout.write(`figures: ${JSON.stringify(figures)}\n`);
 }

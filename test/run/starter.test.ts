@@ -1,9 +1,13 @@
-// Starting once: what was started under a key or an id is found again, whatever became of its workflow since.
-import { afterAll, beforeAll, expect, it } from "vitest";
+// Starting once: a run that was started under a key or an id is found again, even if its workflow has changed since.
+
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { asRunId } from "../../machines/index.js";
 import type { StartRequest } from "../../src/run/ports.js";
-import { publishDefinition } from "../../src/store/definitions.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { type Half, publish, startHalf } from "./rig.js";
+import { workflowVersions } from "../../src/store/definitions.js";
+import { Pruner } from "../../src/store/pruner.js";
+import { listRuns, readRun } from "../../src/store/runs.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { cancel, type Half, publish, startHalf } from "./rig.js";
 
 let database: TestDatabase;
 let half: Half;
@@ -22,30 +26,50 @@ const request = (more: Partial<StartRequest>): StartRequest => {
   return { workflowId: "once", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api", ...more };
 };
 
-it("a hundred starts under one key at once are one run, and one of them is told that it is new", async () => {
-  const answers = await Promise.all(
-    Array.from({ length: 100 }, () => half.runtime.start(request({ idempotencyKey: "k" }))),
-  );
-  expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
-  expect(answers.filter(({ deduplicated }) => !deduplicated)).toHaveLength(1);
-});
-
-it("another body under the key or the run id is a conflict", async () => {
-  const runId = "01900000-0000-7000-8000-00000000aa01";
-  await half.runtime.start(request({ idempotencyKey: "k2", runId }));
-  await expect(half.runtime.start(request({ idempotencyKey: "k2", inputs: { other: 1 } }))).rejects.toMatchObject({
-    status: 409,
+describe("starting once", () => {
+  it("a hundred concurrent starts under one key make one run, and one of them is answered as new", async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, () => half.runtime.start(request({ idempotencyKey: "k" }))),
+    );
+    expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
+    expect(answers.filter(({ deduplicated }) => !deduplicated)).toHaveLength(1);
   });
-  await expect(half.runtime.start(request({ runId, inputs: { other: 1 } }))).rejects.toMatchObject({ status: 409 });
-});
 
-it("a repeat finds its run after the workflow was unpublished; a new start does not", async () => {
-  const first = await half.runtime.start(request({ idempotencyKey: "k3" }));
-  await publishDefinition(database.sql, "once", 1, false);
-  await half.catalog.refresh();
-  expect(await half.runtime.start(request({ idempotencyKey: "k3" }))).toMatchObject({
-    runId: first.runId,
-    deduplicated: true,
+  it("another body under the key or the run id is a conflict", async () => {
+    const runId = asRunId("01900000-0000-7000-8000-00000000aa01");
+    await half.runtime.start(request({ idempotencyKey: "k2", runId }));
+    await expect(half.runtime.start(request({ idempotencyKey: "k2", inputs: { other: 1 } }))).rejects.toMatchObject({
+      status: 409,
+    });
+    await expect(half.runtime.start(request({ runId, inputs: { other: 1 } }))).rejects.toMatchObject({ status: 409 });
   });
-  await expect(half.runtime.start(request({ idempotencyKey: "k4" }))).rejects.toMatchObject({ status: 404 });
+
+  it("labels are durable with the run, belong to its body, and go with it", async () => {
+    const { sql } = database;
+    const labelled = request({ idempotencyKey: "k5", labels: { region: "eu", tier: "gold" } });
+    const { runId } = await half.runtime.start(labelled);
+    await half.runtime.start(request({ labels: { region: "us" } }));
+    expect((await readRun(sql, runId))?.run.labels).toEqual({ region: "eu", tier: "gold" });
+    const found = await listRuns(sql, { labels: { region: "eu" } }, { limit: 5, offset: 0 }, true);
+    expect(found.items.map(({ id }) => id)).toEqual([runId]);
+    expect(await half.runtime.start(labelled)).toMatchObject({ runId, deduplicated: true });
+    const other = half.runtime.start({ ...labelled, labels: { region: "us" } });
+    await expect(other).rejects.toMatchObject({ status: 409 });
+
+    await half.runtime.command(runId, cancel);
+    await new Pruner(sql, silentLog, { eventDays: 30, runDays: 0 }).prune();
+    expect(await sql`select 1 from run_labels where run_id = ${runId}`).toHaveLength(0);
+    expect(await sql`select 1 from run_labels`).toHaveLength(1);
+  });
+
+  it("a repeat finds its run after the workflow was unpublished; a new start does not", async () => {
+    const first = await half.runtime.start(request({ idempotencyKey: "k3" }));
+    await workflowVersions.publish(database.sql, "once", 1, false);
+    await half.catalog.refresh();
+    expect(await half.runtime.start(request({ idempotencyKey: "k3" }))).toMatchObject({
+      runId: first.runId,
+      deduplicated: true,
+    });
+    await expect(half.runtime.start(request({ idempotencyKey: "k4" }))).rejects.toMatchObject({ status: 404 });
+  });
 });

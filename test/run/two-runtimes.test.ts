@@ -1,11 +1,15 @@
-// Two runtimes on one database, both carrying out commands for the same runs (law 6: also a node that does not own a run):
-// whoever wins, there is one history, and everybody hears what is recorded.
+// Two runtimes on one database carry out commands for the same runs (law 6 allows it to a node that does not own a run). Each run
+// has one history, and every caller gets the recorded answer.
+
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { Answer, RunCommand } from "../../machines/index.js";
+import { type Answer, asRunId, type RunCommand, type RunId } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
+import type { RunCommit } from "../../src/store/commit/rows.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
+import { Gate, holdBack } from "./gate.js";
 import { cancel, type Half, type HalfOptions, publish, registerActions, signal, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched, report, typesOf } from "./seen.js";
 
@@ -28,6 +32,11 @@ beforeAll(async () => {
     { id: "done", type: "end", output: "${vars.n}" },
   ]);
   await publish(database, "wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  await publish(database, "ends", [{ id: "end", type: "end" }]);
+  await publish(database, "spawn", [
+    { id: "spawn", type: "spawn_saga", workflow_id: "ends", idempotency_key: "${inputs.key}", next: "end" },
+    { id: "end", type: "end", output: "${vars.spawn.run_id}" },
+  ]);
   await publish(database, "ask", [{ id: "ask", type: "collect_input", assignee: "ann", form_schema: {} }]);
   await publish(database, "pay", [{ id: "pay", type: "action", action: "shop.charge", heartbeat_timeout_ms: 60_000 }]);
 });
@@ -43,8 +52,8 @@ async function pair(options: HalfOptions = {}): Promise<readonly [Half, Half]> {
   return [one, other];
 }
 
-/** As a client does it: the same command, under the same id, until there is an outcome. */
-async function insist(half: Half, runId: string, command: RunCommand, id: string): Promise<Answer> {
+/** Like a client: the same command under the same id, until there is an outcome. */
+async function insist(half: Half, runId: RunId, command: RunCommand, id: string): Promise<Answer> {
   return until(
     () =>
       half.runtime.command(runId, command, { id }).catch((error: unknown) => {
@@ -68,20 +77,20 @@ const recorded = async ({ runId, id }: Pick<Given, "runId" | "id">) => {
   return row?.answer;
 };
 
-describe("hammered from both sides", () => {
-  it("runs keep one sound history, each signal stands once, and all answers are the recorded ones", async () => {
+describe("commands for the same runs on two nodes", () => {
+  it("leave one sound history, each signal once, and only recorded answers", async () => {
     const [one, other] = await pair();
-    for (const half of [one, other]) await half.stager.start();
-    // A worker's answer may come in anywhere.
+    for (const half of [one, other]) await half.poller.start();
+    // A worker's answer may arrive on either node.
     one.dispatcher.answerTo = ({ attempt }) => (attempt % 2 === 0 ? one : other).runtime;
     const runIds = await Promise.all(
       Array.from({ length: 24 }, (_, nth) => start((nth % 2 === 0 ? one : other).runtime, "ticks")),
     );
     const given: Given[] = [];
-    const give = async (runId: string, id: string, command: RunCommand) => {
+    const give = async (runId: RunId, id: string, command: RunCommand) => {
       const entry: Given = { runId, id, command, answers: [] };
       given.push(entry);
-      // One command, sent to both at once.
+      // One command, sent to both nodes at once.
       entry.answers.push(...(await Promise.all([one, other].map((half) => insist(half, runId, command, id)))));
     };
     await Promise.all(
@@ -152,7 +161,7 @@ describe("a command repeated on the other runtime", () => {
     expect(fresh).toEqual({ type: "cancel", state: "cancelled", alreadyTerminal: true });
   });
 
-  it("gets the recorded answer: a submit, which a second one does not", async () => {
+  it("gets the recorded answer: a submit, unlike a second submit", async () => {
     const [one, other] = await pair();
     const runId = await start(one.runtime, "ask");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
@@ -183,8 +192,8 @@ describe("a command repeated on the other runtime", () => {
   });
 });
 
-describe("a run that goes from one runtime to the other", () => {
-  it("finds the action that was registered elsewhere a moment ago", async () => {
+describe("a run that moves from one runtime to the other", () => {
+  it("finds an action that was registered on the other node a moment ago", async () => {
     const [one] = await pair();
     await registerActions(database, "novelty");
     await publish(database, "new", [{ id: "pay", type: "action", action: "shop.novelty" }]);
@@ -207,9 +216,9 @@ describe("a run that goes from one runtime to the other", () => {
     await allSound(database.sql, [runId]);
   });
 
-  it("answers a start with the same run id or key with the one run there is", async () => {
+  it("answers a start with the same run id or key with the existing run", async () => {
     const [one, other] = await pair();
-    const runId = uuidv7();
+    const runId = newRunId();
     const ask = (half: Half) =>
       half.runtime.start({
         ...{ workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api", runId },
@@ -225,8 +234,48 @@ describe("a run that goes from one runtime to the other", () => {
     await expect(start(other.runtime, "wait", { idempotencyKey: "k", inputs: { other: true } })).rejects.toMatchObject({
       status: 409,
     });
-    await until(async () => (await look(database.sql, runId)).run.state === "paused");
+    for (const id of [runId, ...keyed]) await until(async () => (await look(database.sql, id)).run.state === "paused");
     await allSound(database.sql, [runId, ...keyed]);
     await nothingUnwatched(database.sql);
+  });
+});
+
+describe("two runs that spawn under one key at the same time", () => {
+  it("both name the one run that exists", async () => {
+    const [one, other] = await pair();
+    const gates = new Map<string, Gate>();
+    const spawns = ({ children = [] }: RunCommit) => children.length > 0;
+    for (const half of [one, other]) holdBack(half, gates);
+    const gate = new Gate(one, new Map([one, other].map((half) => [half, spawns] as const)));
+    const request = { inputs: { key: uuidv7() } };
+    const runIds = [newRunId(), newRunId()];
+    for (const runId of runIds) gates.set(runId, gate);
+    await Promise.all(
+      [one, other].map((half, nth) => start(half.runtime, "spawn", { ...request, runId: runIds[nth] })),
+    );
+    await until(() => allEnded(runIds));
+    const outputs = await Promise.all(runIds.map(async (runId) => (await look(database.sql, runId)).run.output));
+    expect(new Set(outputs).size).toBe(1);
+    expect((await look(database.sql, asRunId(String(outputs[0])))).run.state).toBe("succeeded");
+  });
+
+  const allEnded = async (runIds: readonly string[]) =>
+    (await database.sql`select 1 from runs where id = any(${runIds as string[]}) and state = 'succeeded'`).length === 2;
+});
+
+describe("a run that moves between nodes", () => {
+  it("has audit times that never go back, whichever node's clock is ahead", async () => {
+    const fast = await startHalf(database, { applicationName: "saga-fast", ahead: 60_000 });
+    const slow = await startHalf(database, { applicationName: "saga-slow" });
+    halves = [fast, slow];
+    const runId = await start(fast.runtime, "wait");
+    await until(async () => (await look(database.sql, runId)).run.state === "paused");
+    await slow.runtime.command(runId, signal(uuidv7(), "go"), {});
+    await until(async () => (await look(database.sql, runId)).run.state === "succeeded");
+    const times = await database.sql<{ ordered: boolean; ended: boolean }[]>`
+      select bool_and(recorded_at >= previous) as ordered, max(terminal_at) >= max(started_at) as ended from (
+        select recorded_at, lag(recorded_at, 1, recorded_at) over (order by seq) as previous, r.terminal_at, r.started_at
+        from run_events e join runs r on r.id = e.run_id where r.id = ${runId}) rows`;
+    expect(times).toEqual([{ ordered: true, ended: true }]);
   });
 });

@@ -1,18 +1,19 @@
-// User tasks against the clock, a cancel and each other: two nodes decide on the same revision of a run, and the one that is
-// told to commits first. Every order, forced; whoever wins, nothing is lost and nothing happens twice.
+// User tasks against the clock, a cancel and each other: two nodes decide on the same revision of a run, and the test chooses
+// which commits first. Every order is forced. In each, nothing is lost and nothing happens twice.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { Gate, holdBack } from "./gate.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report, type Seen } from "./seen.js";
 
-const PAIRS = 500;
+const PAIRS = long(32, 500);
 const HOUR_MS = 3_600_000;
 
 let database: TestDatabase;
-/** Runs live on the first; the second's clock is an hour ahead, so that what is due in half an hour is due there. */
+/** Runs live on the first node. The clock of the second is an hour ahead, so a task that is due in half an hour is due there. */
 let here: Half;
 let ahead: Half;
 
@@ -52,7 +53,7 @@ interface Raced {
   readonly runId: string;
   readonly task: Task;
   readonly firstWins: boolean;
-  /** Of the submit that is given here, and of its rival on the other node. */
+  /** Answers of the submit on this node, and of its rival on the other node. */
   readonly answers: readonly [Answer, Answer];
   readonly seen: Seen;
   readonly signals: readonly { payload: unknown; consumed_at: Date | null }[];
@@ -88,7 +89,7 @@ async function race(rival: (taskId: string) => RunCommand): Promise<Raced[]> {
   const seen = await allSound(database.sql, runIds);
   await nothingUnwatched(database.sql);
   const conflicts = [(await here.conflicts()) - (before[0] ?? 0), (await ahead.conflicts()) - (before[1] ?? 0)];
-  // Each loser met the winner's revision, and only then: half of them here, half of them there.
+  // Each loser met the winner's revision; half of them are on either node.
   expect(conflicts).toEqual([PAIRS / 2, PAIRS / 2]);
   const tasks = await tasksOf(runIds);
   return Promise.all(
@@ -101,7 +102,7 @@ async function race(rival: (taskId: string) => RunCommand): Promise<Raced[]> {
   );
 }
 
-/** The submit by `who` has happened, wholly and once. */
+/** The submit by `who` took effect completely and once. */
 function expectSubmitted({ task, seen, signals }: Raced, answer: Answer, who: string): void {
   const result = { n: 1, by: who };
   expect(answer).toEqual({ type: "submit", taskId: task.id, submittedAt: task.submitted_at?.getTime(), matched: true });
@@ -121,8 +122,8 @@ function expectRefused({ task, signals, seen }: Raced, answer: Answer): void {
 
 const rowsOfStep = ({ events }: Seen) => events.filter(({ step_id }) => step_id === "ask").map((row) => row.event_type);
 
-describe(`forced interleavings, ${PAIRS} each`, () => {
-  it("submit / due", async () => {
+describe("in every order of their commits, one wins and nothing happens twice:", () => {
+  it("a submit and the due time", async () => {
     const raced = await race(() => ({ type: "advance" }));
     for (const one of raced) {
       const [submitted, due] = one.answers;
@@ -133,10 +134,10 @@ describe(`forced interleavings, ${PAIRS} each`, () => {
         expect(one.seen.run).toMatchObject({ state: "failed", error: { code: "timeout" } });
       }
     }
-    tell("submit / due", raced);
+    tell("a submit and the due time", raced);
   }, 120_000);
 
-  it("submit / cancel", async () => {
+  it("a submit and a cancel", async () => {
     const raced = await race(() => cancel);
     for (const one of raced) {
       const [submitted, cancelled] = one.answers;
@@ -149,18 +150,18 @@ describe(`forced interleavings, ${PAIRS} each`, () => {
         expect(one.seen.run.state).toBe("cancelled");
       }
     }
-    tell("submit / cancel", raced);
+    tell("a submit and a cancel", raced);
   }, 120_000);
 
-  it("submit / submit", async () => {
-    // The other node's clock would find the task expired: here it must see it open.
+  it("two submits", async () => {
+    // With its clock ahead the other node would find the task expired; here it must see it open.
     const raced = await withoutSkew(() => race((taskId) => submit(taskId, "bob")));
     for (const one of raced) {
       const [ann, bob] = one.answers;
       expectSubmitted(one, one.firstWins ? ann : bob, one.firstWins ? "ann" : "bob");
       expect(one.firstWins ? bob : ann).toMatchObject({ type: "closed" });
     }
-    tell("submit / submit", raced);
+    tell("two submits", raced);
   }, 120_000);
 });
 

@@ -1,11 +1,11 @@
-// What metric_emit puts on /metrics: which series there are, that they are bounded, and that a commit counts once.
+// Values of metric_emit on /metrics: their series, their bounds, and that a commit counts once.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { JsonObject } from "../../machines/index.js";
+import { asRunId, type JsonObject } from "../../machines/index.js";
 import { latestOnly } from "../../src/cluster/metrics-page.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
-import { EMITTED_LIMITS, type EmittedLimits, EmittedMetrics } from "../../src/run/emitted.js";
 import type { CommittedEvent } from "../../src/run/ports.js";
+import { WORKFLOW_METRIC_LIMITS, type WorkflowMetricLimits, WorkflowMetrics } from "../../src/run/workflow-metrics.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { publish, start, startHalf } from "./rig.js";
@@ -13,24 +13,24 @@ import { publish, start, startHalf } from "./rig.js";
 let seq = 0;
 const event = (metadata: JsonObject, at = 1_000): CommittedEvent => {
   const row = { type: "metric", attempt: 0, from: "running", to: "running", actor: "coordinator" } as const;
-  return { ...row, runId: "r", seq: ++seq, at, metadata };
+  return { ...row, runId: asRunId("r"), seq: ++seq, at, metadata };
 };
 const figure = (name: string, more: JsonObject = {}) => ({ name, kind: "counter", value: 1, tags: {}, ...more });
 
-function listener(limits: Partial<EmittedLimits> = {}) {
+function listener(limits: Partial<WorkflowMetricLimits> = {}) {
   const lines: string[] = [];
   const log = createLogger({ logLevel: "warn" }, { write: (line: string) => void lines.push(line) });
   const metrics = createMetrics();
-  const emitted = new EmittedMetrics(metrics, log, { ...EMITTED_LIMITS, ...limits });
-  const emit = (metadata: JsonObject, at?: number) => emitted.onCommit("r", [event(metadata, at)]);
+  const emitted = new WorkflowMetrics(metrics, log, { ...WORKFLOW_METRIC_LIMITS, ...limits });
+  const emit = (metadata: JsonObject, at?: number) => emitted.onCommit(asRunId("r"), [event(metadata, at)]);
   const page = async () => (await metrics.registry.metrics()).split("\n").filter((line) => /^workflow_/.test(line));
   const dropped = async (reason: string) =>
     (await metrics.emittedDropped.get()).values.find(({ labels }) => labels.reason === reason)?.value ?? 0;
   return { emit, page, dropped, lines, metrics };
 }
 
-describe("the series of a figure", () => {
-  it("a counter grows, by label set; the order of tags makes no other", async () => {
+describe("the series of a measurement", () => {
+  it("a counter grows for each label set, whatever the order of the tags", async () => {
     const { emit, page } = listener();
     emit(figure("orders.placed", { tags: { shop: "a", kind: "x" } }));
     emit(figure("orders.placed", { value: 2.5, tags: { kind: "x", shop: "a" } }));
@@ -43,7 +43,7 @@ describe("the series of a figure", () => {
     ]);
   });
 
-  it("a gauge is what was set last, by the time of the audit event", async () => {
+  it("a gauge has the value of the latest audit event", async () => {
     const { emit, page } = listener();
     emit(figure("depth", { kind: "gauge", value: 5 }), 2_000);
     emit(figure("depth", { kind: "gauge", value: 7 }), 1_000);
@@ -64,14 +64,14 @@ describe("the series of a figure", () => {
     expect(lines).toContain('workflow_took_count{tag_le="mine"} 3');
   });
 
-  it("a dry run's, and another type of event, count nothing", async () => {
+  it("a dry run and other types of events are not counted", async () => {
     const { emit, page } = listener();
     emit(figure("orders", { dry_run: true }));
     emit({ name: 1, kind: "counter", value: 1 });
     expect(await page()).toEqual([]);
   });
 
-  it("cannot take the name of one of the service's own", async () => {
+  it("cannot take the name of a metric of the service", async () => {
     const { emit, metrics } = listener();
     for (const name of ["saga_commits_total", "process_cpu_seconds_total", "", "1", "a b"]) emit(figure(name));
     const text = await metrics.registry.metrics();
@@ -80,8 +80,8 @@ describe("the series of a figure", () => {
   });
 });
 
-describe("the page is bounded, and says what it left out", () => {
-  it("names, label sets of a name, and all label sets", async () => {
+describe("the page is bounded, and counts what it dropped", () => {
+  it("in names, in label sets of a name, and in all label sets", async () => {
     const { emit, page, dropped, lines } = listener({ names: 2, seriesPerName: 2, series: 3 });
     for (const name of ["a", "b", "c", "d"]) emit(figure(name));
     for (const shop of ["x", "y"]) emit(figure("a", { tags: { shop } }));
@@ -89,18 +89,18 @@ describe("the page is bounded, and says what it left out", () => {
     emit(figure("a"));
     expect(await page()).toEqual(["workflow_a 2", 'workflow_a{shop="x"} 1', "workflow_b 1"]);
     expect([await dropped("names"), await dropped("series")]).toEqual([2, 3]);
-    // Said once for each reason, however often it happens.
+    // Logged once for each reason, however often it happens.
     expect(lines.map((line) => JSON.parse(line).reason)).toEqual(["names", "series"]);
   });
 
-  it("the length of a label, which is cut", async () => {
+  it("in the length of a label, which is cut", async () => {
     const { emit, page, dropped } = listener({ labelChars: 3 });
     emit(figure("a", { tags: { shop: "abcdef" } }));
     expect(await page()).toEqual(['workflow_a{shop="abc"} 1']);
     expect(await dropped("label_length")).toBe(1);
   });
 
-  it("a name is of one kind: that of its first figure", async () => {
+  it("a name keeps the kind of its first measurement", async () => {
     const { emit, page, dropped } = listener();
     emit(figure("a"));
     emit(figure("a", { kind: "gauge", value: 9 }));
@@ -109,19 +109,21 @@ describe("the page is bounded, and says what it left out", () => {
   });
 });
 
-it("of several nodes' gauges the latest is shown, and counters are added up", async () => {
-  const [one, two] = [listener(), listener()];
-  one.emit(figure("depth", { kind: "gauge", value: 5 }), 2_000);
-  two.emit(figure("depth", { kind: "gauge", value: 7 }), 1_000);
-  two.emit(figure("depth", { kind: "gauge", value: 1, tags: { q: "b" } }), 1_000);
-  for (const node of [one, two]) node.emit(figure("orders"));
-  const said = await Promise.all([one, two].map(({ metrics }) => metrics.registry.getMetricsAsJSON()));
-  const values = (name: string) =>
-    latestOnly(said).flatMap((metrics) =>
-      metrics.filter((metric) => metric.name === name).flatMap((metric) => metric.values.map(({ value }) => value)),
-    );
-  expect(values("workflow_depth")).toEqual([5, 1]);
-  expect(values("workflow_orders")).toEqual([1, 1]);
+describe("metrics of several nodes", () => {
+  it("the latest value of a gauge is shown, and counters are added up", async () => {
+    const [one, two] = [listener(), listener()];
+    one.emit(figure("depth", { kind: "gauge", value: 5 }), 2_000);
+    two.emit(figure("depth", { kind: "gauge", value: 7 }), 1_000);
+    two.emit(figure("depth", { kind: "gauge", value: 1, tags: { q: "b" } }), 1_000);
+    for (const node of [one, two]) node.emit(figure("orders"));
+    const said = await Promise.all([one, two].map(({ metrics }) => metrics.registry.getMetricsAsJSON()));
+    const values = (name: string) =>
+      latestOnly(said).flatMap((metrics) =>
+        metrics.filter((metric) => metric.name === name).flatMap((metric) => metric.values.map(({ value }) => value)),
+      );
+    expect(values("workflow_depth")).toEqual([5, 1]);
+    expect(values("workflow_orders")).toEqual([1, 1]);
+  });
 });
 
 describe("in a service", () => {
@@ -131,7 +133,7 @@ describe("in a service", () => {
   });
   afterAll(() => database.drop());
 
-  it("two nodes that both go for a run count its figure once", async () => {
+  it("two nodes that race for a run count its measurement once", async () => {
     await publish(database, "counted", [
       { id: "before", type: "noop", next: "sold" },
       { id: "sold", type: "metric_emit", name: "sold", next: "after" },
@@ -139,7 +141,7 @@ describe("in a service", () => {
     ]);
     const nodes = await Promise.all(
       [listener(), listener()].map(async ({ page, metrics }) => {
-        const emitted = new EmittedMetrics(metrics, silentLog);
+        const emitted = new WorkflowMetrics(metrics, silentLog);
         const half = await startHalf(database, { hints: false, stepsPerCommit: 1, onCommit: emitted.onCommit });
         return { page, half };
       }),

@@ -1,5 +1,6 @@
-// The worker SDK against the real dispatcher and gRPC server, over real sockets: what users' code sees, and what it need
-// not care about.
+// The worker SDK against the real dispatcher and gRPC server, over real sockets: what users' code sees, and what the SDK does for
+// it.
+
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Type } from "typebox";
@@ -16,6 +17,7 @@ import {
   type WorkerOptions,
 } from "../../src/sdk/worker/index.js";
 import { dispatchNow, makeCall, makeDispatch, type Node, type NodeOptions, startNode, until } from "../dispatch/rig.js";
+import { newDispatchId } from "../harness/ids.js";
 
 const closers: (() => Promise<unknown>)[] = [];
 
@@ -161,7 +163,7 @@ describe("registering", () => {
     ]);
   });
 
-  it("is tried again until the service is there, and given up when the service will never accept it", async () => {
+  it("is retried while the service is away, and ends when the service refuses it", async () => {
     const n = await node();
     const late = await registry(503, 500, 429);
     await start(n, () => ({}), { api: late.url });
@@ -170,7 +172,7 @@ describe("registering", () => {
     await expect(start(n, () => ({}), { api: strict.url })).rejects.toThrow("refused to register payments: 400");
   });
 
-  it("ends when the worker is stopped meanwhile", async () => {
+  it("ends when the worker is stopped", async () => {
     const n = await node();
     const worker = createWorker({
       service: "payments",
@@ -247,9 +249,12 @@ describe("executing", () => {
       { code: "schema_mismatch", retryable: false, outcomeUnknown: true },
     ],
     [
-      "an output that would break the stream must be undone",
-      () => ({ blob: "x".repeat(4 * 1_048_576) }),
-      { code: "limit_exceeded", retryable: false, outcomeUnknown: true },
+      "an output over the limit is not sent, and must be undone",
+      () => ({ blob: "x".repeat(1_048_576) }),
+      {
+        ...{ code: "limit_exceeded", retryable: false, outcomeUnknown: true },
+        message: "the action's output has 1048587 bytes of JSON, more than 1048576 (outputBytes)",
+      },
     ],
   ];
   it.each(thrown)("%s", async (_name, execute, failure) => {
@@ -260,16 +265,16 @@ describe("executing", () => {
     expect(n.runs.of("failure")).toMatchObject([failure]);
   });
 
-  it("an action of another version is not taken for this one; nothing returned is {}", async () => {
+  it("never executes another version of the action; an undefined result is {}", async () => {
     const n = await node();
     await start(n, () => undefined);
-    expect(n.dispatcher.reserve(crypto.randomUUID(), makeCall({ version: 2 }))).toBeUndefined();
+    expect(n.dispatcher.reserve(newDispatchId(), makeCall({ version: 2 }))).toBeUndefined();
     dispatchNow(n);
     await until(() => n.runs.of("result").length === 1);
     expect(n.runs.of("result")[0]?.result).toEqual({});
   });
 
-  it("is told of a cancel by its signal, and answers all the same", async () => {
+  it("gets a cancel through its signal, and still answers", async () => {
     const n = await node();
     const signals: AbortSignal[] = [];
     await start(n, (_input, { signal }) => {
@@ -296,7 +301,7 @@ describe("executing", () => {
     expect(n.runs.of("failure")).toMatchObject([{ message: "the deadline has passed", outcomeUnknown: true }]);
   });
 
-  it("sends heartbeats where the step asks for them, by itself or when told to", async () => {
+  it("sends heartbeats if the step asks for them, automatically or on request", async () => {
     const n = await node();
     let finish: () => void = () => {};
     const wait = () =>
@@ -335,7 +340,7 @@ describe("executing", () => {
 });
 
 describe("answers", () => {
-  it("are sent again until they are recorded, the action having run once", async () => {
+  it("are sent again until they are recorded, while the action runs once", async () => {
     const n = await node();
     let runs = 0;
     let tries = 0;
@@ -350,7 +355,7 @@ describe("answers", () => {
     expect(new Set(n.runs.told.map(({ options }) => options?.id)).size).toBe(1);
   });
 
-  it("a step sent again is not run again: it gets the answer that it got", async () => {
+  it("to a step that was sent again are the first ones: the action does not run again", async () => {
     const n = await node();
     let runs = 0;
     await start(n, () => ({ nth: ++runs }));
@@ -363,7 +368,7 @@ describe("answers", () => {
     expect(n.runs.told[0]?.options?.id).toBe(n.runs.told[1]?.options?.id);
   });
 
-  it("outlive the node: after a restart the worker claims what it holds, and its answer is recorded there", async () => {
+  it("survive the node: after its restart the worker claims its steps, and their answers are recorded", async () => {
     const first = await startNode();
     let finish: () => void = () => {};
     let runs = 0;
@@ -377,7 +382,7 @@ describe("answers", () => {
     await until(() => runs === 1);
     await first.stop();
     const second = await node({ port: first.port, limits: { claimWaitMs: 60_000 } });
-    await until(() => second.dispatcher.streams === 1);
+    await until(() => second.dispatcher.workers.connected === 1);
     // What the recovered run does.
     second.dispatcher.send({ ...dispatch, deadlineAt: second.clock.now + 10_000 });
     expect(second.dispatcher.inFlight).toBe(1);
@@ -387,7 +392,7 @@ describe("answers", () => {
     expect(runs).toBe(1);
   });
 
-  it("given while no node was there are sent at once on reconnect", async () => {
+  it("given while the service is away are sent at once on reconnect", async () => {
     const first = await startNode();
     let finish: (() => void) | undefined;
     const wait = () =>
@@ -406,7 +411,7 @@ describe("answers", () => {
 });
 
 describe("stopping", () => {
-  it("takes nothing more, finishes what is in flight and waits until it is recorded", async () => {
+  it("takes no more steps, finishes those in flight and waits until their answers are recorded", async () => {
     const n = await node();
     let finish: () => void = () => {};
     let running = false;
@@ -422,7 +427,7 @@ describe("stopping", () => {
     const stopping = worker.stop().then(() => {
       stopped = true;
     });
-    await until(() => n.dispatcher.reserve(crypto.randomUUID(), makeCall()) === undefined);
+    await until(() => n.dispatcher.reserve(newDispatchId(), makeCall()) === undefined);
     expect(stopped).toBe(false);
     let tries = 0;
     n.runs.reply = () => {
@@ -433,10 +438,10 @@ describe("stopping", () => {
     await stopping;
     expect(tries).toBe(3);
     expect(n.dispatcher.holds(dispatch.dispatchId)).toBe(false);
-    await until(() => n.dispatcher.streams === 0);
+    await until(() => n.dispatcher.workers.connected === 0);
   });
 
-  it("aborts what does not finish in time, and says so to the service", async () => {
+  it("aborts steps that do not finish in time, and reports them to the service", async () => {
     const n = await node();
     let running = false;
     const worker = await start(
@@ -457,7 +462,7 @@ describe("stopping", () => {
 });
 
 describe("runWorker", () => {
-  it("runs until a signal, then drains; a second signal is no longer held back", async () => {
+  it("runs until a signal, then drains; a second signal ends the process", async () => {
     const told: string[] = [];
     const worker: Worker = {
       workerId: "w",
@@ -473,7 +478,7 @@ describe("runWorker", () => {
     expect(process.listeners("SIGTERM")).toEqual(before);
   });
 
-  it("stops a worker that cannot start, and says why", async () => {
+  it("stops a worker that cannot start, and logs the reason", async () => {
     let stopped = false;
     const worker: Worker = {
       workerId: "w",
@@ -487,14 +492,14 @@ describe("runWorker", () => {
   });
 });
 
-describe("several nodes behind one address", () => {
-  it("opens further channels until it has met every node, and gives up those that landed twice", async () => {
+describe("a worker of several nodes behind one address", () => {
+  it("opens further channels until every node has one, and closes duplicates", async () => {
     const a = await node({ nodeId: "a", nodes: 2 });
     const b = await node({ nodeId: "b", nodes: 2 });
     // The address lands on a for the first three connections, then on b.
     const address = await balancer([a.port, a.port, a.port, b.port]);
     await start(a, () => ({}), { grpc: address.target });
-    await until(() => b.dispatcher.streams === 1 && a.dispatcher.streams === 1);
+    await until(() => b.dispatcher.workers.connected === 1 && a.dispatcher.workers.connected === 1);
     const [onA, onB] = [dispatchNow(a), dispatchNow(b)];
     await until(() => !a.dispatcher.holds(onA.dispatchId) && !b.dispatcher.holds(onB.dispatchId));
     expect(a.runs.of("result")).toHaveLength(1);
@@ -502,7 +507,7 @@ describe("several nodes behind one address", () => {
     expect(address.connections()).toBe(4);
   });
 
-  it("looks again when the number of nodes changes; with one node there is one stream", async () => {
+  it("opens and closes channels when the number of nodes changes; one node gets one stream", async () => {
     const a = await node({ nodeId: "a" });
     const b = await node({ nodeId: "b" });
     const address = await balancer([a.port, b.port]);
@@ -513,8 +518,8 @@ describe("several nodes behind one address", () => {
     expect(address.connections()).toBe(1);
     a.clock.nodes = 2;
     b.clock.nodes = 2;
-    await until(() => b.dispatcher.streams === 1);
-    expect(a.dispatcher.streams).toBe(1);
+    await until(() => b.dispatcher.workers.connected === 1);
+    expect(a.dispatcher.workers.connected).toBe(1);
   });
 });
 

@@ -1,6 +1,6 @@
-// Where shards are placed: the same for everybody, even, and moved as little as possible.
+// Placement: the same on every node, even, and with as few moves as possible.
 import { describe, expect, it } from "vitest";
-import { derivedUuid } from "../../src/ids.js";
+import { asShardId, derivedUuid } from "../../src/ids.js";
 import { ownerOf, Placement, SHARDS } from "../../src/shard/placement.js";
 
 const nodes = Array.from({ length: 5 }, (_, index) => derivedUuid(`node ${index}`));
@@ -9,12 +9,12 @@ const owners = (alive: readonly string[]) => SHARDS.map((shard) => ownerOf(shard
 const PLACED = [2, 0, 2, 4];
 
 describe("placement", () => {
-  it("is the same in whatever order the nodes are named", () => {
+  it("does not depend on the order of the nodes", () => {
     expect(owners([...nodes].reverse())).toEqual(owners(nodes));
   });
 
-  it("must never change: nodes of neighbouring releases have to agree", () => {
-    expect([0, 1, 128, 255].map((shard) => nodes.indexOf(ownerOf(shard, nodes) ?? ""))).toEqual(PLACED);
+  it("never changes: nodes of neighbouring releases have to agree", () => {
+    expect([0, 1, 128, 255].map((shard) => nodes.indexOf(ownerOf(asShardId(shard), nodes) ?? ""))).toEqual(PLACED);
   });
 
   it("gives every node a fair share", () => {
@@ -25,7 +25,7 @@ describe("placement", () => {
     }
   });
 
-  it("moves the shards of a node that goes, and no others", () => {
+  it("moves the shards of a node that leaves, and no others", () => {
     const [gone, ...left] = nodes;
     const before = owners(nodes);
     owners(left).forEach((owner, shard) => {
@@ -33,7 +33,7 @@ describe("placement", () => {
     });
   });
 
-  it("says what was gained and lost, and nothing while nothing changes", () => {
+  it("reports gained and lost shards, and nothing if nothing changes", () => {
     const [mine = "", other = ""] = nodes;
     const placement = new Placement(mine);
     expect(placement.place([mine])).toEqual({ gained: [...SHARDS], lost: [] });
@@ -41,11 +41,11 @@ describe("placement", () => {
     expect(change?.gained).toEqual([]);
     expect(change?.lost).toEqual(SHARDS.filter((shard) => ownerOf(shard, [mine, other]) === other));
     expect(placement.place([other, mine])).toBeUndefined();
-    expect(placement.owner(change?.lost[0] ?? 0)).toBe(other);
+    expect(placement.owner(change?.lost[0] ?? asShardId(0))).toBe(other);
     expect([...placement.mine].every((shard) => placement.owner(shard) === mine)).toBe(true);
   });
 
-  it("a node that knows nobody owns everything", () => {
-    expect(new Placement("alone").owner(7)).toBe("alone");
+  it("gives every shard to a node that knows no other", () => {
+    expect(new Placement("alone").owner(asShardId(7))).toBe("alone");
   });
 });

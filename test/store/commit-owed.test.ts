@@ -1,45 +1,33 @@
-// What transitions owe, as THE commit statement writes it: outbox, inbox, signals, user tasks and the undo list.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { uuidv7 } from "../../src/ids.js";
-import { owedRows } from "../../src/run/batch.js";
-import { commitRuns } from "../../src/store/commit.js";
-import type { RunCommit } from "../../src/store/commit-rows.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { AT, confirmation, creation, rowsOf, update } from "./commit-rows.js";
+// Rows that transitions owe, as the commit statement writes them: outbox, inbox, signals, user tasks and the undo list.
 
-let database: TestDatabase;
-const commit = (...group: RunCommit[]) => commitRuns(database.sql, group);
-const rows = (runId: string) => rowsOf(database.sql, runId);
+import { describe, expect, it } from "vitest";
+import type { RunId } from "../../machines/index.js";
+import { asShardId, uuidv7 } from "../../src/ids.js";
+import { owedRows } from "../../src/run/owed-rows.js";
+import { AT, confirmation, openCommitStore, update } from "./commit-rows.js";
 
-/** A run at revision 1. */
-async function created(more: Partial<RunCommit> = {}): Promise<string> {
-  const share = creation(more);
-  expect(await commit(share)).toEqual(new Set([share.runId]));
-  return share.runId;
-}
+const store = openCommitStore();
+const { commit, rows, created } = store;
 
-beforeAll(async () => {
-  database = await createTestDatabase();
-});
-afterAll(() => database.drop());
+import { newDispatchId, newRunId } from "../harness/ids.js";
 
 describe("effects owed", () => {
   const call = { stepId: "s" } as never;
 
   it("are a row until they are resolved", async () => {
     const runId = await created();
-    const dispatchId = uuidv7();
-    await commit(update(runId, 1, owedRows(uuidv7(), [{ kind: "dispatch.request", dispatchId, call }], AT)));
+    const dispatchId = newDispatchId();
+    await commit(update(runId, 1, owedRows({ id: newRunId() }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, kind: "action", tries: 0 }]);
-    await commit(update(runId, 2, owedRows(uuidv7(), [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(runId, 2, owedRows({ id: newRunId() }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
     expect((await rows(runId)).outbox).toEqual([]);
   });
 
-  it("that are owed and settled between two commits never become a row", async () => {
+  it("never become a row if they are owed and settled between two commits", async () => {
     const runId = await created();
-    const [gone, stays] = [uuidv7(), uuidv7()];
+    const [gone, stays] = [newDispatchId(), newDispatchId()];
     const owed = owedRows(
-      runId,
+      { id: runId },
       [
         { kind: "dispatch.request", dispatchId: gone, call },
         { kind: "dispatch.resolved", dispatchId: gone },
@@ -47,45 +35,45 @@ describe("effects owed", () => {
       ],
       AT,
     );
-    expect(owed).toMatchObject({ outbox: [{ id: stays }], settledOutbox: [] });
+    expect(owed).toMatchObject({ outbox: [{ id: stays }], outboxGone: [] });
     await commit(update(runId, 1, owed));
     expect((await rows(runId)).outbox).toMatchObject([{ id: stays }]);
   });
 
-  it("asked for again keep the row that is lent out", async () => {
+  it("keep their leased row when they are asked for again", async () => {
     const runId = await created();
-    const dispatchId = uuidv7();
+    const dispatchId = newDispatchId();
     const asked = (dueAt: number) => ({ outbox: [{ id: dispatchId, kind: "action", dueAt }] });
     await commit(update(runId, 1, asked(AT)));
     await commit(confirmation(runId, 2, asked(AT + 9)));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, due_at: new Date(AT) }]);
   });
 
-  it("of one run are not settled by another", async () => {
+  it("are settled by their own run only", async () => {
     const [one, other] = [await created(), await created()];
-    const dispatchId = uuidv7();
-    await commit(update(one, 1, owedRows(uuidv7(), [{ kind: "dispatch.request", dispatchId, call }], AT)));
-    await commit(update(other, 7, owedRows(uuidv7(), [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    const dispatchId = newDispatchId();
+    await commit(update(one, 1, owedRows({ id: newRunId() }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(other, 7, owedRows({ id: newRunId() }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
     expect((await rows(one)).outbox).toHaveLength(1);
   });
 });
 
 describe("the inbox", () => {
-  it("loses its row in the commit that answers it, and only there", async () => {
+  it("loses a row in the commit that answers it, and in no other", async () => {
     const [from, to] = [await created(), await created()];
     const id = uuidv7();
-    const inbox = [{ id, to, shard: 0, command: '{"type":"advance"}', dueAt: AT }];
+    const inbox = [{ id, to, shard: asShardId(0), command: '{"type":"advance"}', dueAt: AT }];
     await commit(update(from, 1, { inbox }));
     expect((await rows(to)).inbox).toMatchObject([{ id, command: { type: "advance" } }]);
-    await commit(update(to, 9, { takenInbox: [id] }));
+    await commit(update(to, 9, { inboxGone: [id] }));
     expect((await rows(to)).inbox).toHaveLength(1);
-    await commit(update(to, 1, { takenInbox: [id] }));
+    await commit(update(to, 1, { inboxGone: [id] }));
     expect((await rows(to)).inbox).toEqual([]);
   });
 
-  it("takes a command once, however often it is sent", async () => {
+  it("has a command once, however often it is sent", async () => {
     const [from, to] = [await created(), await created()];
-    const inbox = [{ id: uuidv7(), to, shard: 0, command: '{"type":"advance"}', dueAt: AT }];
+    const inbox = [{ id: uuidv7(), to, shard: asShardId(0), command: '{"type":"advance"}', dueAt: AT }];
     await commit(update(from, 1, { inbox }));
     await commit(update(from, 2, { inbox }));
     expect((await rows(to)).inbox).toHaveLength(1);
@@ -93,16 +81,16 @@ describe("the inbox", () => {
 });
 
 describe("signals", () => {
-  it("are taken while they are unconsumed, and once", async () => {
+  it("are taken once, while they are unconsumed", async () => {
     const runId = await created();
     const id = uuidv7();
     await commit(update(runId, 1, { signals: [{ id, name: "go", payload: '{"n":1}', at: AT, consumed: false }] }));
-    await commit(update(runId, 2, { consumed: [{ id, at: AT + 1 }] }));
-    await commit(update(runId, 3, { consumed: [{ id, at: AT + 2 }] }));
+    await commit(update(runId, 2, { signalClaims: [{ id, at: AT + 1 }] }));
+    await commit(update(runId, 3, { signalClaims: [{ id, at: AT + 2 }] }));
     expect((await rows(runId)).signals).toMatchObject([{ id, payload: { n: 1 }, consumed_at: new Date(AT + 1) }]);
   });
 
-  it("are consumed on receipt where the run waits for them", async () => {
+  it("are consumed on receipt if the run waits for them", async () => {
     const runId = await created();
     const id = uuidv7();
     await commit(update(runId, 1, { signals: [{ id, name: "go", payload: "{}", at: AT, consumed: true }] }));
@@ -111,7 +99,7 @@ describe("signals", () => {
 });
 
 describe("user tasks", () => {
-  const opened = async (runId: string, expected: number) => {
+  const opened = async (runId: RunId, expected: number) => {
     const id = uuidv7();
     const task = {
       id,
@@ -121,14 +109,14 @@ describe("user tasks", () => {
       dueAt: AT + 9,
       formSchema: { type: "object" },
     };
-    await commit(update(runId, expected, owedRows(runId, [{ kind: "task.opened", task }], AT)));
+    await commit(update(runId, expected, owedRows({ id: runId }, [{ kind: "task.opened", task }], AT)));
     return id;
   };
   const submitted = (id: string) =>
-    owedRows(uuidv7(), [{ kind: "task.submitted", id, result: { n: 1 }, by: "ann", at: AT + 1 }], AT + 5);
-  const closed = (id: string) => owedRows(uuidv7(), [{ kind: "task.closed", id }], AT + 2);
+    owedRows({ id: newRunId() }, [{ kind: "task.submitted", id, result: { n: 1 }, by: "ann", at: AT + 1 }], AT + 5);
+  const closed = (id: string) => owedRows({ id: newRunId() }, [{ kind: "task.closed", id }], AT + 2);
 
-  it("are opened with all that was asked", async () => {
+  it("are opened with all their members", async () => {
     const runId = await created();
     const id = await opened(runId, 1);
     expect((await rows(runId)).user_tasks).toEqual([
@@ -140,7 +128,7 @@ describe("user tasks", () => {
     ]);
   });
 
-  it("end once: what was submitted is not closed, what was closed is not submitted", async () => {
+  it("end once: a submitted task is not closed, a closed one is not submitted", async () => {
     const runId = await created();
     const [one, other] = [await opened(runId, 1), await opened(runId, 2)];
     const both = (...rest: ReturnType<typeof closed>[]) => ({
@@ -157,7 +145,7 @@ describe("user tasks", () => {
     });
   });
 
-  it("stay as they are where the run lost, and where it is another's", async () => {
+  it("stay as they are if the run lost, or if they belong to another run", async () => {
     const [runId, stranger] = [await created(), await created()];
     const id = await opened(runId, 1);
     const before = (await rows(runId)).user_tasks;
@@ -172,7 +160,7 @@ describe("the undo list", () => {
   const ordered = async (runId: string) =>
     (await rows(runId)).undo.sort((left, right) => Number(left.ordinal) - Number(right.ordinal));
 
-  it("is in the order of completion, within a commit and from one to the next", async () => {
+  it("is in the order of completion, within a commit and over commits", async () => {
     const mates = [await created(), await created(), await created()];
     const names = Array.from({ length: 20 }, (_, nth) => `s${nth}`);
     const shares = (revision: number, steps: string[]) =>
@@ -182,7 +170,7 @@ describe("the undo list", () => {
     for (const runId of mates) expect((await ordered(runId)).map(({ step_id }) => step_id)).toEqual(names);
   });
 
-  it("is settled entry by entry, and only by its owner", async () => {
+  it("is settled entry by entry, by its owner only", async () => {
     const [runId, other] = [await created(), await created()];
     await commit(update(runId, 1, { undoOwed: [owed("a", "shop.refund@1"), owed("b", "shop.refund@1")] }));
     const ordinal = String((await ordered(runId))[1]?.ordinal);
@@ -192,7 +180,7 @@ describe("the undo list", () => {
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "done"]);
   });
 
-  it("passes over what has nothing to call, and nothing else", async () => {
+  it("passes entries without an action, and no others", async () => {
     const runId = await created();
     await commit(update(runId, 1, { undoOwed: [owed("a"), owed("b", "shop.refund@1")] }));
     await commit(update(runId, 2, { undoPassed: { since: 0, every: false } }));
@@ -202,10 +190,10 @@ describe("the undo list", () => {
   const undo = (step: string, entry: number, action?: string) =>
     ({ kind: "undo.owed", entry: { stepId: step, entry, action, forwardIdempotencyKey: step } }) as const;
 
-  it("is handed over whole: also what is owed by the commit that hands it over, but not what that settles or passes", async () => {
+  it("is handed over whole, with the entries of the same commit, but without those that it settles or passes", async () => {
     const [child, heir] = [await created(), await created()];
     const first = [undo("a", 1, "shop.refund@1"), undo("b", 2, "shop.refund@1"), undo("c", 3)];
-    await commit(update(child, 1, owedRows(child, first, AT)));
+    await commit(update(child, 1, owedRows({ id: child }, first, AT)));
     const ordinal = String((await ordered(child))[1]?.ordinal);
     const effects = [
       { kind: "undo.settled", ordinal, state: "failed" },
@@ -214,7 +202,7 @@ describe("the undo list", () => {
       undo("e", 5),
       { kind: "undo.handed", to: heir, entry: 7 },
     ] as const;
-    await commit(update(child, 2, owedRows(child, effects, AT)));
+    await commit(update(child, 2, owedRows({ id: child }, effects, AT)));
     const left = (await ordered(child)).map(({ step_id, state }) => [step_id, state]);
     expect(left).toEqual([
       ["b", "failed"],
@@ -229,12 +217,12 @@ describe("the undo list", () => {
     expect(handed).toEqual(["a", "d", "e"].map((step) => [step, "owed", 7, child]));
   });
 
-  it("of a batch that drops or passes it begins as passed", async () => {
+  it("begins as passed in a batch that drops or passes it", async () => {
     const [dropped, passed] = [await created(), await created()];
     const drop = [undo("a", 1, "shop.refund@1"), { kind: "undo.dropped" }] as const;
-    await commit(update(dropped, 1, owedRows(dropped, drop, AT)));
+    await commit(update(dropped, 1, owedRows({ id: dropped }, drop, AT)));
     const pass = [undo("a", 1), undo("b", 2), { kind: "undo.passed", since: 1 }, undo("c", 3)] as const;
-    await commit(update(passed, 1, owedRows(passed, pass, AT)));
+    await commit(update(passed, 1, owedRows({ id: passed }, pass, AT)));
     expect((await ordered(dropped)).map(({ state }) => state)).toEqual(["passed"]);
     expect((await ordered(passed)).map(({ state }) => state)).toEqual(["owed", "passed", "owed"]);
   });

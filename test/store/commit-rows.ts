@@ -1,8 +1,17 @@
-// Shares of a commit, short to write: only what a test says about them differs from the ordinary.
-import type { Sql } from "postgres";
-import { shardOf, uuidv7 } from "../../src/ids.js";
-import type { EventRow, NewRunRow, RunCommit, RunRow } from "../../src/store/commit-rows.js";
+// Shares of a commit with defaults: a test states only the members that matter to it.
 
+import type { Sql } from "postgres";
+import { afterAll, beforeAll, expect } from "vitest";
+import type { RunId } from "../../machines/index.js";
+import { shardOf, uuidv7 } from "../../src/ids.js";
+import type { EventRow, NewRunRow, RunCommit, RunRow } from "../../src/store/commit/rows.js";
+import { commitRuns } from "../../src/store/commit/statement.js";
+import { asRevision } from "../../src/store/revision.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
+
+/** The token beside every revision, unless a test chooses another one. */
+const FENCE = "7";
 export const AT = Date.UTC(2026, 10, 21);
 const DEFINITION = "0190a000-0000-7000-8000-0000000000aa";
 
@@ -11,9 +20,9 @@ export function event(seq: number, more: Partial<EventRow> = {}): EventRow {
 }
 
 export function creation(more: Partial<RunCommit> = {}, row: Partial<NewRunRow> = {}): RunCommit {
-  const runId = more.runId ?? uuidv7();
+  const runId = more.runId ?? newRunId();
   const create: NewRunRow = {
-    ...{ record: '{"v":1}', workflowId: "orders", version: 1, definitionId: DEFINITION, startedAt: AT },
+    ...{ fence: FENCE, record: '{"v":1}', workflowId: "orders", version: 1, definitionId: DEFINITION, startedAt: AT },
     ...{ inputs: '{"n":1}', identity: "{}", requestHash: "hash" },
     ...row,
   };
@@ -21,21 +30,29 @@ export function creation(more: Partial<RunCommit> = {}, row: Partial<NewRunRow> 
 }
 
 export function row(more: Partial<RunRow> = {}): RunRow {
-  return { state: "running", lastSeq: 2, lastEventAt: AT + 2, review: false, record: '{"v":1}', ...more };
+  return { fence: FENCE, state: "running", lastSeq: 2, lastEventAt: AT + 2, review: false, record: '{"v":1}', ...more };
 }
 
-/** The run goes from `expected` to the next revision. */
-export function update(runId: string, expected: number, more: Partial<RunCommit> = {}): RunCommit {
-  return { runId, shard: shardOf(runId), expected, update: row(), events: [], ...more };
+/** Takes the run from `expected` to the next revision. */
+export function update(runId: RunId, expected: number, more: Partial<RunCommit> = {}): RunCommit {
+  return {
+    runId,
+    shard: shardOf(runId),
+    expected: asRevision(expected),
+    expectedFence: FENCE,
+    update: row(),
+    events: [],
+    ...more,
+  };
 }
 
-/** The run stays as it is, if it is at `expected`. */
-export function confirmation(runId: string, expected: number, more: Partial<RunCommit> = {}): RunCommit {
-  return { runId, shard: shardOf(runId), expected, events: [], ...more };
+/** Leaves the run as it is, if it is at `expected`. */
+export function confirmation(runId: RunId, expected: number, more: Partial<RunCommit> = {}): RunCommit {
+  return { runId, shard: shardOf(runId), expected: asRevision(expected), expectedFence: FENCE, events: [], ...more };
 }
 
-/** A share with rows for every table there is. */
-export function withEverything(runId: string): Partial<RunCommit> {
+/** A share with rows for every table. */
+export function withEverything(runId: RunId): Partial<RunCommit> {
   const id = uuidv7();
   return {
     commands: [{ id, answer: '{"type":"advanced"}', keep: false, at: AT }],
@@ -65,7 +82,7 @@ const TABLES = {
   runs: "id",
 } as const;
 
-/** All rows of a run, in every table; equal before and after means that nothing was written. */
+/** All rows of a run, in every table: equal before and after if nothing was written. */
 export async function rowsOf(sql: Sql, runId: string): Promise<Record<keyof typeof TABLES, Record<string, unknown>[]>> {
   const found = Object.entries(TABLES).map(async ([table, column]) => {
     const rows = await sql<Record<string, unknown>[]>`
@@ -73,4 +90,30 @@ export async function rowsOf(sql: Sql, runId: string): Promise<Record<keyof type
     return [table, [...rows]] as const;
   });
   return Object.fromEntries(await Promise.all(found)) as Record<keyof typeof TABLES, Record<string, unknown>[]>;
+}
+
+/** A database of the test file's own, with commits into it and reads of a run's rows. */
+export function openCommitStore() {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database.drop());
+  const commit = (...group: RunCommit[]) => commitRuns(database.sql, group);
+  return {
+    get sql() {
+      return database.sql;
+    },
+    get url() {
+      return database.url;
+    },
+    commit,
+    rows: (runId: string) => rowsOf(database.sql, runId),
+    /** A run at revision 1. */
+    async created(more: Partial<RunCommit> = {}): Promise<RunId> {
+      const share = creation(more);
+      expect(await commit(share)).toEqual(new Set([share.runId]));
+      return share.runId;
+    },
+  };
 }

@@ -1,30 +1,18 @@
-// THE commit statement, part by part: who wins, and that a run that did not win has left nothing anywhere.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+// The commit statement, part by part: which runs win, and that a loser leaves no row in any table.
+
+import { describe, expect, it } from "vitest";
+import type { RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { commitRuns } from "../../src/store/commit.js";
-import type { RunCommit } from "../../src/store/commit-rows.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import type { NewRunRow, RunCommit } from "../../src/store/commit/rows.js";
+import { commitRuns } from "../../src/store/commit/statement.js";
 import { until } from "../harness/until.js";
-import { AT, confirmation, creation, event, row, rowsOf, update, withEverything } from "./commit-rows.js";
+import { AT, confirmation, creation, event, openCommitStore, row, update, withEverything } from "./commit-rows.js";
 
-let database: TestDatabase;
-const commit = (...group: RunCommit[]) => commitRuns(database.sql, group);
-const rows = (runId: string) => rowsOf(database.sql, runId);
-
-/** A run at revision 1. */
-async function created(more: Partial<RunCommit> = {}): Promise<string> {
-  const share = creation(more);
-  expect(await commit(share)).toEqual(new Set([share.runId]));
-  return share.runId;
-}
-
-beforeAll(async () => {
-  database = await createTestDatabase();
-});
-afterAll(() => database.drop());
+const store = openCommitStore();
+const { commit, rows, created } = store;
 
 describe("compare and set", () => {
-  it("moves a run at the expected revision, with all its rows", async () => {
+  it("updates a run at the expected revision, with all its rows", async () => {
     const runId = await created();
     expect(await commit(update(runId, 1, withEverything(runId)))).toEqual(new Set([runId]));
     const found = await rows(runId);
@@ -35,14 +23,32 @@ describe("compare and set", () => {
     }
   });
 
-  it.each([0, 2])("leaves nothing of a run that is not at the expected revision (%i of 1)", async (expected) => {
+  it.each([0, 2])("writes no row of a run that is not at the expected revision (%i of 1)", async (expected) => {
     const runId = await created();
     const before = await rows(runId);
     expect(await commit(update(runId, expected, withEverything(runId)))).toEqual(new Set());
     expect(await rows(runId)).toEqual(before);
   });
 
-  it("lets batch mates of a loser win", async () => {
+  it.each(["8", undefined])(
+    "writes no row of a run whose revision came back with another token (%s of 7)",
+    async (expectedFence) => {
+      const runId = await created();
+      const before = await rows(runId);
+      expect(await commit(update(runId, 1, { ...withEverything(runId), expectedFence }))).toEqual(new Set());
+      expect(await rows(runId)).toEqual(before);
+    },
+  );
+
+  it("a row that a node of an older release wrote last is matched by its revision, and gets a token", async () => {
+    const runId = await created();
+    await store.sql`update runs set fence = null where id = ${runId}`;
+    expect(await commit(update(runId, 1)), "the token that it had is not there").toEqual(new Set());
+    expect(await commit(update(runId, 1, { expectedFence: undefined }))).toEqual(new Set([runId]));
+    expect((await rows(runId)).runs).toMatchObject([{ revision: 2, fence: "7" }]);
+  });
+
+  it("lets the others in the batch of a loser win", async () => {
     const [loser, winner] = [await created(), await created()];
     const before = await rows(loser);
     const won = await commit(update(loser, 7, withEverything(loser)), update(winner, 1, withEverything(winner)));
@@ -50,16 +56,16 @@ describe("compare and set", () => {
     expect(await rows(loser)).toEqual(before);
   });
 
-  it("skips a row that another session holds, instead of waiting for it", async () => {
+  it("skips a row that another session has locked, instead of waiting for it", async () => {
     const [held, free] = [await created(), await created()];
-    await database.sql.begin(async (transaction) => {
+    await store.sql.begin(async (transaction) => {
       await transaction`select 1 from runs where id = ${held} for update`;
       expect(await commit(update(held, 1), update(free, 1))).toEqual(new Set([free]));
     });
     expect(await commit(update(held, 1))).toEqual(new Set([held]));
   });
 
-  it("lets exactly one of many that start from the same revision win", async () => {
+  it("lets exactly one of many commits from the same revision win", async () => {
     const runId = await created();
     const outcomes = await Promise.all(
       Array.from({ length: 8 }, (_, nth) => commit(update(runId, 1, { events: [event(2, { actor: `node:${nth}` })] }))),
@@ -70,7 +76,7 @@ describe("compare and set", () => {
 });
 
 describe("confirming a revision", () => {
-  it("wins without touching the run, and writes what it owes", async () => {
+  it("wins without changing the run, and writes its rows", async () => {
     const runId = await created();
     const signal = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
     expect(await commit(confirmation(runId, 1, { signals: [signal], wake: null }))).toEqual(new Set([runId]));
@@ -80,7 +86,14 @@ describe("confirming a revision", () => {
     expect(found.wakes).toEqual([]);
   });
 
-  it("loses at another revision, and leaves nothing", async () => {
+  it("loses at the same revision with another token, and writes nothing", async () => {
+    const runId = await created();
+    const before = await rows(runId);
+    expect(await commit(confirmation(runId, 1, { ...withEverything(runId), expectedFence: "8" }))).toEqual(new Set());
+    expect(await rows(runId)).toEqual(before);
+  });
+
+  it("loses at another revision, and writes nothing", async () => {
     const runId = await created();
     const before = await rows(runId);
     expect(await commit(confirmation(runId, 2, withEverything(runId)))).toEqual(new Set());
@@ -91,7 +104,7 @@ describe("confirming a revision", () => {
 describe("commands", () => {
   const command = (id: string) => ({ id, answer: '{"type":"advanced"}', keep: true, at: AT });
 
-  it("loses when the command has an outcome already, whatever the revision", async () => {
+  it("lose when they have an outcome already, whatever the revision", async () => {
     const runId = await created();
     const id = uuidv7();
     expect(await commit(update(runId, 1, { commands: [command(id)] }))).toEqual(new Set([runId]));
@@ -101,7 +114,7 @@ describe("commands", () => {
     expect(await rows(runId)).toEqual(before);
   });
 
-  it("knows a command by its run: another run may use the same id", async () => {
+  it("are distinguished by their run: another run may use the same id", async () => {
     const [one, other] = [await created(), await created()];
     const id = uuidv7();
     expect(await commit(update(one, 1, { commands: [command(id)] }))).toEqual(new Set([one]));
@@ -109,13 +122,13 @@ describe("commands", () => {
   });
 });
 
-describe("signals that are taken", () => {
-  it("are one run's, also when two in one group take the same", async () => {
+describe("claims of signals", () => {
+  it("let one run win, also if two in one group take the same signal", async () => {
     const [owner, one, other] = [await created(), await created(), await created()];
     const [first, second] = [uuidv7(), uuidv7()];
     const signals = [first, second].map((id) => ({ id, name: "go", payload: "{}", at: AT, consumed: false }));
     await commit(update(owner, 1, { signals }));
-    const take = (runId: string, id: string) => update(runId, 1, { consumed: [{ id, at: AT }], events: [event(2)] });
+    const take = (runId: RunId, id: string) => update(runId, 1, { signalClaims: [{ id, at: AT }], events: [event(2)] });
     expect((await commit(take(one, first), take(other, first))).size).toBe(1);
     const loser = (await rows(one)).run_events.length === 1 ? one : other;
     expect((await rows(loser)).run_events).toHaveLength(1);
@@ -125,10 +138,10 @@ describe("signals that are taken", () => {
 });
 
 describe("terminal runs", () => {
-  const end = (runId: string, expected: number) =>
+  const end = (runId: RunId, expected: number) =>
     update(runId, expected, { update: row({ state: "succeeded", terminalAt: AT + 2 }), wake: null });
 
-  it("are never updated again, and lose silently beside their batch mates", async () => {
+  it("are never updated again, and lose silently beside the others of their batch", async () => {
     const [ended, open] = [await created(), await created()];
     await commit(end(ended, 1));
     const before = await rows(ended);
@@ -144,25 +157,25 @@ describe("terminal runs", () => {
     expect((await rows(ended)).signals).toHaveLength(1);
   });
 
-  it("keep their row when somebody updates it by hand: skipped without an error", async () => {
+  it("keep their row in a manual update, which skips it without an error", async () => {
     const ended = await created();
     await commit(end(ended, 1));
     const before = await rows(ended);
-    const touched = await database.sql`update runs set state = 'running', terminal_at = null where id = ${ended}`;
+    const touched = await store.sql`update runs set state = 'running', terminal_at = null where id = ${ended}`;
     expect(touched.count).toBe(0);
     expect(await rows(ended)).toEqual(before);
   });
 });
 
 describe("a confirmation beside a commit of another node", () => {
-  it.each([null, AT])("loses, and leaves the wake row to it (%s)", async (wake) => {
+  it.each([null, AT])("loses, and leaves the wake row to that commit (%s)", async (wake) => {
     const runId = await created();
     let confirmed: Promise<ReadonlySet<string>> | undefined;
-    await database.sql.begin(async (transaction) => {
-      await commitRuns(transaction as unknown as typeof database.sql, [update(runId, 1, { wake: AT + 60_000 })]);
+    await store.sql.begin(async (transaction) => {
+      await commitRuns(transaction as unknown as typeof store.sql, [update(runId, 1, { wake: AT + 60_000 })]);
       confirmed = commit(confirmation(runId, 1, { wake }));
-      // It does not wait for the other; where it did, it would be found waiting.
-      const waiting = () => database.sql`
+      // It does not wait for the other session; if it did, it would be found waiting.
+      const waiting = () => store.sql`
         select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
       await Promise.race([confirmed, until(async () => (await waiting()).length > 0)]);
     });
@@ -170,13 +183,13 @@ describe("a confirmation beside a commit of another node", () => {
     expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT + 60_000) }]);
   });
 
-  // Two that each hold rows the other needs would wait in a circle until Postgres ends one of them.
+  // Two commits that each hold rows that the other needs would wait for each other until Postgres ends one of them.
   it("loses to another confirmation, and does not wait for it", async () => {
     const [one, other] = [await created(), await created()];
     const command = { id: uuidv7(), answer: '{"type":"advanced"}', keep: true, at: AT };
-    const both = (runIds: string[]) => runIds.map((runId) => confirmation(runId, 1, { commands: [command], wake: AT }));
-    await database.sql.begin(async (transaction) => {
-      await commitRuns(transaction as unknown as typeof database.sql, both([one, other]));
+    const both = (runIds: RunId[]) => runIds.map((runId) => confirmation(runId, 1, { commands: [command], wake: AT }));
+    await store.sql.begin(async (transaction) => {
+      await commitRuns(transaction as unknown as typeof store.sql, both([one, other]));
       expect(await commit(...both([other, one]))).toEqual(new Set());
     });
     for (const runId of [one, other]) expect((await rows(runId)).run_commands).toHaveLength(1);
@@ -195,14 +208,14 @@ describe("new runs", () => {
     expect(found.wakes).toMatchObject([{ due_at: new Date(AT + 9), tries: 0 }]);
   });
 
-  it("lose where their id exists, and change nothing of it", async () => {
+  it("lose if their id exists, and change nothing of that run", async () => {
     const runId = await created();
     const before = await rows(runId);
     expect(await commit(creation({ runId }, keyed(uuidv7())))).toEqual(new Set());
     expect(await rows(runId)).toEqual(before);
   });
 
-  it("lose where their key is taken, and leave nothing", async () => {
+  it("lose if their key is taken, and write nothing", async () => {
     const first = creation({}, keyed("taken"));
     const second = creation({}, keyed("taken"));
     expect(await commit(first)).toEqual(new Set([first.runId]));
@@ -226,6 +239,30 @@ describe("new runs", () => {
     expect(outcomes.reduce((sum, won) => sum + won.size, 0)).toBe(1);
   });
 
+  describe("that a run creates under a key", () => {
+    const spawning = (parent: RunId, key: string): RunCommit => {
+      const { shard, create, events, runId } = creation({}, keyed(key));
+      return update(parent, 1, {
+        children: [{ runId, shard, create: create as NewRunRow, events, wake: AT, variables: new Map() }],
+      });
+    };
+
+    it("exist exactly where their parent's commit has won, in one group and in two at the same time", async () => {
+      const parents = await Promise.all(Array.from({ length: 6 }, () => created()));
+      const commits = parents.map((parent, nth) => spawning(parent, nth < 3 ? "one-group" : "two-groups"));
+      const outcomes = [
+        await commit(...commits.slice(0, 3)),
+        ...(await Promise.all(commits.slice(3).map((each) => commit(each)))),
+      ];
+      const won = new Set(outcomes.flatMap((ids) => [...ids]));
+      for (const { runId, children = [] } of commits) {
+        const exists = (await rows(children[0]?.runId ?? runId)).runs.length === 1;
+        expect(exists).toBe(won.has(runId));
+      }
+      expect(parents.filter((parent) => won.has(parent))).toHaveLength(2);
+    });
+  });
+
   it("with one key in two scopes are two runs", async () => {
     const one = creation({}, { key: { scope: "a/orders", key: "shared" } });
     const other = creation({}, { key: { scope: "b/orders", key: "shared" } });
@@ -234,9 +271,9 @@ describe("new runs", () => {
 });
 
 describe("wakes", () => {
-  it("are set, moved with their tries reset, left alone, and removed", async () => {
+  it("are set, moved with their tries reset, left as they are, and removed", async () => {
     const runId = await created({ wake: AT });
-    await database.sql`update wakes set tries = 2 where run_id = ${runId}`;
+    await store.sql`update wakes set tries = 2 where run_id = ${runId}`;
     await commit(update(runId, 1));
     expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT), tries: 2 }]);
     await commit(update(runId, 2, { wake: AT + 100 }));
@@ -249,7 +286,7 @@ describe("wakes", () => {
 });
 
 describe("variables", () => {
-  it("are written where they changed and removed where they went", async () => {
+  it("are written if they changed, and marked if they were removed", async () => {
     const runId = await created({
       variables: new Map([
         ["a", "1"],
@@ -270,13 +307,13 @@ describe("variables", () => {
       { name: "b", value: { k: '"}' } },
       { name: "c", value: null },
     ]);
-    const gone = await database.sql`select name from run_variables where run_id = ${runId} and value is null`;
+    const gone = await store.sql`select name from run_variables where run_id = ${runId} and value is null`;
     expect(gone).toMatchObject([{ name: "a" }]);
   });
 });
 
 describe("values", () => {
-  it("come back as they went, whatever their characters", async () => {
+  it("come back as they were written, whatever their characters", async () => {
     const text = `"quoted" \\back {brace,} 'single' NULL , é 🜨 ${"\u0001"}\n`;
     const runId = await created({ variables: new Map([["v", JSON.stringify(text)]]) });
     await commit(update(runId, 1, { update: row({ step: text, output: JSON.stringify({ [text]: text }) }) }));

@@ -1,9 +1,13 @@
-// The pool: its types, its timeouts, and that a lost session is nobody's crash.
-import { eq } from "drizzle-orm";
+// The pool: its types, its timeouts, and lost sessions, which crash nothing. And the query builder on it.
+import { eq, sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
 import { openDatabase } from "../../src/store/connection.js";
-import { rules } from "../../src/store/schema.js";
+import { sqlStateOf } from "../../src/store/failure.js";
+import { query } from "../../src/store/query.js";
+import { rules, signals } from "../../src/store/schema.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { asRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 
 let database: TestDatabase;
@@ -20,23 +24,68 @@ describe("values", () => {
     expect(JSON.stringify(row?.value)).toBe('{"b":1,"a":[2]}');
   });
 
-  it("Dates, arrays and JSON text go in", async () => {
+  it("Dates, arrays and JSON text are accepted as parameters", async () => {
     const at = new Date("2026-11-21T00:00:00.123Z");
     const [row] = await database.sql`
       select ${at}::timestamptz as at, ${'{"a":1}'}::json as text, ${["x", "y"]}::text[] as list`;
     expect(row).toEqual({ at, text: { a: 1 }, list: ["x", "y"] });
   });
 
-  it("drizzle reads and writes the same", async () => {
+  it("the query builder reads and writes the same values", async () => {
     const id = "0192f0c1-0000-7000-8000-000000000001";
     const createdAt = new Date("2026-11-21T00:00:00.123Z");
     const spec = { hit_policy: "first", rows: [] };
-    const rule = { id, ruleId: "r", version: 1, name: "n", ruleType: "decision_table", published: true };
-    await database.db.insert(rules).values({ ...rule, spec, everPublished: true, createdAt });
-    const [found] = await database.db.select().from(rules).where(eq(rules.id, id));
+    const rule = { id, key: "r", version: 1, name: "n", ruleType: "decision_table", published: true };
+    await query(database.sql)
+      .insert(rules)
+      .values({ ...rule, spec, everPublished: true, createdAt });
+    const [found] = await query(database.sql).select().from(rules).where(eq(rules.id, id));
     expect(found).toMatchObject({ ...rule, spec, createdAt });
     const [raw] = await database.sql`select spec, created_at from rules where id = ${id}`;
     expect(raw).toEqual({ spec, created_at: createdAt });
+  });
+
+  it("the query builder keeps a JSON string a string", async () => {
+    const runId = asRunId("0192f0c1-0000-7000-8000-000000000002");
+    const payloads = ["12", "null", '{"a":1}', "text", 12, null, { a: "1" }];
+    for (const payload of payloads) {
+      const signal = { id: uuidv7(), runId, signalName: "go", payload, receivedAt: new Date() };
+      await query(database.sql).insert(signals).values(signal);
+    }
+    const rows = await query(database.sql)
+      .select()
+      .from(signals)
+      .where(eq(signals.runId, runId))
+      .orderBy(signals.ordinal);
+    expect(rows.map(({ payload }) => payload)).toEqual(payloads);
+  });
+});
+
+describe("the query builder", () => {
+  it("throws the error of Postgres, without the parameters of the statement", async () => {
+    const failing = query(database.sql)
+      .select({ n: sql`${"secret"}::text::int` })
+      .from(rules);
+    await database.sql`insert into rules (id, rule_id, version, name, rule_type, spec, published, ever_published)
+      values (${uuidv7()}, 'any', 1, 'n', 't', '{}', false, false)`;
+    const error = await failing.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toMatchObject({ name: "PostgresError", code: "22P02" });
+    expect(sqlStateOf(error)).toBe("22P02");
+  });
+
+  it("prepares its statements", async () => {
+    const session = await database.sql.reserve();
+    try {
+      await query(session).select({ id: rules.id }).from(rules).where(eq(rules.key, "prepared once"));
+      const prepared =
+        await session`select 1 from pg_prepared_statements where statement like 'select "id" from "rules"%'`;
+      expect(prepared).toHaveLength(1);
+    } finally {
+      session.release();
+    }
   });
 });
 
@@ -54,13 +103,13 @@ describe("sessions", () => {
     });
   });
 
-  it("refuses a URL that would make commits asynchronous", () => {
+  it("are refused for a URL that would make commits asynchronous", () => {
     const options = { max: 1, applicationName: "x", log: silentLog };
     for (const query of ["synchronous_commit=off", "options=-c%20synchronous_commit%3Doff"])
       expect(() => openDatabase(`${database.url}?${query}`, options)).toThrow("synchronous_commit");
   });
 
-  it("that are lost are opened again", async () => {
+  it("are opened again when they are lost", async () => {
     const other = openDatabase(database.url, { max: 2, applicationName: "saga-victim", log: silentLog });
     try {
       await other.sql`select 1`;
@@ -76,7 +125,7 @@ describe("sessions", () => {
     await expect(other.sql`select 1`).rejects.toThrow();
   });
 
-  it("to nowhere fail the query, not the process", async () => {
+  it("to a server that is not there fail the query, not the process", async () => {
     const nowhere = openDatabase("postgres://x@127.0.0.1:1/x", { max: 1, applicationName: "x", log: silentLog });
     await expect(nowhere.sql`select 1`).rejects.toThrow("ECONNREFUSED");
     await nowhere.close();

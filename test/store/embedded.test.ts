@@ -1,25 +1,40 @@
 // Embedded Postgres, with real processes: found again, taken over after a kill, never shared, stopped in order. All data
-// directories here are private (0700), as root they lie where the server's account cannot go.
-import { type ChildProcess, spawn } from "node:child_process";
+// directories here are private (0700): as root, the server's account cannot enter them.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import postgres, { type Sql } from "postgres";
-import { afterEach, beforeEach, expect, it } from "vitest";
-import { DataDirInUse, type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded.js";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { DataDirInUse } from "../../src/store/embedded/owner-lock.js";
+import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { packageRoot } from "../../src/store/migrate.js";
 import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
 
+/** A data directory as a first start leaves it. To initialise one takes a second: most tests begin with a copy. */
+let initialised: string;
 let dataDir: string;
 let servers: EmbeddedPostgres[];
 let child: ChildProcess | undefined;
 
+const temporary = () => mkdtempSync(join(tmpdir(), "saga-embedded-"));
+
+beforeAll(async () => {
+  initialised = temporary();
+  const server = await startEmbeddedPostgres({ dataDir: initialised, log: silentLog });
+  await server.stop();
+});
+afterAll(() => rmSync(initialised, { recursive: true, force: true }));
 beforeEach(() => {
-  dataDir = mkdtempSync(join(tmpdir(), "saga-embedded-"));
+  dataDir = temporary();
   servers = [];
 });
+/** The port is left to be chosen anew; the files stay their owner's. */
+function useInitialised(): void {
+  for (const name of ["postgres", "postgres-password"]) execFileSync("cp", ["-a", join(initialised, name), dataDir]);
+}
 afterEach(async () => {
   if (child?.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
   child = undefined;
@@ -66,7 +81,7 @@ function isAlive(pid: number): boolean {
 
 /** A service of its own on the same directory, which ignores SIGINT; resolves with its server's URL, or without if it failed. */
 async function startElsewhere({ quiet = false } = {}): Promise<string | undefined> {
-  const module = join(packageRoot(), "dist", "src", "store", "embedded.js");
+  const module = join(packageRoot(), "dist", "src", "store", "embedded", "postgres.js");
   const log = join(packageRoot(), "dist", "src", "log.js");
   const script = `
     import { startEmbeddedPostgres } from ${JSON.stringify(module)};
@@ -82,95 +97,103 @@ async function startElsewhere({ quiet = false } = {}): Promise<string | undefine
   return value as string | undefined;
 }
 
-it("a second start finds the data, the port and the password; a stop leaves no process", async () => {
-  const first = await start();
-  const pid = postmasterPid()!;
-  await keep(first.url);
-  await first.stop();
-  await first.stop();
-  expect(isAlive(pid)).toBe(false);
-  const second = await start();
-  expect(second.url).toBe(first.url);
-  expect(await kept(second.url)).toBe(42);
-});
-
-it("asks for the password, listens on loopback alone, and keeps the password to itself", async () => {
-  const { url } = await start();
-  expect(statSync(join(dataDir, "postgres-password")).mode & 0o777).toBe(0o600);
-  const wrong = new URL(url);
-  wrong.password = "wrong";
-  await expect(query(wrong.href, (sql) => sql`select 1`)).rejects.toThrow("password authentication failed");
-  const settings = await query(
-    url,
-    (sql) =>
-      sql`select name, setting from pg_settings where name in ('listen_addresses', 'unix_socket_directories', 'fsync', 'synchronous_commit')`,
-  );
-  expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
-    listen_addresses: "127.0.0.1",
-    unix_socket_directories: "",
-    fsync: "on",
-    synchronous_commit: "on",
+describe("embedded Postgres", () => {
+  it("a second start finds the data, the port and the password; a stop leaves no process", async () => {
+    const first = await start();
+    const pid = postmasterPid()!;
+    await keep(first.url);
+    await first.stop();
+    await first.stop();
+    expect(isAlive(pid)).toBe(false);
+    const second = await start();
+    expect(second.url).toBe(first.url);
+    expect(await kept(second.url)).toBe(42);
   });
-});
 
-it("Ctrl-C on the service's process group leaves the server to the service", async () => {
-  const url = (await startElsewhere())!;
-  const pid = postmasterPid()!;
-  process.kill(-child!.pid!, "SIGINT");
-  await keep(url);
-  expect(await kept(url)).toBe(42);
-  expect(postmasterPid()).toBe(pid);
-});
+  it("the server asks for the password, listens on loopback only, and no other user can read the password", async () => {
+    useInitialised();
+    const { url } = await start();
+    expect(statSync(join(dataDir, "postgres-password")).mode & 0o777).toBe(0o600);
+    const wrong = new URL(url);
+    wrong.password = "wrong";
+    await expect(query(wrong.href, (sql) => sql`select 1`)).rejects.toThrow("password authentication failed");
+    const settings = await query(
+      url,
+      (sql) =>
+        sql`select name, setting from pg_settings where name in ('listen_addresses', 'unix_socket_directories', 'fsync', 'synchronous_commit')`,
+    );
+    expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
+      listen_addresses: "127.0.0.1",
+      unix_socket_directories: "",
+      fsync: "on",
+      synchronous_commit: "on",
+    });
+  });
 
-it("a service that was killed leaves a server that the next one takes over", async () => {
-  await keep((await startElsewhere())!);
-  const left = postmasterPid()!;
-  child!.kill("SIGKILL");
-  await until(() => child!.signalCode !== null);
-  expect(isAlive(left)).toBe(true);
-  const { url } = await start();
-  expect(postmasterPid()).not.toBe(left);
-  expect(await kept(url)).toBe(42);
-});
+  it("Ctrl-C on the service's process group leaves the server to the service", async () => {
+    useInitialised();
+    const url = (await startElsewhere())!;
+    const pid = postmasterPid()!;
+    process.kill(-child!.pid!, "SIGINT");
+    await keep(url);
+    expect(await kept(url)).toBe(42);
+    expect(postmasterPid()).toBe(pid);
+  });
 
-it("a second service on the directory is told so, and the first goes on", async () => {
-  const url = (await startElsewhere())!;
-  await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
-  await keep(url);
-  expect(await kept(url)).toBe(42);
-});
+  it("the server of a killed service is replaced by that of the next one", async () => {
+    useInitialised();
+    await keep((await startElsewhere())!);
+    const left = postmasterPid()!;
+    child!.kill("SIGKILL");
+    await until(() => child!.signalCode !== null);
+    expect(isAlive(left)).toBe(true);
+    const { url } = await start();
+    expect(postmasterPid()).not.toBe(left);
+    expect(await kept(url)).toBe(42);
+  });
 
-it("services that start at once on a new directory leave one winner", async () => {
-  const elsewhere = startElsewhere({ quiet: true }).then((url) => url ?? Promise.reject(new Error("it lost")));
-  const outcomes = await Promise.allSettled([start(), elsewhere, start()]);
-  expect(outcomes.map((outcome) => outcome.status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
-  expect(isAlive(postmasterPid()!)).toBe(true);
-});
+  it("a second service on the directory is refused, and the first continues", async () => {
+    useInitialised();
+    const url = (await startElsewhere())!;
+    await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
+    await keep(url);
+    expect(await kept(url)).toBe(42);
+  });
 
-it("a server that dies on its own comes back under the same URL, and under the same owner", async () => {
-  const { url } = await start();
-  await keep(url);
-  const pid = postmasterPid()!;
-  process.kill(pid, "SIGKILL");
-  const owners = () => query(url, (sql) => sql`select 1 from pg_locks where locktype = 'advisory' and granted`);
-  await until(async () => postmasterPid() !== pid && (await owners()).length === 1, { within: 30_000 });
-  expect(await kept(url)).toBe(42);
-  await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
-});
+  it("of two services that start at once on a new directory, one wins", async () => {
+    const elsewhere = startElsewhere({ quiet: true }).then((url) => url ?? Promise.reject(new Error("it lost")));
+    const outcomes = await Promise.allSettled([start(), elsewhere, start()]);
+    expect(outcomes.map((outcome) => outcome.status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
+    expect(isAlive(postmasterPid()!)).toBe(true);
+  });
 
-it("a process id that now belongs to somebody else is cleared", async () => {
-  const first = await start();
-  await keep(first.url);
-  await first.stop();
-  writeFileSync(join(dataDir, "postgres", "postmaster.pid"), `${process.pid}\n/x\n0\n1\n\n127.0.0.1\n\nready\n`);
-  const second = await start();
-  expect(await kept(second.url)).toBe(42);
-});
+  it("a server that dies is restarted with the same URL and the same owner", async () => {
+    useInitialised();
+    const { url } = await start();
+    await keep(url);
+    const pid = postmasterPid()!;
+    process.kill(pid, "SIGKILL");
+    const owners = () => query(url, (sql) => sql`select 1 from pg_locks where locktype = 'advisory' and granted`);
+    await until(async () => postmasterPid() !== pid && (await owners()).length === 1, { within: 30_000 });
+    expect(await kept(url)).toBe(42);
+    await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
+  });
 
-it("what an initialisation that was killed left behind is cleared", async () => {
-  const dead = spawn(process.execPath, ["-e", ""]);
-  await until(() => dead.exitCode !== null);
-  mkdirSync(join(dataDir, `initdb-${dead.pid}-x`, "data"), { recursive: true });
-  await start();
-  expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres-password", "postgres-port"]);
+  it("a stale process id that now belongs to another program is removed", async () => {
+    useInitialised();
+    const first = await start();
+    await keep(first.url);
+    await first.stop();
+    writeFileSync(join(dataDir, "postgres", "postmaster.pid"), `${process.pid}\n/x\n0\n1\n\n127.0.0.1\n\nready\n`);
+    const second = await start();
+    expect(await kept(second.url)).toBe(42);
+  });
+
+  it("the remains of an initialisation that was killed are removed", async () => {
+    const dead = spawn(process.execPath, ["-e", ""]);
+    await until(() => dead.exitCode !== null);
+    mkdirSync(join(dataDir, `initdb-${dead.pid}-x`, "data"), { recursive: true });
+    await start();
+    expect(readdirSync(dataDir).sort()).toEqual(["postgres", "postgres-password", "postgres-port"]);
+  });
 });

@@ -28,7 +28,7 @@ const placeOf = async (sql: Sql, seq: number) =>
   String((await sql`select tableoid::regclass::text as place from run_events where seq = ${seq}`)[0]?.place);
 
 describe("migrations", () => {
-  it("many services at once apply them once", async () => {
+  it("are applied once by many services at once", async () => {
     await Promise.all(Array.from({ length: 6 }, () => migrateDatabase(database.url, silentLog)));
     const [row] =
       await database.sql`select count(*)::int as n, count(distinct hash)::int as different from drizzle.__drizzle_migrations`;
@@ -37,7 +37,7 @@ describe("migrations", () => {
     expect(await weeks(database.sql)).toHaveLength(5);
   });
 
-  it("wait their turn behind the advisory lock", async () => {
+  it("wait for the advisory lock", async () => {
     const holder = await database.sql.reserve();
     await holder`select pg_advisory_lock(1935763297)`;
     let done = false;
@@ -61,14 +61,14 @@ describe("migrations", () => {
 describe("audit partitions", () => {
   beforeEach(() => migrateDatabase(database.url, silentLog));
 
-  it("a row of this week is in this week's, one far ahead in the default one", async () => {
+  it("a row of this week is in this week's partition, a row far ahead in the default one", async () => {
     await addEvent(database.sql, new Date(), 1);
     await addEvent(database.sql, new Date(Date.now() + 20 * WEEK_MS), 2);
     expect(await placeOf(database.sql, 1)).toBe((await weeks(database.sql))[0]);
     expect(await placeOf(database.sql, 2)).toBe("run_events_default");
   });
 
-  it("a week whose rows are in the default one is skipped and warned about", async () => {
+  it("a week with rows in the default partition is skipped, with a warning", async () => {
     const last = (await weeks(database.sql)).at(-1)!;
     await database.sql`drop table ${database.sql(last)}`;
     await addEvent(database.sql, new Date(Date.now() + 4 * WEEK_MS), 7);
@@ -82,7 +82,7 @@ describe("audit partitions", () => {
     expect(await placeOf(database.sql, 7)).toBe("run_events_default");
   });
 
-  it("many services at once make each week once, without a word", async () => {
+  it("each week is created once by many services at once, without a warning", async () => {
     for (const name of await weeks(database.sql)) await database.sql`drop table ${database.sql(name)}`;
     const lines: string[] = [];
     const log = createLogger({ logLevel: "warn" }, { write: (line) => void lines.push(line) });
@@ -91,7 +91,7 @@ describe("audit partitions", () => {
     expect(lines).toEqual([]);
   });
 
-  it("retention drops weeks that are over, and old rows of the default one; the rest stays", async () => {
+  it("retention drops past weeks, and old rows of the default partition; the rest stays", async () => {
     const [first, second] = await weeks(database.sql);
     const longAgo = new Date(Date.now() - 30 * WEEK_MS);
     await addEvent(database.sql, longAgo, 1);

@@ -1,5 +1,5 @@
-// Where the REST suite asks: a node alone, the node that owns the runs, and one that does not. Real nodes in this process, each
-// with a real worker on its gRPC port; it asks nothing itself.
+// The places of the REST suite: a single node, the node that owns the runs, and a node that does not. Real nodes in this process,
+// each with a real worker on its gRPC port.
 import { type NodeHandle, startNode } from "../../../src/cluster/node.js";
 import { loadConfig } from "../../../src/config/index.js";
 import { uuidv7 } from "../../../src/ids.js";
@@ -11,10 +11,10 @@ import { until } from "../../harness/until.js";
 
 export interface Place {
   readonly httpPort: number;
-  /** Its stream ends at the owner of the runs. */
+  /** Connected to the owner of the runs. */
   readonly shop: Shop;
   readonly database: TestDatabase;
-  /** For a run of the node that is to own it. */
+  /** An id for a run of the owner. */
   newRunId(): string;
   close(): Promise<void>;
 }
@@ -33,7 +33,7 @@ async function openAlone(): Promise<Place> {
   return placeAt(node, [node], database, () => uuidv7());
 }
 
-/** Two nodes that know of each other; the runs are the first one's. */
+/** Two nodes that know each other; the first one owns the runs. */
 async function openTwo(redisUrl: string, asked: (nodes: [NodeHandle, NodeHandle]) => NodeHandle): Promise<Place> {
   const database = await createTestDatabase({ max: 2 });
   const over = config({ REDIS_URL: redisUrl, REDIS_PREFIX: `test:${uuidv7()}:` });
@@ -42,7 +42,7 @@ async function openTwo(redisUrl: string, asked: (nodes: [NodeHandle, NodeHandle]
     startNode({ config: over, databaseUrl: database.url, log: logs[nth]?.log ?? silentLog });
   const nodes: [NodeHandle, NodeHandle] = [await open(0), await open(1)];
   const knowsBoth = ({ lines }: ReturnType<typeof logLines>) =>
-    lines.some(({ msg, nodes: count }) => msg === "shards are placed" && count === 2);
+    lines.some(({ msg, nodes: count }) => msg === "shards placed" && count === 2);
   await until(() => logs.every(knowsBoth), { within: 15_000, what: "two nodes that know of each other" });
   const ids = nodes.map(({ nodeId }) => nodeId);
   const owned = SHARDS.filter((shard) => ownerOf(shard, ids) === nodes[0].nodeId);

@@ -1,10 +1,16 @@
-// The conversations of the REST suite: every route that speaks of a run, in what it does and in what it refuses. Where they
-// take place is the place's.
-import { expect } from "vitest";
+// The scenarios of the REST suite: every route about runs, in its effects and its refusals. They do not depend on their place.
+import { expect, vi } from "vitest";
 import { uuidv7 } from "../../../src/ids.js";
 import type { Client } from "../../faults/client.js";
 import { until } from "../../harness/until.js";
 import type { Talk } from "./talk.js";
+
+/** Loaded into a trial process (law 7): it dies as soon as it has begun the trial of a run. */
+const DIES_OF_ITS_TRIAL = `data:text/javascript,${encodeURIComponent(`
+  const { send } = process;
+  const die = () => process.kill(process.pid, "SIGKILL");
+  process.send = (message, done) => send.call(process, message, message.type === "began" ? die : done);
+`)}`;
 
 const compensation = { action: "shop.refund" };
 const once = { max_attempts: 1, initial_backoff_ms: 0 };
@@ -37,7 +43,7 @@ export async function publishAll(client: Client): Promise<void> {
 const untilHanging = ({ place }: Talk, runId: string) =>
   until(() => place.shop.hanging(runId).length > 0, { what: "the hanging step" });
 
-/** Everything there is to read of a run. */
+/** Everything that can be read of a run. */
 async function readAll(talk: Talk, runId: string): Promise<void> {
   for (const part of ["", "/events", "/signals", "/undo", "/children", "/user_tasks"])
     expect((await talk.ask("GET", `/sagas/${runId}${part}`)).status).toBe(200);
@@ -173,9 +179,11 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     const runId = await talk.start("sleep");
     await talk.aside.untilState(runId, "paused");
     expect((await talk.ask("POST", `/sagas/${runId}/release`)).status).toBe(409);
-    // As three nodes have left it that took it and died.
-    await talk.place.database.sql`update wakes set tries = 3, due_at = now() where run_id = ${runId}`;
-    await until(async () => (await talk.aside.run(runId)).paused_reason === "quarantine");
+    // As left by three nodes that took the row and died. Its trials die as well.
+    vi.stubEnv("NODE_OPTIONS", `--import=${DIES_OF_ITS_TRIAL}`);
+    await talk.place.database.sql`update wakes set tries = 3, trial_deaths = 2, due_at = now() where run_id = ${runId}`;
+    await until(async () => (await talk.aside.run(runId)).paused_reason === "quarantine", { within: 30_000 });
+    vi.unstubAllEnvs();
     await talk.ask("GET", `/sagas/${runId}`);
     expect((await talk.ask("POST", `/sagas/${runId}/release`)).status).toBe(202);
     expect((await talk.ask("POST", `/sagas/${uuidv7()}/release`)).status).toBe(404);

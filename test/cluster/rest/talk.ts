@@ -1,5 +1,5 @@
-// A conversation with a place, kept in a form in which two of them can be compared: what is named anew each time (ids, times,
-// receipts) goes by the order of its appearance. What is only waited for is not kept.
+// The requests and answers of a scenario, in a comparable form: values that differ each time (ids, times, receipts) are replaced by
+// the order of their appearance. Polling requests are not kept.
 import { Client as Stream } from "../../api/client.js";
 import { type Answer, Client } from "../../faults/client.js";
 import type { Place } from "./places.js";
@@ -11,12 +11,15 @@ export interface Said {
   readonly body: unknown;
 }
 
-/** The headers that are part of an answer's meaning. */
+/** The headers that are compared. */
 const HEADERS = ["content-type", "location", "retry-after", "saga-ignored-fields"];
+
+/** Numbers that differ each time. */
+const MEASURED = new Set(["duration_ms", "ordinal", "ms", "heap_mb"]);
 
 export class Talk {
   readonly said: Said[] = [];
-  /** For what is not part of the comparison: to wait for a state, to prepare. */
+  /** Not part of the comparison: to wait for a state, to prepare. */
   readonly aside: Client;
   private readonly names = new Map<string, string>();
 
@@ -46,7 +49,7 @@ export class Talk {
     return (await this.ask("POST", "/sagas/start", body)).body.run_id;
   }
 
-  /** The live stream of a run until it is closed, however its frames fall between what happens meanwhile. */
+  /** The live stream of a run until it is closed, whenever its frames arrive. */
   async watch(runId: string, query: string, meanwhile: () => Promise<unknown>): Promise<void> {
     const stream = new Stream(this.place.httpPort, runId, query);
     await stream.has(1);
@@ -61,7 +64,7 @@ export class Talk {
 
   private plain(value: unknown, member = ""): unknown {
     if (typeof value === "string") return member === "next_cursor" ? "<cursor>" : this.named(value);
-    if (typeof value === "number") return ["duration_ms", "ordinal"].includes(member) ? `<${member}>` : value;
+    if (typeof value === "number") return MEASURED.has(member) ? `<${member}>` : value;
     if (Array.isArray(value)) return value.map((each) => this.plain(each));
     if (typeof value !== "object" || value === null) return value;
     return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, this.plain(each, name)]));

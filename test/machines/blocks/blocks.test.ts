@@ -1,5 +1,5 @@
-// What the blocks do together: branches, items, rounds, tries and sub-sagas in one run, their errors, their ends and their undos.
-import { describe, expect, test } from "vitest";
+// Combinations of blocks: branches, items, rounds, tries and sub-sagas in one run, with their errors, ends and undos.
+import { describe, expect, it } from "vitest";
 import type { Dispatch } from "../../../machines/index.js";
 import { program } from "../definitions.js";
 import type { Simulation, SimulationOptions, WorkerMove } from "../simulation.js";
@@ -39,13 +39,13 @@ describe("parallel and join", () => {
       { worker: answer, ...options },
     );
 
-  test("all branches run, and their outputs come back by name", () => {
+  it("all branches run, and their outputs come back by name", () => {
     const run = fork({});
     expect(run.context.output).toEqual({ a: { by: "x" }, b: { by: "y" } });
     expect(typesOf(run, "j")).toEqual(["step.started", "step.paused", "step.succeeded"]);
   });
 
-  test("a branch that fails takes the others with it, and everything is undone", () => {
+  it("a branch that fails cancels the others, and everything is undone", () => {
     const run = fork({}, { worker: failing("y") });
     expect([run.state, run.context.ending?.error?.code]).toEqual(["failed", "declined"]);
     const all = [...run.world.runs.values()];
@@ -53,14 +53,14 @@ describe("parallel and join", () => {
     expect(all.flatMap(undone)).toEqual(["x"]);
   });
 
-  test("any: the loser is cancelled and undone before the run goes on", () => {
+  it("any: the loser is cancelled and undone before the run goes on", () => {
     const run = fork({ mode: "any" });
     expect(Object.keys(run.context.output as object)).toHaveLength(1);
   });
 });
 
 describe("foreach", () => {
-  test("outputs come in input order, under concurrency", () => {
+  it("outputs come in input order, under concurrency", () => {
     const run = finish(
       [
         { type: "foreach", items: "inputs.list", body: "b", max_concurrency: 2 },
@@ -71,7 +71,7 @@ describe("foreach", () => {
     expect(run.context.output).toEqual([10, 13, 16]);
   });
 
-  test("tolerated failures become {error}; one more fails the step", () => {
+  it("tolerated failures become {error}; one more fails the step", () => {
     const steps = (tolerated: number) => [
       { type: "foreach", items: "[1, 2, 3]", body: "b", tolerated_failures: tolerated },
       { id: "b", type: "assert", condition: "item != 2", next: "c" },
@@ -83,7 +83,7 @@ describe("foreach", () => {
 });
 
 describe("while", () => {
-  test("rounds repeat until the condition is false; the last outputs stay", () => {
+  it("rounds repeat until the condition is false; the last outputs stay", () => {
     const run = finish([
       { type: "set_var", name: "n", value: 0, next: "w" },
       { id: "w", type: "while", condition: "vars.n < 5", body: "b", keep_last: 2 },
@@ -96,7 +96,7 @@ describe("while", () => {
     ]);
   });
 
-  test("over the limit it fails", () => {
+  it("one round over the limit fails the loop", () => {
     const run = finish([
       { type: "while", condition: "true", body: "b", max_iterations: 3 },
       { id: "b", type: "noop" },
@@ -119,7 +119,7 @@ describe("try_catch", () => {
       { worker: failing("y"), ...options },
     );
 
-  test("the error goes to the catch, and the run goes on behind the try", () => {
+  it("the error goes to the catch, and the run goes on behind the try", () => {
     const run = tried({});
     expect(run.state).toBe("succeeded");
     expect(run.context.variables).toMatchObject({ c: ["declined", "y"], error: { code: "declined", step_id: "y" } });
@@ -127,18 +127,18 @@ describe("try_catch", () => {
     expect(undone(run)).toEqual([]);
   });
 
-  test("rollback: what completed inside is undone before the catch, while the run is running", () => {
+  it("rollback: the completed steps of the try are undone before the catch, while the run is running", () => {
     const run = tried({ rollback: true });
     expect([run.state, undone(run)]).toEqual(["succeeded", ["x"]]);
     expect(run.rows.some(({ to }) => to === "compensating")).toBe(false);
   });
 
-  test("codes that are not caught go outward", () => {
+  it("codes that are not caught go outward", () => {
     const run = tried({ errors: ["timeout", "http_*"] });
     expect([run.state, undone(run)]).toEqual(["failed", ["x", "s"]]);
   });
 
-  test("a timeout cancels what is inside, and its own catch may take it", () => {
+  it("a timeout cancels everything inside, and its own catch may handle it", () => {
     const run = finish([
       { type: "try_catch", try: "w", catch: "c", timeout_ms: 1_000 },
       { id: "w", type: "wait_for_signal", signal_name: "never" },
@@ -147,7 +147,7 @@ describe("try_catch", () => {
     expect(run.context.output).toEqual(["timeout", "s"]);
   });
 
-  test("error without a code raises again what was caught", () => {
+  it("error without a code raises the caught error again", () => {
     const run = finish([
       { type: "try_catch", try: "x", catch: "c" },
       { id: "x", type: "error", code: "mine", details: { n: 1 } },
@@ -169,18 +169,18 @@ describe("sub_saga", () => {
     ...after,
   ];
 
-  test("its output is the child's", () => {
+  it("its output is the child's", () => {
     const workflows = { child: child([{ id: "s", type: "transform", expression: "inputs.n + 1" }]) };
     expect(finish(parent() as never, { workflows }).context.output).toBe(2);
   });
 
-  test("a child that fails: child_failed, with its cause", () => {
+  it("a child that fails: child_failed, with its cause", () => {
     const workflows = { child: child([{ id: "s", type: "error", code: "inner" }]) };
     const { ending } = finish(parent() as never, { workflows }).context;
     expect(ending?.error).toMatchObject({ code: "child_failed", step_id: "s", cause: { code: "inner" } });
   });
 
-  test("what a child that succeeded has done is undone by its parent, in the order of completion", () => {
+  it("the parent undoes the steps of a child that succeeded, in the order of completion", () => {
     const workflows = { child: child([charge("a", { next: "b" }), charge("b")]) };
     const saga = { id: "saga", type: "sub_saga", workflow_id: "child", next: "z" };
     const steps = [charge("first", { next: "saga" }), saga, { id: "z", type: "error" }];
@@ -189,7 +189,7 @@ describe("sub_saga", () => {
     expect(run.rows.filter(({ metadata }) => metadata?.child_run_id).length).toBeGreaterThan(0);
   });
 
-  test("its own compensation stands in for the child's list", () => {
+  it("its own compensation replaces the child's list", () => {
     const workflows = { child: child([charge("a")]) };
     const compensation = { action: "shop.refund", inputs: { of: "whole" } };
     const run = finish(parent({ compensation }, [{ id: "z", type: "error" }]) as never, { workflows, worker: answer });

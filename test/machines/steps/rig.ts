@@ -1,12 +1,12 @@
-// Short ways to run a few steps and to ask what became of them. `attribute` is a test that names the attribute it is about:
-// coverage.test.ts reads those names and misses none.
-import { expect, test } from "vitest";
+// Short ways to run a few steps and to read their results. `attribute` is a test of the attributes that it names; coverage.test.ts reads
+// those names.
+import { expect, it } from "vitest";
 import { type AuditEvent, compileWorkflow, type JsonObject } from "../../../machines/index.js";
 import { violations } from "../chain.js";
 import { program, type StepDocument } from "../definitions.js";
 import { Simulation, type SimulationOptions } from "../simulation.js";
 
-/** A step without an id is `s`; without a type it is no step. */
+/** A step without an id gets the id `s`. Without a type it is not a step. */
 export type Draft = Record<string, unknown> & { type: string };
 
 export const PLAIN_ACTIONS = {
@@ -19,19 +19,19 @@ export const PLAIN_ACTIONS = {
 
 type Options = Partial<Omit<SimulationOptions, "program">> & { readonly head?: Record<string, unknown> };
 
-/** The run, before it was advanced. */
+/** A run that has not been advanced. */
 export function prepare(steps: readonly Draft[], { head, ...options }: Options = {}): Simulation {
   return new Simulation({ program: program(withIds(steps), head), actions: PLAIN_ACTIONS, ...options });
 }
 
-/** The run, advanced until it needs the outside world. */
+/** A run, advanced until it needs the outside. */
 export function start(steps: readonly Draft[], options: Options = {}): Simulation {
   const simulation = prepare(steps, options);
   simulation.advance();
   return simulation;
 }
 
-/** The run, drained to its end, which must be one that breaks no law. */
+/** A run, drained to its end. Fails if it breaks a law. */
 export function finish(steps: readonly Draft[], options: Options = {}): Simulation {
   const simulation = start(steps, options);
   simulation.drain();
@@ -78,24 +78,17 @@ export function failureOf(simulation: Simulation): string {
   return `${code}: ${message}`;
 }
 
-interface ChartState {
-  readonly tags: readonly string[];
-  readonly on: Readonly<Record<string, { target?: string }>>;
-}
-
-/** The steps' states in the chart, as `edge -> target` lists; edges that stay are left out. */
+/** The steps of the published chart, each with its edges as `label -> target`. */
 export function chartOf(steps: readonly Draft[], head?: Record<string, unknown>): Record<string, string[]> {
-  const { states } = program(withIds(steps), head).chart as unknown as {
-    states: { active: { states: Record<string, ChartState> } };
-  };
-  const edges = ({ tags, on }: ChartState) => [
-    ...tags,
-    ...Object.entries(on).flatMap(([label, { target }]) => (target === undefined ? [] : [`${label} -> ${target}`])),
-  ];
-  return Object.fromEntries(Object.entries(states.active.states).map(([key, state]) => [key, edges(state)]));
+  const { states } = program(withIds(steps), head).chart.states.active;
+  const edges = Object.entries(states).map(([key, { on = {} }]) => {
+    const targets = Object.entries(on).map(([label, { target }]) => [label, target.replace("#test.", "")] as const);
+    return [key, targets.map(([label, target]) => `${label} -> ${target}`)] as const;
+  });
+  return Object.fromEntries(edges);
 }
 
 /** A test about these attributes (`type.attribute`, comma between several). */
 export function attribute(names: string, promise: string, body: () => void): void {
-  test(`${names}: ${promise}`, body);
+  it(`${names}: ${promise}`, body);
 }

@@ -1,5 +1,5 @@
 // Rehearsals as users write them: mocks for what the outside does, and the end, the events and the undos that come of them.
-import { describe, expect, test } from "vitest";
+import { describe, expect, it } from "vitest";
 import { type Mocks, RehearsalError, type Rehearsed, rehearse } from "../../../src/sdk/testing/index.js";
 
 const workflow = (steps: object[], more: object = {}) => ({ id: "w", name: "W", start: "a", steps, ...more });
@@ -17,13 +17,13 @@ const undone = ({ events }: Rehearsed) =>
 const dispatched = ({ events }: Rehearsed) => events.filter(({ event_type: type }) => type === "step.dispatched");
 
 describe("actions", () => {
-  test("succeed with their mocks' outputs, and with {} without", () => {
+  it("succeed with their mocks' outputs, and with {} without", () => {
     const { state, output, variables, left } = run(ORDER, { charge: [{ output: { id: "c-1" } }] });
     expect({ state, output, left }).toEqual({ state: "succeeded", output: "c-1", left: undefined });
     expect(variables).toEqual({ a: {}, charge: { id: "c-1" }, ship: {} });
   });
 
-  test("take a mock an attempt, and keep the last", () => {
+  it("take a mock an attempt, and keep the last", () => {
     const failing = { error: { code: "busy" } };
     const once = run(ORDER, { charge: [{ output: { id: "c" } }], ship: [failing, { output: { parcel: 1 } }] });
     expect(once).toMatchObject({ state: "succeeded", variables: { ship: { parcel: 1 } } });
@@ -32,13 +32,13 @@ describe("actions", () => {
     expect(dispatched(always).filter(({ step_id: step }) => step === "ship")).toHaveLength(2);
   });
 
-  test("that fail for good let the rest be undone, newest first", () => {
+  it("that fail for good let the rest be undone, newest first", () => {
     const ended = run(ORDER, { ship: [{ error: { code: "no_such_street", message: "?", retryable: false } }] });
     expect(ended.state).toBe("failed");
     expect(undone(ended).map(({ step_id: step }) => step)).toEqual(["charge", "a"]);
   });
 
-  test("that may have happened are undone too", () => {
+  it("that may have happened are undone too", () => {
     const unknown = { code: "gone", retryable: false, outcome_unknown: true };
     expect(undone(run(ORDER, { charge: [{ error: unknown }] })).map(({ step_id: step }) => step)).toEqual([
       "charge",
@@ -46,7 +46,7 @@ describe("actions", () => {
     ]);
   });
 
-  test("that nobody answers time out on the virtual clock", () => {
+  it("that nobody answers time out on the virtual clock", () => {
     const steps = [
       {
         id: "a",
@@ -58,17 +58,17 @@ describe("actions", () => {
     ];
     const { error, events } = run(steps, { a: [{ error: { code: "timeout" } }] });
     expect(error?.code).toBe("timeout");
-    expect(events.at(-1)?.recorded_at).toBe("2026-01-01T01:00:00.000Z");
+    expect(events.at(-1)?.recorded_at).toBe("2026-01-01T01:00:00.500Z");
   });
 
-  test("whose undo fails for good ask for a review", () => {
+  it("whose undo fails for good ask for a review", () => {
     const failing = { ship: [{ error: { code: "x", retryable: false } }] };
     const ended = run(ORDER, { ...failing, "charge~undo": [{ error: { code: "closed", retryable: false } }] });
     expect(ended).toMatchObject({ state: "failed", requires_manual_review: true });
     expect(undone(ended).map(({ step_id: step }) => step)).toEqual(["a"]);
   });
 
-  test("are checked against their registrations", () => {
+  it("are checked against their registrations", () => {
     const actions = { "s.a": { output_schema: { type: "object", required: ["id"] } } };
     const ended = rehearse(workflow([{ id: "a", type: "action", action: "s.a" }]), { actions });
     expect(ended).toMatchObject({ state: "failed", error: { code: "schema_mismatch" } });
@@ -76,7 +76,7 @@ describe("actions", () => {
 });
 
 describe("requests, people and signals", () => {
-  test("a request is answered 200, or as its mock says", () => {
+  it("a request is answered 200, or as its mock says", () => {
     const steps = [{ id: "a", type: "http_request", url: "https://x.example" }];
     expect(run(steps).output).toEqual({ status: 200, headers: {}, body: null });
     expect(run(steps, { a: [{ output: { body: [1] } }] }).output).toEqual({ status: 200, headers: {}, body: [1] });
@@ -96,7 +96,7 @@ describe("requests, people and signals", () => {
     { id: "no", type: "end", output: "no" },
     { id: "late", type: "end", output: "late" },
   ];
-  test.each<[string, Mocks]>([
+  it.each<[string, Mocks]>([
     ["yes", {}],
     ["no", { a: [{ output: { approved: false } }] }],
     ["late", { a: [{ error: { code: "timeout" } }] }],
@@ -104,24 +104,24 @@ describe("requests, people and signals", () => {
     expect(run(approval, mocks)).toMatchObject({ state: "succeeded", output });
   });
 
-  test("a result that does not fit its form ends the rehearsal, and is named", () => {
+  it("a result that does not fit its form ends the rehearsal, and is named", () => {
     const form = { type: "object", required: ["size"] };
     const { state, left } = run([{ id: "a", type: "collect_input", assignee: "ann", form_schema: form }]);
     expect(state).toBe("paused");
-    expect(left).toMatch(/the step "a" is not what it asks for: .*size/);
+    expect(left).toMatch(/the step "a" does not fit its task: .*size/);
   });
 
-  test("a wait that is never answered is named", () => {
+  it("a wait that is never answered is named", () => {
     const { state, left } = run([{ id: "a", type: "wait_for_signal", signal_name: "go" }], {
       a: [{ error: { code: "timeout" } }],
     });
     expect({ state, left }).toEqual({
       state: "paused",
-      left: 'nobody answers the step "a" (signal), and it has no timeout',
+      left: 'no answer comes for the step "a" (signal), which has no timeout',
     });
   });
 
-  test("a signal from a branch comes before one that nobody mocked, also if it comes late", () => {
+  it("a signal from a branch comes before one that nobody mocked, also if it comes late", () => {
     const steps = [
       { id: "a", type: "parallel", branches: { wait: { next: "w" }, send: { next: "later" } }, next: "j" },
       { id: "w", type: "wait_for_signal", signal_name: "go" },
@@ -143,7 +143,7 @@ describe("children", () => {
     { id: "z", type: "action", action: "s.z" },
   ];
 
-  test("run as the workflows that are given, and undo what they handed over", () => {
+  it("run as the workflows that are given, and undo what they handed over", () => {
     const mocks: Mocks = { "child/a": [{ output: { n: 7 } }], z: [{ error: { code: "x", retryable: false } }] };
     const ended = rehearse(workflow(parent), { mocks, workflows: [child] });
     expect(ended).toMatchObject({ state: "failed", variables: { a: { n: 7 } } });
@@ -152,7 +152,7 @@ describe("children", () => {
     ]);
   });
 
-  test("that are mocked run nothing", () => {
+  it("that are mocked run nothing", () => {
     const done = rehearse(workflow(parent), { mocks: { a: [{ output: [1] }] } });
     expect(done).toMatchObject({ state: "succeeded", variables: { a: [1] } });
     const failed = rehearse(workflow(parent), { mocks: { a: [{ error: { code: "x", message: "y" } }] } });
@@ -166,11 +166,11 @@ describe("children", () => {
     });
   });
 
-  test("that nobody has published fail their step", () => {
+  it("that nobody has published fail their step", () => {
     expect(rehearse(workflow(parent))).toMatchObject({ state: "failed", error: { code: "not_found" } });
   });
 
-  test("of a foreach keep their order", () => {
+  it("of a foreach keep their order", () => {
     const steps = [
       { id: "a", type: "foreach", items: "inputs.list", body: "b", max_concurrency: 3 },
       { id: "b", type: "transform", expression: "item * 2" },
@@ -182,7 +182,7 @@ describe("children", () => {
 });
 
 describe("bounds and faults", () => {
-  test("a loop without an end is left, and said", () => {
+  it("a loop without an end is left, and said", () => {
     const ended = run([
       { id: "a", type: "wait_duration", duration: "P1D", next: "b" },
       { id: "b", type: "noop", next: "a" },
@@ -191,19 +191,23 @@ describe("bounds and faults", () => {
     expect(ended.left).toMatch(/did not end within/);
   });
 
-  test("the same rehearsal has the same events", () => {
+  it("the same rehearsal has the same events", () => {
     const mocks: Mocks = { ship: [{ error: { code: "busy" } }] };
     expect(run(ORDER, mocks)).toEqual(run(ORDER, mocks));
   });
 
-  test.each<[string, () => unknown, RegExp]>([
+  it.each<[string, () => unknown, RegExp]>([
     ["a workflow that is not valid", () => run([{ id: "a", type: "noop", next: "b" }]), /\$\.steps\[0\]\.next/],
     [
       "a mock of a step that there is not",
       () => run(ORDER, { b: [{ output: {} }] }),
       /\$\.mocks\.b there is no step "b"/,
     ],
-    ["a mock of a step that asks nobody", () => run(ORDER, { e: [{ output: {} }] }), /a end asks nobody/],
+    [
+      "a mock of a step that waits for no answer",
+      () => run(ORDER, { e: [{ output: {} }] }),
+      /a end waits for no answer/,
+    ],
     ["an undo that there is not", () => run(ORDER, { "ship~undo": [{ output: {} }] }), /has no compensation/],
     ["no mocks", () => run(ORDER, { a: [] }), /a list of 1 to/],
     [

@@ -1,0 +1,202 @@
+// The conventions of the wire, on a real socket: methods, slashes, upgrades, encodings, and the envelope of every refusal.
+import type { AddressInfo } from "node:net";
+import { beforeAll, describe, expect, it } from "vitest";
+import { insertRun, useRig, WORKFLOW } from "./rig.js";
+import { ask, askInTurn, bytesOf, type WireRequest } from "./wire.js";
+
+const rig = useRig();
+const ID = "0190a000-0000-7000-8000-0000000000aa";
+const START = "/api/v1/sagas/start";
+let port = 0;
+beforeAll(async () => {
+  await rig.app.listen({ port: 0, host: "127.0.0.1" });
+  port = (rig.app.server.address() as AddressInfo).port;
+});
+
+const WEBSOCKET = {
+  connection: "Upgrade",
+  upgrade: "websocket",
+  "sec-websocket-version": "13",
+  "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+};
+
+describe("a known path with another method", () => {
+  it.each([
+    ["DELETE", "/api/v1/sagas", "GET, HEAD"],
+    ["GET", START, "POST"],
+    ["PUT", `/api/v1/sagas/${ID}`, "GET, HEAD"],
+    ["GET", `/api/v1/sagas/${ID}/cancel`, "POST"],
+    ["POST", "/healthz", "GET, HEAD"],
+    ["DELETE", "/api/v1/workflows", "GET, HEAD, POST"],
+    ["TRACE", "/api/v1/sagas", "GET, HEAD"],
+    ["PROPFIND", "/api/v1/sagas", "GET, HEAD"],
+  ])("%s %s is 405 and names the others in Allow", async (method, path, allow) => {
+    const { status, headers, json } = await ask(port, { method, path });
+    expect([status, headers.allow, json.error]).toEqual([405, allow, "method_not_allowed"]);
+  });
+
+  it("is refused before its body is looked at", async () => {
+    const headers = { "content-type": "text/csv" };
+    const { status } = await ask(port, { method: "PUT", path: "/api/v1/sagas", body: "a,b", headers });
+    expect(status).toBe(405);
+  });
+
+  it("is 404 where the path is unknown, whatever the method and the body", async () => {
+    for (const method of ["GET", "POST", "DELETE", "TRACE"]) {
+      const body = method === "POST" ? "{oops" : undefined;
+      const { status, json } = await ask(port, { method, path: "/api/v1/saga", body });
+      expect([method, status, json.error]).toEqual([method, 404, "not_found"]);
+    }
+  });
+});
+
+describe("a trailing slash", () => {
+  it("is ignored", async () => {
+    const see = async (request: WireRequest) => (await ask(port, request)).status;
+    expect(await see({ path: "/api/v1/sagas/" })).toBe(200);
+    expect(await see({ path: "/healthz/" })).toBe(200);
+    expect(await see({ method: "POST", path: `${START}/`, body: '{"workflow_id":"w"}' })).toBe(202);
+    expect(await see({ path: "/docs/" })).toBe(200);
+    expect(await see({ path: `/api/v1/sagas/${ID}/stream/` })).toBe(426);
+  });
+});
+
+describe("an upgrade", () => {
+  it("that Java's HTTP client asks for changes nothing", async () => {
+    const h2c = { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c", "http2-settings": "AAEAAEAAAAIAAAAB" };
+    const body = '{"workflow_id":"java"}';
+    // One connection: what follows an ignored upgrade is read as the requests that it is.
+    const answers = await askInTurn(port, [
+      { method: "POST", path: START, body, headers: h2c },
+      { path: "/api/v1/sagas", headers: h2c },
+      { path: "/healthz" },
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([202, 200, 200]);
+    expect(rig.started.at(-1)?.workflowId).toBe("java");
+  });
+
+  it("of a route that is no WebSocket is answered as if it had not been asked for", async () => {
+    expect((await ask(port, { path: "/healthz", headers: WEBSOCKET })).status).toBe(200);
+    expect((await ask(port, { path: "/api/v1/nothing", headers: WEBSOCKET })).status).toBe(404);
+    const posted = await ask(port, { method: "POST", path: START, body: '{"workflow_id":"w"}', headers: WEBSOCKET });
+    expect(posted.status).toBe(202);
+    expect((await ask(port, { path: `/api/v1/sagas/${ID}/stream`, headers: { upgrade: "h2c" } })).status).toBe(426);
+  });
+
+  it("of a WebSocket's route is made, with a slash at its end too", async () => {
+    const id = await insertRun(rig, { state: "succeeded", terminal_at: new Date().toISOString() });
+    for (const path of [`/api/v1/sagas/${id}/stream`, `/api/v1/sagas/${id}/stream/?after_seq=0`]) {
+      expect((await ask(port, { path, headers: WEBSOCKET })).status).toBe(101);
+    }
+  });
+
+  it("that is no valid handshake is refused with the envelope", async () => {
+    const id = await insertRun(rig);
+    const path = `/api/v1/sagas/${id}/stream`;
+    const versions = await ask(port, { path, headers: { ...WEBSOCKET, "sec-websocket-version": "7" } });
+    expect([versions.status, versions.json.error]).toEqual([400, "bad_request"]);
+    const keys = await ask(port, { path, headers: { ...WEBSOCKET, "sec-websocket-key": "x" } });
+    expect([keys.status, keys.json.error]).toEqual([400, "bad_request"]);
+  });
+
+  it("that a WebSocket's route is not asked for is 426", async () => {
+    const { status, headers, json } = await ask(port, { path: `/api/v1/sagas/${ID}/stream` });
+    expect([status, json.error, headers.upgrade]).toEqual([426, "upgrade_required", "websocket"]);
+  });
+});
+
+describe("a body with a Content-Encoding", () => {
+  it("is 415, and is not taken for one that is malformed", async () => {
+    for (const encoding of ["gzip", "br", "x-unknown", "identity, gzip"]) {
+      const headers = { "content-encoding": encoding };
+      const { status, json } = await ask(port, { method: "POST", path: START, body: '{"workflow_id":"w"}', headers });
+      expect([encoding, status, json.error]).toEqual([encoding, 415, "bad_request"]);
+      expect(json.message).toContain("Content-Encoding");
+    }
+  });
+
+  it("of identity, or on a request without a body, is fine", async () => {
+    const headers = { "content-encoding": "identity" };
+    const started = await ask(port, { method: "POST", path: START, body: '{"workflow_id":"w"}', headers });
+    expect(started.status).toBe(202);
+    expect((await ask(port, { path: "/api/v1/sagas", headers: { "content-encoding": "gzip" } })).status).toBe(200);
+  });
+});
+
+describe("every refusal", () => {
+  const refusals: readonly [string, string, number][] = [
+    ["bytes that are not HTTP", "HELLO\r\n\r\n", 400],
+    ["headers that are too large", bytesOf({ path: "/", headers: { long: "x".repeat(70_000) } }), 431],
+    ["no Host", "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 400],
+    ["a malformed URL", bytesOf({ path: "/api/v1/sagas/%zz" }), 400],
+    ["an unknown expectation", bytesOf({ path: "/healthz", headers: { expect: "miracles" } }), 417],
+    ["an unknown method", "BREW /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
+    ["a path that is too long", bytesOf({ path: `/api/v1/sagas/${"a".repeat(600)}` }), 400],
+    [
+      "a body of text",
+      bytesOf({
+        method: "POST",
+        path: START,
+        body: "x",
+        headers: { "content-type": "text/plain" },
+      }),
+      415,
+    ],
+  ];
+  it.each(refusals)("of %s has the envelope", async (_what, bytes, status) => {
+    const answer = await ask(port, bytes);
+    expect(answer.status).toBe(status);
+    expect(answer.json).toEqual({
+      error: expect.any(String),
+      message: expect.any(String),
+      request_id: expect.any(String),
+      ...(answer.json.details && { details: expect.any(Array) }),
+    });
+  });
+
+  it("is at most 64 KiB, and says that it was cut", async () => {
+    const steps = Array.from({ length: 900 }, (_, nth) => ({
+      id: `s${nth}`,
+      type: "x".repeat(1000),
+      next: "y".repeat(1000),
+    }));
+    const body = JSON.stringify({ ...WORKFLOW, steps });
+    const { status, text, json } = await ask(port, { method: "POST", path: "/api/v1/workflows", body });
+    expect([status, json.error, json.details_truncated]).toEqual([400, "invalid_config", true]);
+    expect(json.details.length).toBeGreaterThan(10);
+    expect(Buffer.byteLength(text)).toBeLessThanOrEqual(64 * 1024);
+  });
+});
+
+describe("an unknown query parameter", () => {
+  it("is 400 and lists the known ones", async () => {
+    const { status, json } = await ask(port, { path: "/api/v1/sagas?stat=running" });
+    expect([status, json.error]).toEqual([400, "bad_request"]);
+    expect(json.message).toMatch(/stat\b.*workflow_id.*cursor/s);
+    expect(json.details).toEqual([{ path: "$.query.stat", message: expect.stringContaining("unknown") }]);
+  });
+
+  it("is refused on routes without any, too, and on commands", async () => {
+    for (const [method, path] of [
+      ["GET", "/healthz?deep=1"],
+      ["GET", `/api/v1/sagas/${ID}?x=1`],
+      ["POST", `${START}?dry=1`],
+      ["POST", `/api/v1/sagas/${ID}/cancel?resaon=x`],
+    ] as const) {
+      const body = method === "POST" ? '{"workflow_id":"w"}' : undefined;
+      expect([path, (await ask(port, { method, path, body })).status]).toEqual([path, 400]);
+    }
+  });
+});
+
+describe("every answer", () => {
+  it("says that it is what it says, is not to be framed, and is no referrer", async () => {
+    for (const path of ["/api/v1/sagas", "/api/v1/nothing", "/docs/"]) {
+      const { headers } = await ask(port, { path });
+      expect(headers["x-content-type-options"]).toBe("nosniff");
+      expect(headers["x-frame-options"]).toBe("DENY");
+      expect(headers["content-security-policy"]).toContain("frame-ancestors 'none'");
+      expect(headers["referrer-policy"]).toBe("no-referrer");
+    }
+  });
+});

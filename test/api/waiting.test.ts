@@ -1,0 +1,135 @@
+// Waiting for a run: `wait_ms` on start and get. It costs a listener of the feed and no poll, and the listener goes with its client.
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { until } from "../harness/until.js";
+import { committed } from "./client.js";
+import { appendEvents, endRun, insertRun, useRig } from "./rig.js";
+import { bytesOf } from "./wire.js";
+
+const rig = useRig({ maxWaiters: 3 });
+let port = 0;
+beforeAll(async () => {
+  await rig.app.listen({ port: 0, host: "127.0.0.1" });
+  port = (rig.app.server.address() as AddressInfo).port;
+});
+const get = (path: string) => rig.call("GET", `/api/v1/sagas/${path}`);
+const waiting = () => rig.feed.watching;
+const waits = (count: number) => until(() => waiting() === count, { what: `${count} waiters` });
+afterEach(() => waits(0));
+
+describe("a get that waits", () => {
+  it("answers as soon as the run has ended, with the run as it ended", async () => {
+    const id = await insertRun(rig);
+    const answer = get(`${id}?wait_ms=60000`);
+    await waits(1);
+    const between = await appendEvents(rig, id, [{}]);
+    rig.feed.onCommit(id, [committed(id, between)]);
+    expect(waiting()).toBe(1);
+    const seq = await endRun(rig, id);
+    rig.feed.onCommit(id, [committed(id, seq, { type: "run.succeeded", to: "succeeded" })]);
+    expect(await answer).toMatchObject({ status: 200, body: { id, state: "succeeded", output: { done: true } } });
+  });
+
+  it("answers with a later audit row, where after_seq asks for one", async () => {
+    const id = await insertRun(rig);
+    const first = await appendEvents(rig, id, [{}]);
+    const answer = get(`${id}?wait_ms=60000&after_seq=${first}`);
+    await waits(1);
+    const next = await appendEvents(rig, id, [{}]);
+    rig.feed.onCommit(id, [committed(id, next)]);
+    expect(await answer).toMatchObject({ status: 200, body: { id, state: "running" } });
+  });
+
+  it("answers at once where there is nothing to wait for", async () => {
+    const id = await insertRun(rig);
+    await appendEvents(rig, id, [{}, {}]);
+    expect((await get(`${id}?wait_ms=60000&after_seq=1`)).status).toBe(200);
+    await endRun(rig, id);
+    expect((await get(`${id}?wait_ms=60000`)).body.state).toBe("succeeded");
+    expect((await get(`${id}?wait_ms=60000&after_seq=99`)).body.state).toBe("succeeded");
+    expect((await get("0190a000-0000-7000-8000-0000000000cc?wait_ms=60000")).status).toBe(404);
+  });
+
+  it("answers with the run as it is when the time is over", async () => {
+    const id = await insertRun(rig);
+    expect(await get(`${id}?wait_ms=20`)).toMatchObject({ status: 200, body: { state: "running" } });
+    expect(await get(`${id}?wait_ms=0`)).toMatchObject({ status: 200, body: { state: "running" } });
+  });
+
+  it("may not wait longer than a minute", async () => {
+    const id = await insertRun(rig);
+    for (const query of ["wait_ms=60001", "wait_ms=-1", "wait_ms=x", "after_seq=-1"])
+      expect([query, (await get(`${id}?${query}`)).status]).toEqual([query, 400]);
+  });
+});
+
+describe("a start that waits", () => {
+  it("answers 200 with the run once it has ended", async () => {
+    const id = await insertRun(rig);
+    const answer = rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", { workflow_id: "w", run_id: id });
+    await waits(1);
+    const seq = await endRun(rig, id);
+    rig.feed.onCommit(id, [committed(id, seq, { type: "run.succeeded", to: "succeeded" })]);
+    const { status, body, headers } = await answer;
+    expect([status, headers.location]).toEqual([200, `/api/v1/sagas/${id}`]);
+    expect(body).toMatchObject({
+      run_id: id,
+      state: "succeeded",
+      run: { id, state: "succeeded", output: { done: true } },
+    });
+  });
+
+  it("answers 202 as ever if it has not", async () => {
+    const id = await insertRun(rig);
+    const { status, body } = await rig.call("POST", "/api/v1/sagas/start?wait_ms=20", { workflow_id: "w", run_id: id });
+    expect([status, body.run_id]).toEqual([202, id]);
+    expect(body).not.toHaveProperty("run");
+  });
+
+  it("holds no place of admission while it waits", async () => {
+    const id = await insertRun(rig);
+    const before = rig.places;
+    const answer = rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", { workflow_id: "w", run_id: id });
+    await waits(1);
+    expect(rig.places).toBe(before);
+    const seq = await endRun(rig, id);
+    rig.feed.onCommit(id, [committed(id, seq, { type: "run.succeeded", to: "succeeded" })]);
+    expect((await answer).status).toBe(200);
+  });
+});
+
+describe("waiters", () => {
+  it("are bounded: one too many is 503 on a get, and a plain 202 on a start, which is durable", async () => {
+    const id = await insertRun(rig);
+    const all = [1, 2, 3].map(() => get(`${id}?wait_ms=60000`));
+    await waits(3);
+    expect(await get(`${id}?wait_ms=60000`)).toMatchObject({ status: 503, body: { error: "overloaded" } });
+    const start = await rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", { workflow_id: "w", run_id: id });
+    expect(start.status).toBe(202);
+    const seq = await endRun(rig, id);
+    rig.feed.onCommit(id, [committed(id, seq, { type: "run.succeeded", to: "succeeded" })]);
+    for (const answer of all) expect((await answer).status).toBe(200);
+  });
+
+  it("whose client goes away free their listener", async () => {
+    const { connect } = await import("node:net");
+    const id = await insertRun(rig);
+    const sockets = [1, 2].map(() => {
+      const socket = connect(port, "127.0.0.1");
+      socket.write(bytesOf({ path: `/api/v1/sagas/${id}?wait_ms=60000` }));
+      return socket;
+    });
+    await waits(2);
+    for (const socket of sockets) socket.destroy();
+    await waits(0);
+  });
+
+  it("are answered when the service stops", async () => {
+    const other = await rig.another();
+    const id = await insertRun(rig);
+    const answer = other.inject(`/api/v1/sagas/${id}?wait_ms=60000`);
+    await waits(1);
+    await other.close();
+    expect((await answer).statusCode).toBe(200);
+  });
+});

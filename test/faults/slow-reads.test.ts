@@ -1,0 +1,54 @@
+// Reads of clients that hang: a lock on a table that no start needs holds them for as long as the test wants.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
+import { until } from "../harness/until.js";
+import { type Service, startService } from "./rig.js";
+
+const READS = long(40, 80);
+
+let database: TestDatabase;
+let service: Service;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  service = await startService(database.url);
+});
+afterAll(async () => {
+  await service.stop();
+  await database.drop();
+});
+
+const heartbeat = async () => {
+  const [row] = await database.sql<{ at: Date }[]>`select max(heartbeat_at) as at from nodes`;
+  return row?.at.getTime() ?? 0;
+};
+
+describe("slow reads", () => {
+  it("hold up neither starts nor the heartbeat", async () => {
+    const { client } = service;
+    const { sql } = database;
+    await client.publish("quick", [{ id: "one", type: "transform", expression: "1" }]);
+    let answered = 0;
+    let reads: Promise<unknown>[] = [];
+    await sql.begin(async (transaction) => {
+      await transaction`set local idle_in_transaction_session_timeout = 0`;
+      await transaction`lock table user_tasks in access exclusive mode`;
+      reads = Array.from({ length: READS }, async () => {
+        await client.ask("GET", "/user_tasks");
+        answered++;
+      });
+      await until(async () => {
+        const [row] = await sql<{ held: number }[]>`
+          select count(*)::int as held from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+        return (row?.held ?? 0) >= 4;
+      });
+      const runId = await client.start("quick");
+      await until(async () => (await sql`select 1 from runs where id = ${runId} and state = 'succeeded'`).length === 1);
+      const before = await heartbeat();
+      await until(async () => (await heartbeat()) > before);
+      // A read gives up its lock after five seconds, and the next ones wait: most are still unanswered.
+      expect(answered).toBeLessThan(READS / 2);
+    });
+    await Promise.all(reads);
+  }, 60_000);
+});

@@ -1,0 +1,102 @@
+// The sizes of files and functions in machines/ and src/, measured on the syntax tree. A file or function over its bound has two
+// reasons to change: split it along them.
+import { relative, resolve } from "node:path";
+import { type Node, SyntaxKind } from "typescript/unstable/ast";
+import { API } from "typescript/unstable/sync";
+import { describe, expect, it } from "vitest";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const PROJECTS = ["machines/tsconfig.json", "tsconfig.json"].map((path) => resolve(ROOT, path));
+
+const MAX_FILE_LINES = 300;
+const MAX_MEDIAN_LINES = 8;
+const MAX_P95_LINES = 25;
+/** The drizzle schema: one table after the other, with one reason to change. */
+const LONG_FILES = ["src/store/schema.ts"];
+
+interface Measured {
+  readonly name: string;
+  readonly lines: number;
+}
+
+const FUNCTIONS: ReadonlySet<SyntaxKind> = new Set([
+  SyntaxKind.FunctionDeclaration,
+  SyntaxKind.FunctionExpression,
+  SyntaxKind.ArrowFunction,
+  SyntaxKind.MethodDeclaration,
+  SyntaxKind.Constructor,
+  SyntaxKind.GetAccessor,
+  SyntaxKind.SetAccessor,
+]);
+
+const linesOf = (text: string) => text.split("\n").length;
+
+/** Functions with a name of their own or that of a variable or member. Inline callbacks count as part of their function. */
+function functionsIn(node: Node, file: string, text: string, parent?: Node): Measured[] {
+  const named = FUNCTIONS.has(node.kind) && !isInlineCallback(node, parent);
+  const own = named ? [measured(node, file, text)] : [];
+  const inner: Measured[] = [];
+  node.forEachChild((child) => {
+    inner.push(...functionsIn(child, file, text, node));
+  });
+  return [...own, ...inner];
+}
+
+function isInlineCallback({ kind }: Node, parent: Node | undefined): boolean {
+  if (kind !== SyntaxKind.ArrowFunction && kind !== SyntaxKind.FunctionExpression) return false;
+  return parent?.kind !== SyntaxKind.VariableDeclaration && parent?.kind !== SyntaxKind.PropertyAssignment;
+}
+
+function measured({ pos, end }: Node, file: string, text: string): Measured {
+  // `pos` is before the comments of a declaration, which do not count.
+  const source = text.slice(pos, end).replace(/^(\s|\/\/.*|\/\*[\s\S]*?\*\/)*/, "");
+  return { name: `${file}:${linesOf(text.slice(0, end - source.length))}`, lines: linesOf(source) };
+}
+
+function measureTree(): { files: Measured[]; functions: Measured[] } {
+  const files: Measured[] = [];
+  const functions: Measured[] = [];
+  const api = new API({ cwd: ROOT });
+  try {
+    const snapshot = api.updateSnapshot({ openProjects: PROJECTS });
+    for (const project of PROJECTS.map((path) => snapshot.getProject(path))) {
+      for (const path of project?.rootFiles ?? []) {
+        const file = relative(ROOT, path).replaceAll("\\", "/");
+        const source = project?.program.getSourceFile(path);
+        if (!source || !/^(machines|src)\//.test(file)) continue;
+        files.push({ name: file, lines: linesOf(source.text) - 1 });
+        functions.push(...functionsIn(source, file, source.text));
+      }
+    }
+  } finally {
+    api.close();
+  }
+  return { files, functions };
+}
+
+const byLength = (left: Measured, right: Measured) => right.lines - left.lines;
+
+function percentile(lengths: readonly Measured[], share: number): number {
+  const sorted = lengths.map(({ lines }) => lines).sort((left, right) => left - right);
+  return sorted[Math.ceil(sorted.length * share) - 1] ?? 0;
+}
+
+describe("the size of", () => {
+  const { files, functions } = measureTree();
+
+  it(`files is at most ${MAX_FILE_LINES} lines`, () => {
+    const [longest] = files.filter(({ name }) => !LONG_FILES.includes(name)).sort(byLength);
+    console.log(`${files.length} files, the longest with ${longest?.lines} lines: ${longest?.name}`);
+    expect(files.length).toBeGreaterThan(100);
+    const over = files.filter(({ name, lines }) => lines > MAX_FILE_LINES && !LONG_FILES.includes(name));
+    expect(over.sort(byLength)).toEqual([]);
+  });
+
+  it(`functions has a median of at most ${MAX_MEDIAN_LINES} lines and a 95th percentile of at most ${MAX_P95_LINES}`, () => {
+    const [median, p95] = [percentile(functions, 0.5), percentile(functions, 0.95)];
+    console.log(`${functions.length} functions, median ${median} lines, 95th percentile ${p95} lines`);
+    expect(functions.length).toBeGreaterThan(1_000);
+    expect(median).toBeLessThanOrEqual(MAX_MEDIAN_LINES);
+    expect(p95).toBeLessThanOrEqual(MAX_P95_LINES);
+  });
+});

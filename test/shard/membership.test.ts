@@ -1,0 +1,63 @@
+// Membership: what a node learns of a heartbeat, beside which nodes are alive.
+import type { Sql } from "postgres";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { DatabaseClock } from "../../src/clock.js";
+import { uuidv7 } from "../../src/ids.js";
+import { Membership } from "../../src/shard/membership.js";
+import { heartbeat } from "../../src/store/nodes.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+
+/** A store whose answers the test chooses. */
+function scripted(answers: readonly object[]) {
+  let nth = 0;
+  const told: string[] = [];
+  const membership = new Membership({
+    nodeId: "a",
+    sql: (async () => [answers[nth++]]) as unknown as Sql,
+    clock: { measure: async () => {} } as unknown as DatabaseClock,
+    log: silentLog,
+    onAlive: (nodeIds) => void told.push(nodeIds.join()),
+    onServerChanged: () => void told.push("server changed"),
+  });
+  return { membership, told };
+}
+
+describe("membership", () => {
+  it("says when another server answers than before, and not at the first heartbeat", async () => {
+    const { membership, told } = scripted(["1", "1", "2", "2"].map((server) => ({ others: [], server })));
+    for (let nth = 0; nth < 4; nth++) await membership.beat();
+    expect(told).toEqual(["a", "a", "server changed", "a", "a"]);
+  });
+});
+
+describe("the record format", () => {
+  it("is the newest one that all live nodes read: it follows those that come and go", async () => {
+    const others = (...formats: number[]) => ({
+      server: "1",
+      others: formats.map((recordFormat) => ({ nodeId: "b", recordFormat })),
+    });
+    const { membership } = scripted([others(), others(2, 1), others(2), others(3)]);
+    const seen = [membership.recordFormat];
+    for (let nth = 0; nth < 4; nth++) {
+      await membership.beat();
+      seen.push(membership.recordFormat);
+    }
+    expect(seen).toEqual([1, 2, 1, 2, 2]);
+  });
+});
+
+describe("a heartbeat", () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database.drop());
+
+  it("names the server, which is the same one each time, and the other nodes with the formats they read", async () => {
+    const [one, other] = [uuidv7(), uuidv7()];
+    const first = await heartbeat(database.sql, { nodeId: one, recordFormat: 1, staleSeconds: 5 });
+    expect(first.others).toEqual([]);
+    const second = await heartbeat(database.sql, { nodeId: other, recordFormat: 2, staleSeconds: 5 });
+    expect(second).toEqual({ others: [{ nodeId: one, recordFormat: 1 }], server: first.server });
+  });
+});
