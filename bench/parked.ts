@@ -1,5 +1,5 @@
-// Parked runs: what a hundred thousand runs that wait cost a node in memory, how long it takes to park them, to come back after a
-// stop with half of them overdue, and to resume them all. Half wait for a signal, half for an instant that passes while the service is down.
+// Parked runs: the memory of a hundred thousand waiting runs, and the time to park them, to restart with half of them overdue, and
+// to resume them all. Half wait for a signal, half for a time that passes while the service is down.
 import { readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
@@ -29,12 +29,12 @@ async function main(): Promise<void> {
   let service = await startService(database.url, { LOG_LEVEL: "info" });
   for (const [id, step] of Object.entries(waits))
     await post(`${service.base}/api/v1/workflows`, { id, name: id, start: "wait", published: true, steps: [step] });
-  await say("a node that has done nothing", service);
+  await say("an idle node", service);
 
   const ids: string[] = [];
   const signals = await timed(() => park(database, service, "parked_signal", {}, ids));
   await say(`${HALF} runs parked on a signal in ${signals} s, ${Math.round(HALF / signals)}/s`, service);
-  // Long enough for the other half to be parked before it is due.
+  // Late enough that the other half is parked before it is due.
   const until = Date.now() + signals * 1_500 + 15_000;
   const timers = await timed(() =>
     park(database, service, "parked_timer", { until: new Date(until).toISOString() }, []),
@@ -43,24 +43,24 @@ async function main(): Promise<void> {
 
   console.log(`stopped in ${await timed(() => service.stop())} s`);
   if (Date.now() > until)
-    throw new Error("the timers were due before the service was stopped: the figures would be wrong");
+    throw new Error("the timers were due before the service stopped, so the results would be wrong");
   await delay(until - Date.now());
   const started = performance.now();
   service = await startService(database.url, { LOG_LEVEL: "info" });
   await say(`ready ${seconds(started)} s after a cold start with ${HALF} overdue timers`, service);
-  const most = watchMemory(service);
+  const peak = watchMemory(service);
   await ended(database.sql, "parked_timer", HALF);
   await say(`all overdue timers ended ${seconds(started)} s after the start, ${perSecond(HALF, started)}/s`, service);
   const resuming = performance.now();
   await load(HALF, AT_ONCE, (nth) => insist(`${service.base}/api/v1/sagas/${ids[nth]}/signal/go`, {}));
   await ended(database.sql, "parked_signal", HALF);
   await say(`all signalled and ended in ${seconds(resuming)} s, ${perSecond(HALF, resuming)}/s`, service);
-  console.log(`most memory after the cold start: ${most()} MiB; ${refused} requests were shed and sent again`);
+  console.log(`peak memory after the cold start: ${peak()} MiB; ${refused} requests were shed and repeated`);
   await service.stop();
   await database.drop();
 }
 
-/** Resolves when all of them wait. */
+/** Resolves when all of the runs wait. */
 async function park(
   { sql }: BenchDatabase,
   { base }: BenchService,
@@ -77,7 +77,7 @@ async function park(
 
 let refused = 0;
 
-/** Load that is shed comes again, after the second that `Retry-After` asks for. */
+/** Repeats a shed request after the second that `Retry-After` asks for. */
 async function insist(url: string, body: unknown): Promise<unknown> {
   for (;;) {
     try {
@@ -117,7 +117,7 @@ function rssMiB(pid: number): number {
   return Math.round(Number(kib) / 1024);
 }
 
-/** The most that it takes from now on. */
+/** The peak from now on. */
 function watchMemory({ pid }: BenchService): () => number {
   let most = 0;
   const timer = setInterval(() => {

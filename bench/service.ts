@@ -1,11 +1,11 @@
-// What the benches share: a database of their own, the real service as a process on it, and a load of bounded concurrency.
+// What the benchmarks share: a database of their own, the real service as a process, and a load of bounded concurrency.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { createInterface } from "node:readline";
 import postgres, { type Sql } from "postgres";
 import { createLogger } from "../src/log.js";
-import { startEmbeddedPostgres } from "../src/store/embedded.js";
+import { startEmbeddedPostgres } from "../src/store/embedded/postgres.js";
 
 export interface BenchDatabase {
   readonly url: string;
@@ -13,7 +13,7 @@ export interface BenchDatabase {
   drop(): Promise<void>;
 }
 
-/** A fresh database on DATABASE_URL's server, or on an embedded one. */
+/** A fresh database on the server of DATABASE_URL, or on an embedded one. */
 export async function freshDatabase(): Promise<BenchDatabase> {
   const log = createLogger({ logLevel: "warn" });
   const given = process.env.DATABASE_URL;
@@ -44,7 +44,7 @@ export interface BenchService {
   stop(): Promise<void>;
 }
 
-/** Starts `dist/src/main.js` as `npm start` does; extra arguments go to node itself (`--cpu-prof`). */
+/** Starts `dist/src/main.js` as `npm start` does. `nodeArgs` are arguments of node itself (`--cpu-prof`). */
 export async function startService(
   databaseUrl: string,
   env: Record<string, string> = {},
@@ -71,17 +71,17 @@ export async function startService(
 async function readyLine(child: ChildProcess): Promise<{ http: number; grpc: number }> {
   if (!child.stdout) throw new Error("the service has no standard output");
   for await (const line of createInterface({ input: child.stdout })) {
-    const said = JSON.parse(line) as { msg?: string; http?: number; grpc?: number };
-    if (said.msg !== "ready" || said.http === undefined || said.grpc === undefined) continue;
+    const entry = JSON.parse(line) as { msg?: string; http?: number; grpc?: number };
+    if (entry.msg !== "ready" || entry.http === undefined || entry.grpc === undefined) continue;
     child.stdout.resume();
-    return { http: said.http, grpc: said.grpc };
+    return { http: entry.http, grpc: entry.grpc };
   }
   throw new Error("the service did not become ready");
 }
 
 const agent = new Agent({ keepAlive: true, maxSockets: 256 });
 
-/** One JSON request over a kept connection; throws on a status of 400 or more. */
+/** Sends one JSON request over a persistent connection. Throws on a status of 400 or more. */
 export function post(url: string, body: unknown): Promise<unknown> {
   const text = JSON.stringify(body);
   return new Promise((resolve, reject) => {
@@ -103,7 +103,7 @@ export function post(url: string, body: unknown): Promise<unknown> {
   });
 }
 
-/** Does `work` `count` times, `atOnce` at a time. */
+/** Calls `work` `count` times, `atOnce` at a time. */
 export async function load(count: number, atOnce: number, work: (index: number) => Promise<unknown>): Promise<void> {
   let next = 0;
   const lane = async () => {
@@ -112,7 +112,7 @@ export async function load(count: number, atOnce: number, work: (index: number) 
   await Promise.all(Array.from({ length: atOnce }, lane));
 }
 
-/** Resolves once `count` runs of the workflow have ended; throws after a minute without one more. */
+/** Resolves when `count` runs of the workflow have ended. Throws after a minute without progress. */
 export async function ended(sql: Sql, workflowId: string, count: number): Promise<void> {
   let before = -1;
   for (let since = performance.now(); ; ) {

@@ -1,5 +1,5 @@
-// Workflows per second, over HTTP to the real service with everything on one machine: ten in-process steps at 64 and at 1
-// steps a commit, and three gRPC steps, 64 runs at once. Figures are of this machine in this run; compare ratios, not numbers.
+// Workflows per second over HTTP, with the real service and everything else on one machine: ten in-process steps at 64 and at 1
+// steps a commit, and three gRPC steps with 64 runs at once. Compare ratios, not numbers.
 import { Type } from "typebox";
 import { createWorker, defineAction } from "../src/sdk/worker/index.js";
 import { ended, freshDatabase, load, perSecond, post, startService } from "./service.js";
@@ -78,7 +78,7 @@ async function measure(
 const cases = [
   ["ten in-process steps, 64 steps a commit", TEN_STEPS, 10, { SAGA_STEPS_PER_COMMIT: "64" }],
   ["ten in-process steps, 1 step a commit", TEN_STEPS, 10, { SAGA_STEPS_PER_COMMIT: "1" }],
-  // Each call is entered, dispatched and answered: three transitions.
+  // Each call takes three transitions: entered, dispatched, answered.
   ["three gRPC steps, 64 at once", THREE_CALLS, 9, {}],
 ] as const;
 

@@ -1,8 +1,8 @@
-// Reads the shop's books and says whether they balance, order by order and in sum. It changes nothing and asks nobody but
-// the books; how the service says each order ended may be handed in, to be compared.
+// Reads the shop's books and reports whether they balance, for each order and in total. It reads only the books and changes
+// nothing; the caller may pass how each run ended, to compare.
 import type { Sql } from "postgres";
 
-/** What the books hold of one order. */
+/** The entries of one order in the books. */
 interface OrderBooks {
   readonly orderId: string;
   readonly scenario: string;
@@ -26,7 +26,7 @@ export interface Audit {
     readonly chargedCents: number;
     readonly refundedCents: number;
     readonly tillCents: number;
-    /** What the fulfilled orders cost together: it must be what the till holds. */
+    /** The total price of the fulfilled orders, which must equal the till. */
     readonly owedCents: number;
   };
   readonly stock: {
@@ -36,15 +36,15 @@ export interface Audit {
     readonly onHand: number;
     readonly sold: number;
   };
-  /** Effects that came after their undo and were refused. */
+  /** Effects that arrived after their undo and were refused. */
   readonly turnedAway: number;
-  /** Empty: the books balance. */
+  /** Empty if the books balance. */
   readonly violations: readonly string[];
 }
 
-/** `ends` says of each order whether its run succeeded, where that is known. */
+/** `ends` maps an order to whether its run succeeded, where that is known. */
 export async function audit(sql: Sql, ends?: ReadonlyMap<string, boolean>): Promise<Audit> {
-  // One snapshot, so that an effect made meanwhile is seen in all of the books or in none.
+  // One snapshot, so that a concurrent effect is visible in all of the tables or in none.
   const read = await sql.begin("isolation level repeatable read read only", async (tx) => ({
     orders: await readOrders(tx as unknown as Sql),
     sums: await readSums(tx as unknown as Sql),
@@ -76,7 +76,7 @@ export async function audit(sql: Sql, ends?: ReadonlyMap<string, boolean>): Prom
   return { orders, money, stock, turnedAway: sums.turnedAway, violations };
 }
 
-/** Fulfilled: the customer has paid, the stock is gone, the message is sent. Undone: as if the order had never been. */
+/** Fulfilled: paid, shipped and notified. Undone: no trace of the order is left. */
 function outcomeOf(order: OrderBooks): Outcome {
   const kept = [order.reserved - order.released, order.charged - order.refunded, order.notices - order.retracted];
   if (kept.every((amount) => amount === 0)) return "undone";
@@ -97,7 +97,7 @@ function faultsOf(order: OrderBooks, succeeded: boolean | undefined): string[] {
   if (order.charges > 1) faults.push(`charged ${order.charges} times`);
   if (order.notices > 1) faults.push(`notified ${order.notices} times`);
   if (succeeded !== undefined && succeeded !== (outcome === "fulfilled"))
-    faults.push(`its run ${succeeded ? "succeeded" : "failed"}, but in the books it is ${outcome}`);
+    faults.push(`its run ${succeeded ? "succeeded" : "failed"}, but the books say ${outcome}`);
   return faults.map((fault) => `order ${order.orderId} (${order.scenario}): ${fault}`);
 }
 
@@ -154,7 +154,7 @@ const PAIRS = [
   ["shop.notices", "shop.retractions"],
 ] as const;
 
-/** Each undo gives back what its effect took, each article is complete, and no order was charged that was never placed. */
+/** Each undo returns what its effect took, the pieces of each article add up, and every effect belongs to an order that was placed. */
 async function readMismatches(sql: Sql): Promise<string[]> {
   const found: string[] = [];
   for (const [effects, undos] of PAIRS) {
@@ -162,13 +162,11 @@ async function readMismatches(sql: Sql): Promise<string[]> {
       select u.order_id as order, coalesce(e.amount, 0) as taken, u.amount as given
       from ${sql(undos)} u left join ${sql(effects)} e on e.key = u.forward_key
       where u.amount <> coalesce(e.amount, 0) or u.order_id <> coalesce(e.order_id, u.order_id)`;
-    for (const { order, taken, given } of unequal)
-      found.push(`order ${order}: ${undos} gave back ${given} of ${taken}`);
+    for (const { order, taken, given } of unequal) found.push(`order ${order}: ${undos} returned ${given} of ${taken}`);
     const strangers = await sql<{ order: string }[]>`
       select e.order_id as order from ${sql(effects)} e where not exists (
         select from shop.orders o where o.order_id = e.order_id and o.sku = coalesce(e.item, o.sku))`;
-    for (const { order } of strangers)
-      found.push(`order ${order} was never placed like that, but stands in ${effects}`);
+    for (const { order } of strangers) found.push(`order ${order} is in ${effects}, but was never placed like that`);
   }
   const articles = await sql<{ sku: string; onHand: number; due: number }[]>`
     select s.sku, s.on_hand as "onHand", s.initial - coalesce(sum(e.amount - coalesce(u.amount, 0)), 0)::int as due

@@ -1,5 +1,5 @@
-// What goes on during the batch: customers order, the carrier reports, and whoever was asked to kills processes. It ends
-// when every run has ended; whether the books balance then is audit.ts's question.
+// Runs a batch: customers place orders, the carrier reports parcels, and processes are killed. It ends when every run has
+// ended; audit.ts checks whether the books balance.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Run, Saga, State } from "./rest.js";
 import type { DemoOrder, ScenarioName } from "./scenarios.js";
@@ -21,7 +21,7 @@ export function ended({ states }: Progress): number {
   return states.succeeded + states.failed + states.cancelled;
 }
 
-/** Customers order this often, and the shop has this many starts under way at most. */
+/** The rate of orders, and the most starts in progress. */
 export const ORDERS_PER_SECOND = 15;
 const STARTS_AT_ONCE = 16;
 const LOOK_MS = 250;
@@ -30,12 +30,12 @@ export interface BatchOptions {
   readonly saga: Saga;
   readonly orders: readonly DemoOrder[];
   readonly progress: Progress;
-  /** The order is in the shop's own books before the service hears of it. */
+  /** Enters the order into the shop's books before the service receives it. */
   readonly place: (order: DemoOrder) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
-/** Orders come at a steady pace, and wait their turn while the service is down. */
+/** Orders arrive at a steady rate, and wait while the service is down. */
 export async function takeOrders({ saga, orders, progress, place, signal }: BatchOptions): Promise<void> {
   const queue = [...orders];
   let next = performance.now();
@@ -51,11 +51,11 @@ export async function takeOrders({ saga, orders, progress, place, signal }: Batc
   await Promise.all(Array.from({ length: STARTS_AT_ONCE }, take));
 }
 
-/** The carrier: looks which parcels are waited for, and reports each some time later, once. */
+/** The carrier: looks for runs that wait for their parcel, and reports each parcel once, some time later. */
 export async function reportParcels({ saga, progress, signal }: BatchOptions): Promise<void> {
   const seen = new Set<string>();
-  const underWay = new Set<Promise<void>>();
-  // A report that the service refuses is a fault of the demo: the loop below must not wait for the end that never comes.
+  const inProgress = new Set<Promise<void>>();
+  // A refused report is a bug of the demo, and its run would never end: the loop below must not wait for it.
   let refused: unknown;
   while (ended(progress) < progress.orders) {
     for (const run of await saga.waitingForParcel()) {
@@ -66,13 +66,13 @@ export async function reportParcels({ saga, progress, signal }: BatchOptions): P
         .catch((error: unknown) => {
           refused = error;
         })
-        .finally(() => underWay.delete(report));
-      underWay.add(report);
+        .finally(() => inProgress.delete(report));
+      inProgress.add(report);
     }
     if (refused) throw refused;
     await delay(LOOK_MS, undefined, { signal });
   }
-  await Promise.all(underWay);
+  await Promise.all(inProgress);
 }
 
 async function deliver(saga: Saga, run: Run, payload: object, signal: AbortSignal): Promise<void> {
@@ -86,7 +86,7 @@ function reportOn(scenario: ScenarioName, { inputs }: Run): object | undefined {
   return { status: scenario === "parcel_lost" ? "lost" : "delivered", tracking: `T-${inputs.order_id}` };
 }
 
-/** Counts the runs by their states until all have ended. */
+/** Counts the runs by state until all have ended. */
 export async function watch({ saga, progress, signal }: BatchOptions): Promise<void> {
   while (ended(progress) < progress.orders) {
     progress.states = await saga.countByState();
@@ -97,13 +97,13 @@ export async function watch({ saga, progress, signal }: BatchOptions): Promise<v
 export interface Killing {
   readonly what: string;
   readonly times: number;
-  /** Kills it and starts it again; resolves when it serves again. */
+  /** Kills and restarts the process; resolves when it serves again. */
   readonly strike: () => Promise<void>;
 }
 
 /**
- * Strikes at random moments, spread over the time in which orders come in. There is always work under way then: an order
- * takes longer than the pause between two strikes.
+ * Kills at random moments, spread over the time in which orders arrive. There is always work in progress then, because an
+ * order takes longer than the pause between two kills.
  */
 export async function killNowAndThen(killing: Killing, { progress, signal }: BatchOptions): Promise<void> {
   const tally = { what: killing.what, planned: killing.times, done: 0 };

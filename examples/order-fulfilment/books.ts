@@ -1,17 +1,17 @@
-// The shop's own books: plain Postgres tables that its worker writes, one transaction per effect, each effect made once.
-// They know nothing of workflows; whether they balance is audit.ts's question.
+// The shop's own books: plain Postgres tables that its worker writes, with one transaction for each effect and each effect
+// made once. They know nothing about workflows; audit.ts checks whether they balance.
 //
 // Invariants
-// - An effect's row is keyed by the idempotency key it was asked for with: asking again finds the row and changes nothing.
-// - An undo's row is keyed by the key of the effect it undoes. If it comes first it still writes its row, with amount 0, and
-//   the effect is refused when it arrives. Both sides lock that key, so one of them is first.
+// - The row of an effect is keyed by its idempotency key: a repeated request finds the row and changes nothing.
+// - The row of an undo is keyed by the key of the effect that it undoes. If the undo comes first, it still writes its row, with
+//   amount 0, and the effect is refused when it arrives. Both sides lock the key, so one of them is first.
 import type { Sql, TransactionSql } from "postgres";
 
-/** One kind of effect: where it is written, where its undo is, and what it moves. */
+/** One kind of effect: its table, the table of its undo, and what it moves. */
 interface Account {
   readonly effects: string;
   readonly undos: string;
-  /** Moves `amount` out of the shop's hands, or back where it is negative. False: there is not enough. */
+  /** Takes `amount`, or returns it if it is negative. False if there is not enough. */
   move(tx: TransactionSql, effect: Effect, amount: number): Promise<boolean>;
 }
 
@@ -21,7 +21,7 @@ export interface Effect {
   readonly orderId: string;
   /** Pieces, cents, or messages. */
   readonly amount: number;
-  /** What is moved: the article, for stock. */
+  /** For stock: the article. */
   readonly item?: string;
 }
 
@@ -33,9 +33,9 @@ export interface Undo {
   readonly orderId: string;
 }
 
-/** `refused`: its undo came first. `short`: there is not enough to take from. */
+/** `refused`: its undo came first. `short`: there is not enough stock. */
 export type Made = "made" | "made before" | "refused" | "short";
-/** `nothing`: the effect had not happened, and now cannot happen any more. */
+/** `nothing`: the effect had not happened, and can no longer happen. */
 export type Undone = "undone" | "undone before" | "nothing";
 
 const STOCK: Account = {
@@ -71,10 +71,10 @@ const ARTICLES = [
 ] as const;
 
 export type Article = (typeof ARTICLES)[number];
-/** What the shop sells, and the article it never has in stock. */
+/** The articles; the unicorn is never in stock. */
 export const [TEAPOT, ARMCHAIR, NOTEBOOK, UNICORN] = ARTICLES;
 
-/** Creates the tables, with `pieces` of every article in stock, but no unicorns. The database must not have a schema `shop`. */
+/** Creates the tables with `pieces` of every article in stock, except unicorns. The database must not have a schema `shop`. */
 export async function openBooks(sql: Sql, pieces: number): Promise<void> {
   await sql.begin(async (tx) => {
     await tx`create schema shop`;
@@ -107,7 +107,7 @@ export interface Order {
   readonly amountCents: number;
 }
 
-/** The shop takes the order: from here on it owes a parcel or nothing. Placing it twice is placing it once. */
+/** Records that the shop has accepted the order. Repeating the call has no effect. */
 export async function placeOrder(sql: Sql, order: Order): Promise<void> {
   const { orderId, scenario, sku, quantity, amountCents } = order;
   await sql`insert into shop.orders (order_id, scenario, sku, quantity, amount_cents)
@@ -143,14 +143,14 @@ function unmake(sql: Sql, account: Account, { key, forwardKey, orderId }: Undo):
     const [effect] = await tx<Effect[]>`
       select key, order_id as "orderId", amount, item from ${tx(account.effects)} where key = ${forwardKey}`;
     if (effect && !(await account.move(tx, effect, -effect.amount)))
-      throw new Error("there is nothing to give back to");
+      throw new Error(`${account.effects}: the effect cannot be reversed`);
     await tx`insert into ${tx(account.undos)} (forward_key, key, order_id, amount)
       values (${forwardKey}, ${key}, ${orderId}, ${effect?.amount ?? 0})`;
     return effect ? "undone" : "nothing";
   });
 }
 
-/** An effect and its undo may arrive at the same moment: the lock puts them in an order, whichever it is. */
+/** An effect and its undo may arrive at the same moment: the lock puts them in some order. */
 async function inTurn<T>(sql: Sql, key: string, work: (tx: TransactionSql) => Promise<T>): Promise<T> {
   const result = await sql.begin(async (tx) => {
     await tx`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`;
@@ -159,7 +159,7 @@ async function inTurn<T>(sql: Sql, key: string, work: (tx: TransactionSql) => Pr
   return result.value;
 }
 
-/** Whether somebody has already undone, or ruled out, the charge of this key. */
+/** Whether the charge of this key has been undone or ruled out. */
 export async function isRefunded(sql: Sql, key: string): Promise<boolean> {
   return (await sql`select 1 from shop.refunds where forward_key = ${key}`).length > 0;
 }

@@ -1,9 +1,9 @@
-// How the demo looks: the progress line and the books at the end. It prints what it is given and judges nothing.
+// Prints the progress line and, at the end, the books. It prints what it receives and computes no verdict.
 import { type Audit, cents } from "./audit.js";
 import { ended, type Progress } from "./batch.js";
 import { SCENARIO_NAMES, SCENARIOS } from "./scenarios.js";
 
-/** Prints the progress every second: one line that changes on a terminal, else line after line. Returns how to end it. */
+/** Prints the progress every second: one changing line on a terminal, otherwise a new line each time. Returns the function that stops it. */
 export function showProgress(progress: Progress): () => void {
   const begun = performance.now();
   const terminal = process.stdout.isTTY;
@@ -34,8 +34,8 @@ function progressLine(progress: Progress, seconds: number): string {
 }
 
 export function printBooks(audit: Audit): void {
-  console.log("\nThe books, order by order:\n");
-  console.log(row("scenario", "orders", "fulfilled", "undone", "what happens"));
+  console.log("\nThe books by scenario:\n");
+  console.log(row("scenario", "orders", "fulfilled", "undone", "description"));
   for (const name of SCENARIO_NAMES) {
     const outcomes = [...audit.orders.values()].filter(({ scenario }) => scenario === name);
     if (outcomes.length === 0) continue;
@@ -43,12 +43,12 @@ export function printBooks(audit: Audit): void {
     console.log(row(name, String(outcomes.length), count("fulfilled"), count("undone"), SCENARIOS[name].says));
   }
   const { money, stock, turnedAway } = audit;
-  console.log("\n...and in sum:\n");
+  console.log("\nTotals:\n");
   console.log(`  money  charged ${cents(money.chargedCents)} - refunded ${cents(money.refundedCents)}`);
   console.log(`         = ${cents(money.tillCents)} in the till; the fulfilled orders cost ${cents(money.owedCents)}`);
   console.log(`  stock  ${stock.initial} pieces - reserved ${stock.reserved} + released ${stock.released}`);
   console.log(`         = ${stock.onHand} on hand; ${stock.sold} were sold`);
-  if (turnedAway > 0) console.log(`  late   ${turnedAway} effect(s) came after their undo, and were refused`);
+  if (turnedAway > 0) console.log(`  late   ${turnedAway} effect(s) arrived after their undo and were refused`);
 }
 
 function row(name: string, orders: string, fulfilled: string, undone: string, says: string): string {
@@ -60,10 +60,10 @@ const MOST_VIOLATIONS = 50;
 export function printVerdict(audit: Audit, violations: readonly string[], progress: Progress): void {
   const count = (outcome: string) => [...audit.orders.values()].filter((order) => order.outcome === outcome).length;
   const survived = progress.kills.map(({ what, done }) => `the ${what} was killed ${done} time(s)`);
-  if (survived.length > 0) console.log(`\n  On the way ${survived.join(", and ")}, each time with SIGKILL.`);
+  if (survived.length > 0) console.log(`\n  Meanwhile ${survived.join(", and ")}, each time with SIGKILL.`);
   if (violations.length === 0) {
     console.log(
-      `\nThe books balance: ${ended(progress)} orders, ${count("fulfilled")} fulfilled, ${count("undone")} fully undone, nothing twice.`,
+      `\nThe books balance: ${ended(progress)} orders, ${count("fulfilled")} fulfilled, ${count("undone")} completely undone, no effect made twice.`,
     );
     return;
   }

@@ -1,5 +1,4 @@
-// Child processes of the demo: started, killed the hard way, started again, and gone when the demo is. What runs in them is
-// run.ts's business.
+// The child processes of the demo: starts, kills and restarts them, and leaves none behind. It does not know what they run.
 import { type ChildProcess, spawn } from "node:child_process";
 import { createServer } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -11,76 +10,76 @@ export interface ChildOptions {
   readonly env: NodeJS.ProcessEnv;
   /** An open file that takes all output. */
   readonly log: number;
-  /** With a channel to the demo, so that it can notice the demo's death. */
+  /** Opens an IPC channel, through which the process notices the end of the demo. */
   readonly channel?: boolean;
-  /** It ended, and nobody here asked for it. */
+  /** The process ended unexpectedly. */
   readonly onDeath: (why: string) => void;
 }
 
 const STOP_MS = 15_000;
 const living = new Set<Child>();
 
-// The last resort, whatever ended the demo: nothing stays behind.
+// The last resort, whatever ended the demo.
 process.once("exit", () => {
-  for (const child of living) child.shoot();
+  for (const child of living) child.killGroup();
 });
 
 export class Child {
-  #process: ChildProcess | undefined;
-  #ended: Promise<void> = Promise.resolve();
-  #expected = false;
+  private process: ChildProcess | undefined;
+  private ended: Promise<void> = Promise.resolve();
+  private expected = false;
 
   constructor(private readonly options: ChildOptions) {}
 
   start(): void {
     const { entry, env, log, channel, name, onDeath } = this.options;
-    // A process group of its own: a kill takes all of its processes at one moment, as a power cut does.
+    // A process group of its own: a kill hits all of its processes at once, like a power failure.
     const child = spawn(process.execPath, ["--enable-source-maps", entry], {
       env,
       detached: true,
       stdio: channel ? ["ignore", log, log, "ipc"] : ["ignore", log, log],
     });
-    this.#process = child;
-    this.#expected = false;
+    this.process = child;
+    this.expected = false;
     living.add(this);
-    this.#ended = new Promise((resolve) => {
+    this.ended = new Promise((resolve) => {
       child.once("error", (error) => onDeath(`${name} cannot be started: ${error.message}`));
       child.once("exit", (code, signal) => {
-        if (!this.#expected) onDeath(`${name} ended by itself (${signal ?? `exit code ${code}`})`);
+        if (!this.expected) onDeath(`${name} ended unexpectedly (${signal ?? `exit code ${code}`})`);
         resolve();
       });
     });
   }
 
-  /** SIGKILL: no goodbye, nothing flushed. */
+  /** SIGKILL: nothing is flushed. */
   async kill(): Promise<void> {
-    this.#expected = true;
-    this.shoot();
-    await this.#ended;
+    this.expected = true;
+    this.killGroup();
+    await this.ended;
   }
 
-  /** Asks it to end, and insists after a while. */
+  /** SIGTERM, and SIGKILL if the process does not end in time. */
   async stop(): Promise<void> {
     if (!living.has(this)) return;
-    this.#expected = true;
-    this.#process?.kill("SIGTERM");
-    await Promise.race([this.#ended, delay(STOP_MS, undefined, { ref: false })]);
+    this.expected = true;
+    this.process?.kill("SIGTERM");
+    await Promise.race([this.ended, delay(STOP_MS, undefined, { ref: false })]);
     await this.kill();
   }
 
-  shoot(): void {
+  killGroup(): void {
     living.delete(this);
-    const id = this.#process?.pid;
+    const id = this.process?.pid;
     if (id === undefined) return;
     try {
       process.kill(-id, "SIGKILL");
     } catch {
-      // The whole group is gone already.
+      // The group has already ended.
     }
   }
 }
 
-/** Different ones, free right now. */
+/** Distinct ports that are free now. */
 export async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {
@@ -93,7 +92,7 @@ export async function freePorts(count: number): Promise<number[]> {
     servers.map(async (server) => {
       const address = server.address();
       await new Promise((resolve) => server.close(resolve));
-      if (typeof address !== "object" || address === null) throw new Error("no port is free");
+      if (typeof address !== "object" || address === null) throw new Error("the system gave no free port");
       return address.port;
     }),
   );

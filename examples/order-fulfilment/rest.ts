@@ -1,5 +1,5 @@
-// The little of the service's REST API that the shop uses, as any HTTP client could. Calls are repeated, with the same
-// idempotency key, until the service answers: it may be down at any moment.
+// The part of the service's HTTP API that the shop uses. The service may be down at any moment, so calls are repeated with the
+// same idempotency key until it answers.
 import { setTimeout as delay } from "node:timers/promises";
 import type { DemoOrder } from "./scenarios.js";
 
@@ -26,12 +26,12 @@ interface Page {
 }
 
 export class Saga {
-  /** Calls that had to be repeated. */
+  /** The number of repeated calls. */
   repeated = 0;
 
   constructor(
     private readonly base: string,
-    /** Ends all calls. */
+    /** Aborts all calls. */
     private readonly signal: AbortSignal,
   ) {}
 
@@ -43,32 +43,32 @@ export class Saga {
     }
   }
 
-  /** Actions that a service has registered: a run that needs one before fails. */
+  /** The number of registered actions. A run that needs an action before its registration fails. */
   async countActions(service: string): Promise<number> {
     const path = `/api/v1/registry/actions?service=${service}`;
-    return (await this.#call<{ total: number }>("GET", path, undefined, [200])).total;
+    return (await this.call<{ total: number }>("GET", path, undefined, [200])).total;
   }
 
-  /** Returns the run's id. The order's number is the idempotency key: however often it is asked, there is one run. */
+  /** Returns the run's id. The order's id is the idempotency key, so repeated calls start one run. */
   async start({ orderId, email, sku, quantity, unitPriceCents, scenario }: DemoOrder): Promise<string> {
     const inputs = { order_id: orderId, email, sku, quantity, unit_price_cents: unitPriceCents, scenario };
     const body = { workflow_id: WORKFLOW, idempotency_key: orderId, business_key: orderId, inputs };
-    const answer = await this.#call<{ run_id: string }>("POST", "/api/v1/sagas/start", body, [202]);
+    const answer = await this.call<{ run_id: string }>("POST", "/api/v1/sagas/start", body, [202]);
     return answer.run_id;
   }
 
-  /** 409 is as good: the signal is recorded, and the run takes it when it comes to wait. */
+  /** A 409 is fine too: the signal is recorded, and the run takes it when it begins to wait. */
   async parcel(runId: string, payload: object): Promise<void> {
     const body = { payload, idempotency_key: `parcel:${runId}` };
-    await this.#call("POST", `/api/v1/sagas/${runId}/signal/parcel`, body, [202, 409]);
+    await this.call("POST", `/api/v1/sagas/${runId}/signal/parcel`, body, [202, 409]);
   }
 
   async waitingForParcel(): Promise<readonly Run[]> {
-    return (await this.#list({ awaited_signal: "parcel", sort: "started_at", limit: PAGE })).items;
+    return (await this.list({ awaited_signal: "parcel", sort: "started_at", limit: PAGE })).items;
   }
 
   async countByState(): Promise<Record<State, number>> {
-    const pages = await Promise.all(STATES.map((state) => this.#list({ state, limit: 1 })));
+    const pages = await Promise.all(STATES.map((state) => this.list({ state, limit: 1 })));
     return Object.fromEntries(STATES.map((state, index) => [state, pages[index]?.total ?? 0])) as Record<State, number>;
   }
 
@@ -76,32 +76,41 @@ export class Saga {
     const runs: Run[] = [];
     let cursor: string | undefined;
     do {
-      const page = await this.#list({ sort: "started_at", limit: PAGE, ...(cursor && { cursor }) });
+      const page = await this.list({ sort: "started_at", limit: PAGE, ...(cursor && { cursor }) });
       runs.push(...page.items);
       cursor = page.next_cursor;
     } while (cursor !== undefined);
     return runs;
   }
 
-  #list(query: Record<string, string | number>): Promise<Page> {
+  private list(query: Record<string, string | number>): Promise<Page> {
     const search = new URLSearchParams({ workflow_id: WORKFLOW });
     for (const [name, value] of Object.entries(query)) search.set(name, String(value));
-    return this.#call<Page>("GET", `/api/v1/sagas?${search}`, undefined, [200]);
+    return this.call<Page>("GET", `/api/v1/sagas?${search}`, undefined, [200]);
   }
 
-  async #call<T>(method: string, path: string, body: object | undefined, fine: readonly number[]): Promise<T> {
+  private async call<T>(
+    method: string,
+    path: string,
+    body: object | undefined,
+    expected: readonly number[],
+  ): Promise<T> {
     for (; ; this.repeated++) {
       this.signal.throwIfAborted();
-      const answer = await this.#once(method, path, body);
-      if (answer && fine.includes(answer.status)) return JSON.parse(answer.text) as T;
+      const answer = await this.once(method, path, body);
+      if (answer && expected.includes(answer.status)) return JSON.parse(answer.text) as T;
       if (answer && answer.status < 500 && answer.status !== 429)
         throw new Error(`the service refused ${method} ${path}: ${answer.status} ${answer.text.slice(0, 500)}`);
       await delay(PAUSE_MS * (0.5 + Math.random()), undefined, { signal: this.signal });
     }
   }
 
-  /** Undefined: it cannot be known whether the call arrived. */
-  async #once(method: string, path: string, body?: object): Promise<{ status: number; text: string } | undefined> {
+  /** Undefined: it is unknown whether the call arrived. */
+  private async once(
+    method: string,
+    path: string,
+    body?: object,
+  ): Promise<{ status: number; text: string } | undefined> {
     try {
       const response = await fetch(this.base + path, {
         method,

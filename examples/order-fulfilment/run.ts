@@ -1,5 +1,5 @@
-// The demo command: puts a shop together (Postgres, the service, a worker), runs a batch of orders through it, kills what it
-// is told to, and prints the books. It exits 0 if they balance, and leaves no process behind.
+// The demo command: starts a shop (Postgres, the service, a worker), runs a batch of orders, kills processes as asked, and
+// prints the books. It exits with 0 if they balance, and leaves no process behind.
 import { setMaxListeners } from "node:events";
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import postgres, { type Sql } from "postgres";
 import { createLogger } from "../../src/log.js";
-import { startEmbeddedPostgres } from "../../src/store/embedded.js";
+import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { type Audit, audit } from "./audit.js";
 import {
   type BatchOptions,
@@ -26,12 +26,12 @@ import { makeOrders, SCENARIOS, type ScenarioName } from "./scenarios.js";
 import { type Cleanup, openShop, strike } from "./stage.js";
 
 const USAGE = `npm run demo -- [options]
-  --orders N         how many orders (300; also by the environment: ORDERS)
-  --kill-service N   SIGKILL the service N times during the batch, and start it again (KILL_SERVICE)
-  --kill-worker N    the same with the worker (KILL_WORKER)
-  --redis URL        the service's nodes talk over this Redis, on channels of their own (there are several with SAGA_WORKERS)
-  --stay             keep everything running after the books, to look around, until Ctrl-C
-With DATABASE_URL the demo makes a database of its own on that server, and drops it at the end; without, it brings Postgres along.`;
+  --orders N         the number of orders (default 300; environment: ORDERS)
+  --kill-service N   kill the service N times with SIGKILL during the batch, and restart it (KILL_SERVICE)
+  --kill-worker N    the same for the worker (KILL_WORKER)
+  --redis URL        the service's nodes use this Redis, with a channel prefix of their own (SAGA_WORKERS sets how many there are)
+  --stay             keep everything running after the report, until Ctrl-C
+With DATABASE_URL the demo creates a database of its own on that server and drops it at the end. Without it, it starts Postgres.`;
 
 interface Options {
   readonly orders: number;
@@ -47,8 +47,8 @@ async function main(): Promise<number> {
   const stop = new AbortController();
   setMaxListeners(0, stop.signal);
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    // The second time somebody insists: the exit handler of processes.ts shoots what still runs.
-    process.on(signal, () => (stop.signal.aborted ? process.exit(130) : stop.abort(new Error("stopped by you"))));
+    // The second signal ends the demo at once; the exit handler of processes.ts kills what still runs.
+    process.on(signal, () => (stop.signal.aborted ? process.exit(130) : stop.abort(new Error("interrupted"))));
   }
   const home = mkdtempSync(join(tmpdir(), "order-fulfilment-"));
   const cleanup: Cleanup = [];
@@ -93,12 +93,12 @@ function whole(name: string, text: string, min: number, max: number): number {
 async function demo(options: Options, home: string, cleanup: Cleanup, stop: AbortController): Promise<number> {
   const log = openSync(join(home, "demo.log"), "a");
   cleanup.push(async () => closeSync(log));
-  console.log(`A shop takes ${options.orders} orders; some are bound to go wrong at every step. Setting up ...`);
+  console.log(`A shop processes ${options.orders} orders, and some fail at each step. Setting up ...`);
   const databaseUrl = await makeDatabase(home, log, cleanup);
   const sql = postgres(databaseUrl, { max: 8, onnotice: () => {} });
   cleanup.push(() => sql.end({ timeout: 5 }));
   const orders = makeOrders(options.orders);
-  // Never the reason for an order to fail: all of them could be for the same article.
+  // Enough even if all orders are for the same article, so that stock never runs out by accident.
   await openBooks(sql, 3 * options.orders);
 
   const shop = await openShop({ databaseUrl, redisUrl: options.redis, home }, cleanup, stop);
@@ -122,26 +122,25 @@ async function demo(options: Options, home: string, cleanup: Cleanup, stop: Abor
       { what: "worker", times: options.killWorker, strike: () => strike(shop.worker) },
     ]);
   } catch (error) {
-    if (late.aborted && !stop.signal.aborted)
-      throw new Error(`not all runs ended within ${batchMs / 1_000} s: giving up`);
+    if (late.aborted && !stop.signal.aborted) throw new Error(`some runs have not ended within ${batchMs / 1_000} s`);
     throw stop.signal.aborted ? stop.signal.reason : error;
   } finally {
     done();
   }
   const runs = await saga.all();
-  // Nothing is in flight any more when the worker has stopped: a late effect is in the books now, or never.
+  // When the worker has stopped nothing is in flight: a late effect is in the books now, or never will be.
   await shop.worker.stop();
   const balanced = await closeBooks(sql, runs, progress);
   if (options.stay) await stay(shop.api, databaseUrl, stop.signal);
   return balanced ? 0 : 1;
 }
 
-/** Far more than it takes: only a run that hangs meets it. */
+/** Far more than a batch takes: only a run that hangs reaches it. */
 function longestMs({ orders, killService, killWorker }: Options): number {
   return Math.ceil(120_000 + (orders / ORDERS_PER_SECOND) * 4_000 + (killService + killWorker) * 20_000);
 }
 
-/** A fresh database, on the given server or on one that the demo brings along. */
+/** A fresh database, on the given server or on an embedded one. */
 async function makeDatabase(home: string, log: number, cleanup: Cleanup): Promise<string> {
   let server = process.env.DATABASE_URL;
   if (!server) {
@@ -168,7 +167,7 @@ async function once(url: string, work: (sql: Sql) => Promise<unknown>): Promise<
   }
 }
 
-/** All of it goes on at the same time; the first that fails ends the others. */
+/** Runs all parts at the same time; the first failure ends the others. */
 async function runBatch(
   batch: Omit<BatchOptions, "signal"> & { signal: AbortSignal },
   killings: Killing[],
@@ -192,21 +191,21 @@ async function closeBooks(sql: Sql, runs: readonly Run[], progress: ReturnType<t
   const violations = [...books.violations, ...runFaults(runs, books)];
   for (const { what, planned, done } of progress.kills)
     if (done < planned)
-      violations.push(`the ${what} was killed ${done} times, not ${planned}: the batch was over before`);
+      violations.push(`the ${what} was killed ${done} times instead of ${planned}: the batch ended first`);
   printBooks(books);
   printVerdict(books, violations, progress);
   return violations.length === 0;
 }
 
-/** What the books alone cannot know: how many runs there were, and what had to become of each. */
+/** Checks that need the runs as well as the books. */
 function runFaults(runs: readonly Run[], books: Audit): string[] {
   const faults = runs
     .filter((run) => run.requires_manual_review)
-    .map((run) => `order ${run.inputs.order_id}: an undo was given up, a person has to look at run ${run.id}`);
+    .map((run) => `order ${run.inputs.order_id}: an undo was abandoned, run ${run.id} needs a review`);
   if (runs.length !== books.orders.size) faults.push(`${books.orders.size} orders, but ${runs.length} runs`);
   for (const [orderId, { scenario, outcome }] of books.orders) {
     if (outcome === "fulfilled" && SCENARIOS[scenario as ScenarioName].end === "undone")
-      faults.push(`order ${orderId} (${scenario}): fulfilled, though it cannot have been`);
+      faults.push(`order ${orderId} (${scenario}): fulfilled, although its scenario cannot succeed`);
   }
   return faults;
 }

@@ -1,12 +1,12 @@
-// What can happen to an order in the demo: the list of scenarios, how often each comes, and how it has to end. Who
-// misbehaves by them is worker.ts and carrier.ts.
+// What can happen to an order in the demo: the scenarios, how often each occurs, and how it must end. The misbehaviour itself is
+// in worker.ts and in the carrier of batch.ts.
 import { ARMCHAIR, type Article, NOTEBOOK, type Order, TEAPOT, UNICORN } from "./books.js";
 
 export interface Scenario {
-  /** Of each hundred orders, about. */
+  /** The approximate number in a hundred orders. */
   readonly share: number;
   readonly says: string;
-  /** `undone`: it can never be fulfilled. `fulfilled`: it is, unless killing things uses up its retries or its time. */
+  /** `undone`: it can never be fulfilled. `fulfilled`: it is, unless kills use up its retries or its time. */
   readonly end: "fulfilled" | "undone";
 }
 
@@ -14,15 +14,15 @@ export const SCENARIOS = {
   plain: { share: 52, says: "nothing goes wrong", end: "fulfilled" },
   slow_warehouse: { share: 4, says: "reserving takes three seconds, with heartbeats", end: "fulfilled" },
   flaky_warehouse: { share: 4, says: "reserving fails at first, then works", end: "fulfilled" },
-  out_of_stock: { share: 4, says: "there is nothing to reserve", end: "undone" },
-  card_declined: { share: 5, says: "the bank says no", end: "undone" },
+  out_of_stock: { share: 4, says: "the article is not in stock", end: "undone" },
+  card_declined: { share: 5, says: "the bank declines the card", end: "undone" },
   throws_once: { share: 4, says: "charged, then the worker throws; the retry finds the charge", end: "fulfilled" },
   charged_then_throws: { share: 5, says: "charged, then the worker throws, every time", end: "undone" },
   charged_then_silent: { share: 5, says: "charged, then no answer, every time", end: "undone" },
   charged_too_late: { share: 3, says: "no answer, and the charge arrives after its refund", end: "undone" },
   parcel_lost: { share: 4, says: "the carrier loses the parcel", end: "undone" },
-  parcel_missing: { share: 3, says: "the carrier never says a word", end: "undone" },
-  parcel_garbled: { share: 2, says: "the carrier's message makes no sense", end: "undone" },
+  parcel_missing: { share: 3, says: "the carrier never reports", end: "undone" },
+  parcel_garbled: { share: 2, says: "the carrier's report is unreadable", end: "undone" },
   unreachable: { share: 5, says: "the customer cannot be notified", end: "undone" },
 } as const satisfies Record<string, Scenario>;
 
@@ -36,7 +36,7 @@ export interface DemoOrder extends Order {
   readonly email: string;
 }
 
-/** The same orders every time: each scenario at least once (given as many orders), spread evenly over the batch. */
+/** The same orders every time: each scenario at least once (if there are enough orders), spread evenly over the batch. */
 export function makeOrders(count: number): DemoOrder[] {
   const orders: DemoOrder[] = [];
   const dealt = new Map<ScenarioName, number>();
@@ -48,7 +48,7 @@ export function makeOrders(count: number): DemoOrder[] {
   return orders;
 }
 
-/** Among those that have not come yet, or else the one furthest behind its share. */
+/** A scenario that has not occurred yet, or else the one furthest behind its share. */
 function mostBehind(dealt: ReadonlyMap<ScenarioName, number>, nth: number): ScenarioName {
   const arrears = (name: ScenarioName) => {
     const had = dealt.get(name) ?? 0;

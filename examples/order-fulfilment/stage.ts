@@ -1,5 +1,5 @@
-// Puts the shop's two processes on stage, the service and the worker: ports, settings, logs, readiness, and how each is
-// struck down and brought back. Not the database they share.
+// Starts the shop's two processes, the service and the worker, with their ports, settings and logs, and kills and restarts
+// them. The database that they share is created in run.ts.
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -14,7 +14,7 @@ const WORKER = fileURLToPath(new URL("./worker.js", import.meta.url));
 const READY_MS = 60_000;
 const LOG_TAIL = 20;
 
-/** What must be taken down again, the last thing first. */
+/** What must be stopped at the end, in reverse order. */
 export type Cleanup = (() => Promise<unknown> | undefined)[];
 
 export interface Shop {
@@ -27,7 +27,7 @@ export interface Shop {
 export interface Place {
   readonly databaseUrl: string;
   readonly redisUrl: string | undefined;
-  /** For the logs. */
+  /** The folder of the logs. */
   readonly home: string;
 }
 
@@ -41,7 +41,7 @@ export async function openShop(
   const child = (name: string, entry: string, env: NodeJS.ProcessEnv, channel: boolean): Child => {
     const path = join(home, `${name}.log`);
     const log = openSync(path, "a");
-    const onDeath = (why: string) => stop.abort(new Error(`the ${why}. Its last words:\n${tail(path)}`));
+    const onDeath = (why: string) => stop.abort(new Error(`the ${why}. The end of its log:\n${tail(path)}`));
     const made = new Child({ name, entry, log, channel, onDeath, env: { ...neutral(process.env), ...env } });
     cleanup.push(async () => {
       await made.stop();
@@ -64,7 +64,7 @@ export async function openShop(
   return { api, service, worker, isReady };
 }
 
-/** The demo's service is as it comes: settings meant for another one stay out, but for its size. */
+/** The service of the demo uses default settings: of those in the environment, only its size is passed on. */
 function neutral(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const kept = ["SAGA_WORKERS", "SAGA_STEPS_PER_COMMIT"];
   const foreign = /^(SAGA_|REDIS_|AMQP_|DATABASE_URL)/;

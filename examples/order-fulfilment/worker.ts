@@ -1,5 +1,4 @@
-// The shop's worker, a process of its own: its actions do what they say in the books, and misbehave as the order's scenario
-// asks. Not the books themselves.
+// The shop's worker, a separate process. Its actions write the books, and misbehave as the order's scenario demands.
 import { setTimeout as delay } from "node:timers/promises";
 import postgres from "postgres";
 import { Type } from "typebox";
@@ -9,11 +8,11 @@ import type { ScenarioName } from "./scenarios.js";
 
 const sql = postgres(setting("SHOP_DATABASE_URL"), { max: 12, onnotice: () => {} });
 
-/** An undo must not be given up: it is tried until it succeeds. */
-const UNTIL_IT_WORKS = { maxAttempts: -1, initialBackoffMs: 200, maxBackoffMs: 2_000 };
-/** How long a silent attempt stays silent after its deadline, so that its answer is never in time. */
+/** An undo must not be abandoned: it is retried until it succeeds. */
+const UNTIL_IT_SUCCEEDS = { maxAttempts: -1, initialBackoffMs: 200, maxBackoffMs: 2_000 };
+/** How long a silent attempt waits after its deadline, so that its answer is always late. */
 const SILENCE_MS = 2_000;
-/** How long a late charge is held back at most. */
+/** The longest delay of a late charge. */
 const LATEST_MS = 20_000;
 
 const Id = Type.String({ minLength: 1 });
@@ -25,15 +24,15 @@ const Made = Type.Object({ result: Type.String() });
 
 const reserveStock = defineAction({
   name: "reserve_stock",
-  description: "Puts pieces of an article aside for an order.",
+  description: "Reserves pieces of an article for an order.",
   compensable: true,
   input: Reserve,
   output: Made,
   errorCodes: ["out_of_stock", "warehouse_busy"],
   async execute({ order_id, sku, quantity, scenario }, ctx) {
     if (scenario === is("flaky_warehouse") && ctx.attempt === 1)
-      throw new ActionError("warehouse_busy", "the warehouse does not answer right now");
-    // The SDK sends heartbeats meanwhile: slow is not dead.
+      throw new ActionError("warehouse_busy", "the warehouse is busy");
+    // The SDK sends heartbeats meanwhile.
     if (scenario === is("slow_warehouse")) await delay(3_000, undefined, { signal: ctx.signal });
     const key = ctx.idempotencyKey;
     return done(await books.reserveStock(sql, { key, orderId: order_id, item: sku, amount: quantity }));
@@ -42,7 +41,7 @@ const reserveStock = defineAction({
 
 const chargeCard = defineAction({
   name: "charge_card",
-  description: "Takes money from a customer's card.",
+  description: "Charges a customer's card.",
   compensable: true,
   input: Charge,
   output: Made,
@@ -52,7 +51,7 @@ const chargeCard = defineAction({
       throw new ActionError("card_declined", "the bank declined the card", { retryable: false });
     if (scenario === is("charged_too_late")) await untilRefunded(ctx);
     const made = await books.chargeCard(sql, { key: ctx.idempotencyKey, orderId: order_id, amount: amount_cents });
-    // From here on the money has moved, whatever the service gets to hear.
+    // From here on the money has moved, whatever the service learns.
     if (scenario === is("charged_then_throws") || (scenario === is("throws_once") && ctx.attempt === 1))
       throw new Error("the connection to the bank broke after the charge");
     if (scenario === is("charged_then_silent")) await beSilent(ctx);
@@ -62,7 +61,7 @@ const chargeCard = defineAction({
 
 const notifyCustomer = defineAction({
   name: "notify_customer",
-  description: "Tells a customer that the parcel has arrived.",
+  description: "Notifies a customer that the parcel has arrived.",
   compensable: true,
   input: Notify,
   output: Made,
@@ -74,9 +73,9 @@ const notifyCustomer = defineAction({
   },
 });
 
-const releaseStock = undo("release_stock", "Puts reserved pieces back.", books.releaseStock);
-const refundCard = undo("refund_card", "Gives the money back.", books.refundCard);
-const retractNotice = undo("retract_notice", "Tells a customer to forget the last message.", books.retractNotice);
+const releaseStock = undo("release_stock", "Releases reserved pieces.", books.releaseStock);
+const refundCard = undo("refund_card", "Refunds a charge.", books.refundCard);
+const retractNotice = undo("retract_notice", "Retracts a notice.", books.retractNotice);
 
 function undo(name: string, description: string, unmake: typeof books.refundCard) {
   return defineAction({
@@ -85,7 +84,7 @@ function undo(name: string, description: string, unmake: typeof books.refundCard
     input: Undo,
     output: Made,
     timeoutMs: 5_000,
-    retry: UNTIL_IT_WORKS,
+    retry: UNTIL_IT_SUCCEEDS,
     async execute({ order_id }, { idempotencyKey, forwardIdempotencyKey }) {
       if (forwardIdempotencyKey === undefined)
         throw new ActionError("nothing_to_undo", `${name} only undoes`, { retryable: false });
@@ -95,25 +94,26 @@ function undo(name: string, description: string, unmake: typeof books.refundCard
   });
 }
 
-/** "Made before" is as good as made; a refusal is final, and plainly without effect. */
+/** "Made before" counts as made. A refusal is final and had no effect. */
 function done(result: books.Made): { result: string } {
-  if (result === "short") throw new ActionError("out_of_stock", "there are not enough pieces", { retryable: false });
+  if (result === "short")
+    throw new ActionError("out_of_stock", "there are not enough pieces in stock", { retryable: false });
   if (result === "refused") throw new ActionError("undone_before", "its undo came first", { retryable: false });
   return { result };
 }
 
-/** Longer than anybody listens. */
+/** Waits until after the deadline. */
 async function beSilent({ deadline }: ActionContext): Promise<void> {
   await delay(deadline.getTime() - Date.now() + SILENCE_MS);
 }
 
-/** The bank's network holds the charge back until the shop has given up on it and refunded it. */
+/** The bank's network delays the charge until the shop has refunded it. */
 async function untilRefunded({ idempotencyKey }: ActionContext): Promise<void> {
   const latest = Date.now() + LATEST_MS;
   while (Date.now() < latest && !(await books.isRefunded(sql, idempotencyKey))) await delay(200);
 }
 
-/** Has the compiler check a scenario's name. */
+/** Lets the compiler check the name of a scenario. */
 function is(name: ScenarioName): string {
   return name;
 }
@@ -131,11 +131,11 @@ const worker = createWorker({
   actions: [reserveStock, releaseStock, chargeCard, refundCard, notifyCustomer, retractNotice],
   maxInFlight: 64,
   drainTimeoutMs: 5_000,
-  // A killed service is back within seconds: look for it often.
+  // A killed service is back within seconds, so reconnect quickly.
   timing: { backoffMaxMs: 500 },
 });
 
-// Started by the demo, it does not outlive it.
+// The worker ends with the demo that started it.
 process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
 process.channel?.unref();
 

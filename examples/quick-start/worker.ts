@@ -1,8 +1,9 @@
-// The worker of the quick start: reserves goods, lets them go again, charges. Its state is a Map, so it is no shop.
+// The worker of the quick start: it reserves goods, releases them and charges a card. It keeps its state in a Map, so it is a
+// demonstration and not a shop.
 import { ActionError, createWorker, defineAction, runWorker } from "saga-orchestrator/worker";
 import { Type } from "typebox";
 
-/** By idempotency key: whoever asks twice gets the first answer, and nothing happens twice. */
+/** By idempotency key: a repeated attempt gets the first answer and reserves nothing twice. */
 const reservations = new Map<string, string>();
 
 const reserve = defineAction({
@@ -29,7 +30,7 @@ const charge = defineAction({
   input: Type.Object({ amount: Type.Number() }),
   output: Type.Object({ receipt: Type.String() }),
   execute({ amount }, { idempotencyKey }) {
-    // An ActionError says: this did not happen. Anything else thrown may have happened, and is undone.
+    // An ActionError states that the action had no effect. After any other error the step may have happened, and is undone.
     if (amount > 100) throw new ActionError("card_declined", "the limit is 100", { retryable: false });
     return { receipt: `paid ${amount}, ${idempotencyKey}` };
   },
