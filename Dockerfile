@@ -1,4 +1,4 @@
-# The service as an image. Stage one compiles and then drops what only compiling needs; stage two has what runs.
+# The image of the service. The first stage compiles and then drops the development dependencies; the second stage contains the result.
 FROM node:20-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -14,11 +14,11 @@ WORKDIR /app
 COPY --from=build /app/package.json ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
-# Read as they are: the migrations at the start, the worker protocol by the gRPC server.
+# Read at run time from the source tree: the migrations and the worker protocol.
 COPY src/store/migrations ./src/store/migrations
 COPY src/dispatch/worker.proto ./src/dispatch/worker.proto
 COPY LICENSE ./
-# Only the embedded Postgres writes, and only here.
+# Only the embedded Postgres writes, and only to /data.
 RUN mkdir /data && chown node:node /data
 VOLUME /data
 USER node
