@@ -71,14 +71,16 @@ async function dueIn(id: string): Promise<number | undefined> {
 }
 
 const gone = (id: string) => until(async () => (await dueIn(id)) === undefined, { what: "the row's removal" });
+/** A claim makes a row due in 30 s, and an attempt is waited for only as long as it cannot come near that by itself. */
+const [CLAIMED_MS, PATIENCE_MS] = [30_000, 15_000];
 /** The attempt is over, and the row is due at another time than a claim makes it. */
 const putOff = (id: string) =>
   until(
     async () => {
       const ms = await dueIn(id);
-      return ms !== undefined && (ms < 28_000 || ms > 31_000) ? { ms } : undefined;
+      return ms !== undefined && (ms < CLAIMED_MS - PATIENCE_MS || ms > CLAIMED_MS) ? { ms } : undefined;
     },
-    { what: "the row being put off" },
+    { within: PATIENCE_MS, what: "the row being put off" },
   );
 const counted = async (outcome: string) =>
   (await metrics.webhooks.get()).values.find(({ labels }) => labels.outcome === outcome)?.value ?? 0;
@@ -157,11 +159,11 @@ describe("a webhook", () => {
 describe("one that is not taken", () => {
   it.each([404, 500, 302])("with %i is put off, and sent again under the same id, newly signed", async (status) => {
     const id = await post();
-    const courier = open({}, secretsOf({}, WHSEC));
+    const courier = open({ backoffMs: 100_000 }, secretsOf({}, WHSEC));
     site.answer = (_, response) => response.writeHead(status, { location: "/" }).end();
     courier.carry(id);
     const { ms } = await putOff(id);
-    expect([ms > 0, ms <= 1_000, await counted("put_off")]).toEqual([true, true, 1]);
+    expect([ms > 50_000 - PATIENCE_MS, ms <= 100_000, await counted("put_off")]).toEqual([true, true, 1]);
     site.answer = (_, response) => response.end();
     courier.carry(id);
     await gone(id);
@@ -179,13 +181,13 @@ describe("one that is not taken", () => {
       return (await putOff(id)).ms;
     };
     for (const [tries, least, most] of [
-      [0, 49_000, 100_000],
-      [2, 199_000, 400_000],
-      [5, 449_000, 900_000],
-      [1_000, 449_000, 900_000],
+      [0, 50_000, 100_000],
+      [2, 200_000, 400_000],
+      [5, 450_000, 900_000],
+      [1_000, 450_000, 900_000],
     ] as const) {
       const ms = await delayAt(tries);
-      expect([tries, ms >= least && ms <= most], String(ms)).toEqual([tries, true]);
+      expect([tries, ms > least - PATIENCE_MS && ms <= most], String(ms)).toEqual([tries, true]);
     }
   });
 
@@ -194,7 +196,7 @@ describe("one that is not taken", () => {
     const id = await post();
     open().carry(id);
     const { ms } = await putOff(id);
-    expect(ms > 590_000 && ms <= 600_000).toBe(true);
+    expect(ms > 600_000 - PATIENCE_MS && ms <= 600_000).toBe(true);
   });
 
   it.each([
@@ -204,7 +206,7 @@ describe("one that is not taken", () => {
   ])("because its receiver %s is put off as well", async (_, answer, host) => {
     if (answer) site.answer = answer;
     const id = await post({ url: `${host}:${site.port}/` });
-    open({ attemptMs: 100 }).carry(id);
+    open({ attemptMs: 1_000 }).carry(id);
     await putOff(id);
     expect(site.asked.length).toBe(answer ? 1 : 0);
   });
@@ -258,10 +260,11 @@ describe("many", () => {
     const [each, count] = [long(30, 300), long(100, 1_500)];
     const stuck = (await Promise.all(hanging.map(({ url }) => postMany(each, `${url}/hook`)))).flat();
     const ids = await postMany(count, `${site.url}/hook`);
-    const courier = open();
+    // No webhook of the hanging receivers is put off meanwhile: what is put off was a healthy one.
+    const courier = open({ queuedMs: 600_000, attemptMs: 600_000 });
     const began = performance.now();
     for (const id of [...stuck, ...ids]) courier.carry(id);
-    await until(async () => (await counted("delivered")) === count, { within: 60_000 });
+    await until(async () => (await counted("delivered")) === count, { within: long(50_000, 300_000) });
     console.info(`${count} webhooks beside ${stuck.length} that hang: ${Math.round(performance.now() - began)} ms`);
     expect([site.asked.length, await counted("put_off")]).toEqual([count, 0]);
     await courier.stop(0);
@@ -278,7 +281,7 @@ describe("many", () => {
     await until(() => held.length === 1);
     held[0]?.();
     const { ms } = await putOff(second);
-    expect(ms).toBeGreaterThan(290_000);
+    expect(ms).toBeGreaterThan(300_000 - PATIENCE_MS);
     await gone(first);
     expect(site.asked).toHaveLength(1);
   });
@@ -310,8 +313,10 @@ describe("many", () => {
     courier.carry(first);
     courier.carry(second);
     await until(() => site.asked.length === 2);
-    const stopped = courier.stop(300);
+    const stopped = courier.stop(600_000);
     finish();
+    await gone(first);
+    await courier.stop(0);
     await stopped;
     expect([await dueIn(first), typeof (await dueIn(second))]).toEqual([undefined, "number"]);
   });
