@@ -21,14 +21,14 @@ import { newFence } from "./fence.js";
 import type { LoadedRun } from "./loaded-run.js";
 import { owedRows } from "./owed-rows.js";
 import type { CommittedEvent } from "./ports.js";
-import { eventRow, wakeTime } from "./run-rows.js";
+import { eventRow, wakeChange } from "./run-rows.js";
 
 /** Columns that are written only when they change. */
 const RARE_COLUMNS = ["call", "frames", "items"] as const;
 type RareColumn = (typeof RARE_COLUMNS)[number];
 
 /** What a batch is based on. */
-type Based = Pick<LoadedRun, "actor" | "revision" | "fence">;
+type Based = Pick<LoadedRun, "actor" | "revision" | "fence" | "wake">;
 
 export class Batch {
   readonly events: CommittedEvent[] = [];
@@ -84,7 +84,7 @@ export class Batch {
 
   /** The commit of these transitions, on a run at that revision, with its record in at most `format`. */
   toCommit(
-    { actor: { context }, revision, fence }: Based,
+    { actor: { context }, revision, fence, wake }: Based,
     { now, format }: { now: number; format: number },
   ): RunCommit {
     return {
@@ -95,7 +95,7 @@ export class Batch {
       update: this.runRow(context, format),
       events: this.events.map(eventRow),
       variables: this.variableRows(context),
-      wake: wakeTime(context, now),
+      wake: wakeChange(context, now, wake),
       commands: this.answers.map((command) => ({ ...command, at: now })),
       inboxGone: this.inboxGone,
       ...owedRows(context.run, this.effects, now),
@@ -154,6 +154,8 @@ export interface Unchanged {
   readonly context: RunContext;
   readonly revision: Revision;
   readonly fence?: string;
+  /** The due time of the stored wake row, as in LoadedRun. */
+  readonly wake?: number | null;
   readonly delivery: Delivery;
   readonly answer: Answer;
   readonly effects: readonly Effect[];
@@ -161,7 +163,7 @@ export interface Unchanged {
 
 /** The commit of a refusal or a no-op: it confirms the revision that the decision was based on (law 3). */
 export function confirmation(unchanged: Unchanged, now: number): RunCommit {
-  const { context, revision, fence, delivery, answer, effects } = unchanged;
+  const { context, revision, fence, wake, delivery, answer, effects } = unchanged;
   const { id, keep, inboxId, command, requestHash } = delivery;
   const runId = context.run.id;
   const recorded = id !== undefined && !isRefusal(answer);
@@ -172,8 +174,7 @@ export function confirmation(unchanged: Unchanged, now: number): RunCommit {
     expectedFence: fence,
     events: [],
     ...owedRows(context.run, effects, now),
-    // The poll has leased the wake row: it gets its due time back.
-    ...(command.type === "advance" && { wake: wakeTime(context, now) }),
+    ...(command.type === "advance" && { wake: wakeChange(context, now, wake) }),
     ...(recorded && { commands: [{ id, answer: recordedText(answer, requestHash), keep, at: now }] }),
     inboxGone: inboxId === undefined ? [] : [inboxId],
   };

@@ -13,6 +13,8 @@ export interface Delivery {
   readonly requestHash?: string;
   /** The inbox row that carried the command. The commit of the outcome deletes it. */
   readonly inboxId?: string;
+  /** The poll has leased the run's wake row for it. The next commit gives the row its due time, and no tries. */
+  readonly wakeLeased?: boolean;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
 }

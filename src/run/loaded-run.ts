@@ -14,6 +14,7 @@ import {
 } from "../../machines/index.js";
 import { loadRun } from "../store/load.js";
 import { asRevision, type Revision } from "../store/revision.js";
+import { firstWake } from "./new-run.js";
 import type { Catalog } from "./ports.js";
 import { Unreadable } from "./unreadable.js";
 
@@ -26,6 +27,8 @@ export interface LoadedRun {
   fence?: string;
   lastSeq: number;
   lastEventAt: number;
+  /** The due time of the stored wake row; null: there is none; absent: unknown, or the poll has leased the row. */
+  wake?: number | null;
 }
 
 /** Undefined: there is no such run. Throws Unreadable if this build cannot read it. */
@@ -62,5 +65,6 @@ export function createdRun(
     fence,
     lastSeq: 1,
     lastEventAt: startedAt,
+    wake: firstWake(context),
   };
 }

@@ -63,13 +63,14 @@ export function variableRows(context: RunContext): ReadonlyMap<string, string> {
 }
 
 /** The due time of a new run's wake row: if the node dies before the run steps, the poll takes it up then. */
-export function firstWake(context: RunContext, now: number): number {
-  return wakeTime(context, now) ?? now + STEPPING_GRACE_MS;
+export function firstWake(context: RunContext): number {
+  const { startedAt } = context.run;
+  return wakeTime(context, startedAt) ?? startedAt + STEPPING_GRACE_MS;
 }
 
 /** A run that its parent creates, in the parent's commit. */
 export function childCommit(child: NewChild): ChildCommit {
-  const { identity, at, inherited, idempotencyKey, fence } = child;
+  const { identity, inherited, idempotencyKey, fence } = child;
   const context = newRun(identity, {}, 0);
   return {
     runId: identity.id,
@@ -77,6 +78,6 @@ export function childCommit(child: NewChild): ChildCommit {
     create: newRunRow(context, { requestHash: "", idempotencyKey, fence }),
     events: [eventRow(createdByParent(identity))],
     variables: inherited ? new Map() : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
-    wake: firstWake(context, at),
+    wake: firstWake(context),
   };
 }

@@ -12,6 +12,7 @@ import {
   type RunId,
 } from "../../machines/index.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
+import type { RunCommit } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { nextRevision } from "../store/revision.js";
 import { backOff } from "./back-off.js";
@@ -59,6 +60,7 @@ export class Resident {
   }
 
   private async handle(delivery: Delivery): Promise<Answer> {
+    if (delivery.wakeLeased && this.loaded) this.loaded.wake = undefined;
     try {
       return await this.untilCommitted(delivery);
     } catch (error) {
@@ -121,9 +123,7 @@ export class Resident {
     let won = false;
     try {
       if (this.mayStepOn(delivery)) this.stepOn(loaded, batch, first);
-      won = await this.host.committer.submit(
-        batch.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat }),
-      );
+      won = await this.submit(loaded, batch.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat }));
     } finally {
       if (!won) this.lost(batch);
     }
@@ -132,6 +132,12 @@ export class Resident {
     // The command is answered by its own commit; the run's next steps have commits of their own.
     if (isReady(loaded.actor.context)) this.postToSelf({ type: "advance" });
     return decision.answer;
+  }
+
+  private async submit(loaded: LoadedRun, commit: RunCommit): Promise<boolean> {
+    const won = await this.host.committer.submit(commit);
+    if (won && commit.wake !== undefined) loaded.wake = commit.wake;
+    return won;
   }
 
   private async decide(loaded: LoadedRun, command: RunCommand): Promise<Decided> {
@@ -227,12 +233,13 @@ export class Resident {
 
   /** A refusal or a no-op is a decision too: its revision is confirmed before it is answered (law 3). */
   private async confirm(
-    { actor: { context }, revision, fence }: LoadedRun,
+    loaded: LoadedRun,
     delivery: Delivery,
     { answer, effects = [] }: Decided,
   ): Promise<Answer | undefined> {
-    const commit = confirmation({ context, revision, fence, delivery, answer, effects }, this.host.now());
-    if (!(await this.host.committer.submit(commit))) return undefined;
+    const { context } = loaded.actor;
+    const commit = confirmation({ ...loaded, context, delivery, answer, effects }, this.host.now());
+    if (!(await this.submit(loaded, commit))) return undefined;
     this.host.afterCommit(this.runId, [], effects);
     // The repeat of a command that was accepted may be refused by now. A refusal is not recorded, so nothing has conflicted.
     return (isRefusal(answer) ? await this.recordedAnswer(delivery) : undefined) ?? answer;

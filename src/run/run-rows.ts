@@ -12,6 +12,26 @@ export function wakeTime(context: RunContext, now: number): number | null {
   return wake === "soon" ? now + STEPPING_GRACE_MS : (wake ?? null);
 }
 
+/**
+ * The wake row that a commit writes; undefined: the `stored` one is still good, where it is known. While the run is stepping, or a worker
+ * has its call, another commit will come long before the row is due, so a row that is due too early is moved only when it is nearly due:
+ * when less than half of the time is left. A parked run has the exact time: due earlier, the row would wake it for nothing.
+ */
+export function wakeChange(
+  context: RunContext,
+  now: number,
+  stored: number | null | undefined,
+): number | null | undefined {
+  const due = wakeTime(context, now);
+  if (stored === undefined || due === null || stored === null) return stored === due ? undefined : due;
+  const early = stored <= due && stored - now >= (due - now) / 2;
+  return stored > now && (stored === due || (early && isUnderWay(context))) ? undefined : due;
+}
+
+function isUnderWay(context: RunContext): boolean {
+  return wakeAt(context) === "soon" || context.wait?.kind === "dispatched";
+}
+
 export function eventRow(event: CommittedEvent): EventRow {
   const { seq, at, type, stepId, attempt, from, to, actor, metadata } = event;
   return { seq, at, type, stepId, attempt, from, to, actor, metadata: metadata && JSON.stringify(metadata) };

@@ -21,7 +21,7 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
 import type { Committer } from "./committer.js";
-import { commandId } from "./delivery.js";
+import { commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";
 import { FactSource } from "./facts.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
@@ -54,6 +54,9 @@ export interface PeerNodes {
   /** The owner carries out effects that were committed here for its run. A hint: the outbox is the truth. */
   sendEffects(runId: RunId, effects: readonly Effect[]): void;
 }
+
+/** What the poll adds: the leased row that brings the command. */
+type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased">;
 
 export interface RuntimeOptions extends StarterOptions {
   readonly log: Logger;
@@ -121,8 +124,7 @@ export class Runtime implements Runs, ResidentHost {
     return this.deliver(runId, command, { id, keep, requestHash }) as Promise<AnswerTo<C>>;
   }
 
-  /** `inboxId` names the row of a durable command from another run. */
-  deliver(runId: RunId, command: RunCommand, about: CommandOptions & { readonly inboxId?: string }): Promise<Answer> {
+  deliver(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     return new Promise((resolve, reject) => {
       this.residents

@@ -90,7 +90,7 @@ export class Starter {
   /** The run is durable, with `saga.started`, before it is announced or answered. A repeat is answered with the first run. */
   private async commit(request: StartRequest, run: StartedRun, hash: string): Promise<StartAnswer> {
     const { id } = run.context.run;
-    const commit = startCommit(request, run, hash, this.options.clock.now());
+    const commit = startCommit(request, run, hash);
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
         if (await this.options.committer.submit(commit)) {
@@ -156,7 +156,6 @@ function startCommit(
   { idempotencyKey, labels }: StartRequest,
   { context, started, fence }: StartedRun,
   hash: string,
-  now: number,
 ): RunCommit {
   return {
     runId: context.run.id,
@@ -164,7 +163,7 @@ function startCommit(
     create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, fence }),
     events: [eventRow(started)],
     variables: variableRows(context),
-    wake: firstWake(context, now),
+    wake: firstWake(context),
   };
 }
 

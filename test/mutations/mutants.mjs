@@ -133,6 +133,14 @@ export const MUTANTS = [
     red: "a due wake has its tries reset by a commit",
   },
   {
+    name: "a wake row that the poll has leased keeps its lease (law 7)",
+    file: RESIDENT,
+    find: "if (delivery.wakeLeased && this.loaded) this.loaded.wake = undefined;",
+    replace: "",
+    test: "test/run/wake-rows.test.ts",
+    red: "the wake row of a run in progress that is due before the deadline of a call gets the deadline when it is polled",
+  },
+  {
     name: "a loser's rows are written all the same",
     file: WRITES,
     find: "from ${from.signal} where signal.run_id in (select id from won)",

@@ -143,7 +143,7 @@ export class Poller {
     if (this.options.runtime.isBusy(runId)) return "spared";
     const command: RunCommand = { type: "advance" };
     return this.unlessGuilty({ runId, command }, tries, { table: wakes, key: runId }, () =>
-      this.deliver(runId, command),
+      this.deliver(runId, command, { wakeLeased: true }),
     );
   }
 
@@ -166,7 +166,8 @@ export class Poller {
     if (verdict.kind === "lived") return deliver();
     if (verdict.kind === "unreadable") this.leftToOthers(suspect.runId);
     if (verdict.kind !== "guilty") return "spared";
-    const end = await this.deliver(suspect.runId, { type: "quarantine", proof: verdict.proof });
+    const wakeLeased = row.table === wakes;
+    const end = await this.deliver(suspect.runId, { type: "quarantine", proof: verdict.proof }, { wakeLeased });
     // A run in quarantine takes a command without acting on it, which is tried, too.
     return end === "done" && row.table === inbox ? "retry" : end;
   }
@@ -193,7 +194,7 @@ export class Poller {
   private async deliver(
     runId: RunId,
     command: RunCommand,
-    about: { id?: string; inboxId?: string } = {},
+    about: { id?: string; inboxId?: string; wakeLeased?: boolean } = {},
   ): Promise<WorkEnd> {
     const { runtime } = this.options;
     try {

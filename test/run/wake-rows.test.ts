@@ -1,0 +1,127 @@
+// The wake row of a run in progress: it is moved when it is nearly due, not at every commit, and it never lets a lost node's run wait
+// for longer than two seconds. Triggers in the test's database record what was written.
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createTestDatabase, deleteRuns, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { type Half, type HalfOptions, publish, registerActions, type Step, start, startHalf } from "./rig.js";
+import { allEnd, allSound, look, nothingUnwatched, report } from "./seen.js";
+
+const STEPS = 60;
+const noop = (n: number): Step => ({ id: `s${n}`, type: "noop", ...(n < STEPS && { next: `s${n + 1}` }) });
+const charge = (n: number): Step => ({
+  id: `s${n}`,
+  type: "action",
+  action: "shop.charge",
+  ...(n < 10 && { next: `s${n + 1}` }),
+});
+const numbered = (count: number) => Array.from({ length: count }, (_, n) => n + 1);
+
+let database: TestDatabase;
+const halves: Half[] = [];
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 4 });
+  await registerActions(database, "charge");
+  await publish(database, "steps", numbered(STEPS).map(noop));
+  await publish(database, "charges", numbered(10).map(charge));
+  await publish(database, "later", [{ id: "wait", type: "wait_duration", duration_ms: 600_000 }]);
+  // What a run's commit leaves behind, seen when it commits: the statement writes the wake row after the run row.
+  await database.sql.unsafe(`
+    create table writes (run_id uuid, at timestamptz);
+    create function note_write() returns trigger language plpgsql as
+      'begin insert into writes values (new.run_id, clock_timestamp()); return new; end';
+    create trigger note_write after insert or update on wakes for each row execute function note_write();
+    create table left_due (run_id uuid, state text, wait_kind text, due_in_ms float8);
+    create function note_due() returns trigger language plpgsql as '
+      begin insert into left_due select new.id, new.state, new.record->''wait''->>''kind'',
+        extract(epoch from (select due_at from wakes where run_id = new.id) - clock_timestamp()) * 1000; return new; end';
+    create constraint trigger note_due after insert or update on runs deferrable initially deferred for each row execute function note_due()`);
+});
+beforeEach(async () => {
+  await deleteRuns(database.sql);
+  await database.sql`delete from writes`;
+  await database.sql`delete from left_due`;
+});
+afterEach(async () => {
+  for (const half of halves.splice(0)) await half.stop();
+});
+afterAll(() => database.drop());
+
+async function half(options: HalfOptions = {}): Promise<Half> {
+  const started = await startHalf(database, options);
+  halves.push(started);
+  return started;
+}
+
+/** How often the run's wake row was written, and for how many seconds the run lived. */
+async function written(runId: string) {
+  const [row] = await database.sql<{ writes: number; seconds: number }[]>`
+    select (select count(*) from writes w where w.run_id = ${runId})::int as writes,
+      extract(epoch from terminal_at - started_at)::float8 as seconds from runs where id = ${runId}`;
+  return row ?? { writes: 0, seconds: 0 };
+}
+
+describe("the wake row of a run in progress", () => {
+  it("is written once a second at most, however often the run commits", async () => {
+    const { runtime } = await half({ stepsPerCommit: 1 });
+    const runId = await start(runtime, "steps");
+    await allEnd(database.sql, [runId]);
+    const { writes, seconds } = await written(runId);
+    report({ commits: STEPS, writes, seconds });
+    expect(writes).toBeLessThanOrEqual(2 + seconds);
+    await allSound(database.sql, [runId]);
+  });
+
+  it("is never due more than two seconds later than the run steps: a lost node's runs are found by then", async () => {
+    const { runtime } = await half({ stepsPerCommit: 1 });
+    const runIds = await Promise.all(numbered(30).map(() => start(runtime, "steps")));
+    await allEnd(database.sql, runIds);
+    const [seen] = await database.sql<{ commits: number; latest: number; without: number }[]>`
+      select count(*)::int as commits, max(due_in_ms) as latest, count(*) filter (where due_in_ms is null)::int as without
+      from left_due where state in ('pending', 'running')`;
+    report(seen ?? {});
+    expect(seen?.commits).toBeGreaterThan(30 * (STEPS - 2));
+    expect(seen?.latest).toBeLessThanOrEqual(2_000);
+    expect(seen?.without).toBe(0);
+  });
+
+  it("stays for one call after another, and is due before the deadline of each", async () => {
+    const { runtime } = await half();
+    const runId = await start(runtime, "charges");
+    await allEnd(database.sql, [runId]);
+    const { writes, seconds } = await written(runId);
+    report({ calls: 10, writes, seconds });
+    expect(writes).toBeLessThanOrEqual(2 + seconds);
+    const [seen] = await database.sql<{ calls: number; latest: number }[]>`
+      select count(*)::int as calls, max(due_in_ms) as latest from left_due where wait_kind = 'dispatched'`;
+    expect(seen?.calls).toBe(10);
+    expect(seen?.latest).toBeGreaterThan(250_000);
+    await nothingUnwatched(database.sql);
+  });
+
+  it("that is due before the deadline of a call gets the deadline when it is polled", async () => {
+    const { runtime, poller, dispatcher } = await half({ reply: () => undefined });
+    const runId = await start(runtime, "charges");
+    const due = async () => {
+      const [row] = await database.sql<{ tries: number; ms: number }[]>`
+        select tries, (extract(epoch from due_at - now()) * 1000)::float8 as ms from wakes where run_id = ${runId}`;
+      return row;
+    };
+    await until(() => dispatcher.sent.length === 1);
+    for (let nth = 1; nth <= 2; nth++) {
+      await database.sql`update wakes set due_at = now() - interval '1 s'`;
+      await poller.tick();
+      expect(await due()).toMatchObject({ tries: 0 });
+      expect((await due())?.ms).toBeGreaterThan(250_000);
+    }
+  });
+
+  it("is exact for a parked run", async () => {
+    const { runtime } = await half();
+    const runId = await start(runtime, "later");
+    const state = async () => (await look(database.sql, runId)).run.state;
+    await until(async () => (await state()) === "paused");
+    const [seen] = await database.sql<{ due_in_ms: number }[]>`select due_in_ms from left_due where state = 'paused'`;
+    expect(seen?.due_in_ms).toBeGreaterThan(590_000);
+  });
+});
