@@ -1,5 +1,6 @@
 // Attributes: the declarations of the members that a step type has. One declaration parses a member, compiles its expressions,
-// reports its problems at their places, and is a row of the docs. Steps evaluate the parsed attributes.
+// reports its problems at their places, and is a row of the docs. Steps evaluate the parsed attributes. Kinds that are made of
+// others are in composite.ts.
 import {
   compileExpression,
   compileTemplate,
@@ -41,25 +42,6 @@ export function optional<T>(kind: Kind<T>, doc: string): Attribute<T | undefined
 
 export function defaulted<T>(kind: Kind<T>, fallback: Json, doc: string): Attribute<T> {
   return { kind, doc, required: false, fallback };
-}
-
-/** Reads the declared attributes with `get`, and reports problems at their places. Undefined if there are any. */
-export function parseAttributes<A extends Attributes>(
-  attributes: A,
-  get: (name: string) => { raw: Json | undefined; place: Place },
-): Parsed<A> | undefined {
-  const parsed: Record<string, unknown> = {};
-  let valid = true;
-  for (const [name, attribute] of Object.entries(attributes)) {
-    const { raw = attribute.fallback, place } = get(name);
-    if (raw === undefined) {
-      if (attribute.required) valid = Boolean(place.problem("is required"));
-      continue;
-    }
-    parsed[name] = attribute.kind.parse(raw, place);
-    if (parsed[name] === undefined) valid = false;
-  }
-  return valid ? (parsed as Parsed<A>) : undefined;
 }
 
 /** A number, or one whole template that computes it when the step is entered. */
@@ -201,66 +183,6 @@ export function numberFault(raw: Json, { min, max, whole, not }: NumberBounds): 
   if (max !== undefined && raw > max) return `must be at most ${max}`;
   if (raw === not) return `must not be ${not}`;
   return undefined;
-}
-
-export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): Kind<readonly T[]> {
-  return {
-    name: `list of ${item.name}`,
-    parse(raw, place) {
-      if (!Array.isArray(raw)) return place.problem("must be a list");
-      if (raw.length > bounds.max) return place.problem(`must have at most ${bounds.max} items`);
-      if (raw.length < (bounds.min ?? 0)) return place.problem(`must have at least ${bounds.min} items`);
-      return whole(raw.map((entry: Json, index) => item.parse(entry, place.at(index))));
-    },
-  };
-}
-
-export function record<T>(
-  item: Kind<T>,
-  key: Kind<string>,
-  bounds: { min?: number; max: number },
-): Kind<Readonly<Record<string, T>>> {
-  return {
-    name: `object of ${item.name}`,
-    parse(raw, place) {
-      if (!isObject(raw)) return place.problem("must be an object");
-      const entries = Object.entries(raw);
-      if (entries.length > bounds.max) return place.problem(`must have at most ${bounds.max} members`);
-      if (entries.length < (bounds.min ?? 0)) return place.problem("must not be empty");
-      const parsed = entries.map(([name, entry]) => {
-        const known = key.parse(name, place.at(name));
-        const parsedEntry = item.parse(entry, place.at(name));
-        return known === undefined || parsedEntry === undefined ? undefined : ([known, parsedEntry] as const);
-      });
-      const valid = whole(parsed);
-      return valid && Object.fromEntries(valid);
-    },
-  };
-}
-
-/** An object of declared attributes. Others are refused. */
-export function shape<A extends Attributes>(name: string, attributes: A): Kind<Parsed<A>> {
-  return {
-    name,
-    parse(raw, place) {
-      if (!isObject(raw)) return place.problem("must be an object");
-      refuseUnknown(raw, attributes, place);
-      return parseAttributes(attributes, (key) => ({ raw: own(raw, key), place: place.at(key) }));
-    },
-  };
-}
-
-/** An own member of an object. */
-export function own(object: JsonObject, key: string): Json | undefined {
-  return Object.hasOwn(object, key) ? object[key] : undefined;
-}
-
-export function refuseUnknown(raw: JsonObject, known: object, place: Place): void {
-  for (const key of Object.keys(raw)) if (!Object.hasOwn(known, key)) place.at(key).problem("is unknown");
-}
-
-function whole<T>(items: readonly (T | undefined)[]): readonly T[] | undefined {
-  return items.every((item) => item !== undefined) ? (items as readonly T[]) : undefined;
 }
 
 function isWholeTemplate(raw: Json): raw is string {

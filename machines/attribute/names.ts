@@ -1,7 +1,7 @@
 // The names that the expressions of a document may see. Only a run shows which scope has which of them, but a name that no scope
 // has is a mistake.
 import { isObject, type Json } from "../values/json.js";
-import { own } from "./kinds.js";
+import { own } from "./composite.js";
 
 /** The names that scopes always have (docs/workflows.md, expressions). */
 const NAMES = ["inputs", "vars", "run", "features", "now", "output", "error", "event", "iteration", "item", "index"];

@@ -1,5 +1,6 @@
 // Reads one step of a definition into its plan: the attributes of every step, and those of its type.
 
+import { list, own, parseAttributes, shape } from "../attribute/composite.js";
 import {
   type Attributes,
   defaulted,
@@ -7,16 +8,12 @@ import {
   flag,
   id,
   type Kind,
-  list,
   number,
   object,
   optional,
-  own,
-  parseAttributes,
   plainText,
   required,
   schema,
-  shape,
   text,
   variableName,
 } from "../attribute/kinds.js";

@@ -1,21 +1,8 @@
 // Reads a workflow document into a program, or lists its problems, each with its JSON path. This file has the rules of the graph;
 // a step type has its own rules.
 
-import {
-  flag,
-  id,
-  list,
-  optional,
-  own,
-  parseAttributes,
-  plainNumber,
-  plainText,
-  record,
-  refuseUnknown,
-  required,
-  schema,
-  tenant,
-} from "../attribute/kinds.js";
+import { list, own, parseAttributes, record, refuseUnknown } from "../attribute/composite.js";
+import { flag, id, optional, plainNumber, plainText, required, schema, tenant } from "../attribute/kinds.js";
 import { namesOf } from "../attribute/names.js";
 import { Place, type Problem } from "../attribute/problem.js";
 import { compileMachine } from "../chart/compile.js";

@@ -1,19 +1,15 @@
 // Reads a rule document into a rule, or lists its problems, each with its JSON path.
+import { list, own, parseAttributes, refuseUnknown, shape } from "../attribute/composite.js";
 import {
   dataObject,
   expression,
   flag,
   id,
-  list,
   oneOf,
   optional,
-  own,
-  parseAttributes,
   plainNumber,
   plainText,
-  refuseUnknown,
   required,
-  shape,
   tenant,
 } from "../attribute/kinds.js";
 import { Place, type Problem } from "../attribute/problem.js";

@@ -1,5 +1,6 @@
 // Branches: the map of outgoing edges of `decision`, `switch` and `manual_approval`, and how a value selects one.
-import { id, type Kind, plainText, record, required, shape } from "../attribute/kinds.js";
+import { record, shape } from "../attribute/composite.js";
+import { id, type Kind, plainText, required } from "../attribute/kinds.js";
 import { asText } from "../expression/index.js";
 import type { Json } from "../values/json.js";
 import { MAX_BRANCHES } from "../values/limits.js";

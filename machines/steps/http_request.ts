@@ -1,10 +1,10 @@
 // `http_request`: one HTTP request that the service itself makes. It is a call like that of an action: decide/ treats its
 // attempts, its backoff and its undo in the same way. This file evaluates the request.
+import { list } from "../attribute/composite.js";
 import {
   defaulted,
   flag,
   type Kind,
-  list,
   type NumberSource,
   number,
   object,

@@ -1,6 +1,7 @@
 // `join`: waits for the branches of its parallel until its mode is met, or cannot be met any more.
 
-import { defaulted, flag, id, list, number, oneOf, optional } from "../attribute/kinds.js";
+import { list } from "../attribute/composite.js";
+import { defaulted, flag, id, number, oneOf, optional } from "../attribute/kinds.js";
 import { ExpressionError, type Scope } from "../expression/index.js";
 import type { EndedChild } from "../messages/fact.js";
 import type { Group } from "../state/group.js";

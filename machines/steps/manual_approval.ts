@@ -1,5 +1,6 @@
 // `manual_approval`: asks a person to approve or to reject, and takes the branch of the answer.
-import { oneOf, optional, record, schema } from "../attribute/kinds.js";
+import { record } from "../attribute/composite.js";
+import { oneOf, optional, schema } from "../attribute/kinds.js";
 import type { JsonObject } from "../values/json.js";
 import { branch, branchEdges } from "./branch.js";
 import { type Failure, stepType, type TaskRules } from "./step.js";

@@ -1,5 +1,6 @@
 // `merge`: merges several objects into one. A later source wins, member by member. Arrays are replaced, not concatenated.
-import { defaulted, expression, list, oneOf, required } from "../attribute/kinds.js";
+import { list } from "../attribute/composite.js";
+import { defaulted, expression, oneOf, required } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { stepType } from "./step.js";

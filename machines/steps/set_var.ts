@@ -1,5 +1,6 @@
 // `set_var`: writes variables. All values see the variables before the step.
-import { optional, record, value, variableName } from "../attribute/kinds.js";
+import { record } from "../attribute/composite.js";
+import { optional, value, variableName } from "../attribute/kinds.js";
 import type { Json } from "../values/json.js";
 import { stepType } from "./step.js";
 

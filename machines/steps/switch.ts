@@ -1,5 +1,6 @@
 // `switch`: takes the first case that holds, or the branch that a value names.
-import { expression, id, list, optional, required, shape } from "../attribute/kinds.js";
+import { list, shape } from "../attribute/composite.js";
+import { expression, id, optional, required } from "../attribute/kinds.js";
 import { MAX_BRANCHES } from "../values/limits.js";
 import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { type Edge, failed, stepType } from "./step.js";

@@ -1,5 +1,6 @@
 // `try_catch`: runs a chain of steps in the run itself, and its catch chain if an error leaves the first one.
-import { defaulted, flag, id, type Kind, list, number, optional, required, variableName } from "../attribute/kinds.js";
+import { list } from "../attribute/composite.js";
+import { defaulted, flag, id, type Kind, number, optional, required, variableName } from "../attribute/kinds.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { durationOf, stepType } from "./step.js";
 import { excerpt } from "./words.js";
