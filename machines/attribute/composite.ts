@@ -1,25 +1,55 @@
 // Kinds that are made of others (lists, records, shapes), and the reading of declared attributes. kinds.ts has the plain kinds.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
-import type { Attributes, Kind, Parsed } from "./kinds.js";
-import type { Place } from "./problem.js";
+import type { Attribute, Attributes, Kind, Parsed } from "./kinds.js";
+import { Place } from "./problem.js";
+
+export type PartOf<A extends Attributes> = { readonly [K in keyof A]?: Parsed<A>[K] | undefined };
+
+/** Declared attributes as they were read, with what is left of faulty ones: an optional one is absent then, or has its default. */
+export interface Read<A extends Attributes> {
+  readonly parsed: PartOf<A>;
+  /** No attribute has a problem. */
+  readonly valid: boolean;
+  /** Something is left of every required attribute. */
+  readonly complete: boolean;
+}
+
+type Member = { readonly raw: Json | undefined; readonly place: Place };
 
 /** Reads the declared attributes with `get`, and reports problems at their places. Undefined if there are any. */
 export function parseAttributes<A extends Attributes>(
   attributes: A,
-  get: (name: string) => { raw: Json | undefined; place: Place },
+  get: (name: string) => Member,
 ): Parsed<A> | undefined {
+  const { parsed, valid } = readAttributes(attributes, get);
+  return valid ? (parsed as Parsed<A>) : undefined;
+}
+
+export function readAttributes<A extends Attributes>(attributes: A, get: (name: string) => Member): Read<A> {
   const parsed: Record<string, unknown> = {};
-  let valid = true;
+  let [valid, complete] = [true, true];
   for (const [name, attribute] of Object.entries(attributes)) {
     const { raw = attribute.fallback, place } = get(name);
-    if (raw === undefined) {
-      if (attribute.required) valid = Boolean(place.problem("is required"));
-      continue;
-    }
-    parsed[name] = attribute.kind.parse(raw, place);
-    if (parsed[name] === undefined) valid = false;
+    if (raw === undefined && !attribute.required) continue;
+    parsed[name] = raw === undefined ? place.problem("is required") : attribute.kind.parse(raw, place);
+    if (parsed[name] !== undefined) continue;
+    valid = false;
+    parsed[name] = leftOf(attribute, raw);
+    if (attribute.required && parsed[name] === undefined) complete = false;
   }
-  return valid ? (parsed as Parsed<A>) : undefined;
+  return { parsed: parsed as PartOf<A>, valid, complete };
+}
+
+/** Reads without reporting. */
+const MUTE = new Place("", [], []);
+
+function leftOf({ kind, fallback }: Attribute<unknown>, raw: Json | undefined): unknown {
+  const left = raw === undefined ? undefined : kind.salvage?.(raw);
+  return left ?? (fallback === undefined ? undefined : kind.parse(fallback, MUTE));
+}
+
+function valueLeft<T>(kind: Kind<T>, raw: Json): T | undefined {
+  return kind.parse(raw, MUTE) ?? kind.salvage?.(raw);
 }
 
 export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): Kind<readonly T[]> {
@@ -31,6 +61,8 @@ export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): K
       if (raw.length < (bounds.min ?? 0)) return place.problem(`must have at least ${bounds.min} items`);
       return whole(raw.map((entry: Json, index) => item.parse(entry, place.at(index))));
     },
+    salvage: (raw) =>
+      Array.isArray(raw) ? raw.slice(0, bounds.max).flatMap((entry) => valueLeft(item, entry) ?? []) : [],
   };
 }
 
@@ -54,6 +86,14 @@ export function record<T>(
       const valid = whole(parsed);
       return valid && Object.fromEntries(valid);
     },
+    salvage(raw) {
+      const entries = isObject(raw) ? Object.entries(raw).slice(0, bounds.max) : [];
+      const left = entries.map(([name, entry]) => [key.parse(name, MUTE), valueLeft(item, entry)] as const);
+      return Object.fromEntries(left.filter(([name, entry]) => name !== undefined && entry !== undefined)) as Record<
+        string,
+        T
+      >;
+    },
   };
 }
 
@@ -66,6 +106,11 @@ export function shape<A extends Attributes>(name: string, attributes: A): Kind<P
       refuseUnknown(raw, attributes, place);
       return parseAttributes(attributes, (key) => ({ raw: own(raw, key), place: place.at(key) }));
     },
+    salvage(raw) {
+      if (!isObject(raw)) return undefined;
+      const { parsed, complete } = readAttributes(attributes, (key) => ({ raw: own(raw, key), place: MUTE }));
+      return complete ? (parsed as Parsed<A>) : undefined;
+    },
   };
 }
 
@@ -75,7 +120,8 @@ export function own(object: JsonObject, key: string): Json | undefined {
 }
 
 export function refuseUnknown(raw: JsonObject, known: object, place: Place): void {
-  for (const key of Object.keys(raw)) if (!Object.hasOwn(known, key)) place.at(key).problem("is unknown");
+  for (const key of Object.keys(raw))
+    if (!Object.hasOwn(known, key)) place.at(key).problem(`is unknown${place.suggest(key, Object.keys(known))}`);
 }
 
 function whole<T>(items: readonly (T | undefined)[]): readonly T[] | undefined {

@@ -16,6 +16,8 @@ import type { Place } from "./problem.js";
 export interface Kind<T> {
   readonly name: string;
   parse(raw: Json, place: Place): T | undefined;
+  /** What is left of a faulty value, so that the rest of the document can be checked beside it. Undefined: nothing. */
+  salvage?(raw: Json): T | undefined;
 }
 
 export interface Attribute<T> {
@@ -115,12 +117,14 @@ export const expression: Kind<Expression> = {
     if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
     return compiling(place, () => warned(compileExpression(raw), place));
   },
+  salvage: () => compileExpression("null"),
 };
 
 /** A string that may contain `${ CEL }`. */
 export const text: Kind<Template> = {
   name: "template",
   parse: (raw, place) => (typeof raw === "string" ? template(raw, place) : place.problem("must be a string")),
+  salvage: () => compileTemplate(""),
 };
 
 /** Any JSON value whose strings are templates. */
@@ -201,8 +205,8 @@ function storable<T extends Json>(raw: T, place: Place): T | undefined {
 
 function warned<T extends Expression | Template>(compiled: T, place: Place): T {
   for (const warning of compiled.warnings) place.warn(warning);
-  for (const name of compiled.references)
-    if (place.isUnknown(name)) place.warn(`there is no name "${name.slice(0, 64)}" in any scope`);
+  for (const name of compiled.references) place.warnOfName(name);
+  for (const name of compiled.variables) place.warnOfVariable(name);
   return compiled;
 }
 

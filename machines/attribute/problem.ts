@@ -1,8 +1,18 @@
 // Problems of a document, each with its place. Validation lists all of them; it does not stop at the first.
+import { Suggestions } from "./suggestion.js";
+
 export interface Problem {
   /** A JSON path: `$.steps[2].next`. */
   readonly path: string;
   readonly message: string;
+}
+
+/** What the document as a whole says about names in expressions. Undefined: any name will do. */
+export interface DocumentNames {
+  /** The names that some scope gives to expressions. */
+  readonly scope?: ReadonlySet<string>;
+  /** The variables that some step sets. */
+  readonly variables?: ReadonlySet<string>;
 }
 
 /** A place in a document: where a parser reads, and where it reports. */
@@ -11,8 +21,8 @@ export class Place {
     readonly path: string,
     private readonly problems: Problem[],
     private readonly warnings: Problem[],
-    /** The names that some scope of the document gives to expressions. Undefined: any name. */
-    private readonly names?: ReadonlySet<string>,
+    private readonly names: DocumentNames = {},
+    private readonly suggestions = new Suggestions(),
   ) {}
 
   /** The place of a member or an item below this one. */
@@ -24,12 +34,26 @@ export class Place {
 
   /** The place at a path below this one, such as that of a value that cannot be stored. */
   below(path: string): Place {
-    return new Place(`${this.path}${path}`, this.problems, this.warnings, this.names);
+    return new Place(`${this.path}${path}`, this.problems, this.warnings, this.names, this.suggestions);
   }
 
-  /** Whether no scope of the document gives this name. */
-  isUnknown(name: string): boolean {
-    return this.names !== undefined && !this.names.has(name);
+  /** Warns of a name that no scope of the document gives. */
+  warnOfName(name: string): void {
+    const { scope } = this.names;
+    if (scope && !scope.has(name))
+      this.warn(`there is no name "${name.slice(0, 64)}" in any scope${this.suggest(name, scope)}`);
+  }
+
+  /** Warns of a variable that no step sets. It may come with the start of a run, so it is no problem. */
+  warnOfVariable(name: string): void {
+    const { variables } = this.names;
+    if (variables && !variables.has(name))
+      this.warn(`nothing in this definition sets vars.${name.slice(0, 128)}${this.suggest(name, variables)}`);
+  }
+
+  /** ` (did you mean "x"?)`, or nothing. */
+  suggest(name: string, known: Iterable<string>): string {
+    return this.suggestions.for(name, known);
   }
 
   /** The number of problems of the whole document so far. */

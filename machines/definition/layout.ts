@@ -5,11 +5,7 @@ import type { Place } from "../attribute/problem.js";
 import { type Block, isStep, type Layout } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import { MAX_NESTING } from "../values/limits.js";
-
-export interface PlacedStep {
-  readonly plan: StepPlan;
-  readonly place: Place;
-}
+import { type ReadStep, UNKNOWN_TYPE } from "./step.js";
 
 const RUN: Block = { kind: "run", depth: 0 };
 
@@ -19,7 +15,8 @@ export interface Entry {
   readonly at: Place;
 }
 
-export function layOut(steps: readonly PlacedStep[], entries: readonly Entry[]): Layout {
+/** Faulty steps are laid out by the edges that are known of them. */
+export function layOut(steps: readonly ReadStep[], entries: readonly Entry[]): Layout {
   const layout = new LayoutReader(new Map(steps.map((step) => [step.plan.id, step])));
   layout.readRun(entries);
   return layout.positions;
@@ -35,7 +32,7 @@ class LayoutReader {
   /** Steps whose edges have been checked. A step in several chains is followed several times, but checked once. */
   private readonly visited = new Set<string>();
 
-  constructor(private readonly steps: ReadonlyMap<string, PlacedStep>) {
+  constructor(private readonly steps: ReadonlyMap<string, ReadStep>) {
     for (const { plan } of steps.values())
       for (const { start } of plan.blocks) {
         // A block without a step, or one that starts with a join, is reported elsewhere.
@@ -186,7 +183,7 @@ class LayoutReader {
   }
 
   /** A parallel leads to its own join: not to that of a parallel around it. */
-  private checkFork(block: Block | undefined, { plan, place }: PlacedStep): void {
+  private checkFork(block: Block | undefined, { plan, place, faulty }: ReadStep): void {
     if (!plan.type.forks) return;
     if (plan.onError !== "fail") place.at("on_error").warn("has no effect: set the on_error of its join");
     const { next } = plan;
@@ -196,18 +193,21 @@ class LayoutReader {
       place.at("next").problem(`the next of a parallel must be a join, and "${next}" is not one`);
     else if (found && next === block?.end)
       place.at("next").problem(`the join "${next}" belongs to the parallel around it: each parallel needs its own`);
-    else if (found) this.checkDeciding(plan, found);
+    // A faulty parallel may have branches that its plan does not.
+    else if (found && !faulty) this.checkDeciding(plan, found);
   }
 
   /** The branches in a join's `on` are branches of its parallel. */
   private checkDeciding({ blocks }: StepPlan, { id, attributes }: StepPlan): void {
     const at = this.steps.get(id)?.place.at("on");
+    const names = blocks.flatMap(({ name }) => name ?? []);
     for (const [index, name] of ((attributes.on as readonly string[] | undefined) ?? []).entries())
-      if (!blocks.some((branch) => branch.name === name)) at?.at(index).problem(`there is no branch "${name}"`);
+      if (!names.includes(name)) at?.at(index).problem(`there is no branch "${name}"${at.suggest(name, names)}`);
   }
 
   /** Only the parallel of a join, and the ends of its branches, lead to it. */
-  private checkJoins(block: Block, { plan }: PlacedStep): void {
+  private checkJoins(block: Block, { plan }: ReadStep): void {
+    if (plan.type === UNKNOWN_TYPE) return;
     for (const { target, at } of this.allEdgesOf(plan.id))
       if (target !== block.end && !(plan.type.forks && target === plan.next)) this.checkNoJoin(target, at);
   }
@@ -229,7 +229,7 @@ class LayoutReader {
   }
 }
 
-function edgesOf({ plan, place }: PlacedStep): PlacedEdge[] {
+function edgesOf({ plan, place }: ReadStep): PlacedEdge[] {
   const ways = plan.edges.filter(({ catches }) => !catches).map(({ target, at }) => ({ target, at: below(place, at) }));
   if (plan.next !== undefined) ways.push({ target: plan.next, at: place.at("next") });
   if (isStep(plan.onError)) ways.push({ target: plan.onError, at: place.at("on_error") });

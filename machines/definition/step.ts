@@ -1,6 +1,6 @@
 // Reads one step of a definition into its plan: the attributes of every step, and those of its type.
 
-import { list, own, parseAttributes, shape } from "../attribute/composite.js";
+import { list, own, type PartOf, readAttributes, shape } from "../attribute/composite.js";
 import {
   type Attributes,
   defaulted,
@@ -11,6 +11,7 @@ import {
   number,
   object,
   optional,
+  type Parsed,
   plainText,
   required,
   schema,
@@ -71,32 +72,51 @@ export const COMMON = {
 /** The problems of a JSON Schema itself. Only the shell has the validator. */
 export type SchemaProblems = (schema: JsonObject) => readonly string[];
 
-/** The plan of the step. Undefined if it has problems, which are reported. */
-export function parseStep(raw: JsonObject, place: Place, schemaProblems?: SchemaProblems): StepPlan | undefined {
-  const common = parseAttributes(COMMON, (name) => ({ raw: own(raw, name), place: place.at(name) }));
-  const type = stepTypeOf(raw, place);
-  if (!type) return undefined;
-  refuseUnknownMembers(raw, type, place);
-  const attributes = parseAttributes(type.attributes, (name) => memberOf(raw, name, type, place));
+/** A step as it was read. */
+export interface ReadStep {
+  readonly plan: StepPlan;
+  readonly place: Place;
+  /** Its problems are reported. The plan has what is left of it: its edges that are known, and blank expressions. */
+  readonly faulty: boolean;
+}
+
+/** The type of a step whose type is not known. */
+export const UNKNOWN_TYPE: StepType = {
+  name: "unknown",
+  summary: "",
+  attributes: {},
+  enter: () => {
+    throw new Error("a step of an unknown type was entered");
+  },
+};
+
+export function readStep(raw: JsonObject, place: Place, schemaProblems?: SchemaProblems): ReadStep {
+  const problems = place.problemCount;
+  const { parsed: common } = readAttributes(COMMON, (name) => ({ raw: own(raw, name), place: place.at(name) }));
+  const type = stepTypeOf(raw, place) ?? UNKNOWN_TYPE;
+  if (type !== UNKNOWN_TYPE) refuseUnknownMembers(raw, type, place);
+  const { parsed, valid, complete } = readAttributes(type.attributes, (name) => memberOf(raw, name, type, place));
   const policy = type.retries ? ownRetry(raw, place) : undefined;
-  if (attributes) type.check?.(attributes, place);
-  if (attributes && schemaProblems) checkSchemas(raw, type, place, schemaProblems);
-  if (!common || !attributes) return undefined;
-  return {
-    id: common.id,
-    type,
-    title: common.title,
-    description: common.description,
-    next: common.next,
-    when: common.when,
-    saveAs: common.save_as === false ? null : (common.save_as ?? common.id),
-    onError: common.on_error,
-    retry: policy,
-    compensation: common.compensation,
-    attributes,
-    edges: type.edges?.(attributes) ?? [],
-    blocks: type.blocks?.(attributes) ?? [],
-  };
+  const attributes = parsed as Parsed<Attributes>;
+  if (valid) type.check?.(attributes, place);
+  if (valid && schemaProblems) checkSchemas(raw, type, place, schemaProblems);
+  const edges = (complete && type.edges?.(attributes)) || [];
+  const blocks = (complete && type.blocks?.(attributes)) || [];
+  const plan = { ...commonPlan(common), type, retry: policy, attributes, edges, blocks };
+  return { plan, place, faulty: place.problemCount > problems };
+}
+
+type CommonPlan = Omit<StepPlan, "type" | "retry" | "attributes" | "edges" | "blocks">;
+
+function commonPlan({
+  id = "",
+  save_as: saved,
+  on_error: onError = "fail",
+  ...common
+}: PartOf<typeof COMMON>): CommonPlan {
+  const { title, description, next, when, compensation } = common;
+  const saveAs = saved === false ? null : (saved ?? id);
+  return { id, title, description, next, when, saveAs, onError, compensation };
 }
 
 function checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProblems: SchemaProblems): void {
@@ -111,7 +131,10 @@ function stepTypeOf(raw: JsonObject, place: Place): StepType | undefined {
   const name = own(raw, "type");
   if (typeof name !== "string") return undefined;
   return (
-    STEP_TYPES.get(name) ?? place.at("type").problem(`there is no step type "${name.slice(0, 64)}" in this release`)
+    STEP_TYPES.get(name) ??
+    place
+      .at("type")
+      .problem(`there is no step type "${name.slice(0, 64)}" in this release${place.suggest(name, STEP_TYPES.keys())}`)
   );
 }
 
@@ -145,7 +168,7 @@ function refuseUnknownMembers(raw: JsonObject, type: StepType, place: Place): vo
     if (Object.hasOwn(COMMON, key) || Object.hasOwn(type.attributes, key)) continue;
     if (key === "retry" && type.retries) continue;
     if (key === "inputs" && takesNested) refuseUnknownNested(raw, type, place.at("inputs"));
-    else place.at(key).problem(`is not an attribute of the step type ${type.name}`);
+    else refuseMember(key, type, place, Object.keys(COMMON));
   }
   if (type.last && own(raw, "next") !== undefined) place.at("next").problem(`a step of type ${type.name} has no next`);
 }
@@ -154,7 +177,11 @@ function refuseUnknownNested(raw: JsonObject, type: StepType, place: Place): voi
   const nested = nestedAttributes(raw, type);
   if (!nested) return place.problem("must be an object");
   for (const key of Object.keys(nested)) {
-    if (!Object.hasOwn(type.attributes, key))
-      place.at(key).problem(`is not an attribute of the step type ${type.name}`);
+    if (!Object.hasOwn(type.attributes, key)) refuseMember(key, type, place);
   }
+}
+
+function refuseMember(key: string, type: StepType, place: Place, others: readonly string[] = []): void {
+  const known = [...Object.keys(type.attributes), ...others, ...(type.retries ? ["retry"] : [])];
+  place.at(key).problem(`is not an attribute of the step type ${type.name}${place.suggest(key, known)}`);
 }

@@ -20,6 +20,8 @@ const TYPE_NAMES = new Set(["int", "uint", "double", "bool", "string", "bytes", 
 
 export interface Analysis {
   readonly references: ReadonlySet<string>;
+  /** The members of `vars` that it reads by name, without those that it tests for. */
+  readonly variables: ReadonlySet<string>;
   /** The names of CEL types that it reads. A name of the scope hides them. */
   readonly types: ReadonlySet<string>;
   readonly warnings: readonly string[];
@@ -31,19 +33,26 @@ export interface Analysis {
 export function analyse(parsed: Parsed, source: string): Analysis {
   const walk = new Walk(source, parsed.sourceInfo?.positions ?? {});
   const weight = parsed.expr === undefined ? 0 : walk.visit(parsed.expr, [], 0);
-  return { references: walk.references, types: walk.types, warnings: walk.warnings, weight };
+  const { references, types, warnings } = walk;
+  return { references, types, warnings, variables: walk.variablesRead, weight };
 }
 
 class Walk {
   readonly references = new Set<string>();
   readonly types = new Set<string>();
   readonly warnings: string[] = [];
+  private readonly variables = new Set<string>();
+  private readonly tested = new Set<string>();
   private nodes = 0;
 
   constructor(
     private readonly source: string,
     private readonly positions: { readonly [id: string]: number },
   ) {}
+
+  get variablesRead(): ReadonlySet<string> {
+    return new Set([...this.variables].filter((name) => !this.tested.has(name)));
+  }
 
   /** Returns the weight of the node and its children, without the bodies of loops, which pay for themselves. */
   visit(expr: Expr, bound: readonly string[], depth: number): number {
@@ -56,8 +65,11 @@ class Walk {
         this.name(kind.value.name, bound);
         return WEIGHT.leaf;
       case "selectExpr":
+        if (isVars(kind.value.operand, bound))
+          (kind.value.testOnly ? this.tested : this.variables).add(kind.value.field);
         return WEIGHT.select + below(kind.value.operand);
       case "callExpr":
+        this.variable(kind.value, bound);
         return this.call(kind.value, expr, below);
       case "listExpr":
         return kind.value.elements.reduce<number>((sum, element) => sum + below(element), WEIGHT.call);
@@ -75,6 +87,13 @@ class Walk {
     if (bound.includes(name)) return;
     if (TYPE_NAMES.has(plain)) this.types.add(plain);
     else this.references.add(plain);
+  }
+
+  /** `vars["name"]` reads a variable, `"name" in vars` tests for it. */
+  private variable({ function: name, args: [left, right] }: Call, bound: readonly string[]): void {
+    const key = name === "_[_]" ? textOf(right) : name === "@in" ? textOf(left) : undefined;
+    const of = name === "_[_]" ? left : right;
+    if (key !== undefined && isVars(of, bound)) (name === "_[_]" ? this.variables : this.tested).add(key);
   }
 
   private call(call: Call, expr: Expr, below: (child: Expr | undefined) => number): number {
@@ -137,6 +156,16 @@ class Walk {
   private refuse(message: string, expr: Expr): ExpressionSyntaxError {
     return new ExpressionSyntaxError(message, this.position(expr));
   }
+}
+
+function isVars(expr: Expr | undefined, bound: readonly string[]): boolean {
+  return expr?.exprKind.case === "identExpr" && expr.exprKind.value.name === "vars" && !bound.includes("vars");
+}
+
+/** A text literal. */
+function textOf(expr: Expr | undefined): string | undefined {
+  const constant = expr?.exprKind.case === "constExpr" ? expr.exprKind.value.constantKind : undefined;
+  return constant?.case === "stringValue" ? constant.value : undefined;
 }
 
 function call(name: string, id: bigint, args: Expr[]): Expr {

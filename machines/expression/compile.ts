@@ -24,6 +24,8 @@ export interface Expression {
   readonly source: string;
   /** The names that it reads from the scope. */
   readonly references: ReadonlySet<string>;
+  /** The members of `vars` that it reads by name, without those that it tests for. */
+  readonly variables: ReadonlySet<string>;
   /** Legal, but most likely a mistake. */
   readonly warnings: readonly string[];
   /** The least cost of one evaluation, in units of the step budget. */
@@ -103,6 +105,7 @@ function syntaxError(error: unknown): ExpressionSyntaxError {
 
 export class CelExpression implements Expression {
   readonly references: ReadonlySet<string>;
+  readonly variables: ReadonlySet<string>;
   readonly warnings: readonly string[];
   readonly weight: number;
   private readonly bound: readonly string[];
@@ -113,6 +116,7 @@ export class CelExpression implements Expression {
     private readonly run: Run,
   ) {
     this.references = analysis.references;
+    this.variables = analysis.variables;
     this.warnings = analysis.warnings;
     this.weight = analysis.weight;
     this.bound = [...analysis.references, ...analysis.types];

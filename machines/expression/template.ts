@@ -16,6 +16,8 @@ export interface Template {
   /** There is no expression inside: `render` always returns the same object and cannot fail. */
   readonly constant: boolean;
   readonly references: ReadonlySet<string>;
+  /** The members of `vars` that it reads by name, without those that it tests for. */
+  readonly variables: ReadonlySet<string>;
   readonly warnings: readonly string[];
   /** The least cost of one rendering, in units of the step budget. */
   readonly weight: number;
@@ -50,6 +52,10 @@ class Whole implements Template {
     return this.expression.references;
   }
 
+  get variables(): ReadonlySet<string> {
+    return this.expression.variables;
+  }
+
   get warnings(): readonly string[] {
     return this.expression.warnings;
   }
@@ -66,6 +72,7 @@ class Whole implements Template {
 class Composite implements Template {
   readonly constant: boolean;
   readonly references: ReadonlySet<string>;
+  readonly variables: ReadonlySet<string>;
   readonly warnings: readonly string[];
   readonly weight: number;
 
@@ -76,6 +83,7 @@ class Composite implements Template {
   ) {
     this.constant = "constant" in node;
     this.references = new Set(expressions.flatMap((expression) => [...expression.references]));
+    this.variables = new Set(expressions.flatMap((expression) => [...expression.variables]));
     this.warnings = expressions.flatMap((expression) => expression.warnings);
     this.weight = weightOf(node);
   }

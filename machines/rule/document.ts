@@ -55,6 +55,7 @@ const spec = shape("RuleSpec", {
 });
 
 const DOCUMENT = {
+  $schema: optional(plainText, "For editors; the service does not read it."),
   id: optional(plainText, "Set by the service."),
   rule_id: required(id, "The rule's identifier."),
   version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),

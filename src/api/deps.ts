@@ -36,7 +36,7 @@ export interface ApiDeps {
   readonly config: ApiConfig;
   readonly runs: Runs;
   readonly admission: Pick<Admission, "admit">;
-  readonly catalog: Pick<Catalog, "program" | "published" | "action" | "rule" | "refresh">;
+  readonly catalog: Pick<Catalog, "program" | "published" | "action" | "actionNames" | "rule" | "refresh">;
   /** `conforms` returns the problems of a value under a JSON Schema. */
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
   readonly sql: Sql;

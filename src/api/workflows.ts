@@ -39,6 +39,7 @@ function check(document: unknown, { compile, catalog }: Compiling): Report<Workf
 function known(catalog: Compiling["catalog"]): CompileOptions {
   return {
     action: (service, name, version) => catalog.action(service, name, version),
+    actions: () => catalog.actionNames(),
     rule: (ruleId) => catalog.rule(ruleId),
   };
 }

@@ -92,6 +92,7 @@ function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog 
     program: (definitionId) => catalog.program(definitionId),
     published: (workflowId, version) => catalog.published(workflowId, version),
     action: (service, name, version) => catalog.action(service, name, version),
+    actionNames: () => catalog.actionNames(),
     rule: (ruleId) => catalog.rule(ruleId),
     refresh: () => router.refreshCatalogs(),
   };

@@ -106,6 +106,8 @@ export interface Catalog {
   ): Promise<{ readonly definitionId: string; readonly program: Program } | undefined>;
   /** The exact version, or the latest that is not deprecated. */
   action(service: string, name: string, version?: number): ActionFact | undefined;
+  /** Every registered action as `service.name`. */
+  actionNames(): Iterable<string>;
   /** The latest published version of a rule. */
   rule(ruleId: string): Rule | undefined;
   /** Reads the store again: called after a publish, an unpublish or a registration. */

@@ -170,6 +170,7 @@ function depsOf(
         return row && program && { definitionId: row.definition_id, program };
       },
       action: () => undefined,
+      actionNames: () => ["shop.charge"],
       rule: () => undefined,
       refresh: async () => {
         rig.refreshed++;

@@ -119,6 +119,15 @@ describe("reading", () => {
     expect(bad).toMatchObject({ status: 200, body: { valid: false } });
     const paths = bad.body.errors.map(({ path }: { path: string }) => path);
     for (const path of ["$.id", "$.name", "$.start", "$.wrong", "$.steps[0].type"]) expect(paths).toContain(path);
+    expect(bad.body.errors).toContainEqual({
+      path: "$.steps[0].type",
+      message: 'there is no step type "nop" in this release (did you mean "noop"?)',
+    });
+    const calls = named("calls", { steps: [{ id: "begin", type: "action", action: "shop.chrage" }] });
+    const warned = await rig.call("POST", "/api/v1/workflows/validate", calls);
+    expect(warned.body.warnings).toMatchObject([
+      { path: "$.steps[0].action", message: expect.stringContaining('(did you mean "shop.charge"?)') },
+    ]);
     expect(await rig.countRows()).toBe(before);
   });
 
@@ -182,6 +191,7 @@ describe("the definitions directory", () => {
         program: () => Promise.reject(new Error("not asked")),
         published: () => Promise.reject(new Error("not asked")),
         action: () => undefined,
+        actionNames: () => [],
         rule: () => undefined,
         refresh: async () => {},
       },

@@ -412,10 +412,12 @@ describe("warnings", () => {
   });
 
   it("vars.step-1 is a subtraction", () => {
-    const [warning, ...others] = warningsOf(wf([noop("a", { when: "vars.step-1 == 2" })]));
+    const comparing = (when: string) =>
+      wf([noop("a", { when, next: "b" }), step("set_var", { id: "b", variables: { step: 1, "step-1": 2 } })]);
+    const [warning, ...others] = warningsOf(comparing("vars.step-1 == 2"));
     expect(warning).toMatch(/^\$\.steps\[0\]\.when: .*vars\["step-1"\]/);
     expect(others).toEqual([]);
-    expect(warningsOf(wf([noop("a", { when: 'vars["step-1"] == 2' })]))).toEqual([]);
+    expect(warningsOf(comparing('vars["step-1"] == 2'))).toEqual([]);
   });
 
   it("a name that no scope has; those that a step gives to its block are names", () => {
@@ -424,8 +426,9 @@ describe("warnings", () => {
       step("log", { id: "b", message: "${output} ${item} ${now}", fields: { list: ["${varz.y}"] } }),
     ]);
     expect(warningsOf(document)).toEqual([
-      '$.steps[0].when: there is no name "input" in any scope',
-      '$.steps[1].fields: there is no name "varz" in any scope',
+      '$.steps[0].when: there is no name "input" in any scope (did you mean "inputs"?)',
+      "$.steps[0].when: nothing in this definition sets vars.x",
+      '$.steps[1].fields: there is no name "varz" in any scope (did you mean "vars"?)',
     ]);
     expect(warningsOf(wf([noop("a", { when: "[1].all(x, x > 0) && type(1) == int" })]))).toEqual([]);
     expect([...(namesOf(wf([step("foreach", { item_var: "line", inputs: { index_var: "n" } })])) ?? [])]).toEqual(

@@ -78,6 +78,10 @@ export class StoreCatalog implements Catalog {
     return versions?.find((action) => !action.deprecated);
   }
 
+  actionNames(): Iterable<string> {
+    return this.actions.keys();
+  }
+
   rule(ruleId: string): Rule | undefined {
     return this.rules.rule(ruleId);
   }
