@@ -3,8 +3,9 @@
 import { type CelResult, type CelValue, isCelError, isCelList, isCelMap, parse, plan } from "@bufbuild/cel";
 import type { Json } from "../values/json.js";
 import { type Analysis, analyse } from "./analyse.js";
+import { evaluation } from "./border.js";
 import { ExpressionError, ExpressionSyntaxError, explain } from "./errors.js";
-import { budgetExhausted, isExhausted, isShared, withFuel } from "./fuel.js";
+import { budgetExhausted, isExhausted, isShared } from "./fuel.js";
 import { environment } from "./functions.js";
 import { toJson, truthy } from "./result.js";
 import { endOfLiteral } from "./scan.js";
@@ -125,11 +126,11 @@ export class CelExpression implements Expression {
   /** Inside `withFuel` the result may become part of a larger one, so its size counts. */
   evaluate(scope: Scope): Json {
     const bounded = isShared();
-    return withFuel(() => toJson(this.value(scope), bounded));
+    return evaluation(() => toJson(this.value(scope), bounded));
   }
 
   test(scope: Scope): boolean {
-    return withFuel(() => {
+    return evaluation(() => {
       const value = this.value(scope);
       if (typeof value === "boolean") return value;
       if (isCelList(value) || isCelMap(value)) return value.size > 0;

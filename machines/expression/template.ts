@@ -1,9 +1,10 @@
 // Templates: JSON values whose strings may contain `${ CEL }`, compiled once and rendered with a scope. A string that is one whole
 // template keeps the type of its value; a value without templates renders as itself.
 import { FORBIDDEN_NAMES, type Json, type JsonObject } from "../values/json.js";
+import { evaluation } from "./border.js";
 import { type CelExpression, compileExpression } from "./compile.js";
 import { ExpressionSyntaxError } from "./errors.js";
-import { takeResultChars, withFuel } from "./fuel.js";
+import { takeResultChars } from "./fuel.js";
 import { asText } from "./result.js";
 import { closingBrace } from "./scan.js";
 import type { Scope } from "./values.js";
@@ -90,7 +91,7 @@ class Composite implements Template {
 
   render(scope: Scope): Json {
     const node = this.node;
-    return "constant" in node ? node.constant : withFuel(() => node.render(scope));
+    return "constant" in node ? node.constant : evaluation(() => node.render(scope));
   }
 }
 
