@@ -26,6 +26,12 @@ const SESSION_TIMEOUTS = {
   idle_in_transaction_session_timeout: 10_000,
 };
 
+/**
+ * Every statement finds its rows by an index. The statements are prepared once a session, often while the tables are empty: a plan that
+ * reads a whole table or walks through a whole index is right then, and stays when a million rows have come.
+ */
+const PLANS = { enable_seqscan: "off", enable_mergejoin: "off", jit: "off" };
+
 const CONNECT_TIMEOUT_S = 10;
 /**
  * Seconds before a lost session is opened again. The driver's own pauses reach 20 s after a few refusals, counted over the whole pool:
@@ -46,7 +52,7 @@ export function openDatabase(url: string, { max, applicationName, log, readOnly 
     fetch_types: true,
     types: { json: JSON_TYPE },
     connection: {
-      ...{ application_name: applicationName, synchronous_commit: "on", ...SESSION_TIMEOUTS },
+      ...{ application_name: applicationName, synchronous_commit: "on", ...SESSION_TIMEOUTS, ...PLANS },
       ...(readOnly && { default_transaction_read_only: true }),
     },
     onnotice: noticesTo(log),

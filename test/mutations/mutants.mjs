@@ -14,15 +14,15 @@ export const MUTANTS = [
   {
     name: "the compare-and-set does not look at the revision (law 1)",
     file: FENCES,
-    find: "where runs.revision = run_update.expected and runs.fence",
-    replace: "where runs.fence",
+    find: "where locked.revision = run_update.expected and locked.fence",
+    replace: "where locked.fence",
     test: STORE_TEST,
     red: "compare and set writes no row of a run that is not at the expected revision (2 of 1)",
   },
   {
     name: "the compare-and-set does not look at the token beside the revision (law 1)",
     file: FENCES,
-    find: "runs.fence is not distinct from run_update.expected_fence",
+    find: "locked.fence is not distinct from run_update.expected_fence",
     replace: "true",
     test: STORE_TEST,
     red: "compare and set writes no row of a run whose revision came back with another token (8 of 7)",
@@ -30,7 +30,7 @@ export const MUTANTS = [
   {
     name: "a confirmation does not look at the token beside the revision (laws 1 and 3)",
     file: FENCES,
-    find: "runs.fence is not distinct from confirm.expected_fence",
+    find: "locked.fence is not distinct from confirm.expected_fence",
     replace: "true",
     test: STORE_TEST,
     red: "confirming a revision loses at the same revision with another token, and writes nothing",
@@ -151,8 +151,8 @@ export const MUTANTS = [
   {
     name: "a row that another session holds is waited for",
     file: FENCES,
-    find: "order by runs.id for update of runs skip locked",
-    replace: "order by runs.id for update of runs",
+    find: "runs.id = run_update.id limit 1 for update skip locked",
+    replace: "runs.id = run_update.id limit 1 for update",
     test: STORE_TEST,
     red: "compare and set skips a row that another session has locked, instead of waiting for it",
   },

@@ -4,6 +4,9 @@
 // No two commits wait for each other in a circle: run rows are locked in key order, confirmed ones like updated ones (their wake
 // rows and commands would be waited for otherwise), and tables are written in a fixed order. A row that another commit holds is
 // skipped, and its run loses: it tries again.
+//
+// Rows are looked up by key, one by one: `cross join lateral (… limit 1)`. A join, or a condition that can move in there (a limit keeps it
+// out), would leave the way to the planner: it may plan while the table is empty, and keep a plan that reads all of it.
 import type { Clause } from "./relations.js";
 
 /** A signal goes to one run (law 9): of two claims in the group the first one counts, and a consumed signal is no longer free. */
@@ -14,9 +17,9 @@ signal_claim as materialized (
 )`,
   () => `
 free_signal as materialized (
-  select signals.id from signals
-  where signals.id in (select id from signal_claim) and signals.consumed_at is null
-  order by signals.id for update skip locked
+  select signal.id from (select distinct id from signal_claim order by id) claimed cross join lateral (
+    select signals.id, signals.consumed_at from signals where signals.id = claimed.id limit 1 for update skip locked
+  ) signal where signal.consumed_at is null
 )`,
   () => `
 signal_conflict as materialized (
@@ -33,8 +36,10 @@ export const EVENT_CLAIMS: readonly Clause[] = [
 event_claim as materialized (select * from ${from.event_claim})`,
   () => `
 event_conflict as materialized (
-  select event_claim.run_id from event_claim
-  join event_takes on event_takes.run_id = event_claim.run_id and event_takes.event_id = event_claim.event_id
+  select event_claim.run_id from event_claim cross join lateral (
+    select from event_takes
+    where event_takes.run_id = event_claim.run_id and event_takes.event_id = event_claim.event_id limit 1
+  ) taken
 )`,
 ];
 export const NO_EVENT_CONFLICT: Clause = () => `
@@ -49,8 +54,10 @@ export const COMMANDS: readonly Clause[] = [
 command as materialized (select * from ${from.command})`,
   () => `
 command_conflict as materialized (
-  select command.run_id from command
-  join run_commands on run_commands.run_id = command.run_id and run_commands.command_id = command.command_id
+  select command.run_id from command cross join lateral (
+    select from run_commands
+    where run_commands.run_id = command.run_id and run_commands.command_id = command.command_id limit 1
+  ) recorded
 )`,
 ];
 
@@ -64,23 +71,25 @@ run_update as materialized (select * from ${from.run_update})`,
   ...COMMANDS,
   () => `
 fenced as materialized (
-  select runs.id from runs join run_update on run_update.id = runs.id
-  where runs.revision = run_update.expected and runs.fence is not distinct from run_update.expected_fence
-    and runs.terminal_at is null
-    and runs.id not in (select run_id from command_conflict)
-    and runs.id not in (select run_id from signal_conflict)
-    and runs.id not in (select run_id from event_conflict)
-  order by runs.id for update of runs skip locked
+  select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
+    select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
+  ) locked
+  where locked.revision = run_update.expected and locked.fence is not distinct from run_update.expected_fence
+    and locked.terminal_at is null
+    and locked.id not in (select run_id from command_conflict)
+    and locked.id not in (select run_id from signal_conflict)
+    and locked.id not in (select run_id from event_conflict)
 )`,
 ];
 
 /** A decision that changes nothing is based on a revision, too (law 3). */
 export const CONFIRMATIONS: Clause = (from) => `
 confirmed as (
-  select runs.id from ${from.confirm} join runs on runs.id = confirm.id
-  where runs.revision = confirm.expected and runs.fence is not distinct from confirm.expected_fence
-    and runs.id not in (select run_id from command_conflict)
-  order by runs.id for no key update of runs skip locked
+  select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
+    select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
+  ) locked
+  where locked.revision = confirm.expected and locked.fence is not distinct from confirm.expected_fence
+    and locked.id not in (select run_id from command_conflict)
 )`;
 
 /**
