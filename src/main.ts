@@ -1,12 +1,12 @@
 // The entry of the service: reads the configuration, starts the embedded Postgres if no database is configured, and runs one node
 // in this process or a primary with several. It stops in order on SIGTERM. A forked node begins here too.
+// Each process imports only what it runs: loading the code of a node takes a second, and a primary runs none.
 import cluster from "node:cluster";
-import { runForkedNode } from "./cluster/forked-node.js";
-import { type NodeHandle, startNode } from "./cluster/node.js";
-import { Primary, type PrimaryOptions } from "./cluster/primary.js";
-import { loadConfig } from "./config/index.js";
+import type { NodeHandle } from "./cluster/node.js";
+import type { PrimaryOptions } from "./cluster/primary.js";
+import { type Config, loadConfig } from "./config/index.js";
 import { createLogger, type Logger } from "./log.js";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "./store/embedded/postgres.js";
+import type { EmbeddedPostgres } from "./store/embedded/postgres.js";
 
 /** A stop that hangs must not keep the process alive. The nodes of a primary have 30 s of the longer time. */
 const STOP_TIMEOUT_MS = 30_000;
@@ -28,11 +28,8 @@ async function main(): Promise<void> {
   const { config, warnings } = loadConfig();
   const log = createLogger(config);
   for (const warning of warnings) log.warn(warning);
-  const embedded =
-    config.databaseUrl === undefined ? await startEmbeddedPostgres({ dataDir: config.dataDir, log }) : undefined;
-  const options = { config, databaseUrl: config.databaseUrl ?? embedded?.url ?? "", log };
-  // One node needs no primary: fewer moving parts, and a faster start.
-  const service: Service = config.workers === 1 ? new OneNode(options) : new Primary(options);
+  const embedded = config.databaseUrl === undefined ? await startDatabase(config, log) : undefined;
+  const service = await createService({ config, databaseUrl: config.databaseUrl ?? embedded?.url ?? "", log });
   const timeoutMs = config.workers === 1 ? STOP_TIMEOUT_MS : STOP_NODES_TIMEOUT_MS;
   const stopping = stopOnSignal({ service, embedded, timeoutMs, log });
   try {
@@ -47,6 +44,23 @@ async function main(): Promise<void> {
   }
 }
 
+async function startDatabase({ dataDir }: Config, log: Logger): Promise<EmbeddedPostgres> {
+  const { startEmbeddedPostgres } = await import("./store/embedded/postgres.js");
+  return startEmbeddedPostgres({ dataDir, log });
+}
+
+/** One node needs no primary: fewer moving parts, and a faster start. */
+async function createService(options: PrimaryOptions): Promise<Service> {
+  if (options.config.workers === 1) return new OneNode(options);
+  const { Primary } = await import("./cluster/primary.js");
+  return new Primary(options);
+}
+
+async function runForkedNode(): Promise<void> {
+  const forked = await import("./cluster/forked-node.js");
+  await forked.runForkedNode();
+}
+
 class OneNode implements Service {
   private node: NodeHandle | undefined;
   constructor(private readonly options: PrimaryOptions) {}
@@ -58,6 +72,7 @@ class OneNode implements Service {
     return this.node?.grpcPort ?? 0;
   }
   async start(): Promise<void> {
+    const { startNode } = await import("./cluster/node.js");
     this.node = await startNode(this.options);
   }
   async stop(): Promise<void> {

@@ -187,6 +187,14 @@ describe("layers", () => {
     expect(wrongInSdk(arrows(sdk))).toEqual([]);
   });
 
+  it("what takes long to load is loaded only where it is used", () => {
+    const atOnce = (path: string) => readFileSync(join(ROOT, path), "utf8").replace(/import( type [^;]*|\(.*);/g, "");
+    const found = arrows(shell, atOnce);
+    expect(found.filter(({ to }) => to === "typebox").map(show)).toEqual([]);
+    const ofMain = found.filter(({ from }) => from === "src/main.ts").map(({ to }) => to);
+    expect(ofMain).toEqual(["node:cluster", "src/config/index.ts", "src/log.ts"]);
+  });
+
   it("process.env is read in config only", () => {
     const readers = shell.filter((path) =>
       /process\.env/.test(withoutComments(readFileSync(join(ROOT, path), "utf8"))),

@@ -1,6 +1,6 @@
 // The action registry over HTTP: services declare their actions, which are checked and completed; all of them can be listed.
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import type { JsonObject } from "../../machines/index.js";
 import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
 import { listActions, type Registration, register } from "../store/registry.js";
@@ -8,6 +8,7 @@ import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { ID_PATTERN, MAX_INT32, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_DETAILS = 100;

@@ -1,13 +1,14 @@
 // Rehearsals over HTTP: a workflow's machine runs alone, on a virtual clock, with mocks instead of workers. Nothing is stored or
 // sent. It runs in short slices, so that other requests are served in between.
 import { setImmediate } from "node:timers/promises";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import { Rehearsal, type Rehearsed, RUN_STATES, readMocks, type WantedWorkflow } from "../../machines/index.js";
 import { badRequest, overloaded, unprocessable } from "../errors.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { workflows } from "./workflows.js";
 

@@ -1,7 +1,7 @@
 // What workers report over HTTP: results, errors and heartbeats of dispatched actions. Each is stamped when it arrives,
 // and answers with the outcome of the run's committed transition. The same over gRPC is dispatch/grpc/.
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import {
   type Command,
   type EngineErrorCode,
@@ -19,6 +19,7 @@ import { AnyObject } from "./http/body.js";
 import { sendError } from "./http/envelope.js";
 import { DispatchIdText, Id, Int, MAX_INT32, parameterCheck, path, query, RunIdText } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const UuidText = Type.String({ pattern: UUID_PATTERN });

@@ -1,6 +1,6 @@
 // Rules over HTTP. Beyond the routes of every versioned document they can be evaluated.
 import { LRUCache } from "lru-cache";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import {
   compileRule,
   ExpressionError,
@@ -18,6 +18,7 @@ import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { type Report, storageOf, VersionedResource } from "./versioned.js";
 

@@ -1,7 +1,7 @@
 // Runs: starting, listing and reading them and their parts. Commands to a run are in commands.ts, its live stream is in stream.ts.
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import {
   FORBIDDEN_NAMES,
   type JsonObject,
@@ -40,6 +40,7 @@ import {
   Version,
 } from "./http/parameters.js";
 import { object, one, page, ref, responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import type { Resource } from "./schemas.js";
 import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";

@@ -1,6 +1,7 @@
 // The resources as JSON Schemas, for the OpenAPI document. The schemas of bodies are with their routes.
-import { Type } from "typebox";
+
 import { AUDIT_TYPES, RUN_STATES } from "../../machines/index.js";
+import { Type } from "./http/type.js";
 
 const Uuid = Type.String({ format: "uuid" });
 const Time = Type.String({ format: "date-time" });

@@ -1,6 +1,6 @@
 // User tasks: listing and submitting them. The run that waits for the task decides on the submit; this file finds that run and
 // translates its answer.
-import { type Static, Type } from "typebox";
+import type { Static } from "typebox";
 import { isObject, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import type { CommandOptions } from "../run/ports.js";
@@ -11,6 +11,7 @@ import { pathOfPointer } from "./http/checked.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
 import { object, page, responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_NAME = 256;

@@ -1,11 +1,12 @@
 // Workflow definitions over HTTP. Beyond the routes of every versioned document they can be validated, and have a machine and stats.
-import { Type } from "typebox";
+
 import { type Chart, type CompileOptions, isObject, type JsonObject, type Program } from "../../machines/index.js";
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/definitions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, query, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { type Compiling, type Report, storageOf, VersionedResource } from "./versioned.js";
 

@@ -6,7 +6,6 @@ import type { Bus, BusHandlers } from "../bus/bus.js";
 import { IpcBus } from "../bus/ipc.js";
 import { createLocalBus } from "../bus/local.js";
 import { combineProtocols } from "../bus/protocol.js";
-import { createRedisBus } from "../bus/redis.js";
 import { DatabaseClock } from "../clock.js";
 import type { Config } from "../config/index.js";
 import { dispatchProtocol } from "../dispatch/relay/messages.js";
@@ -109,5 +108,6 @@ export async function openBus(foundations: Foundations, handlers: NodeHandlers):
   const options = { nodeId, log, protocol, handlers };
   if (alone) return createLocalBus(options);
   if (config.redisUrl === undefined) return new IpcBus(options);
+  const { createRedisBus } = await import("../bus/redis.js");
   return createRedisBus({ url: config.redisUrl, prefix: config.redisPrefix, ...options });
 }

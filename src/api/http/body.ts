@@ -4,10 +4,11 @@ import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance } from "fastify";
-import { type TSchema, type TUnsafe, Type } from "typebox";
+import type { TSchema, TUnsafe } from "typebox";
 import { isObject, type Json, type JsonObject, measure } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
 import { type Checked, jsonPath, pathOfPointer } from "./checked.js";
+import { Type } from "./type.js";
 
 /** Far deeper than any real document, far shallower than any stack. */
 const MAX_DEPTH = 200;

@@ -1,12 +1,13 @@
 // Path and query parameters: their schemas, and the strict reading of their text by these schemas. Nothing is coerced: `1e2` is not
 // an integer here. Bodies are in body.ts.
-import { type Static, type TObject, type TProperties, type TSchema, Type } from "typebox";
+import type { Static, TObject, TProperties, TSchema } from "typebox";
 import type { DispatchId, RunId } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
 import { isTime } from "../../times.js";
 import type { Checked } from "./checked.js";
+import { Type } from "./type.js";
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
 export const MAX_INT32 = 2_147_483_647;

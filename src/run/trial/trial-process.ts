@@ -64,7 +64,7 @@ export class TrialProcess {
 
   private async start(): Promise<ChildProcess> {
     const forked = fork(ENTRY, [], {
-      execArgv: ["--enable-source-maps", `--max-old-space-size=${this.options.heapMb ?? heapMb()}`],
+      execArgv: [`--max-old-space-size=${this.options.heapMb ?? heapMb()}`],
       serialization: "advanced",
       stdio: ["ignore", "ignore", "pipe", "ipc"],
     });
