@@ -246,7 +246,8 @@ export class Runtime implements Runs, ResidentHost {
     const { context, started } = run;
     const runId = context.run.id;
     this.options.onCommit(runId, [started]);
-    if (!this.hints || (context.run.delayedUntil ?? 0) > this.now()) return;
+    // A node that stops delivers nothing more: a resident made now would stay busy.
+    if (!this.hints || this.stopped || (context.run.delayedUntil ?? 0) > this.now()) return;
     if (!this.isMine(runId)) return this.options.peers?.advance(runId);
     if (complete && !this.residents.has(runId)) {
       const loaded = createdRun(run, started.at);

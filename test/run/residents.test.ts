@@ -16,6 +16,11 @@ const halves: Half[] = [];
 beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
   await publish(database, "signal", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  await publish(database, "fork", [
+    { id: "p", type: "parallel", branches: { a: { next: "a" } }, next: "j" },
+    { id: "a", type: "noop" },
+    { id: "j", type: "join" },
+  ]);
   await publish(database, "timer", [{ id: "wait", type: "wait_until", until: "${inputs.until}" }]);
 });
 afterEach(async () => {
@@ -138,5 +143,17 @@ describe("the estimated bytes of idle runs", () => {
     await allEnd(database.sql, [newest]);
     await atRest(one);
     expect([residents.size, residents.idleBytes]).toEqual([0, 0]);
+  });
+});
+
+describe("a node that stops", () => {
+  it("does not take up a child that its last commit has created; another node does", async () => {
+    const stopping = await half({ onCommit: (_, events) => forked(events) && void stopping.runtime.stop() });
+    const forked = (events: readonly { readonly type: string }[]) => events.some(({ type }) => type === "step.paused");
+    const runId = await start(stopping.runtime, "fork");
+    await stopping.runtime.stop();
+    expect(stopping.runtime.residents.size).toBe(0);
+    (await half()).poller.start();
+    await allEnd(database.sql, [runId]);
   });
 });
