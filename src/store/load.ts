@@ -45,9 +45,13 @@ export function storedIdentity(run: RunIdentity): StoredIdentity {
   return Object.fromEntries(STORED.map((name) => [name, run[name]])) as unknown as StoredIdentity;
 }
 
+/** Columns by name: a column that a later release adds must not change a result (law 13). */
 export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undefined> {
   const [row] = await sql<LoadedRow[]>`
-    select r.*, coalesce(s.inputs, f.inputs) as inputs, s.identity, z.variables as inherited,
+    select r.id, r.revision, r.fence, r.last_seq, r.last_event_at, r.state, r.current_step, r.requires_manual_review, r.record, r.call,
+      r.output, r.frames, r.items, r.workflow_id, r.version, r.definition_id, r.tenant_id, r.business_key, r.trigger_id,
+      r.parent_run_id, r.parent_step_id, r.parent_branch_id, r.parent_entry, r.root_run_id, r.started_at,
+      coalesce(s.inputs, f.inputs) as inputs, s.identity, z.variables as inherited,
       (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null) as variables,
       (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone
     from runs r join run_starts s on s.run_id = r.id

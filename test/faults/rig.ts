@@ -13,8 +13,13 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-export async function startService(databaseUrl: string, { hints }: { hints?: boolean } = {}): Promise<Service> {
-  const { config } = loadConfig({ HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "silent" });
+export interface ServiceOptions {
+  readonly hints?: boolean;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export async function startService(databaseUrl: string, { hints, env }: ServiceOptions = {}): Promise<Service> {
+  const { config } = loadConfig({ HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "silent", ...env });
   const node = await startNode({ config, databaseUrl, log: silentLog, hints });
   const api = `http://127.0.0.1:${node.httpPort}`;
   const shop = await openShop({ grpc: `127.0.0.1:${node.grpcPort}`, api });

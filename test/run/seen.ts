@@ -14,6 +14,7 @@ export interface Seen {
   readonly run: RunSeen & {
     readonly awaited_signal?: string;
     readonly paused_reason?: string;
+    readonly current_step?: string;
     readonly quarantine?: Readonly<Record<string, unknown>>;
     readonly output?: unknown;
     readonly variables: Readonly<Record<string, unknown>>;

@@ -1,0 +1,207 @@
+// Migrations beside services that work: what is in the way of a migration is waited for briefly and again, and starts of runs go on.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { createLogger } from "../../src/log.js";
+import { openDatabase } from "../../src/store/connection.js";
+import { migrateDatabase, packageRoot } from "../../src/store/migrate.js";
+import { heartbeat } from "../../src/store/nodes.js";
+import { startService } from "../faults/rig.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
+import { until } from "../harness/until.js";
+import { type Half, publish, type Step, start, startHalf } from "../run/rig.js";
+import { allEnd } from "../run/seen.js";
+
+const READER_MS = long(0, 15_000);
+const STARTS = long(20, 100);
+
+let database: TestDatabase;
+let folders: string;
+let releases = 0;
+beforeAll(() => {
+  folders = mkdtempSync(join(tmpdir(), "saga-migrations-"));
+});
+afterAll(() => rmSync(folders, { recursive: true }));
+beforeEach(async () => {
+  database = await createTestDatabase({ max: 4 });
+});
+afterEach(() => database.drop());
+
+/** The migrations of this release and one more, of a later release. */
+function laterRelease(...statements: readonly string[]): string {
+  const folder = mkdtempSync(join(folders, "later-"));
+  cpSync(join(packageRoot(), "src", "store", "migrations"), folder, { recursive: true });
+  const journal = JSON.parse(readFileSync(join(folder, "meta", "_journal.json"), "utf8"));
+  // A test may have several later releases.
+  const when = Math.max(...journal.entries.map((entry: { when: number }) => entry.when)) + ++releases;
+  journal.entries.push({ idx: 999, version: "7", when, tag: "later", breakpoints: true });
+  writeFileSync(join(folder, "meta", "_journal.json"), JSON.stringify(journal));
+  writeFileSync(join(folder, "later.sql"), statements.join(";--> statement-breakpoint\n"));
+  return folder;
+}
+
+const GROW_RUNS = 'ALTER TABLE "runs" ADD COLUMN "later" integer';
+
+const compensation = { action: "shop.refund" };
+const BUSY: Step[] = [
+  { id: "p", type: "parallel", branches: { a: { next: "pay" }, b: { next: "tell" } }, next: "j" },
+  { id: "pay", type: "action", action: "shop.charge", compensation },
+  { id: "tell", type: "emit_event", topic: "told" },
+  { id: "j", type: "join", next: "hear" },
+  { id: "hear", type: "wait_for_event", topic: "told", next: "ask" },
+  { id: "ask", type: "manual_approval", assignee: "ann" },
+];
+const READS = [
+  ...["/sagas/{id}", "/sagas/{id}/events", "/sagas/{id}/signals", "/sagas/{id}/children", "/sagas/{id}/undo", "/sagas"],
+  ...["/sagas/{id}/user_tasks", "/user_tasks", "/workflows", "/workflows/busy", "/registry/actions"],
+];
+
+/** A transaction that reads `runs` until it is let go. */
+async function reader(): Promise<() => Promise<void>> {
+  const session = await database.sql.reserve();
+  await session`set idle_in_transaction_session_timeout = 0`;
+  await session`begin`;
+  await session`select 1 from runs limit 1`;
+  return async () => {
+    await session`commit`;
+    await session`reset idle_in_transaction_session_timeout`;
+    session.release();
+  };
+}
+
+function lines() {
+  const all: string[] = [];
+  const log = createLogger({ logLevel: "info" }, { write: (line) => void all.push(line) });
+  return { all, log };
+}
+
+describe("a migration that needs a table which a long transaction reads", () => {
+  let half: Half;
+  beforeEach(async () => {
+    await publish(database, "quick", [{ id: "only", type: "noop" }]);
+    half = await startHalf(database);
+  });
+  afterEach(() => half.stop());
+
+  it("does not hold up starts: each is answered before the reader ends", async () => {
+    const letGo = await reader();
+    const { all, log } = lines();
+    const since = performance.now();
+    let migrated = false;
+    const migrating = migrateDatabase(database.url, log, { folder: laterRelease(GROW_RUNS) }).then(() => {
+      migrated = true;
+    });
+    await until(() => all.join().includes("migration waits for other sessions"));
+    const runIds: string[] = [];
+    while (runIds.length < STARTS || performance.now() - since < READER_MS)
+      runIds.push(await start(half.runtime, "quick"));
+    await allEnd(database.sql, runIds);
+    expect(migrated).toBe(false);
+    await letGo();
+    await migrating;
+    expect(JSON.parse(all.find((line) => line.includes("waits")) ?? "{}")).toMatchObject({
+      level: "warn",
+      sessions: [{ pid: expect.any(Number), application: "saga-test", state: "idle in transaction" }],
+    });
+  }, 120_000);
+
+  it("gives up when its patience is used up, and names the session in its way; the next start goes on", async () => {
+    const letGo = await reader();
+    const folder = laterRelease(GROW_RUNS);
+    const patience = { lockMs: 100, totalMs: 300 };
+    await expect(migrateDatabase(database.url, silentLog, { folder, patience })).rejects.toThrow(
+      /has waited 0\.3 s for locks; in its way: \d+ \("saga-test", idle in transaction, \d+ s\)\. End these sessions/,
+    );
+    await letGo();
+    await migrateDatabase(database.url, silentLog, { folder });
+    await database.sql`select later from runs`;
+  });
+});
+
+describe("an index that is built concurrently", () => {
+  const INDEX = 'CREATE UNIQUE INDEX CONCURRENTLY "later_index" ON "trigger_fires" USING btree ("workflow_id")';
+  const fire = () => database.sql`
+    insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at)
+    values (gen_random_uuid(), gen_random_uuid(), 'same', now(), now())`;
+  const validity = async () =>
+    (await database.sql`select indisvalid as valid from pg_index where indexrelid = to_regclass('later_index')`)[0]
+      ?.valid;
+
+  it("is built again if an interrupted build has left it invalid", async () => {
+    for (let nth = 0; nth < 2; nth++) await fire();
+    const folder = laterRelease(INDEX);
+    await expect(migrateDatabase(database.url, silentLog, { folder })).rejects.toMatchObject({ code: "23505" });
+    expect(await validity()).toBe(false);
+    await database.sql`delete from trigger_fires`;
+    await migrateDatabase(database.url, silentLog, { folder });
+    expect(await validity()).toBe(true);
+    await migrateDatabase(database.url, silentLog, { folder });
+  });
+
+  it("holds up no service of an earlier release that starts meanwhile", async () => {
+    const writer = await database.sql.reserve();
+    await writer`begin`;
+    await writer`delete from trigger_fires`;
+    const building = migrateDatabase(database.url, silentLog, { folder: laterRelease(INDEX) });
+    await until(async () => {
+      const waiting = await database.sql`select 1 from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%CONCURRENTLY%' and pid <> pg_backend_pid()`;
+      return waiting.length === 1;
+    });
+    // Its turn, as an earlier release takes it. If it waited, the index would wait for this statement, and it for the index.
+    await database.sql.begin((earlier) => earlier`select pg_advisory_xact_lock(${0x73616761})`);
+    await writer`commit`;
+    await building;
+    expect(await validity()).toBe(true);
+    writer.release();
+  });
+
+  it("needs a migration of its own", async () => {
+    await expect(migrateDatabase(database.url, silentLog, { folder: laterRelease(INDEX, GROW_RUNS) })).rejects.toThrow(
+      "migration later: indexes that are built concurrently need a migration of their own",
+    );
+  });
+});
+
+describe("a new column", () => {
+  it("invalidates no statement of a node: none returns the columns of a table with *", async () => {
+    // With one run in memory, all others are loaded again and again.
+    const service = await startService(database.url, { env: { SAGA_RESIDENTS: "1" } });
+    await service.client.publish("busy", BUSY);
+    const one = async () => {
+      const runId = await service.client.start("busy");
+      await service.client.untilState(runId, "paused");
+      for (const path of READS) expect((await service.client.ask("GET", path.replace("{id}", runId))).status).toBe(200);
+      await service.client.ask("POST", `/sagas/${runId}/cancel`);
+      await service.client.allEnd([runId]);
+    };
+    const use = () => Promise.all(Array.from({ length: 12 }, one));
+    await use();
+    const tables = await database.sql<{ name: string }[]>`
+      select relname as name from pg_class
+      where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`;
+    for (const { name } of tables) await database.sql`alter table ${database.sql(name)} add column later integer`;
+    await use();
+    await service.stop();
+    // The driver would hide the error and prepare the statement anew, but its transaction counts as rolled back.
+    const [row] =
+      await database.sql`select xact_rollback::int as count from pg_stat_database where datname = current_database()`;
+    expect(row?.count).toBe(0);
+  });
+
+  it("ends the sessions of nodes that read rows with *, before their statements become invalid, and no others", async () => {
+    const node = openDatabase(database.url, { max: 1, applicationName: "saga", log: silentLog });
+    const session = async () => (await node.sql`select pg_backend_pid() as pid`)[0]?.pid;
+    const newer = await session();
+    await heartbeat(database.sql, { nodeId: uuidv7(), recordFormat: 2, staleSeconds: 5 });
+    await migrateDatabase(database.url, silentLog, { folder: laterRelease(GROW_RUNS) });
+    expect(await session()).toBe(newer);
+    await heartbeat(database.sql, { nodeId: uuidv7(), recordFormat: 1, staleSeconds: 5 });
+    await migrateDatabase(database.url, silentLog, { folder: laterRelease(GROW_RUNS.replace("later", "latest")) });
+    expect(await until(session)).not.toBe(newer);
+    await node.close();
+  });
+});
