@@ -111,6 +111,7 @@ export const runs = pgTable(
     index("runs_by_family").on(t.familyRunId).where(sql`family_run_id is not null`),
     index("runs_in_flight").on(t.workflowId).where(sql`terminal_at is null`),
     index("runs_ended").on(t.workflowId, t.terminalAt).where(sql`terminal_at is not null`),
+    index("runs_by_end").on(t.terminalAt, t.id).where(sql`terminal_at is not null`),
   ],
 );
 
@@ -268,7 +269,12 @@ export const runCommands = pgTable(
     keep: boolean("keep").notNull(),
     at: time("at").notNull(),
   },
-  (t) => [primaryKey({ columns: [t.runId, t.commandId] }), index("run_commands_by_time").using("brin", t.at)],
+  (t) => [
+    primaryKey({ columns: [t.runId, t.commandId] }),
+    index("run_commands_expiring").on(t.at).where(sql`not keep`),
+    // Read by the pruner of older releases only. Its ranges widen as free space is used again.
+    index("run_commands_by_time").using("brin", t.at),
+  ],
 );
 
 /** Durable commands from run to run. The row is deleted in the commit that answers it. */

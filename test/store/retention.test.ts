@@ -1,0 +1,158 @@
+// Retention under years of rows: what it deletes it finds by an index, in bounded statements, and it keeps up with a day's runs.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { openDatabase } from "../../src/store/connection.js";
+import { Pruner } from "../../src/store/pruner.js";
+import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
+import { long } from "../harness/long.js";
+import { until } from "../harness/until.js";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase();
+});
+beforeEach(async () => {
+  await deleteRuns(database.sql);
+  await database.sql.unsafe("delete from start_keys; delete from events; delete from event_takes; delete from undo");
+});
+afterAll(() => database.drop());
+
+const PAST = "interval '40 days'";
+const RECENT = "interval '1 hour'";
+
+interface Runs {
+  readonly count: number;
+  /** How long ago they ended. Absent: they have not. */
+  readonly ended?: string;
+  readonly root?: string;
+}
+
+/** Runs with a start, a key, two variables, two recorded answers, a signal and an undo entry each. */
+async function insert({ count, ended, root }: Runs): Promise<readonly string[]> {
+  const { sql } = database;
+  const ids = Array.from({ length: count }, () => uuidv7());
+  const at = ended === undefined ? "null" : `now() - ${ended}`;
+  await sql.unsafe(
+    `with new as (
+       insert into runs (id, shard, revision, last_seq, state, last_event_at, terminal_at, requires_manual_review, record,
+         workflow_id, version, definition_id, started_at, root_run_id)
+       select id, 0, 1, 1, 'running', now(), ${at}, false, '{}', 'flow', 1, id, now() - ${PAST}, $2::text::uuid
+       from unnest($1::text::uuid[]) id returning id
+     ), starts as (
+       insert into run_starts (run_id, inputs, identity, request_hash)
+       select id, '{}', json_build_object('idempotencyKey', id), '' from new
+     ), keys as (insert into start_keys (scope, key, run_id) select '/flow', id::text, id from new
+     ), variables as (
+       insert into run_variables (run_id, name, value) select id, name, '1' from new, unnest(array['a', 'b']) name
+     ), commands as (
+       insert into run_commands (run_id, command_id, answer, keep, at)
+       select id, gen_random_uuid(), '{}', keep, now() - ${PAST} + random() * interval '1 day' from new, unnest(array[true, false]) keep
+     ), received as (
+       insert into signals (id, run_id, signal_name, received_at) select gen_random_uuid(), id, 'go', now() from new
+     )
+     insert into undo (owner_run_id, step_id, entry, forward_idempotency_key, state) select id, 's', 1, '', 'done' from new`,
+    [`{${ids.join(",")}}`, root ?? null],
+  );
+  return ids;
+}
+
+const sessionsEnded = () =>
+  until(async () => {
+    const rows = await database.sql`
+      select 1 from pg_stat_activity where application_name = 'pruner' and datname = current_database()`;
+    return rows.length === 0;
+  });
+
+/** A round in sessions of its own, whose end makes their statistics visible. */
+async function prune({ runDays = 30 } = {}): Promise<void> {
+  const { sql, close } = openDatabase(database.url, { max: 3, applicationName: "pruner", log: silentLog });
+  expect(await new Pruner(sql, silentLog, { eventDays: 30, runDays }).prune()).toBe(true);
+  await close();
+  await sessionsEnded();
+}
+
+async function left(table: string, column = "run_id"): Promise<readonly string[]> {
+  const rows = await database.sql<{ id: string }[]>`
+    select distinct ${database.sql(column)} as id from ${database.sql(table)} order by 1`;
+  return rows.map(({ id }) => id);
+}
+
+const OF_RUNS = ["run_starts", "start_keys", "run_variables", "run_commands", "signals"];
+
+/** Rows that all sessions have read so far, of tables and of indexes. */
+async function rowsRead(): Promise<number> {
+  await database.sql`select pg_stat_force_next_flush()`;
+  const [row] = await database.sql<{ rows: number }[]>`
+    select ((select sum(seq_tup_read) from pg_stat_user_tables) + (select sum(idx_tup_read) from pg_stat_user_indexes))::float8 as rows`;
+  return row?.rows ?? 0;
+}
+
+describe("retention", () => {
+  it("reads the rows that it deletes, and not those that stay, and keeps up with a day's million runs", async () => {
+    const count = long(4_000, 40_000);
+    await insert({ count: 20_000 });
+    await insert({ count: 2_000, ended: RECENT });
+    const read = async (work: () => Promise<void>) => {
+      const before = await rowsRead();
+      await work();
+      return (await rowsRead()) - before;
+    };
+    // The answers that are kept for a day only, of runs that stay.
+    await prune();
+    await database.sql`vacuum run_commands`;
+    const idle = await read(() => prune());
+    await insert({ count, ended: PAST });
+    const began = performance.now();
+    const busy = await read(() => prune());
+    const seconds = (performance.now() - began) / 1_000;
+    console.info(
+      `retention: ${Math.round(count / seconds)} runs/s, ${Math.round((count * 9) / seconds)} rows/s; a day's million runs in ` +
+        `${Math.round((1e6 / count) * (seconds / 60))} min; rows read: ${idle} with nothing to delete, ${busy} for ${count * 9}`,
+    );
+    expect(await left("runs", "id")).toHaveLength(22_000);
+    for (const table of OF_RUNS) expect(await left(table), table).toHaveLength(22_000);
+    expect(idle).toBeLessThan(5_000);
+    expect(busy).toBeLessThan(count * 9 * 3);
+    expect(count / seconds).toBeGreaterThan(1e6 / 86_400);
+  });
+
+  it("passes children whose root has not ended, and deletes what ended after them", async () => {
+    const [root = ""] = await insert({ count: 1 });
+    const held = await insert({ count: 700, ended: "interval '50 days'", root });
+    const [later = ""] = await insert({ count: 1, ended: PAST });
+    const [other = ""] = await insert({ count: 1, ended: RECENT });
+    await prune();
+    const kept = [root, other, ...held].sort();
+    expect(await left("runs", "id")).toEqual(kept);
+    for (const table of OF_RUNS) expect(await left(table), table).not.toContain(later);
+    await database.sql`update runs set terminal_at = now() - interval '40 days' where id = ${root}`;
+    await prune();
+    expect(await left("runs", "id")).toEqual([other]);
+  });
+
+  it("deletes in bounded statements, however many rows a run or an event has", async () => {
+    const { sql } = database;
+    const [old = ""] = await insert({ count: 1, ended: PAST });
+    await sql`insert into run_variables select ${old}, 'v' || n, '1' from generate_series(1, 12000) n`;
+    const event = uuidv7();
+    await sql`
+      insert into events (id, topic, headers, payload, size, published_at) values (${event}, 't', '{}', '{}', 2, now() - interval '40 days')`;
+    await sql`insert into event_takes select gen_random_uuid(), ${event} from generate_series(1, 12000)`;
+    await prune();
+    expect(await left("run_variables")).toEqual([]);
+    expect(await left("event_takes", "event_id")).toEqual([]);
+    expect(await left("events", "id")).toEqual([]);
+  });
+
+  it("deletes recorded answers after a day, and those of a client's key with their run", async () => {
+    const [run = ""] = await insert({ count: 1 });
+    await database.sql`
+      insert into run_commands select ${run}, gen_random_uuid(), '{}', false, now() - interval '30 hours' + n * interval '1 ms' from generate_series(1, 12000) n`;
+    await database.sql`insert into run_commands values (${run}, gen_random_uuid(), '{}', false, now() - interval '20 hours')`;
+    await prune();
+    const rows = await database.sql<
+      { keep: boolean }[]
+    >`select keep from run_commands where run_id = ${run} order by keep`;
+    expect(rows.map(({ keep }) => keep)).toEqual([false, true]);
+  });
+});
