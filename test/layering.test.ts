@@ -34,6 +34,7 @@ const LAYERS: Readonly<Record<string, number>> = {
 const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   values: 1,
   state: 2,
+  explain: 3,
   expression: 3,
   attribute: 4,
   rule: 5,

@@ -6,7 +6,7 @@ import type { Command } from "../messages/command.js";
 import type { Effect } from "../messages/effect.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import type { ActionCall } from "../state/call.js";
-import type { Wait } from "../state/wait.js";
+import { backoff, type Wait } from "../state/wait.js";
 import type { Failure, StepPlan } from "../steps/step.js";
 import { givenCode, type StepErrorCode } from "../values/error-code.js";
 import { type JsonObject, measure } from "../values/json.js";
@@ -158,7 +158,9 @@ function backOff(draft: Draft, call: ActionCall, wait: Dispatched, failure: Atte
   const undoing = call.phase === "compensation";
   const to = undoing ? rollbackState(draft.context) : "paused";
   draft.row("step.failed", to, { stepId: call.stepId, attempt: wait.attempt, metadata });
-  draft.change({ wait: { kind: "backoff", nth: wait.nth, dueAt } });
+  draft.change({
+    wait: backoff({ nth: wait.nth, since: draft.now, dueAt, error: failure, maxAttempts: call.retry.max_attempts }),
+  });
   draft.close(undoing ? "wait" : "pause");
 }
 

@@ -1,7 +1,7 @@
 // The attempts of an action call: queued for a worker, then dispatched.
 
 import type { Dispatch } from "../messages/effect.js";
-import type { ActionCall } from "../state/call.js";
+import { type ActionCall, actionText } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { Wait } from "../state/wait.js";
 import type { Outcome, StepPlan } from "../steps/step.js";
@@ -25,7 +25,7 @@ export function queueCall(draft: Draft, call: ActionCall, nth: number, edge: str
   const attempt = (attempts[call.stepId] ?? 0) + 1;
   const dispatchId = asDispatchId(draft.facts.uuid(run.id, `${run.id}/${call.stepId}/${attempt}`));
   const due = call.queueTimeoutMs === undefined ? {} : { dueAt: draft.now + call.queueTimeoutMs };
-  draft.change({ call, wait: { kind: "queued", dispatchId, attempt, nth, ...due } });
+  draft.change({ call, wait: { kind: "queued", dispatchId, attempt, nth, since: draft.now, ...due } });
   draft.owe({ kind: "dispatch.request", dispatchId, call });
   draft.close(edge);
 }
@@ -41,9 +41,8 @@ export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, 
     attempts: { ...attempts, [call.stepId]: attempt },
     wait: { kind: "dispatched", dispatchId, attempt, nth, workerId, at: draft.now, deadlineAt, ...heartbeat },
   });
-  const action = call.request ? "http_request" : `${call.service}.${call.action}@${call.version}`;
   const due = { dispatch_id: dispatchId, deadline_at: formatInstant(deadlineAt) };
-  const metadata = { action, transport: call.transport, ...due, ...phaseMetadata(call) };
+  const metadata = { action: actionText(call), transport: call.transport, ...due, ...phaseMetadata(call) };
   const to = state === "compensating" ? state : "running";
   draft.row("step.dispatched", to, { stepId: call.stepId, attempt, metadata });
   draft.owe({ kind: "dispatch.send", dispatch: dispatchOf(run, { dispatchId, attempt, deadlineAt }, call) });

@@ -12,7 +12,7 @@ import type { RunState } from "../state/lifecycle.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
-import { type JsonObject, measure } from "../values/json.js";
+import { beginningOf, type JsonObject, measure } from "../values/json.js";
 import { eventWaitRows, taskClosings } from "./ledger/waits.js";
 
 /** Thrown inside a decision that lacks a fact. It never leaves decide(). */
@@ -105,18 +105,13 @@ function bounded(metadata: JsonObject, limit: number): JsonObject {
   if (sizeOf(metadata) <= limit) return metadata;
   const share = Math.floor(limit / (2 * Object.keys(metadata).length));
   const cut = Object.keys(metadata).filter((key) => sizeOf(metadata[key]) > share);
-  const excerpts = cut.map((key) => [key, wellFormed(JSON.stringify(metadata[key]).slice(0, share))]);
+  const excerpts = cut.map((key) => [key, beginningOf(JSON.stringify(metadata[key]), share)]);
   return { ...metadata, ...Object.fromEntries(excerpts), truncated: cut };
 }
 
 function sizeOf(value: unknown): number {
   const size = measure(value);
   return typeof size === "number" ? size : 0;
-}
-
-/** Drops half a surrogate pair that a cut left at the end. */
-function wellFormed(text: string): string {
-  return /[\ud800-\udbff]$/.test(text) ? text.slice(0, -1) : text;
 }
 
 /** The plan of the current step. */

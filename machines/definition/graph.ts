@@ -28,7 +28,13 @@ function checkTarget(
   words: readonly string[] = [],
 ): void {
   if (typeof target !== "string" || ids.has(target)) return;
-  at.problem(`there is no step "${target.slice(0, 128)}"${at.suggest(target, [...ids, ...words])}`);
+  at.problem(`there is no step "${target.slice(0, 128)}"${at.suggest(target, both(ids, words))}`);
+}
+
+/** Not a copy: there may be many steps, and as many wrong targets. */
+function* both(ids: Iterable<string>, words: Iterable<string>): Iterable<string> {
+  yield* ids;
+  yield* words;
 }
 
 /** Reads the document itself, so that a problem elsewhere in its head does not hide these. Returns the entries that exist. */

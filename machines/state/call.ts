@@ -17,6 +17,11 @@ export interface HttpRequest {
   readonly secretRef?: string;
 }
 
+/** How clients see which action a call is of. */
+export function actionText(call: Pick<ActionCall, "service" | "action" | "version" | "transport">): string {
+  return call.transport === "request" ? "http_request" : `${call.service}.${call.action}@${call.version}`;
+}
+
 /**
  * A call, evaluated once per step entry and the same for every attempt. A request has no registration: its service is
  * `http_request`, its action the host of its URL, and its version 0, which no registration has.

@@ -1,5 +1,7 @@
 // Waits: what the token of a run waits for. They are stored as they are: a durable format.
+import type { StepErrorCode } from "../values/error-code.js";
 import type { DispatchId } from "../values/ids.js";
+import { beginningOf } from "../values/json.js";
 
 export type Wait =
   | {
@@ -8,6 +10,8 @@ export type Wait =
       readonly attempt: number;
       readonly nth: number;
       readonly dueAt?: number;
+      /** When it joined the queue. Absent in records of older releases. */
+      readonly since?: number;
     }
   | {
       readonly kind: "dispatched";
@@ -20,7 +24,16 @@ export type Wait =
       readonly deadlineAt: number;
       readonly heartbeatAt?: number;
     }
-  | { readonly kind: "backoff"; readonly nth: number; readonly dueAt: number }
+  | {
+      readonly kind: "backoff";
+      /** The attempt that failed. */
+      readonly nth: number;
+      readonly dueAt: number;
+      /** When it failed, with what, and how many attempts there may be. Absent in records of older releases. */
+      readonly since?: number;
+      readonly error?: { readonly code: StepErrorCode; readonly message: string };
+      readonly maxAttempts?: number;
+    }
   | { readonly kind: "timer"; readonly dueAt: number }
   | {
       readonly kind: "signal";
@@ -56,6 +69,14 @@ export type Wait =
     }
   /** `more`: the next children are to be created at once. */
   | { readonly kind: "children"; readonly dueAt?: number; readonly more?: true };
+
+/** Characters of an error's message that a backoff keeps. */
+const KEPT_MESSAGE = 1_000;
+
+export function backoff({ error, ...wait }: Required<Omit<Extract<Wait, { kind: "backoff" }>, "kind">>): Wait {
+  const { code, message } = error;
+  return { kind: "backoff", ...wait, error: { code, message: beginningOf(message, KEPT_MESSAGE) } };
+}
 
 /** The name of the signal that ends this wait, if a signal does. The names of task signals must never change. */
 export function awaitedSignal(wait: Wait | undefined): string | undefined {

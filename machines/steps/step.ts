@@ -158,7 +158,13 @@ export type Outcome =
     }
   | { readonly kind: "start_sub_saga"; readonly child: SagaCall; readonly dueAt?: number }
   /** A sub-saga failed and is retried with a new child. */
-  | { readonly kind: "retry_sub_saga"; readonly error: Failure; readonly dueAt: number; readonly nth: number }
+  | {
+      readonly kind: "retry_sub_saga";
+      readonly error: Failure;
+      readonly dueAt: number;
+      readonly nth: number;
+      readonly maxAttempts: number;
+    }
   /** The step waits for its children. `stop`: those that still run are cancelled, for this reason. */
   | { readonly kind: "await_children"; readonly stop?: string }
   /** The run cancels itself. */

@@ -107,5 +107,5 @@ function again({ plan, scope, facts, run }: Entered<typeof attributes>, { nth = 
   const policy = plan.retry && resolveRetry(plan.retry, scope);
   if (!policy || !mayRetry(policy, nth, error.code)) return { kind: "failed", error };
   const delay = run.dryRun ? 0 : backoffMs(policy, nth, (facts as Facts).random);
-  return { kind: "retry_sub_saga", error, dueAt: facts.now + delay, nth };
+  return { kind: "retry_sub_saga", error, dueAt: facts.now + delay, nth, maxAttempts: policy.max_attempts };
 }

@@ -71,6 +71,11 @@ function measureObject(object: object, depth: number): number | Unstorable {
   return size;
 }
 
+/** The beginning of a text, without the half of a surrogate pair that a cut may leave. */
+export function beginningOf(text: string, chars: number): string {
+  return text.length <= chars ? text : text.slice(0, chars).replace(/[\ud800-\udbff]$/, "");
+}
+
 function isWellFormed(text: string): boolean {
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index);

@@ -6,7 +6,7 @@ import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { Admission } from "../run/admission.js";
-import type { Catalog, EventAnnouncer, Runs } from "../run/ports.js";
+import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
 
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
@@ -45,6 +45,8 @@ export interface ApiDeps {
   /** The sessions of the node's own upkeep, which neither load nor a slow read holds up: the readiness probe asks here. */
   readonly upkeep: Sql;
   readonly feed: Feed;
+  /** The workers of all nodes. */
+  readonly workers: Workers;
   readonly announcer: EventAnnouncer;
   readonly metrics: Metrics;
   /** The content of `/metrics`; default: the metrics of this process. */

@@ -5,6 +5,7 @@ import type { FastifyInstance } from "fastify";
 import { commandRoutes } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { eventRoutes } from "./events.js";
+import { explainRoutes } from "./explain.js";
 import { healthRoutes } from "./health.js";
 import { answerHandshakeError } from "./http/envelope.js";
 import { documentation } from "./http/openapi.js";
@@ -19,6 +20,7 @@ import { sagaRoutes } from "./sagas.js";
 import { RESOURCES } from "./schemas.js";
 import { closeStreams, streamRoutes } from "./stream.js";
 import { userTaskRoutes } from "./user-tasks.js";
+import { workerRoutes } from "./workers.js";
 import { workflowRoutes } from "./workflows.js";
 
 export { loadDefinitionsDir } from "./definitions-dir.js";
@@ -29,6 +31,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   metricsRoutes,
   sagaRoutes,
   commandRoutes,
+  explainRoutes,
   reportRoutes,
   streamRoutes,
   userTaskRoutes,
@@ -37,6 +40,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   rehearsalRoutes,
   ruleRoutes,
   registryRoutes,
+  workerRoutes,
 ];
 
 /** A frame from a client carries nothing that the service reads. */

@@ -14,7 +14,7 @@ import { badRequest, notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
 import type { Page, PageQuery } from "../store/page.js";
-import { listRuns, runExists } from "../store/runs.js";
+import { type RunFilter, runExists } from "../store/runs.js";
 import { listUserTasks } from "../store/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
 import { releasePlace } from "./http/admission.js";
@@ -42,6 +42,7 @@ import {
 import { object, one, page, ref, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
+import { RunReader } from "./run-reader.js";
 import type { Resource } from "./schemas.js";
 import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
 
@@ -114,12 +115,13 @@ const listQuery = query({
 const runPath = path({ id: RunIdText });
 
 export function sagaRoutes(app: Api, deps: ApiDeps): void {
-  const waiters = new Waiters(deps.reads, deps.feed, deps.maxWaiters);
+  const runs = new RunReader(deps.reads, deps.workers);
+  const waiters = new Waiters(runs, deps.feed, deps.maxWaiters);
   app.addHook("preClose", async () => waiters.stop());
   startRoute(app, deps, waiters);
-  listRoute(app, deps);
+  listRoute(app, runs);
   getRoute(app, waiters);
-  for (const part of PARTS) partRoute(app, deps, part);
+  for (const part of partsOf(runs)) partRoute(app, deps, part);
 }
 
 function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
@@ -189,15 +191,15 @@ function refuseNames(members: object, path: string): void {
   }
 }
 
-function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+function listRoute(app: Api, runs: RunReader): void {
   const response = responses({ 200: page("A page of runs.", "SagaRun") }, 400);
   const schema = { tags: ["sagas"], summary: "List runs", querystring: listQuery, response };
   app.get("/api/v1/sagas", { schema }, async ({ query }) =>
-    listRuns(sql, filterOf(query), pageOf(query), query.sort !== "started_at"),
+    runs.list(filterOf(query), pageOf(query), query.sort !== "started_at"),
   );
 }
 
-function filterOf(query: Static<typeof listQuery>): Parameters<typeof listRuns>[1] {
+function filterOf(query: Static<typeof listQuery>): RunFilter {
   return {
     workflowId: query.workflow_id,
     version: query.version,
@@ -237,7 +239,7 @@ interface Part {
   list(sql: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>>;
 }
 
-const PARTS: readonly Part[] = [
+const partsOf = (runs: RunReader): readonly Part[] => [
   { name: "events", summary: "List a run's audit events", resource: "SagaRunEvent", list: listEvents },
   { name: "signals", summary: "List a run's signals", resource: "SagaSignal", list: listSignals },
   { name: "undo", summary: "List a run's undo entries", resource: "UndoEntry", list: listUndo },
@@ -245,7 +247,7 @@ const PARTS: readonly Part[] = [
     name: "children",
     summary: "List a run's direct children: branches, items and sub-sagas",
     resource: "SagaRun",
-    list: (sql, parentRunId, page) => listRuns(sql, { parentRunId }, page, false),
+    list: (_, parentRunId, page) => runs.list({ parentRunId }, page, false),
   },
   {
     name: "user_tasks",

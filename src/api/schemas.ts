@@ -65,10 +65,46 @@ export const RESOURCES = {
     awaited_event_topic: opt(Text),
     awaited_event_headers: opt(Type.Record(Text, Text)),
     awaited_action_dispatch: opt(Text),
-    current_attempt: opt(Int),
+    current_attempt: opt(
+      Type.Integer({ description: "Absent while the action waits for a worker: nothing was tried yet." }),
+    ),
+    queued_action: opt(
+      Type.Object(
+        {
+          action: Text,
+          transport: Type.String({ enum: ["grpc", "http", "rmq", "request"] }),
+          since: Time,
+          reason: Type.String({
+            enum: ["no_worker", "no_credit"],
+            description: "No worker serves it, or all are busy.",
+          }),
+        },
+        { description: "The action that waits for a worker." },
+      ),
+    ),
+    retry: opt(
+      Type.Object(
+        {
+          attempt: Type.Integer({
+            description: "The one that failed, counted as `max_attempts` counts: within this entry of the step.",
+          }),
+          max_attempts: opt(Type.Integer({ description: "-1 is unlimited." })),
+          next_at: Time,
+          error: opt(Type.Object({ code: Text, message: Text })),
+        },
+        { description: "Present while a backoff runs." },
+      ),
+    ),
     feature_overrides: opt(Type.Record(Text, Bool)),
     last_error: opt(Type.String({ description: "The first cause, once the run has failed or was cancelled." })),
-    error: opt(Type.Object({ code: Text, message: Text, step_id: opt(Text) })),
+    error: opt(
+      Type.Object({
+        code: Text,
+        message: Text,
+        step_id: opt(Text),
+        cause: opt(Type.Unknown({ description: "Of a failed sub-saga: the error of the child." })),
+      }),
+    ),
   }),
   SagaRunEvent: Type.Object({
     id: Uuid,
@@ -170,6 +206,23 @@ export const RESOURCES = {
     license_group: opt(Text),
     transport: Type.String({ enum: ["grpc", "http", "rmq"] }),
     address: opt(Text),
+  }),
+  Worker: Type.Object({
+    worker_id: Text,
+    service: Text,
+    actions: Type.Array(Text, { description: "`name` or `name@version`. Empty: every action of the service." }),
+    transport: Type.String({ enum: ["grpc", "http", "rmq"] }),
+    node_id: Type.String({ description: "The node that it is connected to." }),
+    connected_at: Time,
+    in_flight: Type.Integer({ description: "Steps that it holds." }),
+    max_in_flight: Type.Integer({ description: "Steps that it may hold at once." }),
+    draining: opt(Type.Boolean({ description: "It takes no more steps." })),
+  }),
+  UnservedAction: Type.Object({
+    action: Text,
+    transport: Type.String({ enum: ["grpc", "http", "rmq"] }),
+    waiting: Type.Integer({ description: "Calls that wait for it." }),
+    detail: opt(Text),
   }),
 };
 

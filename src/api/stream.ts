@@ -5,11 +5,12 @@ import type { FastifyInstance } from "fastify";
 import { isTerminal, type JsonObject, type RunId, type RunState } from "../../machines/index.js";
 import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
-import { type RunView, readRun } from "../store/runs.js";
+import type { RunView } from "../store/runs.js";
 import type { ApiDeps } from "./deps.js";
 import { Int, MAX_INT32, path, query, RunIdText } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
+import { RunReader } from "./run-reader.js";
 import { noSuchRun } from "./sagas.js";
 import { StreamBudget, StreamSocket } from "./stream-socket.js";
 
@@ -34,6 +35,7 @@ interface Start {
 export function streamRoutes(app: Api, deps: ApiDeps): void {
   const starts = new WeakMap<object, Start>();
   const budget = new StreamBudget();
+  const runs = new RunReader(deps.reads, deps.workers);
   app.route({
     method: "GET",
     url: "/api/v1/sagas/:id/stream",
@@ -45,7 +47,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
     // Before the upgrade, so that a refusal is an HTTP answer.
     preHandler: async (request) => {
       const { id } = request.params;
-      const view = await readRun(deps.reads, id);
+      const view = await runs.read(id);
       if (!view) throw noSuchRun(id);
       // A client cannot have seen events that have not happened.
       const afterSeq = Math.min(request.query.after_seq ?? view.lastSeq, view.lastSeq);
@@ -56,7 +58,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
     },
     wsHandler: (socket, request) => {
       const start = starts.get(request);
-      if (start) new RunStream(socket, start, deps, budget).open();
+      if (start) new RunStream(socket, start, { ...deps, runs }, budget).open();
     },
   });
 }
@@ -82,12 +84,12 @@ class RunStream {
   constructor(
     private readonly socket: WebSocket,
     private readonly start: Start,
-    private readonly deps: Pick<ApiDeps, "feed" | "metrics" | "pingMs" | "reads">,
+    private readonly deps: Pick<ApiDeps, "feed" | "metrics" | "pingMs"> & { readonly runs: RunReader },
     budget: StreamBudget,
   ) {
     this.runId = start.runId;
     this.client = new StreamSocket(socket, () => this.client.close(CLOSE.slow, "the client is too slow"), budget);
-    this.end = new EndOfRun(start.view, start.afterSeq, () => readRun(deps.reads, this.runId));
+    this.end = new EndOfRun(start.view, start.afterSeq, () => deps.runs.read(this.runId));
   }
 
   open(): void {

@@ -1,12 +1,12 @@
 // Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter is a watcher of the feed, as a
 // stream is; nothing polls for it. What is answered when the wait is over is read by the route.
 import type { FastifyReply } from "fastify";
-import type { Sql } from "postgres";
 import { isTerminal, type RunId, type RunState } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
-import { type RunView, readRun } from "../store/runs.js";
+import type { RunView } from "../store/runs.js";
 import { Int, MAX_INT32 } from "./http/parameters.js";
+import type { RunReader } from "./run-reader.js";
 
 /** On a start and on a get. */
 export const WAIT = { wait_ms: Int(0, 60_000) };
@@ -28,17 +28,17 @@ export class Waiters {
   private stopped = false;
 
   constructor(
-    private readonly sql: Sql,
+    private readonly runs: Pick<RunReader, "read">,
     private readonly feed: Feed,
     private readonly max = MAX_WAITERS,
   ) {}
 
   /** The run when the wait is over. Undefined: there is no such run. Throws 503 if too many wait. */
   async run(runId: RunId, wait: Wait): Promise<RunView | undefined> {
-    const view = await readRun(this.sql, runId);
+    const view = await this.runs.read(runId);
     if (!view || wait.ms === 0 || this.stopped || isOver(view, wait)) return view;
     await this.over(runId, view.lastSeq, wait);
-    return readRun(this.sql, runId);
+    return this.runs.read(runId);
   }
 
   /** Ends all waits: their requests are answered with what is. */

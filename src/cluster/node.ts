@@ -61,6 +61,7 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
   const api = await buildApi({
     config: { limits: config.limits, access: config, ...(config.amqpUrl && { amqpUrl: config.amqpUrl }) },
     ...{ log, sql, reads, upkeep, metrics, schemas, feed, runs, admission, announcer },
+    workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
     now: () => clock.now(),
   });

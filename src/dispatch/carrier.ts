@@ -1,7 +1,7 @@
 // The carrier port: what every way of reaching workers offers to the dispatcher, and what it may ask of the dispatcher.
 // One folder per carrier; node-dispatcher.ts adds them. The calls of a transport without a carrier wait in the queue.
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
-import type { CommandOptions } from "../run/ports.js";
+import type { CommandOptions, ConnectedWorker, Obstacle } from "../run/ports.js";
 import type { ActionName } from "./action-name.js";
 import type { FairQueue } from "./fair-queue.js";
 import type { Ask, Tell } from "./relay/messages.js";
@@ -31,6 +31,10 @@ export interface Carrier {
   readonly inFlight: number;
   /** Present where workers of other nodes can take this carrier's calls. */
   readonly sharing?: CreditSharing;
+  /** The workers that this carrier knows, connected or by their address. Absent: none, as the service itself does the work. */
+  workers?(): Iterable<ConnectedWorker>;
+  /** Why calls of the action wait here. Undefined: this carrier has not tried to hand one over. */
+  obstacle?(name: ActionName): Obstacle | undefined;
   /** Sends nothing more; answers that have arrived are recorded within the grace period. */
   stop(graceMs: number): Promise<void>;
 }

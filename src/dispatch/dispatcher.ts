@@ -2,19 +2,32 @@
 // their port only: how a worker is reached is a carrier's decision, what a run does with an offer is the run's. It
 // stores nothing.
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
+import type { Bus } from "../bus/bus.js";
 import { overloaded } from "../errors.js";
 import type { Log } from "../log.js";
-import type { CommandOptions, Dispatcher, Runs } from "../run/ports.js";
+import type {
+  CalledAction,
+  CommandOptions,
+  ConnectedWorker,
+  Dispatcher,
+  Obstacle,
+  Runs,
+  WaitingAction,
+} from "../run/ports.js";
 import type { ActionName } from "./action-name.js";
 import type { Carrier, CarrierHost, CreditWaiter, Reservation, TransportName } from "./carrier.js";
+import { type LocalWorkers, WorkerDirectory } from "./directory.js";
 import { FairQueue } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
 import { Offers, type OffersHost, QueuedCall } from "./offers.js";
 import type { Ownership } from "./ownership.js";
-import type { Ask, Tell } from "./relay/messages.js";
+import type { Ask, DirectoryAsk, Tell } from "./relay/messages.js";
 
 export interface CallDispatcherOptions {
+  readonly nodeId: string;
   readonly ownership: Pick<Ownership, "isMine">;
+  /** Absent: there are no other nodes. */
+  readonly bus?: Pick<Bus, "ask">;
   readonly limits: DispatchLimits;
   readonly log: Log;
 }
@@ -28,7 +41,7 @@ interface Lane {
 
 const newLane = (): Lane => ({ queue: new FairQueue() });
 
-export class CallDispatcher implements Dispatcher {
+export class CallDispatcher implements Dispatcher, LocalWorkers {
   private readonly lanes: Readonly<Record<TransportName, Lane>> = {
     grpc: newLane(),
     http: newLane(),
@@ -39,6 +52,8 @@ export class CallDispatcher implements Dispatcher {
   /** Calls that are in a queue, being offered, or backing off. */
   private readonly waiting = new Map<DispatchId, QueuedCall>();
   private readonly offers: Offers;
+  /** The workers of all nodes. */
+  readonly directory: WorkerDirectory;
   private runs: Pick<Runs, "command"> | undefined;
   private stopping = false;
   private overflowing = false;
@@ -51,6 +66,7 @@ export class CallDispatcher implements Dispatcher {
       requeue: (queued) => this.requeue(queued),
     };
     this.offers = new Offers(host, options.limits, options.log);
+    this.directory = new WorkerDirectory({ ...options, local: this });
   }
 
   /** Calls that wait for credit. */
@@ -85,10 +101,13 @@ export class CallDispatcher implements Dispatcher {
   placed(nodeIds: readonly string[]): void {
     for (const dispatchId of [...this.waiting.keys()])
       if (!this.options.ownership.isMine(dispatchId)) this.leave(dispatchId);
+    this.directory.placed(nodeIds);
     for (const { sharing } of this.carriers) sharing?.placed(nodeIds);
   }
 
-  asked(request: Ask): object | undefined {
+  asked(request: Ask | DirectoryAsk): object | undefined {
+    if (request.kind === "dispatch.workers" || request.kind === "dispatch.obstacles")
+      return this.directory.asked(request);
     for (const { sharing } of this.carriers) {
       const answer = sharing?.asked(request);
       if (answer) return answer;
@@ -135,6 +154,25 @@ export class CallDispatcher implements Dispatcher {
 
   holds(dispatchId: DispatchId): boolean {
     return this.waiting.has(dispatchId) || this.carriers.some((carrier) => carrier.holds(dispatchId));
+  }
+
+  // ---- LocalWorkers
+
+  *connectedWorkers(): Iterable<ConnectedWorker> {
+    for (const carrier of this.carriers) yield* carrier.workers?.() ?? [];
+  }
+
+  *waitingCalls(): Iterable<WaitingAction> {
+    for (const transport of Object.keys(this.lanes) as TransportName[])
+      for (const [{ service, action, version }, calls] of this.lanes[transport].queue.ownCounts())
+        yield { service, action, version, transport, calls };
+  }
+
+  obstacle({ transport, ...name }: CalledAction): Obstacle | undefined {
+    const { carrier } = this.lanes[transport] ?? {};
+    if (!carrier)
+      return { reason: "no_worker", detail: `this service has no connection for the transport ${transport}` };
+    return carrier.obstacle?.(name);
   }
 
   async stop(graceMs: number): Promise<void> {

@@ -60,6 +60,11 @@ export interface DispatchLimits {
   readonly rollCallMs: number;
   /** How long a node remembers the dispatches that it took over: a repeat that comes later finds them unknown. */
   readonly handedOverMemoryMs: number;
+  /** How long other nodes have to say which workers they know, and how long their word on what calls wait for is remembered. */
+  readonly directoryMs: number;
+  readonly directoryMemoryMs: number;
+  /** Bytes of JSON in one node's answer: a bus message is at most 1 MiB. */
+  readonly directoryBytes: number;
   /** How long after a change of nodes the dispatches of other nodes' runs are claimed at their owners. */
   readonly takeoverMs: number;
 }
@@ -95,5 +100,8 @@ export const DEFAULT_LIMITS: DispatchLimits = {
   handOverTries: 3,
   rollCallMs: 2_000,
   handedOverMemoryMs: 60_000,
+  directoryMs: 500,
+  directoryMemoryMs: 1_000,
+  directoryBytes: 512 * 1_024,
   takeoverMs: 3_000,
 };

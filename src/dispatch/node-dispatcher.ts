@@ -1,11 +1,11 @@
 // The dispatcher of one node, composed by hand with its carriers. One more carrier is one more `add`.
 import type { Log } from "../log.js";
-import type { Dispatcher, Runs } from "../run/ports.js";
+import type { Dispatcher, Runs, Workers } from "../run/ports.js";
 import { CallDispatcher } from "./dispatcher.js";
 import { GrpcCarrier, type GrpcWorkers } from "./grpc/carrier.js";
 import { DEFAULT_LIMITS, type DispatchLimits } from "./limits.js";
 import { Ownership, type Peers } from "./ownership.js";
-import type { Ask, Tell } from "./relay/messages.js";
+import type { Ask, DirectoryAsk, Tell } from "./relay/messages.js";
 import type { RequestEnvironment } from "./request/attempt.js";
 import { RequestCarrier } from "./request/carrier.js";
 
@@ -34,7 +34,7 @@ export interface NodeDispatcher extends Dispatcher {
    */
   placed(nodeIds: readonly string[]): void;
   /** The answer to another node's question, or undefined if this node has no peers. */
-  asked(request: Ask): object | undefined;
+  asked(request: Ask | DirectoryAsk): object | undefined;
   /** A message of another node. */
   told(message: Tell, from: string): void;
   readonly limits: DispatchLimits;
@@ -44,6 +44,8 @@ export interface NodeDispatcher extends Dispatcher {
   readonly inFlight: number;
   /** The workers that are connected to this node over gRPC. */
   readonly workers: GrpcWorkers;
+  /** The workers of all nodes. */
+  readonly directory: Workers;
   /**
    * Hands out no more dispatches, records within the grace period the answers that have arrived, then closes the
    * streams.
@@ -55,7 +57,7 @@ export function createDispatcher(options: DispatcherOptions): NodeDispatcher {
   const limits: DispatchLimits = Object.freeze({ ...DEFAULT_LIMITS, ...options.limits });
   const { nodeId, peers, egress, runs, log } = options;
   const ownership = new Ownership(nodeId, peers);
-  const dispatcher = new CallDispatcher({ ownership, limits, log });
+  const dispatcher = new CallDispatcher({ nodeId, ownership, limits, log, ...(peers && { bus: peers.bus }) });
   if (runs) dispatcher.bind(runs);
   const workers = dispatcher.add("grpc", (host) => new GrpcCarrier({ ...options, limits, ownership, host }));
   if (egress) dispatcher.add("request", (host) => new RequestCarrier({ ...options, ...egress, limits, host }));

@@ -80,6 +80,57 @@ export interface Dispatcher {
   holds(dispatchId: DispatchId): boolean;
 }
 
+/** An action as calls name it. */
+export type CalledAction = Pick<ActionCall, "service" | "action" | "version" | "transport">;
+
+/** Why calls of an action wait: nothing takes them, or all that could are busy. */
+export interface Obstacle {
+  readonly reason: "no_worker" | "no_credit";
+  /** What a person may want to know besides: `the queue shop.charge does not exist`. */
+  readonly detail?: string;
+}
+
+/** One connection of a worker, or one address that calls are handed to. */
+export interface ConnectedWorker {
+  readonly workerId: string;
+  readonly service: string;
+  /** `name` or `name@version`. Empty: every action of the service. */
+  readonly actions: readonly string[];
+  readonly transport: CalledAction["transport"];
+  /** Epoch milliseconds in database time. */
+  readonly since: number;
+  readonly inFlight: number;
+  readonly maxInFlight: number;
+  /** It takes no more steps. */
+  readonly draining?: boolean;
+}
+
+export interface NodeWorker extends ConnectedWorker {
+  readonly nodeId: string;
+}
+
+/** The calls of one action that wait for a worker. */
+export interface WaitingAction extends CalledAction {
+  readonly calls: number;
+}
+
+/** The workers of all nodes that answered. */
+export interface WorkerReport {
+  readonly workers: readonly NodeWorker[];
+  readonly waiting: readonly WaitingAction[];
+  /** Nodes without an answer. */
+  readonly silent: readonly string[];
+  /** Workers that did not fit into the answers. */
+  readonly leftOff: number;
+}
+
+/** What all nodes of the cluster know of workers, as far as they answer in time. Never rejects. */
+export interface Workers {
+  report(): Promise<WorkerReport>;
+  /** One for each action, in their order. */
+  obstacles(actions: readonly CalledAction[]): Promise<readonly Obstacle[]>;
+}
+
 /** Delivers outbox rows of its kind to the outside, at least once. Its methods never throw and never wait. */
 export interface Courier {
   /** The row was committed, or is due. A repeat changes nothing. */

@@ -1,18 +1,23 @@
 // A run as clients see it, made from its row. Nothing here reads the database.
-import type { DispatchId, JsonObject, StepError } from "../../machines/index.js";
+import { actionText, type DispatchId, type JsonObject, type StepError } from "../../machines/index.js";
 import { present } from "./item.js";
 import type { RunRow } from "./run-row.js";
 
 /** The part of a run's record (machines/state/record.ts writes it) and of its identity that clients see. Times are epoch ms. */
+interface WaitView {
+  readonly kind: string;
+  readonly dueAt?: number;
+  readonly attempt?: number;
+  readonly since?: number;
+  readonly nth?: number;
+  readonly error?: JsonObject;
+  readonly maxAttempts?: number;
+  readonly dispatchId?: DispatchId;
+  readonly topic?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
 interface RecordView {
-  readonly wait?: {
-    readonly kind: string;
-    readonly dueAt?: number;
-    readonly attempt?: number;
-    readonly dispatchId?: DispatchId;
-    readonly topic?: string;
-    readonly headers?: Readonly<Record<string, string>>;
-  };
+  readonly wait?: WaitView;
   readonly proof?: JsonObject;
   readonly ending?: { readonly to: string; readonly error?: StepError; readonly reason: string };
 }
@@ -77,8 +82,21 @@ function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: Ide
     wakeup_at: due === undefined ? undefined : new Date(due),
     try_catch_stack: tryCatchStack(row),
     awaited_action_dispatch: wait?.kind === "dispatched" ? wait.dispatchId : null,
-    current_attempt: wait?.attempt,
+    current_attempt: wait?.kind === "dispatched" ? wait.attempt : null,
+    queued_action: wait?.kind === "queued" ? queuedAction(row, wait) : null,
+    retry: wait?.kind === "backoff" ? retryOf(wait) : null,
   };
+}
+
+/** The reason is not in the row: it follows from the workers that are connected (api/run-reader.ts). */
+function queuedAction({ called, lastEventAt }: RunRow, { since }: WaitView): JsonObject | null {
+  if (!called) return null;
+  const joined = since === undefined ? lastEventAt : new Date(since);
+  return present({ action: actionText(called), transport: called.transport, since: joined });
+}
+
+function retryOf({ nth, maxAttempts, dueAt = 0, error }: WaitView): JsonObject {
+  return present({ attempt: nth, max_attempts: maxAttempts, next_at: new Date(dueAt), error });
 }
 
 function tryCatchStack({ frames }: RunRow): JsonObject[] | null {
@@ -95,7 +113,7 @@ function ended(row: RunRow, { ending }: RecordView) {
   const { error } = ending;
   return {
     last_error: ending.reason,
-    error: error && present({ code: error.code, message: error.message, step_id: error.step_id }),
+    error: error && present({ code: error.code, message: error.message, step_id: error.step_id, cause: error.cause }),
   };
 }
 

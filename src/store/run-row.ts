@@ -2,7 +2,7 @@
 import { and, eq, isNotNull, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/pg-core";
 import type { Sql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
+import type { ActionCall, JsonObject } from "../../machines/index.js";
 import { query } from "./query.js";
 import { runScopes, runStarts, runs } from "./schema.js";
 
@@ -11,6 +11,8 @@ const familyStarts = alias(runStarts, "family_starts");
 
 /** Rows of `runs`, to be narrowed down. */
 export const pickedRuns = (database: Sql) => query(database).select().from(runs).$dynamic();
+
+type Called = Pick<ActionCall, "service" | "action" | "version" | "transport">;
 
 /** A run with its inputs and variables. */
 export type RunRow = Awaited<ReturnType<typeof wholeRuns>>[number];
@@ -31,6 +33,11 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
       ...{ requiresManualReview: r.requiresManualReview, triggerId: r.triggerId, businessKey: r.businessKey },
       ...{ parentRunId: r.parentRunId, parentStepId: r.parentStepId, parentBranchId: r.parentBranchId },
       ...{ rootRunId: r.rootRunId, record: r.record, output: r.output, frames: r.frames },
+      /** The action that waits for a worker. Only then is the call read: it may be large. */
+      called: sql<Called | null>`(
+        select json_build_object('service', c.service, 'action', c.action, 'version', c.version, 'transport', c.transport)
+        from json_to_record(${r.call}) as c(service text, action text, version int, transport text)
+        where ${r.record}->'wait'->>'kind' = 'queued')`.as("called"),
       identity: runStarts.identity,
       inputs: sql<JsonObject | null>`coalesce(${runStarts.inputs}, ${familyStarts.inputs})`.as("inputs"),
       inherited: runScopes.variables,

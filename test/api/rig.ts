@@ -21,7 +21,7 @@ import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
-import type { CommandOptions, StartRequest } from "../../src/run/ports.js";
+import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 
@@ -44,6 +44,8 @@ export interface Rig {
   readonly logLines: string[];
   refreshed: number;
   ready: boolean;
+  /** What all nodes know of workers. */
+  workers: Workers;
   /** Places of admission that are taken. */
   places: number;
   /** A second API with the rig's ports. Close it. */
@@ -79,6 +81,10 @@ export function useRig(
     refreshed: 0,
     ready: true,
     places: 0,
+    workers: {
+      report: async () => ({ workers: [], waiting: [], silent: [], leftOff: 0 }),
+      obstacles: async (actions: readonly unknown[]) => actions.map(() => ({ reason: "no_worker" })),
+    },
     answer: defaultAnswer,
   } as unknown as Rig;
   beforeAll(async () => {
@@ -181,6 +187,7 @@ function depsOf(
     reads: rig.database.sql,
     upkeep: rig.database.sql,
     feed: rig.feed,
+    workers: rig.workers,
     announcer: { announce: (eventId) => rig.announced.push(eventId) },
     admission: {
       admit: () => {

@@ -75,6 +75,37 @@ describeWithRedis("two services", (redisUrl) => {
     await client(0).allEnd(runIds);
   });
 
+  it("either service explains a run, and knows the workers of both", async () => {
+    const actions = [{ action_name: "work" }];
+    expect(await client(0).ask("POST", "/registry/register", { service: "lonely", actions })).toMatchObject({
+      status: 200,
+    });
+    await client(0).publish("lonely", [{ id: "work", type: "action", action: "lonely.work" }]);
+    const runId = await client(0).start("lonely");
+    const queued = { action: "lonely.work@1", reason: "no_worker" };
+    for (const each of clients) {
+      await until(async () => (await each.ask("GET", `/sagas/${runId}`)).body.queued_action, {
+        what: "the queued action",
+      });
+      expect((await each.ask("GET", `/sagas/${runId}`)).body).toMatchObject({
+        state: "running",
+        queued_action: queued,
+      });
+      const explained = await each.ask("GET", `/sagas/${runId}/explain`);
+      expect(explained.body).toMatchObject({
+        because: expect.stringMatching(/^waits for a worker that serves lonely\.work@1: none is connected/),
+        waiting_for: [{ kind: "worker", ...queued }],
+      });
+      const { body } = await each.ask("GET", "/workers");
+      expect(body.unserved).toEqual([{ action: "lonely.work@1", transport: "grpc", waiting: 1 }]);
+      const nodes = (body.items as { node_id: string }[]).map(({ node_id }) => node_id);
+      expect(new Set(nodes).size, "workers of both nodes").toBe(2);
+    }
+    const [one, other] = await Promise.all(clients.map((each) => each.ask("GET", `/sagas/${runId}/explain`)));
+    expect(one).toEqual(other);
+    await client(1).ask("POST", `/sagas/${runId}/cancel`);
+  });
+
   it("runs end wherever their commands and their workers are, also if their node is killed", async () => {
     const began = performance.now();
     const runIds = await Promise.all(Array.from({ length: RUNS }, (_, index) => client(index).start("order")));

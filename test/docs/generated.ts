@@ -24,6 +24,7 @@ export async function openApiDocument(): Promise<unknown> {
     reads: absent,
     upkeep: absent,
     feed: absent,
+    workers: absent,
     announcer: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),

@@ -2,6 +2,7 @@
 
 import type { Group } from "../../state/group.js";
 import type { RunIdentity } from "../../state/identity.js";
+import { backoff } from "../../state/wait.js";
 import type { Outcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import { formatInstant } from "../../values/time.js";
@@ -43,12 +44,12 @@ function identityOf(draft: Draft, id: RunId, plan: StepPlan, { workflow, ...call
 export function backOffSubSaga(
   draft: Draft,
   plan: StepPlan,
-  { error, dueAt, nth }: Extract<Outcome, { kind: "retry_sub_saga" }>,
+  { error, dueAt, nth, maxAttempts }: Extract<Outcome, { kind: "retry_sub_saga" }>,
 ): void {
   const { code, message } = error;
   const metadata = { code, message, retryable: true, will_retry: true, next_retry_at: formatInstant(dueAt) };
   draft.row("step.failed", "paused", { stepId: plan.id, metadata });
-  draft.change({ wait: { kind: "backoff", nth, dueAt } });
+  draft.change({ wait: backoff({ nth, since: draft.now, dueAt, error, maxAttempts }) });
   draft.close("note");
 }
 

@@ -1,6 +1,8 @@
 // The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. It only
 // routes between the two: streams.ts and relay/ do the work.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
+import type { ConnectedWorker, Obstacle } from "../../run/ports.js";
+import type { ActionName } from "../action-name.js";
 import type { Carrier, CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import type { Ownership, Peers } from "../ownership.js";
 import { Relay } from "../relay/relay.js";
@@ -78,6 +80,14 @@ export class GrpcCarrier implements Carrier, GrpcWorkers {
 
   holds(dispatchId: DispatchId): boolean {
     return this.streams.holds(dispatchId) || (this.relay?.holds(dispatchId) ?? false);
+  }
+
+  workers(): Iterable<ConnectedWorker> {
+    return this.streams.workers();
+  }
+
+  obstacle(name: ActionName): Obstacle {
+    return { reason: this.streams.relayed.serves(name) ? "no_credit" : "no_worker" };
   }
 
   async stop(graceMs: number): Promise<void> {

@@ -4,6 +4,7 @@
 import { status } from "@grpc/grpc-js";
 import { type DispatchId, isDispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
+import type { ConnectedWorker } from "../../run/ports.js";
 import type { CoordinatorMessage, Hello, StepFailure, StepResult, WorkerMessage } from "../../sdk/protocol/index.js";
 import { type ActionName, versionedAction } from "../action-name.js";
 import type { DispatchLimits } from "../limits.js";
@@ -42,6 +43,8 @@ export class WorkerStream {
   workerId = "";
   service = "";
   draining = false;
+  /** When it said hello, in database time. */
+  since = 0;
   /**
    * Dispatches that take credit: reserved, or handed over and unanswered. At most `maxInFlight`, except for claimed
    * ones.
@@ -86,6 +89,12 @@ export class WorkerStream {
   /** Credit that is not taken. */
   get free(): number {
     return this.draining || !this.isOpen ? 0 : this.maxInFlight - this.slots.size;
+  }
+
+  get worker(): ConnectedWorker {
+    const { workerId, service, since, maxInFlight, draining } = this;
+    const actions = [...this.actions];
+    return { workerId, service, actions, transport: "grpc", since, inFlight: this.slots.size, maxInFlight, draining };
   }
 
   serves(name: ActionName): boolean {

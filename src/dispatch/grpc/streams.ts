@@ -4,6 +4,7 @@
 import { status } from "@grpc/grpc-js";
 import { type Dispatch, type DispatchId, foreignDispatch, isRunId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
+import type { ConnectedWorker } from "../../run/ports.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { ActionName } from "../action-name.js";
 import type { Carrier, Reservation } from "../carrier.js";
@@ -50,6 +51,10 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
 
   get connected(): number {
     return this.dispatches.pool.size;
+  }
+
+  *workers(): Iterable<ConnectedWorker> {
+    for (const stream of this.dispatches.pool.all()) yield stream.worker;
   }
 
   attach(call: WorkerCall, authenticate?: Authenticate): void {
@@ -114,6 +119,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
       stream.close(status.RESOURCE_EXHAUSTED, excess);
       return;
     }
+    stream.since = this.options.now();
     this.dispatches.pool.add(stream);
     stream.write({ hello_ack: this.helloAck() });
     for (const dispatchId of inFlight) this.dispatches.claim(stream, dispatchId);

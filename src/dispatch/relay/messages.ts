@@ -3,6 +3,7 @@
 
 import { type Dispatch, type DispatchId, isObject, type Json, type JsonObject } from "../../../machines/index.js";
 import type { Protocol } from "../../bus/protocol.js";
+import type { CalledAction } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
 import type { VoucherId } from "../voucher-id.js";
 
@@ -75,10 +76,25 @@ export interface RollCall {
 
 export type Ask = HandOver | Cancel | RollCall;
 
+/** Which workers does the receiver know, and which of its calls wait? The answer is a `NodeReport`. */
+export interface WorkersAsk {
+  readonly kind: "dispatch.workers";
+}
+
+/** Why do calls of these actions wait, as far as the receiver knows? The answer has an `Obstacle` or null for each. */
+export interface ObstaclesAsk {
+  readonly kind: "dispatch.obstacles";
+  readonly actions: readonly CalledAction[];
+}
+
+export type DirectoryAsk = WorkersAsk | ObstaclesAsk;
+
 const isText = (value: Json | undefined): value is string => typeof value === "string";
 
 const isActionName = (value: JsonObject): boolean =>
   isText(value.service) && isText(value.action) && typeof value.version === "number";
+
+const isCalledAction = (value: Json): boolean => isObject(value) && isActionName(value) && isText(value.transport);
 
 const isDemand = (value: JsonObject): boolean =>
   isActionName(value) && typeof value.calls === "number" && typeof value.alone === "boolean";
@@ -92,7 +108,7 @@ const FITS: { readonly [K in keyof Tells]: (item: Json) => boolean } = {
   "dispatch.claim": (item) => isObject(item) && isText(item.dispatch_id) && isText(item.worker_id) && isText(item.how),
 };
 
-export const dispatchProtocol: Protocol<Ask, Tell> = { ask: decodeAsk, tell: decodeTell };
+export const dispatchProtocol: Protocol<Ask | DirectoryAsk, Tell> = { ask: decodeAsk, tell: decodeTell };
 
 function decodeTell({ kind, items }: JsonObject): Tell | undefined {
   if (!isTellKind(kind) || !Array.isArray(items) || !items.every(FITS[kind])) return undefined;
@@ -101,11 +117,13 @@ function decodeTell({ kind, items }: JsonObject): Tell | undefined {
 
 const isTellKind = (kind: Json | undefined): kind is keyof Tells => isText(kind) && Object.hasOwn(FITS, kind);
 
-function decodeAsk(message: JsonObject): Ask | undefined {
-  const { kind, dispatch, dispatch_id: id, dispatch_ids: ids, reason } = message;
+function decodeAsk(message: JsonObject): Ask | DirectoryAsk | undefined {
+  const { kind, dispatch, dispatch_id: id, dispatch_ids: ids, reason, actions } = message;
   const fits =
+    kind === "dispatch.workers" ||
+    (kind === "dispatch.obstacles" && Array.isArray(actions) && actions.every(isCalledAction)) ||
     (kind === "dispatch.hand" && isObject(dispatch) && isText(dispatch.dispatchId) && isObject(dispatch.call)) ||
     (kind === "dispatch.cancel" && isText(id) && isText(reason)) ||
     (kind === "dispatch.roll_call" && Array.isArray(ids) && ids.every(isText));
-  return fits ? (message as unknown as Ask) : undefined;
+  return fits ? (message as unknown as Ask | DirectoryAsk) : undefined;
 }

@@ -11,6 +11,7 @@ import {
 import { SagaError } from "../../errors.js";
 import { uuidv7 } from "../../ids.js";
 import type { Log } from "../../log.js";
+import type { Obstacle } from "../../run/ports.js";
 import type { Carrier, CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";
@@ -110,6 +111,10 @@ export class RequestCarrier implements Carrier {
 
   holds(dispatchId: DispatchId): boolean {
     return this.requests.has(dispatchId);
+  }
+
+  obstacle(): Obstacle {
+    return { reason: "no_credit", detail: "the slots for requests that it may take are taken" };
   }
 
   /** After the grace period, requests are cut off without a report: the next owner of the run makes them again. */

@@ -1,0 +1,120 @@
+// A run explained: what it waits for, since when, until when, what it is on its way to, and what an operator may do. It decides nothing.
+import { isReady, nextTryTimeout, type RunContext } from "../state/context.js";
+import { isTerminal, type RunState } from "../state/lifecycle.js";
+import type { JsonObject } from "../values/json.js";
+import { formatInstant } from "../values/time.js";
+import { type About, moment, type WaitWords, wordsOf } from "./waits.js";
+
+export type { About, ExplainedChild } from "./waits.js";
+
+/** What the row of a run says beside its record. Times are epoch milliseconds. */
+export interface Lived extends About {
+  /** Its last audit row. */
+  readonly lastEventAt: number;
+  /** When its rollback began, or when it was quarantined, where that is known. */
+  readonly since?: number;
+}
+
+export interface Explanation {
+  readonly state: RunState;
+  /** One sentence without its subject, the run. */
+  readonly because: string;
+  readonly waitingFor: readonly JsonObject[];
+  readonly since: number;
+  /** When time alone makes the run, or one of the children that it waits for, go on. */
+  readonly nextAt?: number;
+  readonly can: readonly Act[];
+}
+
+/** Named like their routes. */
+export type Act = "cancel" | "release" | "signal" | "submit";
+
+export function explain(context: RunContext, lived: Lived): Explanation {
+  const { words, items, since, nextAt } = situationOf(context, lived);
+  const began = since ?? lived.lastEventAt;
+  return {
+    state: context.state,
+    because: `${onItsWay(context)}${words} (since ${moment(began)})`,
+    waitingFor: items,
+    since: began,
+    ...(nextAt !== undefined && { nextAt }),
+    can: actsOn(context),
+  };
+}
+
+interface Situation {
+  readonly words: string;
+  readonly items: readonly JsonObject[];
+  readonly since?: number;
+  readonly nextAt?: number;
+}
+
+function situationOf(context: RunContext, lived: Lived): Situation {
+  const { state, quarantined, wait } = context;
+  if (isTerminal(state)) return { words: endOf(context), items: [] };
+  if (quarantined) return inQuarantine(context, lived);
+  if (state === "pending") return beforeItsStart(context);
+  // The children of a step that starts them in portions are waited for, too.
+  if (!wait || (isReady(context) && wait.kind !== "children")) return { words: nextStep(context), items: [] };
+  const found = wordsOf(context, wait, lived);
+  const since = found.since ?? lived.since;
+  return {
+    words: found.words,
+    items: [found.item],
+    ...(since !== undefined && { since }),
+    ...next(context, found, lived),
+  };
+}
+
+function nextStep({ ending, unwinding, owed, step, entry }: RunContext): string {
+  if (ending || unwinding) return owed > 0 ? "begins the next undo" : "is about to go on";
+  return entry ? `takes the step ${step}` : `is about to enter the step ${step}`;
+}
+
+function endOf({ state, ending, requiresManualReview }: RunContext): string {
+  const why = state === "succeeded" || !ending ? "" : `: ${ending.reason}`;
+  const review = requiresManualReview ? "; a manual review is required" : "";
+  return `${state === "cancelled" ? "was cancelled" : state}${why}${review}`;
+}
+
+function inQuarantine({ proof, step }: RunContext, { since }: Lived): Situation {
+  const item = { kind: "quarantine", ...(step !== undefined && { step_id: step }), ...proof };
+  const end = proof?.end === "hung" ? "hung" : "ended";
+  const times = proof ? `, which ${end} its process ${proof.trials} times` : "";
+  const words = `is in quarantine for its next step${times}, and waits for an operator to release it`;
+  return { words, items: [item], ...(since !== undefined && { since }) };
+}
+
+function beforeItsStart({ run: { delayedUntil, startedAt } }: RunContext): Situation {
+  if (delayedUntil === undefined) return { words: "is about to begin", items: [], since: startedAt };
+  const item = { kind: "start", since: formatInstant(startedAt), until: formatInstant(delayedUntil) };
+  const words = `waits for its start, until ${moment(delayedUntil)}`;
+  return { words, items: [item], since: startedAt, nextAt: delayedUntil };
+}
+
+/** The first of the wait's own end, the timeouts around it, and what its children wait for. */
+function next(context: RunContext, { until }: WaitWords, { children = [] }: Lived): { readonly nextAt?: number } {
+  const { run, ending } = context;
+  const expires = ending ? undefined : run.expiresAt;
+  const times = [until, expires, nextTryTimeout(context), ...children.map(({ nextAt }) => nextAt)];
+  const known = times.filter((time) => time !== undefined);
+  return known.length > 0 ? { nextAt: Math.min(...known) } : {};
+}
+
+/** What the run is on its way to, if that is not its next step. */
+function onItsWay({ state, ending, unwinding, finishing, owed }: RunContext): string {
+  if (isTerminal(state)) return "";
+  if (unwinding) return `is leaving a try (${unwinding.error.message}): `;
+  if (ending && owed > 0) return `is rolling back (${ending.reason}), with ${owed} left to undo: `;
+  if (ending) return `is ending as ${ending.to} (${ending.reason}): `;
+  return finishing ? "is done, and stops the branches that still run: " : "";
+}
+
+function actsOn({ state, ending, quarantined, wait }: RunContext): readonly Act[] {
+  if (isTerminal(state)) return [];
+  const acts: Act[] = ending ? [] : ["cancel"];
+  if (quarantined) acts.push("release");
+  if (wait?.kind === "signal" && !quarantined) acts.push("signal");
+  if (wait?.kind === "user_task" && !quarantined) acts.push("submit");
+  return acts;
+}

@@ -1,0 +1,158 @@
+// The waits of a run in words and as data: one entry for each kind. Which of them the run is in, and what else there is to say about it,
+// is in explain.ts.
+import { type ActionCall, actionText } from "../state/call.js";
+import type { RunContext } from "../state/context.js";
+import type { Wait } from "../state/wait.js";
+import type { Json, JsonObject } from "../values/json.js";
+import { formatInstant } from "../values/time.js";
+
+/** What is told about a wait beside the context of its run. */
+export interface About {
+  /** Why no worker takes the queued call. */
+  readonly obstacle?: { readonly reason: "no_worker" | "no_credit"; readonly detail?: string };
+  readonly task?: { readonly assignee: string; readonly title?: string };
+  /** The children that have not ended, as far as they are explained. */
+  readonly children?: readonly ExplainedChild[];
+}
+
+export interface ExplainedChild {
+  readonly runId: string;
+  readonly branch?: string;
+  readonly because: string;
+  readonly nextAt?: number;
+  /** As it is shown below its parent. */
+  readonly item: JsonObject;
+}
+
+export interface WaitWords {
+  /** A predicate: `waits for the signal approve`. */
+  readonly words: string;
+  readonly item: JsonObject;
+  /** Epoch milliseconds. Absent: the record does not say. */
+  readonly since?: number;
+  readonly until?: number;
+}
+
+/** A wait before its times are written. Members without a value are left out. */
+interface Draft {
+  readonly words: string;
+  readonly item: { readonly [member: string]: Json | undefined };
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+}
+
+type Kind = Wait["kind"];
+type WordsOf<K extends Kind> = (wait: Extract<Wait, { kind: K }>, context: RunContext, about: About) => Draft;
+
+/** 2026-11-22 12:03:07 UTC */
+export function moment(ms: number): string {
+  return `${formatInstant(ms).slice(0, 19).replace("T", " ")} UTC`;
+}
+
+export function wordsOf(context: RunContext, wait: Wait, about: About): WaitWords {
+  const { words, item, since, until } = (WORDS[wait.kind] as WordsOf<Kind>)(wait, context, about);
+  const times = { since: since === undefined ? since : formatInstant(since), until: until && formatInstant(until) };
+  const members = Object.entries({ ...item, ...times }).filter(([, value]) => value !== undefined);
+  return {
+    words: until === undefined ? words : `${words}, until ${moment(until)}`,
+    item: Object.fromEntries(members) as JsonObject,
+    ...(since !== undefined && { since }),
+    ...(until !== undefined && { until }),
+  };
+}
+
+const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
+  queued({ since, dueAt: until, attempt }, { call }, { obstacle: { reason, detail } = { reason: "no_credit" } }) {
+    const who = call?.transport === "request" ? "a slot for its request" : `a worker that serves ${nameOf(call)}`;
+    const why = detail ?? (reason === "no_worker" ? "none is connected" : "all are busy");
+    const item = { kind: "worker", ...aboutCall(call), attempt, reason, detail };
+    return { words: `waits for ${who}${toUndo(call)}: ${why}`, item, since, until };
+  },
+  dispatched({ at: since, deadlineAt: until, attempt, dispatchId, workerId, heartbeatAt }, { call }) {
+    const heartbeat_until = heartbeatAt === undefined ? undefined : formatInstant(heartbeatAt);
+    const sent = { attempt, dispatch_id: dispatchId, worker_id: workerId, heartbeat_until };
+    const by = workerId === undefined ? "" : ` by the worker ${workerId}`;
+    const what = call?.transport === "request" ? "the response to its request" : `the result of ${nameOf(call)}${by}`;
+    const item = { kind: "answer", ...aboutCall(call), ...sent };
+    return { words: `waits for ${what}${toUndo(call)} (attempt ${attempt})`, item, since, until };
+  },
+  backoff({ nth: attempt, since, dueAt: until, error, maxAttempts }, { call, step }) {
+    const of = maxAttempts === undefined || maxAttempts < 0 ? "" : ` of ${maxAttempts}`;
+    const failed = error ? ` (${error.code}: ${error.message})` : "";
+    const item = { kind: "retry", step_id: step, ...aboutCall(call), attempt, max_attempts: maxAttempts, error };
+    return {
+      words: `waits to try again${toUndo(call)} after attempt ${attempt}${of} failed${failed}`,
+      item,
+      since,
+      until,
+    };
+  },
+  timer: ({ dueAt: until }, { step, entry }) => ({
+    words: `waits for the time of the step ${step}`,
+    item: { kind: "timer", step_id: step },
+    since: entry?.at,
+    until,
+  }),
+  signal: ({ name, dueAt: until }, { step, entry }) => ({
+    words: `waits for the signal ${name}`,
+    item: { kind: "signal", step_id: step, name },
+    since: entry?.at,
+    until,
+  }),
+  event: ({ topic, headers, dueAt: until }, { step, entry }) => ({
+    words: `waits for an event of the topic ${topic}${Object.keys(headers).length > 0 ? " with the headers it asks for" : ""}`,
+    item: { kind: "event", step_id: step, topic, headers },
+    since: entry?.at,
+    until,
+  }),
+  user_task({ taskId: task_id, dueAt: until }, { step, entry }, { task }) {
+    const title = task?.title === undefined ? `the task of the step ${step}` : `the task "${task.title}"`;
+    const words = task ? `waits for ${task.assignee} to submit ${title}` : `waits for ${title}`;
+    return { words, item: { kind: "user_task", step_id: step, task_id, ...task }, since: entry?.at, until };
+  },
+  children({ dueAt: until }, context, { children = [] }) {
+    const running = runningOf(context);
+    const more = running > children.length ? running - children.length : undefined;
+    const shown = children.map(({ item }) => item);
+    return {
+      words: `waits for ${running} child ${running === 1 ? "run" : "runs"}${firstOf(children, running)}`,
+      item: { kind: "children", step_id: context.step, running, children: shown, more },
+      since: context.entry?.at,
+      until,
+    };
+  },
+};
+
+function firstOf(children: readonly ExplainedChild[], running: number): string {
+  const [first] = children;
+  if (!first) return "";
+  const named = first.branch === undefined ? first.runId : `${first.runId} (${first.branch})`;
+  return `: ${named} ${first.because}${running > 1 ? `; and ${running - 1} more` : ""}`;
+}
+
+/** The children of the wait. A run that ends, or leaves a try, waits for all that still run. */
+function runningOf({ groups, ending, unwinding, finishing }: RunContext): number {
+  const all = ending !== undefined || unwinding !== undefined || finishing === true;
+  return Object.values(groups).reduce((sum, { running, left }) => (left && !all ? sum : sum + running), 0);
+}
+
+function nameOf(call: ActionCall | undefined): string {
+  return call ? actionText(call) : "its action";
+}
+
+function toUndo(call: ActionCall | undefined): string {
+  return call?.phase === "compensation" ? `, to undo the step ${call.stepId}` : "";
+}
+
+/** The step of a call, its action, and how it is carried. A sub-saga that is tried again has no call. */
+function aboutCall(call: ActionCall | undefined): Draft["item"] {
+  if (!call) return {};
+  const { stepId: step_id, phase, transport, childRunId: child_run_id } = call;
+  return {
+    step_id,
+    action: actionText(call),
+    transport,
+    child_run_id,
+    phase: phase === "compensation" ? phase : undefined,
+  };
+}

@@ -1,0 +1,123 @@
+// Why a run stands where it stands: `explain`. What a wait means is said in machines/explain; this file reads what it needs, of the run
+// and of the children that it waits for. Any node can explain any run.
+import type { Sql } from "postgres";
+import {
+  type About,
+  type ExplainedChild,
+  type Explanation,
+  explain,
+  formatInstant,
+  type JsonObject,
+  type RunContext,
+  type RunId,
+  UnreadableRecord,
+} from "../../machines/index.js";
+import { overloaded } from "../errors.js";
+import type { Workers } from "../run/ports.js";
+import { livingChildren, newestEventAt, type RunToExplain, runToExplain, taskWords } from "../store/explained-run.js";
+import type { ApiDeps } from "./deps.js";
+import { path, RunIdText } from "./http/parameters.js";
+import { object, responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
+import { noSuchRun } from "./sagas.js";
+
+/** Children that are explained of one run, and runs in one answer. */
+const CHILDREN = 10;
+const RUNS = 50;
+
+const TIME = { type: "string", format: "date-time" };
+const ANSWER = {
+  run_id: { type: "string", format: "uuid" },
+  state: { type: "string" },
+  because: { type: "string", description: "One sentence about the run, without its subject." },
+  waiting_for: {
+    type: "array",
+    description: "Empty: the run has ended, or is stepping.",
+    items: { type: "object", properties: { kind: { type: "string" } }, required: ["kind"], additionalProperties: true },
+  },
+  since: TIME,
+  next_at: { ...TIME, description: "When time alone makes the run, or a child that it waits for, go on." },
+  can: { type: "array", items: { type: "string" }, description: "What an operator may do now, named like the routes." },
+};
+
+export function explainRoutes(app: Api, deps: ApiDeps): void {
+  const schema = {
+    tags: ["sagas"],
+    summary: "Explain what a run waits for, and what would make it go on",
+    params: path({ id: RunIdText }),
+    response: responses({ 200: object("The run, and the children that it waits for.", ANSWER) }, 400, 404),
+  };
+  app.get("/api/v1/sagas/:id/explain", { schema }, async ({ params: { id } }) => {
+    const run = await readable(runToExplain(deps.reads, id));
+    if (!run) throw noSuchRun(id);
+    return { run_id: id, ...item(await new Explainer(deps.reads, deps.workers).explain(run)) };
+  });
+}
+
+async function readable<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (error instanceof UnreadableRecord)
+      throw overloaded("a newer node of the cluster has to explain this run: ask again");
+    throw error;
+  }
+}
+
+class Explainer {
+  private left = RUNS;
+
+  constructor(
+    private readonly sql: Sql,
+    private readonly workers: Workers,
+  ) {}
+
+  async explain(run: RunToExplain): Promise<Explanation> {
+    this.left--;
+    const { context, lastEventAt } = run;
+    const since = await this.sinceOf(context);
+    return explain(context, { ...(await this.about(context)), lastEventAt, ...(since !== undefined && { since }) });
+  }
+
+  private async about({ wait, call, run, quarantined }: RunContext): Promise<About> {
+    if (quarantined) return {};
+    if (wait?.kind === "queued" && call) {
+      const [obstacle] = await this.workers.obstacles([call]);
+      return obstacle ? { obstacle } : {};
+    }
+    if (wait?.kind === "user_task") {
+      const task = await taskWords(this.sql, wait.taskId);
+      return task ? { task } : {};
+    }
+    return wait?.kind === "children" ? { children: await this.childrenOf(run.id) } : {};
+  }
+
+  private async sinceOf({ run: { id }, quarantined, ending }: RunContext): Promise<number | undefined> {
+    if (quarantined) return newestEventAt(this.sql, id, "log", "quarantine");
+    return ending ? newestEventAt(this.sql, id, "compensation.started") : undefined;
+  }
+
+  private async childrenOf(runId: RunId): Promise<readonly ExplainedChild[]> {
+    const rows = await livingChildren(this.sql, runId, Math.min(CHILDREN, this.left));
+    const children: ExplainedChild[] = [];
+    for (const row of rows) if (this.left > 0) children.push(asChild(row, await this.explain(row)));
+    return children;
+  }
+}
+
+function asChild({ context: { run } }: RunToExplain, explanation: Explanation): ExplainedChild {
+  const { because, nextAt } = explanation;
+  const { can: _, ...shown } = item(explanation);
+  const branch = run.parentBranchId;
+  const named = { run_id: run.id, workflow_id: run.workflowId, ...(branch !== undefined && { branch_id: branch }) };
+  return {
+    ...{ runId: run.id, because, item: { ...named, ...shown } },
+    ...(branch !== undefined && { branch }),
+    ...(nextAt !== undefined && { nextAt }),
+  };
+}
+
+function item({ state, because, waitingFor, since, nextAt, can }: Explanation): JsonObject {
+  const times = { since: formatInstant(since), ...(nextAt !== undefined && { next_at: formatInstant(nextAt) }) };
+  return { state, because, waiting_for: waitingFor, ...times, can };
+}

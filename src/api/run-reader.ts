@@ -1,0 +1,43 @@
+// Runs on their way to clients. Where an action waits for a worker, the reason is added here: it is in no row, because it follows from
+// the workers that are connected now.
+import type { Sql } from "postgres";
+import { isObject, type JsonObject, parseActionName, type RunId } from "../../machines/index.js";
+import type { CalledAction, Workers } from "../run/ports.js";
+import type { Page, PageQuery } from "../store/page.js";
+import { listRuns, type RunFilter, type RunView, readRun } from "../store/runs.js";
+
+export class RunReader {
+  constructor(
+    private readonly sql: Sql,
+    private readonly workers: Pick<Workers, "obstacles">,
+  ) {}
+
+  async read(runId: RunId): Promise<RunView | undefined> {
+    const view = await readRun(this.sql, runId);
+    if (!view) return undefined;
+    const [run = view.run] = await this.withReasons([view.run]);
+    return { ...view, run };
+  }
+
+  async list(filter: RunFilter, page: PageQuery, newestFirst: boolean): Promise<Page<JsonObject>> {
+    const found = await listRuns(this.sql, filter, page, newestFirst);
+    return { ...found, items: await this.withReasons(found.items) };
+  }
+
+  private async withReasons(runs: readonly JsonObject[]): Promise<readonly JsonObject[]> {
+    const queued = runs.flatMap(({ queued_action: action }) => (isObject(action) ? calledAction(action) : []));
+    if (queued.length === 0) return runs;
+    const obstacles = await this.workers.obstacles(queued);
+    let nth = 0;
+    return runs.map((run) =>
+      isObject(run.queued_action)
+        ? { ...run, queued_action: { ...run.queued_action, reason: obstacles[nth++]?.reason ?? "no_credit" } }
+        : run,
+    );
+  }
+}
+
+function calledAction({ action, transport }: JsonObject): CalledAction {
+  const { service = String(action), name = "", version = 0 } = parseActionName(String(action)) ?? {};
+  return { service, action: name, version, transport: transport as CalledAction["transport"] };
+}

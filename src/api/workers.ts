@@ -1,0 +1,109 @@
+// The workers of all nodes: who is connected, what each serves, holds and may take; and the actions that runs wait for and nobody serves.
+// The nodes are asked for each request; a node without an answer is named.
+import type { Static } from "typebox";
+import { actionText, type JsonObject } from "../../machines/index.js";
+import type { NodeWorker, Workers } from "../run/ports.js";
+import { readCursor, writeCursor } from "../store/cursor.js";
+import type { PageQuery } from "../store/page.js";
+import type { ApiDeps } from "./deps.js";
+import { Id, OneOf, PAGE, pageOf, query } from "./http/parameters.js";
+import { page, ref, responses } from "./http/responses.js";
+import type { Api } from "./http/validation.js";
+
+const listQuery = query({ service: Id, transport: OneOf("grpc", "http", "rmq"), ...PAGE });
+
+const MORE = {
+  unserved: {
+    type: "array",
+    description: "Actions that runs wait for and no worker serves.",
+    items: ref("UnservedAction"),
+  },
+  silent_nodes: { type: "array", items: { type: "string" }, description: "Nodes that did not answer in time." },
+  left_off: { type: "integer", description: "Workers that the answers of their nodes had no room for." },
+};
+
+export function workerRoutes(app: Api, { workers }: Pick<ApiDeps, "workers">): void {
+  const listed = page("A page of workers: one item a connection.", "Worker");
+  const schema = {
+    tags: ["registry"],
+    summary: "List the connected workers of all nodes, and the actions that no worker serves",
+    querystring: listQuery,
+    response: responses({ 200: { ...listed, properties: { ...listed.properties, ...MORE } } }, 400),
+  };
+  app.get("/api/v1/workers", { schema }, async ({ query }) => {
+    const report = await workers.report();
+    const { silent, leftOff, waiting } = report;
+    return {
+      ...pageOfWorkers(report.workers.filter(matches(query)), pageOf(query)),
+      unserved: await unserved(waiting.filter(matches(query)), workers),
+      ...(silent.length > 0 && { silent_nodes: silent }),
+      ...(leftOff > 0 && { left_off: leftOff }),
+    };
+  });
+}
+
+function matches({ service, transport }: Static<typeof listQuery>) {
+  return (one: { readonly service: string; readonly transport: string }) =>
+    (service === undefined || one.service === service) && (transport === undefined || one.transport === transport);
+}
+
+async function unserved(waiting: Awaited<ReturnType<Workers["report"]>>["waiting"], workers: Workers) {
+  const obstacles = await workers.obstacles(waiting);
+  return waiting.flatMap((action, index) => {
+    const { reason, detail } = obstacles[index] ?? {};
+    if (reason !== "no_worker") return [];
+    const { transport, calls } = action;
+    return { action: actionText(action), transport, waiting: calls, ...(detail !== undefined && { detail }) };
+  });
+}
+
+/** The key of a worker's connection: a list of them is in its order. */
+const KEY = ["service", "worker_id", "node_id", "connected_at"].map((name) => ({
+  column: { name },
+  kind: "text" as const,
+}));
+
+/** Like the pages of stored lists (store/page.ts), of a list in memory. */
+function pageOfWorkers(all: readonly NodeWorker[], { limit, offset, cursor }: PageQuery) {
+  const after = cursor === undefined ? undefined : readCursor("workers", KEY, cursor).join(" ");
+  const sorted = all
+    .map((worker) => ({ key: keyOf(worker), worker }))
+    .sort((left, right) => compare(left.key, right.key));
+  const from = after === undefined ? offset : sorted.filter(({ key }) => key.join(" ") <= after).length;
+  const shown = sorted.slice(from, from + limit);
+  const last = shown.at(-1);
+  return {
+    items: shown.map(({ worker }) => item(worker)),
+    total: all.length,
+    limit,
+    offset: after === undefined ? offset : 0,
+    ...(last && from + limit < sorted.length && { next_cursor: writeCursor("workers", last.key) }),
+  };
+}
+
+function keyOf({ service, workerId, nodeId, since }: NodeWorker): readonly string[] {
+  return [service, workerId, nodeId, String(since).padStart(15, "0")];
+}
+
+function compare(left: readonly string[], right: readonly string[]): number {
+  const [one, other] = [left.join(" "), right.join(" ")];
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+function item({
+  workerId,
+  service,
+  actions,
+  transport,
+  nodeId,
+  since,
+  inFlight,
+  maxInFlight,
+  draining,
+}: NodeWorker): JsonObject {
+  return {
+    ...{ worker_id: workerId, service, actions, transport, node_id: nodeId },
+    ...{ connected_at: new Date(since).toISOString(), in_flight: inFlight, max_in_flight: maxInFlight },
+    ...(draining && { draining }),
+  };
+}
