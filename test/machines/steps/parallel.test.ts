@@ -45,6 +45,10 @@ const told = (steps: Draft[], ...ends: string[]) => {
 const undone = ({ world }: Simulation) =>
   [...world.runs.values()].flatMap(({ sent }) => sent.map(({ call }) => call.inputs.of));
 
+/** What is wrong besides with a parallel or a join that stands alone. */
+const NO_JOIN = ".next: is required: the join of the parallel";
+const START_IS_JOIN = '$.start: the step "s" is a join: only its parallel and the ends of its branches may lead to it';
+
 attribute("parallel.branches", "each is a run of its own, named by its branch; the run waits at the join", () => {
   const run = start(fork(["a", "b"]));
   run.world.settle();
@@ -64,9 +68,11 @@ attribute("parallel.branches", "each is a run of its own, named by its branch; t
   expect(problemsOf({ type: "parallel", branches: { "a b": { next: "s2" }, __proto__x: {} } })).toEqual([
     '.branches["a b"]: must be 1 to 128 of A-Z a-z 0-9 _ . : -',
     ".branches.__proto__x.next: is required",
+    NO_JOIN,
   ]);
   expect(problemsOf(JSON.parse('{"type": "parallel", "branches": {"__proto__": {"next": "s2"}}}'))).toEqual([
     '.branches.__proto__: must not be "__proto__"',
+    NO_JOIN,
   ]);
 });
 
@@ -105,6 +111,8 @@ describe("parallel", () => {
     expect(running(told(fork(["a", "b"])))).toEqual(["a", "b"]);
     expect(problemsOf({ type: "parallel", branches: { a: { next: "s" } }, max_concurrency: -1 })).toEqual([
       ".max_concurrency: must be at least 0",
+      ".branches.a.next: a block must have a step",
+      NO_JOIN,
     ]);
   });
 
@@ -154,6 +162,7 @@ describe("parallel", () => {
       expect(undone(run)).toEqual(["a"]);
       expect(problemsOf({ type: "join", mode: "most" })).toEqual([
         ".mode: must be one of all, any, count, all_settled",
+        START_IS_JOIN,
       ]);
     });
 
@@ -174,7 +183,10 @@ describe("parallel", () => {
       const needs = ": count goes with mode count, and only with it";
       expect(problemsOf({ type: "join", mode: "count" })).toContain(needs);
       expect(problemsOf({ type: "join", count: 1 })).toContain(needs);
-      expect(problemsOf({ type: "join", mode: "count", count: 0 })).toEqual([".count: must be at least 1"]);
+      expect(problemsOf({ type: "join", mode: "count", count: 0 })).toEqual([
+        ".count: must be at least 1",
+        START_IS_JOIN,
+      ]);
     });
 
     attribute("join.count", "one that can never be met, or an error in it, ends the branches and fails at once", () => {
@@ -208,8 +220,11 @@ describe("parallel", () => {
         b: { error: { code: "bad_b" } },
       });
       expect(() => start(fork(["a"], { on: ["a", "x"] }))).toThrow("$.steps[1].on[1]");
-      expect(problemsOf({ type: "join", on: [] })).toEqual([".on: must have at least 1 items"]);
-      expect(problemsOf({ type: "join", on: ["a b"] })).toEqual([".on[0]: must be 1 to 128 of A-Z a-z 0-9 _ . : -"]);
+      expect(problemsOf({ type: "join", on: [] })).toEqual([".on: must have at least 1 items", START_IS_JOIN]);
+      expect(problemsOf({ type: "join", on: ["a b"] })).toEqual([
+        ".on[0]: must be 1 to 128 of A-Z a-z 0-9 _ . : -",
+        START_IS_JOIN,
+      ]);
     });
 
     attribute("join.cancel_remaining", "true: losers are cancelled, awaited and undone before the run goes on", () => {
@@ -246,6 +261,7 @@ describe("parallel", () => {
       expect([running(done), done.context.groups, done.state]).toEqual([[], {}, "paused"]);
       expect(problemsOf({ type: "join", cancel_remaining: "no" })).toEqual([
         ".cancel_remaining: must be true or false",
+        START_IS_JOIN,
       ]);
     });
 
