@@ -2,6 +2,7 @@
 
 import { blockBegin } from "../chart/labels.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
+import { waitEndsAt } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { attemptDue, type Wait } from "../state/wait.js";
@@ -12,7 +13,7 @@ import { failRun } from "./ending.js";
 import { scanEvents } from "./events.js";
 import { whileFrame } from "./ledger/frames.js";
 import { recordFailedStep } from "./ledger/rows.js";
-import { matchRecorded, offerToWaiters } from "./signals.js";
+import { keepPromise, matchRecorded, offerToWaiters } from "./signals.js";
 import { subSagaTimedOut, tryTimedOut, waitTimedOut } from "./timeouts.js";
 import { abortRun, completeStep, proceedAfterChildren, takeStep } from "./token.js";
 import { undoNext } from "./undo.js";
@@ -26,6 +27,7 @@ function moves(draft: Draft): boolean {
   const { state, run, quarantined, looking, ending, unwinding, wait } = draft.context;
   if (isTerminal(state) || quarantined) return false;
   if (looking) offerToWaiters(draft, looking);
+  else if (wait?.kind === "signal" && isOver(draft) && keepPromise(draft)) return true;
   else if (!ending && run.expiresAt !== undefined && run.expiresAt <= draft.now) timeOutRun(draft);
   else if (state === "pending") return beginRun(draft);
   else if (tryTimedOut(draft)) return true;
@@ -33,6 +35,12 @@ function moves(draft: Draft): boolean {
   else if (ending || unwinding) undoNext(draft);
   else enterStep(draft);
   return true;
+}
+
+/** Whether the wait ends now without what it waits for. */
+function isOver({ context, now }: Draft): boolean {
+  const endsAt = waitEndsAt(context);
+  return endsAt !== undefined && endsAt <= now;
 }
 
 function beginRun(draft: Draft): boolean {

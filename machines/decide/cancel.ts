@@ -4,6 +4,7 @@ import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import type { Draft } from "./draft.js";
 import { stateWithoutQuarantine } from "./quarantine.js";
+import { keepPromise } from "./signals.js";
 import { abortRun } from "./token.js";
 
 export function cancel(
@@ -11,11 +12,16 @@ export function cancel(
   { reason = "cancelled", compensate, actor }: Command<"cancel">,
 ): DecisionOn<"cancel"> {
   const { context } = draft;
-  const { state } = context;
-  if (isTerminal(state)) return unchanged(cancelAnswer(state, true));
-  if (context.ending) return unchanged(cancelAnswer(state, false));
+  if (isTerminal(context.state)) return unchanged(cancelAnswer(context.state, true));
+  if (context.ending) return unchanged(cancelAnswer(context.state, false));
+  draft.actor = "coordinator";
+  keepPromise(draft);
+  // The promised signal may have been the last thing that the run waited for.
+  if (isTerminal(context.state)) return draft.decided(cancelAnswer(context.state, true));
+  draft.actor = actor;
+  const { quarantined } = context;
   draft.change({ quarantined: false, proof: undefined });
-  const rest = context.quarantined ? stateWithoutQuarantine(draft.context) : state;
+  const rest = quarantined ? stateWithoutQuarantine(context) : context.state;
   draft.row("log", rest, { metadata: { kind: "cancel", reason, by: actor, compensate } });
   draft.actor = "coordinator";
   abortRun(draft, { to: "cancelled", reason, ...(!compensate && { abandon: true }) });

@@ -1,9 +1,14 @@
 // Signals: recorded by the run that they are addressed to, consumed by it or by a branch or item of it that waits. Two runs must
 // find each other, so each side commits first and then looks; the look itself is owed by a wake row (law 9).
+//
+// A sender is answered `matched` when a branch is found to wait: the commit that records the signal also promises it to that branch. From then
+// on the branch cannot leave its wait without the signal, whatever else would end the wait: see promisedSignal.
+//
 // The commands `take` and `look` are sent between runs and keep their durable names; see acceptSignal and requestMatch.
 
 import type { Command } from "../messages/command.js";
 import type { Effect } from "../messages/effect.js";
+import type { RecordedSignal } from "../messages/fact.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
@@ -14,21 +19,44 @@ import { consumeSignal } from "./ledger/signals.js";
 import { isTaskSignal } from "./tasks.js";
 import { completeStep } from "./token.js";
 
-/** A signal to this run: its waiting step consumes it, a waiting branch is offered it, or it is kept for a later wait. */
+/** A signal to this run: its waiting step consumes it, a waiting branch is promised it, or it is kept for a later wait. */
 export function recordSignal(draft: Draft, { id, name, payload }: Command<"signal">): DecisionOn<"signal"> {
   const { context } = draft;
   if (isTaskSignal(name)) return refused("signals named user_task.… come from submitted user tasks only");
-  const consumed = awaitsSignal(context, name);
-  const recorded: Effect = { kind: "signal.recorded", id, name, payload, consumed };
-  if (isTerminal(context.state)) return unchanged({ type: "signal", id, matched: false }, [recorded]);
-  const waiter = consumed ? undefined : nextWaiter(draft, name);
-  const matched = consumed || waiter !== undefined;
-  draft.owe(recorded);
+  const recorded = { kind: "signal.recorded", id, name, payload } as const;
+  if (isTerminal(context.state))
+    return unchanged({ type: "signal", id, matched: false }, [{ ...recorded, consumed: false }]);
+  const earlier = promisedSignal(draft);
+  const consumed = !earlier && awaitsSignal(context, name);
+  const promisedTo = consumed ? undefined : nextWaiter(draft, name);
+  const matched = consumed || promisedTo !== undefined;
+  draft.owe({ ...recorded, consumed, ...(promisedTo && { promisedTo }) });
   draft.row("log", context.state, { stepId: context.step, metadata: { kind: "signal", name, signal_id: id, matched } });
   draft.actor = "coordinator";
   if (consumed) completeStep(draft, currentPlan(draft), { output: payload });
-  else keepSignal(draft, id, name, waiter);
+  else keepSignal(draft, id, name, promisedTo);
+  if (earlier) takePromised(draft, earlier);
   return draft.decided({ type: "signal", id, matched });
+}
+
+/** The signal that this branch or item has been promised, if it waits for one. */
+function promisedSignal({ context: { wait, run }, facts }: Draft): RecordedSignal | undefined {
+  if (wait?.kind !== "signal" || !run.family) return undefined;
+  if (facts.signal === undefined) throw new Needed({ kind: "signal", name: wait.name });
+  return facts.signal?.promised ? facts.signal : undefined;
+}
+
+/** In quarantine the signal is consumed and the step left alone: it may be what ended the process. */
+function takePromised(draft: Draft, signal: RecordedSignal): void {
+  if (draft.context.quarantined) consumeSignal(draft, signal);
+  else completeWithSignal(draft, signal);
+}
+
+/** Before the wait ends in another way: a signal that this run was promised is taken. False: there is none. */
+export function keepPromise(draft: Draft): boolean {
+  const promised = promisedSignal(draft);
+  if (promised) takePromised(draft, promised);
+  return promised !== undefined;
 }
 
 /** No step of this run consumes the signal: it is offered to the branch that waits, or to those that begin to wait. */
@@ -49,7 +77,7 @@ function hasBlockChildren({ groups }: RunContext): boolean {
   return Object.values(groups).some(({ kind, running }) => kind !== "saga" && running > 0);
 }
 
-/** The branch or item that has waited longest for a signal of this name. */
+/** The branch or item that has waited longest for a signal of this name, and is free for one. */
 function nextWaiter({ context, facts }: Draft, name: string): RunId | undefined {
   if (!hasBlockChildren(context)) return undefined;
   if (facts.waiter === undefined) throw new Needed({ kind: "waiter", name });
@@ -87,16 +115,21 @@ export function matchRecorded(draft: Draft, { look: _, ...wait }: Extract<Wait, 
 }
 
 /** `take`: the family offers a recorded signal. A run that no longer waits for it asks for another match. */
-export function acceptSignal(draft: Draft, { name, signalId, from }: Command<"take">): DecisionOn<"take"> {
-  const { context, facts } = draft;
-  if (!awaitsSignal(context, name)) {
-    const id = facts.uuid(context.run.id, `${signalId}/${context.run.id}/look`);
-    return unchanged({ type: "advanced" }, [{ kind: "send", to: from, id, command: { type: "look", name } }]);
-  }
-  if (facts.signal === undefined) return { need: { kind: "signal", name } };
-  if (facts.signal === null) return unchanged({ type: "advanced" });
-  completeWithSignal(draft, facts.signal);
+export function acceptSignal(draft: Draft, offer: Command<"take">): DecisionOn<"take"> {
+  const { signal } = draft.facts;
+  const { name, signalId } = offer;
+  if (!awaitsSignal(draft.context, name)) return unchanged({ type: "advanced" }, [declined(draft, offer)]);
+  if (signal === undefined) return { need: { kind: "signal", name } };
+  if (signal === null) return unchanged({ type: "advanced" });
+  // Another signal came first: the one that was offered goes to another branch.
+  if (signal.id !== signalId) draft.owe(declined(draft, offer));
+  completeWithSignal(draft, signal);
   return draft.decided({ type: "advanced" });
+}
+
+function declined({ context: { run }, facts }: Draft, { name, signalId, from: to }: Command<"take">): Effect {
+  const id = facts.uuid(run.id, `${signalId}/${run.id}/look`);
+  return { kind: "send", to, id, command: { type: "look", name } };
 }
 
 /** `look`: an offered signal was not accepted. After its commit this run offers it to another branch. */
@@ -109,7 +142,7 @@ export function requestMatch(draft: Draft, { name }: Command<"look">): DecisionO
   return draft.decided({ type: "advanced" });
 }
 
-function completeWithSignal(draft: Draft, signal: NonNullable<Draft["facts"]["signal"]>): void {
+function completeWithSignal(draft: Draft, signal: RecordedSignal): void {
   consumeSignal(draft, signal);
   completeStep(draft, currentPlan(draft), { output: signal.payload });
 }

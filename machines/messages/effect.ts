@@ -23,6 +23,11 @@ export type Effect =
       readonly name: string;
       readonly payload: Json;
       readonly consumed: boolean;
+      /**
+       * The branch or item that is promised the signal. The commit loses if that run no longer waits for it, and if it wins, that run
+       * decides again: it cannot leave its wait without having seen the promise.
+       */
+      readonly promisedTo?: RunId;
     }
   /** Claims the signal: the commit loses if another wait has consumed it. */
   | { readonly kind: "signal.consumed"; readonly id: string }

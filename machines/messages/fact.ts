@@ -25,8 +25,11 @@ export interface Facts {
   licensed(tenantId: string | undefined, group: string): boolean;
   /** The problems of `value` under the JSON Schema. Empty: it conforms. */
   conforms(schema: JsonObject, value: Json): readonly string[];
-  /** The oldest unconsumed signal of a name, of the run or of its family. Null: there is none. */
-  readonly signal?: { readonly id: string; readonly runId: RunId; readonly payload: Json } | null;
+  /**
+   * The signal of a name that the run is to take: the one that it was promised, or the oldest of its own and its family's that is neither
+   * consumed nor promised to another run. Null: there is none.
+   */
+  readonly signal?: RecordedSignal | null;
   /** Events that the run may consume, in the order of their publication. `more`: further pages exist. */
   readonly events?: { readonly page: readonly EventFact[]; readonly more: boolean };
   /** The present moment of a topic: the ordinal of its newest event ("0": there is none), and the store's snapshot. */
@@ -41,12 +44,24 @@ export interface Facts {
   readonly workflow?: WorkflowFact | null;
   /** The run that a step names. Null: there is none for this tenant. */
   readonly target?: { readonly id: RunId } | null;
-  /** The branch or item that has waited longest for a signal of the name and has not been offered one. Null: there is none. */
+  /**
+   * The branch or item that has waited longest for a signal of the name, is not about to be cancelled, and has been neither promised nor
+   * offered one. Null: there is none.
+   */
   readonly waiter?: { readonly id: RunId } | null;
   /** The run's unconsumed signals of the name, oldest first, each with the branch or item that it is to be offered to. */
   readonly unmatched?: readonly Unmatched[];
   /** The run that was started with an idempotency key. Null: there is none. */
   readonly keyedRun?: { readonly id: RunId } | null;
+}
+
+export interface RecordedSignal {
+  readonly id: string;
+  /** The run that it was sent to. */
+  readonly runId: RunId;
+  readonly payload: Json;
+  /** Its sender was answered that this run takes it. */
+  readonly promised?: boolean;
 }
 
 export interface Unmatched {

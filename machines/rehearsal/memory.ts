@@ -1,18 +1,20 @@
 // The memory of a rehearsal, in place of the store: signals, events, undo lists, the inbox, stored scopes. Only the effects of
 // runs change it. It answers the needs of decisions.
 import type { Effect, PublishedEvent, SentCommand } from "../messages/effect.js";
-import type { EndedChild, EventFact, Fetched, Need } from "../messages/fact.js";
+import type { EndedChild, EventFact, Fetched, Need, RecordedSignal } from "../messages/fact.js";
+import type { RunContext } from "../state/context.js";
 import type { UndoEntry } from "../state/rollback.js";
 import type { RunId } from "../values/ids.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
 import type { Child } from "./child.js";
 import type { RehearsedRun } from "./run.js";
 
-interface RecordedSignal {
+interface KeptSignal {
   readonly id: string;
   readonly runId: RunId;
   readonly name: string;
   readonly payload: Json;
+  readonly promisedTo?: RunId;
   consumed: boolean;
 }
 
@@ -29,7 +31,7 @@ export class Memory {
   readonly runs = new Map<RunId, RehearsedRun>();
   /** In the order in which they were sent. */
   readonly inbox = new Map<string, SentCommand>();
-  private readonly signals: RecordedSignal[] = [];
+  private readonly signals: KeptSignal[] = [];
   /** In the order of their publication. */
   private readonly events: EventFact[] = [];
   /** `run/event` of the events that were consumed. */
@@ -120,13 +122,8 @@ export class Memory {
 
   fetch({ context: { run } }: RehearsedRun, need: Remembered): Fetched {
     switch (need.kind) {
-      case "signal": {
-        const family = [run.id, ...(run.family ?? [])];
-        const found = this.signals.find(
-          ({ runId, name, consumed }) => !consumed && name === need.name && family.includes(runId),
-        );
-        return { signal: found ?? null };
-      }
+      case "signal":
+        return { signal: this.signalFor(run, need.name) };
       case "events": {
         const { since = "0", after = since, named } = need;
         const may = this.events.filter(
@@ -163,6 +160,16 @@ export class Memory {
     }
   }
 
+  /** The signal that the run was promised, or the oldest one that it may take. */
+  private signalFor({ id, family = [] }: RunContext["run"], wanted: string): RecordedSignal | null {
+    const own = this.signals.filter(
+      ({ runId, name, consumed }) => !consumed && name === wanted && (runId === id || family.includes(runId)),
+    );
+    const promised = own.find(({ promisedTo }) => promisedTo === id);
+    if (promised) return { ...promised, promised: true };
+    return own.find(({ promisedTo }) => promisedTo === undefined) ?? null;
+  }
+
   /** In the order of their ordinals. */
   private openUndos(runId: RunId): RecordedUndo[] {
     return this.undo.filter(({ owner, open }) => open && owner === runId);
@@ -187,15 +194,29 @@ export class Memory {
   }
 
   private unconsumed(runId: RunId, name: string) {
-    return this.signals.filter((signal) => !signal.consumed && signal.runId === runId && signal.name === name);
+    return this.signals.filter(
+      ({ consumed, promisedTo, ...signal }) =>
+        !consumed && promisedTo === undefined && signal.runId === runId && signal.name === name,
+    );
   }
 
-  /** The branches and items that wait for the signal, those that have waited longest first. */
+  /** The branches and items that wait for the signal and have not been promised one, those that have waited longest first. */
   private waitersFor(runId: RunId, name: string): { readonly id: RunId }[] {
     const waiting = [...this.runs.values()].filter(({ context: { run, wait, state } }) => {
-      return run.family?.includes(runId) && state === "paused" && wait?.kind === "signal" && wait.name === name;
+      const waits = state === "paused" && wait?.kind === "signal" && wait.name === name;
+      return waits && run.family?.includes(runId) && !this.isPromised(run.id) && !this.isToStop(run);
     });
     return waiting.sort((left, right) => left.lastEventAt - right.lastEventAt);
+  }
+
+  private isPromised(runId: RunId): boolean {
+    return this.signals.some(({ promisedTo, consumed }) => promisedTo === runId && !consumed);
+  }
+
+  /** Whether a cancel is on its way to the run, or to a run that it is a part of. */
+  private isToStop({ id, family = [] }: RunContext["run"]): boolean {
+    const cancelled = [...this.inbox.values()].filter(({ command }) => command.type === "cancel");
+    return cancelled.some(({ to }) => to === id || family.includes(to));
   }
 }
 

@@ -115,7 +115,17 @@ export function wakeAt(context: RunContext): number | "soon" | undefined {
   if (isReady(context)) return "soon";
   const due = state === "pending" ? (run.delayedUntil ?? "soon") : waitDue(wait);
   if (due === "soon") return due;
-  const times = [due, ending ? undefined : run.expiresAt, nextTryTimeout(context)];
+  return firstOf(due, ending ? undefined : run.expiresAt, nextTryTimeout(context));
+}
+
+/** When the wait ends without what it waits for: by a timeout of its own, of a try around it, or of the run. */
+export function waitEndsAt(context: RunContext): number | undefined {
+  const { wait, ending, run } = context;
+  const due = wait && "dueAt" in wait ? wait.dueAt : undefined;
+  return firstOf(due, ending ? undefined : run.expiresAt, nextTryTimeout(context));
+}
+
+function firstOf(...times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined);
   return known.length === 0 ? undefined : Math.min(...known);
 }

@@ -158,8 +158,10 @@ async function retryTransient<T>(write: () => Promise<T>): Promise<T> {
   }
 }
 
-/** All runs that the commit writes rows of. */
-const runsOf = ({ runId, children = [] }: RunCommit): string[] => [runId, ...children.map((child) => child.runId)];
+/** All runs whose rows the commit writes. */
+function runsOf({ runId, children = [], promises = [] }: RunCommit): string[] {
+  return [runId, ...children.map((child) => child.runId), ...promises.map(({ to }) => to)];
+}
 
 /** Postgres answered, and its answer is about the rows: data exceptions, constraints, program limits. */
 function isAboutData(state: string): boolean {

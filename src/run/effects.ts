@@ -11,6 +11,8 @@ export interface EffectPorts {
   /** A command that the commit has put into another run's inbox. */
   readonly deliver: (command: Extract<Effect, { kind: "send" }>) => void;
   readonly childCreated: (child: NewChild) => void;
+  /** The commit has changed the row of the run: an actor of it is outdated. */
+  readonly outdated: (runId: RunId) => void;
   /** False: commands and posts wait for the poll. A test's switch. */
   readonly hints: boolean;
 }
@@ -40,6 +42,9 @@ export class Effects {
         return dispatcher.resolved(effect.dispatchId);
       case "child.start":
         return this.ports.childCreated(effect.child);
+      case "signal.recorded":
+        if (effect.promisedTo !== undefined) this.ports.outdated(effect.promisedTo);
+        return;
       case "event.published":
         return announcer?.announce(effect.event.id);
       case "post":

@@ -17,8 +17,16 @@ import type { Clock } from "../clock.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import { scanEvents } from "../store/event-scan.js";
 import { newestEvent } from "../store/events.js";
-import { endedChildren, keyedRun, livingChildren, namedRun, nextWaiter, unmatchedSignals } from "../store/family.js";
-import { newestOwed, oldestSignal } from "../store/load.js";
+import {
+  endedChildren,
+  keyedRun,
+  livingChildren,
+  namedRun,
+  nextWaiter,
+  signalFor,
+  unmatchedSignals,
+} from "../store/family.js";
+import { newestOwed } from "../store/load.js";
 import { startKey } from "./new-run.js";
 import type { Catalog } from "./ports.js";
 
@@ -76,7 +84,7 @@ export class FactSource {
     const { sql, limits } = this.options;
     switch (need.kind) {
       case "signal":
-        return { signal: await oldestSignal(sql, [run.id, ...(run.family ?? [])], need.name) };
+        return { signal: await signalFor(sql, run, need.name) };
       case "events":
         return { events: await scanEvents(sql, run, need) };
       case "newest_event":

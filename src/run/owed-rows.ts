@@ -3,6 +3,7 @@
 import type { Effect, RunIdentity } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 import type { ChildCommit, RunCommit, UndoRow } from "../store/commit/rows.js";
+import { newFence } from "./fence.js";
 import { keptScope } from "./kept-scope.js";
 import { childCommit } from "./new-run.js";
 
@@ -18,6 +19,7 @@ class OwedRows {
   private readonly outbox = new Map<string, RowOf<"outbox">>();
   private readonly outboxGone: string[] = [];
   readonly signals: RowOf<"signals">[] = [];
+  readonly promises: RowOf<"promises">[] = [];
   readonly signalClaims: RowOf<"signalClaims">[] = [];
   readonly inbox: RowOf<"inbox">[] = [];
   readonly tasksOpened: RowOf<"tasksOpened">[] = [];
@@ -73,12 +75,12 @@ class OwedRows {
   }
 
   toCommit(): Partial<RunCommit> {
-    const { outboxGone, signals, signalClaims, inbox, tasksOpened, tasksClosed } = this;
+    const { outboxGone, signals, promises, signalClaims, inbox, tasksOpened, tasksClosed } = this;
     const { eventsPublished, eventClaims, eventWait, scopes, children } = this;
     const { undoOwed, undoSettled, undoPassed, undoHanded } = this;
     const outbox = [...this.outbox.values()];
     return {
-      ...{ outbox, outboxGone, signals, signalClaims, inbox, tasksOpened, tasksClosed },
+      ...{ outbox, outboxGone, signals, promises, signalClaims, inbox, tasksOpened, tasksClosed },
       ...{ eventsPublished, eventClaims, eventWait, scopes, children },
       ...{ undoOwed, undoSettled, undoPassed, undoHanded },
     };
@@ -97,8 +99,10 @@ const ADD: { readonly [Kind in Effect["kind"]]: (rows: OwedRows, effect: Extract
     const dueAt = rows.now + DELIVERED_MS;
     rows.inbox.push({ id, to, shard: shardOf(to), command: JSON.stringify(command), dueAt });
   },
-  "signal.recorded": (rows, { id, name, payload, consumed }) =>
-    rows.signals.push({ id, name, payload: JSON.stringify(payload), consumed, at: rows.now }),
+  "signal.recorded": (rows, { id, name, payload, consumed, promisedTo }) => {
+    rows.signals.push({ id, name, payload: JSON.stringify(payload), consumed, promisedTo, at: rows.now });
+    if (promisedTo !== undefined) rows.promises.push({ to: promisedTo, name, fence: newFence() });
+  },
   "signal.consumed": (rows, { id }) => rows.signalClaims.push({ id, at: rows.now }),
   "event.published": (rows, { event: { headers, payload, ...event } }) =>
     rows.eventsPublished.push({ ...event, headers: JSON.stringify(headers), payload: JSON.stringify(payload) }),

@@ -78,6 +78,11 @@ export class Residents {
     this.remove(runId);
   }
 
+  /** A busy run stays: its commit finds out what has changed. */
+  dropIdle(runId: RunId): void {
+    if (this.idle.has(runId)) this.drop(runId);
+  }
+
   /** Drops the idle runs that `which` selects. */
   passivate(which: (runId: RunId) => boolean): void {
     for (const runId of [...this.idle.keys()]) if (which(runId)) this.drop(runId);

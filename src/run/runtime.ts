@@ -110,6 +110,7 @@ export class Runtime implements Runs, ResidentHost {
       ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, hints },
       deliver: ({ to, id, command }) => this.deliverHint(to, command, { id, inboxId: id }),
       childCreated: (child) => void this.childCreated(child),
+      outdated: (runId) => this.residents.dropIdle(runId),
     });
   }
 

@@ -1,7 +1,8 @@
 // Reads about a run's family and about other runs, for decisions that ask for them: children, runs that wait for a signal, whether a run
 // exists. Children are created by the commit of their parent. In SQL: a decision waits for these reads.
 import type { Sql } from "postgres";
-import type { EndedChild, Json, RunId, RunState, StepError, Unmatched } from "../../machines/index.js";
+import type { EndedChild, Json, RecordedSignal, RunId, RunState, StepError, Unmatched } from "../../machines/index.js";
+import { shardOf } from "../ids.js";
 
 /** The ended children of a step entry, in their order; null: their outputs together exceed `most` bytes. */
 export async function endedChildren(
@@ -46,33 +47,64 @@ type Member = { readonly id: RunId; readonly family?: readonly RunId[] };
 /** More pairs than a family can have at once. */
 const MAX_PAIRS = 10_000;
 
-/** A run's branches and items, at any depth, that wait for a signal of the name. */
+/**
+ * A run's branches and items, at any depth, that wait for a signal of the name. Not those that have been promised one (their column is null
+ * then), and not those that a cancel is on its way to, or that are part of such a run.
+ */
 function waiting(sql: Sql, run: Member, name: string) {
   return sql`
     from runs r join run_starts s on s.run_id = r.id
     where r.family_run_id = ${run.family?.at(-1) ?? run.id} and r.awaited_signal = ${name} and r.terminal_at is null
-      and r.paused_reason = 'signal' and exists (
-        select 1 from json_array_elements_text(s.identity->'family') above where above = ${run.id})`;
+      and r.paused_reason = 'signal' and r.id not in (select run_id from told_to_stop) and exists (
+        select 1 from json_array_elements_text(s.identity->'family') above where above = ${run.id})
+      and not exists (
+        select 1 from json_array_elements_text(s.identity->'family') above
+        where above::uuid in (select run_id from told_to_stop))`;
 }
 
-/** The run's own signals of the name that no run has taken. */
-function unconsumed(sql: Sql, run: Member, name: string) {
-  return sql`from signals where run_id = ${run.id} and signal_name = ${name} and consumed_at is null`;
+/** Read once for a statement. Inbox rows have no index by their command, so those of the family's shard are looked through. */
+function toldToStop(sql: Sql, { id }: Member) {
+  return sql`with told_to_stop as materialized (
+    select run_id from inbox where shard = ${shardOf(id)} and command->>'type' = 'cancel')`;
+}
+
+/** The run's own signals of the name that no run has taken or been promised. The promise to a run that has ended is void. */
+function free(sql: Sql, run: Member, name: string) {
+  return sql`from signals where run_id = ${run.id} and signal_name = ${name} and consumed_at is null and ${unpromised(sql)}`;
+}
+
+const unpromised = (sql: Sql) =>
+  sql`(promised_to is null or not exists (select 1 from runs p where p.id = promised_to and p.terminal_at is null))`;
+
+/** The signal of the name that the run was promised; otherwise the oldest of its own and of the runs that it is a part of that is free. */
+export async function signalFor(sql: Sql, run: Member, name: string): Promise<RecordedSignal | null> {
+  const seen = sql`
+    from signals where run_id = any(${[run.id, ...(run.family ?? [])]}::uuid[]) and signal_name = ${name} and consumed_at is null`;
+  const columns = sql`id, run_id as "runId", payload`;
+  const [row] = await sql<RecordedSignal[]>`
+    with mine as materialized (
+      select ${columns}, true as promised ${seen} and promised_to = ${run.id} order by ordinal limit 1
+    )
+    select * from mine union all (
+      select ${columns}, false ${seen} and not exists (select from mine) and ${unpromised(sql)} order by ordinal limit 1)`;
+  return row ?? null;
 }
 
 /** The run that has waited longest, not counting those that the recorded signals go to. One statement, so both are as of one moment. */
 export async function nextWaiter(sql: Sql, run: Member, name: string): Promise<{ readonly id: RunId } | null> {
   const [row] = await sql<{ id: RunId }[]>`
+    ${toldToStop(sql, run)}
     select r.id ${waiting(sql, run, name)}
-    order by r.last_event_at, r.id offset (select count(*) ${unconsumed(sql, run, name)}) limit 1`;
+    order by r.last_event_at, r.id offset (select count(*) ${free(sql, run, name)}) limit 1`;
   return row ?? null;
 }
 
 /** Pairs: the oldest signal with the run that has waited longest, and so on. */
 export async function unmatchedSignals(sql: Sql, run: Member, name: string): Promise<readonly Unmatched[]> {
   return sql<Unmatched[]>`
+    ${toldToStop(sql, run)}
     select g.id as "signalId", w.id as waiter
-    from (select id, row_number() over (order by ordinal) as nth ${unconsumed(sql, run, name)}) g
+    from (select id, row_number() over (order by ordinal) as nth ${free(sql, run, name)}) g
     join (select r.id, row_number() over (order by r.last_event_at, r.id) as nth ${waiting(sql, run, name)}) w using (nth)
     order by nth limit ${MAX_PAIRS}`;
 }

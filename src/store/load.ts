@@ -4,7 +4,6 @@
 import type { Sql } from "postgres";
 import type {
   Answer,
-  Facts,
   Json,
   JsonObject,
   RunId,
@@ -127,19 +126,6 @@ export async function repeatedAnswer(sql: Sql, runId: RunId, commandId: string):
   if (!row) return undefined;
   const { request_hash: requestHash, ...answer } = row.answer;
   return { answer: answer as Answer, ...(requestHash !== undefined && { requestHash }) };
-}
-
-/** The oldest unconsumed signal of the runs: the run itself, and those that it is a part of. */
-export async function oldestSignal(
-  sql: Sql,
-  runIds: readonly RunId[],
-  name: string,
-): Promise<NonNullable<Facts["signal"]> | null> {
-  const [row] = await sql<{ id: string; run_id: RunId; payload: Json }[]>`
-    select id, run_id, payload from signals
-    where run_id = any(${[...runIds]}::uuid[]) and signal_name = ${name} and consumed_at is null
-    order by ordinal limit 1`;
-  return row ? { id: row.id, runId: row.run_id, payload: row.payload } : null;
 }
 
 /** The newest undo entry that is still owed, of the step entries after `since`. Entries without an action are passed, not undone. */

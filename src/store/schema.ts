@@ -209,6 +209,8 @@ export const signals = pgTable(
     payload: json("payload"),
     receivedAt: time("received_at").notNull(),
     consumedAt: time("consumed_at"),
+    /** The branch or item that takes it: its sender was answered so. Void once that run has ended. */
+    promisedTo: runId("promised_to"),
   },
   (t) => [index("signals_by_run").on(t.runId, t.signalName, t.ordinal)],
 );

@@ -39,10 +39,18 @@ export function worldViolations(world: World): string[] {
   const reader = new Reader(world, (run, sentence) => found.push(`${names.get(run)}: ${sentence}`));
   for (const committed of world.history) reader.see(committed);
   reader.close();
-  found.push(...strayedFrom(world.history));
+  found.push(...strayedFrom(world.history), ...brokenPromises(world));
   for (const run of world.runs.values())
     for (const sentence of violations(run)) found.push(`${names.get(run.id)}: ${sentence}`);
   return found;
+}
+
+/** A sender that was answered `matched` was told that a waiting step takes its signal. Once everything has ended, one has. */
+function brokenPromises({ answers, signals }: World): string[] {
+  return [...answers.values()].flatMap((answer) => {
+    const signal = answer.type === "signal" && answer.matched ? signals.find(({ id }) => id === answer.id) : undefined;
+    return signal && !signal.consumed ? [`the signal ${signal.id} was matched, and no step has taken it`] : [];
+  });
 }
 
 /** For a world where only the clock and the outside can move: the runs that wait for something that already exists. */
@@ -53,7 +61,7 @@ export function strandedIn(world: World): string[] {
     const ids = [id, ...(run.family ?? [])];
     const waits = wait?.kind === "signal" ? wait.name : undefined;
     const found: string[] = [];
-    if (world.signals.some(({ runId, name, consumed }) => ids.includes(runId) && name === waits && !consumed))
+    if (world.signals.some((signal) => ids.includes(signal.runId) && signal.name === waits && world.isFree(signal)))
       found.push(`the run ${id} waits for the signal ${waits}, which is there`);
     const living = world.childrenOf(id).filter((child) => !child.ended);
     const running = Object.values(groups).reduce((sum, group) => sum + group.running, 0);

@@ -44,6 +44,10 @@ const action = quiet({
   timeout_ms: 1000,
   retry: { max_attempts: 1, initial_backoff_ms: 0 },
 });
+const race = (body: Node): Node => ({
+  ...quiet({ type: "parallel" }, [[body], [quiet({ type: "noop" })]]),
+  join: { id: "?", type: "join", mode: "any" },
+});
 const forked = (body: Node) => quiet({ type: "parallel" }, [[body], [quiet({ type: "noop" })]], true);
 
 const runsOf = (world: World) => [...world.runs.values()];
@@ -107,6 +111,41 @@ const MEETINGS: Record<string, Meeting> = {
       "right first": "matched",
       "left within right": "found later",
       "right within left": "found later",
+    },
+  },
+  "a signal, and the end of the wait that it was meant for": {
+    core: race(quiet({ type: "wait_for_signal", signal_name: "here", timeout_ms: 1000, on_timeout: "continue" })),
+    holds: () => false,
+    holdsMessage: ({ command }) => command.type === "child" && command.branch === "1",
+    meet(world, random) {
+      const waits = runsOf(world).find(({ context: { wait } }) => wait?.kind === "signal" && !wait.look);
+      const parent = waits && parentOf(world, waits);
+      const winner = world.inbox.find(
+        ({ to, command }) => to === parent?.id && this.holdsMessage?.({ command } as Send, world),
+      );
+      const family = world.runs.get(waits?.context.run.family?.at(-1) ?? "");
+      if (!waits || !parent || !winner || !family || at(parent) !== "children") return undefined;
+      const signal = { type: "signal", id: "signal", name: "here", payload: {}, actor: "api" } as const;
+      const { dueAt = 0 } = waits.context.wait as { dueAt?: number };
+      const timeout = doing(waits, { type: "advance" }, "timeout");
+      const pass = () => {
+        world.now = Math.max(world.now, dueAt);
+        return timeout();
+      };
+      const ends = [pass, cancel(waits), cancel(aboveOf(world, parent)), doing(parent, winner.command, winner.id)];
+      return [doing(family, signal, "signal"), ends[Math.floor(random() * ends.length)] as Move];
+    },
+    tell(world, left) {
+      const matched = left.type === "signal" && left.matched;
+      // A signal that was kept may be taken by another item, which begins to wait later.
+      if (matched) expect(world.signals.map(({ consumed }) => consumed)).toEqual([true]);
+      return matched ? "taken" : "kept";
+    },
+    words: {
+      "left first": "taken",
+      "right first": "kept taken",
+      "left within right": "taken",
+      "right within left": "kept taken",
     },
   },
   "a child's end, and the join that waits for it": {

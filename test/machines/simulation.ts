@@ -258,6 +258,10 @@ export class Simulation implements WorldRun {
     if (this.options.reload) this.reload();
   }
 
+  fence(): void {
+    this.revision++;
+  }
+
   /** Commits the next move of the run itself. False if there is none. */
   follow(): boolean {
     const next = this.state === "pending" ? ({ type: "advance" } as const) : this.next();

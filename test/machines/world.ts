@@ -40,6 +40,8 @@ export interface WorldRun {
   readonly nextMove: (() => void) | undefined;
   obey(command: RunCommand, id?: string): Answer | undefined;
   reload(): void;
+  /** Another run's commit has changed its row: a commit that it is about to make is lost. */
+  fence(): void;
   keepTask(effect: Extract<Effect, { kind: "task.opened" | "task.submitted" | "task.closed" }>): void;
   startChild(context: RunContext, program: Program): void;
 }
@@ -68,7 +70,16 @@ export class WorldOf<Run extends WorldRun> {
   now = START;
   /** In the order of their creation. */
   readonly runs = new Map<string, Run>();
-  readonly signals: { id: string; runId: RunId; name: string; payload: Json; consumed: boolean }[] = [];
+  readonly signals: {
+    id: string;
+    runId: RunId;
+    name: string;
+    payload: Json;
+    promisedTo?: RunId;
+    consumed: boolean;
+  }[] = [];
+  /** The runs that were promised a signal and have not moved since. */
+  private readonly promised = new Set<string>();
   readonly undo: OwnedUndo[] = [];
   inbox: Send[] = [];
   /** Every message that was ever sent. */
@@ -141,10 +152,15 @@ export class WorldOf<Run extends WorldRun> {
     for (const run of this.runs.values()) run.reload();
   }
 
-  /** Whether the signals are still unconsumed. If not, the commit is lost. */
+  /** Whether the signals are still unconsumed, and the runs that are promised one still wait for it. If not, the commit is lost. */
   canClaim(effects: readonly Effect[]): boolean {
-    const claimed = effects.filter((effect) => effect.kind === "signal.consumed");
-    return claimed.every((claim) => this.signals.some(({ id, consumed }) => id === claim.id && !consumed));
+    return effects.every((effect) => {
+      if (effect.kind === "signal.consumed")
+        return this.signals.some(({ id, consumed }) => id === effect.id && !consumed);
+      if (effect.kind !== "signal.recorded" || effect.promisedTo === undefined) return true;
+      const waiter = this.runs.get(effect.promisedTo);
+      return waiter !== undefined && this.isFreeFor(waiter, effect.name);
+    });
   }
 
   childrenOf(runId: RunId): Run[] {
@@ -154,14 +170,8 @@ export class WorldOf<Run extends WorldRun> {
   fetch(asking: Run, need: Need): Fetched {
     const { run } = asking.context;
     switch (need.kind) {
-      case "signal": {
-        const ids = [run.id, ...(run.family ?? [])];
-        return {
-          signal:
-            this.signals.find(({ runId, name, consumed }) => ids.includes(runId) && name === need.name && !consumed) ??
-            null,
-        };
-      }
+      case "signal":
+        return { signal: this.signalFor(run, need.name) };
       case "events":
         return { events: this.eventsFor(run, need) };
       case "newest_event":
@@ -260,17 +270,38 @@ export class WorldOf<Run extends WorldRun> {
     };
   }
 
+  /** The signal that the run was promised, or the oldest one that it may take. */
+  private signalFor({ id, family = [] }: RunContext["run"], wanted: string): Fetched["signal"] {
+    const seen = this.signals.filter(
+      ({ runId, name, consumed }) => !consumed && name === wanted && (runId === id || family.includes(runId)),
+    );
+    const promised = seen.find(({ promisedTo }) => promisedTo === id);
+    return promised ? { ...promised, promised: true } : (seen.find((signal) => this.isFree(signal)) ?? null);
+  }
+
+  /** Neither consumed nor promised. A promise to a run that has ended is void. */
+  isFree({ consumed, promisedTo }: WorldOf<Run>["signals"][number]): boolean {
+    return !consumed && (promisedTo === undefined || (this.runs.get(promisedTo)?.ended ?? true));
+  }
+
   private unconsumed(of: string, wanted: string) {
-    return this.signals.filter(({ runId, name, consumed }) => !consumed && runId === of && name === wanted);
+    return this.signals.filter((signal) => this.isFree(signal) && signal.runId === of && signal.name === wanted);
+  }
+
+  private isFreeFor({ id, context }: Run, name: string): boolean {
+    const { wait } = context;
+    const waits = pausedReason(context) === "signal" && wait?.kind === "signal" && wait.name === name;
+    return waits && !this.promised.has(id);
   }
 
   /** Those that have waited longest first. */
   private waiting(runId: RunId, name: string): { id: RunId }[] {
-    const waiting = [...this.runs.values()].filter(({ context }) => {
-      const { run, wait } = context;
-      const waits = pausedReason(context) === "signal" && wait?.kind === "signal" && wait.name === name;
-      return waits && run.family?.includes(runId);
-    });
+    const waiting = [...this.runs.values()].filter(
+      (waiter) =>
+        waiter.context.run.family?.includes(runId) &&
+        this.isFreeFor(waiter, name) &&
+        !this.inbox.some(({ to, command }) => command.type === "cancel" && isPartOf(waiter.context, to)),
+    );
     return waiting.sort((left, right) => (left.rows.at(-1)?.at ?? 0) - (right.rows.at(-1)?.at ?? 0));
   }
 
@@ -287,6 +318,7 @@ export class WorldOf<Run extends WorldRun> {
     about: { id: string; answer: Answer } | undefined,
   ): void {
     this.history.push(...transitions);
+    if (transitions.length > 0) this.promised.delete(committing.id);
     if (about) {
       this.answers.set(about.id, about.answer);
       this.done(about.id);
@@ -303,8 +335,13 @@ export class WorldOf<Run extends WorldRun> {
           runId: owner,
           name: effect.name,
           payload: effect.payload,
+          promisedTo: effect.promisedTo,
           consumed: effect.consumed,
         });
+        if (effect.promisedTo !== undefined) {
+          this.promised.add(effect.promisedTo);
+          this.runs.get(effect.promisedTo)?.fence();
+        }
         break;
       case "signal.consumed": {
         const signal = this.signals.find(({ id }) => id === effect.id);
@@ -381,6 +418,9 @@ export class WorldOf<Run extends WorldRun> {
     return [...this.runs.values()].every(({ context }) => isTerminal(context.state));
   }
 }
+
+const isPartOf = ({ run }: RunContext, other: string) =>
+  run.id === other || (run.family?.includes(asRunId(other)) ?? false);
 
 function bears(event: PublishedEvent, headers: Readonly<Record<string, string>>): boolean {
   return Object.entries(headers).every(([name, value]) => event.headers[name] === value);

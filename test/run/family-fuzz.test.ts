@@ -146,6 +146,7 @@ const missed = () => database.sql`
     join signals g on g.run_id = r.id or exists (
       select 1 from json_array_elements_text(s.identity->'family') above where above = g.run_id::text)
   where r.awaited_signal = g.signal_name and r.paused_reason = 'signal' and r.terminal_at is null and g.consumed_at is null
+    and g.promised_to is null
     and greatest(g.received_at, r.last_event_at) < now() - interval '2 s'`;
 
 describe("random families", () => {
@@ -165,17 +166,19 @@ describe("random families", () => {
         );
       }
     };
-    let watching = true;
-    const watch = (async () => {
-      while (watching) {
-        expect(await missed()).toEqual([]);
-        await new Promise((resolve) => setTimeout(resolve, 500));
-      }
-    })();
-    await Promise.all(Array.from({ length: CROWD }, begin)).finally(() => {
-      watching = false;
+    let [lived, seen] = [false, [] as unknown[]];
+    const crowd = Promise.all(Array.from({ length: CROWD }, begin)).finally(() => {
+      lived = true;
     });
-    await watch;
+    await until(
+      async () => {
+        seen = await missed();
+        return lived || seen.length > 0;
+      },
+      { within: LASTS_MS + 100_000, pause: 500, what: "the end of the crowd" },
+    );
+    expect(seen).toEqual([]);
+    await crowd;
     const families = await familiesEnd(database.sql, roots);
     await expectSettled(database.sql, families);
     const list = grouped(await undoOf(database.sql), ({ owner }) => owner);

@@ -4,7 +4,10 @@ import { describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { asShardId, uuidv7 } from "../../src/ids.js";
 import { owedRows } from "../../src/run/owed-rows.js";
-import { AT, confirmation, openCommitStore, update } from "./commit-rows.js";
+import type { RunRow } from "../../src/store/commit/rows.js";
+import { signalFor } from "../../src/store/family.js";
+import { asRevision } from "../../src/store/revision.js";
+import { AT, confirmation, openCommitStore, row, update } from "./commit-rows.js";
 
 const store = openCommitStore();
 const { commit, rows, created } = store;
@@ -95,6 +98,68 @@ describe("signals", () => {
     const id = uuidv7();
     await commit(update(runId, 1, { signals: [{ id, name: "go", payload: "{}", at: AT, consumed: true }] }));
     expect((await rows(runId)).signals).toMatchObject([{ id, consumed_at: new Date(AT) }]);
+  });
+});
+
+describe("the promise of a signal", () => {
+  const waits = row({ state: "paused", awaitedSignal: "go", pausedReason: "signal" });
+  /** A run at revision 2 that waits for the signal `go`. */
+  async function waiter(more: Partial<RunRow> = {}): Promise<RunId> {
+    const runId = await created();
+    await commit(update(runId, 1, { update: { ...waits, ...more } }));
+    return runId;
+  }
+  const promise = (from: RunId, to: RunId, name = "go") => {
+    const id = uuidv7();
+    const effect = { kind: "signal.recorded", id, name, payload: {}, consumed: false, promisedTo: to } as const;
+    return { id, commit: update(from, 1, owedRows({ id: from }, [effect], AT)) };
+  };
+  const signalsOf = async (runId: RunId) => (await rows(runId)).signals.map(({ promised_to }) => promised_to);
+
+  it("fences what the run is deciding, and leaves it free for no other signal", async () => {
+    const [from, other, to] = [await created(), await created(), await waiter()];
+    expect(await commit(promise(from, to).commit)).toEqual(new Set([from]));
+    expect(await signalsOf(from)).toEqual([to]);
+    const [{ revision, fence, awaited_signal, paused_reason, state } = {}] = (await rows(to)).runs;
+    expect([revision, awaited_signal, paused_reason, state]).toEqual([3, null, "signal", "paused"]);
+    expect(fence).not.toBe("7");
+    // The timeout of the wait was decided before.
+    expect(await commit(update(to, 2))).toEqual(new Set());
+    expect(await commit(promise(other, to).commit)).toEqual(new Set());
+    expect(await signalsOf(other)).toEqual([]);
+  });
+
+  it.each([
+    ["waits for another signal", { awaitedSignal: "stop" }, "go"],
+    ["is in quarantine", { pausedReason: "quarantine" }, "go"],
+    ["has ended", { state: "failed", terminalAt: AT }, "go"],
+  ])("loses if the run %s", async (_, about, name) => {
+    const [from, to] = [await created(), await waiter(about)];
+    const before = await rows(to);
+    expect(await commit(promise(from, to, name).commit)).toEqual(new Set());
+    expect([await signalsOf(from), await rows(to)]).toEqual([[], before]);
+  });
+
+  it("is one of two in a group", async () => {
+    const [one, other, to] = [await created(), await created(), await waiter()];
+    const won = await commit(promise(one, to).commit, promise(other, to).commit);
+    expect(won.size).toBe(1);
+    expect([...(await signalsOf(one)), ...(await signalsOf(other))]).toEqual([to]);
+  });
+
+  it("is read first by its run, and by no other run before that has ended", async () => {
+    const [root, to] = [await created(), await waiter()];
+    const older = { id: uuidv7(), name: "go", payload: '"older"', at: AT, consumed: false };
+    await commit(update(root, 1, { signals: [older] }));
+    const { id, commit: promised } = promise(root, to);
+    await commit({ ...promised, expected: asRevision(2) });
+    const seenBy = (run: RunId) => signalFor(store.sql, { id: run, family: [root] }, "go");
+    expect(await seenBy(to)).toMatchObject({ id, runId: root, promised: true });
+    expect(await seenBy(newRunId())).toMatchObject({ id: older.id, promised: false });
+    await store.sql`update signals set consumed_at = now() where id = ${older.id}`;
+    expect(await seenBy(newRunId())).toBeNull();
+    await store.sql`update runs set terminal_at = now() where id = ${to}`;
+    expect(await seenBy(newRunId())).toMatchObject({ id, promised: false });
   });
 });
 

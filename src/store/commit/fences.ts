@@ -30,6 +30,28 @@ signal_conflict as materialized (
 export const NO_SIGNAL_CONFLICT: Clause = () => `
 signal_conflict as (select null::uuid as run_id where false)`;
 
+/** A signal is promised to a run that waits for it and has been promised none (law 9). Of two promises in the group the first one counts. */
+export const SIGNAL_PROMISES: readonly Clause[] = [
+  (from) => `
+promise as materialized (
+  select *, row_number() over (partition by waiter order by run_id) as nth from ${from.promise}
+)`,
+  () => `
+waiting_run as materialized (
+  select locked.id from (select waiter, name from promise order by waiter) promise cross join lateral (
+    select id, awaited_signal, paused_reason, terminal_at from runs where runs.id = promise.waiter limit 1
+    for no key update skip locked
+  ) locked
+  where locked.awaited_signal = promise.name and locked.paused_reason = 'signal' and locked.terminal_at is null
+)`,
+  () => `
+promise_conflict as materialized (
+  select promise.run_id from promise where promise.nth > 1 or promise.waiter not in (select id from waiting_run)
+)`,
+];
+export const NO_PROMISE_CONFLICT: Clause = () => `
+promise_conflict as (select null::uuid as run_id where false)`;
+
 /** A run takes an event at most once (law 9). */
 export const EVENT_CLAIMS: readonly Clause[] = [
   (from) => `
@@ -78,6 +100,7 @@ fenced as materialized (
     and locked.terminal_at is null
     and locked.id not in (select run_id from command_conflict)
     and locked.id not in (select run_id from signal_conflict)
+    and locked.id not in (select run_id from promise_conflict)
     and locked.id not in (select run_id from event_conflict)
 )`,
 ];

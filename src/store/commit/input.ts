@@ -104,7 +104,9 @@ function addCreate(
 /** Rows of the smaller tables. */
 function addOwed(input: Input, commit: RunCommit): void {
   const { runId, shard } = commit;
-  for (const s of commit.signals ?? []) input.signal.add(s.id, runId, s.name, s.payload, time(s.at), s.consumed);
+  for (const s of commit.signals ?? [])
+    input.signal.add(s.id, runId, s.name, s.payload, time(s.at), s.consumed, s.promisedTo);
+  for (const { to, name, fence } of commit.promises ?? []) input.promise.add(runId, to, name, fence);
   for (const { id, at } of commit.signalClaims ?? []) input.signal_claim.add(runId, id, time(at));
   for (const o of commit.outbox ?? []) input.outbox_row.add(o.id, runId, shard, o.kind, o.payload, time(o.dueAt));
   for (const id of commit.outboxGone ?? []) input.outbox_gone.add(runId, id);

@@ -73,7 +73,17 @@ export const RELATIONS = {
   scope_value: { run_id: "uuid", holder: "uuid", hash: "uuid", value: "json" },
   wake: { run_id: "uuid", shard: "int2", due_at: "timestamptz" },
   wake_gone: { run_id: "uuid" },
-  signal: { id: "uuid", run_id: "uuid", name: "text", payload: "json", at: "timestamptz", consumed: "bool" },
+  signal: {
+    id: "uuid",
+    run_id: "uuid",
+    name: "text",
+    payload: "json",
+    at: "timestamptz",
+    consumed: "bool",
+    promised_to: "uuid",
+  },
+  /** `run_id` promises a signal of the name to `waiter`, which gets a new token. */
+  promise: { run_id: "uuid", waiter: "uuid", name: "text", fence: "int8" },
   /** A recorded signal that the run takes. */
   signal_claim: { run_id: "uuid", id: "uuid", at: "timestamptz" },
   outbox_row: { id: "uuid", run_id: "uuid", shard: "int2", kind: "text", payload: "json", due_at: "timestamptz" },

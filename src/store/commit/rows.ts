@@ -21,6 +21,8 @@ export interface RunCommit {
   /** Due time of the wake row; null: the row is removed; undefined: it stays as it is. */
   readonly wake?: number | null;
   readonly signals?: readonly SignalRow[];
+  /** Runs that are promised a signal of this commit: see SIGNAL_PROMISES in fences.ts. */
+  readonly promises?: readonly PromiseRow[];
   /** Recorded signals that the run takes. */
   readonly signalClaims?: readonly { readonly id: string; readonly at: number }[];
   readonly outbox?: readonly {
@@ -144,6 +146,15 @@ export interface SignalRow {
   readonly payload: string;
   readonly at: number;
   readonly consumed: boolean;
+  readonly promisedTo?: RunId;
+}
+
+export interface PromiseRow {
+  /** The run that the signal is promised to. */
+  readonly to: RunId;
+  readonly name: string;
+  /** The token that its row gets: what it is deciding now is lost (law 1). */
+  readonly fence: string;
 }
 
 export interface InboxRow {

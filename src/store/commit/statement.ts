@@ -7,11 +7,13 @@ import {
   CREATION,
   EVENT_CLAIMS,
   NO_EVENT_CONFLICT,
+  NO_PROMISE_CONFLICT,
   NO_SIGNAL_CONFLICT,
   NO_START_KEY_CONFLICT,
   NOTHING_CREATED,
   REVISIONS,
   SIGNAL_CLAIMS,
+  SIGNAL_PROMISES,
   START_KEYS,
   UPDATE,
   WON,
@@ -32,9 +34,9 @@ const EVERY_GROUP: readonly Relation[] = [
 ];
 
 const claims: Section = {
-  relations: ["signal_claim", "event_claim"],
-  fences: [...SIGNAL_CLAIMS, ...EVENT_CLAIMS],
-  withoutFences: [NO_SIGNAL_CONFLICT, NO_EVENT_CONFLICT],
+  relations: ["signal_claim", "promise", "event_claim"],
+  fences: [...SIGNAL_CLAIMS, ...SIGNAL_PROMISES, ...EVENT_CLAIMS],
+  withoutFences: [NO_SIGNAL_CONFLICT, NO_PROMISE_CONFLICT, NO_EVENT_CONFLICT],
   writes: CLAIMED,
 };
 /** Runs that are started, or made by others in the group. */
@@ -67,7 +69,8 @@ interface Statement {
 /** By the sections that are present, each a bit. */
 const statements: Statement[] = [];
 
-/** Writes the group; resolves with the ids of the runs that won. A run is in the group once at most, children included. */
+/** Writes the group; resolves with the ids of the runs that won. A run is in the group once at most, children and runs that are
+ * promised a signal included. */
 export async function commitRuns(sql: Sql, group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
   const { text, parameters } = encodeGroup(group);
   const won = await sql.unsafe<{ id: string }[]>(text, parameters, { prepare: true });

@@ -51,6 +51,12 @@ signals_consumed as (
   update signals set consumed_at = signal_claim.at from signal_claim
   where signals.id = signal_claim.id and signal_claim.run_id in (select id from won)
 )`,
+  // The run is no longer free for another signal, and what it is deciding now is lost: it reads the promise before it decides again (law 9).
+  () => `
+promises_made as (
+  update runs set revision = runs.revision + 1, fence = promise.fence, awaited_signal = null
+  from promise where runs.id = promise.waiter and promise.run_id in (select id from won)
+)`,
   () => `
 events_taken as (
   insert into event_takes (run_id, event_id)
@@ -87,8 +93,9 @@ outbox_removed as (
 export const MESSAGES: readonly Clause[] = [
   (from) => `
 signals_recorded as (
-  insert into signals (id, run_id, signal_name, payload, received_at, consumed_at)
-  select signal.id, signal.run_id, signal.name, signal.payload, signal.at, case when signal.consumed then signal.at end
+  insert into signals (id, run_id, signal_name, payload, received_at, consumed_at, promised_to)
+  select signal.id, signal.run_id, signal.name, signal.payload, signal.at, case when signal.consumed then signal.at end,
+    signal.promised_to
   from ${from.signal} where signal.run_id in (select id from won)
 )`,
   (from) => `
