@@ -57,9 +57,9 @@ export class UnreadableRecord extends Error {
 
 /**
  * The record in the oldest format that can express it, and at most in `format`, which is the newest one that all live nodes read. In an
- * older format a wait for an event falls back to its ordinal.
+ * older format a wait for an event falls back to its ordinal. `record_in_format` in the database does the same with a stored record.
  */
-export function encodeRecord(context: RunContext, format: number): JsonObject {
+export function encodeRecord(context: RunContext, format: number): JsonObject & { readonly v: number } {
   const { entries, entry, groups, attempts, unconsumedSignals, owed, unprotected } = context;
   const wait = format < 2 ? withoutSnapshot(context.wait) : context.wait;
   const { looking, unwinding, caught, ending, finishing, undoing, quarantined, proof } = context;
@@ -68,7 +68,7 @@ export function encodeRecord(context: RunContext, format: number): JsonObject {
     ...{ entries, entry, wait, groups, attempts, unconsumedSignals, owed, unprotected },
     ...{ looking, unwinding, caught, ending, finishing, undoing, quarantined, proof },
   };
-  return record as unknown as JsonObject;
+  return record as unknown as ReturnType<typeof encodeRecord>;
 }
 
 function withoutSnapshot(wait: RunContext["wait"]): RunContext["wait"] {
@@ -77,12 +77,12 @@ function withoutSnapshot(wait: RunContext["wait"]): RunContext["wait"] {
   return rest;
 }
 
-/** Of a record of any format up to the newest one. */
-export function decodeRun(stored: StoredRun): RunContext {
+/** Of a record of any format up to `newest`. */
+export function decodeRun(stored: StoredRun, newest = RECORD_FORMAT): RunContext {
   const { v, ...record } = stored.record as unknown as StoredRecord;
-  if (!(v >= OLDEST_RECORD_FORMAT && v <= RECORD_FORMAT))
+  if (!(v >= OLDEST_RECORD_FORMAT && v <= newest))
     throw new UnreadableRecord(
-      `run ${stored.identity.id} has record format ${v}, but this node reads formats up to ${RECORD_FORMAT}`,
+      `run ${stored.identity.id} has record format ${v}, but this node reads formats up to ${newest}`,
     );
   return {
     ...record,

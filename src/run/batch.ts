@@ -8,6 +8,7 @@ import {
   type Effect,
   encodeRecord,
   isTerminal,
+  OLDEST_RECORD_FORMAT,
   pausedReason,
   type RunContext,
   type RunId,
@@ -103,6 +104,7 @@ export class Batch {
   }
 
   private runRow(context: RunContext, format: number): RunRow {
+    const record = encodeRecord(context, format);
     return {
       fence: this.fence,
       state: context.state,
@@ -113,7 +115,8 @@ export class Batch {
       review: context.requiresManualReview,
       awaitedSignal: awaitedSignal(context.wait),
       pausedReason: pausedReason(context),
-      record: JSON.stringify(encodeRecord(context, format)),
+      record: JSON.stringify(record),
+      recordFormat: record.v > OLDEST_RECORD_FORMAT ? record.v : undefined,
       call: this.column("call", context.call),
       frames: this.column("frames", context.frames.length > 0 ? context.frames : undefined),
       items: this.column("items", context.items),

@@ -31,23 +31,24 @@ export interface LoadedRun {
   wake?: number | null;
 }
 
-/** Undefined: there is no such run. Throws Unreadable if this build cannot read it. */
+/** Undefined: there is no such run. Throws Unreadable if this build cannot read it, or its record is newer than `newestFormat`. */
 export async function restoreRun(
   sql: Sql,
   catalog: Pick<Catalog, "program">,
   runId: RunId,
+  newestFormat?: number,
 ): Promise<LoadedRun | undefined> {
   const found = await loadRun(sql, runId);
   if (!found) return undefined;
-  const context = readable(found.stored);
+  const context = readable(found.stored, newestFormat);
   const program = await catalog.program(context.run.definitionId);
   const { revision, fence, lastSeq, lastEventAt } = found;
   return { actor: startActor(program, context), program, revision, fence, lastSeq, lastEventAt };
 }
 
-function readable(stored: StoredRun): RunContext {
+function readable(stored: StoredRun, newestFormat: number | undefined): RunContext {
   try {
-    return decodeRun(stored);
+    return decodeRun(stored, newestFormat);
   } catch (error) {
     throw error instanceof UnreadableRecord ? new Unreadable(error.message) : error;
   }

@@ -18,6 +18,7 @@ import {
 } from "./node-messages.js";
 import type { CommandOptions, Runs, StartAnswer, StartRequest } from "./ports.js";
 import type { Runtime } from "./runtime.js";
+import { Unreadable } from "./unreadable.js";
 
 /** How long the owner has to answer before the command is carried out here. */
 const OWNER_ANSWER_MS = 300;
@@ -72,8 +73,8 @@ export class Router implements Runs {
     await Promise.all([catalog.refresh(), ...others]);
   }
 
-  /** Answers a request of another node. */
-  async answer(request: RunAsk): Promise<object> {
+  /** Answers a request of another node. Undefined: it has to help itself. */
+  async answer(request: RunAsk): Promise<object | undefined> {
     if (request.kind === "command") return this.carryOutFor(request);
     await this.options.catalog.refresh();
     return {};
@@ -97,13 +98,14 @@ export class Router implements Runs {
     id,
     keep,
     request_hash: requestHash,
-  }: CommandAsk): Promise<CommandReply> {
+  }: CommandAsk): Promise<CommandReply | undefined> {
     try {
       this.admit(command);
       return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash }) };
     } catch (error) {
-      // A fault of this node is no answer: the asking node carries out the command itself.
+      // A fault of this node is no answer, and the asking node may be able to read what this one cannot: it carries out the command itself.
       if (!(error instanceof SagaError)) throw error;
+      if (error instanceof Unreadable) return undefined;
       return { error: refusedCommand(error) };
     }
   }

@@ -74,6 +74,8 @@ export interface RuntimeOptions extends StarterOptions {
   readonly stepsPerCommit: number;
   /** The newest record format that all live nodes read (law 13). Absent: this node is alone. */
   readonly recordFormat?: () => number;
+  /** The newest record format that this node reads. A test's switch, for a node of an earlier release. */
+  readonly newestFormat?: number;
   /** Absent: this node owns every run. */
   readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
@@ -183,7 +185,7 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   load(runId: RunId): Promise<LoadedRun | undefined> {
-    return restoreRun(this.sql, this.options.catalog, runId);
+    return restoreRun(this.sql, this.options.catalog, runId, this.options.newestFormat);
   }
 
   recordedAnswer(runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {

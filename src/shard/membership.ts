@@ -14,6 +14,8 @@ export interface MembershipOptions {
   readonly sql: Sql;
   readonly clock: DatabaseClock;
   readonly log: Logger;
+  /** The newest record format that this node reads. A test's switch, for a node of an earlier release. */
+  readonly newestFormat?: number;
   /** Called with the nodes alive, this one included, after every heartbeat. Must not throw. */
   readonly onAlive: (nodeIds: readonly string[]) => void;
   /** Called when another server answers than before: it may lack the last commits (law 1). Must not throw. */
@@ -60,10 +62,10 @@ export class Membership {
 
   /** A heartbeat now, to learn of nodes that joined since the last one. */
   async beat(): Promise<void> {
-    const { nodeId, sql, clock, onAlive } = this.options;
-    const seen = await heartbeat(sql, { nodeId, recordFormat: RECORD_FORMAT, staleSeconds: STALE_SECONDS });
+    const { nodeId, sql, clock, onAlive, newestFormat = RECORD_FORMAT } = this.options;
+    const seen = await heartbeat(sql, { nodeId, recordFormat: newestFormat, staleSeconds: STALE_SECONDS });
     this.sawServer(seen.server);
-    this.recordFormat = Math.min(RECORD_FORMAT, ...seen.others.map((node) => node.recordFormat));
+    this.recordFormat = Math.min(newestFormat, ...seen.others.map((node) => node.recordFormat));
     this.alive = [nodeId, ...seen.others.map((node) => node.nodeId)];
     onAlive(this.alive);
     await clock.measure(sql);

@@ -147,12 +147,18 @@ async function firstPending(
   return migrations.find(({ when }) => latest.when === null || when > Number(latest.when));
 }
 
+/** Tables that nodes of release 0.6 read with `*`. */
+const READ_WITH_STAR: ReadonlySet<string> = new Set(["runs", "actions"]);
+
 /**
- * Nodes up to release 0.6 read rows with `*`. A new column invalidates such a statement where it is prepared, and their driver then mixes up
- * the answers of the session. So their sessions end while the table is locked: the nodes open others, which prepare it anew.
+ * A new column invalidates such a statement where it is prepared, and the driver of those nodes then mixes up the answers of the session. So
+ * their sessions end while the table is locked: the nodes open others, which prepare it anew.
  */
 async function endOlderSessions(transaction: TransactionSql, table: string): Promise<void> {
+  if (!READ_WITH_STAR.has(table)) return;
   await transaction.unsafe(`lock table "${table}" in access exclusive mode`);
+  // The others of its pool end with a session: each that has gone would be a warning.
+  await transaction`set local client_min_messages = error`;
   await transaction`
     select pg_terminate_backend(pid, ${SESSION_END_MS}) from pg_stat_activity
     where datname = current_database() and application_name = 'saga' and exists (select from nodes where record_format < 2)`;

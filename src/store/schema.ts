@@ -69,6 +69,8 @@ export const runs = pgTable(
     revision: integer("revision").notNull(),
     /** The random token beside the revision, new with each update. Null: the last node to write it was of an older release. */
     fence: bigint("fence", { mode: "bigint" }),
+    /** Where it is newer than format 1. */
+    recordFormat: smallint("record_format"),
     /** Numbers the audit rows, nothing else. */
     lastSeq: integer("last_seq").notNull(),
     state: text("state").notNull(),
@@ -110,6 +112,7 @@ export const runs = pgTable(
     index("runs_by_parent").on(t.parentRunId, t.parentEntry).where(sql`parent_run_id is not null`),
     index("runs_by_family").on(t.familyRunId).where(sql`family_run_id is not null`),
     index("runs_in_flight").on(t.workflowId).where(sql`terminal_at is null`),
+    index("runs_by_record_format").on(t.recordFormat).where(sql`record_format is not null`),
     index("runs_ended").on(t.workflowId, t.terminalAt).where(sql`terminal_at is not null`),
     index("runs_by_end").on(t.terminalAt, t.id).where(sql`terminal_at is not null`),
   ],

@@ -46,10 +46,18 @@ export const MUTANTS = [
   {
     name: "a node writes the record format that it reads itself (law 13)",
     file: "src/shard/membership.ts",
-    find: "Math.min(RECORD_FORMAT, ...seen.others.map((node) => node.recordFormat))",
-    replace: "RECORD_FORMAT",
+    find: "Math.min(newestFormat, ...seen.others.map((node) => node.recordFormat))",
+    replace: "newestFormat",
     test: "test/shard/membership.test.ts",
     red: "the record format is the newest one that all live nodes read: it follows those that come and go",
+  },
+  {
+    name: "an owner that cannot read a run answers for it (law 13)",
+    file: "src/run/router.ts",
+    find: "if (error instanceof Unreadable) return undefined;",
+    replace: "",
+    test: "test/run/two-formats.test.ts",
+    red: "a run that its owner cannot read is continued by the node that was asked; the owner itself answers 503",
   },
   {
     name: "a command that has an outcome is not looked for (law 6)",

@@ -35,6 +35,8 @@ export interface HalfOptions {
   readonly trials?: Judge;
   /** The newest record format that all nodes read. */
   readonly recordFormat?: () => number;
+  /** The newest record format that it reads, like a node of an earlier release. */
+  readonly newestFormat?: number;
 }
 
 export interface Half {
@@ -76,6 +78,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     ...(couriers && { couriers }),
     residents: options.residents,
     recordFormat: options.recordFormat,
+    newestFormat: options.newestFormat,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
   });

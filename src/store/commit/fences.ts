@@ -149,7 +149,7 @@ updated as (
   update runs set revision = runs.revision + 1, fence = run_update.fence, state = run_update.state, current_step = run_update.step,
     last_seq = run_update.last_seq, last_event_at = run_update.last_event_at, terminal_at = run_update.terminal_at,
     requires_manual_review = run_update.review, awaited_signal = run_update.awaited_signal,
-    paused_reason = run_update.paused_reason, record = run_update.record,
+    paused_reason = run_update.paused_reason, record = run_update.record, record_format = run_update.record_format,
     call = case when run_update.set_call then run_update.call else runs.call end, output = run_update.output,
     frames = case when run_update.set_frames then run_update.frames else runs.frames end,
     items = case when run_update.set_items then run_update.items else runs.items end

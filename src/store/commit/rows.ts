@@ -94,6 +94,8 @@ export interface RunRow {
   readonly awaitedSignal?: string;
   readonly pausedReason?: string;
   readonly record: string;
+  /** Where it is newer than format 1 (law 13). */
+  readonly recordFormat?: number;
   /** For these three, undefined: the column stays as it is; null: it becomes null. */
   readonly call?: string | null;
   readonly frames?: string | null;
