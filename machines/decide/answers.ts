@@ -13,7 +13,7 @@ import { type JsonObject, measure } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";
 import { formatInstant } from "../values/time.js";
 import { type Dispatched, dispatch, dispatchOf, extendHeartbeat, phaseMetadata, queueCall } from "./dispatching.js";
-import { currentPlan, type Draft } from "./draft.js";
+import { currentPlan, type Draft, Needed } from "./draft.js";
 import { groupOf, setGroup } from "./ledger/groups.js";
 import { endingCode, recordAbortedStep } from "./ledger/rows.js";
 import { joinIfMayHaveHappened, joinUndoList, rollbackState } from "./ledger/undo-list.js";
@@ -97,11 +97,19 @@ function attemptSucceeded(draft: Draft, wait: Dispatched, result: JsonObject): v
     return recordUndo(draft, call, "done", wait.attempt, { output: result, duration_ms: draft.now - wait.at });
   const plan = currentPlan(draft);
   if (ending || unwinding) return attemptSucceededTooLate(draft, plan, wait, result);
-  const registered = draft.facts.action(call.service, call.action, call.version);
-  const problems = registered ? draft.facts.conforms(registered.outputSchema, result) : [];
+  const schema = outputSchemaOf(draft, call);
+  const problems = schema ? draft.facts.conforms(schema, result) : [];
   if (problems.length === 0) return completeStep(draft, plan, { output: result, attempt: wait.attempt });
   const message = `the worker's result: ${problems.slice(0, 5).join("; ")}`;
   failStep(draft, plan, { code: "schema_mismatch", message }, { attempt: wait.attempt, done: result });
+}
+
+/** The schema that the call was made with, also if the action was registered anew since. */
+function outputSchemaOf({ facts }: Draft, { service, action, version, outputHash: hash }: ActionCall) {
+  const registered = facts.action(service, action, version);
+  if (hash === undefined || hash === registered?.outputHash) return registered?.outputSchema;
+  if (facts.outputSchema === undefined) throw new Needed({ kind: "output_schema", hash });
+  return facts.outputSchema ?? registered?.outputSchema;
 }
 
 /** The run, or a try, is being left, but the step did succeed: it is stored and recorded, and then undone with the others. */

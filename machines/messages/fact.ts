@@ -51,6 +51,8 @@ export interface Facts {
   readonly waiter?: { readonly id: RunId } | null;
   /** The run's unconsumed signals of the name, oldest first, each with the branch or item that it is to be offered to. */
   readonly unmatched?: readonly Unmatched[];
+  /** An output schema that a registration has replaced. Null: it was not kept. */
+  readonly outputSchema?: JsonObject | null;
   /** The run that was started with an idempotency key. Null: there is none. */
   readonly keyedRun?: { readonly id: RunId } | null;
 }
@@ -105,6 +107,8 @@ export interface ActionFact {
   readonly licenseGroup?: string;
   readonly inputSchema: JsonObject;
   readonly outputSchema: JsonObject;
+  /** Names the output schema by its content. Absent: calls are checked by the schema that is registered when they are answered. */
+  readonly outputHash?: string;
   readonly defaultRetry?: Partial<RetryPolicy>;
   readonly defaultTimeoutMs?: number;
 }
@@ -130,6 +134,7 @@ export type Need =
   | { readonly kind: "workflow"; readonly workflowId: string; readonly version?: number }
   | { readonly kind: "target"; readonly runId: RunId }
   | { readonly kind: "waiter" | "unmatched"; readonly name: string }
+  | { readonly kind: "output_schema"; readonly hash: string }
   | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string };
 
 /** The facts that the shell reads on demand. */
@@ -145,5 +150,6 @@ export type Fetched = Pick<
   | "target"
   | "waiter"
   | "unmatched"
+  | "outputSchema"
   | "keyedRun"
 >;

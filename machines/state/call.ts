@@ -38,6 +38,8 @@ export interface ActionCall {
   /** Set with the transport `request` only: the workflows share its slots. Absent in calls of older nodes. */
   readonly workflowId?: string;
   readonly address?: string;
+  /** The hash of the output schema that the call was made with. Absent in calls of older nodes: the registered one counts. */
+  readonly outputHash?: string;
   readonly inputs: JsonObject;
   readonly idempotencyKey: string;
   /** For an undo: the key of the call that it undoes. */

@@ -58,6 +58,7 @@ export const action = stepType({
         version: found.version,
         transport: found.transport,
         address: found.address,
+        outputHash: found.outputHash,
         inputs,
         timeoutMs: attempt(attributes.timeout_ms) ?? found.defaultTimeoutMs ?? DEFAULT_TIMEOUT_MS,
         heartbeatTimeoutMs: attempt(attributes.heartbeat_timeout_ms),

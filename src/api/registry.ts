@@ -1,9 +1,10 @@
 // The action registry over HTTP: services declare their actions, which are checked and completed; all of them can be listed.
 import { Ajv2020 } from "ajv/dist/2020.js";
+import type { FastifyBaseLogger } from "fastify";
 import type { Static } from "typebox";
 import type { JsonObject } from "../../machines/index.js";
 import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
-import { listActions, type Registration, register } from "../store/registry.js";
+import { type ChangedRegistration, listActions, type Registration, register } from "../store/registry.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { ID_PATTERN, MAX_INT32, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
@@ -77,6 +78,12 @@ function registerRoute(app: Api, deps: ApiDeps): void {
   const registered = object("All of them are registered.", {
     registered: { type: "integer" },
     actions: { type: "array", items: ref("ActionRegistration") },
+    changed: {
+      type: "array",
+      description:
+        "Registrations that were there before and are others now. Dispatches in flight keep what they were sent with.",
+      items: ref("ChangedRegistration"),
+    },
   });
   const schema = {
     tags: ["registry"],
@@ -84,11 +91,26 @@ function registerRoute(app: Api, deps: ApiDeps): void {
     body: RegisterBody,
     response: responses({ 200: registered }, 400, 413, 415),
   };
-  app.post("/api/v1/registry/register", { schema }, async ({ body }) => {
-    const actions = await register(deps.sql, registrationsOf(body, deps));
+  app.post("/api/v1/registry/register", { schema }, async ({ body, log }) => {
+    const { actions, changed } = await register(deps.sql, registrationsOf(body, deps));
+    for (const change of changed) logChange(change, log);
     await deps.catalog.refresh();
-    return { registered: actions.length, actions };
+    return { registered: actions.length, actions, changed };
   });
+}
+
+/** What workers and runs rely on. A change of anything else is for people only. */
+const RELIED_ON: ReadonlySet<string> = new Set(["input_schema", "output_schema", "transport", "address"]);
+
+function logChange(change: ChangedRegistration, log: FastifyBaseLogger): void {
+  const { members } = change;
+  const fields = { action: nameOf(change), members };
+  if (members.some((member) => RELIED_ON.has(member))) log.warn(fields, "registered action changed under its version");
+  else log.info(fields, "registered action described anew");
+}
+
+function nameOf({ service, action_name, version }: ChangedRegistration): string {
+  return `${service}.${action_name}@${version}`;
 }
 
 function listRoute(app: Api, { reads: sql }: ApiDeps): void {

@@ -207,6 +207,12 @@ export const RESOURCES = {
     transport: Type.String({ enum: ["grpc", "http", "rmq"] }),
     address: opt(Text),
   }),
+  ChangedRegistration: Type.Object({
+    service: Text,
+    action_name: Text,
+    version: Int,
+    members: Type.Array(Text, { description: "The members that differ." }),
+  }),
   Worker: Type.Object({
     worker_id: Text,
     service: Text,

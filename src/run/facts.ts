@@ -27,6 +27,7 @@ import {
   unmatchedSignals,
 } from "../store/family.js";
 import { newestOwed } from "../store/load.js";
+import { replacedSchema } from "../store/registry.js";
 import { startKey } from "./new-run.js";
 import type { Catalog } from "./ports.js";
 
@@ -103,6 +104,8 @@ export class FactSource {
         return { waiter: await nextWaiter(sql, run, need.name) };
       case "unmatched":
         return { unmatched: await unmatchedSignals(sql, run, need.name) };
+      case "output_schema":
+        return { outputSchema: await replacedSchema(sql, need.hash) };
       case "keyed_run":
         return { keyedRun: await this.keyedRun(run, need) };
     }

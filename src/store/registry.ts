@@ -1,5 +1,6 @@
 // The action registry: registering, and listing what is registered. Which registration a step gets is decided by the catalog.
-import { and, desc, eq, type SQL, sql } from "drizzle-orm";
+import { isDeepStrictEqual } from "node:util";
+import { and, desc, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { SelectResultFields } from "drizzle-orm/query-builders/select.types";
 import type { Sql } from "postgres";
 import type { JsonObject, RetryPolicy } from "../../machines/index.js";
@@ -53,42 +54,94 @@ const columns = {
 };
 type ActionRow = SelectResultFields<typeof columns>;
 
-/**
- * Upserts by (service, action_name, version): all or nothing, in one statement. Ids and the first `registered_at` stay. Rows are
- * written in key order, so that two services that register the same actions do not deadlock. SQL, not the builder: the statement is
- * the same for any number of rows, so it is prepared once.
- */
-export async function register(database: Sql, registrations: readonly Registration[]): Promise<readonly JsonObject[]> {
-  const rows = JSON.stringify(registrations.map((registration) => ({ id: uuidv7(), ...registration })));
-  const written = await database<ActionRow[]>`
-    insert into actions (id, service, action_name, version, description, category, compensable, input_schema,
-      output_schema, error_codes, default_retry, default_timeout_ms, deprecated, service_version, dry_run_supported,
-      license_group, transport, address)
-    select id, service, action_name, version, description, category, compensable, input_schema, output_schema, error_codes,
-      default_retry, default_timeout_ms, deprecated, service_version, dry_run_supported, license_group, transport, address
-    from json_to_recordset(${rows}::text::json) as given (id uuid, service text, action_name text, version int,
-      description text, category text, compensable bool, input_schema json, output_schema json, error_codes json,
-      default_retry json, default_timeout_ms int, deprecated bool, service_version text, dry_run_supported bool,
-      license_group text, transport text, address text)
-    order by service, action_name, version
-    on conflict (service, action_name, version) do update set description = excluded.description,
-      category = excluded.category, compensable = excluded.compensable, input_schema = excluded.input_schema,
-      output_schema = excluded.output_schema, error_codes = excluded.error_codes, default_retry = excluded.default_retry,
-      default_timeout_ms = excluded.default_timeout_ms, deprecated = excluded.deprecated,
-      service_version = excluded.service_version, dry_run_supported = excluded.dry_run_supported,
-      license_group = excluded.license_group, transport = excluded.transport, address = excluded.address
-    returning ${database(Object.keys(columns))}`;
-  const identity = ({ service, action_name, version }: Registration | ActionRow) =>
-    `${service} ${action_name} ${version}`;
-  const byIdentity = new Map(written.map((row) => [identity(row), present(row)]));
-  return registrations.map((given) => byIdentity.get(identity(given))).filter((item) => item !== undefined);
+/** A registration that was there before, and is another one now. */
+export interface ChangedRegistration {
+  readonly service: string;
+  readonly action_name: string;
+  readonly version: number;
+  /** The members that differ. */
+  readonly members: readonly string[];
 }
 
-export type StoredAction = typeof actions.$inferSelect;
+export interface Registered {
+  readonly actions: readonly JsonObject[];
+  readonly changed: readonly ChangedRegistration[];
+}
+
+/** Names a schema by its text. Calls carry it: it must never change. */
+const schemaHash = "encode(substring(sha256(convert_to(output_schema::text, 'UTF8')) from 1 for 16), 'hex')::uuid";
+
+/**
+ * Upserts by (service, action_name, version): all or nothing, in one statement. Ids and the first `registered_at` stay, and so does an
+ * output schema that is replaced: calls in flight are checked by it. Rows are written in key order, so that two services that register
+ * the same actions do not deadlock. SQL, not the builder: the statement is the same for any number of rows, so it is prepared once.
+ */
+export async function register(database: Sql, registrations: readonly Registration[]): Promise<Registered> {
+  const rows = JSON.stringify(registrations.map((registration) => ({ id: uuidv7(), ...registration })));
+  const written = await database<(ActionRow & { readonly before: JsonObject | null })[]>`
+    with given as (
+      select * from json_to_recordset(${rows}::text::json) as given (id uuid, service text, action_name text, version int,
+        description text, category text, compensable bool, input_schema json, output_schema json, error_codes json,
+        default_retry json, default_timeout_ms int, deprecated bool, service_version text, dry_run_supported bool,
+        license_group text, transport text, address text)
+    ), before as (
+      select a.* from actions a join given using (service, action_name, version)
+    ), kept as (
+      insert into replaced_schemas (hash, schema)
+      select distinct on (1) ${database.unsafe(schemaHash)}, output_schema from before
+      where (service, action_name, version, output_schema::text) not in (
+        select service, action_name, version, output_schema::text from given)
+      order by 1 on conflict do nothing
+    ), written as (
+      insert into actions (id, service, action_name, version, description, category, compensable, input_schema,
+        output_schema, error_codes, default_retry, default_timeout_ms, deprecated, service_version, dry_run_supported,
+        license_group, transport, address)
+      select id, service, action_name, version, description, category, compensable, input_schema, output_schema, error_codes,
+        default_retry, default_timeout_ms, deprecated, service_version, dry_run_supported, license_group, transport, address
+      from given order by service, action_name, version
+      on conflict (service, action_name, version) do update set description = excluded.description,
+        category = excluded.category, compensable = excluded.compensable, input_schema = excluded.input_schema,
+        output_schema = excluded.output_schema, error_codes = excluded.error_codes, default_retry = excluded.default_retry,
+        default_timeout_ms = excluded.default_timeout_ms, deprecated = excluded.deprecated,
+        service_version = excluded.service_version, dry_run_supported = excluded.dry_run_supported,
+        license_group = excluded.license_group, transport = excluded.transport, address = excluded.address
+      returning ${database(Object.keys(columns))}
+    )
+    select written.*, to_json(before) as before from written left join before using (id)`;
+  const byIdentity = new Map(written.map((row) => [identity(row), row]));
+  const found = registrations.flatMap((given) => byIdentity.get(identity(given)) ?? []);
+  return { actions: found.map(({ before: _, ...row }) => present(row)), changed: found.flatMap(changesOf) };
+}
+
+function identity({
+  service,
+  action_name,
+  version,
+}: Pick<Registration, "service" | "action_name" | "version">): string {
+  return `${service} ${action_name} ${version}`;
+}
+
+function changesOf({ before, ...row }: ActionRow & { readonly before: JsonObject | null }): ChangedRegistration[] {
+  if (!before) return [];
+  const { service, action_name, version, registered_at: _, ...now } = row;
+  const members = Object.entries(now).filter(([name, value]) => !isDeepStrictEqual(value, before[name] ?? null));
+  return members.length === 0 ? [] : [{ service, action_name, version, members: members.map(([name]) => name) }];
+}
+
+/** The output schema that calls with this hash were made with. Null: no registration has replaced it. */
+export async function replacedSchema(database: Sql, hash: string): Promise<JsonObject | null> {
+  const [row] = await database<{ schema: JsonObject }[]>`select schema from replaced_schemas where hash = ${hash}`;
+  return row?.schema ?? null;
+}
+
+export type StoredAction = Awaited<ReturnType<typeof allActions>>[number];
 
 /** All registrations, of each action the newest version first. */
-export function allActions(database: Sql): Promise<readonly StoredAction[]> {
-  return query(database).select().from(actions).orderBy(actions.service, actions.actionName, desc(actions.version));
+export function allActions(database: Sql) {
+  return query(database)
+    .select({ ...getTableColumns(actions), outputHash: sql<string>`${sql.raw(schemaHash)}`.as("output_hash") })
+    .from(actions)
+    .orderBy(actions.service, actions.actionName, desc(actions.version));
 }
 
 export interface ActionFilter {

@@ -376,6 +376,12 @@ export const actions = pgTable(
   (t) => [unique("actions_identity").on(t.service, t.actionName, t.version)],
 );
 
+/** Output schemas that a registration has replaced: calls that were made with them are checked by them. By `schemaHash` in registry.ts. */
+export const replacedSchemas = pgTable("replaced_schemas", {
+  hash: uuid("hash").primaryKey(),
+  schema: json("schema").$type<JsonObject>().notNull(),
+});
+
 /** Nodes that are alive: a heartbeat every second, stale after five. */
 export const nodes = pgTable("nodes", {
   nodeId: uuid("node_id").primaryKey(),

@@ -68,6 +68,34 @@ describe("the action registry", () => {
     expect(second).not.toHaveProperty("default_retry");
   });
 
+  it("registering a version anew answers what differs, and a difference that runs rely on is logged as a warning", async () => {
+    const register1 = (more: object) =>
+      register({ service: "anew", actions: [{ action_name: "a", ...more }, { action_name: "b" }] });
+    expect((await register1({ output_schema: { type: "object", required: ["x"] } })).body.changed).toEqual([]);
+    // Another order of keys is no difference.
+    expect((await register1({ output_schema: { required: ["x"], type: "object" } })).body.changed).toEqual([]);
+    rig.logLines.length = 0;
+    const moved = { transport: "http", address: "https://anew.example/a", input_schema: { type: "object" } };
+    const change = { service: "anew", action_name: "a", version: 1 };
+    expect((await register1(moved)).body.changed).toEqual([
+      { ...change, members: ["input_schema", "output_schema", "transport", "address"] },
+    ]);
+    const lines = () => rig.logLines.map((line) => JSON.parse(line)).filter(({ action }) => action === "anew.a@1");
+    expect(lines()).toMatchObject([
+      {
+        level: "warn",
+        members: ["input_schema", "output_schema", "transport", "address"],
+        msg: expect.stringContaining("changed"),
+      },
+    ]);
+    rig.logLines.length = 0;
+    expect((await register1({ ...moved, description: "d" })).body.changed).toEqual([
+      { ...change, members: ["description"] },
+    ]);
+    expect(lines()).toMatchObject([{ level: "info", members: ["description"] }]);
+    expect((await register([{ service: "anew", action_name: "a", version: 2 }])).body.changed).toEqual([]);
+  });
+
   it("services can register the same actions at the same time", async () => {
     const names = Array.from({ length: 40 }, (_, n) => ({ action_name: `a${n}` }));
     const answers = await Promise.all(

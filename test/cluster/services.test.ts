@@ -106,6 +106,32 @@ describeWithRedis("two services", (redisUrl) => {
     await client(1).ask("POST", `/sagas/${runId}/cancel`);
   });
 
+  it("registering an action anew, over HTTP and by a worker that comes, touches no dispatch in flight", async () => {
+    await client(0).publish("hang", [{ id: "hang", type: "action", action: "shop.hang", save_as: "done" }]);
+    const runId = await client(0).start("hang");
+    const hanging = await until(() => shops.flatMap((shop) => shop.hanging(runId))[0], { what: "the dispatch" });
+    const moved = {
+      action_name: "hang",
+      output_schema: { required: ["other"] },
+      transport: "http",
+      address: "http://127.0.0.1:9/",
+    };
+    const { body } = await client(1).ask("POST", "/registry/register", { service: "shop", actions: [moved] });
+    expect(body.changed).toMatchObject([
+      { action_name: "hang", members: expect.arrayContaining(["output_schema", "transport", "address"]) },
+    ]);
+    const before = await client(0).run(runId);
+    hanging();
+    const run = await client(0).untilState(runId, "succeeded");
+    expect(run).toMatchObject({ variables: { done: { receipt: expect.any(String) } } });
+    expect(before).toMatchObject({ state: "running", current_attempt: 1 });
+    // A worker that starts registers its actions as they were, and says hello.
+    const third = await openShop({ grpc: services[0]?.grpcAddress ?? "", api: services[0]?.url ?? "" });
+    await third.stop();
+    const warned = services.flatMap(({ log }) => log.filter((line) => line.includes("registered action changed")));
+    expect(warned.map((line) => JSON.parse(line).action)).toEqual(["shop.hang@1", "shop.hang@1"]);
+  });
+
   it("runs end wherever their commands and their workers are, also if their node is killed", async () => {
     const began = performance.now();
     const runIds = await Promise.all(Array.from({ length: RUNS }, (_, index) => client(index).start("order")));

@@ -365,6 +365,23 @@ describe("a lost stream", () => {
     await until(() => n.runs.of("offer").length === 1);
   });
 
+  it("a hello anew, with other actions, touches nothing in flight: the answer is recorded, wherever it comes", async () => {
+    const n = await node();
+    const first = await worker(n.target, { worker_id: "w1", actions: ["charge@1"] });
+    const [one, other] = [dispatchNow(n), dispatchNow(n)];
+    await first.wait("execute", 2);
+    const anew = await worker(n.target, { worker_id: "w1", actions: ["refund"] });
+    first.result(one, { by: "the old stream" });
+    anew.result(other, { by: "the new stream" });
+    expect(await first.wait("recorded")).toEqual({ dispatch_id: one.dispatchId, stale: false });
+    expect(await anew.wait("recorded")).toEqual({ dispatch_id: other.dispatchId, stale: false });
+    expect(anew.of("execute")).toEqual([]);
+    expect(n.runs.of("result").map(({ result }) => result)).toEqual([
+      { by: "the old stream" },
+      { by: "the new stream" },
+    ]);
+  });
+
   it("a worker that claims its steps keeps them: nothing is sent again", async () => {
     const n = await node();
     const first = await worker(n.target, { worker_id: "w1", max_in_flight: 1 });

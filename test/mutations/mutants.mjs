@@ -253,6 +253,14 @@ export const MUTANTS = [
     red: "undo dispatched result bare: stale -> same",
   },
   {
+    name: "a result is checked by the output schema that is registered now, not by the one that its call was made with",
+    file: ANSWERS,
+    find: "hash === undefined || hash === registered?.outputHash",
+    replace: "hash === undefined || Boolean(registered)",
+    test: "test/run/registered-anew.test.ts",
+    red: "a dispatch in flight, its action registered anew is refused what its own schema refuses, although the new one allows it",
+  },
+  {
     name: "an unknown outcome is forgotten (law 10)",
     file: ANSWERS,
     find: 'if (failure.outcomeUnknown && call.phase === "forward") rememberUnknownOutcome(draft);',

@@ -129,6 +129,7 @@ function registered(row: StoredAction): RegisteredAction {
     ...{ service, name, version, transport, compensable, deprecated, dryRunSupported },
     inputSchema: row.inputSchema,
     outputSchema: row.outputSchema,
+    outputHash: row.outputHash,
     address: row.address ?? undefined,
     licenseGroup: row.licenseGroup ?? undefined,
     defaultRetry: row.defaultRetry ?? undefined,
