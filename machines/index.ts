@@ -34,6 +34,8 @@ export { ANSWER_TRANSIT_MS, awaitedSignal, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
 export { HEADER_NAME_PATTERN, MAX_EVENT_HEADERS, MAX_HEADER_CHARS, TOPIC_PATTERN } from "./steps/event.js";
 export * from "./steps/plan.js";
+export * from "./trigger/document.js";
+export * from "./trigger/inputs.js";
 export * from "./values/error-code.js";
 export * from "./values/ids.js";
 export * from "./values/json.js";

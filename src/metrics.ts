@@ -31,6 +31,9 @@ export interface Metrics {
   readonly streamsOpen: Gauge;
   /** Attempts to deliver a webhook, by their outcome. */
   readonly webhooks: Counter<"outcome">;
+  /** Fires of triggers, by their outcome. */
+  readonly triggerFires: Counter<"outcome">;
+  readonly triggersFailing: Gauge;
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
 }
 
@@ -91,6 +94,8 @@ function outsideMetrics(registry: Registry) {
     webhooks: counter("saga_webhooks_total", "Attempts to deliver a webhook: delivered, put_off, given_up.", [
       "outcome",
     ]),
+    triggerFires: counter("saga_trigger_fires_total", "Fires of triggers: started, skipped, failed.", ["outcome"]),
+    triggersFailing: gauge("saga_triggers_failing", "Enabled triggers whose latest fire ended with an error.", "max"),
     httpSeconds: histogram("saga_http_request_seconds", "Duration of HTTP requests, by route pattern.", HTTP_SECONDS, [
       "method",
       "route",

@@ -38,6 +38,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   expression: 3,
   attribute: 4,
   rule: 5,
+  trigger: 5,
   messages: 6,
   steps: 7,
   chart: 8,
@@ -49,6 +50,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
 
 /** Imports within a layer of `src`, each with its reason. */
 const SIDEWAYS: readonly string[] = [
+  "api -> trigger", // the routes of triggers ask their registrar, and read schedules
   "api -> feed", // the run stream's route hands its socket to the feed
   "main -> cluster", // the composition root starts the primary or the node
 ];

@@ -6,6 +6,7 @@ import type { Sql } from "postgres";
 import { isObject } from "../../machines/index.js";
 import { type ErrorDetail, SagaError } from "../errors.js";
 import type { Logger } from "../log.js";
+import type { TriggerRegistrar } from "./deps.js";
 import { rules } from "./rules.js";
 import type { Compiling, VersionedResource } from "./versioned.js";
 import { workflows } from "./workflows.js";
@@ -23,6 +24,7 @@ export class DefinitionsError extends Error {
 export interface DefinitionsDeps extends Compiling {
   readonly sql: Sql;
   readonly log: Logger;
+  readonly triggers: Pick<TriggerRegistrar, "check" | "seed">;
 }
 
 /** A valid document, ready to be stored. */
@@ -32,10 +34,14 @@ interface Loaded {
   store(): Promise<Readonly<Record<string, unknown>>>;
 }
 
-type Read = (document: unknown, deps: DefinitionsDeps) => Loaded;
+type Read = (document: unknown, deps: DefinitionsDeps, name: string) => Loaded;
 
-/** `<name>.<kind>.json`. Each throws with every problem of its document. */
-const KINDS: Readonly<Record<string, Read>> = { workflow: publishing(workflows), rule: publishing(rules) };
+/** `<name>.<kind>.json`, stored in this order: a trigger needs its workflow. Each throws with every problem of its document. */
+const KINDS: Readonly<Record<string, Read>> = {
+  workflow: publishing(workflows),
+  rule: publishing(rules),
+  trigger: readTrigger,
+};
 
 function publishing<Draft>(resource: VersionedResource<Draft>): Read {
   return (document, deps) => {
@@ -46,6 +52,15 @@ function publishing<Draft>(resource: VersionedResource<Draft>): Read {
     };
     return { warnings, store };
   };
+}
+
+function readTrigger(document: unknown, { triggers }: DefinitionsDeps, name: string): Loaded {
+  triggers.check(document);
+  const store = async () => {
+    const { row, stored } = await triggers.seed(name, document);
+    return { trigger_id: row.id, stored };
+  };
+  return { warnings: [], store };
 }
 
 /** Stores nothing unless every file is valid. Safe on many nodes at once. Throws DefinitionsError. */
@@ -60,9 +75,13 @@ export async function loadDefinitionsDir(dir: string, deps: DefinitionsDeps): Pr
     }
   }
   if (problems.length > 0) throw new DefinitionsError(problems);
-  for (const { name, loaded } of files) await store(name, loaded, deps);
-  await deps.catalog.refresh();
+  for (const kind of Object.keys(KINDS)) {
+    for (const { name, loaded } of files) if (kindOf(name) === kind) await store(name, loaded, deps);
+    await deps.catalog.refresh();
+  }
 }
+
+const kindOf = (file: string) => file.split(".").at(-2) ?? "";
 
 async function definitionFiles(dir: string): Promise<string[]> {
   try {
@@ -74,10 +93,13 @@ async function definitionFiles(dir: string): Promise<string[]> {
 }
 
 async function load(dir: string, name: string, deps: DefinitionsDeps): Promise<Loaded> {
-  const kind = name.split(".").at(-2) ?? "";
-  const read = KINDS[kind];
-  if (!read) throw new Error(`this build reads no ${kind} files yet; remove it from the directory`);
-  const loaded = read(parseDocument(await readFile(join(dir, name), "utf8")), deps);
+  const kind = kindOf(name);
+  const loaded = KINDS[kind]?.(
+    parseDocument(await readFile(join(dir, name), "utf8")),
+    deps,
+    name.slice(0, name.indexOf(`.${kind}.`)),
+  );
+  if (!loaded) throw new Error(`a ${kind} is not read from files`);
   for (const { path, message } of loaded.warnings) deps.log.warn({ file: name, path }, `${kind} warning: ${message}`);
   return loaded;
 }

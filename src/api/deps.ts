@@ -7,6 +7,7 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
+import type { Registrar } from "../trigger/index.js";
 
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
@@ -32,6 +33,8 @@ export interface Compiler {
   machineConfig(program: Program): Chart;
 }
 
+export type TriggerRegistrar = Pick<Registrar, "create" | "change" | "fire" | "mustExist" | "check" | "seed">;
+
 export interface ApiDeps {
   readonly config: ApiConfig;
   readonly runs: Runs;
@@ -48,6 +51,7 @@ export interface ApiDeps {
   /** The workers of all nodes. */
   readonly workers: Workers;
   readonly announcer: EventAnnouncer;
+  readonly triggers: TriggerRegistrar;
   readonly metrics: Metrics;
   /** The content of `/metrics`; default: the metrics of this process. */
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;

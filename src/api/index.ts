@@ -19,6 +19,7 @@ import { ruleRoutes } from "./rules.js";
 import { sagaRoutes } from "./sagas.js";
 import { RESOURCES } from "./schemas.js";
 import { closeStreams, streamRoutes } from "./stream.js";
+import { triggerRoutes } from "./triggers.js";
 import { userTaskRoutes } from "./user-tasks.js";
 import { workerRoutes } from "./workers.js";
 import { workflowRoutes } from "./workflows.js";
@@ -36,6 +37,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   streamRoutes,
   userTaskRoutes,
   eventRoutes,
+  triggerRoutes,
   workflowRoutes,
   rehearsalRoutes,
   ruleRoutes,

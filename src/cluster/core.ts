@@ -21,6 +21,7 @@ import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
 import { countUnwatched } from "../store/poll.js";
 import { Pruner } from "../store/pruner.js";
+import { Triggers } from "../trigger/index.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
 
 export type { CoreOptions };
@@ -56,6 +57,7 @@ export class Core {
   readonly runtime: Runtime;
   readonly admission: Admission;
   readonly router: Router;
+  readonly triggers: Triggers;
   private readonly placement: Placement;
   private readonly membership: Membership;
   private readonly committer: Committer;
@@ -82,6 +84,7 @@ export class Core {
     this.webhook = new WebhookCourier({ ...egress, sql, log, metrics, now: () => clock.now() });
     this.announcer = new Announcer({
       ...{ sql, log, hints },
+      listeners: [(event) => this.triggers.transitions.onEvent(event)],
       afterCommit: (runId, effects) => this.runtime.afterCommit(runId, [], effects),
     });
     this.committer = new Committer({ sql, log, metrics });
@@ -92,6 +95,7 @@ export class Core {
       refreshMembership: async () => (alone ? undefined : this.membership.beat()),
     });
     this.dispatcher.bind(this.router);
+    this.triggers = this.composeTriggers();
     this.trials = this.composeTrials();
     const { runtime, dispatcher, placement, trials } = this;
     const couriers = { webhook: this.webhook };
@@ -143,6 +147,13 @@ export class Core {
     });
   }
 
+  private composeTriggers(): Triggers {
+    const { upkeep: sql, log, clock, metrics, catalog, tenants } = this.foundations;
+    const { router: runs, placement } = this;
+    const shards = () => [...placement.mine];
+    return new Triggers({ ...{ sql, log, clock, metrics, catalog, runs, shards }, licences: tenants });
+  }
+
   private composeTrials(): Trials {
     const { config, databaseUrl, sql, log, metrics } = this.foundations;
     const { stepsPerCommit, licensesFile } = config;
@@ -177,6 +188,7 @@ export class Core {
     await this.foundations.catalog.refresh();
     this.poller.start();
     this.announcer.start();
+    this.triggers.start();
     this.pruner.start();
     this.pressure.start((sample) => this.relieve(sample));
     this.gauges = setInterval(() => this.gauge(), GAUGE_MS).unref();
@@ -188,6 +200,7 @@ export class Core {
     await this.poller.stop();
     await this.trials.stop();
     await this.announcer.stop();
+    await this.triggers.stop();
   }
 
   /** Finishes the work in progress, then stops every part. After `drain`, and after the ports are closed. */
@@ -238,6 +251,7 @@ export class Core {
       (count) => metrics.runsUnwatched.set(count),
       () => {}, // The store is away: the gauge keeps its last value.
     );
+    this.triggers.gauge().catch(() => {});
   }
 }
 

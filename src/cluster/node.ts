@@ -37,7 +37,9 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   const core = await createCore(options);
   const { nodeId, metrics, sql, catalog } = core.foundations;
   if (config.definitionsDir !== undefined)
-    await loadDefinitionsDir(config.definitionsDir, { sql, log, catalog, compile: compilerOf(core) });
+    await loadDefinitionsDir(config.definitionsDir, {
+      ...{ sql, log, catalog, compile: compilerOf(core), triggers: core.triggers.registrar },
+    });
   await core.start();
   const { ports, close } = await openPorts(core, options);
   let stopping: Promise<void> | undefined;
@@ -56,11 +58,11 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
 
 async function openPorts(core: Core, { scrape }: NodeOptions) {
   const { config, log, sql, reads, upkeep, clock, metrics, schemas, feed } = core.foundations;
-  const { router: runs, admission, announcer, dispatcher } = core;
+  const { router: runs, admission, announcer, dispatcher, triggers } = core;
   let ready = true;
   const api = await buildApi({
     config: { limits: config.limits, access: config, ...(config.amqpUrl && { amqpUrl: config.amqpUrl }) },
-    ...{ log, sql, reads, upkeep, metrics, schemas, feed, runs, admission, announcer },
+    ...{ log, sql, reads, upkeep, metrics, schemas, feed, runs, admission, announcer, triggers: triggers.registrar },
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
     now: () => clock.now(),

@@ -21,8 +21,8 @@ export function createdByParent(identity: RunIdentity): CommittedEvent {
 
 /** The first audit event of every run. */
 export function startedEvent(identity: RunIdentity, actor: string): CommittedEvent {
-  const { id: runId, workflowId, version, entrypoint, startedAt: at } = identity;
-  const metadata = { workflow_id: workflowId, version, entrypoint };
+  const { id: runId, workflowId, version, entrypoint, triggerId, startedAt: at } = identity;
+  const metadata = { workflow_id: workflowId, version, entrypoint, ...(triggerId && { trigger_id: triggerId }) };
   return { runId, seq: 1, type: "saga.started", attempt: 0, from: "pending", to: "pending", actor, at, metadata };
 }
 

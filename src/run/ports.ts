@@ -30,6 +30,8 @@ export interface StartRequest {
   readonly labels?: Readonly<Record<string, string>>;
   readonly delayMs?: number;
   readonly timeoutMs?: number;
+  /** The trigger whose fire starts the run. */
+  readonly triggerId?: string;
   /** `api`, `user:<sub>`, `trigger:<id>`. */
   readonly actor: string;
 }

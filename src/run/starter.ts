@@ -137,6 +137,7 @@ function identityOf(request: StartRequest, program: Program, definitionId: strin
     definitionId,
     tenantId: request.tenantId,
     businessKey: request.businessKey,
+    triggerId: request.triggerId,
     dryRun: request.dryRun,
     features: request.features,
     inputs: request.inputs,

@@ -42,6 +42,24 @@ export async function publishEvent(database: Sql, event: NewEvent): Promise<stri
   return first.requestHash === requestHash ? first.id : undefined;
 }
 
+export interface PublishedEvent {
+  readonly id: string;
+  readonly topic: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly payload: Json;
+  /** Of the run that published it. */
+  readonly tenantId?: string;
+  readonly publishedAt: Date;
+}
+
+/** Undefined: it is past retention. */
+export async function eventById(database: Sql, id: string): Promise<PublishedEvent | undefined> {
+  const { topic, headers, payload, tenantId, publishedAt } = events;
+  const columns = { id: events.id, topic, headers, payload, tenantId, publishedAt };
+  const [row] = await query(database).select(columns).from(events).where(eq(events.id, id));
+  return row && { ...row, headers: row.headers as PublishedEvent["headers"], tenantId: row.tenantId ?? undefined };
+}
+
 /**
  * The present moment of a topic: its newest ordinal ("0": there is none), and the snapshot `<pg_snapshot>@<epoch milliseconds>`, a durable
  * format. The column keeps whole milliseconds, rounded, hence one more.

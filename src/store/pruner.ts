@@ -68,5 +68,6 @@ export class Pruner {
     const [row] = await sql<{ before: Date }[]>`select now() - make_interval(days => ${runDays}) as before`;
     if (row) await dropEventPartitionsBefore(sql, row.before);
     await retention.runs(runDays);
+    await retention.fires(runDays);
   }
 }

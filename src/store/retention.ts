@@ -63,6 +63,20 @@ export class Retention {
     );
   }
 
+  /** Fires of triggers, except those that still owe a run. */
+  async fires(days: number): Promise<void> {
+    await this.pass(["-infinity"], ROWS, (after) =>
+      this.one(
+        `with next as materialized (
+           select ctid, fired_at, due_at from trigger_fires where fired_at >= $1::text::timestamptz order by fired_at limit ${ROWS}
+         ), old as (select * from next where fired_at < now() - make_interval(days => ${days})
+         ), gone as (delete from trigger_fires where ctid = any(array(select ctid from old where due_at is null)))
+         select count(*)::int as seen, array[max(fired_at)::text] as last from old`,
+        after,
+      ),
+    );
+  }
+
   /** Scopes and their values, of families that have ended: nothing starts from them any more. */
   async scopes(): Promise<void> {
     await this.pass([FIRST_ID, "0"], ROWS, (after) =>

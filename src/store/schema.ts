@@ -403,6 +403,7 @@ export const rules = pgTable(
 );
 
 /** Triggers and their fires: no code writes these tables yet. */
+/** `nextFireAt`: of an enabled cron trigger. `failing`: its latest fire ended with an error. */
 export const triggers = pgTable(
   "triggers",
   {
@@ -411,17 +412,25 @@ export const triggers = pgTable(
     triggerType: text("trigger_type").notNull(),
     workflowId: text("workflow_id").notNull(),
     version: integer("version"),
-    config: json("config").notNull(),
+    config: json("config").$type<JsonObject>().notNull(),
     enabled: boolean("enabled").notNull(),
     tenantId: uuid("tenant_id"),
     createdAt: time("created_at").notNull().defaultNow(),
     createdBy: text("created_by"),
     nextFireAt: time("next_fire_at"),
     lastFiredAt: time("last_fired_at"),
+    requestHash: text("request_hash"),
+    failing: boolean("failing").notNull().default(false),
   },
-  (t) => [index("triggers_due").on(t.shard, t.nextFireAt)],
+  (t) => [
+    index("triggers_due").on(t.shard, t.nextFireAt),
+    index("triggers_by_transition")
+      .on(sql`(config->>'record_type')`, sql`(config->>'from_state')`, sql`(config->>'to_state')`)
+      .where(sql`trigger_type = 'record_transition' and enabled`),
+  ],
 );
 
+/** A fire, a skip or an error. `dueAt`: the row owes a run. The id follows from the trigger and from what fired it. */
 export const triggerFires = pgTable(
   "trigger_fires",
   {
@@ -432,8 +441,14 @@ export const triggerFires = pgTable(
     firedAt: time("fired_at").notNull(),
     resultingRunId: runId("resulting_run_id"),
     error: text("error"),
+    inputs: json("inputs"),
+    dueAt: time("due_at"),
   },
-  (t) => [unique("trigger_fires_once").on(t.triggerId, t.scheduledAt)],
+  (t) => [
+    index("trigger_fires_by_trigger").on(t.triggerId, t.firedAt, t.id),
+    index("trigger_fires_due").on(t.dueAt).where(sql`due_at is not null`),
+    index("trigger_fires_by_time").on(t.firedAt),
+  ],
 );
 
 /** Tasks for people. A task is open until it is submitted, or its step is left otherwise (`closed_at`). */

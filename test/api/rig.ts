@@ -15,13 +15,14 @@ import {
   type RunCommand,
   type RunId,
 } from "../../machines/index.js";
-import { type ApiConfig, type ApiDeps, buildApi } from "../../src/api/index.js";
+import { type ApiConfig, type ApiDeps, buildApi, loadDefinitionsDir } from "../../src/api/index.js";
 import { createFeed, type Feed } from "../../src/feed/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
+import { Triggers } from "../../src/trigger/index.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 
@@ -58,6 +59,8 @@ export interface Rig {
     headers?: Record<string, string>,
   ): Promise<Response>;
   countRows(): Promise<number>;
+  /** As at the start of a node. */
+  loadDefinitions(dir: string): Promise<void>;
 }
 
 export interface Response {
@@ -108,6 +111,7 @@ export function useRig(
     const parsed = isJson && response.body !== "" ? JSON.parse(response.body) : response.body;
     return { status: response.statusCode, body: parsed, headers: response.headers };
   };
+  rig.loadDefinitions = async (dir) => loadDefinitionsDir(dir, { ...depsOf(rig, options), ...options.deps });
   rig.countRows = async () => {
     const [row] = await rig.database.sql<{ n: number }[]>`
       select ((select count(*) from definitions) + (select count(*) from rules) + (select count(*) from actions) + (select count(*) from runs))::int as n`;
@@ -143,7 +147,7 @@ function depsOf(
       done();
     },
   });
-  return {
+  const deps: Omit<ApiDeps, "triggers"> = {
     config: {
       ...(amqp && { amqpUrl: "amqp://localhost" }),
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
@@ -203,6 +207,11 @@ function depsOf(
     pingMs,
     maxWaiters,
   };
+  const triggers = new Triggers({
+    ...deps,
+    ...{ clock: { now: deps.now }, licences: { licensed: () => true }, shards: () => [] },
+  });
+  return { ...deps, triggers: triggers.registrar };
 }
 
 export function defaultAnswer(command: RunCommand): Answer {

@@ -26,6 +26,7 @@ export async function openApiDocument(): Promise<unknown> {
     feed: absent,
     workers: absent,
     announcer: absent,
+    triggers: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),
     compile: { compileWorkflow, machineConfig: (program) => program.chart } satisfies ApiDeps["compile"],

@@ -11,6 +11,7 @@ const BEFORE_THE_RULES = "0004_events";
 /** Statements that break a rule, and why they may. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   'ALTER TABLE "run_scopes" RENAME TO "kept_scopes"': "the old name stays, as a view with the same columns",
+  'ALTER TABLE "trigger_fires" DROP CONSTRAINT "trigger_fires_once"': "no earlier release writes or reads the table",
 };
 
 const RULES: readonly (readonly [pattern: RegExp, why: string])[] = [

@@ -1,0 +1,125 @@
+// Reads a trigger document into a trigger, or lists its problems, each with its JSON path.
+import { own, readAttributes, refuseUnknown, shape } from "../attribute/composite.js";
+import {
+  dataObject,
+  defaulted,
+  flag,
+  id,
+  type Kind,
+  object,
+  oneOf,
+  optional,
+  type Parsed,
+  plainNumber,
+  plainText,
+  required,
+  tenant,
+} from "../attribute/kinds.js";
+import { Place, type Problem } from "../attribute/problem.js";
+import { isObject, type JsonObject, measure } from "../values/json.js";
+import { LONGEST_WAIT_MS } from "../values/time.js";
+
+const CRON = {
+  schedule: required(plainText, "Five fields, evaluated in UTC."),
+  inputs: optional(dataObject, "The inputs of every run, beside `trigger`."),
+  overlap_policy: defaulted(
+    oneOf("allow", "skip"),
+    "allow",
+    "Whether it fires while a run of an earlier fire goes on.",
+  ),
+  catchup: defaulted(oneOf("latest", "none"), "latest", "Whether the latest missed tick is fired late."),
+  catchup_window_ms: defaulted(
+    plainNumber({ min: 0, max: LONGEST_WAIT_MS, whole: true }),
+    3_600_000,
+    "How late that may be.",
+  ),
+};
+
+const RECORD_TRANSITION = {
+  record_type: required(plainText, "Compared with the event's."),
+  from_state: required(plainText, "Compared with the event's."),
+  to_state: required(plainText, "Compared with the event's."),
+  input_mapping: optional(object, "The inputs of the run: templates over `record` and `event`."),
+};
+
+export type CronConfig = Parsed<typeof CRON>;
+export type RecordTransitionConfig = Parsed<typeof RECORD_TRANSITION>;
+
+/** What fires a trigger. */
+export type TriggerRule =
+  | { readonly type: "cron"; readonly config: CronConfig }
+  | { readonly type: "record_transition"; readonly config: RecordTransitionConfig };
+export type TriggerType = TriggerRule["type"];
+
+/** A checked trigger. */
+export interface Trigger {
+  readonly rule: TriggerRule;
+  readonly workflowId: string;
+  readonly version?: number;
+  readonly enabled: boolean;
+  readonly tenantId?: string;
+  /** As it was posted. */
+  readonly config: JsonObject;
+}
+
+export interface Checked<T> {
+  /** Absent if there are problems. */
+  readonly value?: T;
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly Problem[];
+}
+
+const CONFIGS = { cron: shape("cron config", CRON), record_transition: shape("config", RECORD_TRANSITION) } as const;
+
+const anyObject: Kind<JsonObject> = {
+  name: "object",
+  parse: (raw, place) => (isObject(raw) ? raw : place.problem("must be an object")),
+};
+
+const DOCUMENT = {
+  $schema: optional(plainText, "For editors; the service does not read it."),
+  trigger_type: required(oneOf("cron", "record_transition"), "What fires it."),
+  workflow_id: required(id, "The workflow that a fire starts."),
+  version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Absent: the latest published one."),
+  config: required(anyObject, "By trigger_type."),
+  enabled: defaulted(flag, true, "Whether it fires by itself."),
+  tenant_id: optional(tenant, "The tenant of its runs."),
+};
+
+/** The names that templates of `input_mapping` see. */
+const SCOPE: ReadonlySet<string> = new Set(["record", "event", "now"]);
+
+export function readTrigger(document: unknown): Checked<Trigger> {
+  return checked((place) => triggerAt(document, place));
+}
+
+/** A config that replaces another one. */
+export function readTriggerConfig(type: TriggerType, config: unknown): Checked<TriggerRule> {
+  return checked((place) => ruleAt(type, config, place.at("config")));
+}
+
+function checked<T>(read: (place: Place) => T | undefined): Checked<T> {
+  const [problems, warnings]: [Problem[], Problem[]] = [[], []];
+  const value = read(new Place("$", problems, warnings, { scope: SCOPE }));
+  return { ...(problems.length === 0 && value !== undefined && { value }), problems, warnings };
+}
+
+function triggerAt(document: unknown, place: Place): Trigger | undefined {
+  if (!isObject(document)) return place.problem("must be an object");
+  const size = measure(document);
+  if (typeof size !== "number") return place.below(size.path).problem(size.message);
+  refuseUnknown(document, DOCUMENT, place);
+  const { parsed, valid } = readAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
+  const { trigger_type: type, config } = parsed;
+  // The config is checked beside faulty members, so that one answer lists every problem.
+  const rule = type && config && ruleAt(type, config, place.at("config"));
+  if (!valid || !rule || !config) return undefined;
+  const { workflow_id: workflowId, version, enabled, tenant_id: tenantId } = parsed as Parsed<typeof DOCUMENT>;
+  return { rule, workflowId, version, enabled, tenantId, config };
+}
+
+function ruleAt(type: TriggerType, config: unknown, place: Place): TriggerRule | undefined {
+  if (!isObject(config)) return place.problem("must be an object");
+  const parsed = CONFIGS[type].parse(config, place);
+  return parsed && ({ type, config: parsed } as TriggerRule);
+}

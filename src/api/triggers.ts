@@ -1,0 +1,157 @@
+// Triggers over HTTP: create, list, get, change, delete, fire now; past fires and the next ones. The registrar checks them.
+import type { Static } from "typebox";
+import { type Json, readTriggerConfig } from "../../machines/index.js";
+import { badRequest } from "../errors.js";
+import { listFires } from "../store/trigger-fires.js";
+import { deleteTrigger, listTriggers, type TriggerRow, triggerItem } from "../store/triggers.js";
+import { noSuchTrigger, Schedule } from "../trigger/index.js";
+import type { ApiDeps } from "./deps.js";
+import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
+import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
+import { Flag, Id, Int, OneOf, PAGE, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
+import { object, one, page, responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
+import type { Api } from "./http/validation.js";
+
+const URL = "/api/v1/triggers";
+const ITEM = `${URL}/:id`;
+const triggerPath = path({ id: Uuid });
+const MAX_NEXT = 100;
+
+const ANYTHING = Type.Unknown();
+/** Only the registrar checks the document: it names every problem. */
+const Document = shaped<unknown>(
+  AnyObject({ description: "A SagaTrigger. Unknown fields are refused." }),
+  () => ANYTHING,
+);
+
+const Change = Type.Object({
+  enabled: Type.Optional(Type.Boolean()),
+  config: Type.Optional(AnyObject({ description: "Replaces the whole config." })),
+});
+const Fire = Type.Object(
+  {
+    payload: Type.Optional(
+      Type.Unsafe<Json>({ description: "Of a record_transition trigger: the payload of the event." }),
+    ),
+  },
+  { default: {} },
+);
+
+export function triggerRoutes(app: Api, deps: ApiDeps): void {
+  createRoute(app, deps);
+  listRoute(app, deps);
+  getRoute(app, deps);
+  changeRoute(app, deps);
+  deleteRoute(app, deps);
+  fireRoute(app, deps);
+  firesRoute(app, deps);
+  nextRoute(app, deps);
+}
+
+function createRoute(app: Api, { triggers }: ApiDeps): void {
+  const response = responses({ 201: one("The trigger.", "SagaTrigger") }, 400, 403, 404, 409, 413, 415);
+  const schema = {
+    tags: ["triggers"],
+    summary: "Create a trigger",
+    body: Document,
+    headers: IdempotencyHeader,
+    response,
+  };
+  app.post(URL, { schema }, async (request, reply) => {
+    const row = await triggers.create(request.body, "api", idempotencyKey(request));
+    reply.status(201).header("Location", `${URL}/${row.id}`);
+    return triggerItem(row);
+  });
+}
+
+function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+  const querystring = query({ type: OneOf("cron", "record_transition"), enabled: Flag, workflow_id: Id, ...PAGE });
+  const response = responses({ 200: page("A page of triggers.", "SagaTrigger") }, 400);
+  const schema = { tags: ["triggers"], summary: "List triggers", querystring, response };
+  app.get(URL, { schema }, async ({ query: { type, enabled, workflow_id: workflowId, ...asked } }) =>
+    listTriggers(sql, { type, enabled, workflowId }, pageOf(asked)),
+  );
+}
+
+function getRoute(app: Api, { triggers }: ApiDeps): void {
+  const response = responses({ 200: one("The trigger.", "SagaTrigger") }, 400, 404);
+  const schema = { tags: ["triggers"], summary: "Get a trigger", params: triggerPath, response };
+  app.get(ITEM, { schema }, async ({ params: { id } }) => triggerItem(await triggers.mustExist(id)));
+}
+
+function changeRoute(app: Api, { triggers }: ApiDeps): void {
+  const response = responses({ 200: one("The trigger.", "SagaTrigger") }, 400, 404, 413, 415);
+  const summary = "Enable or disable a trigger, or replace its config";
+  const schema = { tags: ["triggers"], summary, params: triggerPath, body: Change, response };
+  app.patch(ITEM, { schema }, async ({ params: { id }, body }) => triggerItem(await triggers.change(id, body)));
+}
+
+function deleteRoute(app: Api, { sql }: ApiDeps): void {
+  const response = responses({ 204: { description: "It is gone. A run that it has started goes on." } }, 400, 404);
+  const schema = { tags: ["triggers"], summary: "Delete a trigger", params: triggerPath, response };
+  app.delete(ITEM, { schema }, async ({ params: { id } }, reply) => {
+    if (!(await deleteTrigger(sql, id))) throw noSuchTrigger(id);
+    return reply.status(204).send();
+  });
+}
+
+const FIRED = object("The fire is durable.", {
+  fire_id: { type: "string", format: "uuid" },
+  run_id: {
+    type: "string",
+    format: "uuid",
+    description: "Absent: the fire ended with an error, or its run is still owed.",
+  },
+});
+
+function fireRoute(app: Api, { triggers, config }: ApiDeps): void {
+  const schema = {
+    tags: ["triggers"],
+    summary: "Fire a trigger now, enabled or not",
+    params: triggerPath,
+    body: Fire,
+    headers: IdempotencyHeader,
+    response: responses({ 202: FIRED }, 400, 404, 413, 415),
+  };
+  app.post(`${ITEM}/fire`, { schema }, async (request, reply) => {
+    const { payload } = request.body as Static<typeof Fire>;
+    refuseLargePayload(payload ?? null, config.limits.outputBytes);
+    const { fireId, runId } = await triggers.fire(request.params.id, payload, idempotencyKey(request));
+    reply.status(202);
+    return { fire_id: fireId, ...(runId !== undefined && { run_id: runId }) };
+  });
+}
+
+function firesRoute(app: Api, { triggers, reads }: ApiDeps): void {
+  const response = responses({ 200: page("A page of fires, newest first.", "TriggerFireRow") }, 400, 404);
+  const schema = {
+    ...{ tags: ["triggers"], summary: "List a trigger's fires, skips and errors" },
+    ...{ params: triggerPath, querystring: PageParameters, response },
+  };
+  app.get(`${ITEM}/fires`, { schema }, async ({ params: { id }, query }) => {
+    await triggers.mustExist(id);
+    return listFires(reads, id, pageOf(query));
+  });
+}
+
+function nextRoute(app: Api, { triggers, now }: ApiDeps): void {
+  const times = { type: "array", items: { type: "string", format: "date-time" } };
+  const schema = {
+    tags: ["triggers"],
+    summary: "List the next ticks of a cron trigger",
+    params: triggerPath,
+    querystring: query({ count: Int(1, MAX_NEXT) }),
+    response: responses({ 200: object("The next ticks.", { items: times }) }, 400, 404),
+  };
+  app.get(`${ITEM}/next`, { schema }, async ({ params: { id }, query: { count = 10 } }) => {
+    const schedule = scheduleOf(await triggers.mustExist(id));
+    return { items: schedule.next(count, now()).map((tick) => new Date(tick).toISOString()) };
+  });
+}
+
+function scheduleOf({ triggerType, config }: TriggerRow): Schedule {
+  const { value } = readTriggerConfig("cron", triggerType === "cron" ? config : {});
+  if (value?.type !== "cron") throw badRequest("only a cron trigger has next ticks");
+  return Schedule.parse(value.config.schedule);
+}

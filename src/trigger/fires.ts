@@ -1,0 +1,105 @@
+// Starts the runs that fires owe. A fire is carried out by the node that decided it, or by any node once its lease is over. The run's id
+// follows from the fire, so that the second start of a fire finds the run of the first.
+import type { Sql } from "postgres";
+import { asRunId, type ExpressionError, type RunId } from "../../machines/index.js";
+import { SagaError } from "../errors.js";
+import { derivedUuid } from "../ids.js";
+import type { Logger } from "../log.js";
+import type { Metrics } from "../metrics.js";
+import type { Catalog, Runs } from "../run/ports.js";
+import { isStoreAway } from "../store/failure.js";
+import { leaseFires, type OwedFire, settleFire } from "../store/trigger-fires.js";
+import { type TriggerRow, triggerById } from "../store/triggers.js";
+import { missingLicence } from "./licence.js";
+
+/** Fires that one poll leases, and fires carried out at once. */
+const BATCH = 100;
+const CONCURRENCY = 8;
+const MAX_ERROR_CHARS = 1_000;
+
+export interface FiresOptions {
+  readonly sql: Sql;
+  readonly log: Logger;
+  readonly metrics: Pick<Metrics, "triggerFires">;
+  readonly runs: Pick<Runs, "start">;
+  readonly catalog: Pick<Catalog, "published" | "action">;
+  readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
+}
+
+/** The id of a fire. `cause` is what fired the trigger: a tick, an event, a request. A storage format: it must never change. */
+export function fireId(triggerId: string, cause: string): string {
+  return derivedUuid(`fire/${triggerId}/${cause}`);
+}
+
+/** The id of the run that a fire starts. A storage format: it must never change. */
+export function fireRunId(fireId: string): RunId {
+  return asRunId(derivedUuid(`fire-run/${fireId}`));
+}
+
+export class Fires {
+  constructor(private readonly options: FiresOptions) {}
+
+  /** Carries out what has been left, by whichever node. */
+  async poll(): Promise<void> {
+    for (let more = true; more; ) {
+      const owed = await leaseFires(this.options.sql, BATCH);
+      await this.carryOut(owed);
+      more = owed.length === BATCH;
+    }
+  }
+
+  /** Never throws. A fire that cannot be carried out now stays owed. */
+  async carryOut(owed: readonly OwedFire[]): Promise<void> {
+    const left = [...owed];
+    const next = async () => {
+      for (let fire = left.shift(); fire; fire = left.shift()) await this.carryOutOne(fire);
+    };
+    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, owed.length) }, next));
+  }
+
+  private async carryOutOne(fire: OwedFire): Promise<void> {
+    const { sql, log, metrics } = this.options;
+    try {
+      const outcome = await this.outcomeOf(fire);
+      await settleFire(sql, fire, outcome);
+      metrics.triggerFires.inc({ outcome: "error" in outcome ? "failed" : "started" });
+      if ("error" in outcome) log.warn({ trigger: fire.triggerId, fire: fire.id }, "trigger fired without a run");
+    } catch (error) {
+      log.warn({ err: error, trigger: fire.triggerId, fire: fire.id }, "fire put off, its run is still owed");
+    }
+  }
+
+  /** Throws what may pass: the store is away, load is shed. */
+  private async outcomeOf(fire: OwedFire): Promise<{ readonly runId: RunId } | { readonly error: string }> {
+    const trigger = await triggerById(this.options.sql, fire.triggerId);
+    if (!trigger) return { error: "the trigger was deleted" };
+    try {
+      return { runId: await this.start(trigger, fire) };
+    } catch (error) {
+      if (error instanceof SagaError && error.status === 409) return { runId: fireRunId(fire.id) };
+      if (isStoreAway(error) || !(error instanceof SagaError) || error.status >= 500) throw error;
+      return { error: failure(error) };
+    }
+  }
+
+  private async start(trigger: TriggerRow, { id, inputs }: OwedFire): Promise<RunId> {
+    const { runs, catalog, licences } = this.options;
+    const tenantId = trigger.tenantId ?? undefined;
+    const version = trigger.version ?? undefined;
+    const { program } = (await catalog.published(trigger.workflowId, version)) ?? {};
+    const missing = program && missingLicence(program, tenantId, { catalog, licences });
+    if (missing !== undefined) throw new SagaError(403, "forbidden", missing);
+    const { runId } = await runs.start({
+      ...{ workflowId: trigger.workflowId, version, inputs, tenantId, runId: fireRunId(id) },
+      ...{ variables: {}, dryRun: false, features: {}, triggerId: trigger.id, actor: `trigger:${trigger.id}` },
+    });
+    return runId;
+  }
+}
+
+/** The sentence that a fire keeps: what went wrong, without the values of the record. */
+export function failure(error: SagaError | ExpressionError): string {
+  const details =
+    error instanceof SagaError ? (error.details ?? []).map(({ path, message }) => `${path} ${message}`) : [];
+  return [error.message, ...details].join("; ").slice(0, MAX_ERROR_CHARS);
+}

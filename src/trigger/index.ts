@@ -1,0 +1,67 @@
+// The triggers of a node, composed: what is posted, what is due, what events fire. One timer polls for ticks and for runs that are owed.
+import type { Logger } from "../log.js";
+import type { Metrics } from "../metrics.js";
+import type { Runs } from "../run/ports.js";
+import { countFailing } from "../store/triggers.js";
+import { Cron, type CronOptions } from "./cron.js";
+import { Fires, type FiresOptions } from "./fires.js";
+import { Registrar } from "./registrar.js";
+import { Transitions } from "./transitions.js";
+
+export { noSuchTrigger, type Registrar } from "./registrar.js";
+export { Schedule } from "./schedule.js";
+
+const INTERVAL_MS = 1_000;
+
+export interface TriggersOptions extends Omit<FiresOptions, "runs">, Pick<CronOptions, "clock" | "shards"> {
+  readonly log: Logger;
+  readonly metrics: Pick<Metrics, "triggerFires" | "triggersFailing">;
+  readonly runs: Pick<Runs, "start">;
+}
+
+export class Triggers {
+  readonly registrar: Registrar;
+  readonly transitions: Transitions;
+  private readonly fires: Fires;
+  private readonly cron: Cron;
+  private timer: NodeJS.Timeout | undefined;
+  private polling: Promise<void> = Promise.resolve();
+  private stopped = false;
+
+  constructor(private readonly options: TriggersOptions) {
+    const { sql, log, clock, catalog, licences, metrics, shards } = options;
+    this.fires = new Fires(options);
+    const { fires } = this;
+    this.cron = new Cron({ sql, log, clock, metrics, fires, shards });
+    this.transitions = new Transitions({ sql, clock, metrics, fires });
+    this.registrar = new Registrar({ sql, clock, catalog, licences, fires });
+  }
+
+  start(): void {
+    if (this.stopped) return;
+    this.timer = setTimeout(() => {
+      this.polling = this.poll().then(() => this.start());
+    }, INTERVAL_MS).unref();
+  }
+
+  /** Finishes the poll in progress. What it leaves, another node finds. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    await this.polling;
+  }
+
+  /** What is due now, and what was left. Never throws. */
+  async poll(): Promise<void> {
+    try {
+      await this.cron.poll();
+      await this.fires.poll();
+    } catch (error) {
+      this.options.log.warn({ err: error }, "triggers could not be polled, retrying at the next interval");
+    }
+  }
+
+  async gauge(): Promise<void> {
+    this.options.metrics.triggersFailing.set(await countFailing(this.options.sql));
+  }
+}

@@ -1,0 +1,182 @@
+// Creates and changes triggers, and fires them by hand. What is stored is checked first: the document, the schedule, the workflow, the
+// licences of its tenant.
+import { randomUUID } from "node:crypto";
+import type { Sql } from "postgres";
+import {
+  type Checked,
+  isUuid,
+  type Json,
+  type JsonObject,
+  type Problem,
+  RECORD_TRANSITION_TOPIC,
+  type RunId,
+  readTrigger,
+  readTriggerConfig,
+  recordTransition,
+  type Trigger,
+  type TriggerRule,
+  type TriggerType,
+} from "../../machines/index.js";
+import type { Clock } from "../clock.js";
+import { badRequest, conflict, forbidden, invalidConfig, notFound, type SagaError } from "../errors.js";
+import { derivedUuid, uuidv7 } from "../ids.js";
+import type { Catalog } from "../run/ports.js";
+import { requestHash } from "../run/request-hash.js";
+import { workflowVersions } from "../store/definitions.js";
+import { decideFires, type NewFire, runOfFire } from "../store/trigger-fires.js";
+import { changeTrigger, insertTrigger, type NewTrigger, type TriggerRow, triggerById } from "../store/triggers.js";
+import { type Fires, fireId } from "./fires.js";
+import { missingLicence } from "./licence.js";
+import { Schedule, ScheduleError } from "./schedule.js";
+import { transitionFire } from "./transitions.js";
+
+export interface RegistrarOptions {
+  readonly sql: Sql;
+  readonly clock: Clock;
+  readonly catalog: Pick<Catalog, "published" | "action">;
+  readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
+  readonly fires: Pick<Fires, "carryOut">;
+}
+
+/** A fire by hand. */
+export interface FireAnswer {
+  readonly fireId: string;
+  /** Absent: the run is owed, but not durable yet, or the fire has ended with an error. */
+  readonly runId?: RunId;
+}
+
+export class Registrar {
+  constructor(private readonly options: RegistrarOptions) {}
+
+  /** With a key, a repeat gets the first trigger, and another document is 409. Throws 400, 403, 404, 409. */
+  async create(document: unknown, createdBy: string, key?: string): Promise<TriggerRow> {
+    const trigger = await this.accepted(document);
+    const hash = requestHash(document);
+    const id = key === undefined ? uuidv7() : derivedUuid(`trigger/${trigger.tenantId ?? ""}/${key}`);
+    const { row } = await insertTrigger(this.options.sql, { ...this.rowOf(trigger, id, createdBy), requestHash: hash });
+    if (row.requestHash !== hash) throw conflict("the idempotency key was used with another body");
+    return row;
+  }
+
+  /** A trigger from a file, under the id that follows from the file's name. `stored` is false if it was there as it is. */
+  async seed(name: string, document: unknown): Promise<{ readonly row: TriggerRow; readonly stored: boolean }> {
+    const trigger = await this.accepted(document);
+    const { sql } = this.options;
+    const draft = this.rowOf(trigger, derivedUuid(`trigger-file/${name}`), `file:${name}`);
+    const hash = requestHash(document);
+    const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash });
+    if (inserted || row.requestHash === hash) return { row, stored: inserted };
+    const { id, triggerType, workflowId, version = null, config, tenantId = null } = draft;
+    const nextFireAt = row.enabled ? this.nextOf(trigger.rule) : null;
+    const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash };
+    return { row: (await changeTrigger(sql, id, changes)) ?? row, stored: true };
+  }
+
+  /** Every problem of a document that can be told without the store. Throws 400. */
+  check(document: unknown): Trigger {
+    const read = withSchedule(readTrigger(document), ({ rule }) => rule);
+    const { value, problems } = read;
+    if (!value) throw invalid(problems);
+    if (value.tenantId === undefined || isUuid(value.tenantId)) return value;
+    throw invalid([{ path: "$.tenant_id", message: "must be a UUID" }]);
+  }
+
+  /** Throws 400, 404. */
+  async change(id: string, { enabled, config }: { enabled?: boolean; config?: unknown }): Promise<TriggerRow> {
+    const row = await this.mustExist(id);
+    const type = row.triggerType as TriggerType;
+    const { value: rule, problems } = withSchedule(readTriggerConfig(type, config ?? row.config), (each) => each);
+    if (!rule) throw invalid(problems);
+    const fires = enabled ?? row.enabled;
+    // A tick that is due already stays due, unless the schedule is another one or the trigger was disabled.
+    const keeps = fires && row.enabled && config === undefined;
+    const nextFireAt = keeps ? row.nextFireAt : fires ? this.nextOf(rule) : null;
+    const changes = { enabled: fires, nextFireAt, ...(config !== undefined && { config: config as JsonObject }) };
+    const changed = await changeTrigger(this.options.sql, id, changes);
+    if (!changed) throw noSuchTrigger(id);
+    return changed;
+  }
+
+  /** Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire. Throws 400, 404. */
+  async fire(id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
+    const trigger = await this.mustExist(id);
+    const { sql, clock, fires } = this.options;
+    const cause = key === undefined ? randomUUID() : `key/${key}`;
+    const decided = this.byHand(trigger, payload, cause, clock.now());
+    await fires.carryOut(await decideFires(sql, trigger, [decided]));
+    const runId = await runOfFire(sql, decided.id);
+    return { fireId: decided.id, ...(runId !== undefined && { runId }) };
+  }
+
+  async mustExist(id: string): Promise<TriggerRow> {
+    const row = await triggerById(this.options.sql, id);
+    if (!row) throw noSuchTrigger(id);
+    return row;
+  }
+
+  private byHand(trigger: TriggerRow, payload: Json | undefined, cause: string, now: number): NewFire {
+    const id = fireId(trigger.id, `hand/${cause}`);
+    const at = new Date(now);
+    if (trigger.triggerType === "cron") {
+      if (payload !== undefined) throw badRequest("a cron trigger is fired without a payload");
+      const { inputs } = trigger.config as { inputs?: JsonObject };
+      const time = at.toISOString();
+      const fired = { id: trigger.id, scheduled_at: time, fired_at: time };
+      return { id, scheduledAt: at, firedAt: at, inputs: { ...inputs, trigger: fired } };
+    }
+    const { record_type, from_state, to_state } = trigger.config;
+    const seen = payload ?? { record_type: record_type ?? "", from_state: from_state ?? "", to_state: to_state ?? "" };
+    const transition = recordTransition(seen);
+    if (!transition) throw badRequest("the payload must have record_type, from_state and to_state");
+    const event = { id, topic: RECORD_TRANSITION_TOPIC, headers: {}, payload: seen, publishedAt: at };
+    return { ...transitionFire(trigger, transition, event, now), id };
+  }
+
+  private async accepted(document: unknown): Promise<Trigger> {
+    const trigger = this.check(document);
+    const { sql, catalog } = this.options;
+    const { workflowId, version, tenantId } = trigger;
+    const exists =
+      version === undefined
+        ? await workflowVersions.exists(sql, workflowId)
+        : (await workflowVersions.read(sql, workflowId, version)) !== undefined;
+    const { program } = (await catalog.published(workflowId, version)) ?? {};
+    if (!exists || (program?.tenantId !== undefined && program.tenantId !== tenantId))
+      throw notFound(`there is no workflow ${workflowId}${version === undefined ? "" : ` version ${version}`}`);
+    const missing = program && missingLicence(program, tenantId, this.options);
+    if (missing !== undefined) throw forbidden(missing);
+    return trigger;
+  }
+
+  private rowOf({ rule, config, ...trigger }: Trigger, id: string, createdBy: string): NewTrigger {
+    const nextFireAt = trigger.enabled ? this.nextOf(rule) : null;
+    return { ...trigger, id, triggerType: rule.type, config, createdBy, ...(nextFireAt && { nextFireAt }) };
+  }
+
+  private nextOf(rule: TriggerRule): Date | null {
+    if (rule.type !== "cron") return null;
+    const next = Schedule.parse(rule.config.schedule).after(this.options.clock.now());
+    return next === undefined ? null : new Date(next);
+  }
+}
+
+export const noSuchTrigger = (id: string) => notFound(`there is no trigger ${id}`);
+
+function invalid(problems: readonly Problem[]): SagaError {
+  const [first] = problems;
+  return invalidConfig(`the trigger is not valid: ${first?.path} ${first?.message}`, problems);
+}
+
+/** Adds what is wrong with the schedule to the other problems. */
+function withSchedule<T>(read: Checked<T>, ruleOf: (value: T) => TriggerRule): Checked<T> {
+  const rule = read.value && ruleOf(read.value);
+  if (rule?.type !== "cron") return read;
+  try {
+    Schedule.parse(rule.config.schedule);
+    return read;
+  } catch (error) {
+    if (!(error instanceof ScheduleError)) throw error;
+    const problem = { path: "$.config.schedule", message: `must ${error.message}` };
+    return { problems: [...read.problems, problem], warnings: read.warnings };
+  }
+}
