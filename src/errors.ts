@@ -43,6 +43,9 @@ export class SagaError extends Error {
 export const badRequest = (message: string, details?: readonly ErrorDetail[]) =>
   new SagaError(400, "bad_request", message, details);
 
+/** The request did not arrive in time. */
+export const requestTimeout = (message: string) => new SagaError(408, "bad_request", message);
+
 export const bodyTooLarge = (message: string) => new SagaError(413, "bad_request", message);
 
 export const unsupportedMediaType = (message: string) => new SagaError(415, "bad_request", message);

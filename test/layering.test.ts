@@ -16,6 +16,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   log: 1,
   metrics: 1,
   pressure: 1,
+  turns: 1,
   store: 2,
   bus: 2,
   egress: 2,

@@ -8,6 +8,7 @@ import type { Metrics } from "../metrics.js";
 import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
 import type { Registrar } from "../trigger/index.js";
+import type { Turns } from "../turns.js";
 
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
@@ -53,6 +54,8 @@ export interface ApiDeps {
   readonly announcer: EventAnnouncer;
   readonly triggers: TriggerRegistrar;
   readonly metrics: Metrics;
+  /** Of the event loop, which requests share with runs. */
+  readonly turns: Turns;
   /** The content of `/metrics`; default: the metrics of this process. */
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly log: Logger;
@@ -63,6 +66,8 @@ export interface ApiDeps {
   ready(): boolean;
   /** Requests of this node that may wait for runs at a time. */
   readonly maxWaiters?: number;
+  /** A body of which nothing arrives for so many milliseconds is given up. */
+  readonly bodyStallMs?: number;
   /** Milliseconds between pings of open streams. */
   readonly pingMs?: number;
 }

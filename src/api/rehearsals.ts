@@ -1,6 +1,5 @@
 // Rehearsals over HTTP: a workflow's machine runs alone, on a virtual clock, with mocks instead of workers. Nothing is stored or
-// sent. It runs in short slices, so that other requests are served in between.
-import { setImmediate } from "node:timers/promises";
+// sent. It runs in short slices, and takes turns with everything else that computes.
 import type { Static } from "typebox";
 import { Rehearsal, type Rehearsed, RUN_STATES, readMocks, type WantedWorkflow } from "../../machines/index.js";
 import { badRequest, overloaded, unprocessable } from "../errors.js";
@@ -12,7 +11,7 @@ import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { workflows } from "./workflows.js";
 
-/** A slice of computing: other requests are served between two slices. */
+/** A slice of computing. */
 const SLICE_MS = 10;
 /** Computing time of one rehearsal. Most workflows take a few milliseconds. */
 const MAX_COMPUTING_MS = 5_000;
@@ -98,18 +97,22 @@ async function prepare(
   });
 }
 
-async function perform(rehearsal: Rehearsal, { catalog }: ApiDeps): Promise<Rehearsed> {
+async function perform(rehearsal: Rehearsal, { catalog, turns }: ApiDeps): Promise<Rehearsed> {
   let spent = 0;
   for (;;) {
-    const since = performance.now();
-    const stopped = runUntil(rehearsal, since + SLICE_MS);
-    spent += performance.now() - since;
+    const { stopped, ms } = await turns.compute("rehearsals", () => runFor(rehearsal, SLICE_MS));
+    spent += ms;
     if (stopped === "over") return rehearsal.result;
     if (spent > MAX_COMPUTING_MS)
       return { ...rehearsal.result, left: `it did not end within ${MAX_COMPUTING_MS} ms of computing` };
     if (stopped) rehearsal.provide(stopped, (await published(catalog, stopped)) ?? null);
-    else await setImmediate();
   }
+}
+
+function runFor(rehearsal: Rehearsal, ms: number) {
+  const since = performance.now();
+  const stopped = runUntil(rehearsal, since + ms);
+  return { stopped, ms: performance.now() - since };
 }
 
 /** Stops at the end of the rehearsal, at a workflow that it needs, or at the deadline (undefined). */

@@ -5,14 +5,13 @@ import type { Static } from "typebox";
 import {
   type Command,
   type EngineErrorCode,
-  isObject,
   parseDispatchId,
   type Refused,
   type Reported,
   type ReportedDispatch,
   UUID_PATTERN,
 } from "../../machines/index.js";
-import { badRequest } from "../errors.js";
+import { badRequest, SagaError } from "../errors.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
@@ -91,7 +90,7 @@ async function overlongBody(
 ) {
   const params = checkStepPath(request.params);
   const query = checkReportQuery(request.query);
-  const isOverlong = isObject(error) && error.code === "FST_ERR_CTP_BODY_TOO_LARGE";
+  const isOverlong = error instanceof SagaError && error.status === 413;
   if (!isOverlong || "error" in params || "error" in query) return sendError(error, request, reply);
   try {
     const { run_id: runId, step_id: stepId } = params.value as Static<typeof stepPath>;

@@ -126,10 +126,10 @@ export class Core {
   }
 
   private composeRuntime(): Runtime {
-    const { nodeId, config, sql, log, clock, metrics, catalog, schemas, tenants, hints } = this.foundations;
+    const { nodeId, config, sql, log, clock, turns, metrics, catalog, schemas, tenants, hints } = this.foundations;
     const { bus, placement, committer, dispatcher, announcer } = this;
     return new Runtime({
-      ...{ sql, clock, log, metrics, committer, catalog, dispatcher, announcer, schemas, hints },
+      ...{ sql, clock, log, turns, metrics, committer, catalog, dispatcher, announcer, schemas, hints },
       couriers: { webhook: this.webhook },
       licences: tenants,
       startupVariables: async ({ tenantId }) => tenants.startupVariables(tenantId),

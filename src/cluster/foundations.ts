@@ -20,6 +20,7 @@ import { Schemas } from "../run/json-schema/schemas.js";
 import { runProtocol } from "../run/node-messages.js";
 import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";
 import { openDatabase } from "../store/connection.js";
+import { Turns } from "../turns.js";
 
 /**
  * Sessions to Postgres, so that none waits for another kind: commits with the loads that they wait for; the poll, the heartbeat and the
@@ -48,6 +49,7 @@ export interface Foundations {
   /** For what clients read. */
   readonly reads: Sql;
   readonly clock: DatabaseClock;
+  readonly turns: Turns;
   readonly metrics: Metrics;
   readonly catalog: StoreCatalog;
   readonly schemas: Schemas;
@@ -75,6 +77,7 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
   await clock.measure(sql);
   const catalog = new StoreCatalog(sql, log);
   await catalog.start();
+  const turns = new Turns();
   return {
     ...{
       config,
@@ -85,6 +88,7 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
       egress,
       sql,
       clock,
+      turns,
       catalog,
       closeDatabase,
       upkeep: upkeep.sql,
@@ -93,7 +97,7 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
     nodeId: uuidv7(),
     metrics: createMetrics(),
     schemas: new Schemas(),
-    feed: createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log }),
+    feed: createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns }),
     alone: !hints || (config.redisUrl === undefined && !cluster.isWorker),
   };
 }

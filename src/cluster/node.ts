@@ -57,12 +57,13 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
 }
 
 async function openPorts(core: Core, { scrape }: NodeOptions) {
-  const { config, log, sql, reads, upkeep, clock, metrics, schemas, feed } = core.foundations;
+  const { config, log, sql, reads, upkeep, clock, turns, metrics, schemas, feed } = core.foundations;
   const { router: runs, admission, announcer, dispatcher, triggers } = core;
   let ready = true;
   const api = await buildApi({
     config: { limits: config.limits, access: config, ...(config.amqpUrl && { amqpUrl: config.amqpUrl }) },
-    ...{ log, sql, reads, upkeep, metrics, schemas, feed, runs, admission, announcer, triggers: triggers.registrar },
+    ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, admission, announcer },
+    triggers: triggers.registrar,
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
     now: () => clock.now(),

@@ -18,10 +18,18 @@ export function channelOf(runId: RunId): string {
 }
 
 /** With the events if they are given and fit into the payload. */
-export function encodeHint(runId: RunId, lastSeq: number, events?: readonly EventItem[]): string {
-  const whole = events && JSON.stringify({ run_id: runId, events });
-  if (whole !== undefined && Buffer.byteLength(whole) < MAX_PAYLOAD_BYTES) return whole;
-  return JSON.stringify({ run_id: runId, last_seq: lastSeq });
+export function encodeHint(runId: RunId, lastSeq: number, events: readonly EventItem[] = []): string {
+  const texts: string[] = [];
+  let bytes = JSON.stringify({ run_id: runId, events: [] }).length;
+  for (const event of events) {
+    const text = JSON.stringify(event);
+    bytes += Buffer.byteLength(text) + 1;
+    // The others need not be encoded: an event may have 64 KiB.
+    if (bytes > MAX_PAYLOAD_BYTES) break;
+    texts.push(text);
+  }
+  if (texts.length === 0 || texts.length < events.length) return JSON.stringify({ run_id: runId, last_seq: lastSeq });
+  return `{"run_id":${JSON.stringify(runId)},"events":[${texts.join(",")}]}`;
 }
 
 /** Every program with access to the database may send a hint: its form is checked, its content is believed. */

@@ -7,6 +7,7 @@ import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
+import { Turns } from "../turns.js";
 import { channelOf, decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
 import { Listener } from "./listener.js";
@@ -34,6 +35,8 @@ export interface FeedOptions {
   /** Where to LISTEN: a Postgres URL, opened with the first watcher. Absent: polling alone. */
   readonly listenUrl?: string;
   readonly log: Logger;
+  /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
+  readonly turns?: Turns;
   readonly pollMs?: number;
   readonly maxWatchers?: number;
 }
@@ -45,6 +48,7 @@ export function createFeed(options: FeedOptions): Feed {
 class LiveFeed implements Feed {
   private readonly sql: Sql;
   private readonly log: Logger;
+  private readonly turns: Turns;
   private readonly maxWatchers: number;
   private readonly notifier: Notifier;
   private readonly listener: Listener | undefined;
@@ -54,11 +58,12 @@ class LiveFeed implements Feed {
   private polling: Promise<void> | undefined;
   private stopping: Promise<void> | undefined;
 
-  constructor({ sql, listenUrl, log, pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
+  constructor({ sql, listenUrl, log, turns = new Turns(), pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
     this.sql = sql;
     this.log = log;
+    this.turns = turns;
     this.maxWatchers = maxWatchers;
-    this.notifier = new Notifier({ sql, log });
+    this.notifier = new Notifier({ sql, log, turns });
     const onNotify = (_channel: string, payload: string) => this.onHint(payload);
     this.listener = listenUrl === undefined ? undefined : new Listener({ url: listenUrl, log, onNotify });
     this.timer = setInterval(() => void this.poll(), pollMs);
@@ -68,12 +73,14 @@ class LiveFeed implements Feed {
   readonly onCommit: CommitListener = (runId, events) => {
     if (events.length === 0 || this.stopping) return;
     const watchers = this.watchers.get(runId);
-    if (watchers) {
-      const items = events.map(eventItem);
-      for (const watcher of watchers) watcher.offer(items);
-    }
+    if (watchers) void this.offer(watchers, events.map(eventItem));
     this.notifier.add(runId, events);
   };
+
+  /** In turns: a run may have thousands of watchers. One that gets events out of order reads them from the database. */
+  private async offer(watchers: ReadonlySet<Watcher>, items: readonly EventItem[]): Promise<void> {
+    for (const watcher of watchers) await this.turns.compute("feed", () => watcher.offer(items));
+  }
 
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void } {
     if (this.watching >= this.maxWatchers || this.stopping)
@@ -145,9 +152,10 @@ class LiveFeed implements Feed {
   private onHint(payload: string): void {
     const hint = decodeHint(payload);
     if (!hint) return;
-    for (const watcher of this.watchers.get(hint.runId) ?? []) {
-      if (hint.events) watcher.offer(hint.events);
-      else if (hint.lastSeq !== undefined) watcher.advanceTo(hint.lastSeq);
+    const watchers = this.watchers.get(hint.runId) ?? new Set();
+    if (hint.events) return void this.offer(watchers, hint.events);
+    for (const watcher of watchers) {
+      if (hint.lastSeq !== undefined) watcher.advanceTo(hint.lastSeq);
       else watcher.refresh();
     }
   }

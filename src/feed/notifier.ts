@@ -5,12 +5,14 @@ import type { Sql } from "postgres";
 import type { RunId } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import type { CommittedEvent } from "../run/ports.js";
+import type { Turns } from "../turns.js";
 import { channelOf, encodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
 
 export interface NotifierOptions {
   readonly sql: Sql;
   readonly log: Logger;
+  readonly turns: Turns;
   /** Runs with unsent events; beyond it the oldest is dropped. */
   readonly maxRuns?: number;
 }
@@ -31,13 +33,15 @@ interface Pending {
 export class Notifier {
   private readonly sql: Sql;
   private readonly log: Logger;
+  private readonly turns: Turns;
   private readonly maxRuns: number;
   private readonly pending = new Map<RunId, Pending>();
   private flushing: Promise<void> | undefined;
 
-  constructor({ sql, log, maxRuns = 10_000 }: NotifierOptions) {
+  constructor({ sql, log, turns, maxRuns = 10_000 }: NotifierOptions) {
     this.sql = sql;
     this.log = log;
+    this.turns = turns;
     this.maxRuns = maxRuns;
   }
 
@@ -81,7 +85,9 @@ export class Notifier {
       const batch = [...this.pending].slice(0, RUNS_PER_FLUSH);
       for (const [runId] of batch) this.pending.delete(runId);
       const channels = batch.map(([runId]) => channelOf(runId));
-      const payloads = batch.map(([runId, { lastSeq, events }]) => encodeHint(runId, lastSeq, events?.map(eventItem)));
+      const payloads: string[] = [];
+      for (const [runId, { lastSeq, events }] of batch)
+        payloads.push(await this.turns.compute("feed", () => encodeHint(runId, lastSeq, events?.map(eventItem))));
       await this.sql`
         select pg_notify(channel, payload) from unnest(${channels}::text[], ${payloads}::text[]) as hint (channel, payload)`;
     }

@@ -10,13 +10,13 @@ export type WorkKind = "new" | "answer";
 export type Shortage = "runs" | "bodies" | "event_loop" | "heap";
 
 export interface AdmissionLimits {
-  /** Busy runs, and open requests. */
+  /** Busy runs, and open requests whose body is whole. */
   readonly runs: number;
   /** Delay of the event loop. */
   readonly loopMs: number;
   /** Percent of the heap's limit. */
   readonly heapPercent: number;
-  /** Bytes in the bodies of open requests. A single request is never too large. */
+  /** Bytes that have arrived of the bodies of open requests, of each kind. A single request is never too large. */
   readonly bodyBytes?: number;
 }
 
@@ -29,6 +29,16 @@ export interface AdmissionOptions {
   readonly log: Logger;
 }
 
+/** A request's place: what has arrived of its body counts from then on, the request itself once its body is whole. */
+export interface Place {
+  /** So many bytes more have arrived. Throws 503 if the bodies of others leave no room for them. */
+  receive(bytes: number): void;
+  /** The work begins. Throws 503 if too much is in progress. */
+  begin(): void;
+  /** The work is done, or given up. A repeat changes nothing. */
+  release(): void;
+}
+
 const BODY_BYTES = 64 * 1024 * 1024;
 /** Answers are refused at this multiple of the limit for new work. */
 const ANSWER_FACTOR = 4;
@@ -36,9 +46,16 @@ const ANSWER_FACTOR = 4;
 const RECOVERED = 0.5;
 const HEAP_RECOVERED_PERCENT = 10;
 
+/** What a place holds. */
+interface Held {
+  bytes: number;
+  requests: number;
+}
+
 export class Admission {
   private requests = 0;
-  private bytes = 0;
+  /** Workers' answers have a budget of their own: other requests cannot fill it. */
+  private readonly bytes: Record<WorkKind, number> = { new: 0, answer: 0 };
   private shortage: Shortage | undefined;
 
   constructor(private readonly options: AdmissionOptions) {}
@@ -49,19 +66,33 @@ export class Admission {
     return this.shortage;
   }
 
-  /** Accepts a request with a body of so many bytes. Call the returned function when the request is done. Throws 503. */
-  admit(kind: WorkKind, bytes = 0): () => void {
+  /** Accepts a request before its body is read. Throws 503. */
+  admit(kind: WorkKind): Place {
     const shortage = kind === "new" ? this.shedding : this.answerShortage();
     if (shortage) throw this.refusal(shortage);
-    this.requests++;
-    this.bytes += bytes;
-    let released = false;
-    return () => {
-      if (released) return;
-      released = true;
-      this.requests--;
-      this.bytes -= bytes;
+    const held: Held = { bytes: 0, requests: 0 };
+    return {
+      receive: (bytes) => this.receive(kind, held, bytes),
+      begin: () => this.begin(kind, held),
+      release: () => {
+        this.bytes[kind] -= held.bytes;
+        this.requests -= held.requests;
+        Object.assign(held, { bytes: 0, requests: 0 });
+      },
     };
+  }
+
+  private receive(kind: WorkKind, held: Held, bytes: number): void {
+    held.bytes += bytes;
+    this.bytes[kind] += bytes;
+    if (this.bytes[kind] - held.bytes >= this.bodyLimit) throw this.refusal("bodies");
+  }
+
+  private begin(kind: WorkKind, held: Held): void {
+    if (held.requests === 1) return;
+    if (this.load >= this.options.limits.runs * (kind === "new" ? 1 : ANSWER_FACTOR)) throw this.refusal("runs");
+    held.requests = 1;
+    this.requests++;
   }
 
   /** The error to answer with; counts it. */
@@ -77,8 +108,12 @@ export class Admission {
     if (this.shortage === before) return;
     const { metrics, log, pressure } = this.options;
     metrics.overloaded.set(this.shortage ? 1 : 0);
-    const state = { runs: this.load, requestBytes: this.bytes, ...pressure(), shortage: this.shortage ?? before };
+    const state = { runs: this.load, requestBytes: this.bytes.new, ...pressure(), shortage: this.shortage ?? before };
     log.warn(state, this.shortage ? "shedding load" : "accepting load again");
+  }
+
+  private get bodyLimit(): number {
+    return this.options.limits.bodyBytes ?? BODY_BYTES;
   }
 
   private get load(): number {
@@ -87,11 +122,11 @@ export class Admission {
 
   /** The first shortage at this share of the limits. */
   private shortageAt(share: number): Shortage | undefined {
-    const { runs, loopMs, heapPercent, bodyBytes = BODY_BYTES } = this.options.limits;
+    const { runs, loopMs, heapPercent } = this.options.limits;
     const { heap, loopMs: delay } = this.options.pressure();
     const heapLimit = share === 1 ? heapPercent : heapPercent - HEAP_RECOVERED_PERCENT;
     if (this.load >= runs * share) return "runs";
-    if (this.bytes >= bodyBytes * share) return "bodies";
+    if (this.bytes.new >= this.bodyLimit * share) return "bodies";
     if (delay >= loopMs * share) return "event_loop";
     return heap * 100 >= heapLimit ? "heap" : undefined;
   }
@@ -102,7 +137,8 @@ export class Admission {
 
   private answerShortage(): Shortage | undefined {
     this.update();
-    if (this.shortage === "heap" || this.shortage === "bodies") return this.shortage;
+    if (this.shortage === "heap") return this.shortage;
+    if (this.bytes.answer >= this.bodyLimit) return "bodies";
     return this.load >= this.options.limits.runs * ANSWER_FACTOR ? "runs" : undefined;
   }
 }

@@ -6,6 +6,7 @@ import {
   type Answer,
   type Decision,
   decide,
+  type Fetched,
   isReady,
   isTerminal,
   type RunCommand,
@@ -25,8 +26,11 @@ import type { ResidentHost } from "./resident-host.js";
 
 /** How often a command is replayed after a lost commit before its caller gets 503. */
 const REPLAYS = 10;
-/** A run steps no longer than this before it commits, because the other runs of its node wait meanwhile. */
-const STEPPING_MS = 20;
+/**
+ * A run whose decision was short takes further steps for this long in the same commit, also if others have used up the slice of the
+ * event loop: commits for single steps would cost more than they save.
+ */
+const STEPPING_MS = 5;
 
 type Decided = Extract<Decision, { answer: Answer }>;
 
@@ -35,6 +39,8 @@ export class Resident {
   private timer: NodeJS.Timeout | undefined;
   /** Loaded from the store, and nothing committed since. */
   private justLoaded = false;
+  /** When the run's turn of the event loop began. */
+  private turnBegan = 0;
 
   constructor(
     readonly runId: RunId,
@@ -141,17 +147,28 @@ export class Resident {
   }
 
   private async decide(loaded: LoadedRun, command: RunCommand): Promise<Decided> {
-    const { facts: source } = this.host;
-    let facts = source.current(loaded.lastEventAt);
+    const { facts: source, turns } = this.host;
+    const { run } = loaded.actor.context;
+    let fetched: Fetched = {};
     for (let refreshed = false; ; ) {
-      const decision = decide(loaded.program, loaded.actor.context, command, facts);
+      const { decision, facts } = await turns.compute(run.workflowId, () => this.takeTurn(loaded, command, fetched));
       if (facts.missed.action && !refreshed) {
         // Perhaps it was registered on another node a moment ago: only an action that the store does not know is an error.
         await source.refreshActions();
-        [facts, refreshed] = [source.current(loaded.lastEventAt), true];
+        refreshed = true;
       } else if (!("need" in decision)) return decision;
-      else facts = { ...facts, ...(await source.read(loaded.actor.context.run, decision.need)) };
+      else fetched = { ...fetched, ...(await source.read(run, decision.need)) };
     }
+  }
+
+  private takeTurn(loaded: LoadedRun, command: RunCommand, fetched: Fetched) {
+    this.turnBegan = performance.now();
+    return this.decideNow(loaded, command, fetched);
+  }
+
+  private decideNow({ program, actor, lastEventAt }: LoadedRun, command: RunCommand, fetched: Fetched = {}) {
+    const facts = { ...this.host.facts.current(lastEventAt), ...fetched };
+    return { facts, decision: decide(program, actor.context, command, facts) };
   }
 
   /**
@@ -163,17 +180,21 @@ export class Resident {
   }
 
   /**
-   * Steps on in the same commit while the run needs nothing from outside. The ends of children that wait in the mailbox join:
+   * Steps on in the same commit while the run needs nothing from outside and its turn lasts: then the other runs of the node have
+   * theirs. The ends of children that wait in the mailbox join:
    * many children end together, and a large foreach depends on one commit for all of them. A replay goes without them, because
    * an end that is recorded already would lose the commit each time.
    */
   private stepOn(loaded: LoadedRun, batch: Batch, withChildEnds: boolean): void {
-    const until = performance.now() + STEPPING_MS;
     const { stepsPerCommit } = this.host;
-    while (batch.transitions < stepsPerCommit && !batch.createsKeyedRun && performance.now() < until) {
+    while (batch.transitions < stepsPerCommit && !batch.createsKeyedRun && this.turnLasts) {
       if (withChildEnds && this.addChildEnd(loaded, batch)) continue;
       if (!this.addStep(loaded, batch)) return;
     }
+  }
+
+  private get turnLasts(): boolean {
+    return !this.host.turns.spent || performance.now() - this.turnBegan < STEPPING_MS;
   }
 
   /** Adds the next delivery, if it is the end of a child and can be decided at once. */
@@ -201,9 +222,8 @@ export class Resident {
   }
 
   /** Undefined: nothing changes, or a fact has to be read first. It is read after the commit: the rows may be the commit's own. */
-  private decideAtOnce({ actor, program, lastEventAt }: LoadedRun, command: RunCommand): Decided | undefined {
-    const facts = this.host.facts.current(lastEventAt);
-    const decision = decide(program, actor.context, command, facts);
+  private decideAtOnce(loaded: LoadedRun, command: RunCommand): Decided | undefined {
+    const { facts, decision } = this.decideNow(loaded, command);
     return facts.missed.action || "need" in decision || decision.transitions.length === 0 ? undefined : decision;
   }
 

@@ -20,6 +20,7 @@ import { overloaded, SagaError } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
+import { Turns } from "../turns.js";
 import type { Committer } from "./committer.js";
 import { commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";
@@ -80,6 +81,8 @@ export interface RuntimeOptions extends StarterOptions {
   readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
   readonly recentNodeLoss?: () => boolean;
+  /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
+  readonly turns?: Turns;
   /** How many runs stay in memory. */
   readonly residents?: ResidentsOptions;
   /** False: timers and in-memory deliveries are off, and runs advance by the poll alone. A test's switch. */
@@ -89,6 +92,7 @@ export interface RuntimeOptions extends StarterOptions {
 export class Runtime implements Runs, ResidentHost {
   readonly committer: Committer;
   readonly metrics: Metrics;
+  readonly turns: Turns;
   readonly stepsPerCommit: number;
   readonly facts: FactSource;
   readonly residents: Residents;
@@ -105,6 +109,7 @@ export class Runtime implements Runs, ResidentHost {
     this.residents = new Residents(options.residents);
     this.committer = options.committer;
     this.metrics = options.metrics;
+    this.turns = options.turns ?? new Turns();
     this.stepsPerCommit = options.stepsPerCommit;
     this.starter = new Starter(options, (started) => this.created(started));
     this.facts = new FactSource({ ...options, limits });
@@ -237,8 +242,10 @@ export class Runtime implements Runs, ResidentHost {
   private async childCreated({ identity, variables, variablesSize, fence }: NewChild): Promise<void> {
     try {
       const program = await this.options.catalog.program(identity.definitionId);
-      const context = newRun(identity, variables ?? {}, variablesSize);
-      this.created({ context, program, started: createdByParent(identity), fence }, variables !== undefined);
+      await this.turns.compute(identity.workflowId, () => {
+        const context = newRun(identity, variables ?? {}, variablesSize);
+        this.created({ context, program, started: createdByParent(identity), fence }, variables !== undefined);
+      });
     } catch (error) {
       this.advanceFailed(identity.id, error);
     }

@@ -8,22 +8,61 @@ import type { WorkKind } from "../../src/run/admission.js";
 import { until } from "../harness/until.js";
 import { insertRun, useRig, WORKFLOW } from "./rig.js";
 
-const door = { refuses: false, held: 0, asked: [] as { kind: WorkKind; bytes: number }[] };
+interface Asked {
+  readonly kind: WorkKind;
+  bytes: number;
+  begun: boolean;
+  held: boolean;
+}
+const door = { refuses: false, room: Number.POSITIVE_INFINITY, asked: [] as Asked[] };
+const refuse = () => overloaded("the node is overloaded (runs); send it again later");
 const rig = useRig({
   deps: {
+    bodyStallMs: 200,
     admission: {
-      admit(kind, bytes = 0) {
-        door.asked.push({ kind, bytes });
-        if (door.refuses) throw overloaded("the node is overloaded (runs); send it again later");
-        door.held++;
-        return () => {
-          door.held--;
+      admit(kind) {
+        const asked = { kind, bytes: 0, begun: false, held: !door.refuses };
+        door.asked.push(asked);
+        if (door.refuses) throw refuse();
+        return {
+          receive: (bytes) => {
+            asked.bytes += bytes;
+            if (asked.bytes > door.room) throw refuse();
+          },
+          begin: () => {
+            asked.begun = true;
+          },
+          release: () => {
+            asked.held = false;
+          },
         };
       },
     },
   },
 });
-beforeEach(() => Object.assign(door, { refuses: false, held: 0, asked: [] }));
+beforeEach(() => Object.assign(door, { refuses: false, room: Number.POSITIVE_INFINITY, asked: [] }));
+const nothingHeld = () => door.asked.every(({ held }) => !held);
+
+/** A connection over which a test sends what it likes. */
+async function connection() {
+  if (!rig.app.server.listening) await rig.app.listen({ port: 0, host: "127.0.0.1" });
+  const socket = connect((rig.app.server.address() as AddressInfo).port, "127.0.0.1");
+  await once(socket, "connect");
+  let answer = "";
+  socket.on("data", (data) => {
+    answer += data;
+  });
+  const closed = once(socket, "close");
+  const headers = "HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+  return {
+    socket,
+    begin: (url: string, length: string) => socket.write(`POST ${url} ${headers}\r\n${length}\r\n\r\n`),
+    chunk: (text: string) => socket.write(`${text.length.toString(16)}\r\n${text}\r\n`),
+    /** Resolves when the server has closed it. */
+    answer: () => closed.then(() => answer),
+  };
+}
+const CHUNKED = "Transfer-Encoding: chunked";
 
 const START = { workflow_id: "orders" };
 
@@ -80,15 +119,15 @@ describe("the connection limit", () => {
 });
 
 describe("a place", () => {
-  it("is taken for the announced bytes, and released with any answer", async () => {
+  it("is taken for the bytes of the body, and released with any answer", async () => {
     const body = JSON.stringify(START);
     expect((await rig.call("POST", "/api/v1/sagas/start", body)).status).toBe(202);
     expect((await rig.call("POST", "/api/v1/sagas/start", "{ broken")).status).toBe(400);
-    expect(door.asked).toEqual([
-      { kind: "new", bytes: body.length },
-      { kind: "new", bytes: "{ broken".length },
+    expect(door.asked).toMatchObject([
+      { kind: "new", bytes: body.length, begun: true },
+      { kind: "new", bytes: "{ broken".length, begun: false },
     ]);
-    await until(() => door.held === 0);
+    await until(nothingHeld);
   });
 
   it("is asked for as an answer by a report", async () => {
@@ -99,13 +138,56 @@ describe("a place", () => {
   });
 
   it("is released when a client disconnects before it has sent its body", async () => {
-    if (!rig.app.server.listening) await rig.app.listen({ port: 0, host: "127.0.0.1" });
-    const socket = connect((rig.app.server.address() as AddressInfo).port, "127.0.0.1");
-    await once(socket, "connect");
-    const head = "POST /api/v1/sagas/start HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
-    socket.write(`${head}\r\nContent-Length: 1000\r\n\r\n{"workflow_id"`);
-    await until(() => door.held === 1);
-    socket.destroy();
-    await until(() => door.held === 0);
+    const client = await connection();
+    client.begin("/api/v1/sagas/start", "Content-Length: 1000");
+    client.socket.write('{"workflow_id"');
+    await until(() => door.asked[0]?.bytes === 14);
+    client.socket.destroy();
+    await until(nothingHeld);
+  });
+});
+
+describe("a body that is half received", () => {
+  it.each([
+    ["announces a million bytes", "Content-Length: 1000000"],
+    ["is chunked", CHUNKED],
+  ])("counts as the bytes it is, and its request does not count yet, if it %s", async (_, length) => {
+    const client = await connection();
+    client.begin("/api/v1/sagas/start", length);
+    const send = length === CHUNKED ? client.chunk : (text: string) => client.socket.write(text);
+    send('{"workflow_id"');
+    await until(() => door.asked[0]?.bytes === 14);
+    send(':"orders"');
+    await until(() => door.asked[0]?.bytes === 23);
+    expect(door.asked).toMatchObject([{ begun: false, held: true }]);
+    client.socket.destroy();
+    await until(nothingHeld);
+  });
+
+  it("is refused with 503 when there is no more room, and the connection is closed", async () => {
+    door.room = 20;
+    const client = await connection();
+    client.begin("/api/v1/sagas/start", CHUNKED);
+    client.chunk('{"workflow_id"');
+    await until(() => door.asked[0]?.bytes === 14);
+    client.chunk(':"orders"');
+    expect(await client.answer()).toMatch(/^HTTP\/1.1 503 [\s\S]*retry-after: 1[\s\S]*"error":"overloaded"/i);
+    await until(nothingHeld);
+  });
+
+  it("is given up with 408 when nothing of it arrives any more", async () => {
+    const client = await connection();
+    client.begin("/api/v1/sagas/start", CHUNKED);
+    client.chunk('{"workflow_id"');
+    expect(await client.answer()).toMatch(/^HTTP\/1.1 408 [\s\S]*nothing of the body has arrived for 200 ms/);
+    await until(nothingHeld);
+  });
+
+  it("is refused with 413 as soon as it is larger than the limit", async () => {
+    const client = await connection();
+    client.begin("/api/v1/sagas/start", CHUNKED);
+    client.chunk("x".repeat(2 * 1024 * 1024 + 1));
+    expect(await client.answer()).toMatch(/^HTTP\/1.1 413 [\s\S]*SAGA_LIMIT_BODY_BYTES/);
+    await until(nothingHeld);
   });
 });

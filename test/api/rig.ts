@@ -23,6 +23,7 @@ import { createMetrics } from "../../src/metrics.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
 import { Triggers } from "../../src/trigger/index.js";
+import { Turns } from "../../src/turns.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 
@@ -196,11 +197,17 @@ function depsOf(
     admission: {
       admit: () => {
         rig.places++;
-        return () => void rig.places--;
+        let held = true;
+        const release = () => {
+          if (held) rig.places--;
+          held = false;
+        };
+        return { receive: () => {}, begin: () => {}, release };
       },
     },
     now: () => NOW,
     metrics: createMetrics(),
+    turns: new Turns(),
     log: createLogger({ logLevel: "info" }, lines),
     compile: { compileWorkflow, machineConfig: (program) => program.chart },
     ready: () => rig.ready,

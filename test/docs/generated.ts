@@ -7,6 +7,7 @@ import { STEP_TYPES } from "../../machines/steps/index.js";
 import { type ApiDeps, buildApi } from "../../src/api/index.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
+import { Turns } from "../../src/turns.js";
 
 /** The routes describe themselves. No route is called, so their dependencies are empty. */
 export async function openApiDocument(): Promise<unknown> {
@@ -27,6 +28,7 @@ export async function openApiDocument(): Promise<unknown> {
     workers: absent,
     announcer: absent,
     triggers: absent,
+    turns: new Turns(),
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),
     compile: { compileWorkflow, machineConfig: (program) => program.chart } satisfies ApiDeps["compile"],

@@ -19,6 +19,7 @@ import { Resident } from "../../src/run/resident.js";
 import type { ResidentHost } from "../../src/run/resident-host.js";
 import type { RunCommit } from "../../src/store/commit/rows.js";
 import { asRevision } from "../../src/store/revision.js";
+import { Turns } from "../../src/turns.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 
@@ -73,6 +74,7 @@ class Host {
         return recentNodeLoss();
       },
       metrics: createMetrics(),
+      turns: new Turns(() => 0),
       stepsPerCommit: 64,
       committer: { submit: (commit) => this.submit(commit) },
       recordedAnswer: async () => this.recorded && { answer: this.recorded },

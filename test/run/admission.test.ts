@@ -62,21 +62,45 @@ describe("new work is refused", () => {
 
   it("when too many requests are open, and accepted again as they are answered", () => {
     const { admission } = node();
-    const places = Array.from({ length: 100 }, () => admission.admit("new"));
+    const places = Array.from({ length: 101 }, () => admission.admit("new"));
+    const [late, ...open] = places;
+    for (const place of open) for (let nth = 0; nth < 3; nth++) place.begin();
+    expect(refusal(() => late?.begin())).toBe(503);
     expect(refusal(() => admission.admit("new"))).toBe(503);
-    for (const giveBack of places.slice(0, 49)) for (let nth = 0; nth < 3; nth++) giveBack();
+    for (const place of open.slice(0, 49)) for (let nth = 0; nth < 3; nth++) place.release();
     expect(refusal(() => admission.admit("new"))).toBe(503);
-    for (const giveBack of places.slice(49, 51)) giveBack();
+    for (const place of open.slice(49, 51)) place.release();
     expect(refusal(() => admission.admit("new"))).toBeUndefined();
+    expect(refusal(() => late?.begin())).toBeUndefined();
   });
 
-  it("when the bodies of open requests are too large together, but never for one body alone", () => {
+  it("when what has arrived of bodies is too large together, but never for one body alone", () => {
     const { admission } = node();
-    const giveBack = admission.admit("new", 5_000);
-    expect(refusal(() => admission.admit("new", 1))).toBe(503);
-    expect(refusal(() => admission.admit("answer", 1))).toBe(503);
-    giveBack();
-    expect(refusal(() => admission.admit("new", 999))).toBeUndefined();
+    const [large, small] = [admission.admit("new"), admission.admit("new")];
+    small.receive(10);
+    for (let nth = 0; nth < 5; nth++) large.receive(1_000);
+    expect(refusal(() => admission.admit("new"))).toBe(503);
+    expect(refusal(() => small.receive(1))).toBe(503);
+    small.release();
+    expect(refusal(() => large.receive(1_000))).toBeUndefined();
+    large.release();
+    expect(refusal(() => admission.admit("new").receive(999))).toBeUndefined();
+  });
+
+  it("but no number of half-received bodies keeps a worker's answer out: its bytes have room of their own", () => {
+    const { admission } = node();
+    for (let nth = 0; nth < 1_000; nth++) admission.admit("new");
+    const large = admission.admit("new");
+    large.receive(5_000);
+    const answer = admission.admit("answer");
+    expect(refusal(() => answer.receive(900))).toBeUndefined();
+    expect(refusal(() => answer.begin())).toBeUndefined();
+    const [second, third] = [admission.admit("answer"), admission.admit("answer")];
+    expect(refusal(() => second.receive(100))).toBeUndefined();
+    expect(refusal(() => third.receive(1))).toBe(503);
+    expect(refusal(() => admission.admit("answer"))).toBe(503);
+    answer.release();
+    expect(refusal(() => admission.admit("answer"))).toBeUndefined();
   });
 
   it("while one shortage follows another", () => {

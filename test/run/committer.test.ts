@@ -173,4 +173,17 @@ describe("the bounds of the group commit", () => {
     expect(new Set(shares.map(({ runId }) => shardOf(runId))).size).toBeGreaterThan(50);
     await grouped.stop();
   });
+
+  it("bound a group in bytes, and a run that is over the bound is written alone", async () => {
+    const metrics = createMetrics();
+    const grouped = new Committer({ sql: database.sql, log: silentLog, metrics, groupBytes: 300_000, concurrency: 1 });
+    const text = (length: number) => JSON.stringify("x".repeat(length));
+    const lengths = [100_000, 100_000, 100_000, 1_000_000, 1_000, 250_000];
+    const shares = lengths.map((length) => creation({ variables: new Map([["v", text(length)]]) }));
+    const won = await Promise.all(shares.map((share) => grouped.submit(share)));
+    expect(won.every(Boolean)).toBe(true);
+    const rows = (await metrics.commitRows.get()).values.filter(({ metricName }) => metricName?.endsWith("_count"));
+    expect(rows[0]?.value).toBe(4);
+    await grouped.stop();
+  });
 });

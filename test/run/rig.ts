@@ -15,6 +15,7 @@ import { SHARDS } from "../../src/shard/placement.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { register } from "../../src/store/registry.js";
+import { Turns } from "../../src/turns.js";
 import { silentLog, type TestDatabase } from "../harness/database.js";
 import { HandDispatcher, type Reply } from "./hand-dispatcher.js";
 
@@ -37,6 +38,8 @@ export interface HalfOptions {
   readonly recordFormat?: () => number;
   /** The newest record format that it reads, like a node of an earlier release. */
   readonly newestFormat?: number;
+  /** By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
+  readonly turns?: Turns;
 }
 
 export interface Half {
@@ -79,6 +82,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     residents: options.residents,
     recordFormat: options.recordFormat,
     newestFormat: options.newestFormat,
+    turns: options.turns ?? new Turns(() => 0),
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
   });

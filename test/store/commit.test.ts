@@ -48,6 +48,16 @@ describe("compare and set", () => {
     expect((await rows(runId)).runs).toMatchObject([{ revision: 2, fence: "7" }]);
   });
 
+  it("stores every text as it is: quotes, backslashes, control characters, pairs of surrogates", async () => {
+    const runId = await created();
+    const texts = ['"', "\\", '{"a": "b\\\\c"}', "a\nb\tc\u0001\u007f", '"\n\\', '"😀\u2028', "NULL", "{}", ",", ""];
+    for (const [nth, step] of texts.entries()) {
+      await commit(update(runId, nth + 1, { update: row({ step, output: JSON.stringify({ step }) }) }));
+      const [stored] = await store.sql`select current_step as step, output from runs where id = ${runId}`;
+      expect(stored).toEqual({ step, output: { step } });
+    }
+  });
+
   it("lets the others in the batch of a loser win", async () => {
     const [loser, winner] = [await created(), await created()];
     const before = await rows(loser);

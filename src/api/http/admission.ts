@@ -1,9 +1,9 @@
-// Admission of requests: every request that is not a read asks for a place before its body is read. The node decides whether
-// there is room (run/admission.ts); reads, probes and streams pass.
+// Admission of requests: every request that is not a read asks for a place before its body is read; the body counts as it arrives, and
+// the request once its body is whole. The node decides whether there is room (run/admission.ts); probes and streams pass.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { SagaError } from "../../errors.js";
 import type { Logger } from "../../log.js";
-import type { Admission, WorkKind } from "../../run/admission.js";
+import type { Admission, Place, WorkKind } from "../../run/admission.js";
 import { sendAnswer } from "./envelope.js";
 
 declare module "fastify" {
@@ -19,20 +19,23 @@ const DROP_LOG_INTERVAL_MS = 10_000;
 
 const READS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** What each request in progress has to give back. */
-const places = new WeakMap<FastifyRequest, () => void>();
+const places = new WeakMap<FastifyRequest, Place>();
 
 /** The request's work is done, and it may only wait now. A repeat changes nothing. */
 export function releasePlace(request: FastifyRequest): void {
-  places.get(request)?.();
-  places.delete(request);
+  places.get(request)?.release();
+}
+
+/** More of the request's body has arrived. Throws 503 if there is no room for it. */
+export function countBody(request: FastifyRequest, bytes: number): void {
+  places.get(request)?.receive(bytes);
 }
 
 export function admitRequests(app: FastifyInstance, admission: Pick<Admission, "admit">): void {
   app.addHook("onRequest", async (request: FastifyRequest, reply: FastifyReply) => {
     if (READS.has(request.method) || request.is404) return;
     try {
-      places.set(request, admission.admit(request.routeOptions.config.work ?? "new", announcedBytes(request)));
+      places.set(request, admission.admit(request.routeOptions.config.work ?? "new"));
     } catch (error) {
       if (!(error instanceof SagaError)) throw error;
       sendAnswer(error, request, reply);
@@ -41,6 +44,7 @@ export function admitRequests(app: FastifyInstance, admission: Pick<Admission, "
     // A client that disconnects before its answer gets no response, and so no onResponse.
     reply.raw.once("close", () => releasePlace(request));
   });
+  app.addHook("preValidation", async (request) => places.get(request)?.begin());
   app.addHook("onResponse", async (request) => releasePlace(request));
 }
 
@@ -52,10 +56,4 @@ export function boundConnections({ server }: FastifyInstance, log: Pick<Logger, 
     loggedAt = performance.now();
     log.warn({ connections: server.maxConnections }, "too many connections, closing new ones without a response");
   });
-}
-
-/** The memory that the body needs at least. A chunked body does not announce its length. */
-function announcedBytes({ headers }: FastifyRequest): number {
-  const bytes = Number(headers["content-length"]);
-  return Number.isSafeInteger(bytes) && bytes > 0 ? bytes : 0;
 }

@@ -1,13 +1,16 @@
 // JSON bodies: parsed safely, refused where Postgres could not store them, checked against the schema of their route without
 // coercion. Parameters are in parameters.ts.
 import { isUtf8 } from "node:buffer";
-import type { IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { TSchema, TUnsafe } from "typebox";
 import { isObject, type Json, type JsonObject, measure } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
+import type { Turns } from "../../turns.js";
 import { type Checked, jsonPath, pathOfPointer } from "./checked.js";
+import { type BodyBounds, receiveBody } from "./receive.js";
+import { partyOf } from "./turns.js";
 import { Type } from "./type.js";
 
 /** Far deeper than any real document, far shallower than any stack. */
@@ -51,20 +54,31 @@ function announcesBody(headers: IncomingHttpHeaders): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
-/** An empty body counts as absent, whatever its content type. */
-export function parseJsonBodies(app: FastifyInstance): void {
-  const parse = app.getDefaultJsonParser("error", "error");
+export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, turns: Turns): void {
+  const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, bytes, done) => {
-    if (bytes.length === 0) return done(null, undefined);
-    // Decoding would turn different bodies into the same text.
-    if (!isUtf8(bytes as Buffer)) return done(badRequest("the body is not UTF-8"));
-    parse(request, bytes.toString(), (error, body) => {
-      const problem = error ? undefined : unstorable(body);
-      if (problem) done(badRequest(`the body cannot be stored: ${problem.path} ${problem.message}`, [problem]));
-      else done(error, body);
-    });
+  app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
+    const bytes = await receiveBody(request, payload, bounds);
+    return turns.compute(partyOf(request), () => parse(request, bytes));
   });
+}
+
+/** An empty body counts as absent, whatever its content type. */
+function jsonParser(app: FastifyInstance): (request: FastifyRequest, bytes: Buffer) => unknown {
+  const parse = app.getDefaultJsonParser("error", "error");
+  return (request, bytes) => {
+    if (bytes.length === 0) return undefined;
+    // Decoding would turn different bodies into the same text.
+    if (!isUtf8(bytes)) throw badRequest("the body is not UTF-8");
+    let parsed: { error?: unknown; body?: unknown } = {};
+    parse(request, bytes.toString(), (error, body) => {
+      parsed = { error, body };
+    });
+    if (parsed.error) throw parsed.error;
+    const problem = unstorable(parsed.body);
+    if (problem) throw badRequest(`the body cannot be stored: ${problem.path} ${problem.message}`, [problem]);
+    return parsed.body;
+  };
 }
 
 function unstorable(body: unknown): ErrorDetail | undefined {

@@ -10,13 +10,16 @@ import { refuseOtherSites } from "./browsers.js";
 import { answerClientError, installErrors, sendError } from "./envelope.js";
 import { answerHeaders } from "./headers.js";
 import { RouteTable, refuseUnknownRoutes } from "./routes.js";
+import { takeTurns } from "./turns.js";
 import { closeRefusedUpgrades, messageClass } from "./upgrades.js";
 import { type Api, validateRequests } from "./validation.js";
 
-/** A whole request, body included, has to arrive within this time: until then it holds a place of admission. */
+/** A whole request, body included, has to arrive within this time. */
 const REQUEST_TIMEOUT_MS = 120_000;
+/** A body of which nothing arrives for this long is given up. */
+const BODY_STALL_MS = 10_000;
 
-export function createServer({ config, log, admission, metrics, ready }: ApiDeps): Api {
+export function createServer({ config, log, admission, turns, metrics, ready, bodyStallMs }: ApiDeps): Api {
   const routes = new RouteTable();
   const app: FastifyInstance = Fastify({
     // A request without `Host` is refused by a hook: Node would answer it without an envelope.
@@ -44,7 +47,8 @@ export function createServer({ config, log, admission, metrics, ready }: ApiDeps
   refuseEncodings(app);
   admitRequests(app, admission);
   boundConnections(app, log);
-  parseJsonBodies(app);
+  parseJsonBodies(app, { bytes: config.limits.bodyBytes, stallMs: bodyStallMs ?? BODY_STALL_MS }, turns);
+  takeTurns(app, turns);
   validateRequests(app);
   measureRequests(app, metrics);
   closeKeptConnections(app, ready);

@@ -47,7 +47,7 @@ export class TrialRoom {
       licences: readTenantSettings(settings),
     });
     this.host = {
-      ...{ facts, stepsPerCommit, metrics: createMetrics(), recordFormat: RECORD_FORMAT },
+      ...{ facts, stepsPerCommit, metrics: createMetrics(), turns: NO_TURNS, recordFormat: RECORD_FORMAT },
       // The trial takes every decision that a node may take before its first commit.
       recentNodeLoss: false,
       committer: { submit: encodeOnly },
@@ -87,6 +87,9 @@ export class TrialRoom {
     });
   }
 }
+
+/** Nothing else runs here, and the trial steps as far as the fastest node would before its first commit. */
+const NO_TURNS: ResidentHost["turns"] = { compute: async (_, piece) => piece(), spent: false };
 
 /** Makes the rows of the commit, and ends the trial. */
 async function encodeOnly(commit: RunCommit): Promise<never> {

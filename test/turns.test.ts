@@ -1,0 +1,104 @@
+// The turns of the event loop: when computing has to wait, and who goes first.
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { Turns } from "../src/turns.js";
+
+let now = 0;
+const newTurns = () => new Turns(() => now);
+
+/** By default a whole slice. */
+function compute(ms = 20): void {
+  now += ms;
+}
+
+/** The turns of the loop itself. */
+function countLoops() {
+  const loops = { count: 0, stop: () => clearImmediate(next) };
+  let next = setImmediate(function again() {
+    loops.count++;
+    next = setImmediate(again);
+  });
+  return loops;
+}
+
+describe("a piece of computing", () => {
+  it("is computed at once while little was computed, and after I/O once a slice was, whoever used it", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const turns = newTurns();
+    const order: string[] = [];
+    void turns.compute("a", () => compute(19));
+    void turns.compute("b", () => order.push("b"));
+    expect(order).toEqual(["b"]);
+    compute();
+    const socket = connect((server.address() as AddressInfo).port, "127.0.0.1", () => order.push("I/O"));
+    await turns.compute("c", () => order.push("c"));
+    expect(order).toEqual(["b", "I/O", "c"]);
+    socket.destroy();
+    server.close();
+  });
+
+  it("waits behind those that wait, and parties take turns", async () => {
+    const turns = newTurns();
+    expect(turns.spent).toBe(false);
+    compute();
+    expect(turns.spent).toBe(true);
+    const order: string[] = [];
+    const piece = (party: string, name: string) =>
+      turns.compute(party, () => {
+        order.push(name);
+        compute();
+      });
+    const many = ["m1", "m2", "m3", "m4"].map((name) => piece("many", name));
+    const few = ["f1", "f2"].map((name) => piece("few", name));
+    await Promise.all([...many, ...few]);
+    expect(order).toEqual(["m1", "f1", "m2", "f2", "m3", "m4"]);
+  });
+
+  it.each([
+    ["is followed by I/O before the next one", 20, [1, 1, 1, 1, 1]],
+    ["shares its turn with the next ones if it is short", 8, [3, 2]],
+  ])("%s", async (_, ms, expected) => {
+    const turns = newTurns();
+    const loops = countLoops();
+    const seen = new Map<number, number>();
+    const piece = () => {
+      seen.set(loops.count, (seen.get(loops.count) ?? 0) + 1);
+      compute(ms);
+    };
+    // Together: none of them has computed when the others ask.
+    await Promise.all(Array.from({ length: 5 }, async () => turns.compute("a", piece)));
+    loops.stop();
+    expect([...seen.values()]).toEqual(expected);
+  });
+
+  it("costs nothing where nothing waits: after I/O there is a new slice", async () => {
+    const turns = newTurns();
+    for (let nth = 0; nth < 3; nth++) {
+      let computed = false;
+      void turns.compute("a", () => {
+        computed = true;
+        compute();
+      });
+      expect([computed, turns.spent]).toEqual([true, true]);
+      await turn();
+      await turn();
+      expect(turns.spent).toBe(false);
+    }
+  });
+
+  it("that throws is its caller's, and the next one has its turn", async () => {
+    const turns = newTurns();
+    compute();
+    expect(turns.spent).toBe(false);
+    compute();
+    const fails = turns.compute("a", () => {
+      throw new Error("no");
+    });
+    const lives = turns.compute("a", () => "yes");
+    await expect(fails).rejects.toThrow("no");
+    expect(await lives).toBe("yes");
+  });
+});
