@@ -3,17 +3,14 @@
 import type { Sql } from "postgres";
 import type { RunId } from "../../machines/index.js";
 import { derivedUuid, shardOf } from "../ids.js";
+import { type CorrelatedEvent, correlatedRuns } from "./correlation.js";
 
 /** The time that a node has to announce an event before another one continues where it stopped. */
 const LEASE_SECONDS = 10;
 /** Runs notified in one statement. */
 const BATCH = 500;
 
-export interface DueEvent {
-  readonly id: string;
-  readonly topic: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly tenant_id: string | null;
+export interface DueEvent extends CorrelatedEvent {
   /** The last run that was notified; runs are notified in the order of their ids. */
   readonly told_to: string | null;
 }
@@ -59,26 +56,13 @@ export interface Announced {
  * by the node that continues from the event's current place.
  */
 export async function announceTo(sql: Sql, event: DueEvent): Promise<Announced> {
-  const waiting = await waitingRuns(sql, event);
+  const waiting = await correlatedRuns(sql, event, event.told_to, BATCH);
   const last = waiting.at(-1);
   if (last === undefined) return { notices: [], event, complete: true };
   const notices = waiting.map((runId) => ({ runId, id: noticeId(event.id, runId) }));
   const moved = await send(sql, event, notices, last);
   if (!moved) return { notices: [], event: undefined, complete: false };
   return { notices, event: { ...event, told_to: last }, complete: false };
-}
-
-async function waitingRuns(
-  sql: Sql,
-  { topic, headers, tenant_id: tenant, told_to: from }: DueEvent,
-): Promise<readonly RunId[]> {
-  const rows = await sql<{ run_id: RunId }[]>`
-    select w.run_id from event_waits w join runs r on r.id = w.run_id
-    where w.topic = ${topic} and w.headers <@ ${JSON.stringify(headers)}::text::jsonb
-      and (${from}::uuid is null or w.run_id > ${from}::uuid)
-      and (${tenant}::uuid is null or r.tenant_id = ${tenant}::uuid)
-    order by w.run_id limit ${BATCH}`;
-  return rows.map(({ run_id }) => run_id);
 }
 
 /** False: another node has moved the event on in the meantime. */

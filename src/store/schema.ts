@@ -19,6 +19,7 @@ import {
   uuid,
 } from "drizzle-orm/pg-core";
 import type { Json, JsonObject, RetryPolicy, RunId } from "../../machines/index.js";
+import { COMPARED, EXPECTED } from "./correlation.js";
 
 const runId = (name: string) => uuid(name).$type<RunId>();
 const time = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });
@@ -259,8 +260,18 @@ export const eventTakes = pgTable(
 /** The runs that wait for events, by topic. Not in `runs`, whose hot row must not have an index that changes. */
 export const eventWaits = pgTable(
   "event_waits",
-  { runId: runId("run_id").primaryKey(), topic: text("topic").notNull(), headers: jsonb("headers").notNull() },
-  (t) => [index("event_waits_by_topic").on(t.topic, t.runId)],
+  {
+    runId: runId("run_id").primaryKey(),
+    topic: text("topic").notNull(),
+    headers: jsonb("headers").notNull(),
+    /** What an event must equal for its `match`, as far as that is known: {entry, equal: {path: value}}. */
+    conditions: jsonb("conditions"),
+  },
+  (t) => [
+    index("event_waits_by_correlation").on(t.topic, sql.raw(COMPARED), sql.raw(EXPECTED), t.runId),
+    // Read by the announcer of older releases only.
+    index("event_waits_by_topic").on(t.topic, t.runId),
+  ],
 );
 
 /** Commands whose outcome is committed, with their answers: a repeat conflicts here, loses, and gets this answer (law 6). */

@@ -135,7 +135,7 @@ function addEvents(input: Input, { runId, eventsPublished, eventClaims, eventWai
     input.published_event.add(p.id, runId, p.tenantId, p.topic, p.headers, p.payload);
   for (const id of eventClaims ?? []) input.event_claim.add(runId, id);
   if (eventWait === null) input.event_wait_gone.add(runId);
-  else if (eventWait) input.event_wait.add(runId, eventWait.topic, eventWait.headers);
+  else if (eventWait) input.event_wait.add(runId, eventWait.topic, eventWait.headers, eventWait.conditions);
 }
 
 function addUndo(input: Input, runId: RunId, row: UndoRow): void {

@@ -109,7 +109,7 @@ export const RELATIONS = {
   },
   /** A published event that the run takes. */
   event_claim: { run_id: "uuid", event_id: "uuid" },
-  event_wait: { run_id: "uuid", topic: "text", headers: "json" },
+  event_wait: { run_id: "uuid", topic: "text", headers: "json", conditions: "json" },
   event_wait_gone: { run_id: "uuid" },
   opened_task: {
     id: "uuid",

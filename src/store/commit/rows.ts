@@ -40,7 +40,7 @@ export interface RunCommit {
   /** Published events that the run takes, by id. */
   readonly eventClaims?: readonly string[];
   /** The event that the run waits for after the commit; null: none; undefined: as before. */
-  readonly eventWait?: { readonly topic: string; readonly headers: string } | null;
+  readonly eventWait?: { readonly topic: string; readonly headers: string; readonly conditions?: string } | null;
   readonly tasksOpened?: readonly TaskRow[];
   readonly tasksClosed?: readonly ClosedTaskRow[];
   readonly undoOwed?: readonly UndoRow[];

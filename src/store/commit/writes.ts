@@ -187,10 +187,11 @@ events_published as (
 )`,
   (from) => `
 event_waits_set as (
-  insert into event_waits (run_id, topic, headers)
-  select event_wait.run_id, event_wait.topic, event_wait.headers::jsonb
+  insert into event_waits (run_id, topic, headers, conditions)
+  select event_wait.run_id, event_wait.topic, event_wait.headers::jsonb, event_wait.conditions::jsonb
   from ${from.event_wait} where event_wait.run_id in (select id from won)
-  on conflict (run_id) do update set topic = excluded.topic, headers = excluded.headers
+  on conflict (run_id) do update set topic = excluded.topic, headers = excluded.headers,
+    conditions = excluded.conditions
 )`,
   (from) => `
 event_waits_removed as (
