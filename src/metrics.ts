@@ -20,6 +20,10 @@ export interface Metrics {
   readonly loadShed: Counter<"shortage">;
   readonly dispatchesInFlight: Gauge;
   readonly dispatchesQueued: Gauge;
+  /** Tries to hand a dispatch over to a worker without a stream, by their outcome. */
+  readonly handOvers: Counter<"transport" | "outcome">;
+  /** Destinations of dispatches that take none at present. */
+  readonly destinationsAway: Gauge<"transport" | "reason">;
   /** Unfinished runs without a wake row that wait for nothing that is named (law 7). It reads 0. */
   readonly runsUnwatched: Gauge;
   /** Runs that the poll of this node met and could not read. */
@@ -79,6 +83,18 @@ function loadMetrics(registry: Registry) {
     loadShed: counter("saga_load_shed_total", "Requests and commands refused with 503, by shortage.", ["shortage"]),
     dispatchesInFlight: gauge("saga_dispatches_in_flight", "Dispatches that a worker has."),
     dispatchesQueued: gauge("saga_dispatches_queued", "Action calls that wait for a worker's credit."),
+    handOvers: counter(
+      "saga_hand_overs_total",
+      "Tries to hand a dispatch to an HTTP or RabbitMQ worker: answered, accepted, undelivered, lost.",
+      ["transport", "outcome"],
+    ),
+    // Every node that has calls for a destination counts it, so the page of all nodes takes the maximum.
+    destinationsAway: gauge(
+      "saga_destinations_away",
+      "Addresses and queues of workers that take no dispatches at present, by reason.",
+      "max",
+      ["transport", "reason"],
+    ),
     emittedDropped: counter(
       "saga_workflow_metrics_dropped_total",
       "Measurements of metric_emit steps that are missing or cut on this page, by the limit that they met.",
@@ -110,8 +126,12 @@ function factory(registry: Registry) {
     counter: <Label extends string = string>(name: string, help: string, labelNames: readonly Label[] = []) =>
       new Counter<Label>({ name, help, labelNames, registers }),
     /** `aggregator`: how the page of all nodes combines their values. */
-    gauge: (name: string, help: string, aggregator: "sum" | "max" = "sum") =>
-      new Gauge({ name, help, aggregator, registers }),
+    gauge: <Label extends string = string>(
+      name: string,
+      help: string,
+      aggregator: "sum" | "max" = "sum",
+      labelNames: readonly Label[] = [],
+    ) => new Gauge<Label>({ name, help, aggregator, labelNames, registers }),
     histogram: <Label extends string = string>(
       name: string,
       help: string,

@@ -2,7 +2,7 @@
 // that follow from them. The same for a step and for an undo. A dispatched attempt is unresolved until an answer or its deadline
 // (law 11).
 
-import type { Command } from "../messages/command.js";
+import type { Command, Reported } from "../messages/command.js";
 import type { Effect } from "../messages/effect.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import type { ActionCall } from "../state/call.js";
@@ -12,7 +12,7 @@ import { givenCode, type StepErrorCode } from "../values/error-code.js";
 import { type JsonObject, measure } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";
 import { formatInstant } from "../values/time.js";
-import { type Dispatched, dispatch, dispatchOf, extendHeartbeat, phaseMetadata, queueCall } from "./dispatching.js";
+import { type Dispatched, dispatch, dispatchOf, heartbeatFrom, phaseMetadata, queueCall } from "./dispatching.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import { groupOf, setGroup } from "./ledger/groups.js";
 import { endingCode, recordAbortedStep } from "./ledger/rows.js";
@@ -38,19 +38,31 @@ export function report(draft: Draft, command: Command<"result" | "failure" | "he
     return unchanged({ type: "report", stale: true });
   if (command.service !== undefined && command.service !== call.service)
     return unchanged({ type: "report", stale: true, reason: foreignDispatch(call) });
+  const notHandedOver = command.type === "failure" && command.notHandedOver;
+  if (notHandedOver && wait.carried) return unchanged({ type: "report", stale: true });
   // A refusal is not acknowledged, so the worker keeps its answer until the run is released.
   if (quarantined) return refused("the run is in quarantine");
   // The stamp of a node whose clock is ahead counts as now.
-  if (wait.deadlineAt <= Math.min(command.arrivedAt ?? draft.now, draft.now)) {
+  if (!notHandedOver && wait.deadlineAt <= Math.min(command.arrivedAt ?? draft.now, draft.now)) {
     // A late answer is stale even if no wake has fired for the deadline yet.
     attemptTimedOut(draft, wait);
     return draft.decided({ type: "report", stale: true });
   }
   if (command.type === "result") attemptSucceeded(draft, wait, command.result);
   else if (command.type === "failure") attemptFailed(draft, wait, { ...command, code: givenCode(command.code) });
-  else if (call.heartbeatTimeoutMs === undefined) return unchanged({ type: "report", stale: false });
-  else extendHeartbeat(draft, wait);
+  else return heartbeat(draft, wait, call);
   return draft.decided({ type: "report", stale: false });
+}
+
+/** Its answer tells the worker of a cancel: over HTTP and RabbitMQ there is no other way to tell it. */
+function heartbeat(draft: Draft, wait: Dispatched, call: ActionCall): DecisionOn<"heartbeat"> {
+  const { ending, unwinding } = draft.context;
+  const cancelled = call.phase === "forward" && (ending || unwinding);
+  const answer: Reported = { type: "report", stale: false, ...(cancelled && { cancelled: true }) };
+  if (call.heartbeatTimeoutMs === undefined) return unchanged(answer);
+  draft.change({ wait: { ...wait, ...heartbeatFrom(draft, call) } });
+  draft.close("heartbeat");
+  return draft.decided(answer);
 }
 
 export function foreignDispatch({ service }: Pick<ActionCall, "service">): string {
@@ -74,7 +86,8 @@ function isAboutDispatch(
 
 /**
  * Owes again, unchanged, what the dispatch needs, or resolves it if the run no longer waits for it. The node that asks has just
- * begun to listen to the worker, so the heartbeat timeout starts anew.
+ * begun to listen to the worker, so the heartbeat timeout starts anew. From now on two nodes may have the dispatch, and neither can
+ * say that it was not handed over.
  */
 export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionOn<"carry"> {
   const { wait, call, run, quarantined } = draft.context;
@@ -83,9 +96,12 @@ export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionO
   if (quarantined) return unchanged({ type: "advanced" });
   if (wait.kind === "queued") return unchanged({ type: "advanced" }, [{ kind: "dispatch.request", dispatchId, call }]);
   const send: Effect = { kind: "dispatch.send", dispatch: dispatchOf(run, wait, call) };
-  if (call.heartbeatTimeoutMs === undefined) return unchanged({ type: "advanced" }, [send]);
+  const handedOver = call.transport === "http" || call.transport === "rmq";
+  if (call.heartbeatTimeoutMs === undefined && (wait.carried || !handedOver))
+    return unchanged({ type: "advanced" }, [send]);
   draft.owe(send);
-  extendHeartbeat(draft, wait);
+  draft.change({ wait: { ...wait, ...heartbeatFrom(draft, call), ...(handedOver && { carried: true }) } });
+  draft.close("heartbeat");
   return draft.decided({ type: "advanced" });
 }
 
@@ -127,6 +143,7 @@ interface AttemptFailure {
   readonly retryable: boolean;
   readonly outcomeUnknown: boolean;
   readonly retryAfterMs?: number;
+  readonly notHandedOver?: true;
 }
 
 /** The worker reported a failure, or no answer came in time. */
@@ -136,6 +153,7 @@ function attemptFailed(draft: Draft, wait: Dispatched, failure: AttemptFailure):
   draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
   if (failure.outcomeUnknown && call.phase === "forward") rememberUnknownOutcome(draft);
   if (call.phase === "forward" && (ending || unwinding)) return attemptFailedTooLate(draft, failure);
+  if (failure.notHandedOver) return queueAgain(draft, call, wait, failure);
   if (failure.retryable && mayRetry(call.retry, wait.nth, failure.code)) return backOff(draft, call, wait, failure);
   const { code, message, retryable } = failure;
   if (call.phase === "compensation")
@@ -154,6 +172,17 @@ function attemptFailedTooLate(draft: Draft, { code, message }: AttemptFailure): 
 function rememberUnknownOutcome(draft: Draft): void {
   const { entry } = draft.context;
   if (entry) draft.change({ entry: { ...entry, mayHaveHappened: true } });
+}
+
+/** No worker has seen the dispatch, so its number in the retry policy is still free. Its queue timeout has been counting all the time. */
+function queueAgain(draft: Draft, call: ActionCall, wait: Dispatched, { code, message }: AttemptFailure): void {
+  const { queueDueAt: dueAt, attempt, nth } = wait;
+  if (dueAt !== undefined && dueAt <= draft.now) return queueTimedOut(draft, wait);
+  const { state } = draft.context;
+  const again = { retryable: true, will_retry: true, next_retry_at: formatInstant(draft.now), handed_over: false };
+  const metadata = { code, message, ...again, ...phaseMetadata(call) };
+  draft.row("step.failed", state === "compensating" ? state : "running", { stepId: call.stepId, attempt, metadata });
+  queueCall(draft, call, nth, "wait", dueAt);
 }
 
 function backOff(draft: Draft, call: ActionCall, wait: Dispatched, failure: AttemptFailure): void {
@@ -193,13 +222,14 @@ function retrySubSaga(draft: Draft): void {
   takeStep(draft);
 }
 
-/** No worker had credit in time. The call was never sent, so there is nothing to undo, and it is not retried. */
-export function queueTimedOut(draft: Draft, wait: Extract<Wait, { kind: "queued" }>): void {
+/** No worker took the call in time. It never reached one, so there is nothing to undo, and it is not retried. */
+export function queueTimedOut(draft: Draft, wait: Extract<Wait, { kind: "queued" }> | Dispatched): void {
   const { call } = draft.context;
   const failure: Failure = { code: "queue_timeout", message: "no worker took the action in time" };
+  const attempt = wait.kind === "dispatched" ? wait.attempt : 0;
   draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
-  if (call?.phase === "compensation") return recordUndo(draft, call, "failed", 0, failure);
-  failStep(draft, currentPlan(draft), failure);
+  if (call?.phase === "compensation") return recordUndo(draft, call, "failed", attempt, failure);
+  failStep(draft, currentPlan(draft), failure, { attempt });
 }
 
 /** The deadline has passed, or the heartbeat is overdue: a late answer will be stale, and the action may have been carried out. */

@@ -19,33 +19,43 @@ export function startCall(draft: Draft, plan: StepPlan, call: Extract<Outcome, {
   queueCall(draft, { ...call, phase: "forward", stepId: plan.id, idempotencyKey: key }, 1, "wait");
 }
 
-/** Asks for a worker for attempt `nth` of the call. The attempt counts once it is dispatched. */
-export function queueCall(draft: Draft, call: ActionCall, nth: number, edge: string): void {
+/** Asks for a worker for attempt `nth` of the call. The attempt counts once it is dispatched. `dueAt`: the queue timeout goes on. */
+export function queueCall(
+  draft: Draft,
+  call: ActionCall,
+  nth: number,
+  edge: string,
+  dueAt = queueDue(draft, call),
+): void {
   const { run, attempts } = draft.context;
   const attempt = (attempts[call.stepId] ?? 0) + 1;
   const dispatchId = asDispatchId(draft.facts.uuid(run.id, `${run.id}/${call.stepId}/${attempt}`));
-  const due = call.queueTimeoutMs === undefined ? {} : { dueAt: draft.now + call.queueTimeoutMs };
+  const due = dueAt === undefined ? {} : { dueAt };
   draft.change({ call, wait: { kind: "queued", dispatchId, attempt, nth, since: draft.now, ...due } });
   draft.owe({ kind: "dispatch.request", dispatchId, call });
   draft.close(edge);
+}
+
+function queueDue({ now }: Draft, { queueTimeoutMs }: ActionCall): number | undefined {
+  return queueTimeoutMs === undefined ? undefined : now + queueTimeoutMs;
 }
 
 /** A worker with credit is available: the attempt begins. */
 export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, workerId: string | undefined): void {
   const { call, run, attempts, state } = draft.context;
   if (!call) throw new Error(`run ${run.id} is queued without a call`);
-  const deadlineAt = draft.now + call.timeoutMs;
-  const heartbeat = call.heartbeatTimeoutMs === undefined ? {} : { heartbeatAt: draft.now + call.heartbeatTimeoutMs };
-  const { dispatchId, attempt, nth } = wait;
-  draft.change({
-    attempts: { ...attempts, [call.stepId]: attempt },
-    wait: { kind: "dispatched", dispatchId, attempt, nth, workerId, at: draft.now, deadlineAt, ...heartbeat },
-  });
-  const due = { dispatch_id: dispatchId, deadline_at: formatInstant(deadlineAt) };
+  const { dispatchId, attempt, nth, dueAt } = wait;
+  const dispatched: Dispatched = {
+    ...{ kind: "dispatched", dispatchId, attempt, nth, workerId, at: draft.now },
+    ...{ deadlineAt: draft.now + call.timeoutMs, ...heartbeatFrom(draft, call) },
+    ...(dueAt !== undefined && { queueDueAt: dueAt }),
+  };
+  draft.change({ attempts: { ...attempts, [call.stepId]: attempt }, wait: dispatched });
+  const due = { dispatch_id: dispatchId, deadline_at: formatInstant(dispatched.deadlineAt) };
   const metadata = { action: actionText(call), transport: call.transport, ...due, ...phaseMetadata(call) };
   const to = state === "compensating" ? state : "running";
   draft.row("step.dispatched", to, { stepId: call.stepId, attempt, metadata });
-  draft.owe({ kind: "dispatch.send", dispatch: dispatchOf(run, { dispatchId, attempt, deadlineAt }, call) });
+  draft.owe({ kind: "dispatch.send", dispatch: dispatchOf(run, dispatched, call) });
   draft.close("wait");
 }
 
@@ -56,16 +66,14 @@ export function phaseMetadata(call: ActionCall): JsonObject {
 /** The dispatch as its worker receives it: the same each time it is sent. */
 export function dispatchOf(
   { id: runId, tenantId, dryRun }: RunIdentity,
-  { dispatchId, attempt, deadlineAt }: Pick<Dispatched, "dispatchId" | "attempt" | "deadlineAt">,
+  { dispatchId, attempt, deadlineAt, queueDueAt: handOverBy }: Dispatched,
   call: ActionCall,
 ): Dispatch {
-  return { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, call };
+  const until = handOverBy === undefined ? {} : { handOverBy };
+  return { dispatchId, runId, tenantId, dryRun, attempt, deadlineAt, ...until, call };
 }
 
 /** The worker is alive: its heartbeat timeout starts anew. */
-export function extendHeartbeat(draft: Draft, wait: Dispatched): void {
-  const { call } = draft.context;
-  if (call?.heartbeatTimeoutMs === undefined) return;
-  draft.change({ wait: { ...wait, heartbeatAt: draft.now + call.heartbeatTimeoutMs } });
-  draft.close("heartbeat");
+export function heartbeatFrom({ now }: Draft, { heartbeatTimeoutMs }: ActionCall): Pick<Dispatched, "heartbeatAt"> {
+  return heartbeatTimeoutMs === undefined ? {} : { heartbeatAt: now + heartbeatTimeoutMs };
 }

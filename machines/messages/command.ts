@@ -38,6 +38,11 @@ export type RunCommand =
       readonly outcomeUnknown: boolean;
       /** The other side asked for this delay before the next attempt. It is bounded by the policy's longest backoff. */
       readonly retryAfterMs?: number;
+      /**
+       * Nothing of the dispatch has reached a worker: it was no attempt, and its call waits for a worker again. Older nodes count it as a
+       * failed attempt.
+       */
+      readonly notHandedOver?: true;
     })
   | (ReportedDispatch & { readonly type: "heartbeat" })
   /** A child has ended. `owed` and `unprotected` count the undo list that it handed over. */
@@ -136,6 +141,8 @@ export interface Reported {
   readonly stale: boolean;
   /** Why it was refused, where it was about a dispatch of another service. */
   readonly reason?: string;
+  /** In the answer to a heartbeat: the run asks the worker to stop, and still waits for its answer. */
+  readonly cancelled?: true;
 }
 
 export interface TaskSubmitted {

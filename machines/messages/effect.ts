@@ -123,5 +123,7 @@ export interface Dispatch {
   readonly attempt: number;
   /** Database time, epoch milliseconds. A worker drops the dispatch once it has passed. */
   readonly deadlineAt: number;
+  /** Until then it may be handed over: the end of the call's queue timeout. Absent: until its deadline. */
+  readonly handOverBy?: number;
   readonly call: ActionCall;
 }

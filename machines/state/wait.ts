@@ -23,6 +23,10 @@ export type Wait =
       readonly at: number;
       readonly deadlineAt: number;
       readonly heartbeatAt?: number;
+      /** When the queue timeout of the call ends, which counts until the hand-over. Older nodes do not read it. */
+      readonly queueDueAt?: number;
+      /** It was carried once more, perhaps by another node: that it was not handed over is known to neither. */
+      readonly carried?: true;
     }
   | {
       readonly kind: "backoff";

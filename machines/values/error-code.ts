@@ -6,6 +6,8 @@ export const ENGINE_ERRORS = {
   timeout: "An attempt, a wait, a sub-saga, a try or the whole run took too long.",
   heartbeat_timeout: "A worker that had to send heartbeats was silent.",
   queue_timeout: "No worker took the action in time. It was never dispatched.",
+  not_handed_over:
+    "Only in the audit row of an attempt: nothing of the dispatch reached a worker, so it was no attempt, and the call waits for a worker again.",
   no_branch_matched: "No branch, no default and no `next`.",
   assertion_failed: "The default code of `assert`.",
   expression_error: "An expression failed: a missing key, a wrong type, or an exhausted budget.",

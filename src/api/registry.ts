@@ -177,18 +177,15 @@ function addressProblems(action: Action, place: string): ErrorDetail[] {
   const path = `${place}.address`;
   const transport = transportOf(action);
   if (transport === "http" && !isHttpUrl(action.address))
-    return [{ path, message: "must be an absolute http or https URL" }];
+    return [{ path, message: "must be an absolute http or https URL without credentials" }];
   if (transport === "rmq" && !isQueueName(action.address))
     return [{ path, message: "must be a queue name of 1 to 255 bytes" }];
   return [];
 }
 
 function isHttpUrl(address = ""): boolean {
-  return (
-    URL.canParse(address) &&
-    ["http:", "https:"].includes(new URL(address).protocol) &&
-    /^https?:\/\/[^/]/i.test(address)
-  );
+  const url = /^https?:\/\/[^/]/i.test(address) ? URL.parse(address) : null;
+  return url !== null && url.username === "" && url.password === "";
 }
 
 function isQueueName(address = ""): boolean {

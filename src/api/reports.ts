@@ -49,9 +49,11 @@ const reportQuery = query({ attempt: Int(1, MAX_INT32), dispatch_id: DispatchIdT
 const checkStepPath = parameterCheck("path", stepPath);
 const checkReportQuery = parameterCheck("query", reportQuery);
 
-const ACCEPTED = object("Recorded; or stale, and without effect.", {
-  accepted: { type: "boolean" },
-  stale: { type: "boolean" },
+const REPORTED = { accepted: { type: "boolean" }, stale: { type: "boolean" } } as const;
+const ACCEPTED = object("Recorded; or stale, and without effect.", REPORTED);
+const HEARD = object("Recorded; or stale, and without effect.", {
+  ...REPORTED,
+  cancelled: { type: "boolean", description: "The run asks the worker to stop, and waits for its answer." },
 });
 
 export function reportRoutes(app: Api, deps: ApiDeps): void {
@@ -104,7 +106,8 @@ async function overlongBody(
 }
 
 function heartbeatRoute(app: Api, { runs, now }: ApiDeps): void {
-  const schema = { ...REPORT, summary: "Report that an action is still in progress", body: Heartbeat };
+  const response = responses({ 202: HEARD }, 400, 404, 413, 415);
+  const schema = { ...REPORT, summary: "Report that an action is still in progress", body: Heartbeat, response };
   const url = "/api/v1/sagas/:run_id/actions/:step_id/heartbeat";
   app.post(url, { schema, config: ANSWER }, async ({ params, query, body }, reply) => {
     const dispatch = reportedDispatch(params, query, body);
@@ -167,7 +170,7 @@ function agree(name: string, inBody: unknown, inUrl: unknown): void {
 }
 
 function reported(answer: Reported | Refused, reply: FastifyReply) {
-  const { stale } = accepted(answer);
+  const { stale, cancelled } = accepted(answer);
   reply.status(202);
-  return { accepted: true, stale };
+  return { accepted: true, stale, ...(cancelled && { cancelled }) };
 }

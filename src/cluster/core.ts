@@ -20,6 +20,7 @@ import { WorkflowMetrics } from "../run/workflow-metrics.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
 import { countUnwatched } from "../store/poll.js";
+import { removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import { Triggers } from "../trigger/index.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
@@ -67,6 +68,8 @@ export class Core {
   private readonly pruner: Pruner;
   private readonly pressure = new Pressure();
   private gauges: NodeJS.Timeout | undefined;
+  /** What workers report to. */
+  private publicUrl: string;
   private nodeLossUntil = performance.now() + NODE_LOSS_MS;
 
   constructor(
@@ -74,6 +77,7 @@ export class Core {
     private readonly bus: Bus,
   ) {
     const { nodeId, config, sql, upkeep, log, clock, metrics, egress, hints, alone, catalog } = foundations;
+    this.publicUrl = config.publicUrl;
     this.placement = new Placement(nodeId);
     const onAlive = (nodeIds: readonly string[]) => this.place(alone ? [nodeId] : nodeIds);
     this.membership = new Membership({
@@ -112,9 +116,16 @@ export class Core {
   }
 
   private composeDispatcher(): NodeDispatcher {
-    const { nodeId, config, log, clock, egress, alone } = this.foundations;
+    const { nodeId, config, sql, log, clock, metrics, egress, alone } = this.foundations;
     const { bus, placement, membership } = this;
     return createDispatcher({
+      callbacks: {
+        publicUrl: () => this.publicUrl,
+        removeRows: (dispatchIds) => removeEffects(sql, dispatchIds),
+        http: { guard: egress.workers, signingSecret: egress.secrets.signing },
+        ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl } }),
+      },
+      delivered: (transport, outcome) => metrics.handOvers.inc({ transport, outcome }),
       nodeId,
       log,
       now: () => clock.now(),
@@ -179,6 +190,14 @@ export class Core {
       busyRuns: () => this.runtime.residents.busy,
       pressure: () => this.pressure.now,
     });
+  }
+
+  /** The port that was chosen, where any free one was asked for. */
+  listening(httpPort: number): void {
+    const url = new URL(this.publicUrl);
+    if (url.port !== "0") return;
+    url.port = String(httpPort);
+    this.publicUrl = url.href.replace(/\/+$/, "");
   }
 
   /** On return, other nodes see this one, and it works for its shards. */
@@ -246,6 +265,8 @@ export class Core {
     const { upkeep, metrics } = this.foundations;
     metrics.dispatchesInFlight.set(this.dispatcher.inFlight);
     metrics.dispatchesQueued.set(this.dispatcher.queued);
+    metrics.destinationsAway.reset();
+    for (const { transport, reason } of this.dispatcher.away()) metrics.destinationsAway.inc({ transport, reason });
     metrics.runsUnreadable.set(this.poller.unreadable.count);
     countUnwatched(upkeep).then(
       (count) => metrics.runsUnwatched.set(count),

@@ -9,7 +9,7 @@ import { combineProtocols } from "../bus/protocol.js";
 import { DatabaseClock } from "../clock.js";
 import type { Config } from "../config/index.js";
 import { dispatchProtocol } from "../dispatch/relay/messages.js";
-import { Guard, publicOrListed } from "../egress/guard.js";
+import { Guard, listedOrAny, publicOrListed } from "../egress/guard.js";
 import { readSecrets } from "../egress/secrets.js";
 import { createFeed, type Feed } from "../feed/index.js";
 import { uuidv7 } from "../ids.js";
@@ -27,6 +27,9 @@ import { Turns } from "../turns.js";
  * pruner; reads of clients, of which a slow one holds up other reads only.
  */
 const SESSIONS = { work: 6, upkeep: 4, reads: 4 };
+
+/** Shorter than the time after which a call of a worker counts as arrived (`reachedMs` of the dispatcher's limits). */
+const WORKER_CONNECT_MS = 5_000;
 
 export interface CoreOptions {
   readonly config: Config;
@@ -55,7 +58,8 @@ export interface Foundations {
   readonly schemas: Schemas;
   readonly feed: Feed;
   readonly tenants: TenantSettings;
-  readonly egress: { readonly guard: Guard; readonly secrets: ReturnType<typeof readSecrets> };
+  /** `guard` is for the requests of steps, `workers` for the addresses that workers registered. */
+  readonly egress: { readonly guard: Guard; readonly workers: Guard; readonly secrets: ReturnType<typeof readSecrets> };
   /** The node cannot talk to others, so it must not leave work to them: it takes every shard, at the cost of duplicate work. */
   readonly alone: boolean;
   closeDatabase(): Promise<void>;
@@ -64,7 +68,11 @@ export interface Foundations {
 /** Throws ConfigError if a file of the configuration is invalid, or an error of Postgres if it cannot be reached. */
 export async function openFoundations({ config, databaseUrl, log, hints = true }: CoreOptions): Promise<Foundations> {
   const tenants = readTenantSettings(config);
-  const egress = { guard: new Guard({ admits: publicOrListed(config.egressAllow) }), secrets: readSecrets(config) };
+  const egress = {
+    guard: new Guard({ admits: publicOrListed(config.egressAllow) }),
+    workers: new Guard({ admits: listedOrAny(config.workerAllow), connectMs: WORKER_CONNECT_MS }),
+    secrets: readSecrets(config),
+  };
   for (const warning of egress.secrets.warnings) log.warn(warning);
   warmUp();
   const open = (max: number) => openDatabase(databaseUrl, { max, applicationName: "saga", log });

@@ -69,9 +69,10 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
     now: () => clock.now(),
   });
   await api.listen({ host: config.host, port: config.httpPort });
-  const grpc = await startGrpcServer({ host: config.host, port: config.grpcPort, dispatcher, log });
   const address = api.server.address();
   const httpPort = typeof address === "object" && address ? address.port : config.httpPort;
+  core.listening(httpPort);
+  const grpc = await startGrpcServer({ host: config.host, port: config.grpcPort, dispatcher, log });
   const close = async () => {
     ready = false;
     await untilClientsLeft(api.server);

@@ -3,7 +3,8 @@
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import type { CommandOptions, ConnectedWorker, Obstacle } from "../run/ports.js";
 import type { ActionName } from "./action-name.js";
-import type { FairQueue } from "./fair-queue.js";
+import type { FairQueue, Pool } from "./fair-queue.js";
+import type { AwayDestination } from "./push/destinations.js";
 import type { Ask, Tell } from "./relay/messages.js";
 
 export type TransportName = ActionCall["transport"];
@@ -16,6 +17,8 @@ export interface Reservation {
 
 /** As in the `Dispatcher` port of run/: no method throws or waits, and repeating a call changes nothing. */
 export interface Carrier {
+  /** What has the credit that the call waits for. Absent: the workers of its service. */
+  poolOf?(call: ActionCall): Pool;
   /** Takes credit for the dispatch if a worker can take it now. Undefined: no credit. `resolved` returns the credit. */
   reserve(dispatchId: DispatchId, call: ActionCall): Reservation | undefined;
   /**
@@ -29,6 +32,10 @@ export interface Carrier {
   holds(dispatchId: DispatchId): boolean;
   /** Number of dispatches handed over and not yet answered. */
   readonly inFlight: number;
+  /** The shards were placed on nodes. */
+  placed?(isMine: (dispatchId: DispatchId) => boolean): void;
+  /** Destinations that take nothing at present. */
+  away?(): Iterable<AwayDestination>;
   /** Present where workers of other nodes can take this carrier's calls. */
   readonly sharing?: CreditSharing;
   /** The workers that this carrier knows, connected or by their address. Absent: none, as the service itself does the work. */
@@ -37,6 +44,11 @@ export interface Carrier {
   obstacle?(name: ActionName): Obstacle | undefined;
   /** Sends nothing more; answers that have arrived are recorded within the grace period. */
   stop(graceMs: number): Promise<void>;
+}
+
+/** A destination that takes nothing at present. */
+export interface AwayFrom extends AwayDestination {
+  readonly transport: TransportName;
 }
 
 /** How a carrier shares credit with the same carrier of other nodes. */
@@ -58,8 +70,8 @@ export interface CreditSharing {
 
 /** What a carrier may ask of the dispatcher. */
 export interface CarrierHost {
-  /** Credit for actions of this service may be free: the calls that wait for it get their turn. */
-  creditFreed(service: string): void;
+  /** Credit of this service, or of this group of pools, may be free: the calls that wait for it get their turn. Without it: of all. */
+  creditFreed(group?: string): void;
   command(runId: RunId, command: RunCommand, options?: CommandOptions): Promise<Answer>;
   /** Everything that waits for this carrier's credit. */
   readonly queue: FairQueue<CreditWaiter>;

@@ -15,7 +15,7 @@ import type {
   WaitingAction,
 } from "../run/ports.js";
 import type { ActionName } from "./action-name.js";
-import type { Carrier, CarrierHost, CreditWaiter, Reservation, TransportName } from "./carrier.js";
+import type { AwayFrom, Carrier, CarrierHost, CreditWaiter, Reservation, TransportName } from "./carrier.js";
 import { type LocalWorkers, WorkerDirectory } from "./directory.js";
 import { FairQueue } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
@@ -84,7 +84,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     const lane = this.lanes[transport];
     const carrier = makeCarrier({
       queue: lane.queue,
-      creditFreed: (service) => this.serve(transport, service),
+      creditFreed: (group) => this.serve(transport, group),
       command: (runId, command, options) => this.command(runId, command, options),
       offerFirst: (name, fits, reserve) => this.offerFirst(lane, name, fits, reserve),
     });
@@ -99,10 +99,19 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
   }
 
   placed(nodeIds: readonly string[]): void {
-    for (const dispatchId of [...this.waiting.keys()])
-      if (!this.options.ownership.isMine(dispatchId)) this.leave(dispatchId);
+    const isMine = (dispatchId: DispatchId) => this.options.ownership.isMine(dispatchId);
+    for (const dispatchId of [...this.waiting.keys()]) if (!isMine(dispatchId)) this.leave(dispatchId);
     this.directory.placed(nodeIds);
-    for (const { sharing } of this.carriers) sharing?.placed(nodeIds);
+    for (const carrier of this.carriers) {
+      carrier.placed?.(isMine);
+      carrier.sharing?.placed(nodeIds);
+    }
+  }
+
+  /** The destinations that take no calls at present. */
+  *away(): IterableIterator<AwayFrom> {
+    for (const transport of Object.keys(this.lanes) as TransportName[])
+      for (const away of this.lanes[transport].carrier?.away?.() ?? []) yield { transport, ...away };
   }
 
   asked(request: Ask | DirectoryAsk): object | undefined {
@@ -129,11 +138,12 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
 
   enqueue(runId: RunId, dispatchId: DispatchId, call: ActionCall): void {
     if (this.stopping || this.holds(dispatchId) || this.isFull()) return;
-    const queued = new QueuedCall(runId, dispatchId, call, (self) => this.tryOffer(self));
-    this.waiting.set(dispatchId, queued);
     const { queue, carrier } = this.lanes[call.transport];
-    if (!queue.add(call, dispatchId, queued)) return;
-    this.serve(call.transport, call.service);
+    const pool = carrier?.poolOf?.(call);
+    const queued = new QueuedCall(runId, dispatchId, call, pool, (self) => this.tryOffer(self));
+    this.waiting.set(dispatchId, queued);
+    if (!queue.add(call, dispatchId, queued, { pool })) return;
+    this.serve(call.transport, pool?.group ?? call.service);
     if (queue.size > 0) carrier?.sharing?.creditWanted();
   }
 
@@ -183,13 +193,14 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     this.waiting.clear();
   }
 
-  private serve(transport: TransportName, service?: string): void {
+  /** `group`: of pools, or a service. */
+  private serve(transport: TransportName, group?: string): void {
     if (this.stopping) return;
     const { queue, carrier } = this.lanes[transport];
     const tryServe = (waiter: CreditWaiter) => waiter.tryServe();
-    if (service === undefined) queue.serveAll(tryServe);
-    else queue.serve(service, tryServe);
-    carrier?.sharing?.creditLeft(service);
+    if (group === undefined) queue.serveAll(tryServe);
+    else queue.serve(group, tryServe);
+    carrier?.sharing?.creditLeft(group);
   }
 
   private tryOffer(queued: QueuedCall): boolean {
@@ -215,8 +226,8 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
 
   /** The call's run could not answer the offer. */
   private requeue(queued: QueuedCall): void {
-    const { call, dispatchId } = queued;
-    this.lanes[call.transport].queue.add(call, dispatchId, queued, { requeued: true });
+    const { call, pool, dispatchId } = queued;
+    this.lanes[call.transport].queue.add(call, dispatchId, queued, { requeued: true, pool });
     // All services: the limit on calls that back off may have held up others.
     this.serve(call.transport);
   }
@@ -226,7 +237,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     const queued = this.waiting.get(dispatchId);
     if (!queued) return;
     this.waiting.delete(dispatchId);
-    this.lanes[queued.call.transport].queue.remove(queued.call, dispatchId);
+    this.lanes[queued.call.transport].queue.remove(queued.call, dispatchId, queued);
     this.offers.forget(dispatchId);
   }
 

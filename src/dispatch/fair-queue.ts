@@ -1,5 +1,6 @@
-// A fair queue for credit: first come, first served within an action, and the actions of a service take turns. Where
-// calls name their workflow (requests), the workflows of an action take turns, too. It has no timer and no limit: its users decide how many items may wait, and for how long.
+// A fair queue for credit: first come, first served within an action, and the actions of a service take turns. Where credit is that of a
+// pool and not of a service, the actions and pools of a group take turns. It has no timer and no limit: its users decide how many
+// items may wait, and for how long.
 import { type ActionName, versionedAction } from "./action-name.js";
 
 /** The items of one action and one node. */
@@ -7,22 +8,31 @@ interface Row<T> {
   readonly name: ActionName;
   /** The node whose items these are; "" is this node. */
   readonly nodeId: string;
+  readonly pool: Pool | undefined;
   /** Items that had a turn before, when their run could not answer. They go before the fresh ones. */
   readonly requeued: Map<string, T>;
   readonly fresh: Map<string, T>;
 }
 
+/** What has credit, where the service of an action has not: an address, for example. */
+export interface Pool {
+  /** The pools of a group are served together. */
+  readonly group: string;
+  readonly key: string;
+}
+
 export interface Place {
-  readonly requeued?: boolean;
   /** Another node, whose items for the action take turns with those of this node. */
   readonly nodeId?: string;
+  readonly pool?: Pool | undefined;
 }
 
 /** How far down a row `takeFirst` looks for an item that fits. */
 const TAKE_FIRST_DEPTH = 100;
 
 export class FairQueue<T> {
-  private readonly services = new Map<string, Map<string, Row<T>>>();
+  /** By their service, or by the group of their pool. */
+  private readonly groups = new Map<string, Map<string, Row<T>>>();
   private count = 0;
 
   get size(): number {
@@ -30,16 +40,21 @@ export class FairQueue<T> {
   }
 
   /** True if the item is the only one of its row. If it is not, the items before it have already found no credit. */
-  add(name: ActionName, id: string, item: T, { requeued = false, nodeId = "" }: Place = {}): boolean {
-    const row = this.rowOf(name, nodeId);
+  add(
+    name: ActionName,
+    id: string,
+    item: T,
+    { requeued = false, ...place }: Place & { requeued?: boolean } = {},
+  ): boolean {
+    const row = this.rowOf(name, place);
     const side = requeued ? row.requeued : row.fresh;
     if (!side.has(id)) this.count++;
     side.set(id, item);
     return length(row) === 1;
   }
 
-  remove(name: ActionName, id: string, nodeId = ""): void {
-    const row = this.services.get(name.service)?.get(rowKey(name, nodeId));
+  remove(name: ActionName, id: string, place: Place = {}): void {
+    const row = this.groups.get(groupOf(name, place))?.get(rowKey(name, place));
     if (!row) return;
     if (row.requeued.delete(id) || row.fresh.delete(id)) this.count--;
     this.dropIfEmpty(row);
@@ -49,28 +64,28 @@ export class FairQueue<T> {
    * Gives the heads of the rows to `tryServe`, row after row, until each row's head was refused. An item that was
    * served leaves the queue.
    */
-  serve(service: string, tryServe: (item: T) => boolean): void {
-    const rows = this.services.get(service);
+  serve(group: string, tryServe: (item: T) => boolean): void {
+    const rows = this.groups.get(group);
     if (!rows) return;
     const refused = new Set<string>();
     let progress = true;
     while (progress) progress = this.serveRound(rows, refused, tryServe);
-    if (rows.size === 0 && this.services.get(service) === rows) this.services.delete(service);
+    if (rows.size === 0 && this.groups.get(group) === rows) this.groups.delete(group);
   }
 
   serveAll(tryServe: (item: T) => boolean): void {
-    for (const service of [...this.services.keys()]) this.serve(service, tryServe);
+    for (const group of [...this.groups.keys()]) this.serve(group, tryServe);
   }
 
   /** This node's own actions, and how many items wait for each. */
   *ownCounts(): IterableIterator<readonly [name: ActionName, waiting: number]> {
-    for (const rows of this.services.values())
+    for (const rows of this.groups.values())
       for (const row of rows.values()) if (row.nodeId === "") yield [row.name, length(row)];
   }
 
   /** Removes the first of this node's items for the action that fits, among the first hundred. */
   takeFirst(name: ActionName, fits: (item: T) => boolean): T | undefined {
-    const row = this.services.get(name.service)?.get(rowKey(name, ""));
+    const row = this.groups.get(name.service)?.get(rowKey(name, {}));
     if (!row) return undefined;
     let depth = TAKE_FIRST_DEPTH;
     for (const side of [row.requeued, row.fresh]) {
@@ -85,15 +100,16 @@ export class FairQueue<T> {
   }
 
   clear(): void {
-    this.services.clear();
+    this.groups.clear();
     this.count = 0;
   }
 
-  private rowOf(name: ActionName, nodeId: string): Row<T> {
-    const rows = this.services.get(name.service) ?? new Map<string, Row<T>>();
-    this.services.set(name.service, rows);
-    const key = rowKey(name, nodeId);
-    const row = rows.get(key) ?? { name, nodeId, requeued: new Map<string, T>(), fresh: new Map<string, T>() };
+  private rowOf(name: ActionName, place: Place): Row<T> {
+    const group = groupOf(name, place);
+    const rows = this.groups.get(group) ?? new Map<string, Row<T>>();
+    this.groups.set(group, rows);
+    const key = rowKey(name, place);
+    const row = rows.get(key) ?? newRow<T>(name, place);
     rows.set(key, row);
     return row;
   }
@@ -127,17 +143,25 @@ export class FairQueue<T> {
 
   private dropIfEmpty(row: Row<T>): void {
     if (length(row) > 0) return;
-    const { service } = row.name;
-    const rows = this.services.get(service);
-    rows?.delete(rowKey(row.name, row.nodeId));
-    if (rows?.size === 0) this.services.delete(service);
+    const group = groupOf(row.name, row);
+    const rows = this.groups.get(group);
+    rows?.delete(rowKey(row.name, row));
+    if (rows?.size === 0) this.groups.delete(group);
   }
+}
+
+function newRow<T>({ service, action, version }: ActionName, { nodeId = "", pool }: Place): Row<T> {
+  return { name: { service, action, version }, nodeId, pool, requeued: new Map(), fresh: new Map() };
 }
 
 function length(row: Row<unknown>): number {
   return row.requeued.size + row.fresh.size;
 }
 
-function rowKey(name: ActionName, nodeId: string): string {
-  return `${versionedAction(name)} ${nodeId} ${name.workflowId ?? ""}`;
+function groupOf({ service }: ActionName, { pool }: Place): string {
+  return pool?.group ?? service;
+}
+
+function rowKey(name: ActionName, { nodeId = "", pool }: Place): string {
+  return `${pool ? `${name.service} ` : ""}${versionedAction(name)} ${nodeId} ${pool?.key ?? ""}`;
 }

@@ -1,4 +1,6 @@
 // Every limit of the dispatcher and its carriers, with its default. Times are in milliseconds.
+import type { AcceptedOptions } from "./push/accepted.js";
+import type { DestinationsOptions } from "./push/destinations.js";
 
 export interface DispatchLimits {
   /** Calls that wait for credit on this node. A call above the limit is dropped, and the outbox poll brings it back. */
@@ -36,6 +38,18 @@ export interface DispatchLimits {
   /** Concurrent requests of this node, in all and to one host. */
   readonly requests: number;
   readonly requestsPerHost: number;
+  /** Concurrent calls of HTTP workers by this node, in all and to one host. A worker that answers inline has its slot until then. */
+  readonly httpCalls: number;
+  readonly httpCallsPerHost: number;
+  /** Messages of this node that the broker has not confirmed, in all and for one queue. */
+  readonly messages: number;
+  readonly messagesPerQueue: number;
+  /** A larger message is not published: brokers close the channel over it. */
+  readonly messageBytes: number;
+  /** How long a hand-over is tried before the call waits for a worker again. At most half of the attempt's time. */
+  readonly triedMs: number;
+  readonly destinations: Omit<DestinationsOptions, "now">;
+  readonly accepted: Pick<AcceptedOptions, "removeAfterMs" | "remembered">;
   /** Dispatches, and vouchers for them, that this node has at other nodes at once. */
   readonly relayed: number;
   /** A call with more bytes of JSON is not handed to another node: a bus message is at most 1 MiB. */
@@ -89,6 +103,14 @@ export const DEFAULT_LIMITS: DispatchLimits = {
   outputBytes: 1_048_576,
   requests: 200,
   requestsPerHost: 50,
+  httpCalls: 1_000,
+  httpCallsPerHost: 100,
+  messages: 1_000,
+  messagesPerQueue: 250,
+  messageBytes: 16 * 1_048_576,
+  triedMs: 30_000,
+  destinations: { backoffMs: 200, backoffMaxMs: 10_000, askedMaxMs: 60_000, reachedMs: 6_000, forgetMs: 600_000 },
+  accepted: { removeAfterMs: 5_000, remembered: 100_000 },
   relayed: 10_000,
   relayedBytes: 512 * 1_024,
   voucherMs: 5_000,

@@ -1,13 +1,19 @@
-// The dispatcher of one node, composed by hand with its carriers. One more carrier is one more `add`.
+// The dispatcher of one node, composed by hand with its carriers: the streams of gRPC, and an outlet for each transport that pushes.
+import type { DispatchId } from "../../machines/index.js";
 import type { Log } from "../log.js";
 import type { Dispatcher, Runs, Workers } from "../run/ports.js";
+import type { AwayFrom, TransportName } from "./carrier.js";
 import { CallDispatcher } from "./dispatcher.js";
 import { GrpcCarrier, type GrpcWorkers } from "./grpc/carrier.js";
+import { HttpOutlet, type HttpOutletOptions } from "./http/outlet.js";
 import { DEFAULT_LIMITS, type DispatchLimits } from "./limits.js";
 import { Ownership, type Peers } from "./ownership.js";
+import { PushCarrier, type PushCarrierOptions } from "./push/carrier.js";
+import type { Delivery, Outlet } from "./push/outlet.js";
+import { RabbitMqOutlet, type RabbitMqOutletOptions } from "./rabbitmq/outlet.js";
 import type { Ask, DirectoryAsk, Tell } from "./relay/messages.js";
 import type { RequestEnvironment } from "./request/attempt.js";
-import { RequestCarrier } from "./request/carrier.js";
+import { RequestOutlet } from "./request/outlet.js";
 
 export interface DispatcherOptions {
   /** May be bound later (`bind`), because the runs need a dispatcher, too. */
@@ -21,8 +27,22 @@ export interface DispatcherOptions {
   readonly limits?: Partial<DispatchLimits>;
   /** Guard and secrets for the requests that the service makes itself. Absent: these requests wait in the queue. */
   readonly egress?: Pick<RequestEnvironment, "guard" | "secrets">;
+  /** How workers are called that open no stream. Absent: their calls wait in the queue. */
+  readonly callbacks?: Callbacks;
+  /** Told of every try to hand a dispatch over to a worker that has no stream. */
+  readonly delivered?: (transport: TransportName, kind: Delivery["kind"]) => void;
   /** The nodes that share their workers with this one. Absent: the node is alone. */
   readonly peers?: Peers;
+}
+
+/** Workers that the service calls, and that report over the API. */
+export interface Callbacks {
+  /** The public URL of the service. */
+  readonly publicUrl: () => string;
+  /** Removes the outbox rows of dispatches that workers have accepted. */
+  readonly removeRows: (dispatchIds: readonly DispatchId[]) => Promise<void>;
+  readonly http?: Pick<HttpOutletOptions, "guard" | "signingSecret">;
+  readonly rabbitmq?: Pick<RabbitMqOutletOptions, "url">;
 }
 
 export interface NodeDispatcher extends Dispatcher {
@@ -42,6 +62,8 @@ export interface NodeDispatcher extends Dispatcher {
   readonly queued: number;
   /** Dispatches handed over and not yet answered. */
   readonly inFlight: number;
+  /** The destinations that take no calls of this node at present. */
+  away(): Iterable<AwayFrom>;
   /** The workers that are connected to this node over gRPC. */
   readonly workers: GrpcWorkers;
   /** The workers of all nodes. */
@@ -55,11 +77,59 @@ export interface NodeDispatcher extends Dispatcher {
 
 export function createDispatcher(options: DispatcherOptions): NodeDispatcher {
   const limits: DispatchLimits = Object.freeze({ ...DEFAULT_LIMITS, ...options.limits });
-  const { nodeId, peers, egress, runs, log } = options;
+  const { nodeId, peers, runs, log } = options;
   const ownership = new Ownership(nodeId, peers);
   const dispatcher = new CallDispatcher({ nodeId, ownership, limits, log, ...(peers && { bus: peers.bus }) });
   if (runs) dispatcher.bind(runs);
   const workers = dispatcher.add("grpc", (host) => new GrpcCarrier({ ...options, limits, ownership, host }));
-  if (egress) dispatcher.add("request", (host) => new RequestCarrier({ ...options, ...egress, limits, host }));
+  for (const { transport, slots, outlet } of outlets(options, limits))
+    dispatcher.add(
+      transport,
+      (host) => new PushCarrier({ ...pushing(options, transport), limits, slots, outlet, host }),
+    );
   return Object.assign(dispatcher, { limits, workers });
+}
+
+interface OutletOf {
+  readonly transport: TransportName;
+  readonly slots: PushCarrierOptions["slots"];
+  readonly outlet: Outlet;
+}
+
+function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[] {
+  const { egress, callbacks, now, log } = options;
+  const { outputBytes, messageBytes } = limits;
+  const found: OutletOf[] = [];
+  if (egress) {
+    const slots = { all: limits.requests, each: limits.requestsPerHost };
+    found.push({ transport: "request", slots, outlet: new RequestOutlet({ ...egress, outputBytes, now }) });
+  }
+  if (callbacks?.http) {
+    const slots = { all: limits.httpCalls, each: limits.httpCallsPerHost };
+    const outlet = new HttpOutlet({ ...callbacks.http, publicUrl: callbacks.publicUrl, outputBytes, now });
+    found.push({ transport: "http", slots, outlet });
+  }
+  if (callbacks?.rabbitmq) {
+    const slots = { all: limits.messages, each: limits.messagesPerQueue };
+    const outlet = new RabbitMqOutlet({
+      ...callbacks.rabbitmq,
+      publicUrl: callbacks.publicUrl,
+      messageBytes,
+      now,
+      log,
+    });
+    found.push({ transport: "rmq", slots, outlet });
+  }
+  return found;
+}
+
+function pushing({ callbacks, delivered, now, log }: DispatcherOptions, transport: TransportName) {
+  // The rows of requests are never removed early: no worker accepts one.
+  const removeRows = callbacks?.removeRows ?? (async () => {});
+  return {
+    removeRows,
+    now,
+    log,
+    delivered: (kind: Delivery["kind"]) => (transport === "request" ? undefined : delivered?.(transport, kind)),
+  };
 }

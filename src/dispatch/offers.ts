@@ -6,6 +6,7 @@ import { SagaError } from "../errors.js";
 import type { Log } from "../log.js";
 import type { CommandOptions } from "../run/ports.js";
 import type { Carrier, CreditWaiter, Reservation } from "./carrier.js";
+import type { Pool } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
 
 /**
@@ -19,6 +20,7 @@ export class QueuedCall implements CreditWaiter {
     readonly runId: RunId,
     readonly dispatchId: DispatchId,
     readonly call: ActionCall,
+    readonly pool: Pool | undefined,
     private readonly serve: (queued: QueuedCall) => boolean,
   ) {}
 

@@ -57,5 +57,11 @@ export async function removePost(database: Sql, id: string): Promise<void> {
   await query(database).delete(outbox).where(eq(outbox.id, id));
 }
 
+/** In key order, as a commit takes them, so that the two never wait for each other in a circle. */
+export async function removeEffects(database: Sql, ids: readonly string[]): Promise<void> {
+  await database`
+    delete from outbox where id in (select id from outbox where id = any(${[...ids]}::uuid[]) order by id for update)`;
+}
+
 /** By the database's clock. */
 const inSeconds = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;

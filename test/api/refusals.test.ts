@@ -253,6 +253,12 @@ const REFUSALS: readonly Refusal[] = [
   post("http without an address", REGISTER, action({ transport: "http" }), "$.actions[0].address"),
   post("http to a relative URL", REGISTER, action({ transport: "http", address: "/charge" }), "$.actions[0].address"),
   post("http to a file URL", REGISTER, action({ transport: "http", address: "file:///etc" }), "$.actions[0].address"),
+  post(
+    "http with a password",
+    REGISTER,
+    action({ transport: "http", address: "http://a:b@c/" }),
+    "$.actions[0].address",
+  ),
   post("rmq without a queue", REGISTER, action({ transport: "rmq" }), "$.actions[0].address"),
   post("rmq without a broker", REGISTER, action({ transport: "rmq", address: "q" }), "AMQP_URL", CONFIG),
   post(

@@ -6,10 +6,10 @@ import { createRedisBus } from "../../src/bus/redis.js";
 import { uuidv7 } from "../../src/ids.js";
 import { newRunId, shardSet } from "../harness/ids.js";
 import { describeWithRedis } from "../harness/services.js";
+import { TcpGate } from "../harness/tcp-gate.js";
 import { until } from "../harness/until.js";
 import { advanceReaches, anyBody, busConformance, type Handlers, type Node, openNode } from "./conformance.js";
 import { logLines } from "./log-lines.js";
-import { RedisGate } from "./redis-gate.js";
 
 describeWithRedis("bus over Redis", (url) => {
   let admin: Redis;
@@ -118,7 +118,7 @@ describeWithRedis("bus over Redis", (url) => {
   });
 
   it("starts without Redis, drops messages meanwhile, and connects when Redis is there", async () => {
-    const gate = new RedisGate(new URL(url));
+    const gate = new TcpGate(new URL(url));
     await gate.open();
     await gate.shut();
     const prefix = randomPrefix();
@@ -142,7 +142,7 @@ describeWithRedis("bus over Redis", (url) => {
   });
 
   it("asks in progress when Redis disconnects end at their timeout, or at the stop", async () => {
-    const gate = new RedisGate(new URL(url));
+    const gate = new TcpGate(new URL(url));
     await gate.open();
     const prefix = randomPrefix();
     const [a, b] = [await open(prefix, gate.url), await open(prefix)];
@@ -156,7 +156,7 @@ describeWithRedis("bus over Redis", (url) => {
   });
 
   it("notices that Redis has fallen silent, and replaces the connection", async () => {
-    const gate = new RedisGate(new URL(url));
+    const gate = new TcpGate(new URL(url));
     await gate.open();
     closing.push(() => gate.shut());
     const prefix = randomPrefix();
@@ -172,7 +172,7 @@ describeWithRedis("bus over Redis", (url) => {
   });
 
   it("a Redis that accepts connections and never replies delays neither the start nor the stop", async () => {
-    const gate = new RedisGate(new URL(url));
+    const gate = new TcpGate(new URL(url));
     await gate.open();
     closing.push(() => gate.shut());
     gate.fallSilent();
@@ -193,7 +193,7 @@ describeWithRedis("bus over Redis", (url) => {
 
   describe("stop without Redis", () => {
     it("returns, and there is no further attempt to connect", async () => {
-      const gate = new RedisGate(new URL(url));
+      const gate = new TcpGate(new URL(url));
       await gate.open();
       await gate.shut();
       const [a, b] = [await open(randomPrefix(), gate.url), await open(randomPrefix(), gate.url)];

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
-import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
+import { type Callbacks, createDispatcher, type NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import { Mask } from "../../src/egress/mask.js";
 import type { Secret, Secrets } from "../../src/egress/secrets.js";
@@ -81,7 +81,15 @@ export interface RequestNode {
   outcome(dispatch: Dispatch): RunCommand | undefined;
 }
 
-export function openNode(options: { limits?: Partial<DispatchLimits>; secrets?: Secrets; runs?: FakeRuns } = {}) {
+interface NodeOptions {
+  readonly limits?: Partial<DispatchLimits>;
+  readonly secrets?: Secrets;
+  readonly runs?: FakeRuns;
+  /** How it calls workers. */
+  readonly callbacks?: Callbacks;
+}
+
+export function openNode(options: NodeOptions = {}) {
   const runs = options.runs ?? new FakeRuns();
   const logged: string[] = [];
   const log = pino({ level: "debug" }, { write: (line: string) => logged.push(line) });
@@ -90,6 +98,7 @@ export function openNode(options: { limits?: Partial<DispatchLimits>; secrets?: 
     ...{ runs, log, nodeId: "node-1", now: () => Date.now(), nodeCount: () => 1 },
     limits: { tickMs: 10, offerBackoffMs: 10, ...options.limits },
     egress: { guard, secrets: options.secrets ?? secretsOf() },
+    ...(options.callbacks && { callbacks: options.callbacks }),
   });
   const node: RequestNode = {
     ...{ dispatcher, runs, logged },

@@ -1,9 +1,9 @@
 // A private Redis that a test may kill: a server of its own, or a gate in front of the shared one where no `redis-server` is
 // installed. It persists nothing.
 import { type ChildProcess, spawn } from "node:child_process";
-import { RedisGate } from "../bus/redis-gate.js";
 import { freePorts } from "./ports.js";
 import { answersAsRedis } from "./probe.js";
+import { TcpGate } from "./tcp-gate.js";
 import { until } from "./until.js";
 
 export interface PrivateRedis {
@@ -55,7 +55,7 @@ async function openServer(port: number): Promise<PrivateRedis | undefined> {
 }
 
 async function openGate(shared: string): Promise<PrivateRedis> {
-  const gate = new RedisGate(new URL(shared));
+  const gate = new TcpGate(new URL(shared));
   await gate.open();
   return { url: gate.url, kill: () => gate.shut(), start: () => gate.open() };
 }

@@ -1,20 +1,9 @@
-// A worker's report as the command that its run gets. Pure: nothing is sent or stored here. A result that Postgres
-// cannot store becomes a failure of unknown outcome (law 12), because the step did happen and has to be undone.
+// A worker's report as the command that its run gets. Pure: nothing is sent or stored here.
 import { createHash } from "node:crypto";
-import {
-  type DispatchId,
-  type EngineErrorCode,
-  isDispatchId,
-  isObject,
-  type JsonObject,
-  measure,
-  type RunCommand,
-} from "../../../machines/index.js";
+import { type DispatchId, type EngineErrorCode, isDispatchId, type RunCommand } from "../../../machines/index.js";
 import type { StepFailure, StepResult } from "../../sdk/protocol/index.js";
 import type { Claimant } from "../relay/local-streams.js";
-
-const MESSAGE_CHARACTERS = 8_192;
-const NAME_CHARACTERS = 128;
+import { parsedResult, storableMessage, storableName } from "../worker-report.js";
 
 type Failure = Extract<RunCommand, { type: "failure" }>;
 type Result = Extract<RunCommand, { type: "result" }>;
@@ -48,15 +37,15 @@ export function answerId(report: StepResult | StepFailure): string {
 
 function resultCommand(report: StepResult & Report, worker: Claimant, outputBytes: number): Result | Failure {
   const about = identity(report, worker);
-  const parsed = parseResult(report.result_json, outputBytes);
+  const parsed = parsedResult(report.result_json, outputBytes);
   if ("result" in parsed) return { type: "result", ...about, result: parsed.result };
   return { type: "failure", ...about, ...parsed, retryable: false, outcomeUnknown: true };
 }
 
 function failureOf(report: StepFailure) {
   return {
-    code: storable(report.code, NAME_CHARACTERS) || ("error" satisfies EngineErrorCode),
-    message: storable(report.message, MESSAGE_CHARACTERS),
+    code: storableName(report.code) || ("error" satisfies EngineErrorCode),
+    message: storableMessage(report.message),
     retryable: report.retryable ?? true,
     outcomeUnknown: report.outcome_unknown,
   };
@@ -65,36 +54,9 @@ function failureOf(report: StepFailure) {
 function identity(report: Report, worker: Claimant) {
   return {
     dispatchId: report.dispatch_id,
-    ...(report.step_id ? { stepId: storable(report.step_id, NAME_CHARACTERS) } : {}),
+    ...(report.step_id ? { stepId: storableName(report.step_id) } : {}),
     ...(report.attempt > 0 ? { attempt: report.attempt } : {}),
     actor: `worker:${worker.workerId}`,
     service: worker.service,
   };
-}
-
-function parseResult(
-  bytes: Buffer,
-  limit: number,
-): { readonly result: JsonObject } | { readonly code: EngineErrorCode; readonly message: string } {
-  if (bytes.length === 0) return { result: {} };
-  if (bytes.length > limit) {
-    return { code: "limit_exceeded", message: `the step output has ${bytes.length} bytes, more than ${limit}` };
-  }
-  const refuse = (message: string) => ({ code: "schema_mismatch", message }) as const;
-  try {
-    const value: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-    if (!isObject(value)) return refuse("the step output is not a JSON object");
-    const size = measure(value);
-    if (typeof size !== "number") return refuse(`the step output cannot be stored: $${size.path} ${size.message}`);
-    return { result: value };
-  } catch (error) {
-    // A RangeError comes from a value nested deeper than the stack. The parser's own message would quote the payload.
-    return refuse(error instanceof RangeError ? "the step output is nested too deeply" : "the step output is not JSON");
-  }
-}
-
-/** Text that Postgres can store: U+0000 and lone surrogates are replaced, and it is cut after so many characters. */
-function storable(text: string, characters: number): string {
-  const cut = text.length > characters ? text.slice(0, characters) : text;
-  return cut.replace(/\0|\p{Surrogate}/gu, "\uFFFD");
 }

@@ -140,6 +140,6 @@ export class VoucherIssuer {
 
   private drop({ id, name, queue, nodeId }: RemoteWaiter): void {
     this.waiters.delete(id);
-    queue.remove(name, id, nodeId);
+    queue.remove(name, id, { nodeId });
   }
 }

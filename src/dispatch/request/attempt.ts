@@ -1,10 +1,11 @@
 // One attempt of a request, and its outcome as a run's command has it. It does not retry: whether and when there is
 // another attempt is decided by the run.
-import type { EngineErrorCode, HttpRequest, JsonObject } from "../../../machines/index.js";
+import type { EngineErrorCode, HttpRequest } from "../../../machines/index.js";
 import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
 import type { Mask } from "../../egress/mask.js";
 import { type Secret, type Secrets, secretMisuse } from "../../egress/secrets.js";
+import type { CutOffReason, Failure, Outcome } from "../push/outlet.js";
 import { isExpected, outputOf, requestBody, retryAfterOf } from "./response.js";
 
 export interface RequestEnvironment {
@@ -15,19 +16,6 @@ export interface RequestEnvironment {
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
-
-export interface Failure {
-  readonly code: EngineErrorCode;
-  readonly message: string;
-  readonly retryable: boolean;
-  readonly outcomeUnknown: boolean;
-  readonly retryAfterMs?: number;
-}
-
-export type Outcome = { readonly result: JsonObject } | Failure;
-
-/** The reason of the abort that cuts an attempt off. */
-export type CutOffReason = "cancelled" | "timeout";
 
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 

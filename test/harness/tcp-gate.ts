@@ -1,16 +1,22 @@
-// A proxy in front of Redis that a test can close, open and block: outages on demand, which a real server does not offer.
+// A TCP proxy in front of a server that a test can close, open and block: outages on demand, without stopping a server that others use.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-export class RedisGate {
+/** Where a URL names no port. */
+const PORTS: Readonly<Record<string, number>> = { "redis:": 6379, "amqp:": 5672 };
+
+export class TcpGate {
   private server: Server | undefined;
   private readonly sockets = new Set<Socket>();
+  private readonly servers = new Set<Socket>();
   private silent = false;
   private port = 0;
 
-  constructor(private readonly redis: URL) {}
+  constructor(private readonly target: URL) {}
 
   get url(): string {
-    return `redis://127.0.0.1:${this.port}`;
+    const url = new URL(this.target);
+    url.host = `127.0.0.1:${this.port}`;
+    return url.href;
   }
 
   /** How many connections came through since the gate was made. */
@@ -38,6 +44,11 @@ export class RedisGate {
     for (const socket of this.sockets) socket.pause().unpipe();
   }
 
+  /** What the server says is held back on the connections that are open: its clients cannot know what it did. */
+  mute(): void {
+    for (const server of this.servers) server.unpipe().pause();
+  }
+
   /** New connections work again; those that hang go on hanging. */
   speak(): void {
     this.silent = false;
@@ -45,10 +56,12 @@ export class RedisGate {
 
   private let(client: Socket): void {
     this.accepted++;
-    const redis = connect(Number(this.redis.port) || 6379, this.redis.hostname);
+    const { protocol, port, hostname } = this.target;
+    const server = connect(Number(port) || PORTS[protocol] || 0, hostname);
+    this.servers.add(server.on("close", () => this.servers.delete(server)));
     for (const [one, other] of [
-      [client, redis],
-      [redis, client],
+      [client, server],
+      [server, client],
     ] as const) {
       this.sockets.add(one);
       one.on("error", () => one.destroy());

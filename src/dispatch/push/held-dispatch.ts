@@ -1,0 +1,47 @@
+// A dispatch in the hands of this node: reserved until it has its `dispatch`, then on its way to the worker. It decides nothing.
+import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
+import type { Address } from "./addresses.js";
+import type { CutOffReason, Destination } from "./outlet.js";
+
+/** The longest time that a timer can wait. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export class HeldDispatch {
+  dispatch: Dispatch | undefined;
+  /** It has a slot of its destination. */
+  slot = false;
+  /** A try, or the report of its outcome, is under way. */
+  busy = false;
+  /** Its run asks for it to be stopped. */
+  cancelled = false;
+  /** Why it was not handed over, when it was last tried. */
+  why = "it was not sent yet";
+  /** Aborts the try under way. */
+  readonly cutOff = new AbortController();
+  /** Aborted when the run waits for it no longer. */
+  readonly resolved = new AbortController();
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    readonly dispatchId: DispatchId,
+    readonly call: ActionCall,
+    readonly destination: Destination,
+    readonly address: Address,
+    /** It may have reached the worker: a try was lost, or a former owner had it. */
+    public mayHaveArrived: boolean,
+  ) {}
+
+  abort(reason: CutOffReason): void {
+    this.cutOff.abort(reason);
+  }
+
+  /** Replaces the former alarm. */
+  alarm(ms: number, ring: () => void): void {
+    this.silence();
+    this.timer = setTimeout(ring, Math.min(Math.max(ms, 0), LONGEST_TIMER_MS)).unref();
+  }
+
+  silence(): void {
+    clearTimeout(this.timer);
+  }
+}

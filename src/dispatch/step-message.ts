@@ -1,0 +1,48 @@
+// A dispatch as the message that its worker gets: the members of worker.proto's ExecuteStep, in protobuf over gRPC and as JSON
+// otherwise. Names and meanings must never change.
+import type { Dispatch } from "../../machines/index.js";
+import type { ExecuteStep } from "../sdk/protocol/index.js";
+
+const UINT32_MAX = 4_294_967_295;
+
+/**
+ * `remainingMs` is the time that is left to the deadline: the only member that differs when a dispatch is sent again.
+ */
+export function stepMessage(dispatch: Dispatch, remainingMs: number): Omit<ExecuteStep, "inputs_json"> {
+  const { call } = dispatch;
+  return {
+    dispatch_id: dispatch.dispatchId,
+    run_id: dispatch.runId,
+    step_id: call.stepId,
+    attempt: dispatch.attempt,
+    service: call.service,
+    action: call.action,
+    version: call.version,
+    idempotency_key: call.idempotencyKey,
+    deadline_at: new Date(dispatch.deadlineAt).toISOString(),
+    dry_run: dispatch.dryRun,
+    phase: call.phase === "compensation" ? "COMPENSATION" : "FORWARD",
+    tenant_id: dispatch.tenantId ?? "",
+    traceparent: "",
+    timeout_ms: Math.min(Math.max(Math.ceil(remainingMs), 1), UINT32_MAX),
+    heartbeat_timeout_ms: Math.min(call.heartbeatTimeoutMs ?? 0, UINT32_MAX),
+    forward_idempotency_key: call.forwardIdempotencyKey ?? "",
+  };
+}
+
+/** The message as JSON. Members without a value are left out. `base`: the public URL of the service. */
+export function stepJson(dispatch: Dispatch, remainingMs: number, base: string): string {
+  const { heartbeat_timeout_ms: heartbeat, ...message } = stepMessage(dispatch, remainingMs);
+  const present = Object.entries(message).filter(([, value]) => value !== "");
+  return JSON.stringify({
+    ...Object.fromEntries(present),
+    ...(heartbeat > 0 && { heartbeat_timeout_ms: heartbeat }),
+    inputs: dispatch.call.inputs,
+    callback_url: callbackUrl(dispatch, base),
+  });
+}
+
+function callbackUrl({ runId, dispatchId, attempt, call: { stepId } }: Dispatch, base: string): string {
+  const path = `/api/v1/sagas/${runId}/actions/${encodeURIComponent(stepId)}/result`;
+  return `${base}${path}?attempt=${attempt}&dispatch_id=${dispatchId}`;
+}

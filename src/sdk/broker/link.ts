@@ -1,0 +1,124 @@
+// A connection to RabbitMQ that comes back: opened again, after a pause that doubles, whenever it is lost. What runs on the connection is its
+// owner's; a channel that fails takes its connection with it, so there is one way to recover.
+import type { Duplex } from "node:stream";
+import type { ChannelModel } from "amqplib";
+
+type Line = (fields: Readonly<Record<string, unknown>>, message: string) => void;
+
+export interface BrokerLog {
+  readonly info: Line;
+  readonly warn: Line;
+}
+
+export interface BrokerLinkOptions {
+  /** Messages and errors never show it: it holds a password. */
+  readonly url: string;
+  /** Shown in the broker's list of connections. */
+  readonly name: string;
+  readonly log: BrokerLog;
+  /** Sets up what runs on a new connection. A rejection closes it; another follows. */
+  readonly opened: (connection: ChannelModel) => Promise<void>;
+  /** What ran on the connection is gone. */
+  readonly lost: () => void;
+  /** Pause before a further try: doubled with every failure, with jitter. In milliseconds. */
+  readonly backoffMs?: number;
+  readonly backoffMaxMs?: number;
+}
+
+const CONNECT_MS = 10_000;
+const CLOSE_MS = 1_000;
+/** Both sides send one every half of it; a connection that is silent for twice as long is lost. */
+const HEARTBEAT_SECONDS = 10;
+
+export class BrokerLink {
+  private connection: ChannelModel | undefined;
+  private connecting: Promise<void> | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private failures = 0;
+  private stopped = false;
+
+  constructor(private readonly options: BrokerLinkOptions) {}
+
+  start(): void {
+    if (!this.stopped)
+      this.connecting ??= this.open().finally(() => {
+        this.connecting = undefined;
+      });
+  }
+
+  /** Safe to call twice. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    await this.connecting;
+    const { connection } = this;
+    this.connection = undefined;
+    if (connection) await close(connection);
+  }
+
+  /** Closes the connection, on which nothing works any more. Another follows. */
+  reset(reason: string): void {
+    const { connection } = this;
+    if (!connection) return;
+    this.lose(connection, reason);
+    void close(connection);
+  }
+
+  private async open(): Promise<void> {
+    const { url, name, opened, log } = this.options;
+    try {
+      // Loaded where it is used: most services and workers have no broker.
+      const { connect } = await import("amqplib");
+      const clientProperties = { connection_name: name };
+      const connection = await connect(withHeartbeat(url), { timeout: CONNECT_MS, noDelay: true, clientProperties });
+      // Without a listener an error would end the process; the event `close` follows it.
+      connection.on("error", () => {});
+      connection.on("close", (error?: Error) => this.lose(connection, error?.message ?? "closed"));
+      this.connection = connection;
+      if (this.stopped) return;
+      await opened(connection);
+      if (this.connection !== connection) return;
+      if (this.failures > 0) log.info({ name }, "connected to RabbitMQ again");
+      this.failures = 0;
+    } catch (error) {
+      if (this.connection) this.reset(messageOf(error));
+      else this.again(messageOf(error));
+    }
+  }
+
+  private lose(connection: ChannelModel, reason: string): void {
+    if (this.connection !== connection) return;
+    this.connection = undefined;
+    this.options.lost();
+    this.again(reason);
+  }
+
+  private again(reason: string): void {
+    if (this.stopped) return;
+    const { name, log, backoffMs = 100, backoffMaxMs = 5_000 } = this.options;
+    if (this.failures === 0) log.warn({ name, reason }, "connection to RabbitMQ lost, connecting again");
+    const pause = Math.min(backoffMs * 2 ** Math.min(this.failures++, 20), backoffMaxMs) * (0.5 + Math.random() / 2);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.start(), pause);
+  }
+}
+
+/** In order if the broker answers in time. */
+async function close(connection: ChannelModel): Promise<void> {
+  const { stream } = connection.connection as unknown as { readonly stream: Duplex };
+  const timer = setTimeout(() => stream.destroy(), CLOSE_MS);
+  const gone = new Promise((resolve) => stream.once("close", resolve));
+  await Promise.race([connection.close().catch(() => {}), gone]);
+  clearTimeout(timer);
+  // amqplib ends its side only, and a broker that hangs never ends the other.
+  stream.destroy();
+}
+
+/** Unless the URL has one. */
+function withHeartbeat(url: string): string {
+  const parsed = new URL(url);
+  if (!parsed.searchParams.has("heartbeat")) parsed.searchParams.set("heartbeat", String(HEARTBEAT_SECONDS));
+  return parsed.href;
+}
+
+const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
