@@ -58,7 +58,7 @@ export async function runService(env: Readonly<Record<string, string>>): Promise
   const main = join(packageRoot(), "dist", "src", "main.js");
   return new Promise((resolve) => {
     const options = { env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env }, timeout: 30_000 };
-    execFile(process.execPath, ["--enable-source-maps", main], options, (error, stdout, stderr) => {
+    execFile(process.execPath, [main], options, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), lines: `${stdout}${stderr}`.split("\n") });
     });
   });
