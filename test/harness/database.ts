@@ -1,17 +1,18 @@
-// A database of a test file's own, on the server that the whole run shares: a copy of the run's template, so that migrations run
-// once. It is dropped afterwards, and a session that was left open fails the test file.
+// A database of a test file's own, on the server that the whole run shares. The first ones of a worker are copies of the run's
+// template, so that migrations run once; later files get one of them as new. A session that was left open fails the test file.
 import { randomBytes } from "node:crypto";
 import postgres, { type Sql } from "postgres";
 import { inject } from "vitest";
 import { createLogger } from "../../src/log.js";
 import { type Database, openDatabase } from "../../src/store/connection.js";
+import { makeAsNew } from "./emptying.js";
 import { until } from "./until.js";
 
 export const silentLog = createLogger({ logLevel: "silent" });
 
 export interface TestDatabase extends Database {
   readonly url: string;
-  /** Closes the pool, checks that no other session is left, and drops the database. */
+  /** Closes the pool, checks that no other session is left, and gives the database back. */
   drop(): Promise<void>;
 }
 
@@ -19,24 +20,40 @@ export interface TestDatabaseOptions {
   /** Most sessions of its pool. */
   readonly max?: number;
   readonly migrated?: boolean;
+  /** It has never been used by another file, so that Postgres has never collected statistics of its tables. */
+  readonly fresh?: boolean;
 }
+
+/** Migrated databases of this worker that no file uses. They are as new, and are dropped at the end of the run. */
+const unused: string[] = [];
 
 /** Call it in `beforeAll`, and `drop` in `afterAll`. */
 export async function createTestDatabase({
   max = 10,
   migrated = true,
+  fresh = !migrated,
 }: TestDatabaseOptions = {}): Promise<TestDatabase> {
-  const name = `saga_test_${process.pid}_${randomBytes(4).toString("hex")}`;
-  const template = migrated ? inject("databaseTemplate") : "template1";
-  await onServer((sql) => sql`create database ${sql(name)} template ${sql(template)}`);
-  const url = new URL(inject("databaseUrl"));
-  url.pathname = `/${name}`;
-  const database = openDatabase(url.href, { max, applicationName: "saga-test", log: silentLog });
+  const name = (!fresh && unused.pop()) || (await createDatabase(migrated));
+  const url = urlOf(name);
+  const database = openDatabase(url, { max, applicationName: "saga-test", log: silentLog });
   const drop = async () => {
     await database.close();
-    await onServer((sql) => dropUnused(sql, name));
+    await giveBack(name, !fresh);
   };
-  return { ...database, url: url.href, drop };
+  return { ...database, url, drop };
+}
+
+async function createDatabase(migrated: boolean): Promise<string> {
+  const name = `${inject("databasePrefix")}${process.pid}_${randomBytes(4).toString("hex")}`;
+  const template = migrated ? inject("databaseTemplate") : "template1";
+  await onDatabase(inject("databaseUrl"), (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
+  return name;
+}
+
+function urlOf(name: string): string {
+  const url = new URL(inject("databaseUrl"));
+  url.pathname = `/${name}`;
+  return url.href;
 }
 
 const RUN_TABLES = [
@@ -48,8 +65,22 @@ export async function deleteRuns(sql: Sql): Promise<void> {
   await sql.unsafe(RUN_TABLES.map((table) => `delete from ${table}`).join("; "));
 }
 
-async function onServer<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = postgres(inject("databaseUrl"), { max: 1, onnotice: () => {} });
+/** Fails if a session is left open. The database is kept for the next file, or dropped. */
+async function giveBack(name: string, reuse: boolean): Promise<void> {
+  let reusable = false;
+  try {
+    reusable = await onDatabase(urlOf(name), async (sql) => {
+      await untilUnused(sql, name);
+      return reuse && makeAsNew(sql, inject("databaseSchema"));
+    });
+  } finally {
+    if (reusable) unused.push(name);
+    else await onDatabase(inject("databaseUrl"), (sql) => sql`drop database ${sql(name)} with (force)`);
+  }
+}
+
+async function onDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const sql = postgres(url, { max: 1, onnotice: () => {} });
   try {
     return await work(sql);
   } finally {
@@ -57,15 +88,14 @@ async function onServer<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   }
 }
 
-async function dropUnused(sql: Sql, name: string): Promise<void> {
-  const sessions = () => sql<{ application_name: string }[]>`
-    select application_name from pg_stat_activity where datname = ${name} and backend_type = 'client backend'`;
+async function untilUnused(sql: Sql, name: string): Promise<void> {
+  const others = () => sql<{ application_name: string }[]>`
+    select application_name from pg_stat_activity
+    where datname = ${name} and backend_type = 'client backend' and pid <> pg_backend_pid()`;
   try {
-    await until(async () => (await sessions()).length === 0, { within: 10_000 });
+    await until(async () => (await others()).length === 0, { within: 10_000 });
   } catch {
-    const names = (await sessions()).map((row) => row.application_name);
+    const names = (await others()).map((row) => row.application_name);
     throw new Error(`sessions of the test database were left open: ${names.join(", ")}`);
-  } finally {
-    await sql`drop database ${sql(name)} with (force)`;
   }
 }

@@ -9,6 +9,7 @@ import type { TestProject } from "vitest/node";
 import { createLogger } from "../../src/log.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { migrateDatabase } from "../../src/store/migrate.js";
+import { schemaOf } from "./emptying.js";
 import { answersAsPostgres, answersAsRabbitMq, answersAsRedis } from "./probe.js";
 
 const silentLog = createLogger({ logLevel: "silent" });
@@ -19,10 +20,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("amqpUrl", AMQP_URL && (await answersAsRabbitMq(AMQP_URL)) ? AMQP_URL : "");
   const server = await findPostgres();
   project.provide("databaseUrl", server.url);
-  const template = await createTemplate(server.url);
+  const run = `${process.pid}_${randomBytes(4).toString("hex")}`;
+  project.provide("databasePrefix", `saga_test_${run}_`);
+  const template = `saga_template_${run}`;
   project.provide("databaseTemplate", template);
+  project.provide("databaseSchema", await createTemplate(server.url, template));
   return async () => {
-    await onServer(server.url, (sql) => sql`drop database ${sql(template)} with (force)`);
+    await onServer(server.url, (sql) => dropAll(sql, run));
     await server.stop();
   };
 }
@@ -48,19 +52,26 @@ async function findPostgres(): Promise<Server> {
 }
 
 /** The migrated database that test databases are copied from. */
-async function createTemplate(serverUrl: string): Promise<string> {
-  const name = `saga_template_${process.pid}_${randomBytes(4).toString("hex")}`;
+async function createTemplate(serverUrl: string, name: string): Promise<string> {
   await onServer(serverUrl, (sql) => sql`create database ${sql(name)}`);
   const url = new URL(serverUrl);
   url.pathname = `/${name}`;
   await migrateDatabase(url.href, silentLog);
-  return name;
+  return onServer(url.href, schemaOf);
 }
 
-async function onServer(url: string, work: (sql: Sql) => Promise<unknown>): Promise<void> {
+/** The template and its copies. */
+async function dropAll(sql: Sql, run: string): Promise<void> {
+  const names = await sql<
+    { datname: string }[]
+  >`select datname from pg_database where datname like ${`saga_%_${run}%`}`;
+  for (const { datname } of names) await sql`drop database ${sql(datname)} with (force)`;
+}
+
+async function onServer<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
   const sql = postgres(url, { max: 1, onnotice: () => {} });
   try {
-    await work(sql);
+    return await work(sql);
   } finally {
     await sql.end();
   }

@@ -7,6 +7,10 @@ declare module "vitest" {
     databaseUrl: string;
     /** The name of the migrated database that test databases are copies of. */
     databaseTemplate: string;
+    /** Its schema, hashed. */
+    databaseSchema: string;
+    /** The beginning of the names of the test databases of this run. */
+    databasePrefix: string;
     /** Empty: missing or unreachable. */
     redisUrl: string;
     amqpUrl: string;

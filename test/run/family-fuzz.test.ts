@@ -140,14 +140,17 @@ async function live(root: RunId): Promise<void> {
   }
 }
 
-/** Law 9: no waiting run and unconsumed signal have missed each other. Several seconds, because each match is a commit. */
+/**
+ * Law 9: no waiting run and unconsumed signal have missed each other. Ten seconds, because each match is a commit and the machine may be
+ * busy; a miss that is younger at the end shows as a run that does not end.
+ */
 const missed = () => database.sql`
   select r.id, g.id as signal from runs r join run_starts s on s.run_id = r.id
     join signals g on g.run_id = r.id or exists (
       select 1 from json_array_elements_text(s.identity->'family') above where above = g.run_id::text)
   where r.awaited_signal = g.signal_name and r.paused_reason = 'signal' and r.terminal_at is null and g.consumed_at is null
     and g.promised_to is null
-    and greatest(g.received_at, r.last_event_at) < now() - interval '2 s'`;
+    and greatest(g.received_at, r.last_event_at) < now() - interval '10 s'`;
 
 describe("random families", () => {
   it("keep every law of families", async () => {

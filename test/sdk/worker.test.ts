@@ -502,8 +502,9 @@ describe("a worker of several nodes behind one address", () => {
     await until(() => b.dispatcher.workers.connected === 1 && a.dispatcher.workers.connected === 1);
     const [onA, onB] = [dispatchNow(a), dispatchNow(b)];
     await until(() => !a.dispatcher.holds(onA.dispatchId) && !b.dispatcher.holds(onB.dispatchId));
-    expect(a.runs.of("result")).toHaveLength(1);
-    expect(b.runs.of("result")).toHaveLength(1);
+    // An answer that is not acknowledged soon is sent again.
+    const answered = ({ runs }: typeof a) => new Set(runs.of("result").map(({ dispatchId }) => dispatchId));
+    expect([answered(a), answered(b)]).toEqual([new Set([onA.dispatchId]), new Set([onB.dispatchId])]);
     expect(address.connections()).toBe(4);
   });
 

@@ -21,7 +21,7 @@ describe.each([
 
   beforeAll(async () => {
     // One session: a statement that was prepared stays prepared.
-    database = await createTestDatabase({ max: 1 });
+    database = await createTestDatabase({ max: 1, fresh: true });
   });
   afterAll(() => database.drop());
 
