@@ -1,13 +1,8 @@
 // A shop: a real SDK worker whose actions behave as their inputs say, with a ledger of everything that it executed. A receipt is
 // derived from the idempotency key, so repeated executions of a step on any shop have one effect.
 import { createHash } from "node:crypto";
-import {
-  type ActionContext,
-  ActionError,
-  createWorker,
-  defineAction,
-  type Worker,
-} from "../../src/sdk/worker/index.js";
+import type { ActionContext, Worker } from "../../src/sdk/worker/index.js";
+import * as newestSdk from "../../src/sdk/worker/index.js";
 
 export interface Entry {
   readonly action: string;
@@ -39,7 +34,18 @@ interface Hanging {
   readonly letGo: () => void;
 }
 
-export async function openShop(at: { grpc: string; api: string }, service = "shop"): Promise<Shop> {
+type Sdk = Pick<typeof newestSdk, "createWorker" | "defineAction" | "ActionError">;
+
+interface ShopOptions {
+  readonly grpc: string;
+  readonly api: string;
+  readonly service?: string;
+  /** That of another build. */
+  readonly sdk?: Sdk;
+}
+
+export async function openShop({ grpc, api, service = "shop", sdk = newestSdk }: ShopOptions): Promise<Shop> {
+  const { createWorker, defineAction, ActionError } = sdk;
   const ledger: Entry[] = [];
   const hanging = new Set<Hanging>();
   const action = (name: string, execute: Execute, more: { autoHeartbeat?: boolean } = {}) =>
@@ -47,11 +53,11 @@ export async function openShop(at: { grpc: string; api: string }, service = "sho
       ...{ name, input: { type: "object" }, output: { type: "object" }, ...more },
       execute(input: Input, ctx) {
         ledger.push(entryOf(name, ctx));
-        return execute(input, ctx, hanging);
+        return execute(input, ctx, { hanging, ActionError });
       },
     });
   const worker: Worker = createWorker({
-    ...{ service, grpc: at.grpc, api: at.api, log: silent, timing: TIMING, maxInFlight: 64, drainTimeoutMs: 200 },
+    ...{ service, grpc, api, log: silent, timing: TIMING, maxInFlight: 64, drainTimeoutMs: 200 },
     actions: [
       action("charge", receipt),
       action("refund", receipt),
@@ -80,29 +86,35 @@ interface Input {
   readonly ms?: number;
 }
 type Receipt = { receipt: string };
-type Execute = (input: Input, ctx: ActionContext, hanging: Set<Hanging>) => Receipt | Promise<Receipt>;
+interface World {
+  readonly hanging: Set<Hanging>;
+  /** Each build recognises its own. */
+  readonly ActionError: Sdk["ActionError"];
+}
+type Execute = (input: Input, ctx: ActionContext, world: World) => Receipt | Promise<Receipt>;
 
 const receipt = (_: Input, { idempotencyKey }: ActionContext): Receipt => ({ receipt: receiptFor(idempotencyKey) });
 
-const flaky: Execute = (input, ctx) => {
-  if (ctx.attempt === 1) throw new ActionError("not_yet", "the first attempt fails");
+const flaky: Execute = (input, ctx, world) => {
+  if (ctx.attempt === 1) throw new world.ActionError("not_yet", "the first attempt fails");
   return receipt(input, ctx);
 };
 
-const refuse: Execute = () => {
+const refuse: Execute = (_input, _ctx, { ActionError }) => {
   throw new ActionError("refused", "it is refused", { retryable: false });
 };
 
 const slow: Execute = (input, ctx) =>
   new Promise((resolve) => setTimeout(() => resolve(receipt(input, ctx)), input.ms ?? 0));
 
-const hang: Execute = (input, ctx, hanging) =>
+const hang: Execute = (input, ctx, world) =>
   new Promise((resolve, reject) => {
     const step = { runId: ctx.runId, letGo: () => resolve(receipt(input, ctx)) };
-    hanging.add(step);
+    world.hanging.add(step);
     ctx.signal.addEventListener("abort", () => {
       if (input.on_abort === "complete") resolve(receipt(input, ctx));
-      if (input.on_abort === "give_up") reject(new ActionError("gave_up", "it did not happen", { retryable: false }));
+      if (input.on_abort === "give_up")
+        reject(new world.ActionError("gave_up", "it did not happen", { retryable: false }));
     });
   });
 
