@@ -1,13 +1,8 @@
 // One walk over a parsed source: refuses sources that are too large or use unknown functions, collects names and warnings, and
 // rewrites every comprehension so that it uses fuel. It checks no types, since JSON declares none.
-import type { parse } from "@bufbuild/cel";
 import { ExpressionSyntaxError } from "./errors.js";
 import { COPY, isFunction, RANGE, TICK } from "./functions.js";
-
-type Parsed = ReturnType<typeof parse>;
-type Expr = NonNullable<Parsed["expr"]>;
-type Call = Extract<Expr["exprKind"], { case: "callExpr" }>["value"];
-type Comprehension = Extract<Expr["exprKind"], { case: "comprehensionExpr" }>["value"];
+import { type Call, type Comprehension, callOf, type Expr, type Struct, type Tree } from "./tree.js";
 
 const MAX_DEPTH = 250;
 const MAX_NODES = 4000;
@@ -27,14 +22,15 @@ export interface Analysis {
   readonly warnings: readonly string[];
   /** The cost of one evaluation, without the rounds of its loops, which pay for themselves. */
   readonly weight: number;
+  readonly nodes: number;
 }
 
-/** Changes `parsed` in place. */
-export function analyse(parsed: Parsed, source: string): Analysis {
-  const walk = new Walk(source, parsed.sourceInfo?.positions ?? {});
-  const weight = parsed.expr === undefined ? 0 : walk.visit(parsed.expr, [], 0);
+/** Changes `expr` in place. */
+export function analyse(expr: Expr, tree: Tree, source: string): Analysis {
+  const walk = new Walk(source, tree);
+  const weight = walk.visit(expr, [], 0);
   const { references, types, warnings } = walk;
-  return { references, types, warnings, variables: walk.variablesRead, weight };
+  return { references, types, warnings, variables: walk.variablesRead, weight, nodes: walk.nodes };
 }
 
 class Walk {
@@ -43,11 +39,11 @@ class Walk {
   readonly warnings: string[] = [];
   private readonly variables = new Set<string>();
   private readonly tested = new Set<string>();
-  private nodes = 0;
+  nodes = 0;
 
   constructor(
     private readonly source: string,
-    private readonly positions: { readonly [id: string]: number },
+    private readonly tree: Tree,
   ) {}
 
   get variablesRead(): ReadonlySet<string> {
@@ -107,10 +103,7 @@ class Walk {
   }
 
   /** A message literal copies its fields into protobuf values, so each pays for its size first. */
-  private struct(
-    struct: Extract<Expr["exprKind"], { case: "structExpr" }>["value"],
-    below: (child: Expr | undefined) => number,
-  ): number {
+  private struct(struct: Struct, below: (child: Expr | undefined) => number): number {
     let weight: number = struct.messageName === "" ? WEIGHT.call : WEIGHT.loop;
     for (const entry of struct.entries) {
       if (entry.keyKind.case === "mapKey") weight += below(entry.keyKind.value);
@@ -138,7 +131,7 @@ class Walk {
 
   /** `vars.step-1`, written without blanks, nearly always means the id of a step. */
   private warnOfDash(call: Call, expr: Expr): void {
-    const at = this.position(expr);
+    const at = this.tree.placeOf(expr);
     const left = call.args[0]?.exprKind;
     if (at === undefined || left?.case !== "selectExpr") return;
     const before = /[A-Za-z_][\w.]*$/.exec(this.source.slice(0, at))?.[0];
@@ -149,12 +142,8 @@ class Walk {
     this.warnings.push(`${before + behind} is a subtraction; for a key write ${before.slice(0, dot)}["${key}"]`);
   }
 
-  private position(expr: Expr): number | undefined {
-    return this.positions[String(expr.id)];
-  }
-
   private refuse(message: string, expr: Expr): ExpressionSyntaxError {
-    return new ExpressionSyntaxError(message, this.position(expr));
+    return new ExpressionSyntaxError(message, this.tree.placeOf(expr));
   }
 }
 
@@ -169,11 +158,7 @@ function textOf(expr: Expr | undefined): string | undefined {
 }
 
 function call(name: string, id: bigint, args: Expr[]): Expr {
-  return {
-    $typeName: "cel.expr.Expr",
-    id,
-    exprKind: { case: "callExpr", value: { $typeName: "cel.expr.Expr.Call", function: name, args } },
-  };
+  return { $typeName: "cel.expr.Expr", id, exprKind: { case: "callExpr", value: callOf(name, args) } };
 }
 
 function int(value: number, id: bigint): Expr {

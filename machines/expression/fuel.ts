@@ -18,6 +18,8 @@ export const MAX_TEXT_CHARS = 4 * 1024 * 1024;
 let fuelLeft = 0;
 let resultCharsLeft = 0;
 let inUse = false;
+/** The patterns that the current budget has paid for. */
+let paidPatterns: Set<string> | undefined;
 
 /** Runs `work` on a full budget, or inside another `withFuel` on that one's budget. */
 export function withFuel<T>(work: () => T): T {
@@ -25,6 +27,7 @@ export function withFuel<T>(work: () => T): T {
   inUse = true;
   fuelLeft = FUEL;
   resultCharsLeft = MAX_RESULT_CHARS;
+  paidPatterns = undefined;
   try {
     return work();
   } finally {
@@ -49,6 +52,14 @@ export function isExhausted(): boolean {
 
 export function budgetExhausted(): ExpressionError {
   return new ExpressionError("the expression used up its step budget");
+}
+
+/** Whether the current budget meets the pattern for the first time. */
+export function isFirstUse(pattern: string): boolean {
+  paidPatterns ??= new Set();
+  if (paidPatterns.has(pattern)) return false;
+  paidPatterns.add(pattern);
+  return true;
 }
 
 /** Takes `chars` from the remaining size of the result. */

@@ -1,14 +1,9 @@
 // The string functions whose library versions are quadratic or unbounded, and the cost of reading a text. The library's linear
 // functions are used as they are.
 import { type CelError, type CelList, type CelValue, celError, celList, isCelList } from "@bufbuild/cel";
-import { RE2JS } from "re2js";
+import { compilePattern, type Pattern, PatternError } from "../values/pattern.js";
 import { ExpressionError } from "./errors.js";
-import { MAX_TEXT_CHARS, spend } from "./fuel.js";
-
-const MAX_PATTERN_CHARS = 1000;
-const MAX_CACHED_PATTERNS = 256;
-
-const patterns = new Map<string, RE2JS>();
+import { isFirstUse, MAX_TEXT_CHARS, spend } from "./fuel.js";
 
 /** Refuses a text that is too long before it is constructed, and pays for its construction. */
 export function makeText(chars: number): void {
@@ -86,25 +81,24 @@ export function join(list: CelValue, separator: string): string | CelError {
   return parts.join(separator);
 }
 
-/** RE2 is linear in the text. The worst cost of a step is the size of the compiled pattern, so their product is paid. */
+/**
+ * The first use of a pattern within a budget also pays for its compilation, whether or not the pattern is in
+ * the cache: the cost must not depend on what else the process does.
+ */
 export function matches(text: string, pattern: string): boolean | CelError {
-  if (pattern.length > MAX_PATTERN_CHARS) return celError("invalid argument of matches()");
-  const compiled = compilePattern(pattern);
+  const first = isFirstUse(pattern);
+  if (first) spend(500 + pattern.length * 10);
+  const compiled = patternOf(pattern);
   if (compiled === undefined) return celError("invalid argument of matches()");
-  spend(20 + (text.length * compiled.programSize()) / 32);
-  return compiled.test(text);
+  spend(first ? 20 + compiled.size * 50 : 20);
+  return compiled.test(text, spend, first);
 }
 
-function compilePattern(pattern: string): RE2JS | undefined {
-  const known = patterns.get(pattern);
-  if (known !== undefined) return known;
-  spend(1000 + pattern.length * 50);
+function patternOf(source: string): Pattern | undefined {
   try {
-    const compiled = RE2JS.compile(pattern);
-    if (patterns.size >= MAX_CACHED_PATTERNS) patterns.delete(patterns.keys().next().value as string);
-    patterns.set(pattern, compiled);
-    return compiled;
-  } catch {
-    return undefined;
+    return compilePattern(source);
+  } catch (error) {
+    if (error instanceof PatternError) return undefined;
+    throw error;
   }
 }

@@ -166,12 +166,12 @@ describe("an expression", () => {
 
   it.each([
     ["", 0],
-    ["1 +", 2],
+    ["1 +", 3],
     ["a b", 2],
     ["vars.a && nope(1)", 10],
     ["'open", 0],
     ["has(1)", 0],
-    ["[1].all(2, true)", 3],
+    ["[1].all(2, true)", 4],
   ])("%j does not compile, and says where", (source, position) => {
     const error = failure(() => compileExpression(source));
     expect(error).toBeInstanceOf(ExpressionSyntaxError);
@@ -290,7 +290,7 @@ describe("a template", () => {
 
   it.each<[Json, number, string]>([
     ["${vars.a", 0, "a template is not closed"],
-    ["a ${1 +} b", 6, "expecting end of input"],
+    ["a ${1 +} b", 7, "a value is expected"],
     ["${'}", 0, "a template is not closed"],
     ["ab${  nope(1)}", 6, 'unknown function "nope"'],
     ["${}", 2, "an expression is expected"],

@@ -331,7 +331,7 @@ describe("faults", () => {
         '$.entrypoints.other: there is no step "y"',
         "$.steps[0].colour: is not an attribute of the step type noop",
         '$.steps[0].next: there is no step "nowhere"',
-        "$.steps[1].expression: found + but expecting end of input (at character 3)",
+        "$.steps[1].expression: unexpected end, a value is expected (at character 4)",
         `$.steps[2].id: ${ID}`,
         "$.steps[2]: needs both name and value",
         '$.steps[3].on_error: there is no step "gone"',
