@@ -45,7 +45,7 @@ const untilHanging = ({ place }: Talk, runId: string) =>
 
 /** Everything that can be read of a run. */
 async function readAll(talk: Talk, runId: string): Promise<void> {
-  for (const part of ["", "/events", "/signals", "/undo", "/children", "/user_tasks"])
+  for (const part of ["", "/explain", "/events", "/signals", "/undo", "/children", "/user_tasks"])
     expect((await talk.ask("GET", `/sagas/${runId}${part}`)).status).toBe(200);
 }
 
@@ -200,7 +200,7 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
   },
 
   async "runs that are not there"(talk) {
-    for (const part of ["", "/events", "/signals", "/undo", "/children", "/user_tasks"]) {
+    for (const part of ["", "/explain", "/events", "/signals", "/undo", "/children", "/user_tasks"]) {
       expect((await talk.ask("GET", `/sagas/${uuidv7()}${part}`)).status).toBe(404);
       expect((await talk.ask("GET", `/sagas/17${part}`)).status).toBe(400);
     }

@@ -74,7 +74,7 @@ export class Talk {
     return text
       .replace(/[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g, (id) => this.name(id, "id"))
       .replace(/\b[0-9a-f]{16}\b/g, (receipt) => this.name(receipt, "receipt"))
-      .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "<time>")
+      .replace(/\d{4}-\d\d-\d\d(T[\d:.]+Z| [\d:]+ UTC)/g, "<time>")
       .replace(/cursor=[^&]+/, "cursor=<cursor>")
       .replace(/^worker:.*/, "worker:<name>");
   }
