@@ -53,6 +53,8 @@ export interface Facts {
   readonly unmatched?: readonly Unmatched[];
   /** An output schema that a registration has replaced. Null: it was not kept. */
   readonly outputSchema?: JsonObject | null;
+  /** The variables that the service gave the run above at its start. */
+  readonly startup?: JsonObject;
   /** The run that was started with an idempotency key. Null: there is none. */
   readonly keyedRun?: { readonly id: RunId } | null;
 }
@@ -134,6 +136,7 @@ export type Need =
   | { readonly kind: "workflow"; readonly workflowId: string; readonly version?: number }
   | { readonly kind: "target"; readonly runId: RunId }
   | { readonly kind: "waiter" | "unmatched"; readonly name: string }
+  | { readonly kind: "startup"; readonly runId: RunId }
   | { readonly kind: "output_schema"; readonly hash: string }
   | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string };
 
@@ -150,6 +153,7 @@ export type Fetched = Pick<
   | "target"
   | "waiter"
   | "unmatched"
+  | "startup"
   | "outputSchema"
   | "keyedRun"
 >;

@@ -155,6 +155,8 @@ export class Memory {
         const pairs = waiting.slice(0, signals.length).map(({ id: waiter }, nth) => [signals[nth], waiter] as const);
         return { unmatched: pairs.flatMap(([signal, waiter]) => (signal ? { signalId: signal.id, waiter } : [])) };
       }
+      case "startup":
+        return { startup: {} };
       case "output_schema":
         return { outputSchema: null };
       case "keyed_run":

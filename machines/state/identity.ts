@@ -37,4 +37,13 @@ export interface RunIdentity {
   readonly locals?: JsonObject;
   /** The compensation of its parent's step replaces its undo list, so nothing is handed over. */
   readonly keepsUndo?: boolean;
+  /** The variables that the service gave the run at its start. Its sub-sagas and spawned runs begin with them, too. */
+  readonly startup?: JsonObject;
+  /** The run above that has `startup`. */
+  readonly startupFrom?: RunId;
+}
+
+/** The run whose `startup` a child of this run begins with, if any was given. */
+export function startupSource({ id, startup, startupFrom }: RunIdentity): RunId | undefined {
+  return startup ? id : startupFrom;
 }

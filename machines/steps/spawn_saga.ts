@@ -2,6 +2,7 @@
 
 import { optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
+import { startupSource } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
 import { stepType, textOf } from "./step.js";
 import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
@@ -20,7 +21,7 @@ export const spawnSaga = stepType({
     const { attributes, scope, facts, run, entry, plan } = entered;
     const called = sagaCall(entered);
     if ("kind" in called) return called;
-    const { workflow, entrypoint, inputs } = called;
+    const { workflow, entrypoint, inputs, startup } = called;
     const key = attributes.idempotency_key && textOf(attributes.idempotency_key, scope, "idempotency_key");
     if (key !== undefined && !/^.{1,255}$/u.test(key))
       throw new ExpressionError("idempotency_key must be 1 to 255 characters");
@@ -37,8 +38,9 @@ export const spawnSaga = stepType({
       ...{ id, workflowId, version, definitionId, inputs, entrypoint, startedAt: facts.now },
       ...{ tenantId: run.tenantId, dryRun: run.dryRun, features: run.features },
       ...(timeoutMs !== undefined && { expiresAt: facts.now + timeoutMs }),
+      ...(startupSource(run) !== undefined && { startup }),
     };
-    const child = { identity, variables: {}, variablesSize: 2, inherited: false, idempotencyKey: key, at: facts.now };
+    const child = { identity, variables: startup, inherited: false, idempotencyKey: key, at: facts.now };
     return { kind: "done", output: { run_id: id }, effects: [{ kind: "child.start", child }] };
   },
 });

@@ -187,6 +187,8 @@ export interface SagaCall {
   readonly workflow: WorkflowFact;
   readonly entrypoint: string;
   readonly inputs: JsonObject;
+  /** The variables that it begins with. */
+  readonly startup: JsonObject;
 }
 
 /** An audit event of the step's own, besides those that every step has. */

@@ -4,6 +4,7 @@ import { number, object, optional, required, text } from "../attribute/kinds.js"
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import type { Group } from "../state/group.js";
+import { startupSource } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
@@ -65,7 +66,7 @@ export const subSaga = stepType({
 
 /** The run that a `sub_saga` or `spawn_saga` starts, or the outcome without one. */
 export function sagaCall(
-  { attributes, scope, facts }: Entered<typeof SAGA_ATTRIBUTES>,
+  { attributes, scope, facts, run }: Entered<typeof SAGA_ATTRIBUTES>,
   taken?: number,
 ): SagaCall | Outcome {
   const workflowId = textOf(attributes.workflow_id, scope, "workflow_id");
@@ -83,7 +84,11 @@ export function sagaCall(
   const problems = workflow.inputSchema ? facts.conforms(workflow.inputSchema, inputs) : [];
   if (problems.length > 0)
     return failed("schema_mismatch", `the inputs of ${named}: ${problems.slice(0, 5).join("; ")}`);
-  return { workflow, entrypoint, inputs };
+  const source = startupSource(run);
+  if (source === undefined) return { workflow, entrypoint, inputs, startup: {} };
+  const startup = run.startup ?? facts.startup;
+  if (startup === undefined) return { kind: "need", need: { kind: "startup", runId: source } };
+  return { workflow, entrypoint, inputs, startup };
 }
 
 function ended(entered: Entered<typeof attributes>, group: Group, verdict: NonNullable<Group["verdict"]>): Outcome {

@@ -24,6 +24,7 @@ import {
   namedRun,
   nextWaiter,
   signalFor,
+  startupVariables,
   unmatchedSignals,
 } from "../store/family.js";
 import { newestOwed } from "../store/load.js";
@@ -104,6 +105,8 @@ export class FactSource {
         return { waiter: await nextWaiter(sql, run, need.name) };
       case "unmatched":
         return { unmatched: await unmatchedSignals(sql, run, need.name) };
+      case "startup":
+        return { startup: await startupVariables(sql, need.runId) };
       case "output_schema":
         return { outputSchema: await replacedSchema(sql, need.hash) };
       case "keyed_run":

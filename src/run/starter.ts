@@ -75,7 +75,8 @@ export class Starter {
       throw unprocessable("the inputs do not conform to the workflow's input_schema", details);
     }
     const provided = (await this.options.startupVariables?.(request)) ?? {};
-    const identity = identityOf(request, program, definitionId, this.options.clock.now());
+    const startup = Object.keys(provided).length > 0 ? { startup: provided } : {};
+    const identity = { ...identityOf(request, program, definitionId, this.options.clock.now()), ...startup };
     const context = newRun(identity, { ...provided, ...request.variables });
     return { context, program, started: startedEvent(identity, request.actor), fence: newFence() };
   }

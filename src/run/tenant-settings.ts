@@ -1,7 +1,7 @@
 // Settings of tenants, from two files that are read once at the start: licence groups, and variables that their runs start with.
 // Credentials are not here: authentication is the API's matter.
 import { readFileSync } from "node:fs";
-import { isObject, type JsonObject, measure } from "../../machines/index.js";
+import { FORBIDDEN_NAMES, isObject, type JsonObject, measure } from "../../machines/index.js";
 import { ConfigError } from "../config/index.js";
 
 /** Applies to every tenant, and to runs without one. */
@@ -23,7 +23,7 @@ export function readTenantSettings(files: {
   readonly startupVariablesFile?: string;
 }): TenantSettings {
   const licences = readByTenant(files.licensesFile, isGroups, "a list of licence groups");
-  const variables = readByTenant(files.startupVariablesFile, isObject, "an object of variables") ?? {};
+  const variables = readByTenant(files.startupVariablesFile, isVariables, "an object of variables") ?? {};
   return {
     licensed: (tenantId, group) =>
       !licences ||
@@ -60,6 +60,10 @@ function parse(file: string): unknown {
   } catch (error) {
     throw new ConfigError([`${file}: ${error instanceof Error ? error.message : "cannot be read"}`]);
   }
+}
+
+function isVariables(value: unknown): value is JsonObject {
+  return isObject(value) && Object.keys(value).every((name) => name !== "" && !FORBIDDEN_NAMES.has(name));
 }
 
 function isGroups(value: unknown): value is readonly string[] {

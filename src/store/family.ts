@@ -1,7 +1,16 @@
 // Reads about a run's family and about other runs, for decisions that ask for them: children, runs that wait for a signal, whether a run
 // exists. Children are created by the commit of their parent. In SQL: a decision waits for these reads.
 import type { Sql } from "postgres";
-import type { EndedChild, Json, RecordedSignal, RunId, RunState, StepError, Unmatched } from "../../machines/index.js";
+import type {
+  EndedChild,
+  Json,
+  JsonObject,
+  RecordedSignal,
+  RunId,
+  RunState,
+  StepError,
+  Unmatched,
+} from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 
 /** The ended children of a step entry, in their order; null: their outputs together exceed `most` bytes. */
@@ -118,6 +127,13 @@ export async function namedRun(
   const [row] = await sql<{ id: RunId; state: RunState }[]>`
     select id, state from runs where id = ${runId} and tenant_id is not distinct from ${tenantId ?? null}`;
   return row ?? null;
+}
+
+/** The variables that the service gave a run at its start. */
+export async function startupVariables(sql: Sql, runId: RunId): Promise<JsonObject> {
+  const [row] = await sql<{ startup: JsonObject | null }[]>`
+    select identity->'startup' as startup from run_starts where run_id = ${runId}`;
+  return row?.startup ?? {};
 }
 
 /** The run that was started with an idempotency key. */

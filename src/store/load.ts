@@ -38,6 +38,8 @@ const STORED = [
   "startStep",
   "locals",
   "keepsUndo",
+  "startup",
+  "startupFrom",
 ] as const satisfies readonly (keyof RunIdentity)[];
 
 export function storedIdentity(run: RunIdentity): StoredIdentity {

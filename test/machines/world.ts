@@ -207,6 +207,8 @@ export class WorldOf<Run extends WorldRun> {
         const pairs = waiting.map(({ id: waiter }, nth) => ({ signalId: signals[nth]?.id ?? "", waiter }));
         return { unmatched: pairs.slice(0, signals.length) };
       }
+      case "startup":
+        return { startup: this.runs.get(need.runId)?.context.run.startup ?? {} };
       case "output_schema":
         return { outputSchema: null };
       case "keyed_run":

@@ -34,6 +34,7 @@ export interface HalfOptions {
   readonly residents?: RuntimeOptions["residents"];
   /** By default every suspect lives. */
   readonly trials?: Judge;
+  readonly startupVariables?: RuntimeOptions["startupVariables"];
   /** The newest record format that all nodes read. */
   readonly recordFormat?: () => number;
   /** The newest record format that it reads, like a node of an earlier release. */
@@ -80,6 +81,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints },
     ...(couriers && { couriers }),
     residents: options.residents,
+    startupVariables: options.startupVariables,
     recordFormat: options.recordFormat,
     newestFormat: options.newestFormat,
     turns: options.turns ?? new Turns(() => 0),

@@ -6,7 +6,7 @@ import type { NewChild } from "../../messages/effect.js";
 import type { RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { ChildState, Group } from "../../state/group.js";
-import type { RunIdentity } from "../../state/identity.js";
+import { type RunIdentity, startupSource } from "../../state/identity.js";
 import type { Outcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import type { Json, JsonObject } from "../../values/json.js";
@@ -138,6 +138,7 @@ export function inheritedIdentity(
     rootRunId: run.rootRunId ?? run.id,
     depth: (run.depth ?? 0) + 1,
     startedAt: now,
+    startupFrom: startupSource(run),
   };
 }
 

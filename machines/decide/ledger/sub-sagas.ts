@@ -25,16 +25,21 @@ export function startSubSaga(draft: Draft, plan: StepPlan, { child, dueAt }: Sub
   const identity = identityOf(draft, id, plan, child);
   draft.owe({
     kind: "child.start",
-    child: { identity, variables: {}, variablesSize: 2, inherited: false, at: draft.now },
+    child: { identity, variables: child.startup, inherited: false, at: draft.now },
   });
   awaitChildren(draft, plan, { dueAt });
 }
 
-function identityOf(draft: Draft, id: RunId, plan: StepPlan, { workflow, ...call }: SubSaga["child"]): RunIdentity {
+function identityOf(
+  draft: Draft,
+  id: RunId,
+  plan: StepPlan,
+  { workflow, entrypoint, inputs }: SubSaga["child"],
+): RunIdentity {
   const { workflowId, version, definitionId, timeoutMs } = workflow;
   return {
     ...inheritedIdentity(draft, id, entryNumber(draft), plan),
-    ...{ workflowId, version, definitionId, ...call },
+    ...{ workflowId, version, definitionId, entrypoint, inputs },
     ...(timeoutMs !== undefined && { expiresAt: draft.now + timeoutMs }),
     ...(plan.compensation && { keepsUndo: true }),
   };
