@@ -15,6 +15,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   times: 1,
   log: 1,
   metrics: 1,
+  package: 1,
   pressure: 1,
   turns: 1,
   store: 2,

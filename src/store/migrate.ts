@@ -1,10 +1,9 @@
 // Brings a database up to this release: applies the migration files, one service at a time, and creates the partitions of the audit
 // log. Services of the previous release keep working meanwhile and afterwards (law 13); the rules for the files are in CONTRIBUTING.md.
-import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
 import postgres, { type Sql, type TransactionSql } from "postgres";
 import type { Logger } from "../log.js";
+import { packageRoot } from "../package.js";
 import { noticesTo } from "./connection.js";
 import { type Migration, readMigrations } from "./migration-files.js";
 import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, patiently } from "./migration-locks.js";
@@ -169,16 +168,4 @@ function gaveUp({ totalMs }: Patience, sessions: readonly Obstacle[]): string {
     ({ pid, application, state, seconds }) => `${pid} ("${application}", ${state}, ${seconds} s)`,
   );
   return `the migration has waited ${totalMs / 1_000} s for locks; in its way: ${names.join(", ") || "unknown sessions"}. End these sessions and start the service again`;
-}
-
-/** The folder of the nearest package.json above this file, which runs from `src` in tests and from `dist/src` in production. */
-export function packageRoot(): string {
-  let folder = dirname(fileURLToPath(import.meta.url));
-  while (!existsSync(join(folder, "package.json"))) {
-    const parent = dirname(folder);
-    if (parent === folder)
-      throw new Error("There is no package.json above the files of this service: install it as a package");
-    folder = parent;
-  }
-  return folder;
 }

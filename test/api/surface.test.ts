@@ -1,9 +1,12 @@
 // The API as a whole: its OpenAPI document, probes, metrics, and the answers and log lines of failures.
 
+import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { connect } from "node:net";
+import { join } from "node:path";
 import postgres from "postgres";
 import { describe, expect, it } from "vitest";
+import { packageRoot } from "../../src/package.js";
 import { otherApi, useRig } from "./rig.js";
 
 const rig = useRig();
@@ -26,7 +29,7 @@ describe("the OpenAPI document", () => {
       expect(inPath.sort(), place).toEqual(named.sort());
       if (!path.startsWith("/api")) continue;
       const errors = Object.keys(operation.responses).filter((code) => Number(code) >= 400);
-      expect(errors, place).toEqual(expect.arrayContaining(["400", "500", "503"]));
+      expect(errors, place).toEqual(expect.arrayContaining(["400", "403", "421", "500", "503"]));
       for (const code of errors) {
         const { content, description } = operation.responses[code] as { content: object; description: string };
         expect(JSON.stringify(content), `${place} ${code}`).toContain("#/components/schemas/Error");
@@ -50,6 +53,11 @@ describe("the OpenAPI document", () => {
     expect(Object.keys(body.components.schemas)).toEqual(
       expect.arrayContaining(["Error", "SagaRun", "WorkflowDefinition"]),
     );
+  });
+
+  it("has the version of the package", async () => {
+    const { version } = JSON.parse(readFileSync(join(packageRoot(), "package.json"), "utf8")) as { version: string };
+    expect((await rig.call("GET", "/openapi.json")).body.info.version).toBe(version);
   });
 
   it("says which bodies may be omitted", async () => {

@@ -40,6 +40,8 @@ describe("defaults", () => {
       inspect: true,
       logLevel: "info",
       limits: { bodyBytes: 2_097_152, steps: 1000, entries: 100_000 },
+      allowedHosts: [],
+      allowedOrigins: [],
     });
     expect(config.workers).toBeGreaterThanOrEqual(1);
     for (const absent of ["databaseUrl", "redisUrl", "amqpUrl", "workerAllow"])
@@ -93,6 +95,16 @@ describe("settings", () => {
     [
       { SAGA_DEFINITIONS_DIR: "/d", SAGA_SECRETS_FILE: "/s" },
       { definitionsDir: "/d", secretsFile: "/s" },
+    ],
+    [
+      {
+        SAGA_ALLOWED_HOSTS: "saga.example, 10.0.0.0/8",
+        SAGA_ALLOWED_ORIGINS: "https://console.example,http://localhost:3000",
+      },
+      {
+        allowedHosts: ["saga.example", "10.0.0.0/8"],
+        allowedOrigins: ["https://console.example", "http://localhost:3000"],
+      },
     ],
     [
       { SAGA_SIGNING_SECRET: "whsec", SAGA_RETENTION_DAYS: "30", SAGA_EVENT_RETENTION_DAYS: "7" },
@@ -151,6 +163,15 @@ describe("problems", () => {
     [{ SAGA_EGRESS_ALLOW: "10.0.0.0/33" }, 'not an address, CIDR block or host name: "10.0.0.0/33"'],
     [{ SAGA_EGRESS_ALLOW: "300.1.1.1" }, "SAGA_EGRESS_ALLOW"],
     [{ SAGA_WORKER_ALLOW: "http://x" }, "SAGA_WORKER_ALLOW"],
+    [{ SAGA_ALLOWED_HOSTS: "https://saga.example" }, "SAGA_ALLOWED_HOSTS has an entry that is not an address"],
+    [{ SAGA_ALLOWED_HOSTS: "saga.example:8080" }, 'or host name: "saga.example:8080"'],
+    [{ SAGA_ALLOWED_ORIGINS: "console.example" }, "SAGA_ALLOWED_ORIGINS has an entry that is not an origin"],
+    [
+      { SAGA_ALLOWED_ORIGINS: "https://console.example/" },
+      'such as https://console.example: "https://console.example/"',
+    ],
+    [{ SAGA_ALLOWED_ORIGINS: "*" }, "SAGA_ALLOWED_ORIGINS"],
+    [{ SAGA_ALLOWED_ORIGINS: "null" }, "SAGA_ALLOWED_ORIGINS"],
     [{ SAGA_AUTH: "basic" }, "SAGA_AUTH must be one of"],
     [{ SAGA_AUTH: "jwt" }, "SAGA_AUTH is jwt: it requires"],
     [{ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "short" }, "SAGA_AUTH_JWT_SECRET must have at least 32"],

@@ -2,7 +2,7 @@
 // affected. It continues when an operator has removed the cause and releases it.
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { packageRoot } from "../../src/store/migrate.js";
+import { packageRoot } from "../../src/package.js";
 import { livingNodes, logged } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { itLong, long } from "../harness/long.js";

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, readlinkSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { packageRoot } from "../../src/store/migrate.js";
+import { packageRoot } from "../../src/package.js";
 import { atFileEnd } from "./file-end.js";
 import { freePorts } from "./ports.js";
 import { until } from "./until.js";

@@ -1,13 +1,12 @@
 // The OpenAPI 3.1 document, made from the schemas of the routes, and its interactive page.
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
+import { packageVersion } from "../../package.js";
 import type { Api } from "./validation.js";
-
-const API_VERSION = "0.6.0";
 
 const INFO = {
   title: "Saga orchestration service",
-  version: API_VERSION,
+  version: packageVersion(),
   description: "Runs workflows as durable sagas. Every error is the `Error` envelope.",
   license: { name: "Apache-2.0", identifier: "Apache-2.0" },
 };

@@ -39,8 +39,14 @@ const MEANING: Readonly<Record<number, string>> = {
   503: "Load is shed, the store does not answer, or the outcome is not known yet: send it again.",
 };
 
-/** The responses of a route: its own, and its errors. 500 and 503 are possible everywhere. */
+/** What any route may answer: a foreign site or host is refused before a route is looked for. */
+const EVERYWHERE = [403, 421, 500, 503];
+
+/** The responses of a route: its own, its errors, and those of all routes. */
 export function responses(own: Readonly<Record<number, object>>, ...errors: readonly number[]) {
-  const faults = [...errors, 500, 503].map((status) => [status, { description: MEANING[status], ...ref("Error") }]);
+  const faults = [...errors, ...EVERYWHERE].map((status) => [
+    status,
+    { description: MEANING[status], ...ref("Error") },
+  ]);
   return { ...Object.fromEntries(faults), ...own };
 }
