@@ -79,8 +79,14 @@ export function defineAction<const I extends TSchema, const O extends TSchema>(
   return Object.freeze({ ...options, version });
 }
 
+/** How the service reaches the worker. */
+export interface Reach {
+  readonly transport: "grpc" | "http" | "rmq";
+  readonly address?: string;
+}
+
 /** The ActionRegistration that the service takes. */
-export function registration(action: Action): Readonly<Record<string, unknown>> {
+export function registration(action: Action, reach: Reach): Readonly<Record<string, unknown>> {
   const { retry } = action;
   return dropUndefined({
     action_name: action.name,
@@ -105,7 +111,7 @@ export function registration(action: Action): Readonly<Record<string, unknown>> 
     deprecated: action.deprecated ?? false,
     dry_run_supported: action.dryRunSupported ?? false,
     license_group: action.licenseGroup,
-    transport: "grpc",
+    ...reach,
   });
 }
 

@@ -1,16 +1,15 @@
 // The answers of this process. Each is kept until the service has recorded it, and for a while after that, so that a
 // step that is sent again gets the same answer. It sends nothing: worker.ts does.
 import type { StepFailure, StepResult } from "../protocol/index.js";
-import type { Connection } from "./connection.js";
 
 /** A worker message that answers a dispatch. */
 export type AnswerMessage = { readonly result: StepResult } | { readonly failure: StepFailure };
 
-export interface PendingAnswer {
+export interface PendingAnswer<Origin> {
   readonly dispatchId: string;
   readonly message: AnswerMessage;
-  /** The connection that the step came on. */
-  via: Connection;
+  /** Where the step came from last. */
+  via: Origin;
   /** When it was last sent, on the monotonic clock. */
   sentAt: number;
 }
@@ -22,8 +21,8 @@ const REMEMBERED_BYTES = 64 * 1_048_576;
 /** At more unrecorded answers than these, the oldest is given up: it is long past its deadline. */
 const PENDING = 100_000;
 
-export class Answers {
-  private readonly pending = new Map<string, PendingAnswer>();
+export class Answers<Origin> {
+  private readonly pending = new Map<string, PendingAnswer<Origin>>();
   /** Recorded answers, in the order of their recording. */
   private readonly remembered = new Map<string, AnswerMessage>();
   private rememberedBytes = 0;
@@ -33,12 +32,12 @@ export class Answers {
     return this.pending.size;
   }
 
-  all(): Iterable<PendingAnswer> {
+  all(): Iterable<PendingAnswer<Origin>> {
     return this.pending.values();
   }
 
-  add(dispatchId: string, message: AnswerMessage, via: Connection): PendingAnswer {
-    const answer: PendingAnswer = { dispatchId, message, via, sentAt: Number.NEGATIVE_INFINITY };
+  add(dispatchId: string, message: AnswerMessage, via: Origin): PendingAnswer<Origin> {
+    const answer: PendingAnswer<Origin> = { dispatchId, message, via, sentAt: Number.NEGATIVE_INFINITY };
     this.pending.set(dispatchId, answer);
     if (this.pending.size > PENDING) {
       const oldest = this.pending.keys().next();
@@ -48,7 +47,7 @@ export class Answers {
   }
 
   /** The answer of a step that came again, to be sent again. Undefined: it has none. */
-  again(dispatchId: string, via: Connection): PendingAnswer | undefined {
+  again(dispatchId: string, via: Origin): PendingAnswer<Origin> | undefined {
     const pending = this.pending.get(dispatchId);
     if (pending) {
       pending.via = via;

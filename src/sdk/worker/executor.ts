@@ -3,28 +3,37 @@
 import type { ExecuteStep } from "../protocol/index.js";
 import type { Action } from "./action.js";
 import type { AnswerMessage } from "./answers.js";
-import type { Connection } from "./connection.js";
 import type { ActionContext } from "./context.js";
 import { ActionError } from "./error.js";
 import { type Log, withFields } from "./log.js";
 
-export interface ExecutorOptions {
+/** Where a step came from, and its answer and heartbeats go to. */
+export interface Origin {
+  readonly live: boolean;
+  /** Heartbeats are sent no more often than this. */
+  readonly heartbeatIntervalMs: number;
+}
+
+/** The default of the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`. */
+export const OUTPUT_BYTES = 1_048_576;
+
+export interface ExecutorOptions<From extends Origin> {
   readonly actions: readonly Action[];
   /** The most bytes of JSON in an output. */
   readonly outputBytes: number;
   readonly log: Log;
-  readonly answer: (dispatchId: string, message: AnswerMessage, via: Connection) => void;
-  readonly heartbeat: (dispatchId: string, via: Connection) => void;
+  readonly answer: (dispatchId: string, message: AnswerMessage, via: From) => void;
+  readonly heartbeat: (dispatchId: string, via: From) => void;
 }
 
 /** A step that is being executed. */
-interface Execution {
+interface Execution<From> {
   readonly step: ExecuteStep;
   readonly abort: AbortController;
   /** Epoch milliseconds on this machine's clock. */
   readonly deadline: number;
-  /** The connection that the step came on last. */
-  via: Connection;
+  /** Where the step came from last. */
+  via: From;
 }
 
 const MESSAGE_CHARACTERS = 8_192;
@@ -32,11 +41,11 @@ const MESSAGE_CHARACTERS = 8_192;
 /** The longest time that a timer can wait. */
 const TIMER_MAX = 2 ** 31 - 1;
 
-export class Executor {
-  private readonly running = new Map<string, Execution>();
+export class Executor<From extends Origin> {
+  private readonly running = new Map<string, Execution<From>>();
   private readonly actions: ReadonlyMap<string, Action>;
 
-  constructor(private readonly options: ExecutorOptions) {
+  constructor(private readonly options: ExecutorOptions<From>) {
     this.actions = new Map(options.actions.map((action) => [`${action.name}@${action.version}`, action]));
   }
 
@@ -44,16 +53,16 @@ export class Executor {
     return this.running.size;
   }
 
-  all(): Iterable<readonly [dispatchId: string, via: Connection]> {
+  all(): Iterable<readonly [dispatchId: string, via: From]> {
     return [...this.running].map(([dispatchId, { via }]) => [dispatchId, via] as const);
   }
 
-  /** A step that is already being executed is not started again. */
-  execute(step: ExecuteStep, via: Connection): void {
+  /** A step that is already being executed is not started again. False: its deadline has passed, and nothing follows. */
+  execute(step: ExecuteStep, via: From): boolean {
     const running = this.running.get(step.dispatch_id);
     if (running) {
       running.via = via;
-      return;
+      return true;
     }
     const deadline = step.timeout_ms > 0 ? Date.now() + step.timeout_ms : Date.parse(step.deadline_at);
     if (!(deadline > Date.now())) {
@@ -61,15 +70,16 @@ export class Executor {
         { runId: step.run_id, stepId: step.step_id },
         "step arrived after its deadline, dropping it",
       );
-      return;
+      return false;
     }
-    const execution: Execution = { step, via, deadline, abort: new AbortController() };
+    const execution: Execution<From> = { step, via, deadline, abort: new AbortController() };
     this.running.set(step.dispatch_id, execution);
     void this.run(execution);
+    return true;
   }
 
   /** Steps whose stream was lost belong to this connection now, because its hello named them. */
-  adopt(connection: Connection): void {
+  adopt(connection: From): void {
     for (const execution of this.running.values()) if (!execution.via.live) execution.via = connection;
   }
 
@@ -81,7 +91,7 @@ export class Executor {
     for (const { abort } of this.running.values()) abort.abort(new Error(reason));
   }
 
-  private async run(execution: Execution): Promise<void> {
+  private async run(execution: Execution<From>): Promise<void> {
     const { step, abort, deadline } = execution;
     const action = this.actions.get(`${step.action}@${step.version}`);
     const timer = setTimeout(
@@ -109,7 +119,7 @@ export class Executor {
   }
 
   /** At least three in each heartbeat timeout, otherwise as rarely as the service advises. */
-  private heartbeats(execution: Execution, automatic: boolean): { send(): void; stop(): void } {
+  private heartbeats(execution: Execution<From>, automatic: boolean): { send(): void; stop(): void } {
     const timeout = execution.step.heartbeat_timeout_ms;
     if (timeout === 0) return { send: () => {}, stop: () => {} };
     const interval = Math.min(Math.max(timeout / 4, execution.via.heartbeatIntervalMs), timeout / 3);
@@ -130,7 +140,7 @@ function inputs(step: ExecuteStep): unknown {
   return step.inputs_json.length === 0 ? {} : JSON.parse(step.inputs_json.toString("utf8"));
 }
 
-function context({ step, abort, deadline }: Execution, heartbeat: () => void, log: Log): ActionContext {
+function context({ step, abort, deadline }: Execution<unknown>, heartbeat: () => void, log: Log): ActionContext {
   return {
     runId: step.run_id,
     stepId: step.step_id,

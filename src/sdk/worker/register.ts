@@ -1,6 +1,6 @@
 // Registers the worker's actions, and retries until the service accepts them or refuses them for good.
 import { setTimeout as delay } from "node:timers/promises";
-import { type Action, registration } from "./action.js";
+import { type Action, type Reach, registration } from "./action.js";
 import type { Log } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
@@ -10,6 +10,7 @@ export interface RegisterOptions {
   readonly serviceVersion: string | undefined;
   readonly token: string | undefined;
   readonly actions: readonly Action[];
+  readonly reach: Reach;
   readonly timing: Timing;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -35,7 +36,7 @@ export async function register(options: RegisterOptions): Promise<void> {
 
 /** Undefined: registered. `final`: a retry would not help. */
 async function post(options: RegisterOptions): Promise<{ final: boolean; message: string } | undefined> {
-  const { service, serviceVersion, actions, token } = options;
+  const { service, serviceVersion, actions, reach, token } = options;
   try {
     const response = await fetch(`${options.api.replace(/\/+$/, "")}/api/v1/registry/register`, {
       method: "POST",
@@ -43,7 +44,10 @@ async function post(options: RegisterOptions): Promise<{ final: boolean; message
         "content-type": "application/json",
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       },
-      body: JSON.stringify({ service, service_version: serviceVersion, actions: actions.map(registration) }),
+      body: JSON.stringify({
+        ...{ service, service_version: serviceVersion },
+        actions: actions.map((action) => registration(action, reach)),
+      }),
       signal: AbortSignal.any([options.signal, AbortSignal.timeout(REQUEST_MS)]),
     });
     const text = await response.text();

@@ -5,7 +5,7 @@ import type { Worker } from "./worker.js";
  * Starts the worker and resolves when it has stopped after SIGTERM or SIGINT. Rejects with an Error if the worker
  * cannot start. A second signal ends the process at once.
  */
-export async function runWorker(worker: Worker): Promise<void> {
+export async function runWorker(worker: Pick<Worker, "start" | "stop">): Promise<void> {
   let onSignal: () => void = () => {};
   const signalled = new Promise<void>((resolve) => {
     onSignal = resolve;

@@ -4,10 +4,10 @@ import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { ExecuteStep, Hello, HelloAck } from "../protocol/index.js";
 import type { Action } from "./action.js";
-import { Answers, type PendingAnswer } from "./answers.js";
+import { Answers, type PendingAnswer as Pending } from "./answers.js";
 import type { Connection, ConnectionOwner } from "./connection.js";
 import { ConnectionPool } from "./connection-pool.js";
-import { Executor } from "./executor.js";
+import { Executor, OUTPUT_BYTES } from "./executor.js";
 import { type Log, stderrLog } from "./log.js";
 import { register } from "./register.js";
 import { DEFAULT_TIMING, type Timing } from "./timing.js";
@@ -58,8 +58,6 @@ export interface Worker {
   stop(): Promise<void>;
 }
 
-const OUTPUT_BYTES = 1_048_576;
-
 /** Dispatch ids that one hello may name. */
 const HELLO_IDS = 10_000;
 
@@ -72,8 +70,8 @@ class StreamWorker implements Worker, ConnectionOwner {
   readonly workerId: string;
   private readonly timing: Timing;
   private readonly log: Log;
-  private readonly answers = new Answers();
-  private readonly executor: Executor;
+  private readonly answers = new Answers<Connection>();
+  private readonly executor: Executor<Connection>;
   private readonly pool: ConnectionPool;
   private readonly stopping = new AbortController();
   private ticker: NodeJS.Timeout | undefined;
@@ -161,7 +159,8 @@ class StreamWorker implements Worker, ConnectionOwner {
     const { options, timing, log } = this;
     const { signal } = this.stopping;
     const { api, service, serviceVersion, token, actions } = options;
-    await register({ api, service, serviceVersion, token, actions, timing, log, signal });
+    const reach = { transport: "grpc" } as const;
+    await register({ api, service, serviceVersion, token, actions, reach, timing, log, signal });
     await new Promise<void>((resolve, reject) => {
       this.onConnected = resolve;
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
@@ -202,7 +201,7 @@ class StreamWorker implements Worker, ConnectionOwner {
     return isSettled();
   }
 
-  private send(answer: PendingAnswer): void {
+  private send(answer: Pending<Connection>): void {
     const connection = this.pool.liveOr(answer.via);
     if (connection?.send(answer.message)) answer.sentAt = performance.now();
   }

@@ -1,0 +1,146 @@
+// What workers that the service calls have in common: each step is executed once, its answer is kept for repeats and reported until it is
+// recorded, and a heartbeat's answer may cancel it. How steps come is the business of http/ and rabbitmq/.
+import type { Action, Reach } from "../action.js";
+import { type AnswerMessage, Answers } from "../answers.js";
+import { Executor, type Origin, OUTPUT_BYTES } from "../executor.js";
+import { type Log, stderrLog } from "../log.js";
+import { register } from "../register.js";
+import { DEFAULT_TIMING, type Timing } from "../timing.js";
+import { answerBody, type CalledStep } from "./message.js";
+import { Reports } from "./reports.js";
+
+export interface CalledWorkerOptions {
+  /** The service whose actions these are: workflows name them "service.action". */
+  readonly service: string;
+  /** Your version of the service, shown in the registry. */
+  readonly serviceVersion?: string;
+  /** "http://host:port" of the orchestrator's API. */
+  readonly api: string;
+  /** At least one. */
+  readonly actions: readonly Action[];
+  /** As in a gRPC worker: set it to the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`. Default 1,048,576. */
+  readonly outputBytes?: number;
+  /** The credential, where the orchestrator asks for one. */
+  readonly token?: string;
+  /** Default: JSON lines on stderr. */
+  readonly log?: Log;
+  /** How long `stop` waits for steps in progress and for answers to be recorded, in milliseconds. Default 30,000. */
+  readonly drainTimeoutMs?: number;
+  /** How often the worker asks whether a step without a heartbeat timeout is cancelled, in milliseconds. Default 10,000. */
+  readonly cancelCheckMs?: number;
+  readonly timing?: Partial<Timing>;
+}
+
+interface Task extends Origin {
+  readonly callbackUrl: string;
+  /** Epoch milliseconds on this machine's clock. */
+  readonly deadline: number;
+}
+
+/** How long after its deadline a run may still take an answer that was in time. */
+const TRANSIT_MS = 1_000;
+
+export class CalledWorkerCore {
+  readonly log: Log;
+  readonly timing: Timing;
+  private readonly executor: Executor<Task>;
+  private readonly answers = new Answers<Task>();
+  private readonly reports: Reports;
+  private readonly waiters = new Map<string, ((answer: AnswerMessage) => void)[]>();
+  private readonly stopping = new AbortController();
+  /** Aborted when nothing is waited for any more. */
+  private readonly given = new AbortController();
+  private readonly reporting = new Set<Promise<void>>();
+
+  constructor(private readonly options: CalledWorkerOptions) {
+    if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
+    this.log = options.log ?? stderrLog();
+    this.timing = { ...DEFAULT_TIMING, ...options.timing };
+    this.reports = new Reports({ token: options.token, timing: this.timing, log: this.log });
+    this.executor = new Executor<Task>({
+      actions: options.actions,
+      outputBytes: options.outputBytes ?? OUTPUT_BYTES,
+      log: this.log,
+      answer: (dispatchId, message, via) => this.answered(dispatchId, message, via),
+      heartbeat: (dispatchId, via) => void this.heartbeat(dispatchId, via),
+    });
+  }
+
+  /** Steps in progress, and answers that are not recorded. */
+  get busy(): number {
+    return this.executor.size + this.reporting.size;
+  }
+
+  get stopped(): boolean {
+    return this.stopping.signal.aborted;
+  }
+
+  register(reach: Reach): Promise<void> {
+    const { api, service, serviceVersion, token, actions } = this.options;
+    const { timing, log } = this;
+    return register({ api, service, serviceVersion, token, actions, reach, timing, log, signal: this.stopping.signal });
+  }
+
+  /** The answer, once the step is executed: once for a dispatch, however often it comes. Undefined: its deadline has passed. */
+  execute({ step, callbackUrl }: CalledStep): Promise<AnswerMessage> | undefined {
+    const deadline = step.timeout_ms > 0 ? Date.now() + step.timeout_ms : Date.parse(step.deadline_at);
+    const task: Task = { live: true, heartbeatIntervalMs: 0, callbackUrl, deadline };
+    const known = this.answers.again(step.dispatch_id, task);
+    if (known) return Promise.resolve(known.message);
+    if (!(deadline > Date.now())) return undefined;
+    const { cancelCheckMs = 10_000 } = this.options;
+    // Heartbeats are sent four times in each timeout.
+    const heartbeat = step.heartbeat_timeout_ms > 0 ? step.heartbeat_timeout_ms : 4 * cancelCheckMs;
+    const answer = new Promise<AnswerMessage>((resolve) => this.waitFor(step.dispatch_id, resolve));
+    if (this.executor.execute({ ...step, heartbeat_timeout_ms: heartbeat }, task)) return answer;
+    this.waiters.delete(step.dispatch_id);
+    return undefined;
+  }
+
+  /** Reports the answer until it is recorded. */
+  async report({ step, callbackUrl }: CalledStep, answer: AnswerMessage): Promise<void> {
+    const { given, reports } = this;
+    const deadline = Date.parse(step.deadline_at) + TRANSIT_MS;
+    const work = reports
+      .answer(callbackUrl, answerBody(answer), deadline, given.signal)
+      .then((outcome) => this.settled(step.dispatch_id, outcome !== "late"));
+    this.reporting.add(work);
+    await work.finally(() => this.reporting.delete(work));
+  }
+
+  /** The answer is with the service, or is given up. */
+  settled(dispatchId: string, recorded = true): void {
+    if (recorded) this.answers.recorded(dispatchId);
+  }
+
+  /** Waits until all is answered and recorded, at most the drain timeout; then aborts what is left. */
+  async stop(): Promise<void> {
+    this.stopping.abort(new Error("the worker was stopped"));
+    if (await this.idleWithin(this.options.drainTimeoutMs ?? 30_000)) return;
+    this.executor.abortAll("the worker stops");
+    if (await this.idleWithin(this.timing.abortGraceMs)) return;
+    this.given.abort();
+    this.log.warn({ unfinished: this.busy }, "worker stopped with unanswered steps");
+  }
+
+  private async idleWithin(ms: number): Promise<boolean> {
+    const until = performance.now() + ms;
+    while (this.busy > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 20));
+    return this.busy === 0;
+  }
+
+  private waitFor(dispatchId: string, resolve: (answer: AnswerMessage) => void): void {
+    this.waiters.set(dispatchId, [...(this.waiters.get(dispatchId) ?? []), resolve]);
+  }
+
+  private answered(dispatchId: string, message: AnswerMessage, via: Task): void {
+    this.answers.add(dispatchId, message, via);
+    const waiters = this.waiters.get(dispatchId) ?? [];
+    this.waiters.delete(dispatchId);
+    for (const resolve of waiters) resolve(message);
+  }
+
+  private async heartbeat(dispatchId: string, { callbackUrl }: Task): Promise<void> {
+    if (await this.reports.heartbeat(callbackUrl)) this.executor.cancel(dispatchId, "the run asks for it");
+  }
+}

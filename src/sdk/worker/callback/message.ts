@@ -1,0 +1,49 @@
+// The message of a step as JSON, and answers as the service takes them over its API. It sends nothing.
+import type { ExecuteStep } from "../../protocol/index.js";
+import type { AnswerMessage } from "../answers.js";
+
+/** A step that came as JSON, and where its answer goes. */
+export interface CalledStep {
+  readonly step: ExecuteStep;
+  readonly callbackUrl: string;
+}
+
+const TEXTS = ["dispatch_id", "run_id", "step_id", "service", "action", "idempotency_key", "deadline_at"] as const;
+const PHASES: ReadonlySet<unknown> = new Set(["FORWARD", "COMPENSATION"]);
+
+/** Throws an Error that says what is wrong; it quotes no payload. */
+export function readStep(body: Buffer | string): CalledStep {
+  const message = parsed(body);
+  for (const name of TEXTS)
+    if (typeof message[name] !== "string" || message[name] === "") throw new Error(`${name} is not a text`);
+  const { inputs, callback_url: callbackUrl, phase, attempt, version, ...rest } = message;
+  if (typeof inputs !== "object" || inputs === null || Array.isArray(inputs))
+    throw new Error("inputs is not an object");
+  if (typeof callbackUrl !== "string" || !URL.canParse(callbackUrl)) throw new Error("callback_url is not a URL");
+  if (!PHASES.has(phase)) throw new Error("phase is unknown");
+  if (!Number.isInteger(attempt) || !Number.isInteger(version)) throw new Error("attempt or version is not a number");
+  const defaults = { ...{ tenant_id: "", traceparent: "", forward_idempotency_key: "" }, dry_run: false, ...TIMES };
+  const step = { ...defaults, ...rest, phase, attempt, version, inputs_json: Buffer.from(JSON.stringify(inputs)) };
+  return { step: step as ExecuteStep, callbackUrl };
+}
+
+const TIMES = { timeout_ms: 0, heartbeat_timeout_ms: 0 };
+
+function parsed(body: Buffer | string): Record<string, unknown> {
+  let message: unknown;
+  try {
+    message = JSON.parse(typeof body === "string" ? body : new TextDecoder("utf-8", { fatal: true }).decode(body));
+  } catch {
+    throw new Error("it is not JSON");
+  }
+  if (typeof message === "object" && message !== null && !Array.isArray(message))
+    return message as Record<string, unknown>;
+  throw new Error("it is not a JSON object");
+}
+
+/** An answer as the body of a response or of a report. */
+export function answerBody(answer: AnswerMessage): string {
+  if ("result" in answer) return `{"result":${answer.result.result_json.toString("utf8") || "{}"}}`;
+  const { code, message, retryable, outcome_unknown } = answer.failure;
+  return JSON.stringify({ error: { code: code || "error", message, retryable, outcome_unknown } });
+}

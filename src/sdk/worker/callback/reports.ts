@@ -1,0 +1,65 @@
+// Reports to the service's API: an answer, again until it is recorded, and heartbeats, whose answer says whether to go on.
+import { setTimeout as delay } from "node:timers/promises";
+import type { Log } from "../log.js";
+import { jitteredBackoff, type Timing } from "../timing.js";
+
+export interface ReportsOptions {
+  readonly token: string | undefined;
+  readonly timing: Timing;
+  readonly log: Log;
+}
+
+/** `refused`: the service will never take it. */
+export type Recorded = "recorded" | "refused" | "late";
+
+const REQUEST_MS = 10_000;
+/** Any other 4xx means that the report itself is wrong. */
+const RETRYABLE: ReadonlySet<number> = new Set([401, 408, 409, 421, 425, 429]);
+
+export class Reports {
+  constructor(private readonly options: ReportsOptions) {}
+
+  /** Until it is recorded, known to be stale, or past its deadline (epoch milliseconds): then the run has given it up. */
+  async answer(callbackUrl: string, body: string, deadline: number, signal: AbortSignal): Promise<Recorded> {
+    const { log, timing } = this.options;
+    for (let tries = 0; ; tries++) {
+      const status = await this.post(callbackUrl, body);
+      if (status === 202 || status === 404) return "recorded";
+      if (status >= 400 && status < 500 && !RETRYABLE.has(status)) {
+        log.error({ status }, "the service refused an answer, giving it up");
+        return "refused";
+      }
+      if (tries === 0) log.warn({ status }, "answer could not be reported, retrying");
+      if (signal.aborted || Date.now() > deadline) return "late";
+      await delay(jitteredBackoff(timing, tries), undefined, { signal }).catch(() => {});
+    }
+  }
+
+  /** True if the service wants the step stopped. A heartbeat that gets lost is made good by the next. */
+  async heartbeat(callbackUrl: string): Promise<boolean> {
+    const url = new URL(callbackUrl);
+    url.pathname = url.pathname.replace(/\/result$/, "/heartbeat");
+    const response = await this.request(url.href, "{}").catch(() => undefined);
+    const answer = response?.status === 202 ? await response.json().catch(() => ({})) : {};
+    const { cancelled = false, stale = false } = answer as { cancelled?: boolean; stale?: boolean };
+    return cancelled || stale;
+  }
+
+  /** 0: no answer. */
+  private async post(url: string, body: string): Promise<number> {
+    try {
+      const response = await this.request(url, body);
+      await response.arrayBuffer();
+      return response.status;
+    } catch {
+      return 0;
+    }
+  }
+
+  private request(url: string, body: string): Promise<Response> {
+    const { token } = this.options;
+    const headers: Record<string, string> = { "content-type": "application/json" };
+    if (token !== undefined) headers.authorization = `Bearer ${token}`;
+    return fetch(url, { method: "POST", headers, body, signal: AbortSignal.timeout(REQUEST_MS) });
+  }
+}

@@ -1,0 +1,100 @@
+// An HTTP worker: verifies each call, executes its step, and answers inline if that is quick enough, or reports later.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { AnswerMessage } from "../answers.js";
+import { CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
+import { answerBody, type CalledStep, readStep } from "../callback/message.js";
+import { verifier } from "./signature.js";
+
+export interface HttpWorkerOptions extends CalledWorkerOptions {
+  /** The URL of the plugin's route, as the orchestrator reaches it. */
+  readonly address: string;
+  /** The path of the route within the plugin's prefix. Default "/". */
+  readonly path?: string;
+  /** The orchestrator's `SAGA_SIGNING_SECRET`; several while it is being replaced. Absent: calls are not verified. */
+  readonly signingSecret?: string | readonly string[];
+  /** An answer that takes longer is reported later, in milliseconds. 0: always. Default 5,000. */
+  readonly inlineMs?: number;
+  /** Steps in progress at which further calls are answered 503, and the orchestrator tries again. Default 100. */
+  readonly maxInFlight?: number;
+  /** Bytes of a call. Default 16 MiB. */
+  readonly bodyBytes?: number;
+}
+
+export interface HttpWorker {
+  /** Register it with Fastify before the server listens. */
+  readonly plugin: (app: FastifyInstance) => Promise<void>;
+  /** Registers the actions. Call it when the server listens; it retries, and rejects if the orchestrator refuses them. */
+  start(): Promise<void>;
+  /** Answers further calls with 503, finishes the steps in progress and reports their answers. Call it before the server closes. */
+  stop(): Promise<void>;
+}
+
+const BODY_BYTES = 16 * 1_048_576;
+
+/** Throws TypeError if there is no action, the address is no URL, or a secret is malformed. */
+export function createHttpWorker(options: HttpWorkerOptions): HttpWorker {
+  const { address, path = "/", bodyBytes: bodyLimit = BODY_BYTES } = options;
+  if (!/^https?:/.test(address) || !URL.canParse(address)) throw new TypeError("address must be an http or https URL");
+  const calls = new Calls(options);
+  return {
+    plugin: async (app) => {
+      app.removeContentTypeParser("application/json");
+      app.addContentTypeParser(
+        "application/json",
+        { parseAs: "buffer", bodyLimit },
+        async (_: unknown, body: Buffer) => body,
+      );
+      app.post(path, { bodyLimit }, (request, reply) => calls.take(request, reply));
+    },
+    start: () => calls.core.register({ transport: "http", address }),
+    stop: () => calls.core.stop(),
+  };
+}
+
+class Calls {
+  readonly core: CalledWorkerCore;
+  private readonly verify: ReturnType<typeof verifier>;
+
+  constructor(private readonly options: HttpWorkerOptions) {
+    this.core = new CalledWorkerCore(options);
+    this.verify = verifier(options.signingSecret);
+  }
+
+  async take(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { maxInFlight = 100 } = this.options;
+    const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+    if (!this.verify(body, request.headers)) return refuse(reply, 401, "the signature is missing or wrong");
+    if (this.core.stopped || this.core.busy >= maxInFlight) return refuse(reply, 503, "the worker is busy");
+    let call: CalledStep;
+    try {
+      call = readStep(body);
+    } catch (error) {
+      return refuse(reply, 400, error instanceof Error ? error.message : "the call cannot be read");
+    }
+    const answering = this.core.execute(call);
+    const answer = answering && (await within(answering, this.options.inlineMs ?? 5_000));
+    if (answering && !answer) void answering.then((late) => this.core.report(call, late));
+    return answer ? this.inline(reply, call, answer) : reply.code(202).send();
+  }
+
+  /** A response that does not reach the service is reported. */
+  private inline(reply: FastifyReply, call: CalledStep, answer: AnswerMessage): FastifyReply {
+    reply.raw.once("close", () => {
+      if (reply.raw.writableFinished) this.core.settled(call.step.dispatch_id);
+      else void this.core.report(call, answer);
+    });
+    return reply.code(200).header("content-type", "application/json").send(answerBody(answer));
+  }
+}
+
+const refuse = (reply: FastifyReply, status: number, message: string) => reply.code(status).send({ message });
+
+/** Undefined: it takes longer. */
+async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  if (ms <= 0) return undefined;
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), ms);
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+}
