@@ -13,7 +13,7 @@ import { nothingUnwatched, report } from "../run/seen.js";
 import { BareWorker } from "./bare-worker.js";
 import { livingNodes } from "./rig.js";
 
-const RUNS = long(24, 60);
+const RUNS = long(16, 60);
 
 class Stage {
   readonly workers: BareWorker[] = [];

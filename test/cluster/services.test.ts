@@ -11,7 +11,7 @@ import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 
-const RUNS = long(12, 40);
+const RUNS = long(8, 40);
 
 describeWithRedis("two services", (redisUrl) => {
   let database: TestDatabase;

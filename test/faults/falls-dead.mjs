@@ -17,6 +17,11 @@ const { Batch } = await import(pathToFileURL(join(process.cwd(), "dist", "src", 
 const { toCommit } = Batch.prototype;
 
 Batch.prototype.toCommit = function toCommitOrDie(...about) {
-  for (const { type, stepId } of this.events) if (type === "step.succeeded") EVILS[stepId]?.();
+  for (const { type, stepId } of this.events) {
+    if (type !== "step.succeeded" || !EVILS[stepId]) continue;
+    // The command line tells a test that it has begun.
+    process.title = stepId;
+    EVILS[stepId]();
+  }
   return toCommit.apply(this, about);
 };

@@ -9,7 +9,7 @@ import { Client } from "./client.js";
 import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 
-const RUNS = long(20, 90);
+const RUNS = long(14, 90);
 const KILLS = long(2, 4);
 
 let database: TestDatabase;

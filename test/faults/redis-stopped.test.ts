@@ -11,7 +11,7 @@ import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 
 /** Orders that come in before Redis is killed, half of those while it is away, and those after it is back. */
-const SHARE = long(5, 16);
+const SHARE = long(3, 16);
 
 describeWithRedis("two services whose Redis is killed", (shared) => {
   let database: TestDatabase;

@@ -14,7 +14,7 @@ import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 import { databaseTime, endTicking, startTicking, untilAllAdvance } from "./ticking.js";
 
-const TICKING = long(8, 24);
+const TICKING = long(4, 24);
 
 let database: TestDatabase;
 const services: ServiceProcess[] = [];
