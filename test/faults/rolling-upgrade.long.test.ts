@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import * as newestSdk from "../../src/sdk/worker/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { buildOf } from "../harness/old-build.js";
+import { buildOf, RELEASE_0_6 } from "../harness/old-build.js";
 import { freePorts } from "../harness/ports.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
@@ -15,8 +15,6 @@ import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 import { Trips } from "./trips.js";
 
-/** The last commit that writes record format 1. */
-const OLD_BUILD = "ff8fdedd626a58a282f52111180db8425965db6f";
 /** Orders of each stage, in which both builds run side by side. */
 const ORDERS = 25;
 /** As orchestrators have it: afterwards the service is killed. The earlier build never stops if one of its runs forks meanwhile. */
@@ -96,7 +94,7 @@ describeWithRedis("a rolling upgrade under load", (redisUrl) => {
   let old: string;
 
   beforeAll(async () => {
-    old = await buildOf(OLD_BUILD);
+    old = await buildOf(RELEASE_0_6);
     database = await createTestDatabase({ max: 2, migrated: false });
     machines = await Promise.all([machine(), machine()]);
     for (const each of machines) await each.old.start({ within: 60_000 });

@@ -9,6 +9,9 @@ import { packageRoot } from "../../src/package.js";
 
 const run = promisify(execFile);
 
+/** The last commit of release 0.6, which writes record format 1. */
+export const RELEASE_0_6 = "ff8fdedd626a58a282f52111180db8425965db6f";
+
 /** The folder with the `dist` of a commit, named by its full hash. A shallow clone fetches the commit. */
 export async function buildOf(commit: string): Promise<string> {
   const root = packageRoot();
