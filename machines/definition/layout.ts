@@ -95,10 +95,20 @@ class LayoutReader {
         const chain = this.followEdges(block, this.catchStarts(block, id), id, outside);
         chains.set(id, chain);
         for (const met of chain) all.add(met);
+        this.warnAboutReturns(id, chain);
       }
       tries = [...all].filter((id) => this.catchEdgeOf(id) !== undefined && !chains.has(id));
     }
     for (const id of all) this.readInnerBlocks(block, id);
+  }
+
+  /** A `next` to the try_catch itself reads like another try, and is none. */
+  private warnAboutReturns(tryCatch: string, chain: readonly string[]): void {
+    for (const id of chain) {
+      const step = this.steps.get(id);
+      if (step?.plan.next !== tryCatch) continue;
+      step.place.at("next").warn("ends the catch chain: to try again, go to a step before the try_catch");
+    }
   }
 
   /** The steps that are reached without the catch of this try: those outside all chains, and those of the chains around the try. */

@@ -269,6 +269,29 @@ describe("parallels and joins", () => {
     expect(problems([join("j")])).toEqual([`start: ${toJoin("j")}`]);
   });
 
+  it("a next from a catch chain to its own try_catch is warned about: it ends the chain", () => {
+    const steps = [
+      noop("before", { next: "t" }),
+      tryCatch("t", "x", "c", { next: "z" }),
+      noop("x", { next: "t" }),
+      noop("c", { next: "c2" }),
+      noop("c2", { next: "t" }),
+      noop("z"),
+    ];
+    const { problems, warnings } = compileWorkflow({ id: "w", name: "w", start: "before", steps });
+    expect([problems, warnings]).toEqual([
+      [],
+      [
+        {
+          path: "$.steps[4].next",
+          message: "ends the catch chain: to try again, go to a step before the try_catch",
+        },
+      ],
+    ]);
+    const again = steps.map((step) => (step.id === "c2" ? { ...step, next: "before" } : step));
+    expect(compileWorkflow({ id: "w", name: "w", start: "before", steps: again }).warnings).toEqual([]);
+  });
+
   it("an on_error of the parallel is warned about: its join's counts", () => {
     const steps = [{ ...parallel("p", { a: "x" }, "j"), on_error: "continue" }, noop("x"), join("j")];
     const { problems, warnings } = compileWorkflow({ id: "w", name: "w", start: "p", steps });
