@@ -40,6 +40,8 @@ export * from "./values/error-code.js";
 export * from "./values/ids.js";
 export * from "./values/json.js";
 export * from "./values/limits.js";
+export { compilePattern } from "./values/pattern.js";
 export * from "./values/retry.js";
 export * from "./values/time.js";
 export * from "./values/uuid.js";
+export { WeightedCache } from "./values/weighted-cache.js";

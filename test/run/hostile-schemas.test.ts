@@ -76,6 +76,17 @@ const STALLING: readonly (readonly [string, JsonObject, Json])[] = [
     { items: { properties: properties(300) } },
     many(50_000, () => ({ p1: "x" })),
   ],
+  ["the length of a long text, often", { items: { allOf: many(300, (n) => ({ minLength: n })) } }, many(40, () => big)],
+  [
+    "the format of a long text, often",
+    { items: { allOf: many(300, () => ({ format: "regex" })) } },
+    many(40, () => big),
+  ],
+  [
+    "the number of members, often",
+    { items: { allOf: many(300, () => ({ minProperties: 1 })) } },
+    many(40, () => properties(5_000)),
+  ],
   [
     "unique among long items",
     { items: { uniqueItems: true } },
@@ -126,7 +137,10 @@ const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
   ["nested too deeply", nest(999, (inner) => ({ not: inner })), /nested too deeply|over 1000 objects/],
   ["a look-ahead", { pattern: "^(?=a)b" }, /error parsing regexp/],
   ["a back reference", { pattern: "(a)\\1" }, /error parsing regexp/],
-  ["a repeat of repeats", { pattern: "((a{100}){100}){100}" }, /error parsing regexp/],
+  ["a repeat of repeats", { pattern: "((a{100}){100}){100}" }, /over 10000 instructions/],
+  ["a program made of repeats", { pattern: "a{1000}".repeat(140) }, /over 10000 instructions/],
+  ["ten thousand schemas that are true", { properties: properties(10_000, true as never) }, /over 1000 objects and/],
+  ["twenty thousand schemas that are false", { anyOf: many(20_000, () => false) }, /over 1000 objects and boolean/],
   ["a pattern too long", { pattern: "a".repeat(1_001) }, /at most 1000 characters/],
   ["a pattern that is none", { patternProperties: { "(": {} } }, /error parsing regexp|must match format "regex"/],
   ["a reference to nowhere", { $ref: "#/$defs/none" }, /can't resolve reference/],
@@ -173,6 +187,14 @@ describe("a cheap check ends with its answer", () => {
 });
 
 describe("an unusable schema is refused", () => {
+  it("and is a problem of each value, if it was registered", () => {
+    for (const [, schema] of REFUSED) {
+      const problems = schemas.conforms(schema, {});
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).toMatch(/^\/ cannot be checked: its schema (is not usable|refers to itself)/);
+    }
+  });
+
   it.each(REFUSED)("%s", (what, schema, sentence) => {
     const problems = held(what, () => schemas.problems(schema));
     expect(problems).toHaveLength(1);

@@ -2,19 +2,19 @@
 // as a stalled node. Requests are not validated here: their schemas are the service's own (api/http/body.ts).
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
-import { RE2JS } from "re2js";
-import type { Json, JsonObject } from "../../../machines/index.js";
+import { compilePattern, type Json, type JsonObject, WeightedCache } from "../../../machines/index.js";
 import { isOutOfFuel, metered, spend, withFuel } from "./fuel.js";
+import { meterReading } from "./keywords.js";
 
 const MAX_SCHEMA_CHARS = 262_144;
-/** Objects in a schema. Compiling takes 0.3 ms for each (measured), so at most 300 ms, once. */
-const MAX_SCHEMA_OBJECTS = 1_000;
-const MAX_PATTERN_CHARS = 1_000;
-const MAX_CACHED = 1_000;
+/** Objects, and schemas that are `true` or `false`. Compiling takes 0.1 ms for each (measured), once, when the schema is first used. */
+const MAX_SCHEMA_WEIGHT = 1_000;
+/** The compiled schemas of a process, by the objects in them: about 10 KB each. */
+const MAX_CACHED_WEIGHT = 12_000;
 const MAX_PROBLEMS = 20;
 
 export class Schemas {
-  private readonly compiled = new Map<string, ValidateFunction>();
+  private readonly compiled = new WeightedCache<string, ValidateFunction>(MAX_CACHED_WEIGHT);
   /** Most schemas arrive as the same object again and again. Null: every value conforms. */
   private readonly known = new WeakMap<JsonObject, ValidateFunction | null>();
 
@@ -30,15 +30,16 @@ export class Schemas {
 
   /** Problems of the value under the schema, each with its path; empty if it conforms. */
   conforms(schema: JsonObject, value: Json): readonly string[] {
-    const validate = this.check(schema);
-    if (!validate) return [];
+    let validate: ValidateFunction | null;
     try {
-      if (withFuel(() => validate(value))) return [];
+      validate = this.check(schema);
+      if (!validate || withFuel(() => validate?.(value))) return [];
     } catch (error) {
       if (isOutOfFuel(error)) return ["/ takes too long to check against its schema"];
       // The schema refers to itself without descending into the value.
       if (error instanceof RangeError) return ["/ cannot be checked: its schema refers to itself endlessly"];
-      throw error;
+      // A registered schema is compiled when it is first used.
+      return [`/ cannot be checked: its schema is not usable: ${reason(error)}`];
     }
     return (validate.errors ?? [])
       .slice(0, MAX_PROBLEMS)
@@ -58,11 +59,11 @@ export class Schemas {
     if (text.length > MAX_SCHEMA_CHARS) throw new Error(`it is over ${MAX_SCHEMA_CHARS} characters`);
     const known = this.compiled.get(text);
     if (known) return known;
-    if (countObjects(schema) > MAX_SCHEMA_OBJECTS) throw new Error(`it has over ${MAX_SCHEMA_OBJECTS} objects`);
+    const weight = weightOf(schema);
+    if (weight > MAX_SCHEMA_WEIGHT) throw new Error(`it has over ${MAX_SCHEMA_WEIGHT} objects and boolean schemas`);
     refuseUnsafeIds(schema);
-    if (this.compiled.size >= MAX_CACHED) this.compiled.clear();
     const validate = validatorOf(schema);
-    this.compiled.set(text, validate);
+    this.compiled.set(text, validate, 1 + weight);
     return validate;
   }
 }
@@ -72,12 +73,18 @@ function reason(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }
 
-function countObjects(value: Json): number {
+/** Members of objects that are `true` or `false` count where they may be schemas: thirty thousand of them fit into the text. */
+function weightOf(value: Json, name = ""): number {
+  if (typeof value === "boolean") return FLAGS.has(name) ? 0 : 1;
   if (typeof value !== "object" || value === null) return 0;
-  let count = Array.isArray(value) ? 0 : 1;
-  for (const member of Object.values(value)) count += countObjects(member as Json);
-  return count;
+  if (Array.isArray(value)) return value.reduce<number>((sum, item) => sum + weightOf(item, name), 0);
+  return Object.entries(value).reduce((sum, [key, member]) => sum + weightOf(member, key), 1);
 }
+
+/** Keywords whose value is a flag or data. */
+const FLAGS: ReadonlySet<string> = new Set([
+  ...["uniqueItems", "deprecated", "readOnly", "writeOnly", "default", "const", "enum", "examples"],
+]);
 
 /**
  * With the option `process` the library writes the $id unescaped into a comment of its generated code, so an $id that ends the
@@ -108,51 +115,19 @@ function validatorOf(schema: JsonObject): ValidateFunction {
     validateSchema: false,
     // An inlined reference would be work without a call, and fuel counts calls.
     inlineRefs: false,
-    code: { regExp: linearRegExp, process: metered },
+    // The optimiser takes four fifths of the time, and makes little of code that runs a few times.
+    code: { regExp: linearRegExp, process: metered, optimize: false },
   });
   (formats as unknown as (instance: Ajv2020) => void)(ajv);
-  ajv.removeKeyword("uniqueItems");
-  ajv.addKeyword({
-    keyword: "uniqueItems",
-    type: "array",
-    schemaType: "boolean",
-    error: { message: "must NOT have duplicate items" },
-    validate: (wanted: boolean, items: readonly Json[]) => !wanted || areUnique(items),
-  });
+  meterReading(ajv);
   return ajv.compile(schema);
-}
-
-/** Compares the texts of items: the library's own search takes quadratic time. */
-function areUnique(items: readonly Json[]): boolean {
-  const seen = new Set<string>();
-  for (const item of items) {
-    const text = canonical(item);
-    spend(1 + (text.length >>> 4));
-    if (seen.has(text)) return false;
-    seen.add(text);
-  }
-  return true;
-}
-
-/** The order of an object's members does not matter. */
-function canonical(value: Json): string {
-  return JSON.stringify(value, (_, member: Json) =>
-    typeof member === "object" && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  );
 }
 
 /** `pattern` in linear time. Features that need backtracking (look-around, back references) are reported as problems of the schema. */
 const linearRegExp = Object.assign(
   (pattern: string) => {
-    if (pattern.length > MAX_PATTERN_CHARS) throw new Error(`a pattern has at most ${MAX_PATTERN_CHARS} characters`);
-    const compiled = RE2JS.compile(pattern);
-    const size = compiled.programSize();
-    const test = (text: string) => {
-      spend(4 + (text.length * size) / 32);
-      return compiled.test(text);
-    };
+    const compiled = compilePattern(pattern);
+    const test = (text: string) => compiled.test(text, spend, true);
     // The library tells patterns apart by this text; with the default text all of them would be one.
     return { test, toString: () => `/${pattern}/` } as unknown as RegExp;
   },
