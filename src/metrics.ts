@@ -67,7 +67,7 @@ function runMetrics(registry: Registry) {
       "Runs that a node met and cannot read, because a newer version wrote them.",
     ),
     trials: counter("saga_trials_total", "Trials of suspects: lived, died, unreadable, undecided.", ["outcome"]),
-    // Every node counts the whole store, so the page of all nodes takes the maximum.
+    // Counted by one node for the whole store; when another one takes over, both may have it for a moment.
     runsUnwatched: gauge(
       "saga_runs_unwatched",
       "Unfinished runs with neither a wake row nor a named wait. Must be 0.",

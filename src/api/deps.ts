@@ -7,6 +7,7 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
+import type { Reads } from "../store/reads.js";
 import type { Registrar } from "../trigger/index.js";
 import type { Turns } from "../turns.js";
 
@@ -45,7 +46,7 @@ export interface ApiDeps {
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
   readonly sql: Sql;
   /** The sessions for lists, single items and figures that clients read. A slow read holds up other reads only. */
-  readonly reads: Sql;
+  readonly reads: Reads;
   /** The sessions of the node's own upkeep, which neither load nor a slow read holds up: the readiness probe asks here. */
   readonly upkeep: Sql;
   readonly feed: Feed;

@@ -16,6 +16,7 @@ import { overloaded } from "../errors.js";
 import type { Workers } from "../run/ports.js";
 import { livingChildren, newestEventAt, type RunToExplain, runToExplain, taskWords } from "../store/explained-run.js";
 import type { ApiDeps } from "./deps.js";
+import { goneOf } from "./http/gone.js";
 import { path, RunIdText } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -47,11 +48,13 @@ export function explainRoutes(app: Api, deps: ApiDeps): void {
     params: path({ id: RunIdText }),
     response: responses({ 200: object("The run, and the children that it waits for.", ANSWER) }, 400, 404),
   };
-  app.get("/api/v1/sagas/:id/explain", { schema }, async ({ params: { id } }) => {
-    const run = await readable(runToExplain(deps.reads, id));
-    if (!run) throw noSuchRun(id);
-    return { run_id: id, ...item(await new Explainer(deps.reads, deps.workers).explain(run)) };
-  });
+  app.get("/api/v1/sagas/:id/explain", { schema }, async ({ params: { id } }, reply) =>
+    deps.reads.run(goneOf(reply), async (sql) => {
+      const run = await readable(runToExplain(sql, id));
+      if (!run) throw noSuchRun(id);
+      return { run_id: id, ...item(await new Explainer(sql, deps.workers).explain(run)) };
+    }),
+  );
 }
 
 async function readable<T>(reading: Promise<T>): Promise<T> {

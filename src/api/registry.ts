@@ -7,6 +7,7 @@ import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
 import { type ChangedRegistration, listActions, type Registration, register } from "../store/registry.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
+import { goneOf } from "./http/gone.js";
 import { ID_PATTERN, MAX_INT32, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
@@ -113,12 +114,14 @@ function nameOf({ service, action_name, version }: ChangedRegistration): string 
   return `${service}.${action_name}@${version}`;
 }
 
-function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+function listRoute(app: Api, { reads }: ApiDeps): void {
   const response = responses({ 200: page("A page of actions.", "ActionRegistration") }, 400);
   const schema = { tags: ["registry"], summary: "List registered actions", querystring: listQuery, response };
-  app.get("/api/v1/registry/actions", { schema }, async ({ query: { service, category, search, ...page } }) =>
-    listActions(sql, { service, category, search: search || undefined }, pageOf(page)),
-  );
+  app.get("/api/v1/registry/actions", { schema }, async ({ query }, reply) => {
+    const { service, category, search, ...page } = query;
+    const filter = { service, category, search: search || undefined };
+    return reads.run(goneOf(reply), (sql) => listActions(sql, filter, pageOf(page)));
+  });
 }
 
 /** The actions, completed. Throws 400 with every problem. */

@@ -1,26 +1,31 @@
 // Runs on their way to clients. Where an action waits for a worker, the reason is added here: it is in no row, because it follows from
 // the workers that are connected now.
-import type { Sql } from "postgres";
 import { isObject, type JsonObject, parseActionName, type RunId } from "../../machines/index.js";
 import type { CalledAction, Workers } from "../run/ports.js";
 import type { Page, PageQuery } from "../store/page.js";
+import type { Reads } from "../store/reads.js";
 import { listRuns, type RunFilter, type RunView, readRun } from "../store/runs.js";
 
 export class RunReader {
   constructor(
-    private readonly sql: Sql,
+    private readonly reads: Reads,
     private readonly workers: Pick<Workers, "obstacles">,
   ) {}
 
-  async read(runId: RunId): Promise<RunView | undefined> {
-    const view = await readRun(this.sql, runId);
+  /** `gone`: its client. */
+  async read(runId: RunId, gone: AbortSignal): Promise<RunView | undefined> {
+    const view = await this.reads.run(gone, (sql) => readRun(sql, runId));
     if (!view) return undefined;
     const [run = view.run] = await this.withReasons([view.run]);
     return { ...view, run };
   }
 
-  async list(filter: RunFilter, page: PageQuery, newestFirst: boolean): Promise<Page<JsonObject>> {
-    const found = await listRuns(this.sql, filter, page, newestFirst);
+  async list(
+    filter: RunFilter,
+    { page, newestFirst }: { readonly page: PageQuery; readonly newestFirst: boolean },
+    gone: AbortSignal,
+  ): Promise<Page<JsonObject>> {
+    const found = await this.reads.run(gone, (sql) => listRuns(sql, filter, page, newestFirst));
     return { ...found, items: await this.withReasons(found.items) };
   }
 

@@ -20,6 +20,7 @@ import type { ApiDeps } from "./deps.js";
 import { releasePlace } from "./http/admission.js";
 import { AnyObject } from "./http/body.js";
 import { jsonPath } from "./http/checked.js";
+import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import {
   EachNamed,
@@ -194,8 +195,8 @@ function refuseNames(members: object, path: string): void {
 function listRoute(app: Api, runs: RunReader): void {
   const response = responses({ 200: page("A page of runs.", "SagaRun") }, 400);
   const schema = { tags: ["sagas"], summary: "List runs", querystring: listQuery, response };
-  app.get("/api/v1/sagas", { schema }, async ({ query }) =>
-    runs.list(filterOf(query), pageOf(query), query.sort !== "started_at"),
+  app.get("/api/v1/sagas", { schema }, async ({ query }, reply) =>
+    runs.list(filterOf(query), { page: pageOf(query), newestFirst: query.sort !== "started_at" }, goneOf(reply)),
   );
 }
 
@@ -236,33 +237,40 @@ interface Part {
   readonly name: string;
   readonly summary: string;
   readonly resource: Resource;
-  list(sql: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>>;
+  list(deps: Pick<ApiDeps, "reads">, runId: RunId, page: PageQuery, gone: AbortSignal): Promise<Page<JsonObject>>;
 }
 
+type List = (sql: Sql, runId: RunId, page: PageQuery) => Promise<Page<JsonObject>>;
+const onSession =
+  (list: List): Part["list"] =>
+  ({ reads }, runId, page, gone) =>
+    reads.run(gone, (sql) => list(sql, runId, page));
+
 const partsOf = (runs: RunReader): readonly Part[] => [
-  { name: "events", summary: "List a run's audit events", resource: "SagaRunEvent", list: listEvents },
-  { name: "signals", summary: "List a run's signals", resource: "SagaSignal", list: listSignals },
-  { name: "undo", summary: "List a run's undo entries", resource: "UndoEntry", list: listUndo },
+  { name: "events", summary: "List a run's audit events", resource: "SagaRunEvent", list: onSession(listEvents) },
+  { name: "signals", summary: "List a run's signals", resource: "SagaSignal", list: onSession(listSignals) },
+  { name: "undo", summary: "List a run's undo entries", resource: "UndoEntry", list: onSession(listUndo) },
   {
     name: "children",
     summary: "List a run's direct children: branches, items and sub-sagas",
     resource: "SagaRun",
-    list: (_, parentRunId, page) => runs.list({ parentRunId }, page, false),
+    list: (_, parentRunId, page, gone) => runs.list({ parentRunId }, { page, newestFirst: false }, gone),
   },
   {
     name: "user_tasks",
     summary: "List the user tasks of a run, its branches and items",
     resource: "UserTask",
-    list: (sql, runId, page) => listUserTasks(sql, { runId }, page),
+    list: onSession((sql, runId, page) => listUserTasks(sql, { runId }, page)),
   },
 ];
 
-function partRoute(app: Api, { reads: sql }: ApiDeps, { name, summary, resource, list }: Part): void {
+function partRoute(app: Api, { reads }: ApiDeps, { name, summary, resource, list }: Part): void {
   const response = responses({ 200: page("A page.", resource) }, 400, 404);
   const schema = { tags: ["sagas"], summary, params: runPath, querystring: PageParameters, response };
-  app.get(`/api/v1/sagas/:id/${name}`, { schema }, async ({ params: { id }, query }) => {
-    if (!(await runExists(sql, id))) throw noSuchRun(id);
-    return list(sql, id, pageOf(query));
+  app.get(`/api/v1/sagas/:id/${name}`, { schema }, async ({ params: { id }, query }, reply) => {
+    const gone = goneOf(reply);
+    if (!(await reads.run(gone, (sql) => runExists(sql, id)))) throw noSuchRun(id);
+    return list({ reads }, id, pageOf(query), gone);
   });
 }
 

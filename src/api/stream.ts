@@ -7,6 +7,7 @@ import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
 import type { RunView } from "../store/runs.js";
 import type { ApiDeps } from "./deps.js";
+import { closeOf } from "./http/gone.js";
 import { Int, MAX_INT32, path, query, RunIdText } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -47,7 +48,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
     // Before the upgrade, so that a refusal is an HTTP answer.
     preHandler: async (request) => {
       const { id } = request.params;
-      const view = await runs.read(id);
+      const view = await runs.read(id, closeOf(request.raw.socket));
       if (!view) throw noSuchRun(id);
       // A client cannot have seen events that have not happened.
       const afterSeq = Math.min(request.query.after_seq ?? view.lastSeq, view.lastSeq);
@@ -89,7 +90,7 @@ class RunStream {
   ) {
     this.runId = start.runId;
     this.client = new StreamSocket(socket, () => this.client.close(CLOSE.slow, "the client is too slow"), budget);
-    this.end = new EndOfRun(start.view, start.afterSeq, () => deps.runs.read(this.runId));
+    this.end = new EndOfRun(start.view, start.afterSeq, () => deps.runs.read(this.runId, closeOf(socket)));
   }
 
   open(): void {

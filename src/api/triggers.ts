@@ -7,6 +7,7 @@ import { deleteTrigger, listTriggers, type TriggerRow, triggerItem } from "../st
 import { noSuchTrigger, Schedule } from "../trigger/index.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
+import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Flag, Id, Int, OneOf, PAGE, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
 import { object, one, page, responses } from "./http/responses.js";
@@ -65,13 +66,14 @@ function createRoute(app: Api, { triggers }: ApiDeps): void {
   });
 }
 
-function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+function listRoute(app: Api, { reads }: ApiDeps): void {
   const querystring = query({ type: OneOf("cron", "record_transition"), enabled: Flag, workflow_id: Id, ...PAGE });
   const response = responses({ 200: page("A page of triggers.", "SagaTrigger") }, 400);
   const schema = { tags: ["triggers"], summary: "List triggers", querystring, response };
-  app.get(URL, { schema }, async ({ query: { type, enabled, workflow_id: workflowId, ...asked } }) =>
-    listTriggers(sql, { type, enabled, workflowId }, pageOf(asked)),
-  );
+  app.get(URL, { schema }, async ({ query }, reply) => {
+    const { type, enabled, workflow_id: workflowId, ...asked } = query;
+    return reads.run(goneOf(reply), (sql) => listTriggers(sql, { type, enabled, workflowId }, pageOf(asked)));
+  });
 }
 
 function getRoute(app: Api, { triggers }: ApiDeps): void {
@@ -129,9 +131,9 @@ function firesRoute(app: Api, { triggers, reads }: ApiDeps): void {
     ...{ tags: ["triggers"], summary: "List a trigger's fires, skips and errors" },
     ...{ params: triggerPath, querystring: PageParameters, response },
   };
-  app.get(`${ITEM}/fires`, { schema }, async ({ params: { id }, query }) => {
+  app.get(`${ITEM}/fires`, { schema }, async ({ params: { id }, query }, reply) => {
     await triggers.mustExist(id);
-    return listFires(reads, id, pageOf(query));
+    return reads.run(goneOf(reply), (sql) => listFires(sql, id, pageOf(query)));
   });
 }
 

@@ -8,6 +8,7 @@ import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/user-tasks.js"
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { pathOfPointer } from "./http/checked.js";
+import { goneOf } from "./http/gone.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
 import { object, page, responses } from "./http/responses.js";
@@ -46,12 +47,13 @@ export function userTaskRoutes(app: Api, deps: ApiDeps): void {
   submitRoute(app, deps);
 }
 
-function listRoute(app: Api, { reads: sql }: ApiDeps): void {
+function listRoute(app: Api, { reads }: ApiDeps): void {
   const response = responses({ 200: page("A page of user tasks.", "UserTask") }, 400);
   const schema = { tags: ["user tasks"], summary: "List user tasks", querystring: listQuery, response };
-  app.get("/api/v1/user_tasks", { schema }, async ({ query: { assignee, status, run_id: runId, ...page } }) =>
-    listUserTasks(sql, { assignee, status, runId }, pageOf(page)),
-  );
+  app.get("/api/v1/user_tasks", { schema }, async ({ query }, reply) => {
+    const { assignee, status, run_id: runId, ...page } = query;
+    return reads.run(goneOf(reply), (sql) => listUserTasks(sql, { assignee, status, runId }, pageOf(page)));
+  });
 }
 
 function submitRoute(app: Api, { runs, sql }: ApiDeps): void {

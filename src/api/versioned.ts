@@ -7,6 +7,7 @@ import type { Page, PageQuery } from "../store/page.js";
 import type { StoredVersion } from "../store/versions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
+import { goneOf } from "./http/gone.js";
 import { Id, PageParameters, pageOf, path, query, Version } from "./http/parameters.js";
 import { one, page, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
@@ -157,36 +158,40 @@ export class VersionedResource<Draft> {
     if (draft && !draft.published) this.draftOf(draft.item, deps);
   }
 
-  private listRoute(app: Api, { reads: sql }: ApiDeps): void {
+  private listRoute(app: Api, { reads }: ApiDeps): void {
     const { collection, store } = this.kind;
     const response = responses({ 200: this.page() }, 400);
     const summary = `List ${collection}, each by its latest published version`;
     const schema = this.schema(summary, { querystring: PageParameters, response });
-    app.get(this.url, { schema }, async ({ query }) => store.list(sql, pageOf(query)));
+    app.get(this.url, { schema }, async ({ query }, reply) =>
+      reads.run(goneOf(reply), (sql) => store.list(sql, pageOf(query))),
+    );
   }
 
-  private getRoute(app: Api, { reads: sql }: ApiDeps): void {
+  private getRoute(app: Api, { reads }: ApiDeps): void {
     const schema = this.schema(`Get the latest published version of a ${this.kind.noun}, or the version asked for`, {
       params: this.parameters(),
       querystring: query({ version: Version }),
       response: responses({ 200: this.one() }, 400, 404),
     });
-    app.get(this.item, { schema }, async ({ params, query }) => {
-      const { item } = await this.find(sql, this.name(params), query.version);
+    app.get(this.item, { schema }, async ({ params, query }, reply) => {
+      const { item } = await reads.run(goneOf(reply), (sql) => this.find(sql, this.name(params), query.version));
       return item;
     });
   }
 
-  private versionsRoute(app: Api, { reads: sql }: ApiDeps): void {
+  private versionsRoute(app: Api, { reads }: ApiDeps): void {
     const schema = this.schema(`List a ${this.kind.noun}'s versions, newest first`, {
       params: this.parameters(),
       querystring: PageParameters,
       response: responses({ 200: this.page() }, 400, 404),
     });
-    app.get(`${this.item}/versions`, { schema }, async ({ params, query }) => {
+    app.get(`${this.item}/versions`, { schema }, async ({ params, query }, reply) => {
       const name = this.name(params);
-      await this.mustExist(sql, name);
-      return this.kind.store.versions(sql, name, pageOf(query));
+      return reads.run(goneOf(reply), async (sql) => {
+        await this.mustExist(sql, name);
+        return this.kind.store.versions(sql, name, pageOf(query));
+      });
     });
   }
 

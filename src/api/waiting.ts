@@ -5,6 +5,7 @@ import { isTerminal, type RunId, type RunState } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
 import type { RunView } from "../store/runs.js";
+import { goneOf } from "./http/gone.js";
 import { Int, MAX_INT32 } from "./http/parameters.js";
 import type { RunReader } from "./run-reader.js";
 
@@ -35,10 +36,11 @@ export class Waiters {
 
   /** The run when the wait is over. Undefined: there is no such run. Throws 503 if too many wait. */
   async run(runId: RunId, wait: Wait): Promise<RunView | undefined> {
-    const view = await this.runs.read(runId);
+    const gone = goneOf(wait.reply);
+    const view = await this.runs.read(runId, gone);
     if (!view || wait.ms === 0 || this.stopped || isOver(view, wait)) return view;
     await this.over(runId, view.lastSeq, wait);
-    return this.runs.read(runId);
+    return this.runs.read(runId, gone);
   }
 
   /** Ends all waits: their requests are answered with what is. */

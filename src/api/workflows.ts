@@ -4,6 +4,7 @@ import { type Chart, type CompileOptions, isObject, type JsonObject, type Progra
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/definitions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
+import { goneOf } from "./http/gone.js";
 import { Id, path, query, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
@@ -49,7 +50,7 @@ function draftOf({ workflowId: key, tenantId, name }: Program, document: JsonObj
   return { key, tenantId, name, document, ...storageOf(document) };
 }
 
-function machineRoute(app: Api, { reads: sql, catalog, compile }: ApiDeps): void {
+function machineRoute(app: Api, { reads, catalog, compile }: ApiDeps): void {
   const description =
     "An XState v5 machine configuration: one state for each step, and the edges that a run can take with their conditions in words.";
   const machine = { description, ...AnyObject() };
@@ -60,8 +61,8 @@ function machineRoute(app: Api, { reads: sql, catalog, compile }: ApiDeps): void
     querystring: query({ version: Version }),
     response: responses({ 200: machine }, 400, 404),
   };
-  app.get("/api/v1/workflows/:wf_id/machine", { schema }, async ({ params, query }): Promise<Chart> => {
-    const { id } = await workflows.find(sql, params.wf_id, query.version);
+  app.get("/api/v1/workflows/:wf_id/machine", { schema }, async ({ params, query }, reply): Promise<Chart> => {
+    const { id } = await reads.run(goneOf(reply), (sql) => workflows.find(sql, params.wf_id, query.version));
     return compile.machineConfig(await catalog.program(id));
   });
 }
@@ -72,12 +73,14 @@ const Stats = Type.Object({
   in_flight: Type.Integer(),
 });
 
-function statsRoute(app: Api, { reads: sql }: ApiDeps): void {
+function statsRoute(app: Api, { reads }: ApiDeps): void {
   const response = responses({ 200: { description: "Over all versions.", ...Stats } }, 400, 404);
   const summary = "Get aggregate stats of a workflow";
   const schema = { tags: ["workflows"], summary, params: workflowPath, response };
-  app.get("/api/v1/workflows/:wf_id/stats", { schema }, async ({ params: { wf_id: workflowId } }) => {
-    await workflows.mustExist(sql, workflowId);
-    return workflowStats(sql, workflowId);
-  });
+  app.get("/api/v1/workflows/:wf_id/stats", { schema }, async ({ params: { wf_id: workflowId } }, reply) =>
+    reads.run(goneOf(reply), async (sql) => {
+      await workflows.mustExist(sql, workflowId);
+      return workflowStats(sql, workflowId);
+    }),
+  );
 }

@@ -5,7 +5,7 @@ import type { Bus } from "../bus/bus.js";
 import type { Config } from "../config/index.js";
 import { createDispatcher, type NodeDispatcher } from "../dispatch/node-dispatcher.js";
 import { WebhookCourier } from "../dispatch/webhook/courier.js";
-import { shardOf } from "../ids.js";
+import { asShardId, shardOf } from "../ids.js";
 import { Pressure, type PressureSample } from "../pressure.js";
 import { Admission } from "../run/admission.js";
 import { Committer } from "../run/committer.js";
@@ -23,6 +23,7 @@ import { countUnwatched } from "../store/poll.js";
 import { removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import { Triggers } from "../trigger/index.js";
+import { Counts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
 
 export type { CoreOptions };
@@ -67,6 +68,7 @@ export class Core {
   private readonly poller: Poller;
   private readonly pruner: Pruner;
   private readonly pressure = new Pressure();
+  private readonly counts: Counts;
   private gauges: NodeJS.Timeout | undefined;
   /** What workers report to. */
   private publicUrl: string;
@@ -112,6 +114,7 @@ export class Core {
       couriers,
       shards: () => [...placement.mine],
     });
+    this.counts = this.composeCounts();
     this.pruner = new Pruner(upkeep, log, { eventDays: config.eventRetentionDays, runDays: config.retentionDays });
   }
 
@@ -172,6 +175,22 @@ export class Core {
     return new Trials({ sql, log, metrics, process });
   }
 
+  /** The owner of the first shard counts for the whole cluster. */
+  private composeCounts(): Counts {
+    const { nodeId, upkeep, metrics } = this.foundations;
+    return new Counts({
+      isMine: () => this.placement.owner(asShardId(0)) === nodeId,
+      count: async () => {
+        metrics.runsUnwatched.set(await countUnwatched(upkeep));
+        await this.triggers.gauge();
+      },
+      forget: () => {
+        metrics.runsUnwatched.remove();
+        metrics.triggersFailing.remove();
+      },
+    });
+  }
+
   private commitListener(): CommitListener {
     const { feed, metrics, log } = this.foundations;
     const workflowMetrics = new WorkflowMetrics(metrics, log);
@@ -211,11 +230,13 @@ export class Core {
     this.pruner.start();
     this.pressure.start((sample) => this.relieve(sample));
     this.gauges = setInterval(() => this.gauge(), GAUGE_MS).unref();
+    this.counts.start();
   }
 
   /** Takes no more work from the poll; other nodes may have the shards. */
   async drain(): Promise<void> {
     clearInterval(this.gauges);
+    await this.counts.stop();
     await this.poller.stop();
     await this.trials.stop();
     await this.announcer.stop();
@@ -262,17 +283,12 @@ export class Core {
   }
 
   private gauge(): void {
-    const { upkeep, metrics } = this.foundations;
+    const { metrics } = this.foundations;
     metrics.dispatchesInFlight.set(this.dispatcher.inFlight);
     metrics.dispatchesQueued.set(this.dispatcher.queued);
     metrics.destinationsAway.reset();
     for (const { transport, reason } of this.dispatcher.away()) metrics.destinationsAway.inc({ transport, reason });
     metrics.runsUnreadable.set(this.poller.unreadable.count);
-    countUnwatched(upkeep).then(
-      (count) => metrics.runsUnwatched.set(count),
-      () => {}, // The store is away: the gauge keeps its last value.
-    );
-    this.triggers.gauge().catch(() => {});
   }
 }
 

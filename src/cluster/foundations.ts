@@ -20,6 +20,7 @@ import { Schemas } from "../run/json-schema/schemas.js";
 import { runProtocol } from "../run/node-messages.js";
 import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";
 import { openDatabase } from "../store/connection.js";
+import { cancelStatement, Reads } from "../store/reads.js";
 import { Turns } from "../turns.js";
 
 /**
@@ -50,7 +51,7 @@ export interface Foundations {
   /** For the poll, the heartbeat, gauges and retention. */
   readonly upkeep: Sql;
   /** For what clients read. */
-  readonly reads: Sql;
+  readonly reads: Reads;
   readonly clock: DatabaseClock;
   readonly turns: Turns;
   readonly metrics: Metrics;
@@ -75,12 +76,19 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
   };
   for (const warning of egress.secrets.warnings) log.warn(warning);
   warmUp();
-  const open = (max: number) => openDatabase(databaseUrl, { max, applicationName: "saga", log });
-  const [work, upkeep, reads] = [open(SESSIONS.work), open(SESSIONS.upkeep), open(SESSIONS.reads)];
+  const nodeId = uuidv7();
+  const metrics = createMetrics();
+  const open = (max: number, applicationName = "saga") => openDatabase(databaseUrl, { max, applicationName, log });
+  const [work, upkeep] = [open(SESSIONS.work), open(SESSIONS.upkeep)];
+  const readers = Array.from({ length: SESSIONS.reads }, (_, nth) => {
+    const name = `saga-read-${nodeId}-${nth}`;
+    return { ...open(1, name), cancel: () => cancelStatement(upkeep.sql, name) };
+  });
   const { sql } = work;
   const closeDatabase = async () => {
-    await Promise.all([work.close(), upkeep.close(), reads.close()]);
+    await Promise.all([work, upkeep, ...readers].map(({ close }) => close()));
   };
+  const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
   const clock = new DatabaseClock();
   await clock.measure(sql);
   const catalog = new StoreCatalog(sql, log);
@@ -100,10 +108,10 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
       catalog,
       closeDatabase,
       upkeep: upkeep.sql,
-      reads: reads.sql,
+      reads: new Reads({ sessions: readers, onRefused }),
     },
-    nodeId: uuidv7(),
-    metrics: createMetrics(),
+    nodeId,
+    metrics,
     schemas: new Schemas(),
     feed: createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns }),
     alone: !hints || (config.redisUrl === undefined && !cluster.isWorker),

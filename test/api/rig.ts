@@ -3,7 +3,7 @@
 
 import { Writable } from "node:stream";
 import type { FastifyInstance, InjectOptions } from "fastify";
-import type { TransactionSql } from "postgres";
+import type { Sql, TransactionSql } from "postgres";
 import { afterAll, beforeAll } from "vitest";
 import {
   type Answer,
@@ -22,6 +22,7 @@ import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
+import { Reads } from "../../src/store/reads.js";
 import { Triggers } from "../../src/trigger/index.js";
 import { Turns } from "../../src/turns.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -189,7 +190,7 @@ function depsOf(
     },
     schemas: new Schemas(),
     sql: rig.database.sql,
-    reads: rig.database.sql,
+    reads: readsOn(rig.database.sql),
     upkeep: rig.database.sql,
     feed: rig.feed,
     workers: rig.workers,
@@ -219,6 +220,11 @@ function depsOf(
     ...{ clock: { now: deps.now }, licences: { licensed: () => true }, shards: () => [] },
   });
   return { ...deps, triggers: triggers.registrar };
+}
+
+/** Clients' reads on a shared pool; their statements are not cancelled. */
+export function readsOn(sql: Sql): Reads {
+  return new Reads({ sessions: Array.from({ length: 4 }, () => ({ sql, cancel: async () => {} })) });
 }
 
 export function defaultAnswer(command: RunCommand): Answer {

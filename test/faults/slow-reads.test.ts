@@ -1,4 +1,5 @@
 // Reads of clients that hang: a lock on a table that no start needs holds them for as long as the test wants.
+import { get } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
@@ -50,5 +51,25 @@ describe("slow reads", () => {
       expect(answered).toBeLessThan(READS / 2);
     });
     await Promise.all(reads);
+  }, 60_000);
+
+  it("end in Postgres when their clients go away", async () => {
+    const { sql } = database;
+    const held = async () => {
+      const [row] = await sql<{ held: number }[]>`
+        select count(*)::int as held from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+      return row?.held ?? 0;
+    };
+    await sql.begin(async (transaction) => {
+      await transaction`set local idle_in_transaction_session_timeout = 0`;
+      await transaction`lock table user_tasks in access exclusive mode`;
+      const url = `http://127.0.0.1:${service.node.httpPort}/api/v1/user_tasks`;
+      const clients = Array.from({ length: READS }, () => get(url, { agent: false }).on("error", () => {}));
+      await until(async () => (await held()) >= 4);
+      for (const client of clients) client.destroy();
+      // Without a cancel each gives up its lock after five seconds, and the next ones take their place.
+      await until(async () => (await held()) === 0, { within: 15_000 });
+    });
+    expect((await service.client.ask("GET", "/user_tasks")).status).toBe(200);
   }, 60_000);
 });

@@ -36,7 +36,8 @@ export function noRoute({ method, url }: Pick<FastifyRequest, "method" | "url">)
 /** Also Fastify's `frameworkErrors`: errors from before a route was found. */
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   const answer = answerTo(error);
-  if (answer.status >= 500) logFault(error, answer, request);
+  // Nobody gets the answer of a request whose client has gone, and its work was ended for that.
+  if (answer.status >= 500 && !reply.raw.destroyed) logFault(error, answer, request);
   sendAnswer(answer, request, reply);
 }
 

@@ -1,0 +1,100 @@
+// The reads of clients: bounded, and ended in Postgres with their client or their time.
+import type { Sql } from "postgres";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openDatabase } from "../../src/store/connection.js";
+import { cancelStatement, type ReadSession, Reads } from "../../src/store/reads.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+
+const NAME = "saga-read-test";
+
+let database: TestDatabase;
+let session: ReadSession & { close(): Promise<void> };
+beforeAll(async () => {
+  database = await createTestDatabase();
+  session = {
+    ...openDatabase(database.url, { max: 1, applicationName: NAME, log: silentLog }),
+    cancel: () => cancelStatement(database.sql, NAME),
+  };
+});
+afterAll(async () => {
+  await session.close();
+  await database.drop();
+});
+
+const stays = () => new AbortController().signal;
+const sleeps = (sql: Sql) => sql`select pg_sleep(60)`;
+const one = async (sql: Sql) => (await sql<{ one: number }[]>`select 1 as one`)[0]?.one;
+
+const sleeping = async () => {
+  const [row] = await database.sql<{ count: number }[]>`
+    select count(*)::int as count from pg_stat_activity
+    where application_name = ${NAME} and state = 'active' and query like '%pg_sleep%'`;
+  return row?.count ?? 0;
+};
+
+const refusal = (read: Promise<unknown>) =>
+  read.then(
+    () => "none",
+    (error: Error) => error.message,
+  );
+
+describe("a read", () => {
+  it("ends in Postgres when its client goes away, and the next one has the session", async () => {
+    const reads = new Reads({ sessions: [session] });
+    const client = new AbortController();
+    const slow = refusal(reads.run(client.signal, sleeps));
+    await until(async () => (await sleeping()) === 1);
+    const next = reads.run(stays(), one);
+    client.abort();
+    expect(await next).toBe(1);
+    expect([await sleeping(), await slow]).toEqual([0, expect.stringContaining("not done")]);
+    expect(await Promise.all(Array.from({ length: 50 }, () => reads.run(stays(), one)))).toEqual(Array(50).fill(1));
+  });
+
+  it("ends in Postgres when its time is over, between its statements too, and names the limit", async () => {
+    const reads = new Reads({ sessions: [session], timeoutMs: 200 });
+    const many = async (sql: Sql) => {
+      for (;;) await sql`select pg_sleep(0.02)`;
+    };
+    for (const read of [sleeps, many]) {
+      expect(await refusal(reads.run(stays(), read))).toContain("within 200 ms, the most that a read may take");
+      expect(await sleeping()).toBe(0);
+    }
+    expect(await reads.run(stays(), one)).toBe(1);
+  });
+
+  it("waits for a session in its order, and leaves the line with its client", async () => {
+    const reads = new Reads({ sessions: [session] });
+    const [first, gone] = [new AbortController(), new AbortController()];
+    const slow = refusal(reads.run(first.signal, sleeps));
+    const order: string[] = [];
+    const [left, ...rest] = ["left", "a", "b", "c"].map((name) =>
+      reads.run(name === "left" ? gone.signal : stays(), async () => order.push(name)),
+    );
+    gone.abort();
+    await expect(left).rejects.toMatchObject({ status: 503 });
+    first.abort();
+    await Promise.all([slow, ...rest]);
+    expect(order).toEqual(["a", "b", "c"]);
+  });
+
+  it("is refused with 503 when too many wait, and the text says which limit", async () => {
+    let refused = 0;
+    const reads = new Reads({ sessions: [session], waiting: 2, onRefused: () => refused++ });
+    const client = new AbortController();
+    const waiting = [1, 2, 3].map(() => refusal(reads.run(client.signal, sleeps)));
+    const error = await reads.run(stays(), one).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ status: 503, message: expect.stringMatching(/^2 reads wait on this node/) });
+    expect(refused).toBe(1);
+    client.abort();
+    await Promise.all(waiting);
+    expect(await reads.run(stays(), one)).toBe(1);
+  });
+
+  it("that fails is its caller's, and the session is free", async () => {
+    const reads = new Reads({ sessions: [session] });
+    await expect(reads.run(stays(), (sql) => sql`select 1 / 0`)).rejects.toMatchObject({ code: "22012" });
+    expect(await reads.run(stays(), one)).toBe(1);
+  });
+});
