@@ -30,7 +30,8 @@ export default defineConfig({
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
     // Twice the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end.
-    maxWorkers: 4,
+    // The long form has more load than waits.
+    maxWorkers: LONG ? 3 : 4,
     sequence: { sequencer: ProcessesFirst },
   },
 });

@@ -19,7 +19,7 @@ export interface UntilOptions {
  */
 export async function until<T>(
   fact: () => T | Promise<T>,
-  { within = 10_000, pause: longest = 20, what = "the fact" }: UntilOptions = {},
+  { within = 30_000, pause: longest = 20, what = "the fact" }: UntilOptions = {},
 ): Promise<Exclude<T, undefined | null | false>> {
   const deadline = performance.now() + within;
   let last = "nothing was seen";
