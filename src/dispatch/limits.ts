@@ -25,6 +25,10 @@ export interface DispatchLimits {
   /** Streams of this node, in all and of one worker. A further one is closed with RESOURCE_EXHAUSTED. */
   readonly streams: number;
   readonly streamsPerWorker: number;
+  /** Streams from one address, those without a hello included. */
+  readonly streamsPerAddress: number;
+  /** The texts of one hello together. */
+  readonly helloBytes: number;
   /** The most credit that one stream may ask for. */
   readonly maxInFlight: number;
   /**
@@ -97,6 +101,8 @@ export const DEFAULT_LIMITS: DispatchLimits = {
   heartbeatIntervalMs: 1_000,
   streams: 10_000,
   streamsPerWorker: 64,
+  streamsPerAddress: 2_000,
+  helloBytes: 1_048_576,
   maxInFlight: 10_000,
   unread: 1_000,
   stallMs: 30_000,

@@ -42,6 +42,11 @@ describe("hello", () => {
   it.each([
     ["of its worker", { streamsPerWorker: 2 }, "the worker has 2 streams to this node, the most it may have"],
     ["of the node", { streams: 2 }, "the node has 2 worker streams, the most it takes"],
+    [
+      "of its address",
+      { streamsPerAddress: 2 },
+      "the address 127.0.0.1 has 2 streams to this node, the most it may have",
+    ],
   ])("beyond the most streams %s is refused, and the others live", async (_, limits, details) => {
     const n = await node({ limits });
     const first = await worker(n.target);
@@ -51,6 +56,35 @@ describe("hello", () => {
     await until(() => third.ended);
     expect(third.error).toMatchObject({ code: status.RESOURCE_EXHAUSTED, details });
     expect([first.ended, n.dispatcher.workers.connected]).toEqual([false, 2]);
+  });
+
+  it("is not needed for a stream to count, and one that has ended counts no more", async () => {
+    const n = await node({ limits: { streamsPerAddress: 2 } });
+    const [mute] = [silentWorker(n.target), await worker(n.target)];
+    const third = silentWorker(n.target);
+    await until(() => third.ended);
+    expect(third.error?.code).toBe(status.RESOURCE_EXHAUSTED);
+    mute?.send({ hello: { worker_id: "", service: "" } });
+    await until(() => mute?.ended);
+    await worker(n.target);
+    expect(n.dispatcher.workers.connected).toBe(2);
+  });
+
+  it.each([
+    [
+      "texts of more than a megabyte",
+      { actions: Array(9_000).fill("x".repeat(128)) },
+      /^the hello has \d+ bytes of text, more than 1048576$/,
+    ],
+    ["a name that no action has", { actions: ["charge", "no name"] }, /^actions\[1\] is not the name of an action/],
+    ["a name that is too long", { actions: ["x".repeat(129)] }, /^actions\[0\] is not the name of an action/],
+    ["too many actions", { actions: Array(10_001).fill("a") }, /at most 10000 items each$/],
+  ])("with %s is refused, with the reason", async (_, hello, details) => {
+    const n = await node();
+    const w = silentWorker(n.target);
+    w.send({ hello: { worker_id: "w1", service: "payments", ...hello } });
+    await until(() => w.ended);
+    expect(w.error).toMatchObject({ code: status.INVALID_ARGUMENT, details: expect.stringMatching(details) });
   });
 
   it("said twice ends the stream", async () => {

@@ -32,6 +32,7 @@ export interface StreamOwner {
 }
 
 const ID = /^[A-Za-z0-9_.:-]{1,128}$/;
+const ACTION = /^[A-Za-z0-9_.:-]{1,128}(@[0-9]{1,10})?$/;
 
 /** Answers of one stream that may be under way to their runs, beyond its credit, before reading pauses. */
 const ANSWERS_UNDER_WAY = 64;
@@ -155,7 +156,7 @@ export class WorkerStream {
   private async onHello(hello: Hello): Promise<void> {
     clearTimeout(this.helloTimer);
     this.state = "authenticating";
-    const problem = problemOf(hello);
+    const problem = problemOf(hello, this.limits.helloBytes);
     if (problem !== undefined) return this.close(status.INVALID_ARGUMENT, problem);
     if (!(await this.admit(hello.token))) return;
     this.workerId = hello.worker_id;
@@ -249,8 +250,16 @@ export class WorkerStream {
   }
 }
 
-function problemOf({ worker_id, service, actions, in_flight }: Hello): string | undefined {
+function problemOf(hello: Hello, mostBytes: number): string | undefined {
+  const { worker_id, service, actions, in_flight, token } = hello;
+  let bytes = 0;
+  for (const text of [worker_id, service, token, ...actions, ...in_flight]) bytes += Buffer.byteLength(text);
+  if (bytes > mostBytes) return `the hello has ${bytes} bytes of text, more than ${mostBytes}`;
   if (!ID.test(worker_id) || !ID.test(service)) return "worker_id and service must match [A-Za-z0-9_.:-]{1,128}";
   const tooMany = actions.length > HELLO_NAMES || in_flight.length > HELLO_NAMES;
-  return tooMany ? `actions and in_flight must have at most ${HELLO_NAMES} items each` : undefined;
+  if (tooMany) return `actions and in_flight must have at most ${HELLO_NAMES} items each`;
+  const nth = actions.findIndex((name) => !ACTION.test(name));
+  return nth < 0
+    ? undefined
+    : `actions[${nth}] is not the name of an action: name or name@version, up to 128 characters`;
 }

@@ -11,6 +11,7 @@ import type { Carrier, Reservation } from "../carrier.js";
 import type { LocalStreams } from "../relay/local-streams.js";
 import type { ReservationId } from "../voucher-id.js";
 import type { Report } from "./answers.js";
+import { AttachedStreams } from "./attached-streams.js";
 import { belongsTo, type CommittedEntry, isCommitted, refusal, withoutStream } from "./entry.js";
 import type { WorkerCall } from "./execute-step.js";
 import { InFlight, type InFlightOptions } from "./in-flight.js";
@@ -31,6 +32,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
   readonly relayed: LocalStreams;
   private readonly dispatches: InFlight;
   private readonly recorder: Recorder;
+  private readonly attached = new AttachedStreams();
   private readonly ticker: NodeJS.Timeout;
   private nodeCount: number;
 
@@ -58,8 +60,11 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
   }
 
   attach(call: WorkerCall, authenticate?: Authenticate): void {
-    const stream = new WorkerStream(call, this, this.options.limits, this.options.log, authenticate);
+    const { limits, log } = this.options;
+    const stream = new WorkerStream(call, this, limits, log, authenticate);
+    const excess = this.attached.enter(stream, limits);
     if (this.dispatches.stopping) stream.close(status.UNAVAILABLE, STOPPING);
+    else if (excess !== undefined) stream.close(status.RESOURCE_EXHAUSTED, excess);
   }
 
   // ---- Carrier
@@ -135,6 +140,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
   }
 
   onEnd(stream: WorkerStream): void {
+    this.attached.leave(stream);
     this.dispatches.pool.remove(stream);
     this.dispatches.heldCredit.dropStream(stream);
     for (const dispatchId of [...stream.held]) {
