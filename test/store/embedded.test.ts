@@ -11,6 +11,7 @@ import { packageRoot } from "../../src/package.js";
 import { DataDirInUse } from "../../src/store/embedded/owner-lock.js";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { silentLog } from "../harness/database.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 
 /** A data directory as a first start leaves it. To initialise one takes a second: most tests begin with a copy. */
@@ -99,6 +100,7 @@ async function startElsewhere({ quiet = false } = {}): Promise<string | undefine
 
 describe("embedded Postgres", () => {
   it("a second start finds the data, the port and the password; a stop leaves no process", async () => {
+    useInitialised();
     const first = await start();
     const pid = postmasterPid()!;
     await keep(first.url);
@@ -162,8 +164,9 @@ describe("embedded Postgres", () => {
 
   it("of two services that start at once on a new directory, one wins", async () => {
     const elsewhere = startElsewhere({ quiet: true }).then((url) => url ?? Promise.reject(new Error("it lost")));
-    const outcomes = await Promise.allSettled([start(), elsewhere, start()]);
-    expect(outcomes.map((outcome) => outcome.status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
+    const others = long(0, 1);
+    const outcomes = await Promise.allSettled([start(), elsewhere, ...Array.from({ length: others }, start)]);
+    expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
     expect(isAlive(postmasterPid()!)).toBe(true);
   });
 
