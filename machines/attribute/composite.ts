@@ -1,5 +1,6 @@
 // Kinds that are made of others (lists, records, shapes), and the reading of declared attributes. kinds.ts has the plain kinds.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { Budget } from "./budget.js";
 import type { Attribute, Attributes, Kind, Parsed } from "./kinds.js";
 import { Place } from "./problem.js";
 
@@ -40,8 +41,14 @@ export function readAttributes<A extends Attributes>(attributes: A, get: (name: 
   return { parsed: parsed as PartOf<A>, valid, complete };
 }
 
-/** Reads without reporting. */
-const MUTE = new Place("", [], []);
+const muted = () => new Place("", [], [], {}, undefined, new Budget());
+/** Reads without reporting, on a budget of its own for each document. */
+let MUTE = muted();
+
+/** Before a document is read. */
+export function beginSalvage(): void {
+  MUTE = muted();
+}
 
 function leftOf({ kind, fallback }: Attribute<unknown>, raw: Json | undefined): unknown {
   const left = raw === undefined ? undefined : kind.salvage?.(raw);

@@ -10,6 +10,7 @@ import {
 } from "../expression/index.js";
 import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "../values/json.js";
 import { isUuid } from "../values/uuid.js";
+import { schemaWeight, templateWeight } from "./budget.js";
 import type { Place } from "./problem.js";
 
 /** The parser of one kind of value. `name` is its name in the docs. */
@@ -115,7 +116,7 @@ export const expression: Kind<Expression> = {
   name: "CEL",
   parse(raw, place) {
     if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
-    return compiling(place, () => warned(compileExpression(raw), place));
+    return place.weigh(raw.length) ? compiling(place, () => warned(compileExpression(raw), place)) : undefined;
   },
   salvage: () => compileExpression("null"),
 };
@@ -141,7 +142,10 @@ export const object: Kind<Template> = {
 /** A JSON Schema, without templates. The shell checks it, because it has the validator. */
 export const schema: Kind<JsonObject> = {
   name: "JSON Schema 2020-12",
-  parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem("must be an object (a JSON Schema)")),
+  parse(raw, place) {
+    if (!isObject(raw)) return place.problem("must be an object (a JSON Schema)");
+    return place.weigh(schemaWeight(raw)) ? storable(raw, place) : undefined;
+  },
 };
 
 /** An object without templates. */
@@ -194,7 +198,7 @@ function isWholeTemplate(raw: Json): raw is string {
 }
 
 function template(raw: Json, place: Place): Template | undefined {
-  if (storable(raw, place) === undefined) return undefined;
+  if (storable(raw, place) === undefined || !place.weigh(templateWeight(raw))) return undefined;
   return compiling(place, () => warned(compileTemplate(raw), place));
 }
 

@@ -1,4 +1,5 @@
 // Problems of a document, each with its place. Validation lists all of them; it does not stop at the first.
+import { type Budget, DOCUMENT_BUDGET } from "./budget.js";
 import { Suggestions } from "./suggestion.js";
 
 export interface Problem {
@@ -23,6 +24,7 @@ export class Place {
     private readonly warnings: Problem[],
     private readonly names: DocumentNames = {},
     private readonly suggestions = new Suggestions(),
+    private readonly budget?: Budget,
   ) {}
 
   /** The place of a member or an item below this one. */
@@ -34,7 +36,7 @@ export class Place {
 
   /** The place at a path below this one, such as that of a value that cannot be stored. */
   below(path: string): Place {
-    return new Place(`${this.path}${path}`, this.problems, this.warnings, this.names, this.suggestions);
+    return new Place(`${this.path}${path}`, this.problems, this.warnings, this.names, this.suggestions, this.budget);
   }
 
   /** Warns of a name that no scope of the document gives. */
@@ -54,6 +56,18 @@ export class Place {
   /** ` (did you mean "x"?)`, or nothing. */
   suggest(name: string, known: Iterable<string>): string {
     return this.suggestions.for(name, known);
+  }
+
+  /** False: the document is over its budget, which is reported where it ran out, and nothing more of it is compiled. */
+  weigh(units: number): boolean {
+    if (!this.budget) return true;
+    const wasOver = this.budget.isOver;
+    if (this.budget.spend(units)) return true;
+    if (!wasOver)
+      this.problem(
+        `here the document is over its budget of ${DOCUMENT_BUDGET} units: expressions, schemas, patterns and edges together`,
+      );
+    return false;
   }
 
   /** The number of problems of the whole document so far. */

@@ -1,7 +1,8 @@
 // Reads a workflow document into a program, or lists its problems, each with its JSON path. The rules of the graph are in graph.ts
 // and layout.ts; a step type has its own rules.
 
-import { list, own, parseAttributes, record, refuseUnknown } from "../attribute/composite.js";
+import { Budget, edgesWeight } from "../attribute/budget.js";
+import { beginSalvage, list, own, parseAttributes, record, refuseUnknown } from "../attribute/composite.js";
 import { flag, id, optional, plainNumber, plainText, required, schema, tenant } from "../attribute/kinds.js";
 import { namesOf } from "../attribute/names.js";
 import { Place, type Problem } from "../attribute/problem.js";
@@ -50,7 +51,12 @@ export function compileWorkflow(document: unknown, options: CompileOptions = {})
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const names = { scope: namesOf(document), variables: variablesOf(document) };
-  const program = readWorkflow(document, new Place("$", problems, warnings, names), options);
+  beginSalvage();
+  const budget = options.limits === null ? undefined : new Budget();
+  const place = new Place("$", problems, warnings, names, undefined, budget);
+  const schemaProblems: CompileOptions["schemaProblems"] = (schema) =>
+    budget?.isOver ? [] : (options.schemaProblems?.(schema) ?? []);
+  const program = readWorkflow(document, place, { ...options, schemaProblems });
   return program ? { program, problems, warnings } : { problems, warnings };
 }
 
@@ -114,6 +120,7 @@ function firstOfEach(steps: readonly ReadStep[]): readonly ReadStep[] {
 function checkLimits(steps: readonly ReadStep[], count: number, limits: DefinitionLimits, place: Place): void {
   if (count > limits.steps) place.at("steps").problem(`must have at most ${limits.steps} items`);
   for (const { plan, place: at } of steps) {
+    at.weigh(edgesWeight(plan.edges.length + plan.blocks.length));
     if (plan.edges.length + plan.blocks.length > limits.branches)
       at.problem(`must have at most ${limits.branches} branches`);
     plan.type.checkLimits?.(plan.attributes, at);

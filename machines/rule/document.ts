@@ -1,4 +1,6 @@
 // Reads a rule document into a rule, or lists its problems, each with its JSON path.
+
+import { Budget } from "../attribute/budget.js";
 import { list, own, parseAttributes, refuseUnknown, shape } from "../attribute/composite.js";
 import {
   dataObject,
@@ -68,10 +70,14 @@ const DOCUMENT = {
   created_by: optional(plainText, "Set by the service."),
 };
 
-export function compileRule(document: unknown, options: { readonly version?: number } = {}): CompiledRule {
+export function compileRule(
+  document: unknown,
+  options: { readonly version?: number; readonly stored?: boolean } = {},
+): CompiledRule {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
-  const rule = readRule(document, new Place("$", problems, warnings), options.version);
+  const budget = options.stored ? undefined : new Budget();
+  const rule = readRule(document, new Place("$", problems, warnings, {}, undefined, budget), options.version);
   return problems.length === 0 && rule ? { rule, problems, warnings } : { problems, warnings };
 }
 

@@ -116,7 +116,7 @@ function compiler(): (stored: StoredVersion) => Rule {
   return ({ id, item }) => {
     const kept = compiled.get(id);
     if (kept) return kept;
-    const { rule, problems } = compileRule(item);
+    const { rule, problems } = compileRule(item, { stored: true });
     if (!rule) throw unprocessable(`the rule cannot be evaluated: ${problems[0]?.path} ${problems[0]?.message}`);
     compiled.set(id, rule);
     return rule;

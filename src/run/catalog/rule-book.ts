@@ -47,7 +47,7 @@ export class RuleBook {
 
   private compiled(cached: CachedRule): Rule | undefined {
     if (cached.compiled === undefined) {
-      const { rule, problems } = compileRule(cached.stored.item);
+      const { rule, problems } = compileRule(cached.stored.item, { stored: true });
       cached.compiled = rule ?? null;
       const { key: ruleId, version } = cached.stored;
       if (!rule) this.log.error({ ruleId, version, path: problems[0]?.path }, "stored rule no longer compiles");

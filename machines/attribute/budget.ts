@@ -1,0 +1,47 @@
+// The budget of one document: what it asks for is weighed before it is compiled, in units of about a microsecond on a slow machine. Only a
+// document that is posted has one; a stored definition was weighed then.
+import { isObject, type Json } from "../values/json.js";
+import { programSize } from "../values/pattern-size.js";
+
+/** A thousand steps with three expressions of sixty characters each use two thirds of it. */
+export const DOCUMENT_BUDGET = 400_000;
+/** An edge is transitions in the machine that runs. */
+const EDGE = 30;
+/** An object of a JSON Schema, or a schema that is `true` or `false`. */
+const SCHEMA = 100;
+/** An instruction of a regular expression. */
+const INSTRUCTION = 2;
+
+export class Budget {
+  private left = DOCUMENT_BUDGET;
+
+  /** Whether this was within the budget. */
+  spend(units: number): boolean {
+    this.left -= units;
+    return this.left >= 0;
+  }
+
+  get isOver(): boolean {
+    return this.left < 0;
+  }
+}
+
+export const edgesWeight = (count: number): number => count * EDGE;
+
+/** The characters of strings that contain a template. */
+export function templateWeight(value: Json): number {
+  if (typeof value === "string") return value.includes("${") ? value.length : 0;
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.values(value).reduce((sum: number, member) => sum + templateWeight(member as Json), 0);
+}
+
+export function schemaWeight(schema: Json, name = ""): number {
+  if (typeof schema === "boolean") return SCHEMA;
+  if (typeof schema === "string") return name === "pattern" ? programSize(schema) * INSTRUCTION : 1;
+  if (typeof schema !== "object" || schema === null) return 1;
+  if (!isObject(schema)) return (schema as readonly Json[]).reduce<number>((sum, item) => sum + schemaWeight(item), 1);
+  return Object.entries(schema).reduce((sum, [key, member]) => {
+    const patterns = name === "patternProperties" ? programSize(key) * INSTRUCTION : 0;
+    return sum + patterns + schemaWeight(member, key);
+  }, SCHEMA);
+}
