@@ -1,7 +1,7 @@
 // The catalog of a node: compiled definitions, action registrations and rules in memory. A definition never changes under its
 // id, so a program is compiled once. Registrations, rules and published versions are read again on request, and every two seconds.
 import type { Sql } from "postgres";
-import { type ActionFact, compileWorkflow, type Program, type Rule } from "../../../machines/index.js";
+import { type ActionFact, compileWorkflow, type Program, type Rule, WeightedCache } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/definitions.js";
 import { allActions, type StoredAction } from "../../store/registry.js";
@@ -9,8 +9,11 @@ import type { Catalog } from "../ports.js";
 import { Unreadable } from "../unreadable.js";
 import { RuleBook } from "./rule-book.js";
 
-/** Compiled programs kept; the least recently used goes first. About 1 MB each for a graph of 1,000 steps. */
-const MAX_PROGRAMS = 1_000;
+/** Compiled programs kept, in KB: a graph of 1,000 steps is about 8 MB, and an edge about 1 KB (measured). */
+const MAX_PROGRAMS_KB = 131_072;
+const STEP_KB = 6;
+/** Published versions remembered until the next refresh. */
+const MAX_LATEST = 1_000;
 /** This node knows another node's registration or rule at the latest after this. */
 const REFRESH_MS = 2_000;
 
@@ -20,8 +23,8 @@ interface Published {
 }
 
 export class StoreCatalog implements Catalog {
-  private readonly programs = new Map<string, Program>();
-  private readonly latest = new Map<string, { readonly found: Published; readonly until: number }>();
+  private readonly programs = new WeightedCache<string, Program>(MAX_PROGRAMS_KB);
+  private readonly latest = new Map<string, { readonly definitionId: string; readonly until: number }>();
   private actions = new Map<string, RegisteredAction[]>();
   private readonly rules: RuleBook;
   private timer: NodeJS.Timeout | undefined;
@@ -47,11 +50,7 @@ export class StoreCatalog implements Catalog {
 
   async program(definitionId: string): Promise<Program> {
     const known = this.programs.get(definitionId);
-    if (known) {
-      this.programs.delete(definitionId);
-      this.programs.set(definitionId, known);
-      return known;
-    }
+    if (known) return known;
     const definition = await definitionById(this.sql, definitionId);
     if (!definition) throw new Error(`definition ${definitionId} is not in the store`);
     return this.compiled(definition);
@@ -60,15 +59,18 @@ export class StoreCatalog implements Catalog {
   async published(workflowId: string, version?: number): Promise<Published | undefined> {
     const key = `${workflowId}@${version ?? ""}`;
     const known = this.latest.get(key);
-    if (known && known.until > performance.now()) return known.found;
+    if (known && known.until > performance.now()) {
+      const { definitionId } = known;
+      return { definitionId, program: await this.program(definitionId) };
+    }
     this.latest.delete(key);
     const definition = await publishedDefinition(this.sql, workflowId, version);
     // An absence is not cached: another node may publish the workflow now, and its client may ask here next.
     if (!definition) return undefined;
     const { id: definitionId } = definition;
     const found = { definitionId, program: this.programs.get(definitionId) ?? this.compiled(definition) };
-    if (this.latest.size >= MAX_PROGRAMS) this.latest.clear();
-    this.latest.set(key, { found, until: performance.now() + REFRESH_MS });
+    if (this.latest.size >= MAX_LATEST) this.latest.clear();
+    this.latest.set(key, { definitionId, until: performance.now() + REFRESH_MS });
     return found;
   }
 
@@ -114,11 +116,15 @@ export class StoreCatalog implements Catalog {
   private compiled({ id: definitionId, version, document }: DefinitionDocument): Program {
     const { program, problems } = compileWorkflow(document, { version, limits: null });
     if (!program) throw new Unreadable(`this node cannot compile definition ${definitionId}: ${problems[0]?.message}`);
-    const [oldest] = this.programs.keys();
-    if (oldest !== undefined && this.programs.size >= MAX_PROGRAMS) this.programs.delete(oldest);
-    this.programs.set(definitionId, program);
+    this.programs.set(definitionId, program, weightOf(program));
     return program;
   }
+}
+
+function weightOf({ steps }: Program): number {
+  let weight = 1;
+  for (const { edges, blocks } of steps.values()) weight += STEP_KB + edges.length + blocks.length;
+  return weight;
 }
 
 type RegisteredAction = ActionFact & { readonly deprecated: boolean };
