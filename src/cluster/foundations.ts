@@ -63,6 +63,8 @@ export interface Foundations {
   readonly egress: { readonly guard: Guard; readonly workers: Guard; readonly secrets: ReturnType<typeof readSecrets> };
   /** The node cannot talk to others, so it must not leave work to them: it takes every shard, at the cost of duplicate work. */
   readonly alone: boolean;
+  /** New sessions for everything. */
+  renewSessions(): void;
   closeDatabase(): Promise<void>;
 }
 
@@ -94,6 +96,11 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
   const catalog = new StoreCatalog(sql, log);
   await catalog.start();
   const turns = new Turns();
+  const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns });
+  const renewSessions = () => {
+    for (const database of [work, upkeep, reads]) database.renew();
+    feed.reconnect();
+  };
   return {
     ...{
       config,
@@ -106,6 +113,7 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
       clock,
       turns,
       catalog,
+      renewSessions,
       closeDatabase,
       upkeep: upkeep.sql,
       reads: new Reads({ sessions: readers, onRefused }),
@@ -113,7 +121,7 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
     nodeId,
     metrics,
     schemas: new Schemas(),
-    feed: createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns }),
+    feed,
     alone: !hints || (config.redisUrl === undefined && !cluster.isWorker),
   };
 }

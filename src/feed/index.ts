@@ -27,6 +27,8 @@ export interface Feed {
   flush(): Promise<void>;
   /** Checks all watched runs now; the feed does so itself every `pollMs`. */
   poll(): Promise<void>;
+  /** Listens in a new session. */
+  reconnect(): void;
   stop(): Promise<void>;
 }
 
@@ -102,6 +104,10 @@ class LiveFeed implements Feed {
         this.polling = undefined;
       });
     return this.polling;
+  }
+
+  reconnect(): void {
+    this.listener?.reconnect();
   }
 
   stop(): Promise<void> {

@@ -51,6 +51,15 @@ export class Listener {
     return this.running;
   }
 
+  /** A new session: the server of the present one is not the right one any more. */
+  reconnect(): void {
+    if (!this.sql || this.stopped) return;
+    void this.sql.end({ timeout: 0 });
+    this.sql = undefined;
+    this.disconnected();
+    void this.sync();
+  }
+
   async stop(): Promise<void> {
     this.stopped = true;
     await this.sql?.end({ timeout: 1 });
@@ -87,11 +96,14 @@ export class Listener {
       max_lifetime: null,
       fetch_types: false,
       onnotify: onNotify,
-      onclose: () => this.disconnected(),
+      onclose: () => {
+        if (this.sql === sql) this.disconnected();
+      },
       connection: { application_name: "saga-feed" },
     };
     // The type of the options does not know `onnotify`.
-    return postgres(url, settings as postgres.Options<never>);
+    const sql = postgres(url, settings as postgres.Options<never>);
+    return sql;
   }
 
   private disconnected(): void {

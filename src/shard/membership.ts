@@ -4,10 +4,15 @@ import type { Sql } from "postgres";
 import { OLDEST_RECORD_FORMAT, RECORD_FORMAT } from "../../machines/index.js";
 import type { DatabaseClock } from "../clock.js";
 import type { Logger } from "../log.js";
+import { READ_ONLY, sqlStateOf } from "../store/failure.js";
 import { heartbeat, removeNode } from "../store/nodes.js";
 
 const HEARTBEAT_MS = 1_000;
 const STALE_SECONDS = 5;
+/** A heartbeat that has no answer for so long has none to expect: a lost network says nothing. */
+const UNANSWERED_MS = 15_000;
+/** New sessions to a server that remains read-only are opened no more often. */
+const RENEWAL_PAUSE_MS = 5_000;
 
 export interface MembershipOptions {
   readonly nodeId: string;
@@ -20,6 +25,8 @@ export interface MembershipOptions {
   readonly onAlive: (nodeIds: readonly string[]) => void;
   /** Called when another server answers than before: it may lack the last commits (law 1). Must not throw. */
   readonly onServerChanged?: () => void;
+  /** Called when this node's sessions are of no use: their server takes no writes, or does not answer. Must not throw. */
+  readonly onServerUseless?: () => void;
 }
 
 export class Membership {
@@ -27,6 +34,7 @@ export class Membership {
   private beating: Promise<void> | undefined;
   private alive: readonly string[];
   private server: string | undefined;
+  private renewedAt = Number.NEGATIVE_INFINITY;
   /** The newest record format that all live nodes read (law 13). */
   recordFormat = OLDEST_RECORD_FORMAT;
 
@@ -43,11 +51,9 @@ export class Membership {
     await this.beat();
     this.timer ??= setInterval(() => {
       // One heartbeat at a time: a slow store is not asked again before it has answered.
-      this.beating ??= this.beat()
-        .catch((error) => this.options.log.warn({ err: error }, "heartbeat failed"))
-        .finally(() => {
-          this.beating = undefined;
-        });
+      this.beating ??= this.beatOrRenew().finally(() => {
+        this.beating = undefined;
+      });
     }, HEARTBEAT_MS).unref();
   }
 
@@ -69,6 +75,27 @@ export class Membership {
     this.alive = [nodeId, ...seen.others.map((node) => node.nodeId)];
     onAlive(this.alive);
     await clock.measure(sql);
+  }
+
+  /** Never throws. The next heartbeat says whether new sessions have helped. */
+  private async beatOrRenew(): Promise<void> {
+    const unanswered = setTimeout(() => this.renew("the database does not answer"), UNANSWERED_MS).unref();
+    try {
+      await this.beat();
+    } catch (error) {
+      this.options.log.warn({ err: error }, "heartbeat failed");
+      if (sqlStateOf(error) === READ_ONLY) this.renew("the database server takes no writes");
+    } finally {
+      clearTimeout(unanswered);
+    }
+  }
+
+  private renew(why: string): void {
+    const now = performance.now();
+    if (now - this.renewedAt < RENEWAL_PAUSE_MS) return;
+    this.renewedAt = now;
+    this.options.log.warn(`${why}: opening new sessions`);
+    this.options.onServerUseless?.();
   }
 
   private sawServer(server: string): void {

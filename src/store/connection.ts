@@ -6,6 +6,8 @@ import type { Logger } from "../log.js";
 export interface Database {
   /** int8 and numeric arrive as strings, timestamps as Dates, `json` parsed (by JSON.parse). */
   readonly sql: Sql;
+  /** New sessions for all that comes: the server that the present ones belong to is not the right one any more. What they still do is cut off after two seconds. */
+  renew(): void;
   /** Waits up to two seconds for running queries. Complete on return, safe twice. */
   close(): Promise<void>;
 }
@@ -44,7 +46,34 @@ const CLOSE_TIMEOUT_S = 2;
 /** Connects lazily: if the server is not reachable yet, the queries fail, not this call. Lost connections are opened again. */
 export function openDatabase(url: string, { max, applicationName, log, readOnly = false }: DatabaseOptions): Database {
   refuseAsynchronousCommit(url);
-  const sql = postgres(url, {
+  const open = () => openPool(url, { max, applicationName, log, readOnly });
+  let pool = open();
+  let closing: Promise<void> | undefined;
+  const renew = () => {
+    if (closing) return;
+    const old = pool;
+    pool = open();
+    // Not at once: the driver cannot bear the end of a session that is just being opened.
+    void old.end({ timeout: CLOSE_TIMEOUT_S });
+  };
+  const close = () => {
+    closing ??= pool.end({ timeout: CLOSE_TIMEOUT_S });
+    return closing;
+  };
+  return { sql: following(() => pool), renew, close };
+}
+
+/** The present pool, whichever that is: callers keep one object. The driver cannot replace the sessions of a pool. */
+function following(pool: () => Sql): Sql {
+  const target = (() => {}) as unknown as Sql;
+  return new Proxy(target, {
+    apply: (_, __, parameters) => Reflect.apply(pool(), undefined, parameters),
+    get: (_, name) => Reflect.get(pool(), name),
+  });
+}
+
+function openPool(url: string, { max, applicationName, log, readOnly }: DatabaseOptions): Sql {
+  return postgres(url, {
     max,
     connect_timeout: CONNECT_TIMEOUT_S,
     backoff: reconnectAfter,
@@ -57,12 +86,6 @@ export function openDatabase(url: string, { max, applicationName, log, readOnly 
     },
     onnotice: noticesTo(log),
   });
-  let closing: Promise<void> | undefined;
-  const close = () => {
-    closing ??= sql.end({ timeout: CLOSE_TIMEOUT_S });
-    return closing;
-  };
-  return { sql, close };
 }
 
 /** Parameters of the URL override ours, and nothing may leave the process before its commit is on disk (law 5). */

@@ -7,10 +7,16 @@ export function sqlStateOf(error: unknown): string | undefined {
   return code !== undefined && /^[0-9A-DF-Z][0-9A-Z]{4}$/.test(code) ? code : undefined;
 }
 
-/** A lost connection, a server that starts or stops, a database without a free session, a cancelled statement, the victim of a deadlock. */
+/** The server takes no writes: a standby, or a primary that was demoted. */
+export const READ_ONLY = "25006";
+
+/**
+ * A lost connection, a server that starts or stops or takes no writes, a database without a free session, a cancelled statement, the
+ * victim of a deadlock.
+ */
 export function isStoreAway(error: unknown): boolean {
   const state = sqlStateOf(error);
-  if (state !== undefined) return /^(08|40|53|55000|55P03|57)/.test(state);
+  if (state !== undefined) return /^(08|25006|40|53|55000|55P03|57)/.test(state);
   const code = codeOf(error);
   return code !== undefined && /^(E[A-Z_]+$|CONNECT)/.test(code);
 }
