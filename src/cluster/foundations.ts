@@ -98,7 +98,7 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
   const turns = new Turns();
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns });
   const renewSessions = () => {
-    for (const database of [work, upkeep, reads]) database.renew();
+    for (const { renew } of [work, upkeep, ...readers]) renew();
     feed.reconnect();
   };
   return {

@@ -34,7 +34,8 @@ export class Membership {
   private beating: Promise<void> | undefined;
   private alive: readonly string[];
   private server: string | undefined;
-  private renewedAt = Number.NEGATIVE_INFINITY;
+  /** When sessions were last renewed. Absent: a heartbeat has succeeded since. */
+  private renewedAt: number | undefined;
   /** The newest record format that all live nodes read (law 13). */
   recordFormat = OLDEST_RECORD_FORMAT;
 
@@ -82,6 +83,9 @@ export class Membership {
     const unanswered = setTimeout(() => this.renew("the database does not answer"), UNANSWERED_MS).unref();
     try {
       await this.beat();
+      // Other sessions may have been opened while the server was not the right one yet.
+      if (this.renewedAt !== undefined) this.options.onServerUseless?.();
+      this.renewedAt = undefined;
     } catch (error) {
       this.options.log.warn({ err: error }, "heartbeat failed");
       if (sqlStateOf(error) === READ_ONLY) this.renew("the database server takes no writes");
@@ -92,7 +96,7 @@ export class Membership {
 
   private renew(why: string): void {
     const now = performance.now();
-    if (now - this.renewedAt < RENEWAL_PAUSE_MS) return;
+    if (now - (this.renewedAt ?? Number.NEGATIVE_INFINITY) < RENEWAL_PAUSE_MS) return;
     this.renewedAt = now;
     this.options.log.warn(`${why}: opening new sessions`);
     this.options.onServerUseless?.();
