@@ -84,11 +84,8 @@ export class Core {
     const onAlive = (nodeIds: readonly string[]) => this.place(alone ? [nodeId] : nodeIds);
     this.membership = new Membership({
       ...{ nodeId, sql: upkeep, clock, log, onAlive },
-      onServerChanged: () => {
-        this.foundations.renewSessions();
-        this.runtime.forget();
-      },
-      onServerUseless: () => this.foundations.renewSessions(),
+      onServerChanged: () => this.runtime.forget(),
+      renewSessions: foundations.renewSessions,
     });
     this.dispatcher = this.composeDispatcher();
     this.webhook = new WebhookCourier({ ...egress, sql, log, metrics, now: () => clock.now() });

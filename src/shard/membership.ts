@@ -25,8 +25,8 @@ export interface MembershipOptions {
   readonly onAlive: (nodeIds: readonly string[]) => void;
   /** Called when another server answers than before: it may lack the last commits (law 1). Must not throw. */
   readonly onServerChanged?: () => void;
-  /** Called when this node's sessions are of no use: their server takes no writes, or does not answer. Must not throw. */
-  readonly onServerUseless?: () => void;
+  /** For sessions that are of no use: their server takes no writes, does not answer, or is not the one that answers now. Must not throw. */
+  readonly renewSessions?: () => void;
 }
 
 export class Membership {
@@ -84,7 +84,7 @@ export class Membership {
     try {
       await this.beat();
       // Other sessions may have been opened while the server was not the right one yet.
-      if (this.renewedAt !== undefined) this.options.onServerUseless?.();
+      if (this.renewedAt !== undefined) this.options.renewSessions?.();
       this.renewedAt = undefined;
     } catch (error) {
       this.options.log.warn({ err: error }, "heartbeat failed");
@@ -99,7 +99,7 @@ export class Membership {
     if (now - (this.renewedAt ?? Number.NEGATIVE_INFINITY) < RENEWAL_PAUSE_MS) return;
     this.renewedAt = now;
     this.options.log.warn(`${why}: opening new sessions`);
-    this.options.onServerUseless?.();
+    this.options.renewSessions?.();
   }
 
   private sawServer(server: string): void {
@@ -107,6 +107,7 @@ export class Membership {
     this.server = server;
     if (!changed) return;
     this.options.log.warn("another database server, or the same one started again: runs in memory are read again");
+    this.options.renewSessions?.();
     this.options.onServerChanged?.();
   }
 }
