@@ -68,6 +68,8 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
   refuseUnknown(document, DOCUMENT, place);
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
   const read = readSteps(own(document, "steps"), place.at("steps"), options);
+  // A document over its budget is not read further, nor is its graph.
+  if (!place.weigh(0)) return undefined;
   const layout = readGraph(document, read, place, options);
   warnAboutRegistered(read.steps, options);
   // A chart has no edge to a missing step.
@@ -120,7 +122,6 @@ function firstOfEach(steps: readonly ReadStep[]): readonly ReadStep[] {
 function checkLimits(steps: readonly ReadStep[], count: number, limits: DefinitionLimits, place: Place): void {
   if (count > limits.steps) place.at("steps").problem(`must have at most ${limits.steps} items`);
   for (const { plan, place: at } of steps) {
-    at.weigh(edgesWeight(plan.edges.length + plan.blocks.length));
     if (plan.edges.length + plan.blocks.length > limits.branches)
       at.problem(`must have at most ${limits.branches} branches`);
     plan.type.checkLimits?.(plan.attributes, at);
@@ -141,8 +142,9 @@ function readSteps(list: Json | undefined, place: Place, { schemaProblems }: Com
   if (!Array.isArray(list) || list.length > MAX_STEPS) return { steps: [], raw, ids };
   for (const [index, entry] of (list as readonly Json[]).entries()) {
     const at = place.at(index);
-    if (isObject(entry)) raw.set(readStep(entry, at, schemaProblems), entry);
-    else at.problem("must be an object");
+    const read = isObject(entry) ? readStep(entry, at, schemaProblems) : at.problem("must be an object");
+    if (read) raw.set(read, entry as JsonObject);
+    if (!at.weigh(edgesWeight(read ? read.plan.edges.length + read.plan.blocks.length : 0))) break;
     const name = isObject(entry) ? own(entry, "id") : undefined;
     if (typeof name !== "string") continue;
     if (ids.has(name)) at.at("id").problem(`there is another step "${name.slice(0, 128)}"`);
