@@ -111,7 +111,9 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
   /** Removes rows whose run is no longer in the store; the row of any other run stays. */
   async removeOrphans(sql: Sql, keys: readonly string[]): Promise<void> {
     await sql.unsafe(
-      `delete from ${this.name} t where ${this.among} and not exists (select 1 from runs r where r.id = t.run_id)`,
+      `with held as materialized (
+         select ${this.key} from ${this.name} where ${this.among} order by ${this.key} for update skip locked)
+       delete from ${this.name} t using held where t.${this.key} = held.${this.key} and not exists (select 1 from runs r where r.id = t.run_id)`,
       [literal(keys)],
     );
   }
