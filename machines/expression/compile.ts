@@ -55,14 +55,6 @@ export function compileExpression(source: string): CelExpression {
   return new CelExpression(source, analysed(source).analysis);
 }
 
-/**
- * An expression of a stored definition, which was checked when it was published: nothing is parsed before the first evaluation. If it
- * does not compile, that evaluation fails.
- */
-export function storedExpression(source: string): CelExpression {
-  return new CelExpression(source);
-}
-
 function planOf(source: string): Planned {
   const known = plans.get(source);
   if (known) return known;
@@ -102,28 +94,23 @@ function checkBrackets(source: string): void {
 export class CelExpression implements Expression {
   constructor(
     readonly source: string,
-    private analysis?: Analysis,
+    private readonly analysis: Analysis,
   ) {}
 
   get references(): ReadonlySet<string> {
-    return this.analysed.references;
+    return this.analysis.references;
   }
 
   get variables(): ReadonlySet<string> {
-    return this.analysed.variables;
+    return this.analysis.variables;
   }
 
   get warnings(): readonly string[] {
-    return this.analysed.warnings;
+    return this.analysis.warnings;
   }
 
   get weight(): number {
-    return this.analysed.weight;
-  }
-
-  private get analysed(): Analysis {
-    this.analysis ??= analysed(this.source).analysis;
-    return this.analysis;
+    return this.analysis.weight;
   }
 
   /** Inside `withFuel` the result may become part of a larger one, so its size counts. */

@@ -1,7 +1,7 @@
 // Reads a rule document into a rule, or lists its problems, each with its JSON path.
 
 import { Budget } from "../attribute/budget.js";
-import { list, own, parseAttributes, refuseUnknown, shape } from "../attribute/composite.js";
+import { beginSalvage, list, own, parseAttributes, refuseUnknown, shape } from "../attribute/composite.js";
 import {
   dataObject,
   expression,
@@ -74,6 +74,7 @@ export function compileRule(
   document: unknown,
   options: { readonly version?: number; readonly stored?: boolean } = {},
 ): CompiledRule {
+  beginSalvage();
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const budget = options.stored ? undefined : new Budget();

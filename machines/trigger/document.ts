@@ -1,5 +1,5 @@
 // Reads a trigger document into a trigger, or lists its problems, each with its JSON path.
-import { own, readAttributes, refuseUnknown, shape } from "../attribute/composite.js";
+import { beginSalvage, own, readAttributes, refuseUnknown, shape } from "../attribute/composite.js";
 import {
   dataObject,
   defaulted,
@@ -99,6 +99,7 @@ export function readTriggerConfig(type: TriggerType, config: unknown): Checked<T
 }
 
 function checked<T>(read: (place: Place) => T | undefined): Checked<T> {
+  beginSalvage();
   const [problems, warnings]: [Problem[], Problem[]] = [[], []];
   const value = read(new Place("$", problems, warnings, { scope: SCOPE }));
   return { ...(problems.length === 0 && value !== undefined && { value }), problems, warnings };
