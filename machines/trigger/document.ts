@@ -1,4 +1,6 @@
 // Reads a trigger document into a trigger, or lists its problems, each with its JSON path.
+
+import { Budget } from "../attribute/budget.js";
 import { beginSalvage, own, readAttributes, refuseUnknown, shape } from "../attribute/composite.js";
 import {
   dataObject,
@@ -101,7 +103,7 @@ export function readTriggerConfig(type: TriggerType, config: unknown): Checked<T
 function checked<T>(read: (place: Place) => T | undefined): Checked<T> {
   beginSalvage();
   const [problems, warnings]: [Problem[], Problem[]] = [[], []];
-  const value = read(new Place("$", problems, warnings, { scope: SCOPE }));
+  const value = read(new Place("$", problems, warnings, { scope: SCOPE }, undefined, new Budget()));
   return { ...(problems.length === 0 && value !== undefined && { value }), problems, warnings };
 }
 
