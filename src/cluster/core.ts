@@ -14,6 +14,7 @@ import { Poller } from "../run/poll/poller.js";
 import type { CommitListener } from "../run/ports.js";
 import { Router } from "../run/router.js";
 import { Runtime } from "../run/runtime.js";
+import { Suspicion } from "../run/trial/suspicion.js";
 import { TrialProcess } from "../run/trial/trial-process.js";
 import { Trials } from "../run/trial/trials.js";
 import { WorkflowMetrics } from "../run/workflow-metrics.js";
@@ -65,6 +66,7 @@ export class Core {
   private readonly committer: Committer;
   private readonly webhook: WebhookCourier;
   private readonly trials: Trials;
+  readonly suspicion: Suspicion;
   private readonly poller: Poller;
   private readonly pruner: Pruner;
   private readonly pressure = new Pressure();
@@ -95,6 +97,8 @@ export class Core {
       afterCommit: (runId, effects) => this.runtime.afterCommit(runId, [], effects),
     });
     this.committer = new Committer({ sql, log, metrics });
+    this.trials = this.composeTrials();
+    this.suspicion = new Suspicion({ sql: upkeep, judge: this.trials, log, lastWords: foundations.lastWords });
     this.runtime = this.composeRuntime();
     this.admission = this.composeAdmission();
     this.router = new Router({
@@ -103,18 +107,10 @@ export class Core {
     });
     this.dispatcher.bind(this.router);
     this.triggers = this.composeTriggers();
-    this.trials = this.composeTrials();
     const { runtime, dispatcher, placement, trials } = this;
     const couriers = { webhook: this.webhook };
-    this.poller = new Poller({
-      sql: upkeep,
-      log,
-      runtime,
-      dispatcher,
-      trials,
-      couriers,
-      shards: () => [...placement.mine],
-    });
+    const shards = () => [...placement.mine];
+    this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, couriers, shards });
     this.counts = this.composeCounts();
     this.pruner = new Pruner(upkeep, log, { eventDays: config.eventRetentionDays, runDays: config.retentionDays });
   }
@@ -141,10 +137,12 @@ export class Core {
   }
 
   private composeRuntime(): Runtime {
-    const { nodeId, config, sql, log, clock, turns, metrics, catalog, schemas, tenants, hints } = this.foundations;
+    const { nodeId, config, sql, log, clock, turns, metrics, catalog, schemas, tenants, hints, lastWords } =
+      this.foundations;
     const { bus, placement, committer, dispatcher, announcer } = this;
     return new Runtime({
-      ...{ sql, clock, log, turns, metrics, committer, catalog, dispatcher, announcer, schemas, hints },
+      ...{ sql, clock, log, turns, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
+      gate: this.suspicion.gate,
       couriers: { webhook: this.webhook },
       licences: tenants,
       startupVariables: async ({ tenantId }) => tenants.startupVariables(tenantId),
@@ -171,8 +169,9 @@ export class Core {
 
   private composeTrials(): Trials {
     const { config, databaseUrl, sql, log, metrics } = this.foundations;
-    const { stepsPerCommit, licensesFile } = config;
-    const process = new TrialProcess({ databaseUrl, stepsPerCommit, licensesFile, limits: runLimits(config) });
+    const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
+    const files = { licensesFile, startupVariablesFile };
+    const process = new TrialProcess({ databaseUrl, stepsPerCommit, ...files, limits: runLimits(config) });
     return new Trials({ sql, log, metrics, process });
   }
 
@@ -232,12 +231,14 @@ export class Core {
     this.pressure.start((sample) => this.relieve(sample));
     this.gauges = setInterval(() => this.gauge(), GAUGE_MS).unref();
     this.counts.start();
+    this.suspicion.start();
   }
 
   /** Takes no more work from the poll; other nodes may have the shards. */
   async drain(): Promise<void> {
     clearInterval(this.gauges);
     await this.counts.stop();
+    this.suspicion.stop();
     await this.poller.stop();
     await this.trials.stop();
     await this.announcer.stop();
@@ -263,6 +264,7 @@ export class Core {
   private place(nodeIds: readonly string[]): void {
     const { placement } = this;
     const change = placement.place(nodeIds);
+    this.suspicion.heartbeat(change !== undefined);
     if (!change) return;
     this.foundations.log.info({ nodes: nodeIds.length, shards: placement.mine.size }, "shards placed");
     if (change.gained.length > 0) this.nodeLossUntil = performance.now() + NODE_LOSS_MS;

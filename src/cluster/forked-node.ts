@@ -3,7 +3,8 @@
 import cluster, { type Worker } from "node:cluster";
 import { loadConfig } from "../config/index.js";
 import { createLogger, type Logger } from "../log.js";
-import { isMessage, type ToNode, type ToPrimary } from "./messages.js";
+import { LastWords } from "../run/trial/last-words.js";
+import { isMessage, LAST_WORDS, type ToNode, type ToPrimary } from "./messages.js";
 import { MetricsAsker } from "./metrics-page.js";
 import { type NodeHandle, startNode } from "./node.js";
 
@@ -20,7 +21,8 @@ export async function runForkedNode(): Promise<void> {
   const { config } = loadConfig();
   const log = createLogger(config);
   const asker = new MetricsAsker((message) => send(worker, message));
-  const starting = startNode({ config, databaseUrl: config.databaseUrl ?? "", log, scrape: () => asker.page() });
+  const databaseUrl = config.databaseUrl ?? "";
+  const starting = startNode({ config, databaseUrl, log, scrape: () => asker.page(), lastWords: givenLastWords() });
   stopOnRequest(worker, starting, log);
   const node = await starting;
   process.on("message", (message) => {
@@ -51,6 +53,11 @@ function stopOnRequest(worker: Worker, starting: Promise<NodeHandle>, log: Logge
   process.on("SIGHUP", () => {});
 }
 
+/** The primary gives an open file to the node, and says so: an older primary gives none. */
+function givenLastWords(): LastWords | undefined {
+  return process.argv.includes(LAST_WORDS.argument) ? new LastWords(LAST_WORDS.file) : undefined;
+}
+
 /** Waits for a start in progress. A start that fails ends the process by itself. */
 async function endProcess(starting: Promise<NodeHandle>, log: Logger): Promise<void> {
   setTimeout(() => {
@@ -67,6 +74,7 @@ async function endProcess(starting: Promise<NodeHandle>, log: Logger): Promise<v
 }
 
 function answer(worker: Worker, message: ToNode, node: NodeHandle, asker: MetricsAsker): void {
+  if (message.type === "suspect") node.suspect(message.key);
   if (message.type === "page") asker.receive(message.id, message.page);
   if (message.type !== "metrics.ask") return;
   node.metrics.registry.getMetricsAsJSON().then(

@@ -19,6 +19,7 @@ import { StoreCatalog } from "../run/catalog/catalog.js";
 import { Schemas } from "../run/json-schema/schemas.js";
 import { runProtocol } from "../run/node-messages.js";
 import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";
+import type { LastWords } from "../run/trial/last-words.js";
 import { openDatabase } from "../store/connection.js";
 import { cancelStatement, Reads } from "../store/reads.js";
 import { Turns } from "../turns.js";
@@ -38,6 +39,8 @@ export interface CoreOptions {
   readonly log: Logger;
   /** False: bus, timers, in-memory deliveries and NOTIFY are off, and runs advance by the poll alone. For tests of law 7. */
   readonly hints?: boolean;
+  /** Where this process says what it decides on. */
+  readonly lastWords?: LastWords;
 }
 
 export interface Foundations {
@@ -59,6 +62,7 @@ export interface Foundations {
   readonly schemas: Schemas;
   readonly feed: Feed;
   readonly tenants: TenantSettings;
+  readonly lastWords?: LastWords;
   /** `guard` is for the requests of steps, `workers` for the addresses that workers registered. */
   readonly egress: { readonly guard: Guard; readonly workers: Guard; readonly secrets: ReturnType<typeof readSecrets> };
   /** The node cannot talk to others, so it must not leave work to them: it takes every shard, at the cost of duplicate work. */
@@ -69,7 +73,8 @@ export interface Foundations {
 }
 
 /** Throws ConfigError if a file of the configuration is invalid, or an error of Postgres if it cannot be reached. */
-export async function openFoundations({ config, databaseUrl, log, hints = true }: CoreOptions): Promise<Foundations> {
+export async function openFoundations(options: CoreOptions): Promise<Foundations> {
+  const { config, databaseUrl, log, hints = true, lastWords } = options;
   const tenants = readTenantSettings(config);
   const egress = {
     guard: new Guard({ admits: publicOrListed(config.egressAllow) }),
@@ -115,6 +120,7 @@ export async function openFoundations({ config, databaseUrl, log, hints = true }
       catalog,
       renewSessions,
       closeDatabase,
+      lastWords,
       upkeep: upkeep.sql,
       reads: new Reads({ sessions: readers, onRefused }),
     },

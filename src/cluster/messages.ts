@@ -21,6 +21,8 @@ export type ToPrimary =
 
 export type ToNode =
   | { readonly type: "stop" }
+  /** A node died while it decided on this: a run id, or the key of a start. */
+  | { readonly type: "suspect"; readonly key: string }
   | { readonly type: "metrics.ask"; readonly id: number }
   /** Without `page`: the page could not be made. */
   | { readonly type: "page"; readonly id: number; readonly page?: MetricsPage };
@@ -29,3 +31,6 @@ export type ToNode =
 export function isMessage(value: unknown): value is { readonly type: string } {
   return typeof value === "object" && value !== null && typeof (value as { type?: unknown }).type === "string";
 }
+
+/** The open file in which a node says its last words, and the argument that tells it of the file. */
+export const LAST_WORDS = { file: 4, argument: "--last-words" } as const;

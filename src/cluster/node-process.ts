@@ -1,9 +1,11 @@
 // One node process as the primary sees it: forked, ready, asked to stop, ended. The supervisor decides when.
 import type { ChildProcess } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
+import { closeSync } from "node:fs";
 import type { Logger } from "../log.js";
+import { openNamelessFile, readLastWords } from "../run/trial/last-words.js";
 import { watchHandoffs } from "./handoffs.js";
-import { isMessage, type NodeMetrics, type ToNode, type ToPrimary } from "./messages.js";
+import { isMessage, LAST_WORDS, type NodeMetrics, type ToNode, type ToPrimary } from "./messages.js";
 
 export interface Ending {
   readonly code: number | null;
@@ -33,6 +35,8 @@ export class NodeProcess {
   /** Known once the node is ready. */
   details: Ready | undefined;
   hasEnded = false;
+  /** Once it has ended: what it was deciding on then, a run id or the key of a start. */
+  lastWords: string | undefined;
   /** The end of this node is intended: it gets no replacement. */
   retired = false;
   /** Checks since the last message. */
@@ -45,8 +49,9 @@ export class NodeProcess {
     private readonly hooks: NodeProcessHooks,
   ) {
     const forkedAt = performance.now();
-    this.worker = cluster.fork(environment);
-    this.ended = this.watchEnd(forkedAt);
+    const words = new NamelessWords();
+    this.worker = words.fork(environment);
+    this.ended = this.watchEnd(forkedAt, words);
     this.ready = new Promise((resolve) => {
       this.worker.on("message", (message: unknown) => this.receive(message, () => resolve(true)));
       void this.ended.then(() => resolve(false));
@@ -62,12 +67,13 @@ export class NodeProcess {
     return this.process.pid;
   }
 
-  private watchEnd(forkedAt: number): Promise<Ending> {
+  private watchEnd(forkedAt: number, words: NamelessWords): Promise<Ending> {
     const closeHandoffs = watchHandoffs(this.process);
     return new Promise((resolve) => {
       const end = (code: number | null, signal: NodeJS.Signals | null) => {
         this.hasEnded = true;
         closeHandoffs();
+        this.lastWords = words.take();
         resolve({ code, signal, lived: performance.now() - forkedAt });
       };
       this.worker.once("exit", end);
@@ -112,5 +118,42 @@ export class NodeProcess {
   /** At once. The process is our own child, and the system reuses its id only after its exit was reported here. */
   kill(): void {
     if (!this.hasEnded) this.process.kill("SIGKILL");
+  }
+}
+
+/** The file in which a node says its last words. Without one the node has none. */
+class NamelessWords {
+  private file: number | undefined;
+
+  fork(environment: Readonly<Record<string, string>>): Worker {
+    this.file = openOrNone();
+    const inherited = ["inherit", "inherit", "inherit", "ipc"] as const;
+    const stdio = this.file === undefined ? [...inherited] : [...inherited, this.file];
+    // The settings of node:cluster count for the forks that follow.
+    cluster.setupPrimary({ stdio, args: this.file === undefined ? [] : [LAST_WORDS.argument] });
+    try {
+      return cluster.fork(environment);
+    } catch (error) {
+      this.take();
+      throw error;
+    }
+  }
+
+  /** After the end of the node. */
+  take(): string | undefined {
+    if (this.file === undefined) return undefined;
+    const { file } = this;
+    this.file = undefined;
+    const said = readLastWords(file);
+    closeSync(file);
+    return said;
+  }
+}
+
+function openOrNone(): number | undefined {
+  try {
+    return openNamelessFile();
+  } catch {
+    return undefined;
   }
 }

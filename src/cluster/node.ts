@@ -8,6 +8,7 @@ import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics.js";
 import type { Catalog } from "../run/ports.js";
 import { migrateDatabase } from "../store/migrate.js";
+import { recordDeath } from "../store/suspects.js";
 import { type Core, type CoreOptions, createCore } from "./core.js";
 
 /** How long clients have to give up their kept connections: the next answer over each one tells its client to close it. */
@@ -21,12 +22,16 @@ export interface NodeHandle {
   readonly grpcPort: number;
   /** This node's own. */
   readonly metrics: Metrics;
+  /** Another node has died while it decided on this. */
+  suspect(key: string): void;
   /** Ends readiness, then intake, then finishes the work in progress. Complete on return, safe to call twice. */
   stop(): Promise<void>;
 }
 
 export interface NodeOptions extends CoreOptions {
   /** The page of `/metrics`, where it shows more than this node. */
+  /** What the process before this one was deciding on when it died: all nodes suspect it. */
+  readonly diedOf?: string;
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
@@ -40,6 +45,7 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
     await loadDefinitionsDir(config.definitionsDir, {
       ...{ sql, log, catalog, compile: compilerOf(core), triggers: core.triggers.registrar },
     });
+  if (options.diedOf !== undefined) await recordDeath(sql, options.diedOf);
   await core.start();
   const { ports, close } = await openPorts(core, options);
   let stopping: Promise<void> | undefined;
@@ -49,6 +55,7 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
   };
   return {
     ...{ nodeId, metrics, ...ports },
+    suspect: (key) => core.suspicion.name(key),
     stop: () => {
       stopping ??= stop();
       return stopping;
@@ -72,7 +79,8 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
   const address = api.server.address();
   const httpPort = typeof address === "object" && address ? address.port : config.httpPort;
   core.listening(httpPort);
-  const grpc = await startGrpcServer({ host: config.host, port: config.grpcPort, dispatcher, log });
+  const { host, grpcPort: port, grpcKeepalive: keepalive } = config;
+  const grpc = await startGrpcServer({ host, port, keepalive, dispatcher, log });
   const close = async () => {
     ready = false;
     await untilClientsLeft(api.server);

@@ -9,6 +9,7 @@ import type { Logger } from "../log.js";
 import { type Database, openDatabase } from "../store/connection.js";
 import { migrateDatabase } from "../store/migrate.js";
 import { removeNode } from "../store/nodes.js";
+import { recordDeath } from "../store/suspects.js";
 import { MetricsGatherer } from "./metrics-page.js";
 import { NodeProcess } from "./node-process.js";
 import { Supervisor, type SupervisorTimes } from "./supervisor.js";
@@ -26,7 +27,8 @@ export class Primary {
   private readonly gatherer: MetricsGatherer;
   /** Absent with Redis, where the nodes of all machines talk to each other. */
   private readonly relay: IpcRelay | undefined;
-  private readonly deletions = new Set<Promise<void>>();
+  /** What dead nodes left to do. */
+  private readonly works = new Set<Promise<void>>();
   private environment: Readonly<Record<string, string>> = {};
   private stopping: Promise<void> | undefined;
   httpPort = 0;
@@ -36,7 +38,7 @@ export class Primary {
     const { config, databaseUrl, log, times } = options;
     this.database = openDatabase(databaseUrl, { max: 1, applicationName: "saga-primary", log });
     const fork = () => this.fork();
-    const onDeath = (node: NodeProcess) => this.deleteRow(node);
+    const onDeath = (node: NodeProcess) => this.settleDeath(node);
     this.supervisor = new Supervisor({ count: config.workers, fork, onDeath, log, ...(times && { times }) });
     this.relay = config.redisUrl === undefined ? new IpcRelay() : undefined;
     this.gatherer = new MetricsGatherer(() => this.supervisor.serving);
@@ -78,17 +80,33 @@ export class Primary {
     }
   }
 
-  /** The row would show the node as alive for 5 s more. Without it, the shards get another owner at once. */
-  private deleteRow({ details }: NodeProcess): void {
-    if (details === undefined) return;
+  /** First what the node has died of: nodes of other machines read it when they see that the node is gone. */
+  private settleDeath({ details, lastWords }: NodeProcess): void {
+    const suspected = lastWords === undefined ? Promise.resolve() : this.suspect(lastWords);
+    const work = suspected.then(() => this.deleteRow(details?.nodeId));
+    this.works.add(work);
+    void work.then(() => this.works.delete(work));
+  }
+
+  private async suspect(key: string): Promise<void> {
     const { log } = this.options;
-    const work = removeNode(this.database.sql, details.nodeId).then(
-      () => log.debug({ nodeId: details.nodeId }, "row of a dead node deleted"),
-      // The row goes stale by itself.
-      (error) => log.warn({ err: error, nodeId: details.nodeId }, "row of a dead node not deleted"),
+    for (const node of this.supervisor.serving) node.send({ type: "suspect", key });
+    await recordDeath(this.database.sql, key).then(
+      () => log.warn({ suspect: key }, "node died while it decided on this, it will be tried"),
+      // The nodes of this machine know it.
+      (error) => log.warn({ err: error, suspect: key }, "suspect not recorded"),
     );
-    this.deletions.add(work);
-    void work.then(() => this.deletions.delete(work));
+  }
+
+  /** The row would show the node as alive for 5 s more. Without it, the shards get another owner at once. */
+  private async deleteRow(nodeId: string | undefined): Promise<void> {
+    if (nodeId === undefined) return;
+    const { log } = this.options;
+    await removeNode(this.database.sql, nodeId).then(
+      () => log.debug({ nodeId }, "row of a dead node deleted"),
+      // The row goes stale by itself.
+      (error) => log.warn({ err: error, nodeId }, "row of a dead node not deleted"),
+    );
   }
 
   /** Replaces the nodes one by one, each successor ready before its node stops. Complete on return; never rejects. */
@@ -99,7 +117,7 @@ export class Primary {
   /** Complete on return, safe to call twice and before the start has ended. Throws if a node did not stop in order. */
   stop(): Promise<void> {
     this.stopping ??= this.supervisor.stop().finally(async () => {
-      await Promise.all(this.deletions);
+      await Promise.all(this.works);
       await this.database.close();
     });
     return this.stopping;

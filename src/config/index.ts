@@ -23,6 +23,8 @@ export interface Config {
   readonly httpPort: number;
   /** `GRPC_PORT` (9090). 0: any free port. */
   readonly grpcPort: number;
+  /** `SAGA_GRPC_KEEPALIVE_MS` (10000) and `SAGA_GRPC_KEEPALIVE_TIMEOUT_MS` (5000). */
+  readonly grpcKeepalive: { readonly afterMs: number; readonly waitMs: number };
   /** `SAGA_PUBLIC_URL` (from host and port). Base of `callback_url`, without a slash at its end. */
   readonly publicUrl: string;
   /** Names, addresses and CIDR blocks that the header `Host` may hold. */
@@ -84,6 +86,8 @@ export class ConfigError extends Error {
 }
 
 const PORTS = { min: 0, max: 65_535 };
+/** Below, signs of life would be load; above, a node would hold dispatches of a worker that is gone for hours. */
+const KEEPALIVE = { min: 200, max: 3_600_000 };
 
 /** Throws ConfigError with all problems. The warnings are for the log, which needs the configuration first. */
 export function loadConfig(env: Env = process.env): { config: Config; warnings: string[] } {
@@ -106,6 +110,10 @@ function readAddresses(environment: Environment) {
   const publicUrl = environment.url("SAGA_PUBLIC_URL", ["http", "https"]) ?? defaultPublicUrl(host, httpPort);
   return {
     ...{ host, httpPort, grpcPort, publicUrl: publicUrl.replace(/\/+$/, "") },
+    grpcKeepalive: {
+      afterMs: environment.integer("SAGA_GRPC_KEEPALIVE_MS", KEEPALIVE) ?? 10_000,
+      waitMs: environment.integer("SAGA_GRPC_KEEPALIVE_TIMEOUT_MS", KEEPALIVE) ?? 5_000,
+    },
     allowedHosts: environment.hosts("SAGA_ALLOWED_HOSTS") ?? [],
     allowedOrigins: environment.origins("SAGA_ALLOWED_ORIGINS") ?? [],
   };

@@ -22,6 +22,8 @@ export interface ResidentHost {
   readonly recentNodeLoss: boolean;
   /** Database time, epoch milliseconds. */
   now(): number;
+  /** A decision on the run begins: if the process does not survive it, this is known. */
+  deciding(runId: RunId): void;
   /** Undefined: there is no such run. */
   load(runId: RunId): Promise<LoadedRun | undefined>;
   /** The recorded answer of a command whose outcome is committed already. */

@@ -122,6 +122,7 @@ export class Resident {
   /** One try of a command. Undefined: its commit was lost, and nothing has happened. */
   private async attempt(loaded: LoadedRun, delivery: Delivery, first: boolean): Promise<Answer | undefined> {
     const decision = await this.decide(loaded, delivery.command);
+    this.host.deciding(this.runId);
     if (decision.transitions.length === 0) return this.confirm(loaded, delivery, decision);
     const batch = new Batch(loaded.lastSeq, loaded.lastEventAt);
     this.apply(loaded, batch, decision);
@@ -162,6 +163,7 @@ export class Resident {
   }
 
   private takeTurn(loaded: LoadedRun, command: RunCommand, fetched: Fetched) {
+    this.host.deciding(this.runId);
     this.turnBegan = performance.now();
     return this.decideNow(loaded, command, fetched);
   }

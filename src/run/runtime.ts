@@ -43,6 +43,8 @@ import { Resident } from "./resident.js";
 import type { ResidentHost } from "./resident-host.js";
 import { Residents, type ResidentsOptions } from "./residents.js";
 import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
+import type { Gate } from "./trial/gate.js";
+import type { LastWords } from "./trial/last-words.js";
 
 /** Timers in memory reach this far; the poll finds later due times. */
 const TIMER_HORIZON_MS = 60_000;
@@ -57,7 +59,8 @@ export interface PeerNodes {
 }
 
 /** What the poll adds: the leased row that brings the command. */
-type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased">;
+/** `tried`: the poll has had it tried already. */
+type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased"> & { readonly tried?: boolean };
 
 export interface RuntimeOptions extends StarterOptions {
   readonly log: Logger;
@@ -83,6 +86,10 @@ export interface RuntimeOptions extends StarterOptions {
   readonly recentNodeLoss?: () => boolean;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
   readonly turns?: Turns;
+  /** Suspects are tried there before they are decided on here. Absent: there are none. */
+  readonly gate?: Gate;
+  /** Where this process says what it decides on. */
+  readonly lastWords?: Pick<LastWords, "say">;
   /** How many runs stay in memory. */
   readonly residents?: ResidentsOptions;
   /** False: timers and in-memory deliveries are off, and runs advance by the poll alone. A test's switch. */
@@ -111,7 +118,8 @@ export class Runtime implements Runs, ResidentHost {
     this.metrics = options.metrics;
     this.turns = options.turns ?? new Turns();
     this.stepsPerCommit = options.stepsPerCommit;
-    this.starter = new Starter(options, (started) => this.created(started));
+    const deciding = (key: string) => options.lastWords?.say(key);
+    this.starter = new Starter({ ...options, deciding }, (started) => this.created(started));
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, hints },
@@ -133,6 +141,16 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   deliver(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {
+    const { gate } = this.options;
+    const { id, wakeLeased, tried } = about;
+    const carryOut = () => this.carryOutNow(runId, command, about);
+    if (tried || !gate?.isSuspect(runId)) return carryOut();
+    return gate.command({ runId, command, id }, carryOut, (proof) =>
+      this.carryOutNow(runId, { type: "quarantine", proof }, { wakeLeased }),
+    );
+  }
+
+  private carryOutNow(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     return new Promise((resolve, reject) => {
       this.residents
@@ -187,6 +205,10 @@ export class Runtime implements Runs, ResidentHost {
 
   now(): number {
     return this.options.clock.now();
+  }
+
+  deciding(runId: RunId): void {
+    this.options.lastWords?.say(runId);
   }
 
   load(runId: RunId): Promise<LoadedRun | undefined> {

@@ -13,7 +13,7 @@ import {
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
-import { newRunId, shardOf } from "../ids.js";
+import { derivedUuid, newRunId, shardOf } from "../ids.js";
 import type { RunCommit } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type StartedRow } from "../store/load.js";
@@ -24,6 +24,7 @@ import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./ne
 import type { Catalog, CommittedEvent, StartAnswer, StartRequest } from "./ports.js";
 import { requestHash } from "./request-hash.js";
 import { eventRow } from "./run-rows.js";
+import type { Gate } from "./trial/gate.js";
 
 const START_TRIES = 5;
 
@@ -35,6 +36,10 @@ export interface StarterOptions {
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
   /** The variables that the configuration gives to runs of this tenant. */
   readonly startupVariables?: (request: StartRequest) => Promise<JsonObject>;
+  /** A start of the same request as one that a node has died of is tried first. Absent: none is. */
+  readonly gate?: Pick<Gate, "isSuspect" | "start">;
+  /** Work on the start with this key begins. */
+  readonly deciding?: (key: string) => void;
 }
 
 /** A run that this node has just made durable: its first actor need not be loaded. */
@@ -54,19 +59,24 @@ export class Starter {
 
   async start(request: StartRequest): Promise<StartAnswer> {
     const hash = hashOf(request);
-    const run = await this.prepare(request).catch(async (error: unknown) => {
+    const key = derivedUuid(`start:${hash}`);
+    if (this.options.gate?.isSuspect(key)) await this.options.gate.start(request, key);
+    const run = await this.prepare(request, key).catch(async (error: unknown) => {
       // A run that was started under this key or id stays started, even if the workflow has changed since.
       const first = error instanceof SagaError ? await this.findFirst(request, hash, request.runId) : undefined;
       if (!first) throw error;
       return first;
     });
-    return "runId" in run ? run : this.commit(request, run, hash);
+    if ("runId" in run) return run;
+    this.options.deciding?.(key);
+    return this.commit(request, run, hash);
   }
 
   /** The run as it would start. Throws 404, 400 or 422 if the request does not fit the workflow. */
-  private async prepare(request: StartRequest): Promise<StartedRun> {
+  private async prepare(request: StartRequest, key: string): Promise<StartedRun> {
     const { workflowId, entrypoint = "", inputs } = request;
     const { program, definitionId } = await this.publishedFor(request);
+    this.options.deciding?.(key);
     if (entryStep(program, entrypoint) === undefined)
       throw badRequest(`the workflow ${workflowId} has no entrypoint ${entrypoint}`);
     const problems = program.inputSchema ? this.options.schemas.conforms(program.inputSchema, inputs) : [];

@@ -309,6 +309,17 @@ export const inbox = pgTable(
   (t) => [index("inbox_due").on(t.shard, t.dueAt)],
 );
 
+/** What nodes were deciding on when they died: the id of a run, or the id that is derived from the hash of a start. */
+export const suspects = pgTable("suspects", {
+  key: uuid("key").primaryKey(),
+  /** Nodes that died. */
+  deaths: smallint("deaths").notNull(),
+  /** How often it has ended or hung its trial process, alone. */
+  trialDeaths: smallint("trial_deaths").notNull().default(0),
+  /** Until then it is tried before it is decided on. */
+  until: time("until").notNull(),
+});
+
 /**
  * Durable effects owed outside. `kind` "action": the run's call is to be carried to a worker; its payload is the run's `call`. Any other
  * kind is a post (posts.ts), which its run does not wait for.

@@ -66,6 +66,7 @@ export interface NodeOptions {
   readonly nodes?: number;
   readonly unbound?: boolean;
   readonly authenticate?: GrpcServerOptions["authenticate"];
+  readonly keepalive?: GrpcServerOptions["keepalive"];
   readonly peers?: Peers;
   /** Instead of the scripted ones. */
   readonly commands?: Pick<Runs, "command">;
@@ -93,6 +94,7 @@ export async function startNode(options: NodeOptions = {}): Promise<Node> {
     dispatcher,
     log,
     ...(authenticate ? { authenticate } : {}),
+    ...(options.keepalive ? { keepalive: options.keepalive } : {}),
   });
   const target = `127.0.0.1:${server.port}`;
   return { dispatcher, runs, clock, logged, port: server.port, target, stop: () => server.stop(200) };

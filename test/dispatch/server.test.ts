@@ -6,7 +6,8 @@ import { credentials, makeGenericClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { protoPath } from "grpc-health-check";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Node, startNode, type Wire } from "./rig.js";
+import { TcpRelay } from "../harness/tcp-relay.js";
+import { dispatchNow, type Node, RawWorker, startNode, type Wire } from "./rig.js";
 
 let node: Node;
 
@@ -48,6 +49,21 @@ describe("the gRPC server", () => {
     expect(answer.list_services_response.service.map(({ name }: Wire) => name)).toContain(
       "saga.worker.v1.WorkerService",
     );
+  });
+
+  it("ends the stream of a worker that falls silent, and its dispatch goes to another one", async () => {
+    node = await startNode({ keepalive: { afterMs: 200, waitMs: 200 } });
+    const relay = await TcpRelay.before(node.port);
+    const silent = await RawWorker.connect(relay.address);
+    const { dispatchId } = dispatchNow(node);
+    await silent.wait("execute");
+    const other = await RawWorker.connect(node.target, { worker_id: "w2" });
+    relay.freeze();
+    expect((await other.wait("execute")).dispatch_id).toBe(dispatchId);
+    expect(silent.ended, "the network tells it nothing").toBe(false);
+    silent.cut();
+    other.cut();
+    await relay.close();
   });
 
   it("stops, twice", async () => {

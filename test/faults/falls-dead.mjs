@@ -1,5 +1,6 @@
 // Loaded into processes of the service by NODE_OPTIONS (--import): whenever a run is about to make the rows of a commit in which a step
-// of one of these names has ended, the process dies, hangs, or runs out of memory. To the product that is what a bug of its own would be.
+// of one of these names has ended, the process dies, hangs, or runs out of memory. So it does for a start of a workflow of such a name that
+// says so in its inputs. To the product that is what a bug of its own would be.
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
@@ -13,7 +14,9 @@ const EVILS = {
   },
 };
 
-const { Batch } = await import(pathToFileURL(join(process.cwd(), "dist", "src", "run", "batch.js")).href);
+const load = (name) => import(pathToFileURL(join(process.cwd(), "dist", "src", "run", name)).href);
+const { Batch } = await load("batch.js");
+const { Starter } = await load("starter.js");
 const { toCommit } = Batch.prototype;
 
 Batch.prototype.toCommit = function toCommitOrDie(...about) {
@@ -24,4 +27,11 @@ Batch.prototype.toCommit = function toCommitOrDie(...about) {
     EVILS[stepId]();
   }
   return toCommit.apply(this, about);
+};
+
+const { commit } = Starter.prototype;
+
+Starter.prototype.commit = function commitOrDie(request, ...about) {
+  if (request.inputs.n === 7) EVILS[request.workflowId]?.();
+  return commit.call(this, request, ...about);
 };

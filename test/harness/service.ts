@@ -2,6 +2,8 @@
 // given one, and ends with its test file.
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, readlinkSync, realpathSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { packageRoot } from "../../src/package.js";
@@ -17,19 +19,22 @@ process.on("exit", () => {
   for (const service of created) service.endNow();
 });
 
-/** Ports stay the same over restarts. `env` wins over the defaults (HOST, both ports, LOG_LEVEL). `main`: the file to run. */
+/** Ports stay the same over restarts. `env` wins over the defaults (HOST, both ports, LOG_LEVEL, an empty SAGA_DATA_DIR). `main`: the file to run. */
 export async function createService(
   env: Readonly<Record<string, string>> = {},
   main = join(packageRoot(), "dist", "src", "main.js"),
 ): Promise<ServiceProcess> {
   const [http, grpc] = await freePorts(2);
-  const defaults = { HOST: "127.0.0.1", HTTP_PORT: String(http), GRPC_PORT: String(grpc), LOG_LEVEL: "info" };
+  const folder = await mkdtemp(join(tmpdir(), "saga-service-"));
+  const ports = { HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
+  const defaults = { HOST: "127.0.0.1", ...ports, LOG_LEVEL: "info", SAGA_DATA_DIR: folder };
   const service = new ServiceProcess({ ...defaults, ...env }, main);
   created.add(service);
   atFileEnd(async () => {
     await service.kill();
     service.endDatabase();
     created.delete(service);
+    await rm(folder, { recursive: true, force: true });
   });
   return service;
 }

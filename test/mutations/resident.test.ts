@@ -56,6 +56,7 @@ class Host {
   recentNodeLoss = false;
   readonly commits: RunCommit[] = [];
   readonly log: string[] = [];
+  readonly order: string[] = [];
   /** The number of the decision that throws. */
   throwsAt = Number.POSITIVE_INFINITY;
   private decisions = 0;
@@ -75,6 +76,7 @@ class Host {
       },
       metrics: createMetrics(),
       turns: new Turns(() => 0),
+      deciding: (deciding) => void this.order.push(`says ${deciding}`),
       stepsPerCommit: 64,
       committer: { submit: (commit) => this.submit(commit) },
       recordedAnswer: async () => this.recorded && { answer: this.recorded },
@@ -83,7 +85,15 @@ class Host {
       facts: {
         current: () => {
           if (++this.decisions === this.throwsAt) throw new Error("this decision throws");
-          return facts();
+          const { order } = this;
+          const now = () => void order.push("decides");
+          return {
+            ...facts(),
+            get now() {
+              now();
+              return NOW;
+            },
+          };
         },
         refreshActions: async () => {},
         read: async () => ({}),
@@ -166,6 +176,11 @@ describe("a resident", () => {
     expect(host.log.filter((line) => line === "load")).toHaveLength(4);
     expect(new Set(host.commits.map(({ expected }) => expected))).toEqual(new Set([3]));
     expect(new Set(host.commits.map(({ commands }) => commands?.[0]?.id)).size, "always under the same id").toBe(1);
+  });
+
+  it("says what it decides on before it decides", async () => {
+    await host.command(go());
+    expect(host.order.slice(0, 2)).toEqual([`says ${runId}`, "decides"]);
   });
 
   it("a command whose commit won without an answer gets the recorded answer, and is not carried out again", async () => {

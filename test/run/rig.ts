@@ -35,6 +35,8 @@ export interface HalfOptions {
   /** By default every suspect lives. */
   readonly trials?: Judge;
   readonly startupVariables?: RuntimeOptions["startupVariables"];
+  readonly gate?: RuntimeOptions["gate"];
+  readonly lastWords?: RuntimeOptions["lastWords"];
   /** The newest record format that all nodes read. */
   readonly recordFormat?: () => number;
   /** The newest record format that it reads, like a node of an earlier release. */
@@ -85,6 +87,8 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     recordFormat: options.recordFormat,
     newestFormat: options.newestFormat,
     turns: options.turns ?? new Turns(() => 0),
+    gate: options.gate,
+    lastWords: options.lastWords,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
   });

@@ -18,6 +18,7 @@ import {
 } from "../../src/sdk/worker/index.js";
 import { dispatchNow, makeCall, makeDispatch, type Node, type NodeOptions, startNode, until } from "../dispatch/rig.js";
 import { newDispatchId } from "../harness/ids.js";
+import { TcpRelay } from "../harness/tcp-relay.js";
 
 const closers: (() => Promise<unknown>)[] = [];
 
@@ -336,6 +337,41 @@ describe("executing", () => {
     finish();
     await until(() => !m.dispatcher.holds(told.dispatchId));
     expect(m.runs.of("heartbeat")).toHaveLength(1);
+  });
+});
+
+describe("a connection", () => {
+  it("that is accepted and never answered is given up for another one, and closed", async () => {
+    const n = await node();
+    const relay = await TcpRelay.before(n.port);
+    closers.push(() => relay.close());
+    const grpc = relay.address;
+    relay.silent = true;
+    const starting = start(n, () => ({}), { grpc, timing: { ...TIMING, helloMs: 100 } });
+    await until(() => relay.accepted.size > 0);
+    const [first] = relay.accepted;
+    relay.silent = false;
+    await starting;
+    await until(() => first?.destroyed === true);
+    expect(relay.accepted.size).toBe(1);
+  });
+
+  it("that falls silent is given up for another one, and its step is answered there", async () => {
+    const n = await node({ limits: { claimWaitMs: 60_000 } });
+    const relay = await TcpRelay.before(n.port);
+    closers.push(() => relay.close());
+    const grpc = relay.address;
+    const finish: (() => void)[] = [];
+    const timing = { ...TIMING, helloMs: 300, keepaliveMs: 1_000, keepaliveTimeoutMs: 200 };
+    await start(n, () => new Promise((resolve) => void finish.push(() => resolve({ done: true }))), { grpc, timing });
+    const dispatch = dispatchNow(n);
+    await until(() => finish.length === 1);
+    const [first] = relay.accepted;
+    relay.freeze();
+    await until(() => first?.destroyed === true);
+    finish[0]?.();
+    await until(() => !n.dispatcher.holds(dispatch.dispatchId));
+    expect([n.runs.of("result").length, finish.length]).toEqual([1, 1]);
   });
 });
 

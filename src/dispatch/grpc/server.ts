@@ -17,6 +17,13 @@ export interface GrpcServerOptions {
   /** Absent: every worker is admitted. */
   readonly authenticate?: Authenticate;
   readonly log: Log;
+  readonly keepalive?: Keepalive;
+}
+
+/** In milliseconds. A connection over which nothing came for `afterMs` is asked for a sign of life, and closed without one after `waitMs`. */
+export interface Keepalive {
+  readonly afterMs: number;
+  readonly waitMs: number;
 }
 
 export interface GrpcServer {
@@ -48,7 +55,8 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   return { port, stop };
 }
 
-function createServer({ dispatcher, authenticate }: GrpcServerOptions, health: HealthImplementation): Server {
+function createServer(options: GrpcServerOptions, health: HealthImplementation): Server {
+  const { dispatcher, authenticate, keepalive = { afterMs: 10_000, waitMs: 5_000 } } = options;
   const definition = loadSync([protoPath(), healthProtoPath], PROTO_OPTIONS);
   const handlers: WorkerServiceHandlers = { ExecuteStep: (call) => dispatcher.workers.attach(call, authenticate) };
   const server = new Server({
@@ -57,8 +65,8 @@ function createServer({ dispatcher, authenticate }: GrpcServerOptions, health: H
     "grpc.max_receive_message_length": Math.max(MESSAGE_BYTES, 2 * dispatcher.limits.outputBytes),
     "grpc.max_send_message_length": 32 * 1_048_576,
     // Detects a frozen worker whose connection stays open.
-    "grpc.keepalive_time_ms": 10_000,
-    "grpc.keepalive_timeout_ms": 5_000,
+    "grpc.keepalive_time_ms": keepalive.afterMs,
+    "grpc.keepalive_timeout_ms": keepalive.waitMs,
   });
   server.addService(definition[WORKER_SERVICE] as ServiceDefinition, handlers);
   health.addToServer(server);

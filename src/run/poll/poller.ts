@@ -2,15 +2,15 @@
 // messages and effects in memory are hints; this is the truth (law 7). With all hints dead every run still advances.
 
 import type { Sql } from "postgres";
-import { asDispatchId, type RunCommand, type RunId } from "../../../machines/index.js";
+import { asDispatchId, type QuarantineProof, type RunCommand, type RunId } from "../../../machines/index.js";
 import { SagaError } from "../../errors.js";
 import type { ShardId } from "../../ids.js";
 import type { Logger } from "../../log.js";
 import { type DueCommand, type DueEffect, type DueWake, inbox, outbox, reclaim, wakes } from "../../store/poll.js";
 import type { Couriers, Dispatcher } from "../ports.js";
 import type { Runtime } from "../runtime.js";
-import type { Suspect } from "../trial/messages.js";
-import type { Judge, SuspectRow } from "../trial/trials.js";
+import type { SuspectRun } from "../trial/messages.js";
+import { canQuarantine, type Judge, type SuspectRow } from "../trial/trials.js";
 import { Unreadable } from "../unreadable.js";
 import { Leases, type WorkEnd } from "./leases.js";
 import { RecentRuns } from "./recent-runs.js";
@@ -142,32 +142,40 @@ export class Poller {
     // Another command of the run is in progress: its commit moves the row, or the row becomes due again.
     if (this.options.runtime.isBusy(runId)) return "spared";
     const command: RunCommand = { type: "advance" };
-    return this.unlessGuilty({ runId, command }, tries, { table: wakes, key: runId }, () =>
-      this.deliver(runId, command, { wakeLeased: true }),
+    return this.unlessGuilty({ runId, command }, tries, { table: wakes, key: runId }, (about) =>
+      this.deliver(runId, command, { wakeLeased: true, ...about }),
     );
   }
 
   private async command({ id, run_id: runId, command, tries }: DueCommand): Promise<WorkEnd> {
-    return this.unlessGuilty({ runId, command, id }, tries, { table: inbox, key: id }, () =>
-      this.deliver(runId, command, { id, inboxId: id }),
+    return this.unlessGuilty({ runId, command, id }, tries, { table: inbox, key: id }, (about) =>
+      this.deliver(runId, command, { id, inboxId: id, ...about }),
     );
   }
 
   /** Many tries are a suspicion, never a verdict (law 7): the suspect's decision is taken in a trial first. */
   private async unlessGuilty(
-    suspect: Suspect,
+    suspect: SuspectRun,
     tries: number,
     row: SuspectRow,
-    deliver: () => Promise<WorkEnd>,
+    deliver: (about: { tried: boolean }) => Promise<WorkEnd>,
   ): Promise<WorkEnd> {
     // The take that brought the row here is one of the tries.
-    if (tries - 1 <= UNSUSPECTED_TRIES) return deliver();
+    if (tries - 1 <= UNSUSPECTED_TRIES) return deliver({ tried: false });
     const verdict = await this.options.trials.verdictOn(suspect, row);
-    if (verdict.kind === "lived") return deliver();
+    if (verdict.kind === "lived") return deliver({ tried: true });
     if (verdict.kind === "unreadable") this.leftToOthers(suspect.runId);
-    if (verdict.kind !== "guilty") return "spared";
-    const wakeLeased = row.table === wakes;
-    const end = await this.deliver(suspect.runId, { type: "quarantine", proof: verdict.proof }, { wakeLeased });
+    return verdict.kind === "guilty" ? this.quarantine(suspect.runId, verdict.proof, row) : "spared";
+  }
+
+  private async quarantine(runId: RunId, proof: QuarantineProof, row: SuspectRow): Promise<WorkEnd> {
+    const { trials, log } = this.options;
+    if (!(await canQuarantine(trials, runId, proof, row))) {
+      log.error({ runId }, "run cannot be quarantined, it is left alone");
+      return "retry";
+    }
+    const about = { wakeLeased: row.table === wakes, tried: true };
+    const end = await this.deliver(runId, { type: "quarantine", proof }, about);
     // A run in quarantine takes a command without acting on it, which is tried, too.
     return end === "done" && row.table === inbox ? "retry" : end;
   }
@@ -194,7 +202,7 @@ export class Poller {
   private async deliver(
     runId: RunId,
     command: RunCommand,
-    about: { id?: string; inboxId?: string; wakeLeased?: boolean } = {},
+    about: { id?: string; inboxId?: string; wakeLeased?: boolean; tried?: boolean } = {},
   ): Promise<WorkEnd> {
     const { runtime } = this.options;
     try {

@@ -1,12 +1,19 @@
 // The messages between a node and its trial process. Both ends are the same build, so this is no wire format.
 import type { RunCommand, RunId, RunLimits } from "../../../machines/index.js";
+import type { StartRequest } from "../ports.js";
 
-/** A run whose row was taken in vain more than once, and the command whose decision is tried. */
-export interface Suspect {
+/** What is tried: a command to a run, or a start. */
+export type Suspect = SuspectRun | SuspectStart;
+
+export interface SuspectRun {
   readonly runId: RunId;
   readonly command: RunCommand;
-  /** The id of the command, if it came from the inbox. */
+  /** The id of the command, if it has one. */
   readonly id?: string;
+}
+
+export interface SuspectStart {
+  readonly start: StartRequest;
 }
 
 export interface TrialSettings {
@@ -14,6 +21,7 @@ export interface TrialSettings {
   readonly stepsPerCommit: number;
   readonly limits?: RunLimits;
   readonly licensesFile?: string;
+  readonly startupVariablesFile?: string;
 }
 
 /**

@@ -1,5 +1,6 @@
 // One trial, inside the trial process: a resident loads the run, decides the command and steps on as on a node, up to the rows of its
-// commit. There the trial ends: nothing is committed, and nothing leaves the process.
+// commit, or a starter checks a start and makes its rows. There the trial ends: nothing is committed, and nothing leaves the process.
+import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { RECORD_FORMAT, type RunContext, STANDARD_RUN_LIMITS } from "../../../machines/index.js";
 import { DatabaseClock } from "../../clock.js";
@@ -14,11 +15,13 @@ import { StoreCatalog } from "../catalog/catalog.js";
 import { FactSource } from "../facts.js";
 import { Schemas } from "../json-schema/schemas.js";
 import { restoreRun } from "../loaded-run.js";
+import type { StartRequest } from "../ports.js";
 import { Resident } from "../resident.js";
 import type { ResidentHost } from "../resident-host.js";
+import { Starter } from "../starter.js";
 import { readTenantSettings } from "../tenant-settings.js";
 import { Unreadable } from "../unreadable.js";
-import type { Suspect, TrialOutcome, TrialSettings } from "./messages.js";
+import type { Suspect, SuspectRun, TrialOutcome, TrialSettings } from "./messages.js";
 
 /** The decision was taken and its rows were made: the process has survived it. */
 class TrialOver extends Error {
@@ -33,6 +36,7 @@ export class TrialRoom {
   private readonly sql: Sql;
   private readonly catalog: StoreCatalog;
   private readonly host: ResidentHost;
+  private readonly starter: Starter;
 
   constructor(settings: TrialSettings) {
     const { databaseUrl, stepsPerCommit, limits = STANDARD_RUN_LIMITS } = settings;
@@ -41,16 +45,17 @@ export class TrialRoom {
     this.sql = openDatabase(databaseUrl, { max: 1, applicationName, log, readOnly: true }).sql;
     this.catalog = new StoreCatalog(this.sql, log);
     const { sql, catalog, clock } = this;
-    const facts = new FactSource({
-      ...{ sql, clock, catalog, limits },
-      schemas: new Schemas(),
-      licences: readTenantSettings(settings),
-    });
+    const [schemas, tenants] = [new Schemas(), readTenantSettings(settings)];
+    const facts = new FactSource({ ...{ sql, clock, catalog, limits, schemas }, licences: tenants });
+    const committer = { submit: encodeOnly };
+    const startupVariables = async ({ tenantId }: StartRequest) => tenants.startupVariables(tenantId);
+    this.starter = new Starter({ sql, clock, committer, catalog, schemas, startupVariables }, () => {});
     this.host = {
       ...{ facts, stepsPerCommit, metrics: createMetrics(), turns: NO_TURNS, recordFormat: RECORD_FORMAT },
       // The trial takes every decision that a node may take before its first commit.
       recentNodeLoss: false,
-      committer: { submit: encodeOnly },
+      committer,
+      deciding: () => {},
       now: () => clock.now(),
       load: (runId) => restoreRun(sql, catalog, runId),
       recordedAnswer: (runId, commandId) => repeatedAnswer(sql, runId, commandId),
@@ -74,16 +79,20 @@ export class TrialRoom {
     await this.catalog.refresh();
   }
 
-  try({ runId, command, id }: Suspect): Promise<TrialOutcome> {
+  async try(suspect: Suspect): Promise<TrialOutcome> {
+    const trial = "start" in suspect ? this.starter.start(suspect.start) : this.decide(suspect);
+    const ended = trial.then(() => "lived" as const, outcomeOf);
+    const patience = new AbortController();
+    const late = setTimeout(PATIENCE_MS, "undecided" as const, { signal: patience.signal }).catch(
+      () => "undecided" as const,
+    );
+    return Promise.race([ended, late]).finally(() => patience.abort());
+  }
+
+  private decide({ runId, command, id }: SuspectRun): Promise<unknown> {
     const resident = new Resident(runId, this.host);
-    return new Promise((resolve) => {
-      const patience = setTimeout(() => resolve("undecided"), PATIENCE_MS);
-      const end = (outcome: TrialOutcome) => {
-        clearTimeout(patience);
-        resolve(outcome);
-      };
-      const reject = (error: unknown) => end(outcomeOf(error));
-      resident.deliver({ command, id, inboxId: id, keep: false, resolve: () => end("lived"), reject });
+    return new Promise((resolve, reject) => {
+      resident.deliver({ command, id, inboxId: id, keep: false, resolve, reject });
     });
   }
 }

@@ -1,7 +1,7 @@
 // Trials: the node's side of law 7. Suspects are collected and tried many at once in the trial process. When it does not survive a
 // group, the likely culprit is tried alone, and only a run that ends or hangs the process alone, three times, is found guilty.
 import type { Sql } from "postgres";
-import type { QuarantineProof } from "../../../machines/index.js";
+import type { QuarantineProof, RunId } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import type { Metrics } from "../../metrics.js";
 import type { DueTable } from "../../store/poll.js";
@@ -12,6 +12,8 @@ import type { Sitting } from "./trial-process.js";
 const DEATHS = 3;
 /** Suspects of one group. */
 const GROUP = 250;
+/** Suspects that wait; one more stays undecided. */
+const MOST_WAITING = 5_000;
 
 /** A suspect's row in a polled table. */
 export interface SuspectRow {
@@ -51,7 +53,7 @@ export class Trials implements Judge {
   constructor(private readonly options: TrialsOptions) {}
 
   verdictOn(suspect: Suspect, row: SuspectRow): Promise<Verdict> {
-    if (this.stopped) return Promise.resolve({ kind: "undecided" });
+    if (this.stopped || this.waiting.length >= MOST_WAITING) return Promise.resolve({ kind: "undecided" });
     return new Promise((settle) => {
       this.waiting.push({ suspect, row, settle });
       this.begin();
@@ -120,7 +122,6 @@ export class Trials implements Judge {
   /** Until it lives once, or its deaths are proof. The process is a new one each time: nothing of another run is in it. */
   private async tryAlone(one: Case): Promise<void> {
     const { process, log } = this.options;
-    const { runId } = one.suspect;
     while (!this.stopped) {
       const { outcomes, death } = await process.try([one.suspect], { fresh: true });
       if (!death) return this.settle([one], outcomes);
@@ -128,11 +129,32 @@ export class Trials implements Judge {
       if (this.stopped || death.nth === undefined) return;
       const { nth: _, ...seen } = death;
       const trials = await one.row.table.countDeath(this.options.sql, one.row.key);
-      log.warn({ runId, trials, ...seen }, "run ended its trial process");
+      log.warn({ ...nameOf(one.suspect), trials, ...seen }, "suspect ended its trial process");
       this.options.metrics.trials.inc({ outcome: "died" });
       // Without its row it has moved on.
       if (trials === undefined) return;
       if (trials >= DEATHS) return one.settle({ kind: "guilty", proof: { trials, ...seen } });
     }
   }
+}
+
+/** For the log: payloads stay out of it. */
+function nameOf(suspect: Suspect) {
+  return "start" in suspect
+    ? { workflowId: suspect.start.workflowId }
+    : { runId: suspect.runId, command: suspect.command.type };
+}
+
+/**
+ * Whether a run that was found guilty can be quarantined: that is a decision, too, and needs the run to be loaded. A run that cannot
+ * even be quarantined is left alone; no node takes it.
+ */
+export async function canQuarantine(
+  judge: Judge,
+  runId: RunId,
+  proof: QuarantineProof,
+  row: SuspectRow,
+): Promise<boolean> {
+  const { kind } = await judge.verdictOn({ runId, command: { type: "quarantine", proof } }, row);
+  return kind === "lived";
 }

@@ -1,15 +1,8 @@
-// One channel to one node with one stream on it, opened again with backoff whenever it is lost. It carries messages;
+// One channel to one node with one stream on it. Whenever the stream is lost, both are opened again, with backoff. It carries messages;
 // worker.ts handles them.
 import { type ServiceError, status } from "@grpc/grpc-js";
-import type {
-  CoordinatorMessage,
-  ExecuteStep,
-  Hello,
-  HelloAck,
-  WorkerMessage,
-  WorkerServiceClient,
-} from "../protocol/index.js";
-import { openClient, type WorkerCall } from "./client.js";
+import type { CoordinatorMessage, ExecuteStep, Hello, HelloAck, WorkerMessage } from "../protocol/index.js";
+import { type Client, openClient, type WorkerCall } from "./client.js";
 import type { Log } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
@@ -30,7 +23,7 @@ export class Connection {
   heartbeatIntervalMs = 0;
   /** It has asked the service for no more steps, and stays open until the steps it has are answered. */
   draining = false;
-  private readonly client: WorkerServiceClient;
+  private client: Client | undefined;
   private call: WorkerCall | undefined;
   private state: "connecting" | "live" | "closed" = "connecting";
   private isCongested = false;
@@ -38,12 +31,11 @@ export class Connection {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    target: string,
+    private readonly target: string,
     private readonly owner: ConnectionOwner,
     private readonly timing: Timing,
     private readonly log: Log,
   ) {
-    this.client = openClient(target);
     this.open();
   }
 
@@ -73,14 +65,18 @@ export class Connection {
     if (this.state === "closed") return;
     this.state = "closed";
     clearTimeout(this.timer);
-    const { call } = this;
+    const { call, client } = this;
     call?.end();
-    // The service ends its side in turn. If it does not in time, the call is cancelled.
-    setTimeout(() => call?.cancel(), this.timing.abortGraceMs).unref();
-    this.client.close();
+    // The service ends its side in turn. If it does not in time, the connection is closed.
+    setTimeout(() => client?.abandon(), this.timing.abortGraceMs).unref();
+    client?.close();
   }
 
   private open(): void {
+    // Always over a new TCP connection. gRPC waits without a limit for the first frame of a server, so a channel whose connection
+    // was accepted and is never answered would keep every further stream waiting.
+    this.client?.abandon();
+    this.client = openClient(this.target, this.timing);
     const call = this.client.ExecuteStep();
     this.call = call;
     this.isCongested = false;

@@ -11,10 +11,14 @@ export interface Timing {
   readonly backoffMs: number;
   /** Default 5,000. */
   readonly backoffMaxMs: number;
-  /** A stream whose hello is not acknowledged within this time is opened again. Default 10,000. */
+  /** A stream whose hello is not acknowledged within this time is opened again, over another connection. Default 10,000. */
   readonly helloMs: number;
   /** Pause after a search for further nodes that found none. Default 30,000. */
   readonly lookAgainMs: number;
+  /** A connection over which nothing came for this long is asked for a sign of life. Default 10,000, at least 1,000. */
+  readonly keepaliveMs: number;
+  /** A connection without the sign of life after this time is given up. Default 5,000, at least 100. */
+  readonly keepaliveTimeoutMs: number;
   /** How long `stop` waits for actions that it has aborted. Default 1,000. */
   readonly abortGraceMs: number;
 }
@@ -25,6 +29,8 @@ export const DEFAULT_TIMING: Timing = {
   backoffMaxMs: 5_000,
   helloMs: 10_000,
   lookAgainMs: 30_000,
+  keepaliveMs: 10_000,
+  keepaliveTimeoutMs: 5_000,
   abortGraceMs: 1_000,
 };
 
