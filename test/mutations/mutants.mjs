@@ -135,7 +135,7 @@ export const MUTANTS = [
     name: "a run that cannot be quarantined ends its node (law 7)",
     file: "src/run/trial/gate.ts",
     find: "if (await canQuarantine(this.options.judge, runId, proof, { table: rows, key: runId })) await quarantine(proof);",
-    replace: "await quarantine(proof);",
+    replace: "if (proof) await quarantine(proof);",
     test: "test/run/suspects.test.ts",
     red: "a run that a node died of is left alone if even its quarantine would end the process, and the command is refused",
   },
