@@ -2,12 +2,9 @@
 // in this process or a primary with several. It stops in order on SIGTERM. A forked node begins here too.
 // Each process imports only what it runs: loading the code of a node takes a second, and a primary runs none.
 import cluster from "node:cluster";
-import { join } from "node:path";
-import type { NodeHandle } from "./cluster/node.js";
 import type { PrimaryOptions } from "./cluster/primary.js";
 import { type Config, loadConfig } from "./config/index.js";
 import { createLogger, type Logger } from "./log.js";
-import { openWordsFile, type WordsFile } from "./run/trial/last-words.js";
 import type { EmbeddedPostgres } from "./store/embedded/postgres.js";
 
 /** A stop that hangs must not keep the process alive. The nodes of a primary have 30 s of the longer time. */
@@ -53,7 +50,10 @@ async function startDatabase({ dataDir }: Config, log: Logger): Promise<Embedded
 
 /** One node needs no primary: fewer moving parts, and a faster start. */
 async function createService(options: PrimaryOptions): Promise<Service> {
-  if (options.config.workers === 1) return new OneNode(options);
+  if (options.config.workers === 1) {
+    const { OneNode } = await import("./cluster/one-node.js");
+    return new OneNode(options);
+  }
   const { Primary } = await import("./cluster/primary.js");
   return new Primary(options);
 }
@@ -61,42 +61,6 @@ async function createService(options: PrimaryOptions): Promise<Service> {
 async function runForkedNode(): Promise<void> {
   const forked = await import("./cluster/forked-node.js");
   await forked.runForkedNode();
-}
-
-class OneNode implements Service {
-  private node: NodeHandle | undefined;
-  private file: WordsFile | undefined;
-  constructor(private readonly options: PrimaryOptions) {}
-
-  get httpPort(): number {
-    return this.node?.httpPort ?? 0;
-  }
-  get grpcPort(): number {
-    return this.node?.grpcPort ?? 0;
-  }
-  async start(): Promise<void> {
-    const { startNode } = await import("./cluster/node.js");
-    this.file = this.openFile();
-    const { words: lastWords, before: diedOf } = this.file ?? {};
-    this.node = await startNode({ ...this.options, lastWords, diedOf });
-  }
-  async stop(): Promise<void> {
-    await this.node?.stop();
-    this.file?.remove();
-  }
-  /** No primary sees this process die: the next process with the same data folder and port reads its last words. */
-  private openFile(): WordsFile | undefined {
-    const { config, log } = this.options;
-    try {
-      return openWordsFile(join(config.dataDir, `last-words-${config.httpPort}`));
-    } catch (error) {
-      log.warn({ err: error }, "SAGA_DATA_DIR cannot be written to: a run that ends this process is found more slowly");
-      return undefined;
-    }
-  }
-  async replaceNodes(): Promise<void> {
-    this.options.log.warn("nodes not replaced: with SAGA_WORKERS=1 there is no primary; restart the service instead");
-  }
 }
 
 interface Stopping {

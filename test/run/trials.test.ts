@@ -1,6 +1,6 @@
 // Quarantine only on proof (law 7): suspects are tried in a real trial process, which the test poisons where it says so. The nodes
 // that died are played by taking the rows; the runs and their rows are real.
-import { spawn } from "node:child_process";
+import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -275,5 +275,15 @@ describe("the trial process", () => {
     const runId = await start(runtime, "hangs-its-node");
     const pid = await nodeKilledInTrial(runId);
     await until(() => !lives(pid), { what: "the end of the trial process" });
+  });
+
+  it("ends if its node has ended while it started", async () => {
+    const entry = join(packageRoot(), "dist", "src", "run", "trial", "entry.js");
+    const gone = spawn(process.execPath, ["-e", ""]);
+    await once(gone, "exit");
+    const trial = fork(entry, [String(gone.pid)], { stdio: "ignore", serialization: "advanced" });
+    opened.push({ stop: async () => void trial.kill("SIGKILL") });
+    const [code] = await once(trial, "exit");
+    expect(code).toBe(0);
   });
 });

@@ -33,12 +33,17 @@ async function tryAll(suspects: readonly Suspect[]): Promise<void> {
   }
 }
 
-/** A decision that never ends holds the event loop, so that the end of the node would go unnoticed: a thread watches for it. */
+/**
+ * A decision that never ends holds the event loop, so that the end of the node would go unnoticed: a thread watches for it. The node gives
+ * its process id, because it may end while this process starts: then no `disconnect` is heard, and the parent is another one already.
+ */
 function endWithNode(): void {
+  const node = Number(process.argv[2]);
+  if (process.ppid !== node) process.exit(0);
   process.once("disconnect", () => process.exit(0));
-  const watch = `const node = process.ppid;
+  const watch = `const { workerData: node } = require("node:worker_threads");
     setInterval(() => process.ppid === node || process.kill(process.pid, "SIGKILL"), 500);`;
-  new Worker(watch, { eval: true, execArgv: [], env: {} }).unref();
+  new Worker(watch, { eval: true, execArgv: [], env: {}, workerData: node }).unref();
 }
 
 endWithNode();

@@ -63,7 +63,7 @@ export class TrialProcess {
   }
 
   private async start(): Promise<ChildProcess> {
-    const forked = fork(ENTRY, [], {
+    const forked = fork(ENTRY, [String(process.pid)], {
       execArgv: [`--max-old-space-size=${this.options.heapMb ?? heapMb()}`],
       serialization: "advanced",
       stdio: ["ignore", "ignore", "pipe", "ipc"],
