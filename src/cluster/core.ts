@@ -15,8 +15,6 @@ import type { CommitListener } from "../run/ports.js";
 import { Router } from "../run/router.js";
 import { Runtime } from "../run/runtime.js";
 import { Suspicion } from "../run/trial/suspicion.js";
-import { TrialProcess } from "../run/trial/trial-process.js";
-import { Trials } from "../run/trial/trials.js";
 import { WorkflowMetrics } from "../run/workflow-metrics.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
@@ -65,7 +63,6 @@ export class Core {
   private readonly membership: Membership;
   private readonly committer: Committer;
   private readonly webhook: WebhookCourier;
-  private readonly trials: Trials;
   readonly suspicion: Suspicion;
   private readonly poller: Poller;
   private readonly pruner: Pruner;
@@ -97,8 +94,7 @@ export class Core {
       afterCommit: (runId, effects) => this.runtime.afterCommit(runId, [], effects),
     });
     this.committer = new Committer({ sql, log, metrics });
-    this.trials = this.composeTrials();
-    this.suspicion = new Suspicion({ sql: upkeep, judge: this.trials, log, lastWords: foundations.lastWords });
+    this.suspicion = this.composeSuspicion();
     this.runtime = this.composeRuntime();
     this.admission = this.composeAdmission();
     this.router = new Router({
@@ -107,7 +103,8 @@ export class Core {
     });
     this.dispatcher.bind(this.router);
     this.triggers = this.composeTriggers();
-    const { runtime, dispatcher, placement, trials } = this;
+    const { runtime, dispatcher, placement } = this;
+    const { trials } = this.suspicion;
     const couriers = { webhook: this.webhook };
     const shards = () => [...placement.mine];
     this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, couriers, shards });
@@ -167,12 +164,11 @@ export class Core {
     return new Triggers({ ...{ sql, log, clock, metrics, catalog, runs, shards }, licences: tenants });
   }
 
-  private composeTrials(): Trials {
-    const { config, databaseUrl, sql, log, metrics } = this.foundations;
+  private composeSuspicion(): Suspicion {
+    const { config, databaseUrl, upkeep: sql, log, metrics, lastWords } = this.foundations;
     const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
-    const files = { licensesFile, startupVariablesFile };
-    const process = new TrialProcess({ databaseUrl, stepsPerCommit, ...files, limits: runLimits(config) });
-    return new Trials({ sql, log, metrics, process });
+    const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, limits: runLimits(config) };
+    return new Suspicion({ sql, log, metrics, lastWords, trial });
   }
 
   /** The owner of the first shard counts for the whole cluster. */
@@ -238,9 +234,8 @@ export class Core {
   async drain(): Promise<void> {
     clearInterval(this.gauges);
     await this.counts.stop();
-    this.suspicion.stop();
     await this.poller.stop();
-    await this.trials.stop();
+    await this.suspicion.stop();
     await this.announcer.stop();
     await this.triggers.stop();
   }

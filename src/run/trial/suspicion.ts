@@ -1,31 +1,34 @@
-// The suspicion of a node: its last words, the suspects that it knows, and the gate before its decisions, as one part of the node that is
-// started and stopped. The parts themselves are in the other files of this folder.
+// The suspicion of a node: its last words, the suspects that it knows, the gate before its decisions and the trials, as one part of the node
+// that is started and stopped. The parts themselves are in the other files of this folder.
 import type { Sql } from "postgres";
 import type { Logger } from "../../log.js";
 import { Gate } from "./gate.js";
 import type { LastWords } from "./last-words.js";
 import { Suspects } from "./suspects.js";
-import type { Judge } from "./trials.js";
+import { TrialProcess, type TrialProcessOptions } from "./trial-process.js";
+import { Trials, type TrialsOptions } from "./trials.js";
 
 /** A process that is killed when it has decided nothing for this long names no run. */
 const CLEAR_MS = 1_000;
 
-export interface SuspicionOptions {
+export interface SuspicionOptions extends Omit<TrialsOptions, "process"> {
   readonly sql: Sql;
-  readonly judge: Judge;
   readonly log: Logger;
   readonly lastWords?: LastWords;
+  readonly trial: TrialProcessOptions;
 }
 
 export class Suspicion {
+  readonly trials: Trials;
   readonly gate: Gate;
   private readonly suspects: Suspects;
   private clearing: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: SuspicionOptions) {
-    const { sql, judge, log } = options;
+    const { sql, log, trial } = options;
     this.suspects = new Suspects(sql);
-    this.gate = new Gate({ suspects: this.suspects, judge, log });
+    this.trials = new Trials({ ...options, process: new TrialProcess(trial) });
+    this.gate = new Gate({ suspects: this.suspects, judge: this.trials, log });
   }
 
   start(): void {
@@ -33,8 +36,10 @@ export class Suspicion {
     this.clearing = setInterval(() => this.options.lastWords?.clear(), CLEAR_MS).unref();
   }
 
-  stop(): void {
+  /** Suspects without a verdict stay undecided. Safe to call twice. */
+  async stop(): Promise<void> {
     clearInterval(this.clearing);
+    await this.trials.stop();
   }
 
   /** Another node has died while it decided on this. */
