@@ -5,11 +5,16 @@ import type { Client } from "../../faults/client.js";
 import { until } from "../../harness/until.js";
 import type { Talk } from "./talk.js";
 
-/** Loaded into a trial process (law 7): it dies as soon as it has begun the trial of a run. */
+/** Loaded into a trial process (law 7): it dies as soon as it has begun the trial of a run, but not of its quarantine. */
 const DIES_OF_ITS_TRIAL = `data:text/javascript,${encodeURIComponent(`
-  const { send } = process;
+  const { emit, send } = process;
+  let deadly = false;
+  process.emit = (name, message, ...rest) => {
+    if (message?.type === "try") deadly = message.suspects.some(({ command }) => command.type !== "quarantine");
+    return emit.call(process, name, message, ...rest);
+  };
   const die = () => process.kill(process.pid, "SIGKILL");
-  process.send = (message, done) => send.call(process, message, message.type === "began" ? die : done);
+  process.send = (message, done) => send.call(process, message, deadly && message.type === "began" ? die : done);
 `)}`;
 
 const compensation = { action: "shop.refund" };
