@@ -29,9 +29,9 @@ export default defineConfig({
     pool: "forks",
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
-    // Twice the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end.
-    // The long form has more load than waits.
-    maxWorkers: LONG ? 3 : 4,
+    // More than the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end. The services of
+    // four workers together open more sessions than a Postgres with its default settings allows.
+    maxWorkers: 3,
     sequence: { sequencer: ProcessesFirst },
   },
 });
