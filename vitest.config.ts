@@ -30,8 +30,8 @@ export default defineConfig({
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
     // More than the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end. The services of
-    // four workers together open more sessions than a Postgres with its default settings allows.
-    maxWorkers: 3,
+    // more workers together open more sessions than a Postgres with its default settings allows; those of the long form are larger.
+    maxWorkers: LONG ? 2 : 3,
     sequence: { sequencer: ProcessesFirst },
   },
 });

@@ -2,6 +2,7 @@
 import { expect } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { assertHistory, type EventSeen } from "../harness/history.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import type { Step } from "../run/rig.js";
 import type { Seen } from "../run/seen.js";
@@ -78,7 +79,7 @@ export class Client {
   }
 
   /** Waits until all runs have ended, and checks their histories. */
-  async allEnd(runIds: readonly string[], within = 60_000): Promise<Seen[]> {
+  async allEnd(runIds: readonly string[], within = long(60_000, 300_000)): Promise<Seen[]> {
     const open = new Set(runIds);
     const noneOpen = async () => {
       for (const runId of open) {

@@ -2,6 +2,7 @@
 // signalled or cancelled; some fail. `Load` knows how each must end, in its run, its history and the workers' ledgers.
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import type { Seen } from "../run/seen.js";
 import { type Client, PAUSE_MS } from "./client.js";
@@ -62,7 +63,7 @@ export class Load {
   }
 
   /** Takes no further orders, waits for the end of all runs, and checks each against its fate. */
-  async finish(within = 60_000): Promise<Seen[]> {
+  async finish(within = long(60_000, 300_000)): Promise<Seen[]> {
     this.last ??= this.next;
     await Promise.all(this.drivers);
     const numbers = [...this.started.keys()].sort((one, other) => one - other);

@@ -67,30 +67,34 @@ async function untilQuarantined(runId: string, before: number): Promise<number> 
 describe("a run that crashes its node", () => {
   const quarantined: string[] = [];
 
-  it("is put into quarantine after three deaths of a trial process, and other runs are not affected", async () => {
-    const before = deaths();
-    const began = performance.now();
-    const load = new Load([client], [shop]);
-    await load.begin({ atOnce: 4 });
-    await load.more(long(4, 10));
-    // There may be no answer, because the node dies.
-    const runId = await client.start("at-once", { idempotency_key: "at-once" });
-    const died = await untilQuarantined(runId, before);
-    report({ poison: "at once", died, ms: performance.now() - began });
-    expect(died).toBeLessThanOrEqual(MOST_DEATHS);
-    await load.more(long(4, 10));
-    await load.finish();
-    const [row] = await database.sql`select count(*)::int as count from runs where paused_reason = 'quarantine'`;
-    expect(row?.count).toBe(1);
-    expect(deaths() - before).toBe(died);
-    const { events } = await client.look(runId);
-    const proof = { trials: 3, end: "ended", signal: "SIGKILL" };
-    const metadata = { kind: "quarantine", ...proof };
-    expect(events.at(-1)).toMatchObject({ event_type: "log", to_state: "paused", metadata });
-    expect(await client.run(runId)).toMatchObject({ quarantine: proof });
-    await nothingUnwatched(database.sql);
-    quarantined.push(runId);
-  }, 120_000);
+  it(
+    "is put into quarantine after three deaths of a trial process, and other runs are not affected",
+    async () => {
+      const before = deaths();
+      const began = performance.now();
+      const load = new Load([client], [shop]);
+      await load.begin({ atOnce: 4 });
+      await load.more(long(4, 10));
+      // There may be no answer, because the node dies.
+      const runId = await client.start("at-once", { idempotency_key: "at-once" });
+      const died = await untilQuarantined(runId, before);
+      report({ poison: "at once", died, ms: performance.now() - began });
+      expect(died).toBeLessThanOrEqual(MOST_DEATHS);
+      await load.more(long(4, 10));
+      await load.finish();
+      const [row] = await database.sql`select count(*)::int as count from runs where paused_reason = 'quarantine'`;
+      expect(row?.count).toBe(1);
+      expect(deaths() - before).toBe(died);
+      const { events } = await client.look(runId);
+      const proof = { trials: 3, end: "ended", signal: "SIGKILL" };
+      const metadata = { kind: "quarantine", ...proof };
+      expect(events.at(-1)).toMatchObject({ event_type: "log", to_state: "paused", metadata });
+      expect(await client.run(runId)).toMatchObject({ quarantine: proof });
+      await nothingUnwatched(database.sql);
+      quarantined.push(runId);
+    },
+    long(120_000, 400_000),
+  );
 
   for (const [way, it_] of [
     ["with-a-signal", it],
@@ -112,7 +116,7 @@ describe("a run that crashes its node", () => {
         await nothingUnwatched(database.sql);
         quarantined.push(runId);
       },
-      120_000,
+      long(120_000, 400_000),
     );
 
   itLong(
@@ -129,14 +133,18 @@ describe("a run that crashes its node", () => {
     120_000,
   );
 
-  it("continues when it is released after the cause is gone", async () => {
-    await service.stop();
-    await healthy.start();
-    for (const runId of quarantined) {
-      expect(await inQuarantine(runId)).toBe(true);
-      expect((await client.ask("POST", `/sagas/${runId}/release`)).status).toBe(202);
-    }
-    for (const { run } of await client.allEnd(quarantined)) expect(run.output).toBe("alive");
-    await nothingUnwatched(database.sql);
-  }, 120_000);
+  it(
+    "continues when it is released after the cause is gone",
+    async () => {
+      await service.stop();
+      await healthy.start();
+      for (const runId of quarantined) {
+        expect(await inQuarantine(runId)).toBe(true);
+        expect((await client.ask("POST", `/sagas/${runId}/release`)).status).toBe(202);
+      }
+      for (const { run } of await client.allEnd(quarantined)) expect(run.output).toBe("alive");
+      await nothingUnwatched(database.sql);
+    },
+    long(120_000, 400_000),
+  );
 });

@@ -36,26 +36,30 @@ describeWithRedis("two services whose Redis is killed", (shared) => {
     await database.drop();
   });
 
-  it("continue without it and after its return, and bring every run to its expected end", async () => {
-    const load = new Load(
-      services.map(({ url }) => new Client(url)),
-      shops,
-    );
-    const began = performance.now();
-    await load.begin({ atOnce: 8 });
-    await load.more(SHARE);
-    const with_ = performance.now() - began;
-    await redis.kill();
-    await load.more(2 * SHARE);
-    const without = performance.now() - began - with_;
-    // The runs that were in progress when it died end as well.
-    const dead = load.runIds.slice(0, SHARE);
-    await new Client(services[0]?.url ?? "").allEnd(dead);
-    await redis.start();
-    await load.more(SHARE);
-    const seen = await load.finish();
-    report({ runs: seen.length, msEachWith: with_ / SHARE, msEachWithout: without / (2 * SHARE) });
-    for (const service of services) expect(service.log.some((line) => line.includes('"level":"fatal"'))).toBe(false);
-    await nothingUnwatched(database.sql);
-  }, 120_000);
+  it(
+    "continue without it and after its return, and bring every run to its expected end",
+    async () => {
+      const load = new Load(
+        services.map(({ url }) => new Client(url)),
+        shops,
+      );
+      const began = performance.now();
+      await load.begin({ atOnce: 8 });
+      await load.more(SHARE);
+      const with_ = performance.now() - began;
+      await redis.kill();
+      await load.more(2 * SHARE);
+      const without = performance.now() - began - with_;
+      // The runs that were in progress when it died end as well.
+      const dead = load.runIds.slice(0, SHARE);
+      await new Client(services[0]?.url ?? "").allEnd(dead);
+      await redis.start();
+      await load.more(SHARE);
+      const seen = await load.finish();
+      report({ runs: seen.length, msEachWith: with_ / SHARE, msEachWithout: without / (2 * SHARE) });
+      for (const service of services) expect(service.log.some((line) => line.includes('"level":"fatal"'))).toBe(false);
+      await nothingUnwatched(database.sql);
+    },
+    long(120_000, 400_000),
+  );
 });

@@ -69,18 +69,22 @@ describeLong("two nodes of one service, without Redis", () => {
     return living() as [NodeSeen, NodeSeen];
   }
 
-  it("a killed one is taken over, and every run under load comes to its expected end", async () => {
-    const [victim] = await nodes();
-    const load = new Load([client(0)], shops);
-    await load.begin({ atOnce: 6 });
-    const runIds = await measure("a node killed under its primary", victim.nodeId, client(0), () =>
-      process.kill(victim.pid, "SIGKILL"),
-    );
-    await load.more(10);
-    await endTicking(client(0), runIds);
-    await load.finish();
-    await nothingUnwatched(database.sql);
-  }, 120_000);
+  it(
+    "a killed one is taken over, and every run under load comes to its expected end",
+    async () => {
+      const [victim] = await nodes();
+      const load = new Load([client(0)], shops);
+      await load.begin({ atOnce: 6 });
+      const runIds = await measure("a node killed under its primary", victim.nodeId, client(0), () =>
+        process.kill(victim.pid, "SIGKILL"),
+      );
+      await load.more(10);
+      await endTicking(client(0), runIds);
+      await load.finish();
+      await nothingUnwatched(database.sql);
+    },
+    long(120_000, 400_000),
+  );
 
   it("a frozen one is taken over, again and again, and changes nothing after its thaw", async () => {
     const load = new Load([client(0)], shops);
