@@ -70,8 +70,7 @@ export interface BareWorker {
 /** The nth step of the run that the worker got. */
 export function stepOf(worker: BareWorker, runId: string, nth = 1): Promise<Step> {
   const steps = () => worker.steps.filter(({ run_id }) => run_id === runId);
-  // Credit that was reserved for a decision that did not need it is free again after 30 s.
-  return until(() => steps()[nth - 1], { within: 50_000, what: `step ${nth} of run ${runId}` });
+  return until(() => steps()[nth - 1], { within: 30_000, what: `step ${nth} of run ${runId}` });
 }
 
 async function report(step: Step, body: object, heartbeat = false): Promise<{ stale: boolean; cancelled?: boolean }> {
@@ -112,8 +111,7 @@ class GrpcWorker implements BareWorker {
 
   async comeBack(): Promise<void> {
     const hello = { service: this.bench.service, worker_id: randomUUID(), max_in_flight: 50 };
-    this.worker = await RawWorker.connect(this.bench.grpc, hello);
-    this.worker.onExecute = (step) => this.steps.push(plain(step));
+    this.worker = await RawWorker.connect(this.bench.grpc, hello, (step) => this.steps.push(plain(step)));
   }
 
   /** On return, the service knows: it has answered another worker since. */

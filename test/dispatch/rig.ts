@@ -179,8 +179,10 @@ export class RawWorker {
     });
   }
 
-  static async connect(target: string, hello: Wire = {}): Promise<RawWorker> {
+  /** A step may arrive as soon as the service knows the worker: `onExecute` is there before. */
+  static async connect(target: string, hello: Wire = {}, onExecute?: (step: Wire) => void): Promise<RawWorker> {
     const worker = new RawWorker(target);
+    if (onExecute) worker.onExecute = onExecute;
     worker.send({ hello: { worker_id: "w1", service: "payments", max_in_flight: 2, ...hello } });
     await worker.wait("hello_ack");
     return worker;
