@@ -46,8 +46,14 @@ export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, 
   if (!call) throw new Error(`run ${run.id} is queued without a call`);
   const { dispatchId, attempt, nth, dueAt } = wait;
   const dispatched: Dispatched = {
-    ...{ kind: "dispatched", dispatchId, attempt, nth, workerId, at: draft.now },
-    ...{ deadlineAt: draft.now + call.timeoutMs, ...heartbeatFrom(draft, call) },
+    ...heartbeatFrom(draft, call),
+    kind: "dispatched",
+    dispatchId,
+    attempt,
+    nth,
+    workerId,
+    at: draft.now,
+    deadlineAt: draft.now + call.timeoutMs,
     ...(dueAt !== undefined && { queueDueAt: dueAt }),
   };
   draft.change({ attempts: { ...attempts, [call.stepId]: attempt }, wait: dispatched });

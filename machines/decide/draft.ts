@@ -48,8 +48,8 @@ export class Draft {
 
   /** Changes the context. A change of the wait owes what follows from it. */
   change(patch: Patch): void {
-    if ("wait" in patch) {
-      const { wait } = this.context;
+    const { wait } = this.context;
+    if ("wait" in patch && patch.wait !== wait) {
       this.owe(...taskClosings(wait, patch.wait), ...eventWaitRows(wait, patch.wait));
     }
     Object.assign(this.context, patch);

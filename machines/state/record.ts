@@ -60,13 +60,25 @@ export class UnreadableRecord extends Error {
  * older format a wait for an event falls back to its ordinal. `record_in_format` in the database does the same with a stored record.
  */
 export function encodeRecord(context: RunContext, format: number): JsonObject & { readonly v: number } {
-  const { entries, entry, groups, attempts, unconsumedSignals, owed, unprotected } = context;
   const wait = format < 2 ? withoutSnapshot(context.wait) : context.wait;
-  const { looking, unwinding, caught, ending, finishing, undoing, quarantined, proof } = context;
   const record: StoredRecord = {
     v: wait?.kind === "event" && wait.snapshot !== undefined ? 2 : 1,
-    ...{ entries, entry, wait, groups, attempts, unconsumedSignals, owed, unprotected },
-    ...{ looking, unwinding, caught, ending, finishing, undoing, quarantined, proof },
+    wait,
+    entries: context.entries,
+    entry: context.entry,
+    groups: context.groups,
+    attempts: context.attempts,
+    unconsumedSignals: context.unconsumedSignals,
+    owed: context.owed,
+    unprotected: context.unprotected,
+    looking: context.looking,
+    unwinding: context.unwinding,
+    caught: context.caught,
+    ending: context.ending,
+    finishing: context.finishing,
+    undoing: context.undoing,
+    quarantined: context.quarantined,
+    proof: context.proof,
   };
   return record as unknown as ReturnType<typeof encodeRecord>;
 }

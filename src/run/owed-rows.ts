@@ -75,14 +75,24 @@ class OwedRows {
   }
 
   toCommit(): Partial<RunCommit> {
-    const { outboxGone, signals, promises, signalClaims, inbox, tasksOpened, tasksClosed } = this;
-    const { eventsPublished, eventClaims, eventWait, scopes, children } = this;
-    const { undoOwed, undoSettled, undoPassed, undoHanded } = this;
-    const outbox = [...this.outbox.values()];
     return {
-      ...{ outbox, outboxGone, signals, promises, signalClaims, inbox, tasksOpened, tasksClosed },
-      ...{ eventsPublished, eventClaims, eventWait, scopes, children },
-      ...{ undoOwed, undoSettled, undoPassed, undoHanded },
+      outbox: [...this.outbox.values()],
+      outboxGone: this.outboxGone,
+      signals: this.signals,
+      promises: this.promises,
+      signalClaims: this.signalClaims,
+      inbox: this.inbox,
+      tasksOpened: this.tasksOpened,
+      tasksClosed: this.tasksClosed,
+      eventsPublished: this.eventsPublished,
+      eventClaims: this.eventClaims,
+      eventWait: this.eventWait,
+      scopes: this.scopes,
+      children: this.children,
+      undoOwed: this.undoOwed,
+      undoSettled: this.undoSettled,
+      undoPassed: this.undoPassed,
+      undoHanded: this.undoHanded,
     };
   }
 }
@@ -135,6 +145,7 @@ export function owedRows(
   effects: readonly Effect[],
   now: number,
 ): Partial<RunCommit> {
+  if (effects.length === 0) return {};
   const rows = new OwedRows(run, now);
   for (const effect of effects) (ADD[effect.kind] as (rows: OwedRows, effect: Effect) => void)(rows, effect);
   return rows.toCommit();

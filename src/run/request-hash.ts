@@ -1,10 +1,10 @@
 // The hash of a request: a repeat with the same idempotency key must have the same one. It is stored beside the key, so it must
 // never change. It is not a secret and not an id.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 
 /** The order of an object's members does not matter. */
 export function requestHash(body: unknown): string {
-  return createHash("sha256").update(canonical(body)).digest("base64url");
+  return hash("sha256", canonical(body), "base64url");
 }
 
 function canonical(value: unknown): string {

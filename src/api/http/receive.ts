@@ -22,6 +22,8 @@ export function receiveBody(request: FastifyRequest, body: Readable, bounds: Bod
       outcome();
     };
     const fail = (error: unknown) => end(() => reject(error));
+    // The client has gone; nobody gets the answer.
+    const close = () => fail(badRequest("the body ended early"));
     const stalled = setTimeout(() => fail(stalledAfter(bounds)), bounds.stallMs);
     const receive = (chunk: Buffer) => {
       stalled.refresh();
@@ -35,10 +37,12 @@ export function receiveBody(request: FastifyRequest, body: Readable, bounds: Bod
       }
     };
     body.on("data", receive);
-    body.once("end", () => end(() => resolve(Buffer.concat(chunks, length))));
+    body.once("end", () => {
+      body.off("close", close);
+      end(() => resolve(Buffer.concat(chunks, length)));
+    });
     body.once("error", fail);
-    // The client has gone; nobody gets the answer.
-    body.once("close", () => fail(badRequest("the body ended early")));
+    body.once("close", close);
   });
 }
 
