@@ -77,5 +77,8 @@ export const unprocessable = (message: string, details?: readonly ErrorDetail[])
 /** A fault of the service. */
 export const internal = (message: string) => new SagaError(500, "internal", message);
 
+/** The service is composed without a part that the request needs. */
+export const notConfigured = (message: string) => new SagaError(501, "invalid_config", message);
+
 /** Load is shed, or an outcome is not known in time: the same request may be sent again. */
 export const overloaded = (message: string) => new SagaError(503, "overloaded", message);

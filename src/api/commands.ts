@@ -1,6 +1,6 @@
 import type { Static } from "typebox";
 import { type Answer, type Command, isObject, type JsonObject, type Refused } from "../../machines/index.js";
-import { badRequest, conflict } from "../errors.js";
+import { badRequest, conflict, notConfigured } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
@@ -35,13 +35,14 @@ const signalPath = path({ run_id: RunIdText, name: Text({ max: 256 }) });
 const cancelQuery = query({ reason: Text({ min: 0, max: MAX_REASON }) });
 
 const RUN_ID = { run_id: { type: "string", format: "uuid" } };
+
 export function commandRoutes(app: Api, deps: ApiDeps): void {
   cancelRoute(app, deps);
   signalRoute(app, deps);
   releaseRoute(app, deps);
 }
 
-function cancelRoute(app: Api, { runs }: ApiDeps): void {
+function cancelRoute(app: Api, { canceller }: ApiDeps): void {
   const properties = { ...RUN_ID, state: { type: "string" }, already_terminal: { type: "boolean" } };
   const schema = {
     tags: ["sagas"],
@@ -50,16 +51,17 @@ function cancelRoute(app: Api, { runs }: ApiDeps): void {
     querystring: cancelQuery,
     body: Cancel,
     headers: IdempotencyHeader,
-    response: responses({ 202: object("The cancel is accepted.", properties) }, 400, 404, 409, 413, 415),
+    response: responses({ 202: object("The cancel is accepted.", properties) }, 400, 404, 409, 413, 415, 422, 501),
   };
   app.post("/api/v1/sagas/:id/cancel", { schema }, async (request, reply) => {
+    if (!canceller) throw notConfigured("no canceller is configured: this service cancels no runs");
     const { id } = request.params;
     const asked = {
       reason: request.body.reason || request.query.reason || undefined,
       compensate: request.body.compensate ?? true,
     };
     const options = commandOptions(idempotencyKey(request), { runId: id, target: ["cancel", id], body: asked });
-    const answer = await runs.command(id, { type: "cancel", ...asked, actor: "api" }, options);
+    const answer = await canceller.command(id, { type: "cancel", ...asked, actor: "api" }, options);
     reply.status(202);
     return { run_id: id, state: answer.state, already_terminal: answer.alreadyTerminal };
   });
@@ -73,7 +75,15 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
     params: signalPath,
     body: SignalBody,
     headers: IdempotencyHeader,
-    response: responses({ 202: object("A run awaited the signal and took it.", properties) }, 400, 404, 409, 413, 415),
+    response: responses(
+      { 202: object("A run awaited the signal and took it.", properties) },
+      400,
+      404,
+      409,
+      413,
+      415,
+      422,
+    ),
   };
   app.post("/api/v1/sagas/:run_id/signal/:name", { schema }, async (request, reply) => {
     const { run_id: runId, name } = request.params;
@@ -120,7 +130,7 @@ function releaseRoute(app: Api, { runs }: ApiDeps): void {
     summary: "Release a run from quarantine",
     params: runPath,
     headers: IdempotencyHeader,
-    response: responses({ 202: object("The run continues.", RUN_ID) }, 400, 404, 409),
+    response: responses({ 202: object("The run continues.", RUN_ID) }, 400, 404, 409, 413, 415, 422),
   };
   app.post("/api/v1/sagas/:id/release", { schema }, async (request, reply) => {
     const { id } = request.params;

@@ -40,6 +40,8 @@ export type TriggerRegistrar = Pick<Registrar, "create" | "change" | "fire" | "m
 export interface ApiDeps {
   readonly config: ApiConfig;
   readonly runs: Runs;
+  /** Takes cancels. Absent: the service has none, and says so. */
+  readonly canceller?: Pick<Runs, "command">;
   readonly admission: Pick<Admission, "admit">;
   readonly catalog: Pick<Catalog, "program" | "published" | "action" | "actionNames" | "rule" | "refresh">;
   /** `conforms` returns the problems of a value under a JSON Schema. */

@@ -46,7 +46,7 @@ export function explainRoutes(app: Api, deps: ApiDeps): void {
     tags: ["sagas"],
     summary: "Explain what a run waits for, and what would make it go on",
     params: path({ id: RunIdText }),
-    response: responses({ 200: object("The run, and the children that it waits for.", ANSWER) }, 400, 404),
+    response: responses({ 200: object("The run, and the children that it waits for.", ANSWER, ["next_at"]) }, 400, 404),
   };
   app.get("/api/v1/sagas/:id/explain", { schema }, async ({ params: { id } }, reply) =>
     deps.reads.run(goneOf(reply), async (sql) => {

@@ -11,14 +11,15 @@ const READY = object("The node takes requests.", { status: { type: "string" } })
 
 export function healthRoutes(app: Api, deps: ApiDeps): void {
   for (const path of ["/healthz", "/livez", "/health", "/health/live"]) {
-    const schema = { tags: ["probes"], summary: "Check that the process runs", response: { 200: ALIVE } };
+    const response = responses({ 200: ALIVE }, 400);
+    const schema = { tags: ["probes"], summary: "Check that the process runs", response };
     app.get(path, { schema }, async () => ({ status: "ok" }));
   }
   for (const path of ["/readyz", "/health/ready"]) {
     const schema = {
       tags: ["probes"],
       summary: "Check that the node takes requests",
-      response: responses({ 200: READY }),
+      response: responses({ 200: READY }, 400),
     };
     app.get(path, { schema }, async () => {
       if (!deps.ready()) throw overloaded("the service is starting or shutting down");

@@ -44,7 +44,12 @@ const Outcome = Type.Object({
   state: Type.String({ enum: [...RUN_STATES] }),
   output: Type.Optional(Type.Unknown()),
   variables: AnyObject(),
-  error: Type.Optional(Type.Object({ code: Text, message: Text, step_id: Type.Optional(Text) })),
+  error: Type.Optional(
+    Type.Object({
+      ...{ code: Text, message: Text, step_id: Type.Optional(Text) },
+      cause: Type.Optional(Type.Unknown({ description: "Of a failed sub-saga: the error of the child." })),
+    }),
+  ),
   requires_manual_review: Type.Boolean(),
   events: Type.Array(Event, {
     description: "The events of the run and its children, in the order in which they happened.",

@@ -51,10 +51,8 @@ const checkReportQuery = parameterCheck("query", reportQuery);
 
 const REPORTED = { accepted: { type: "boolean" }, stale: { type: "boolean" } } as const;
 const ACCEPTED = object("Recorded; or stale, and without effect.", REPORTED);
-const HEARD = object("Recorded; or stale, and without effect.", {
-  ...REPORTED,
-  cancelled: { type: "boolean", description: "The run asks the worker to stop, and waits for its answer." },
-});
+const CANCELLED = { type: "boolean", description: "The run asks the worker to stop, and waits for its answer." };
+const HEARD = object("Recorded; or stale, and without effect.", { ...REPORTED, cancelled: CANCELLED }, ["cancelled"]);
 
 export function reportRoutes(app: Api, deps: ApiDeps): void {
   resultRoute(app, deps);
@@ -68,7 +66,7 @@ const REPORT = {
   tags: ["sagas"],
   params: stepPath,
   querystring: reportQuery,
-  response: responses({ 202: ACCEPTED }, 400, 404, 413, 415),
+  response: responses({ 202: ACCEPTED }, 400, 404, 409, 413, 415, 422),
 };
 
 function resultRoute(app: Api, deps: ApiDeps): void {
@@ -106,7 +104,7 @@ async function overlongBody(
 }
 
 function heartbeatRoute(app: Api, { runs, now }: ApiDeps): void {
-  const response = responses({ 202: HEARD }, 400, 404, 413, 415);
+  const response = responses({ 202: HEARD }, 400, 404, 409, 413, 415, 422);
   const schema = { ...REPORT, summary: "Report that an action is still in progress", body: Heartbeat, response };
   const url = "/api/v1/sagas/:run_id/actions/:step_id/heartbeat";
   app.post(url, { schema, config: ANSWER }, async ({ params, query, body }, reply) => {

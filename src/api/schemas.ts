@@ -17,6 +17,9 @@ export const RESOURCES = {
     error: Type.String({ description: "A stable code." }),
     message: Text,
     details: opt(Type.Array(Type.Object({ path: Type.String({ description: "A JSON path." }), message: Text }))),
+    details_truncated: opt(Type.Boolean({ description: "There were more: an answer has at most 64 KiB." })),
+    signal_id: opt(Type.String({ format: "uuid", description: "Of a signal that no run awaits." })),
+    recorded: opt(Type.Boolean({ description: "The signal is kept for a later wait." })),
     request_id: Text,
   }),
   SagaRun: Type.Object({
@@ -85,9 +88,12 @@ export const RESOURCES = {
     retry: opt(
       Type.Object(
         {
-          attempt: Type.Integer({
-            description: "The one that failed, counted as `max_attempts` counts: within this entry of the step.",
-          }),
+          attempt: opt(
+            Type.Integer({
+              description:
+                "The one that failed, counted as `max_attempts` counts: within this entry of the step. Absent if an earlier release began the backoff.",
+            }),
+          ),
           max_attempts: opt(Type.Integer({ description: "-1 is unlimited." })),
           next_at: Time,
           error: opt(Type.Object({ code: Text, message: Text })),

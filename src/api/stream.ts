@@ -9,7 +9,7 @@ import type { RunView } from "../store/runs.js";
 import type { ApiDeps } from "./deps.js";
 import { closeOf } from "./http/gone.js";
 import { Int, MAX_INT32, path, query, RunIdText } from "./http/parameters.js";
-import { responses } from "./http/responses.js";
+import { empty, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { RunReader } from "./run-reader.js";
 import { noSuchRun } from "./sagas.js";
@@ -23,7 +23,7 @@ const SCHEMA = {
   summary: "Watch a run live over a WebSocket",
   params: path({ id: RunIdText }),
   querystring: query({ after_seq: Int(0, MAX_INT32) }),
-  response: responses({ 101: { description: "Text frames: snapshot, event, end." } }, 400, 404, 426),
+  response: responses({ 101: empty("Text frames: snapshot, event, end.") }, 400, 404, 426),
 };
 
 /** Where a stream begins. */

@@ -10,7 +10,7 @@ import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Flag, Id, Int, OneOf, PAGE, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
-import { object, one, page, responses } from "./http/responses.js";
+import { empty, object, one, page, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
@@ -90,7 +90,7 @@ function changeRoute(app: Api, { triggers }: ApiDeps): void {
 }
 
 function deleteRoute(app: Api, { sql }: ApiDeps): void {
-  const response = responses({ 204: { description: "It is gone. A run that it has started goes on." } }, 400, 404);
+  const response = responses({ 204: empty("It is gone. A run that it has started goes on.") }, 400, 404);
   const schema = { tags: ["triggers"], summary: "Delete a trigger", params: triggerPath, response };
   app.delete(ITEM, { schema }, async ({ params: { id } }, reply) => {
     if (!(await deleteTrigger(sql, id))) throw noSuchTrigger(id);
@@ -98,14 +98,15 @@ function deleteRoute(app: Api, { sql }: ApiDeps): void {
   });
 }
 
-const FIRED = object("The fire is durable.", {
+const FIRE = {
   fire_id: { type: "string", format: "uuid" },
   run_id: {
     type: "string",
     format: "uuid",
     description: "Absent: the fire ended with an error, or its run is still owed.",
   },
-});
+};
+const FIRED = object("The fire is durable.", FIRE, ["run_id"]);
 
 function fireRoute(app: Api, { triggers, config }: ApiDeps): void {
   const schema = {

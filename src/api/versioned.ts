@@ -141,7 +141,7 @@ export class VersionedResource<Draft> {
     const [act, effect] = published ? ["publish", "can"] : ["unpublish", "can no longer"];
     const summary = `${published ? "Publish" : "Unpublish"} a version: it ${effect} be ${this.kind.use}`;
     const params = path({ [this.kind.parameter]: Id, version: Version });
-    const schema = this.schema(summary, { params, response: responses({ 200: this.one() }, 400, 404) });
+    const schema = this.schema(summary, { params, response: responses({ 200: this.one() }, 400, 404, 413, 415) });
     app.post(`${this.item}/versions/:version/${act}`, { schema }, async ({ params }) => {
       const [name, version] = [this.name(params), Number(params.version)];
       if (published) await this.refuseInvalid(deps, name, version);

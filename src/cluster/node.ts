@@ -69,7 +69,7 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
   let ready = true;
   const api = await buildApi({
     config: { limits: config.limits, access: config, ...(config.amqpUrl && { amqpUrl: config.amqpUrl }) },
-    ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, admission, announcer },
+    ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
     triggers: triggers.registrar,
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },

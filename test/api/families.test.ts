@@ -18,7 +18,7 @@ const runs: Runs = {
   start: (request) => node.runtime.start(request),
   command: (runId, command, options) => node.runtime.command(runId, command, options),
 };
-const rig = useRig({ deps: { runs } });
+const rig = useRig({ deps: { runs, canceller: runs } });
 
 const charge = (id: string, more: Record<string, unknown> = {}): Step => ({
   ...{ id, type: "action", action: "shop.charge", inputs: { of: id } },

@@ -27,6 +27,7 @@ import { Triggers } from "../../src/trigger/index.js";
 import { Turns } from "../../src/turns.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
+import { documented } from "./documented.js";
 
 export interface Asked {
   readonly runId: string;
@@ -111,7 +112,10 @@ export function useRig(
     const response = await rig.app.inject({ method, url, payload, headers: { ...type, ...headers } });
     const isJson = String(response.headers["content-type"]).includes("json");
     const parsed = isJson && response.body !== "" ? JSON.parse(response.body) : response.body;
-    return { status: response.statusCode, body: parsed, headers: response.headers };
+    const { statusCode: status } = response;
+    const contentType = response.headers["content-type"]?.toString();
+    documented().check({ method: method ?? "GET", path: url, status, contentType, body: parsed });
+    return { status, body: parsed, headers: response.headers };
   };
   rig.loadDefinitions = async (dir) => loadDefinitionsDir(dir, { ...depsOf(rig, options), ...options.deps });
   rig.countRows = async () => {
@@ -149,24 +153,25 @@ function depsOf(
       done();
     },
   });
+  const runs: ApiDeps["runs"] = {
+    start: async (request) => {
+      rig.started.push(request);
+      const runId = request.runId ?? RUN_ID;
+      const { workflowId, version = 1 } = request;
+      return { runId, workflowId, version, definitionId: RUN_ID, state: "pending", deduplicated: false };
+    },
+    command: async <C extends RunCommand>(runId: string, command: C, options?: CommandOptions) => {
+      rig.asked.push({ runId, command, options });
+      return rig.answer(command, runId) as AnswerTo<C>;
+    },
+  };
   const deps: Omit<ApiDeps, "triggers"> = {
     config: {
       ...(amqp && { amqpUrl: "amqp://localhost" }),
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
       access: LOOPBACK,
     },
-    runs: {
-      start: async (request) => {
-        rig.started.push(request);
-        const runId = request.runId ?? RUN_ID;
-        const { workflowId, version = 1 } = request;
-        return { runId, workflowId, version, definitionId: RUN_ID, state: "pending", deduplicated: false };
-      },
-      command: async <C extends RunCommand>(runId: string, command: C, options?: CommandOptions) => {
-        rig.asked.push({ runId, command, options });
-        return rig.answer(command, runId) as AnswerTo<C>;
-      },
-    },
+    ...{ runs, canceller: runs },
     catalog: {
       program: async (definitionId) => {
         const [row] = await rig.database.sql<{ document: JsonObject }[]>`

@@ -1,5 +1,6 @@
 // Requests as bytes on a socket: what Node's own clients would not send, and answers as they are on the wire.
 import { connect, type Socket } from "node:net";
+import { documented } from "./documented.js";
 
 export interface WireAnswer {
   readonly status: number;
@@ -30,13 +31,21 @@ export async function askInTurn(port: number, requests: readonly (WireRequest | 
   const answers: WireAnswer[] = [];
   try {
     for (const request of requests) {
-      socket.write(typeof request === "string" ? request : bytesOf(request));
-      answers.push(await nextAnswer(socket));
+      const bytes = typeof request === "string" ? request : bytesOf(request);
+      socket.write(bytes);
+      const answer = await nextAnswer(socket);
+      checkDocumented(bytes, answer);
+      answers.push(answer);
     }
   } finally {
     socket.destroy();
   }
   return answers;
+}
+
+function checkDocumented(bytes: string, { status, headers, text, json }: WireAnswer): void {
+  const [method = "", path = ""] = bytes.split("\r\n", 1)[0]?.split(" ") ?? [];
+  documented().check({ method, path, status, contentType: headers["content-type"], body: json ?? text });
 }
 
 export function bytesOf({ method = "GET", path, headers = {}, body }: WireRequest): string {

@@ -18,6 +18,7 @@ export async function openApiDocument(): Promise<unknown> {
       access: { host: "127.0.0.1", publicUrl: "http://127.0.0.1", allowedHosts: [], allowedOrigins: [] },
     },
     runs: absent,
+    canceller: absent,
     admission: absent,
     catalog: absent,
     schemas: absent,

@@ -22,8 +22,14 @@ export const page = (description: string, name: Resource) => ({
   },
 });
 
-/** An object with these members. */
-export const object = (description: string, properties: object) => ({ description, type: "object", properties });
+/** An object with these members, of which these may be absent. */
+export function object(description: string, properties: object, optional: readonly string[] = []) {
+  const required = Object.keys(properties).filter((name) => !optional.includes(name));
+  return { description, type: "object", required, properties };
+}
+
+/** An answer without a body. */
+export const empty = (description: string) => ({ description, type: "null" });
 
 const MEANING: Readonly<Record<number, string>> = {
   400: "Malformed or not valid; `details` names the places.",
@@ -36,6 +42,7 @@ const MEANING: Readonly<Record<number, string>> = {
   422: "Well formed, but refused by a schema or by its content.",
   426: "The route is a WebSocket.",
   500: "An internal error.",
+  501: "The service is composed without what the route needs.",
   503: "Load is shed, the store does not answer, or the outcome is not known yet: send it again.",
 };
 

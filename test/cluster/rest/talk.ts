@@ -1,6 +1,7 @@
 // The requests and answers of a scenario, in a comparable form: values that differ each time (ids, times, receipts) are replaced by
 // the order of their appearance. Polling requests are not kept.
 import { Client as Stream } from "../../api/client.js";
+import { documented } from "../../api/documented.js";
 import { type Answer, Client } from "../../faults/client.js";
 import type { Place } from "./places.js";
 
@@ -39,6 +40,8 @@ export class Talk {
       return value === null ? [] : [[name, this.named(value)] as const];
     });
     const { status } = response;
+    const contentType = response.headers.get("content-type") ?? undefined;
+    documented().check({ method, path: `/api/v1${path}`, status, contentType, body: answer });
     this.keep({ asked: `${method} ${path}`, status, headers: Object.fromEntries(headers), body: answer });
     return { status, body: answer };
   }
@@ -55,6 +58,10 @@ export class Talk {
     await stream.has(1);
     await meanwhile();
     const status = (await stream.closed()) as number;
+    for (const { run, event } of stream.frames) {
+      if (run) documented().checkResource("SagaRun", run);
+      if (event) documented().checkResource("SagaRunEvent", event);
+    }
     this.keep({ asked: `GET /sagas/${runId}/stream${query}`, status, headers: {}, body: stream.frames });
   }
 

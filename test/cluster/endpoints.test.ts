@@ -1,0 +1,345 @@
+// Every endpoint and every status that the interface gives it, asked over a real socket: of a real node with a real worker, and, for
+// the statuses of a service that is broken or composed without a part, of an API whose ports fail. The OpenAPI document has every answer.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { FastifyInstance } from "fastify";
+import postgres, { type Sql } from "postgres";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type NodeHandle, startNode } from "../../src/cluster/node.js";
+import { loadConfig } from "../../src/config/index.js";
+import { uuidv7 } from "../../src/ids.js";
+import { documented } from "../api/documented.js";
+import { otherApi, useRig } from "../api/rig.js";
+import { ask, type WireAnswer, type WireRequest } from "../api/wire.js";
+import { Client } from "../faults/client.js";
+import { openShop, type Shop } from "../faults/shop.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+
+const API = "/api/v1";
+const WEBSOCKET = {
+  ...{ connection: "Upgrade", upgrade: "websocket" },
+  ...{ "sec-websocket-version": "13", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==" },
+};
+const CRON = { trigger_type: "cron", workflow_id: "wait", config: { schedule: "0 3 * * *" } };
+const RECORDS = { record_type: "order", from_state: "new", to_state: "paid", input_mapping: { id: "${record.id}" } };
+
+let database: TestDatabase;
+let node: NodeHandle;
+let shop: Shop;
+let client: Client;
+const called = new Set<string>();
+const settings = mkdtempSync(join(tmpdir(), "saga-endpoints-"));
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 2 });
+  const licences = join(settings, "licences.json");
+  writeFileSync(licences, "{}");
+  const env = { HTTP_PORT: "0", GRPC_PORT: "0", SAGA_LICENSES_FILE: licences };
+  node = await startNode({ config: loadConfig(env).config, databaseUrl: database.url, log: silentLog });
+  client = new Client(`http://127.0.0.1:${node.httpPort}`);
+  shop = await openShop({ grpc: `127.0.0.1:${node.grpcPort}`, api: client.url });
+  await publishAll();
+});
+afterAll(async () => {
+  shop?.letAllGo();
+  await shop?.stop();
+  await node?.stop();
+  await database?.drop();
+  rmSync(settings, { recursive: true });
+});
+
+async function publishAll(): Promise<void> {
+  await post(`${API}/registry/register`, { service: "bank", actions: [{ action_name: "pay", license_group: "gold" }] });
+  await client.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  await client.publish("hang", [{ id: "hang", type: "action", action: "shop.hang" }]);
+  await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann" }]);
+  await client.publish("costly", [{ id: "pay", type: "action", action: "bank.pay" }]);
+  const strict = { type: "object", required: ["n"] };
+  await client.publish("strict", [{ id: "end", type: "end", output: "${inputs.n}" }], { input_schema: strict });
+  await post(`${API}/rules`, rule("sizes", [{ when: "inputs.n > 10", then: { size: "large" } }]));
+}
+
+const rule = (rule_id: string, rows: object[]) => {
+  const spec = { hit_policy: "first", rows };
+  return { rule_id, name: rule_id, version: 1, rule_type: "decision_table", published: true, spec };
+};
+
+async function asked(port: number, request: WireRequest): Promise<WireAnswer> {
+  const answer = await ask(port, request);
+  const { method = "GET", path } = request;
+  const { status, headers, text, json } = answer;
+  const name = documented().check({ method, path, status, contentType: headers["content-type"], body: json ?? text });
+  if (name !== undefined) called.add(name);
+  return answer;
+}
+
+const get = (path: string, headers = {}) => asked(node.httpPort, { path, headers });
+const post = (path: string, body: unknown = {}, headers = {}) =>
+  asked(node.httpPort, { method: "POST", path, headers, body: JSON.stringify(body) });
+const send = (method: string, path: string, body?: unknown) =>
+  asked(node.httpPort, { method, path, ...(body !== undefined && { body: JSON.stringify(body) }) });
+
+const start = (body: object, query = "") => post(`${API}/sagas/start${query}`, body);
+
+/** A run that waits for the signal `go`. */
+async function waiting(): Promise<string> {
+  const runId = (await start({ workflow_id: "wait" })).json.run_id;
+  await client.untilState(runId, "paused");
+  return `${API}/sagas/${runId}`;
+}
+
+/** One that no row changes. */
+let parked: Promise<string> | undefined;
+const aRun = () => {
+  parked ??= waiting();
+  return parked;
+};
+
+/** A run whose step is with the worker, which does not answer. */
+async function hanging(): Promise<string> {
+  const runId = (await start({ workflow_id: "hang" })).json.run_id;
+  await until(() => shop.hanging(runId).length > 0, { what: "the hanging step" });
+  return `${API}/sagas/${runId}/actions/hang`;
+}
+
+/** The open task of a run that waits for an approval. */
+async function task(): Promise<string> {
+  const runId = (await start({ workflow_id: "ask" })).json.run_id;
+  await client.untilState(runId, "paused");
+  const { json } = await get(`${API}/sagas/${runId}/user_tasks`);
+  return `${API}/sagas/${runId}/user_task/${json.items[0].id}/submit`;
+}
+
+async function trigger(document: object = CRON): Promise<string> {
+  return `${API}/triggers/${(await post(`${API}/triggers`, document)).json.id}`;
+}
+
+const nobody = () => `${API}/sagas/${uuidv7()}`;
+const twice = async (act: () => Promise<WireAnswer>) => {
+  await act();
+  return act();
+};
+
+type Row = readonly [status: number, when: string, ask: () => Promise<WireAnswer>, has?: object];
+
+const FINE = { status: expect.any(String) };
+const PAGE = { items: expect.any(Array), total: expect.any(Number), limit: 50, offset: 0 };
+const STALE = { accepted: true, stale: true };
+const UNMATCHED = expect.stringMatching(/^no_decision_row_matched/);
+const TAKEN = { accepted: true, stale: false };
+
+const TABLE: Readonly<Record<string, readonly Row[]>> = {
+  "health liveness probe": ["/healthz", "/livez", "/health", "/health/live"].map(
+    (path): Row => [200, path, () => get(path), FINE],
+  ),
+  "health readiness probe": ["/readyz", "/health/ready"].map((path): Row => [200, path, () => get(path), FINE]),
+  "POST /sagas/start": [
+    [202, "a published workflow", () => start({ workflow_id: "wait" }), { state: "pending", deduplicated: false }],
+    [
+      200,
+      "ended in time",
+      () => start({ workflow_id: "strict", inputs: { n: 1 } }, "?wait_ms=30000"),
+      { run: { output: 1 } },
+    ],
+    [202, "a repeat", () => twice(() => start({ workflow_id: "wait", idempotency_key: "k" })), { deduplicated: true }],
+    [400, "a malformed body", () => start({ workflow_id: 1 }), { error: "bad_request" }],
+    [400, "an unknown entry name", () => start({ workflow_id: "wait", entrypoint: "x" }), { error: "bad_request" }],
+    [404, "an unknown workflow", () => start({ workflow_id: "nowhere" }), { error: "not_found" }],
+    [409, "a key with another body", () => start({ workflow_id: "wait", idempotency_key: "k", inputs: { a: 1 } })],
+    [422, "inputs that fail their schema", () => start({ workflow_id: "strict" }), { error: "unprocessable" }],
+  ],
+  "GET /sagas": [
+    [200, "a page", () => get(`${API}/sagas`), PAGE],
+    [200, "filters", () => get(`${API}/sagas?workflow_id=wait&state=paused,running&root_only=true&limit=50`), PAGE],
+    [400, "an unknown filter", () => get(`${API}/sagas?color=red`), { error: "bad_request" }],
+  ],
+  "GET /sagas/{id}": [
+    [200, "a run", async () => get(await aRun()), { state: "paused", awaited_signal: "go" }],
+    [400, "a malformed id", () => get(`${API}/sagas/17`), { error: "bad_request" }],
+    [404, "no such run", () => get(nobody()), { error: "not_found" }],
+    ...["events", "signals", "undo", "children", "user_tasks"].map(
+      (part): Row => [200, part, async () => get(`${await aRun()}/${part}`), PAGE],
+    ),
+    [200, "explain", async () => get(`${await aRun()}/explain`), { waiting_for: [{ kind: "signal" }] }],
+  ],
+  "POST /sagas/{id}/cancel": [
+    [202, "accepted", async () => post(`${await waiting()}/cancel`, { reason: "enough" }), { already_terminal: false }],
+    [202, "terminal already", async () => cancelTwice(await waiting()), { state: "cancelled", already_terminal: true }],
+    [400, "a malformed id", () => post(`${API}/sagas/17/cancel`), { error: "bad_request" }],
+    [404, "no such run", () => post(`${nobody()}/cancel`), { error: "not_found" }],
+    [501, "no canceller is configured", () => brokenPost("/sagas/{id}/cancel"), { error: "invalid_config" }],
+  ],
+  "POST /sagas/{id}/release": [
+    [409, "not in quarantine", async () => post(`${await aRun()}/release`), { error: "conflict" }],
+    [404, "no such run", () => post(`${nobody()}/release`), { error: "not_found" }],
+  ],
+  "POST /sagas/{run_id}/signal/{name}": [
+    [202, "awaited", async () => post(`${await waiting()}/signal/go`, { payload: { a: 1 } }), { matched: true }],
+    [409, "not awaited", async () => post(`${await waiting()}/signal/stop`), { error: "conflict", recorded: true }],
+    [400, "a bad run_id", () => post(`${API}/sagas/17/signal/go`), { error: "bad_request" }],
+    [404, "no such run", () => post(`${nobody()}/signal/go`), { error: "not_found" }],
+    [500, "an internal error", () => brokenPost("/sagas/{id}/signal/go"), { error: "internal" }],
+  ],
+  "POST /sagas/{run_id}/user_task/{task_id}/submit": [
+    [202, "submitted", async () => post(await task(), { result: { approved: true } }), { matched: true }],
+    [409, "submitted already", async () => submitTwice(await task()), { error: "conflict" }],
+    [422, "a result that fails its form", async () => post(await task(), { result: {} }), { error: "unprocessable" }],
+    [400, "a malformed id", () => post(`${nobody()}/user_task/17/submit`), { error: "bad_request" }],
+    [404, "no such task", () => post(`${nobody()}/user_task/${uuidv7()}/submit`), { error: "not_found" }],
+  ],
+  "POST /sagas/{run_id}/actions/{step_id}/result": [
+    [202, "a result", async () => post(`${await hanging()}/result`, { result: { receipt: "r" } }), TAKEN],
+    [202, "an error", async () => post(`${await hanging()}/result`, { error: { code: "no", message: "no" } }), TAKEN],
+    [202, "a stale attempt", async () => post(`${await hanging()}/result`, { attempt: 7, result: {} }), STALE],
+    [400, "a bad run_id", () => post(`${API}/sagas/17/actions/hang/result`, { result: {} }), { error: "bad_request" }],
+    [400, "neither", () => post(`${nobody()}/actions/hang/result`), { error: "bad_request" }],
+    [404, "no such run", () => post(`${nobody()}/actions/hang/result`, { result: {} }), { error: "not_found" }],
+    [
+      500,
+      "an internal error",
+      () => brokenPost("/sagas/{id}/actions/hang/result", { result: {} }),
+      { error: "internal" },
+    ],
+    [202, "a heartbeat", async () => post(`${await hanging()}/heartbeat`), TAKEN],
+  ],
+  "GET /sagas/{run_id}/stream": [
+    [101, "an upgrade", async () => get(`${await aRun()}/stream`, WEBSOCKET)],
+    [400, "a malformed id", () => get(`${API}/sagas/17/stream`, WEBSOCKET), { error: "bad_request" }],
+    [404, "no such run", () => get(`${nobody()}/stream`, WEBSOCKET), { error: "not_found" }],
+    [426, "no upgrade", async () => get(`${await aRun()}/stream`), { error: "upgrade_required" }],
+  ],
+  "POST /registry/register": [
+    [200, "actions", () => register([{ action_name: "wrap" }]), { registered: 1, changed: [] }],
+    [200, "the same again", () => twice(() => register([{ action_name: "wrap" }])), { registered: 1, changed: [] }],
+    [400, "http without an address", () => register([{ action_name: "x", transport: "http" }])],
+    [400, "rmq without a broker", () => register([{ action_name: "x", transport: "rmq", address: "q" }])],
+  ],
+  "GET /registry/actions": [
+    [200, "filters", () => get(`${API}/registry/actions?service=bank&search=PAY`), { total: 1 }],
+    [200, "a category", () => get(`${API}/registry/actions?category=none`), { total: 0 }],
+  ],
+  "POST /rules/{rule_id}/evaluate": [
+    [200, "a row matches", () => evaluate("sizes", { inputs: { n: 11 } }), { output: { size: "large" } }],
+    [404, "no such rule", () => evaluate("shapes", { inputs: {} }), { error: "not_found" }],
+    [400, "a bad body", () => evaluate("sizes", {}), { error: "bad_request" }],
+    [422, "CEL fails", () => evaluate("sizes", { inputs: {} }), { error: "unprocessable" }],
+    [422, "no row matches", () => evaluate("sizes", { inputs: { n: 1 } }), { message: UNMATCHED }],
+    [500, "an internal error", () => brokenPost("/rules/sizes/evaluate", { inputs: {} }), { error: "internal" }],
+  ],
+  "POST /triggers": [
+    [201, "a schedule", () => post(`${API}/triggers`, CRON), { trigger_type: "cron", enabled: true }],
+    [
+      201,
+      "a record's transition",
+      () => post(`${API}/triggers`, { ...CRON, trigger_type: "record_transition", config: RECORDS }),
+    ],
+    [
+      400,
+      "a bad schedule",
+      () => post(`${API}/triggers`, { ...CRON, config: { schedule: "often" } }),
+      { error: "invalid_config" },
+    ],
+    [403, "no licence", () => post(`${API}/triggers`, { ...CRON, workflow_id: "costly" }), { error: "forbidden" }],
+    [404, "no such workflow", () => post(`${API}/triggers`, { ...CRON, workflow_id: "x" }), { error: "not_found" }],
+    [202, "fire", async () => post(`${await trigger()}/fire`), { run_id: expect.any(String) }],
+  ],
+  "GET /triggers": [
+    [200, "a type", () => get(`${API}/triggers?type=cron&enabled=true`), PAGE],
+    [400, "an unknown type", () => get(`${API}/triggers?type=moon`), { error: "bad_request" }],
+    [200, "one", async () => get(await trigger()), { next_fire_at: expect.any(String) }],
+    [404, "no such trigger", () => get(`${API}/triggers/${uuidv7()}`), { error: "not_found" }],
+    [200, "its fires", async () => get(`${await trigger()}/fires`), PAGE],
+    [200, "its next ticks", async () => get(`${await trigger()}/next?count=3`), { items: expect.any(Array) }],
+    [200, "changed", async () => send("PATCH", await trigger(), { enabled: false }), { enabled: false }],
+  ],
+  "DELETE /triggers/{id}": [
+    [204, "there", async () => send("DELETE", await trigger())],
+    [404, "deleted already", async () => deleteTwice(await trigger()), { error: "not_found" }],
+  ],
+  "GET /workflows/{wf_id}/stats": [
+    [200, "a workflow", () => get(`${API}/workflows/wait/stats`), { in_flight: expect.any(Number) }],
+    [404, "no such workflow", () => get(`${API}/workflows/x/stats`), { error: "not_found" }],
+  ],
+  "the rest": [
+    [200, "metrics", () => get("/metrics")],
+    [200, "workers", () => get(`${API}/workers`), { items: [{ service: "shop" }] }],
+    [200, "user tasks", () => get(`${API}/user_tasks?status=open`), PAGE],
+    [202, "an event", () => post(`${API}/events`, { topic: "orders" }), { event_id: expect.any(String) }],
+    [201, "a workflow", () => post(`${API}/workflows`, draft("new")), { published: false }],
+    [200, "the same again", () => twice(() => post(`${API}/workflows`, draft("same"))), { version: 1 }],
+    [400, "a workflow that is not valid", () => post(`${API}/workflows`, { id: "x" }), { error: "invalid_config" }],
+    [200, "a validation", () => post(`${API}/workflows/validate`, { id: "x" }), { valid: false }],
+    [200, "a rehearsal", () => post(`${API}/workflows/strict/test`, { inputs: { n: 1 }, mocks: {} }), { output: 1 }],
+    [200, "a machine", () => get(`${API}/workflows/wait/machine`)],
+    [404, "a rule that is not there", () => get(`${API}/rules/x`), { error: "not_found" }],
+    [
+      201,
+      "a rule",
+      () => post(`${API}/rules`, { ...rule("new", [{ when: "true", then: {} }]), published: false }),
+      { published: false },
+    ],
+    ...["workflows/wait", "rules/sizes"].flatMap((item): Row[] => [
+      [200, `the list of ${item}`, () => get(`${API}/${item.split("/")[0]}`), PAGE],
+      [200, item, () => get(`${API}/${item}`), { published: true }],
+      [200, `the versions of ${item}`, () => get(`${API}/${item}/versions`), PAGE],
+      [200, `${item} unpublished`, () => post(`${API}/${item}/versions/1/unpublish`), { published: false }],
+      [200, `${item} published`, () => post(`${API}/${item}/versions/1/publish`), { published: true }],
+    ]),
+  ],
+};
+
+const draft = (id: string) => ({ id, name: id, version: 1, start: "end", steps: [{ id: "end", type: "end" }] });
+const register = (actions: object[]) => post(`${API}/registry/register`, { service: "gift", actions });
+const evaluate = (ruleId: string, body: object) => post(`${API}/rules/${ruleId}/evaluate`, body);
+const submitTwice = (url: string) => twice(() => post(url, { result: { approved: true } }));
+const deleteTwice = (url: string) => twice(() => send("DELETE", url));
+
+async function cancelTwice(run: string): Promise<WireAnswer> {
+  await post(`${run}/cancel`);
+  await client.untilState(run.split("/").at(-1) ?? "", "cancelled");
+  return post(`${run}/cancel`);
+}
+
+const rig = useRig();
+let broken: FastifyInstance;
+let nowhere: Sql;
+
+/** An API without a canceller, whose runtime throws and whose store lacks its tables. */
+beforeAll(async () => {
+  rig.answer = () => {
+    throw new Error("a fault that no client may see");
+  };
+  nowhere = postgres(rig.database.url, { max: 1, connection: { search_path: "nowhere" }, onnotice: () => {} });
+  broken = await otherApi(rig, {}, { canceller: undefined, sql: nowhere });
+  await broken.listen({ port: 0, host: "127.0.0.1" });
+});
+afterAll(async () => {
+  await broken?.close();
+  await nowhere?.end();
+});
+
+async function brokenPost(path: string, body: object = {}): Promise<WireAnswer> {
+  const { port } = broken.server.address() as AddressInfo;
+  const url = `${API}${path.replace("{id}", uuidv7())}`;
+  const answer = await asked(port, { method: "POST", path: url, body: JSON.stringify(body) });
+  expect(answer.text).not.toMatch(/no client may see|relation/);
+  return answer;
+}
+
+describe.each(Object.entries(TABLE))("%s", (_endpoint, rows) => {
+  const cases = rows.map(([status, when, question, has = {}]) => ({ status, when, question, has }));
+  it.each(cases)("answers $status: $when", async ({ status, question, has }) => {
+    const { json, text, ...answer } = await question();
+    expect(answer.status, text).toBe(status);
+    if (json !== undefined) expect(json).toMatchObject(has);
+  });
+});
+
+describe("the OpenAPI document", () => {
+  it("has no operation that was not called here", () => {
+    expect(documented().operations.filter((name) => !called.has(name))).toEqual([]);
+  });
+});
