@@ -2,13 +2,16 @@
 // context, command and facts.
 
 import { eventName } from "../chart/labels.js";
+import type { Expression } from "../expression/index.js";
+import { scopeOf } from "../expression/scope.js";
 import type { AuditEvent, AuditType } from "../messages/audit.js";
 import type { Answer } from "../messages/command.js";
-import type { Effect } from "../messages/effect.js";
+import type { Effect, EventConditions } from "../messages/effect.js";
 import type { Facts, Need } from "../messages/fact.js";
 import type { Decided, Transition } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
 import type { RunState } from "../state/lifecycle.js";
+import { eventConditions } from "../steps/event.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
@@ -50,10 +53,17 @@ export class Draft {
   change(patch: Patch): void {
     const { wait } = this.context;
     if ("wait" in patch && patch.wait !== wait) {
-      this.owe(...taskClosings(wait, patch.wait), ...eventWaitRows(wait, patch.wait));
+      this.owe(...taskClosings(wait, patch.wait), ...eventWaitRows(wait, patch.wait, () => this.eventConditions()));
     }
     Object.assign(this.context, patch);
     Object.assign(this.patch, patch);
+  }
+
+  /** As the `match` of the step that begins to wait requires: its scope does not change while it waits. */
+  private eventConditions(): EventConditions | undefined {
+    const { match } = currentPlan(this).attributes as { match?: Expression };
+    const { entry, entries } = this.context;
+    return match && eventConditions(match, scopeOf(this.context, entry?.at ?? this.now), entry?.number ?? entries);
   }
 
   /** Stores variables. Only these are written. */

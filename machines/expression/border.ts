@@ -3,10 +3,10 @@
 import { ExpressionError, ExpressionSyntaxError } from "./errors.js";
 import { withFuel } from "./fuel.js";
 
-/** Evaluates on a full budget, or on that of the evaluation around it. Throws ExpressionError and nothing else. */
-export function evaluation<T>(work: () => T): T {
+/** Evaluates on a budget of its own, or on that of the evaluation around it. Throws ExpressionError and nothing else. */
+export function evaluation<T>(work: () => T, units?: number): T {
   try {
-    return withFuel(work);
+    return withFuel(work, units);
   } catch (error) {
     throw asExpressionError(error);
   }

@@ -39,7 +39,7 @@ export interface Expression {
   test(scope: Scope): boolean;
 }
 
-type Run = ReturnType<typeof plan>;
+export type Run = ReturnType<typeof plan>;
 type Bindings = NonNullable<Parameters<Run>[0]>;
 
 interface Planned {
@@ -148,7 +148,7 @@ export class CelExpression implements Expression {
 }
 
 /** Binds the names that a source reads, in an object without a prototype, so that `constructor` is an unknown name. */
-function bind(names: readonly string[], scope: Scope): Bindings {
+export function bind(names: readonly string[], scope: Scope): Bindings {
   const bindings: Record<string, unknown> = Object.create(null);
   for (const name of names) {
     const value = Object.hasOwn(scope, name) ? scope[name] : undefined;
@@ -161,7 +161,7 @@ function bind(names: readonly string[], scope: Scope): Bindings {
  * The library creates an Error for every missing key, even if `||` absorbs it: 10 µs with a stack, 0.5 µs without (measured), and
  * a loop may meet thousands. Only V8 reads this setting.
  */
-function withoutStacks<T>(work: () => T): T {
+export function withoutStacks<T>(work: () => T): T {
   const errors = Error as { stackTraceLimit?: number };
   const limit = errors.stackTraceLimit;
   errors.stackTraceLimit = 0;

@@ -21,11 +21,11 @@ let inUse = false;
 /** The patterns that the current budget has paid for. */
 let paidPatterns: Set<string> | undefined;
 
-/** Runs `work` on a full budget, or inside another `withFuel` on that one's budget. */
-export function withFuel<T>(work: () => T): T {
+/** Runs `work` on a budget of its own, or inside another `withFuel` on that one's budget. */
+export function withFuel<T>(work: () => T, units = FUEL): T {
   if (inUse) return work();
   inUse = true;
-  fuelLeft = FUEL;
+  fuelLeft = units;
   resultCharsLeft = MAX_RESULT_CHARS;
   paidPatterns = undefined;
   try {

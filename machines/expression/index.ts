@@ -2,6 +2,7 @@
 // scope.ts only.
 export { compileExpression, type Expression, MAX_SOURCE_CHARS } from "./compile.js";
 export { firstItem, forEachItem } from "./each.js";
+export { equalities, type Scalar } from "./equalities.js";
 export { ExpressionError, ExpressionSyntaxError } from "./errors.js";
 export { withFuel } from "./fuel.js";
 export { asText, truthy } from "./result.js";

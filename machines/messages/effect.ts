@@ -35,8 +35,13 @@ export type Effect =
   | { readonly kind: "event.published"; readonly event: PublishedEvent }
   /** The run consumes the event: the commit loses if the run has consumed it before. */
   | { readonly kind: "event.taken"; readonly id: string }
-  /** From this commit on, events of the topic with these headers are offered to the run. */
-  | { readonly kind: "event.awaited"; readonly topic: string; readonly headers: Readonly<Record<string, string>> }
+  /** From this commit on, events of the topic with these headers are offered to the run, unless they cannot pass its `match`. */
+  | {
+      readonly kind: "event.awaited";
+      readonly topic: string;
+      readonly headers: Readonly<Record<string, string>>;
+      readonly conditions?: EventConditions;
+    }
   | { readonly kind: "event.unawaited" }
   | { readonly kind: "task.opened"; readonly task: OpenedTask }
   | {
@@ -76,6 +81,15 @@ export interface SentCommand {
   readonly id: string;
   readonly to: RunId;
   readonly command: RunCommand;
+}
+
+/**
+ * What an event must equal to match: by path, a JSON array of names. `entry` is that of the waiting step, so that the conditions of two waits
+ * of a run differ. A storage format.
+ */
+export interface EventConditions {
+  readonly entry: number;
+  readonly equal: Readonly<Record<string, string | number | boolean | null>>;
 }
 
 export interface PublishedEvent {

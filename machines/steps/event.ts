@@ -2,10 +2,20 @@
 // published before its wait in decide/events.ts.
 
 import { type Kind, object } from "../attribute/kinds.js";
-import { asText, type Expression, ExpressionError, firstItem, type Scope, type Template } from "../expression/index.js";
+import {
+  asText,
+  type Expression,
+  ExpressionError,
+  equalities,
+  firstItem,
+  type Scalar,
+  type Scope,
+  type Template,
+} from "../expression/index.js";
+import type { EventConditions } from "../messages/effect.js";
 import type { EventFact } from "../messages/fact.js";
 import type { Wait } from "../state/wait.js";
-import { isObject, type JsonObject } from "../values/json.js";
+import { isObject, type JsonObject, measure } from "../values/json.js";
 import { objectOf, textOf } from "./step.js";
 
 export type EventWait = Extract<Wait, { kind: "event" }>;
@@ -18,6 +28,9 @@ export const MAX_EVENT_HEADERS = 32;
 export const HEADER_NAME_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
 const HEADER_NAME = new RegExp(HEADER_NAME_PATTERN);
 export const MAX_HEADER_CHARS = 1_024;
+/** Conditions of a wait, and the characters of each path and of each text. What is more is left to `match` alone. */
+const MAX_CONDITIONS = 8;
+const MAX_CONDITION_CHARS = 256;
 
 export function topicFault(topic: Template): string | undefined {
   return topic.constant && !TOPIC.test(String(topic.render({}))) ? TOPIC_RULE : undefined;
@@ -60,6 +73,23 @@ export function eventHeadersOf(template: Template | undefined, scope: Scope): Re
 /** An event as `match` sees it, and as the output of the step that consumes it. */
 export function eventValue({ topic, headers, payload }: EventFact): JsonObject {
   return { topic, headers: { ...headers }, payload };
+}
+
+/**
+ * What an event must equal for `match` to pass, as far as the store can look it up: paths of its headers and its payload. `entry` is that of
+ * the waiting step.
+ */
+export function eventConditions(match: Expression, scope: Scope, entry: number): EventConditions | undefined {
+  const found = equalities(match, "event", scope)
+    .filter(({ path }) => /^(payload|headers)$/.test(path[0] ?? "") && path.every(isShort))
+    .map(({ path, value }): [string, Scalar] => [JSON.stringify(path), value])
+    .filter(([path, value]) => isShort(path) && isShort(value));
+  return found.length === 0 ? undefined : { entry, equal: Object.fromEntries(found.slice(0, MAX_CONDITIONS)) };
+}
+
+/** And can be stored. */
+function isShort(value: Scalar): boolean {
+  return typeof value !== "string" || (value.length <= MAX_CONDITION_CHARS && typeof measure(value) === "number");
 }
 
 /** The first event that matches. Without `match`, every event does. */

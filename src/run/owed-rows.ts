@@ -117,8 +117,8 @@ const ADD: { readonly [Kind in Effect["kind"]]: (rows: OwedRows, effect: Extract
   "event.published": (rows, { event: { headers, payload, ...event } }) =>
     rows.eventsPublished.push({ ...event, headers: JSON.stringify(headers), payload: JSON.stringify(payload) }),
   "event.taken": (rows, { id }) => rows.eventClaims.push(id),
-  "event.awaited": (rows, { topic, headers }) => {
-    rows.eventWait = { topic, headers: JSON.stringify(headers) };
+  "event.awaited": (rows, { topic, headers, conditions }) => {
+    rows.eventWait = { topic, headers: JSON.stringify(headers), conditions: conditions && JSON.stringify(conditions) };
   },
   "event.unawaited": (rows) => {
     rows.eventWait = null;

@@ -93,7 +93,7 @@ export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<Ste
     of("wait_for_event", {
       topic: fc.constantFrom("made", "sent"),
       headers: rarely(fc.constantFrom({ n: "3" }, { n: "${inputs.n}" })),
-      match: rarely(fc.constantFrom("event.payload.n > 1", "event.topic == 'made'")),
+      match: rarely(fc.constantFrom("event.payload.n > 1", "event.topic == 'made'", "event.payload.n == inputs.n")),
       lookback: rarely(fc.constantFrom("run", "none")),
       timeout_ms: rarely(fc.constantFrom(0, 3000)),
       on_timeout: rarely(fc.oneof(fc.constantFrom("fail", "continue"), target)),

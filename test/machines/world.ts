@@ -24,6 +24,7 @@ import {
 } from "../../machines/index.js";
 
 export type Send = Extract<Effect, { kind: "send" }>;
+type EventAwaited = Extract<Effect, { kind: "event.awaited" }>;
 
 export const START = 1_700_000_000_000;
 
@@ -95,7 +96,7 @@ export class WorldOf<Run extends WorldRun> {
   /** `run/event` of the events that were consumed. */
   readonly taken = new Set<string>();
   /** The waits for events, from effects, as the store has them. */
-  readonly waits = new Map<string, Pick<PublishedEvent, "topic" | "headers">>();
+  readonly waits = new Map<string, EventAwaited>();
   private readonly scopes = new Map<string, { inputs: JsonObject; variables: JsonObject }>();
   /** Chooses among the possible moves; the first by default. */
   choose: (count: number) => number = () => 0;
@@ -235,8 +236,8 @@ export class WorldOf<Run extends WorldRun> {
   publish(event: PublishedEvent): void {
     if (this.events.some(({ id }) => id === event.id)) throw new Error(`the event ${event.id} was published twice`);
     this.events.push(event);
-    for (const [runId, { topic, headers }] of this.waits) {
-      if (topic !== event.topic || !bears(event, headers)) continue;
+    for (const [runId, { topic, headers, conditions }] of this.waits) {
+      if (topic !== event.topic || !bears(event, headers) || !meets(event, conditions)) continue;
       const command = { type: "event", eventId: event.id } as const;
       this.inbox.push({ kind: "send", to: asRunId(runId), id: `${event.id}/${runId}`, command });
     }
@@ -425,6 +426,21 @@ export class WorldOf<Run extends WorldRun> {
 
 const isPartOf = ({ run }: RunContext, other: string) =>
   run.id === other || (run.family?.includes(asRunId(other)) ?? false);
+
+/** The store compares as JSON what is at a path; where nothing is, it finds null. */
+export function meets(
+  event: Pick<PublishedEvent, "headers" | "payload">,
+  conditions: EventAwaited["conditions"],
+): boolean {
+  const at = (path: string) =>
+    (JSON.parse(path) as string[]).reduce<unknown>((value, name) => memberOf(value, name), event) ?? null;
+  return Object.entries(conditions?.equal ?? {}).every(([path, value]) => at(path) === value);
+}
+
+const memberOf = (value: unknown, name: string): unknown =>
+  typeof value === "object" && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
 
 function bears(event: PublishedEvent, headers: Readonly<Record<string, string>>): boolean {
   return Object.entries(headers).every(([name, value]) => event.headers[name] === value);

@@ -116,6 +116,22 @@ export const MUTANTS = [
     red: "a resident says what it decides on before it decides",
   },
   {
+    name: "a test for a member counts as the member, so that events are kept from runs that wait for them (law 9)",
+    file: "machines/expression/equalities.ts",
+    find: "exprKind.value.testOnly ? [] : ",
+    replace: "",
+    test: "test/machines/event-conditions.test.ts",
+    red: "what an event must equal is nothing that can be looked up in has(event.payload.n) == true",
+  },
+  {
+    name: "a name that cannot be stored is given to the index of waits (law 12)",
+    file: "machines/steps/event.ts",
+    find: " && path.every(isShort)",
+    replace: "",
+    test: "test/machines/event-conditions.test.ts",
+    red: 'what an event must equal is nothing that can be looked up in event.payload["\\u0000"] == 1',
+  },
+  {
     name: "what a node died of is not tried (law 7)",
     file: "src/run/runtime.ts",
     find: "if (tried || !gate?.isSuspect(runId)) return carryOut();",

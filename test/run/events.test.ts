@@ -6,6 +6,7 @@ import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { Announcer, type EventListener } from "../../src/run/poll/announcer.js";
 import type { RunCommit } from "../../src/store/commit/rows.js";
+import { correlatedRuns } from "../../src/store/correlation.js";
 import { publishEvent } from "../../src/store/events.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -39,6 +40,10 @@ beforeAll(async () => {
   await publish(database, "twice", [
     { id: "s", type: "wait_for_event", topic: "sent", ...mine, next: "again" },
     { id: "again", type: "wait_for_event", topic: "sent", ...mine, timeout_ms: 60_000 },
+  ]);
+  await publish(database, "match-twice", [
+    { id: "s", type: "wait_for_event", topic: "sent", match: "event.payload.of == inputs.of", next: "again" },
+    { id: "again", type: "wait_for_event", topic: "sent", match: "event.payload.n == 2 && event.topic == 'sent'" },
   ]);
   await publish(database, "emit", [
     { id: "emit", type: "emit_event", topic: "sent", headers: { of: "${inputs.of}" }, payload: { of: "${inputs.of}" } },
@@ -136,6 +141,32 @@ async function expectTaken(pairs: readonly (readonly [runId: string, eventId: st
   await nothingUnwatched(database.sql);
   return seen.filter(({ events }) => events.some(({ event_type }) => event_type === "step.paused")).length;
 }
+
+describe("an event", () => {
+  it("is offered to the runs whose `match` it can pass, at each of their waits, and to no others", async () => {
+    const ofs = ["a", "b", "c"].map((name) => name + uuidv7());
+    const runIds = await Promise.all(ofs.map((of) => start(here.runtime, "match-twice", { inputs: { of } })));
+    const waiting = (entry: number) =>
+      database.sql`select run_id from event_waits where conditions ->> 'entry' = ${String(entry)}`;
+    await until(async () => (await waiting(1)).length === 3);
+    const offered = async (payload: object) => {
+      const one = event("any", payload);
+      await publishEvent(database.sql, one);
+      const runs = await correlatedRuns(database.sql, { ...one, tenant_id: null }, null, 10);
+      announcer.announce(one.id);
+      return runs;
+    };
+    expect(await offered({ of: "d" })).toEqual([]);
+    expect(await offered({ of: ofs[1] })).toEqual([runIds[1]]);
+    await until(async () => (await waiting(2)).length === 1);
+    expect(await offered({ of: ofs[1] })).toEqual([]);
+    expect(await offered({ n: 2 })).toEqual([runIds[1]]);
+    for (const of of [ofs[0], ofs[2]]) await offered({ of });
+    await allEnd(database.sql, runIds);
+    const outputs = (await allSound(database.sql, runIds)).map(({ run }) => run.output);
+    expect(outputs).toMatchObject(runIds.map(() => ({ payload: { n: 2 } })));
+  });
+});
 
 describe("forced interleavings", () => {
   for (const workflowId of ["hear", "hear-now", "hear-match"]) {

@@ -80,6 +80,22 @@ describe("wait_for_event and emit_event", () => {
     },
   );
 
+  attribute("wait_for_event.match", "an event without what it must equal is not offered to the run", () => {
+    const run = start([hear({ match: "event.payload.of == inputs.of && event.payload.n > 1" })], {
+      inputs: { of: "me" },
+    });
+    expect([...run.world.waits.values()]).toMatchObject([
+      { topic: "sent", headers: {}, conditions: { entry: 1, equal: { '["payload","of"]': "me" } } },
+    ]);
+    run.publish("sent", {});
+    run.publish("sent", { of: "you", n: 2 });
+    expect(typesOf(run, "s")).toEqual(["step.started", "step.paused"]);
+    const id = run.publish("sent", { of: "me" });
+    expect(metadataOf(run, "log")).toEqual({ kind: "event_not_matched", event_id: id, message: 'missing key "n"' });
+    run.publish("sent", { of: "me", n: 2 });
+    expect(run.context.output).toMatchObject({ payload: { of: "me", n: 2 } });
+  });
+
   attribute("wait_for_event.match", "a hostile one ends with its budget, event by event, and is recorded", () => {
     const spendsAll = "[1,2,3,4,5,6,7,8,9,10].all(a, event.payload.all(b, event.payload.all(c, b + c >= 0)))";
     const run = start([nap, hear({ match: spendsAll, lookback: "run" })]);
