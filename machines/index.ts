@@ -9,7 +9,7 @@ export { foreignDispatch } from "./decide/answers.js";
 export { decide } from "./decide/decide.js";
 export { type Compiled, type CompileOptions, compileWorkflow } from "./definition/workflow.js";
 export { type About, type Act, type ExplainedChild, type Explanation, explain, type Lived } from "./explain/explain.js";
-export { ExpressionError, warmUp } from "./expression/index.js";
+export { ExpressionError } from "./expression/index.js";
 export * from "./messages/audit.js";
 export * from "./messages/command.js";
 export * from "./messages/effect.js";

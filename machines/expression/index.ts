@@ -8,4 +8,3 @@ export { withFuel } from "./fuel.js";
 export { asText, truthy } from "./result.js";
 export { compileTemplate, type Template } from "./template.js";
 export { Instant, instant, type Scope, type ScopeValue } from "./values.js";
-export { warmUp } from "./warm-up.js";

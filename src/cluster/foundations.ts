@@ -1,7 +1,6 @@
 // The foundations of a node: the things that its parts share, opened before the parts are composed in core.ts.
 import cluster from "node:cluster";
 import type { Sql } from "postgres";
-import { warmUp } from "../../machines/index.js";
 import type { Bus, BusHandlers } from "../bus/bus.js";
 import { IpcBus } from "../bus/ipc.js";
 import { createLocalBus } from "../bus/local.js";
@@ -82,7 +81,6 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
     secrets: readSecrets(config),
   };
   for (const warning of egress.secrets.warnings) log.warn(warning);
-  warmUp();
   const nodeId = uuidv7();
   const metrics = createMetrics();
   const open = (max: number, applicationName = "saga") => openDatabase(databaseUrl, { max, applicationName, log });

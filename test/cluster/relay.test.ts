@@ -5,7 +5,7 @@ import { shardOf, uuidv7 } from "../../src/ids.js";
 import { ownerOf } from "../../src/shard/placement.js";
 import { Client } from "../faults/client.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
+import { LONG, long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
@@ -147,7 +147,9 @@ async function onNode(s: Stage, id: string, service: string, at: ServiceProcess,
   });
 }
 
-describeWithRedis("over Redis", (redisUrl) => {
+const describeLongWithRedis = LONG ? describeWithRedis : () => {};
+
+describeLongWithRedis("over Redis", (redisUrl) => {
   let stage: Stage;
   beforeAll(async () => {
     const REDIS_PREFIX = `test:${uuidv7()}:`;

@@ -18,7 +18,7 @@ import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
 import { Client } from "./client.js";
 
-const RUNS = long(20, 200);
+const RUNS = long(10, 200);
 const AT_ONCE = 8;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const TIMING = { resendMs: 100, backoffMs: 50, backoffMaxMs: 500, abortGraceMs: 100, lookAgainMs: 1_000 };

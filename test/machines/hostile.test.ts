@@ -6,7 +6,6 @@ import {
   compileTemplate,
   ExpressionError,
   ExpressionSyntaxError,
-  warmUp,
   withFuel,
 } from "../../machines/expression/index.js";
 import { EXPRESSIONS, LARGE, TEMPLATES, UNCOMPILED } from "./hostile-sources.js";
@@ -42,8 +41,6 @@ function ends(what: string, work: () => unknown): unknown {
   expect(holds.at(-1)?.ms, what).toBeLessThan(STALL_MS);
   return result;
 }
-
-warmUp();
 
 /** These cannot have a result: a budget that is not kept shows here before it shows in the time. */
 const OVER_BUDGET = ["nested", "absorbing"];
