@@ -1,14 +1,20 @@
 // The turns of the event loop: after 20 ms of computing, for whatever it is, the loop serves I/O, and then the parties that wait take
-// turns (law 14). One object a process, so that a hundred loops of a millisecond share it. It cannot cut a single call short.
+// turns (law 14). One object a process, so that a hundred loops of a millisecond share it. It cannot cut a single call short; work that
+// is done in slices stops between two of them.
+import { Line } from "./line.js";
 
 /** Computing between two services of I/O. */
 const SLICE_MS = 20;
+/** Works of a party that take several turns, at once: each holds memory while others compute. */
+const LONG_AT_ONCE = 2;
 
 export class Turns {
   /** When computing began since I/O was served. Undefined: it has not. */
   private began: number | undefined;
   /** Who waits for a turn, by party. The party that is served next comes first. */
   private readonly waiting = new Map<string, (() => void)[]>();
+  /** Works that take several turns, by party. */
+  private readonly lines = new Map<string, Line>();
 
   /** `now`: the monotonic clock, in milliseconds. */
   constructor(private readonly now: () => number = () => performance.now()) {}
@@ -26,6 +32,33 @@ export class Turns {
   async compute<T>(party: string, piece: () => T): Promise<T> {
     if (this.waiting.size > 0 || this.spent) await this.turnOf(party);
     return piece();
+  }
+
+  /**
+   * Takes the slices of a work: as many as fit into a turn, then the next ones when its turn has come again. Few works of a party are
+   * under way at once; those that end in their second turn wait for no place.
+   */
+  async computeSlices<T>(party: string, slices: Generator<void, T>): Promise<T> {
+    let leave: (() => void) | undefined;
+    let turns = 0;
+    try {
+      await this.compute(party, () => {});
+      for (;;) {
+        const slice = slices.next();
+        if (slice.done) return slice.value;
+        if (!this.spent) continue;
+        if (++turns > 1) leave ??= await this.lineOf(party).enter();
+        await this.compute(party, () => {});
+      }
+    } finally {
+      leave?.();
+    }
+  }
+
+  private lineOf(party: string): Line {
+    const line = this.lines.get(party) ?? new Line(LONG_AT_ONCE);
+    this.lines.set(party, line);
+    return line;
   }
 
   private turnOf(party: string): Promise<void> {

@@ -102,3 +102,59 @@ describe("a piece of computing", () => {
     expect(await lives).toBe("yes");
   });
 });
+
+describe("a work in slices", () => {
+  /** Each slice takes 8 ms. */
+  function* work(name: string, count: number, order: string[]): Generator<void, string> {
+    for (let nth = 1; nth <= count; nth++) {
+      order.push(`${name}${nth}`);
+      compute(8);
+      yield;
+    }
+    return name;
+  }
+
+  it("stops after a slice of the loop, and goes on when its turn has come again", async () => {
+    const turns = newTurns();
+    const order: string[] = [];
+    function* long(): Generator<void, string> {
+      for (let nth = 1; nth <= 7; nth++) {
+        order.push(`long${nth}`);
+        compute(8);
+        if (nth === 3) void turns.compute("others", () => order.push("short"));
+        yield;
+      }
+      return "long";
+    }
+    expect(await turns.computeSlices("documents", long())).toBe("long");
+    expect(order).toEqual(["long1", "long2", "long3", "short", "long4", "long5", "long6", "long7"]);
+  });
+
+  it("waits for a place if two of its party take long; one that is short, and one of another party, do not", async () => {
+    const turns = newTurns();
+    const order: string[] = [];
+    const ended: string[] = [];
+    const works = [
+      ...["a", "b", "c"].map((name) => turns.computeSlices("documents", work(name, 15, order))),
+      turns.computeSlices("documents", work("short", 1, order)),
+      turns.computeSlices("programs", work("other", 15, order)),
+    ];
+    await Promise.all(works.map(async (work) => ended.push(await work)));
+    expect(ended.indexOf("short")).toBeLessThan(ended.indexOf("a"));
+    expect(ended.indexOf("other")).toBeLessThan(ended.indexOf("c"));
+    expect(order.indexOf("c8")).toBeGreaterThan(order.indexOf("a15"));
+  });
+
+  it("that throws gives its place to the next", async () => {
+    const turns = newTurns();
+    function* throwing(): Generator<void, void> {
+      for (let nth = 0; nth < 5; nth++) {
+        compute();
+        yield;
+      }
+      throw new Error("faulty");
+    }
+    const works = Array.from({ length: 5 }, () => turns.computeSlices("documents", throwing()));
+    expect((await Promise.allSettled(works)).map(({ status }) => status)).toEqual(works.map(() => "rejected"));
+  });
+});

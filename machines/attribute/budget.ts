@@ -1,6 +1,6 @@
 // The budget of one document: what it asks for is weighed before it is compiled, in units of about a microsecond on a slow machine. Only a
 // document that is posted has one; a stored definition was weighed then.
-import { isObject, type Json } from "../values/json.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { programSize } from "../values/pattern-size.js";
 
 /** A thousand steps with three expressions of sixty characters each use two thirds of it. */
@@ -35,13 +35,18 @@ export function templateWeight(value: Json): number {
   return Object.values(value).reduce((sum: number, member) => sum + templateWeight(member as Json), 0);
 }
 
+/** Stops once it is over the budget: a hostile schema is not read to its end. */
 export function schemaWeight(schema: Json, name = ""): number {
   if (typeof schema === "boolean") return SCHEMA;
-  if (typeof schema === "string") return name === "pattern" ? programSize(schema) * INSTRUCTION : 1;
+  if (typeof schema === "string") return name === "pattern" ? patternWeight(schema) : 1;
   if (typeof schema !== "object" || schema === null) return 1;
-  if (!isObject(schema)) return (schema as readonly Json[]).reduce<number>((sum, item) => sum + schemaWeight(item), 1);
-  return Object.entries(schema).reduce((sum, [key, member]) => {
-    const patterns = name === "patternProperties" ? programSize(key) * INSTRUCTION : 0;
-    return sum + patterns + schemaWeight(member, key);
-  }, SCHEMA);
+  let sum = isObject(schema) ? SCHEMA : 1;
+  for (const [key, member] of Object.entries(schema as JsonObject)) {
+    if (sum > DOCUMENT_BUDGET) break;
+    if (name === "patternProperties") sum += patternWeight(key);
+    sum += schemaWeight(member, isObject(schema) ? key : "");
+  }
+  return sum;
 }
+
+const patternWeight = (pattern: string): number => programSize(pattern) * INSTRUCTION;

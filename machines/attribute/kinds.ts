@@ -2,13 +2,17 @@
 // reports its problems at their places, and is a row of the docs. Steps evaluate the parsed attributes. Kinds that are made of
 // others are in composite.ts.
 import {
+  CelExpression,
   compileExpression,
   compileTemplate,
   type Expression,
   ExpressionSyntaxError,
+  type Found,
+  readTemplate,
   type Template,
 } from "../expression/index.js";
 import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "../values/json.js";
+import type { Slices } from "../values/slices.js";
 import { isUuid } from "../values/uuid.js";
 import { schemaWeight, templateWeight } from "./budget.js";
 import type { Place } from "./problem.js";
@@ -116,7 +120,10 @@ export const expression: Kind<Expression> = {
   name: "CEL",
   parse(raw, place) {
     if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
-    return place.weigh(raw.length) ? compiling(place, () => warned(compileExpression(raw), place)) : undefined;
+    if (!place.weigh(raw.length)) return undefined;
+    const read = new CelExpression(raw);
+    place.later(() => checked([{ expression: read, check: () => read.check() }], place));
+    return read;
   },
   salvage: () => compileExpression("null"),
 };
@@ -199,7 +206,9 @@ function isWholeTemplate(raw: Json): raw is string {
 
 function template(raw: Json, place: Place): Template | undefined {
   if (storable(raw, place) === undefined || !place.weigh(templateWeight(raw))) return undefined;
-  return compiling(place, () => warned(compileTemplate(raw), place));
+  const read = compiling(place, () => readTemplate(raw));
+  if (read && read.found.length > 0) place.later(() => checked(read.found, place));
+  return read?.template;
 }
 
 function storable<T extends Json>(raw: T, place: Place): T | undefined {
@@ -207,11 +216,24 @@ function storable<T extends Json>(raw: T, place: Place): T | undefined {
   return typeof size === "number" ? raw : place.below(size.path).problem(size.message);
 }
 
-function warned<T extends Expression | Template>(compiled: T, place: Place): T {
-  for (const warning of compiled.warnings) place.warn(warning);
-  for (const name of compiled.references) place.warnOfName(name);
-  for (const name of compiled.variables) place.warnOfVariable(name);
-  return compiled;
+type Unchecked = Pick<Found, "expression" | "check">;
+
+/** Parses expression by expression, up to the first that is faulty. A name is warned of once. */
+function* checked(found: readonly Unchecked[], place: Place): Slices<void> {
+  const problems = place.problemCount;
+  const [references, variables] = [new Set<string>(), new Set<string>()];
+  for (const unchecked of found) {
+    const { expression } = unchecked;
+    compiling(place, () => unchecked.check());
+    if (place.problemCount > problems) return;
+    for (const warning of expression.warnings) place.warn(warning);
+    for (const name of expression.references) references.add(name);
+    for (const name of expression.variables) variables.add(name);
+    yield;
+  }
+  for (const name of references) place.warnOfName(name);
+  yield;
+  for (const name of variables) place.warnOfVariable(name);
 }
 
 function compiling<T>(place: Place, compile: () => T): T | undefined {

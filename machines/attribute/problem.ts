@@ -1,4 +1,6 @@
 // Problems of a document, each with its place. Validation lists all of them; it does not stop at the first.
+
+import type { Slices } from "../values/slices.js";
 import { type Budget, DOCUMENT_BUDGET } from "./budget.js";
 import { Suggestions } from "./suggestion.js";
 
@@ -16,6 +18,11 @@ export interface DocumentNames {
   readonly variables?: ReadonlySet<string>;
 }
 
+interface Later {
+  readonly check: () => Slices<void>;
+  readonly listedAt: number;
+}
+
 /** A place in a document: where a parser reads, and where it reports. */
 export class Place {
   constructor(
@@ -25,6 +32,7 @@ export class Place {
     private readonly names: DocumentNames = {},
     private readonly suggestions = new Suggestions(),
     private readonly budget?: Budget,
+    private readonly open: Later[] = [],
   ) {}
 
   /** The place of a member or an item below this one. */
@@ -36,7 +44,26 @@ export class Place {
 
   /** The place at a path below this one, such as that of a value that cannot be stored. */
   below(path: string): Place {
-    return new Place(`${this.path}${path}`, this.problems, this.warnings, this.names, this.suggestions, this.budget);
+    const { problems, warnings, names, suggestions, budget, open } = this;
+    return new Place(`${this.path}${path}`, problems, warnings, names, suggestions, budget, open);
+  }
+
+  /** Leaves a check that may take long to `checks`. What it reports is listed as if it were carried out now. */
+  later(check: () => Slices<void>): void {
+    this.open.push({ check, listedAt: this.problems.length });
+  }
+
+  /** The checks of the whole document that were left. Of a document over its budget none is carried out. */
+  *checks(): Slices<void> {
+    let moved = 0;
+    for (const { check, listedAt } of this.open.splice(0)) {
+      if (this.budget?.isOver) return;
+      const before = this.problems.length;
+      yield* check();
+      const found = this.problems.splice(before);
+      this.problems.splice(listedAt + moved, 0, ...found);
+      moved += found.length;
+    }
   }
 
   /** Warns of a name that no scope of the document gives. */

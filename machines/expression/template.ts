@@ -2,7 +2,7 @@
 // template keeps the type of its value; a value without templates renders as itself.
 import { FORBIDDEN_NAMES, type Json, type JsonObject } from "../values/json.js";
 import { evaluation } from "./border.js";
-import { type CelExpression, compileExpression } from "./compile.js";
+import { CelExpression } from "./compile.js";
 import { ExpressionSyntaxError } from "./errors.js";
 import { takeResultChars } from "./fuel.js";
 import { asText } from "./result.js";
@@ -28,17 +28,48 @@ export interface Template {
 
 /** Renders a value that is not constant. */
 type Render = (scope: Scope) => Json;
-type Node = { readonly constant: Json } | { readonly render: Render; readonly weight: number };
+type Node = { readonly constant: Json } | { readonly render: Render; readonly weight: () => number };
+
+/** The place of a value in the template, the innermost step first. There may be thousands, and few are ever written. */
+type Path = { readonly key: string; readonly above: Path } | undefined;
+
+/** An expression of a template, which is not parsed yet. */
+export class Found {
+  constructor(
+    readonly expression: CelExpression,
+    private readonly offset: number,
+    private readonly path: Path,
+  ) {}
+
+  /** Parses it. Throws ExpressionSyntaxError, with the place in the template. */
+  check(): void {
+    within(this.path, () => checkAt(this.expression, this.offset));
+  }
+}
+
+export interface UncheckedTemplate {
+  readonly template: Template;
+  /** In order. */
+  readonly found: readonly Found[];
+}
 
 /** Throws ExpressionSyntaxError. Its position is an offset into the faulty string, and its message names that string's place. */
 export function compileTemplate(value: Json): Template {
+  const { template, found } = readTemplate(value);
+  for (const one of found) one.check();
+  return template;
+}
+
+/** Reads its structure, and leaves the parsing of its expressions to the caller: there may be thousands. Throws ExpressionSyntaxError. */
+export function readTemplate(value: Json): UncheckedTemplate {
   if (typeof value === "string") {
     const whole = wholeExpression(value);
-    if (whole !== undefined) return new Whole(value, whole);
+    if (whole !== undefined) return { template: new Whole(value, whole.expression), found: [whole] };
   }
-  const expressions: CelExpression[] = [];
-  const node = compileNode(value, expressions, [], 0);
-  return new Composite(value, node, expressions);
+  const found: Found[] = [];
+  const node = readNode(value, found, undefined, 0);
+  const expressions = found.map(({ expression }) => expression);
+  return { template: new Composite(value, node, expressions), found };
 }
 
 /** The common case, a string that is one template. The result has no other part, so it needs no bound of its own. */
@@ -72,21 +103,29 @@ class Whole implements Template {
 
 class Composite implements Template {
   readonly constant: boolean;
-  readonly references: ReadonlySet<string>;
-  readonly variables: ReadonlySet<string>;
-  readonly warnings: readonly string[];
-  readonly weight: number;
 
   constructor(
     readonly source: Json,
     private readonly node: Node,
-    expressions: readonly CelExpression[],
+    private readonly expressions: readonly CelExpression[],
   ) {
     this.constant = "constant" in node;
-    this.references = new Set(expressions.flatMap((expression) => [...expression.references]));
-    this.variables = new Set(expressions.flatMap((expression) => [...expression.variables]));
-    this.warnings = expressions.flatMap((expression) => expression.warnings);
-    this.weight = weightOf(node);
+  }
+
+  get references(): ReadonlySet<string> {
+    return new Set(this.expressions.flatMap((expression) => [...expression.references]));
+  }
+
+  get variables(): ReadonlySet<string> {
+    return new Set(this.expressions.flatMap((expression) => [...expression.variables]));
+  }
+
+  get warnings(): readonly string[] {
+    return this.expressions.flatMap((expression) => expression.warnings);
+  }
+
+  get weight(): number {
+    return weightOf(this.node);
   }
 
   render(scope: Scope): Json {
@@ -95,25 +134,27 @@ class Composite implements Template {
   }
 }
 
-function compileNode(value: Json, found: CelExpression[], path: readonly string[], depth: number): Node {
+function readNode(value: Json, found: Found[], path: Path, depth: number): Node {
   if (depth > MAX_DEPTH) throw new ExpressionSyntaxError("the template is nested too deeply");
-  if (typeof value === "string") return compileText(value, found, path);
+  if (typeof value === "string") return readText(value, found, path);
   if (typeof value !== "object" || value === null) return { constant: value };
-  if (Array.isArray(value)) return compileList(value, found, path, depth);
-  return compileObject(value as JsonObject, found, path, depth);
+  if (Array.isArray(value)) return readList(value, found, path, depth);
+  return readObject(value as JsonObject, found, path, depth);
 }
 
-function compileList(list: readonly Json[], found: CelExpression[], path: readonly string[], depth: number): Node {
-  const nodes = list.map((item, index) => compileNode(item, found, [...path, `[${index}]`], depth + 1));
+function readList(list: readonly Json[], found: Found[], path: Path, depth: number): Node {
+  const nodes = list.map((item, index) => readNode(item, found, { key: `[${index}]`, above: path }, depth + 1));
   if (nodes.every((node, index) => "constant" in node && node.constant === list[index])) return { constant: list };
   const items = nodes.map(toRender);
   const render = (scope: Scope) => items.map((item) => item(scope));
-  return nodes.every((node) => "constant" in node) ? { constant: render({}) } : { render, weight: weightOf(...nodes) };
+  return nodes.every((node) => "constant" in node)
+    ? { constant: render({}) }
+    : { render, weight: () => weightOf(...nodes) };
 }
 
-function compileObject(object: JsonObject, found: CelExpression[], path: readonly string[], depth: number): Node {
+function readObject(object: JsonObject, found: Found[], path: Path, depth: number): Node {
   const names = Object.keys(object);
-  const nodes = names.map((name) => compileNode(object[name] ?? null, found, [...path, `.${name}`], depth + 1));
+  const nodes = names.map((name) => readNode(object[name] ?? null, found, { key: `.${name}`, above: path }, depth + 1));
   const same = (node: Node, index: number) =>
     "constant" in node && node.constant === (object[names[index] ?? ""] ?? null);
   if (nodes.every(same)) return { constant: object };
@@ -126,12 +167,14 @@ function compileObject(object: JsonObject, found: CelExpression[], path: readonl
     for (const [name, member] of members) rendered[name] = member(scope);
     return rendered;
   };
-  return nodes.every((node) => "constant" in node) ? { constant: render({}) } : { render, weight: weightOf(...nodes) };
+  return nodes.every((node) => "constant" in node)
+    ? { constant: render({}) }
+    : { render, weight: () => weightOf(...nodes) };
 }
 
 /** A rendering writes every member of a value with templates; values without templates are returned as they are. */
 function weightOf(...nodes: readonly Node[]): number {
-  return nodes.reduce((sum, node) => sum + 1 + ("constant" in node ? 0 : node.weight), 0);
+  return nodes.reduce((sum, node) => sum + 1 + ("constant" in node ? 0 : node.weight()), 0);
 }
 
 function toRender(node: Node): Render {
@@ -140,23 +183,24 @@ function toRender(node: Node): Render {
 
 type Part = string | { readonly source: string; readonly offset: number };
 
-function compileText(text: string, found: CelExpression[], path: readonly string[]): Node {
+function readText(text: string, found: Found[], path: Path): Node {
   if (!text.includes("${")) return { constant: text };
-  const parts = within(path, () =>
-    split(text).map((part) => {
-      if (typeof part === "string") return part;
-      const expression = compileAt(part);
-      found.push(expression);
-      return expression;
-    }),
-  );
+  const parts = within(path, () => split(text)).map((part) => {
+    if (typeof part === "string") return part;
+    const read = expressionAt(part, path);
+    found.push(read);
+    return read.expression;
+  });
   const [first] = parts;
   if (parts.length === 1 && first !== undefined && typeof first !== "string") {
-    return { render: (scope) => first.evaluate(scope), weight: first.weight };
+    return { render: (scope) => first.evaluate(scope), weight: () => first.weight };
   }
   if (parts.every((part) => typeof part === "string")) return { constant: parts.join("") };
-  const weight = parts.reduce((sum, part) => sum + (typeof part === "string" ? part.length >>> 6 : part.weight), 1);
-  return { render: (scope) => interpolate(parts, scope), weight };
+  return { render: (scope) => interpolate(parts, scope), weight: () => textWeight(parts) };
+}
+
+function textWeight(parts: readonly (string | CelExpression)[]): number {
+  return parts.reduce((sum, part) => sum + (typeof part === "string" ? part.length >>> 6 : part.weight), 1);
 }
 
 function interpolate(parts: readonly (string | CelExpression)[], scope: Scope): string {
@@ -169,10 +213,12 @@ function interpolate(parts: readonly (string | CelExpression)[], scope: Scope): 
   return text;
 }
 
-function wholeExpression(text: string): CelExpression | undefined {
+function wholeExpression(text: string): Found | undefined {
   if (!text.startsWith("${") || !text.endsWith("}")) return undefined;
   const [part, ...others] = split(text);
-  return part === undefined || typeof part === "string" || others.length > 0 ? undefined : compileAt(part);
+  return part === undefined || typeof part === "string" || others.length > 0
+    ? undefined
+    : expressionAt(part, undefined);
 }
 
 /** Splits a string into its texts, with escapes resolved, and its expressions. */
@@ -203,23 +249,31 @@ function split(text: string): Part[] {
 }
 
 /** Trims the source, so that `${ a }` and `${a}` share a plan. */
-function compileAt({ source, offset }: Exclude<Part, string>): CelExpression {
+function expressionAt({ source, offset }: Exclude<Part, string>, path: Path): Found {
   const trimmed = source.trimStart();
+  return new Found(new CelExpression(trimmed.trimEnd()), offset + (source.length - trimmed.length), path);
+}
+
+function checkAt(expression: CelExpression, offset: number): void {
   try {
-    return compileExpression(trimmed.trimEnd());
+    expression.check();
   } catch (error) {
     if (!(error instanceof ExpressionSyntaxError) || error.position === undefined) throw error;
-    throw new ExpressionSyntaxError(error.message, offset + (source.length - trimmed.length) + error.position);
+    throw new ExpressionSyntaxError(error.message, offset + error.position);
   }
 }
 
 /** Adds the place in a nested value to the message of a syntax error. */
-function within<T>(path: readonly string[], work: () => T): T {
+function within<T>(path: Path, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (!(error instanceof ExpressionSyntaxError) || path.length === 0) throw error;
-    const place = path.join("").replace(/^\./, "");
+    if (!(error instanceof ExpressionSyntaxError) || path === undefined) throw error;
+    const place = written(path).replace(/^\./, "");
     throw new ExpressionSyntaxError(`${place}: ${error.message}`, error.position);
   }
+}
+
+function written(path: Path): string {
+  return path === undefined ? "" : written(path.above) + path.key;
 }

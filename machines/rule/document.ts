@@ -17,6 +17,7 @@ import {
 import { Place, type Problem } from "../attribute/problem.js";
 import type { Expression } from "../expression/index.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
+import { inOnePiece, type Slices } from "../values/slices.js";
 
 export const MAX_ROWS = 1_000;
 
@@ -70,15 +71,26 @@ const DOCUMENT = {
   created_by: optional(plainText, "Set by the service."),
 };
 
-export function compileRule(
-  document: unknown,
-  options: { readonly version?: number; readonly stored?: boolean } = {},
-): CompiledRule {
+export interface RuleOptions {
+  readonly version?: number;
+  /** It was weighed when it was posted. */
+  readonly stored?: boolean;
+}
+
+export function compileRule(document: unknown, options: RuleOptions = {}): CompiledRule {
+  return inOnePiece(compileRuleSlices(document, options));
+}
+
+/** A slice is at most one expression, or the structure of the document. */
+export function* compileRuleSlices(document: unknown, options: RuleOptions = {}): Slices<CompiledRule> {
   beginSalvage();
   const problems: Problem[] = [];
   const warnings: Problem[] = [];
   const budget = options.stored ? undefined : new Budget();
-  const rule = readRule(document, new Place("$", problems, warnings, {}, undefined, budget), options.version);
+  const place = new Place("$", problems, warnings, {}, undefined, budget);
+  const rule = readRule(document, place, options.version);
+  // Those of a stored rule were checked then, and are parsed when they are first evaluated.
+  if (!options.stored) yield* place.checks();
   return problems.length === 0 && rule ? { rule, problems, warnings } : { problems, warnings };
 }
 

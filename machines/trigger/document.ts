@@ -19,6 +19,7 @@ import {
 } from "../attribute/kinds.js";
 import { Place, type Problem } from "../attribute/problem.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
+import { inOnePiece } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 
 const CRON = {
@@ -103,7 +104,9 @@ export function readTriggerConfig(type: TriggerType, config: unknown): Checked<T
 function checked<T>(read: (place: Place) => T | undefined): Checked<T> {
   beginSalvage();
   const [problems, warnings]: [Problem[], Problem[]] = [[], []];
-  const value = read(new Place("$", problems, warnings, { scope: SCOPE }, undefined, new Budget()));
+  const place = new Place("$", problems, warnings, { scope: SCOPE }, undefined, new Budget());
+  const value = read(place);
+  inOnePiece(place.checks());
   return { ...(problems.length === 0 && value !== undefined && { value }), problems, warnings };
 }
 

@@ -34,7 +34,7 @@ interface Loaded {
   store(): Promise<Readonly<Record<string, unknown>>>;
 }
 
-type Read = (document: unknown, deps: DefinitionsDeps, name: string) => Loaded;
+type Read = (document: unknown, deps: DefinitionsDeps, name: string) => Promise<Loaded>;
 
 /** `<name>.<kind>.json`, stored in this order: a trigger needs its workflow. Each throws with every problem of its document. */
 const KINDS: Readonly<Record<string, Read>> = {
@@ -44,8 +44,8 @@ const KINDS: Readonly<Record<string, Read>> = {
 };
 
 function publishing<Draft>(resource: VersionedResource<Draft>): Read {
-  return (document, deps) => {
-    const { draft, warnings } = resource.draftOf(document, deps);
+  return async (document, deps) => {
+    const { draft, warnings } = await resource.draftOf(document, deps);
     const store = async () => {
       const { document, stored } = await resource.store(deps.sql, { ...draft, publish: true });
       return { ...resource.label(document), stored };
@@ -54,7 +54,7 @@ function publishing<Draft>(resource: VersionedResource<Draft>): Read {
   };
 }
 
-function readTrigger(document: unknown, { triggers }: DefinitionsDeps, name: string): Loaded {
+async function readTrigger(document: unknown, { triggers }: DefinitionsDeps, name: string): Promise<Loaded> {
   triggers.check(document);
   const store = async () => {
     const { row, stored } = await triggers.seed(name, document);
@@ -94,7 +94,7 @@ async function definitionFiles(dir: string): Promise<string[]> {
 
 async function load(dir: string, name: string, deps: DefinitionsDeps): Promise<Loaded> {
   const kind = kindOf(name);
-  const loaded = KINDS[kind]?.(
+  const loaded = await KINDS[kind]?.(
     parseDocument(await readFile(join(dir, name), "utf8")),
     deps,
     name.slice(0, name.indexOf(`.${kind}.`)),

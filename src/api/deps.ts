@@ -1,7 +1,16 @@
 // The dependencies of the API: its settings, the ports of the runtime, the store. The composition root supplies them, and every
 // route takes those that it needs.
 import type { Sql } from "postgres";
-import type { Chart, Compiled, CompileOptions, Json, JsonObject, Program } from "../../machines/index.js";
+import type {
+  Chart,
+  Compiled,
+  CompiledRule,
+  CompileOptions,
+  Json,
+  JsonObject,
+  Program,
+  RuleOptions,
+} from "../../machines/index.js";
 import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
@@ -29,8 +38,10 @@ export interface Access {
   readonly allowedOrigins: readonly string[];
 }
 
+/** Compiles in turns with everything else that computes. */
 export interface Compiler {
-  compileWorkflow(document: unknown, options: CompileOptions): Compiled;
+  compileWorkflow(document: unknown, options: CompileOptions): Promise<Compiled>;
+  compileRule(document: unknown, options?: RuleOptions): Promise<CompiledRule>;
   /** The XState machine configuration of a program. */
   machineConfig(program: Program): Chart;
 }

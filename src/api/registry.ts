@@ -1,9 +1,9 @@
 // The action registry over HTTP: services declare their actions, which are checked and completed; all of them can be listed.
-import { Ajv2020 } from "ajv/dist/2020.js";
 import type { FastifyBaseLogger } from "fastify";
 import type { Static } from "typebox";
-import type { JsonObject } from "../../machines/index.js";
+import type { JsonObject, Slices } from "../../machines/index.js";
 import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
+import { draftFault, sizeFault } from "../run/json-schema/schemas.js";
 import { type ChangedRegistration, listActions, type Registration, register } from "../store/registry.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
@@ -93,7 +93,8 @@ function registerRoute(app: Api, deps: ApiDeps): void {
     response: responses({ 200: registered }, 400, 413, 415),
   };
   app.post("/api/v1/registry/register", { schema }, async ({ body, log }) => {
-    const { actions, changed } = await register(deps.sql, registrationsOf(body, deps));
+    const registrations = await deps.turns.computeSlices("registrations", registrationsOf(body, deps));
+    const { actions, changed } = await register(deps.sql, registrations);
     for (const change of changed) logChange(change, log);
     await deps.catalog.refresh();
     return { registered: actions.length, actions, changed };
@@ -124,21 +125,28 @@ function listRoute(app: Api, { reads }: ApiDeps): void {
   });
 }
 
-/** The actions, completed. Throws 400 with every problem. */
-function registrationsOf(body: Static<typeof RegisterBody>, { config }: ApiDeps): Registration[] {
+/** The actions, completed, one in a slice. Throws 400 with every problem. */
+function* registrationsOf(body: Static<typeof RegisterBody>, { config }: ApiDeps): Slices<Registration[]> {
   const bare = Array.isArray(body);
   const { actions, service, service_version }: Sender = bare ? { actions: body } : body;
   const at = bare ? "$" : "$.actions";
-  const problems = actions.flatMap((action, index) => actionProblems(action, service, `${at}[${index}]`));
+  const problems: ErrorDetail[] = [];
+  for (const [index, action] of actions.entries()) {
+    problems.push(...actionProblems(action, service, `${at}[${index}]`));
+    yield;
+  }
   const registrations = actions.map((action) => complete(action, action.service ?? service ?? "", service_version));
   problems.push(...duplicates(registrations, at));
-  const [first] = problems;
-  if (first) {
-    const details = problems.slice(0, MAX_DETAILS);
-    throw badRequest(`the registration is not valid: ${first.path} ${first.message}`, details);
-  }
+  refuse(problems);
   if (config.amqpUrl === undefined) refuseRmq(registrations, at);
   return registrations;
+}
+
+function refuse(problems: readonly ErrorDetail[]): void {
+  const [first] = problems;
+  if (!first) return;
+  const details = problems.slice(0, MAX_DETAILS);
+  throw badRequest(`the registration is not valid: ${first.path} ${first.message}`, details);
 }
 
 function actionProblems(action: Action, service: string | undefined, place: string): ErrorDetail[] {
@@ -195,17 +203,19 @@ function isQueueName(address = ""): boolean {
   return address !== "" && Buffer.byteLength(address) <= 255;
 }
 
-/** Checks schemas against their meta-schema. Nothing is compiled or fetched here. */
-const metaSchema = new Ajv2020({ strict: false, allErrors: false, logger: false, validateFormats: false });
-
+/** Calls are checked with them, so one that could not be compiled is refused. Nothing is compiled or fetched here. */
 function schemaProblems(action: Action, place: string): ErrorDetail[] {
   return (["input_schema", "output_schema"] as const).flatMap((member) => {
-    const { $schema: _draft, ...schema }: JsonObject = action[member] ?? {};
-    if (metaSchema.validateSchema(schema) === true) return [];
-    const [error] = metaSchema.errors ?? [];
-    const message = `is not a JSON Schema 2020-12: ${error?.instancePath || "/"} ${error?.message ?? ""}`.trimEnd();
-    return [{ path: `${place}.${member}`, message }];
+    const message = schemaFault(action[member] ?? {});
+    return message === undefined ? [] : [{ path: `${place}.${member}`, message }];
   });
+}
+
+function schemaFault({ $schema: _draft, ...schema }: JsonObject): string | undefined {
+  const size = sizeFault(schema);
+  if (size !== undefined) return `is too large a JSON Schema: ${size}`;
+  const fault = draftFault(schema);
+  return fault === undefined ? undefined : `is not a JSON Schema 2020-12: ${fault}`;
 }
 
 function duplicates(registrations: readonly Registration[], at: string): ErrorDetail[] {

@@ -1,15 +1,15 @@
 // Rules over HTTP. Beyond the routes of every versioned document they can be evaluated.
-import { LRUCache } from "lru-cache";
 import type { Static } from "typebox";
 import {
-  compileRule,
   ExpressionError,
   evaluateRule,
   isObject,
   type JsonObject,
+  measure,
   type Rule,
   type RuleResult,
   tenantName,
+  WeightedCache,
 } from "../../machines/index.js";
 import { unprocessable } from "../errors.js";
 import { type RuleDraft, ruleVersions } from "../store/rules.js";
@@ -20,7 +20,7 @@ import { Id, path, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
-import { type Report, storageOf, VersionedResource } from "./versioned.js";
+import { type Compiling, type Report, storageOf, VersionedResource } from "./versioned.js";
 
 export const rules = new VersionedResource<RuleDraft>({
   noun: "rule",
@@ -38,8 +38,8 @@ export function ruleRoutes(app: Api, deps: ApiDeps): void {
   evaluateRoute(app, deps);
 }
 
-function check(document: unknown): Report<RuleDraft> {
-  const { rule, problems, warnings } = compileRule(document);
+async function check(document: unknown, { compile }: Compiling): Promise<Report<RuleDraft>> {
+  const { rule, problems, warnings } = await compile.compileRule(document);
   return { ...(rule && isObject(document) && { draft: draftOf(rule, document) }), problems, warnings };
 }
 
@@ -69,8 +69,8 @@ const Evaluated = Type.Object({
   }),
 });
 
-function evaluateRoute(app: Api, { sql }: ApiDeps): void {
-  const compile = compiler();
+function evaluateRoute(app: Api, { sql, compile: { compileRule } }: ApiDeps): void {
+  const compile = keeping(compileRule);
   const schema = {
     tags: ["rules"],
     summary: "Evaluate a rule",
@@ -85,7 +85,7 @@ function evaluateRoute(app: Api, { sql }: ApiDeps): void {
     const stored = await ruleVersions.read(sql, ruleId, version);
     if (!stored?.published) throw missing();
     const began = performance.now();
-    const rule = compile(stored);
+    const rule = await compile(stored);
     if (rule.tenantId !== undefined && rule.tenantId !== (tenantId && tenantName(tenantId))) throw missing();
     return answer(rule, inputs, began);
   });
@@ -108,17 +108,18 @@ function evaluated(rule: Rule, inputs: JsonObject): RuleResult {
   }
 }
 
-const COMPILED_KEPT = 200;
+/** The compiled rules that are kept, in characters of their documents. */
+const MAX_KEPT_CHARS = 16 * 1_048_576;
 
 /** Compiled rules are kept: a rule's content never changes under its id. */
-function compiler(): (stored: StoredVersion) => Rule {
-  const compiled = new LRUCache<string, Rule>({ max: COMPILED_KEPT });
-  return ({ id, item }) => {
+function keeping(compileRule: ApiDeps["compile"]["compileRule"]): (stored: StoredVersion) => Promise<Rule> {
+  const compiled = new WeightedCache<string, Rule>(MAX_KEPT_CHARS);
+  return async ({ id, item }) => {
     const kept = compiled.get(id);
     if (kept) return kept;
-    const { rule, problems } = compileRule(item, { stored: true });
+    const { rule, problems } = await compileRule(item, { stored: true });
     if (!rule) throw unprocessable(`the rule cannot be evaluated: ${problems[0]?.path} ${problems[0]?.message}`);
-    compiled.set(id, rule);
+    compiled.set(id, rule, Number(measure(item)));
     return rule;
   };
 }

@@ -51,7 +51,7 @@ export interface DocumentKind<Draft> {
   /** Describes a posted document in the OpenAPI document. */
   readonly description: string;
   readonly store: VersionStore<Draft>;
-  check(document: unknown, compiling: Compiling): Report<Draft>;
+  check(document: unknown, compiling: Compiling): Promise<Report<Draft>>;
 }
 
 /** The members that documents of every kind have about their storage. */
@@ -77,8 +77,11 @@ export class VersionedResource<Draft> {
   }
 
   /** The valid document and its warnings. Throws 400 `invalid_config` with every problem. */
-  draftOf(document: unknown, compiling: Compiling): { readonly draft: Draft; readonly warnings: Problems } {
-    const { draft, problems, warnings } = this.kind.check(document, compiling);
+  async draftOf(
+    document: unknown,
+    compiling: Compiling,
+  ): Promise<{ readonly draft: Draft; readonly warnings: Problems }> {
+    const { draft, problems, warnings } = await this.kind.check(document, compiling);
     if (draft !== undefined) return { draft, warnings };
     const [first] = problems;
     throw invalidConfig(`the ${this.kind.noun} is not valid: ${first?.path} ${first?.message}`, problems);
@@ -117,7 +120,7 @@ export class VersionedResource<Draft> {
     const response = responses({ 200: { description: "Every problem and warning.", ...report } }, 400, 413, 415);
     const schema = this.schema(`Validate a ${this.kind.noun} without storing it`, { body: this.body(), response });
     app.post(`${this.url}/validate`, { schema }, async ({ body }) => {
-      const { problems, warnings } = this.kind.check(body, deps);
+      const { problems, warnings } = await this.kind.check(body, deps);
       return { valid: problems.length === 0, errors: problems, warnings };
     });
   }
@@ -127,7 +130,7 @@ export class VersionedResource<Draft> {
     const response = responses({ 200: this.one(), 201: this.one() }, 400, 409, 413, 415);
     const schema = this.schema(`Store a version of a ${noun}`, { body: this.body(), response });
     app.post(this.url, { schema }, async (request, reply) => {
-      const { draft, warnings } = this.draftOf(request.body, deps);
+      const { draft, warnings } = await this.draftOf(request.body, deps);
       const { document, stored } = await store.store(deps.sql, draft);
       await deps.catalog.refresh();
       request.log.info({ ...this.label(document), stored, warnings: warnings.length }, `${noun} posted`);
@@ -155,7 +158,7 @@ export class VersionedResource<Draft> {
   /** A draft may have been stored by a release that allowed more. */
   private async refuseInvalid(deps: ApiDeps, name: string, version: number): Promise<void> {
     const draft = await this.kind.store.read(deps.sql, name, version);
-    if (draft && !draft.published) this.draftOf(draft.item, deps);
+    if (draft && !draft.published) await this.draftOf(draft.item, deps);
   }
 
   private listRoute(app: Api, { reads }: ApiDeps): void {

@@ -31,8 +31,8 @@ export function workflowRoutes(app: Api, deps: ApiDeps): void {
   statsRoute(app, deps);
 }
 
-function check(document: unknown, { compile, catalog }: Compiling): Report<WorkflowDraft> {
-  const { program, problems, warnings } = compile.compileWorkflow(document, known(catalog));
+async function check(document: unknown, { compile, catalog }: Compiling): Promise<Report<WorkflowDraft>> {
+  const { program, problems, warnings } = await compile.compileWorkflow(document, known(catalog));
   const valid = program && problems.length === 0 && isObject(document);
   return { ...(valid && { draft: draftOf(program, document) }), problems, warnings };
 }

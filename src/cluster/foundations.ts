@@ -96,9 +96,9 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
   const clock = new DatabaseClock();
   await clock.measure(sql);
-  const catalog = new StoreCatalog(sql, log);
-  await catalog.start();
   const turns = new Turns();
+  const catalog = new StoreCatalog(sql, log, turns);
+  await catalog.start();
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns });
   const renewSessions = () => {
     for (const { renew } of [work, upkeep, ...readers]) renew();

@@ -1,7 +1,14 @@
 // One node: the core and its ports, started in the order in which they need each other and stopped in reverse.
 import type { Server } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
-import { type CompileOptions, compileWorkflow, type Program } from "../../machines/index.js";
+import {
+  type CompileOptions,
+  compileRuleSlices,
+  compileWorkflowSlices,
+  type JsonObject,
+  type Program,
+  type RuleOptions,
+} from "../../machines/index.js";
 import { buildApi, loadDefinitionsDir } from "../api/index.js";
 import { type Config, ConfigError } from "../config/index.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
@@ -111,12 +118,15 @@ function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog 
   };
 }
 
-/** The compiler of machines/ with the limits from the settings and the check of JSON Schemas. */
-function compilerOf({ foundations: { schemas, config } }: Core) {
+/** The compiler of machines/ with the limits from the settings and the check of JSON Schemas, in turns with everything else. */
+function compilerOf({ foundations: { schemas, config, turns } }: Core) {
   const { limits } = config;
+  const schemaProblems = (schema: JsonObject) => schemas.problems(schema);
   return {
     compileWorkflow: (document: unknown, options: CompileOptions) =>
-      compileWorkflow(document, { ...options, limits, schemaProblems: (schema) => schemas.problems(schema) }),
+      turns.computeSlices("documents", compileWorkflowSlices(document, { ...options, limits, schemaProblems })),
+    compileRule: (document: unknown, options?: RuleOptions) =>
+      turns.computeSlices("documents", compileRuleSlices(document, options)),
     machineConfig: (program: Program) => program.chart,
   };
 }

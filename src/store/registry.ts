@@ -1,6 +1,6 @@
 // The action registry: registering, and listing what is registered. Which registration a step gets is decided by the catalog.
 import { isDeepStrictEqual } from "node:util";
-import { and, desc, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { SelectResultFields } from "drizzle-orm/query-builders/select.types";
 import type { Sql } from "postgres";
 import type { JsonObject, RetryPolicy } from "../../machines/index.js";
@@ -134,14 +134,28 @@ export async function replacedSchema(database: Sql, hash: string): Promise<JsonO
   return row?.schema ?? null;
 }
 
-export type StoredAction = Awaited<ReturnType<typeof allActions>>[number];
+/** A row that is written again has another state; so has the table then. */
+const rowState = sql<string>`xmin || ' ' || ctid`;
 
-/** All registrations, of each action the newest version first. */
-export function allActions(database: Sql) {
+/** Of the whole table, in one short answer: few of a node's questions find a change. */
+export async function stateOfActions(database: Sql): Promise<string> {
+  const [row] = await database<{ state: string }[]>`
+    select count(*) || ' ' || coalesce(sum(hashtextextended(id || ' ' || xmin || ' ' || ctid, 0)), 0) as state from actions`;
+  return row?.state ?? "";
+}
+
+export function actionStates(database: Sql) {
+  return query(database).select({ id: actions.id, state: rowState }).from(actions);
+}
+
+export type StoredAction = Awaited<ReturnType<typeof actionsById>>[number];
+
+export function actionsById(database: Sql, ids: readonly string[]) {
+  const hash = sql<string>`${sql.raw(schemaHash)}`.as("output_hash");
   return query(database)
-    .select({ ...getTableColumns(actions), outputHash: sql<string>`${sql.raw(schemaHash)}`.as("output_hash") })
+    .select({ ...getTableColumns(actions), outputHash: hash, state: rowState })
     .from(actions)
-    .orderBy(actions.service, actions.actionName, desc(actions.version));
+    .where(sql`${actions.id} = any(${sql.param([...ids])}::uuid[])`);
 }
 
 export interface ActionFilter {

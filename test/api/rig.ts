@@ -9,6 +9,7 @@ import {
   type Answer,
   type AnswerTo,
   asRunId,
+  compileRule,
   compileWorkflow,
   type JsonObject,
   type Program,
@@ -72,6 +73,12 @@ export interface Response {
   readonly body: any;
   readonly headers: Readonly<Record<string, unknown>>;
 }
+
+export const compile: ApiDeps["compile"] = {
+  compileWorkflow: async (document, options) => compileWorkflow(document, options),
+  compileRule: async (document, options) => compileRule(document, options),
+  machineConfig: (program) => program.chart,
+};
 
 const RUN_ID = asRunId("0190a000-0000-7000-8000-0000000000aa");
 
@@ -215,7 +222,7 @@ function depsOf(
     metrics: createMetrics(),
     turns: new Turns(),
     log: createLogger({ logLevel: "info" }, lines),
-    compile: { compileWorkflow, machineConfig: (program) => program.chart },
+    compile,
     ready: () => rig.ready,
     pingMs,
     maxWaiters,

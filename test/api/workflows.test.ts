@@ -4,10 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createActor, createMachine } from "xstate";
-import { compileWorkflow } from "../../machines/index.js";
 import { loadDefinitionsDir } from "../../src/api/index.js";
 import { silentLog } from "../harness/database.js";
-import { insertRun, useRig, WORKFLOW } from "./rig.js";
+import { compile, insertRun, useRig, WORKFLOW } from "./rig.js";
 
 const rig = useRig();
 const post = (document: object) => rig.call("POST", "/api/v1/workflows", document);
@@ -191,7 +190,7 @@ describe("the definitions directory", () => {
       sql: rig.database.sql,
       log: silentLog,
       triggers: { check: () => unasked(), seed: () => unasked() },
-      compile: { compileWorkflow, machineConfig: (program) => program.chart },
+      compile,
       catalog: {
         program: () => Promise.reject(new Error("not asked")),
         published: () => Promise.reject(new Error("not asked")),

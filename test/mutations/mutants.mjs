@@ -420,4 +420,28 @@ export const MUTANTS = [
     test: "test/run/admission.test.ts",
     red: "new work is refused when runs is short, until it is well below its limit again",
   },
+  {
+    name: "a work in slices does not stop after a slice of the loop (law 14)",
+    file: "src/turns.ts",
+    find: "if (!this.spent) continue;",
+    replace: "if (slice) continue;",
+    test: "test/turns.test.ts",
+    red: "a work in slices stops after a slice of the loop, and goes on when its turn has come again",
+  },
+  {
+    name: "expressions are parsed in one slice of the document (law 14)",
+    file: "machines/attribute/kinds.ts",
+    find: "variables.add(name);\n    yield;",
+    replace: "variables.add(name);",
+    test: "test/machines/slices.test.ts",
+    red: "a workflow document is read a step and an expression at a time: one step with 18,000 templates",
+  },
+  {
+    name: "a refresh reads registrations that are as they were",
+    file: "src/run/catalog/registrations.ts",
+    find: "this.kept.get(id)?.state !== states.get(id)",
+    replace: "states.has(id)",
+    test: "test/run/registrations.test.ts",
+    red: "a refresh of the registrations reads no registration that is as it was",
+  },
 ];

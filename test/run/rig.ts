@@ -73,7 +73,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const measured = new DatabaseClock();
   await measured.measure(sql);
   const clock = { now: () => measured.now() + ahead };
-  const catalog = new StoreCatalog(sql, silentLog);
+  const catalog = new StoreCatalog(sql, silentLog, new Turns());
   await catalog.start();
   const committer = new Committer({ sql, log: silentLog, metrics });
   const dispatcher = new HandDispatcher(options.reply);

@@ -1,12 +1,13 @@
 // The catalog of a node: compiled definitions, action registrations and rules in memory. A definition never changes under its
 // id, so a program is compiled once. Registrations, rules and published versions are read again on request, and every two seconds.
 import type { Sql } from "postgres";
-import { type ActionFact, compileWorkflow, type Program, type Rule, WeightedCache } from "../../../machines/index.js";
+import { compileWorkflowSlices, type Program, type Rule, WeightedCache } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/definitions.js";
-import { allActions, type StoredAction } from "../../store/registry.js";
+import type { Turns } from "../../turns.js";
 import type { Catalog } from "../ports.js";
 import { Unreadable } from "../unreadable.js";
+import { type RegisteredAction, Registrations } from "./registrations.js";
 import { RuleBook } from "./rule-book.js";
 
 /** Compiled programs kept, in KB: a graph of 1,000 steps is about 8 MB, and an edge about 1 KB (measured). */
@@ -24,8 +25,10 @@ interface Published {
 
 export class StoreCatalog implements Catalog {
   private readonly programs = new WeightedCache<string, Program>(MAX_PROGRAMS_KB);
+  /** Programs that are being compiled: many runs may ask for one. */
+  private readonly compiling = new Map<string, Promise<Program>>();
   private readonly latest = new Map<string, { readonly definitionId: string; readonly until: number }>();
-  private actions = new Map<string, RegisteredAction[]>();
+  private readonly registrations: Registrations;
   private readonly rules: RuleBook;
   private timer: NodeJS.Timeout | undefined;
   private refreshing: Promise<void> | undefined;
@@ -33,7 +36,9 @@ export class StoreCatalog implements Catalog {
   constructor(
     private readonly sql: Sql,
     private readonly log: Logger,
+    private readonly turns: Turns,
   ) {
+    this.registrations = new Registrations(sql);
     this.rules = new RuleBook(sql, log);
   }
 
@@ -49,11 +54,17 @@ export class StoreCatalog implements Catalog {
   }
 
   async program(definitionId: string): Promise<Program> {
-    const known = this.programs.get(definitionId);
-    if (known) return known;
-    const definition = await definitionById(this.sql, definitionId);
-    if (!definition) throw new Error(`definition ${definitionId} is not in the store`);
-    return this.compiled(definition);
+    return this.known(definitionId) ?? this.compileOnce(definitionId, () => definitionById(this.sql, definitionId));
+  }
+
+  private known(definitionId: string): Program | Promise<Program> | undefined {
+    return this.programs.get(definitionId) ?? this.compiling.get(definitionId);
+  }
+
+  private compileOnce(definitionId: string, read: () => Promise<DefinitionDocument | undefined>): Promise<Program> {
+    const compiling = this.compile(definitionId, read).finally(() => this.compiling.delete(definitionId));
+    this.compiling.set(definitionId, compiling);
+    return compiling;
   }
 
   async published(workflowId: string, version?: number): Promise<Published | undefined> {
@@ -68,20 +79,21 @@ export class StoreCatalog implements Catalog {
     // An absence is not cached: another node may publish the workflow now, and its client may ask here next.
     if (!definition) return undefined;
     const { id: definitionId } = definition;
-    const found = { definitionId, program: this.programs.get(definitionId) ?? this.compiled(definition) };
+    const found = {
+      definitionId,
+      program: await (this.known(definitionId) ?? this.compileOnce(definitionId, async () => definition)),
+    };
     if (this.latest.size >= MAX_LATEST) this.latest.clear();
     this.latest.set(key, { definitionId, until: performance.now() + REFRESH_MS });
     return found;
   }
 
   action(service: string, name: string, version?: number): RegisteredAction | undefined {
-    const versions = this.actions.get(`${service}.${name}`);
-    if (version !== undefined) return versions?.find((action) => action.version === version);
-    return versions?.find((action) => !action.deprecated);
+    return this.registrations.action(service, name, version);
   }
 
   actionNames(): Iterable<string> {
-    return this.actions.keys();
+    return this.registrations.names();
   }
 
   rule(ruleId: string): Rule | undefined {
@@ -96,7 +108,7 @@ export class StoreCatalog implements Catalog {
   }
 
   private refreshAll(): Promise<void> {
-    this.refreshing ??= Promise.all([this.readActions(), this.rules.refresh()])
+    this.refreshing ??= Promise.all([this.registrations.refresh(), this.rules.refresh()])
       .then(() => {})
       .finally(() => {
         this.refreshing = undefined;
@@ -104,17 +116,12 @@ export class StoreCatalog implements Catalog {
     return this.refreshing;
   }
 
-  private async readActions(): Promise<void> {
-    const actions = new Map<string, RegisteredAction[]>();
-    for (const row of await allActions(this.sql)) {
-      const key = `${row.service}.${row.actionName}`;
-      actions.set(key, [...(actions.get(key) ?? []), registered(row)]);
-    }
-    this.actions = actions;
-  }
-
-  private compiled({ id: definitionId, version, document }: DefinitionDocument): Program {
-    const { program, problems } = compileWorkflow(document, { version, limits: null });
+  private async compile(definitionId: string, read: () => Promise<DefinitionDocument | undefined>): Promise<Program> {
+    const definition = await read();
+    if (!definition) throw new Error(`definition ${definitionId} is not in the store`);
+    const { version, document } = definition;
+    const slices = compileWorkflowSlices(document, { version, limits: null });
+    const { program, problems } = await this.turns.computeSlices("programs", slices);
     if (!program) throw new Unreadable(`this node cannot compile definition ${definitionId}: ${problems[0]?.message}`);
     this.programs.set(definitionId, program, weightOf(program));
     return program;
@@ -125,20 +132,4 @@ function weightOf({ steps }: Program): number {
   let weight = 1;
   for (const { edges, blocks } of steps.values()) weight += STEP_KB + edges.length + blocks.length;
   return weight;
-}
-
-type RegisteredAction = ActionFact & { readonly deprecated: boolean };
-
-function registered(row: StoredAction): RegisteredAction {
-  const { service, actionName: name, version, transport, compensable, deprecated, dryRunSupported } = row;
-  return {
-    ...{ service, name, version, transport, compensable, deprecated, dryRunSupported },
-    inputSchema: row.inputSchema,
-    outputSchema: row.outputSchema,
-    outputHash: row.outputHash,
-    address: row.address ?? undefined,
-    licenseGroup: row.licenseGroup ?? undefined,
-    defaultRetry: row.defaultRetry ?? undefined,
-    defaultTimeoutMs: row.defaultTimeoutMs ?? undefined,
-  };
 }

@@ -68,6 +68,20 @@ export class Schemas {
   }
 }
 
+/** Why an object is no JSON Schema of the draft. Nothing is compiled. */
+export function draftFault(schema: JsonObject): string | undefined {
+  if (metaSchema.validateSchema(schema) === true) return undefined;
+  const [error] = metaSchema.errors ?? [];
+  return `${error?.instancePath || "/"} ${error?.message ?? ""}`.trimEnd();
+}
+
+/** Why a schema would not be compiled, whatever it says. */
+export function sizeFault(schema: JsonObject): string | undefined {
+  if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS) return `it is over ${MAX_SCHEMA_CHARS} characters`;
+  if (weightOf(schema) <= MAX_SCHEMA_WEIGHT) return undefined;
+  return `it has over ${MAX_SCHEMA_WEIGHT} objects and boolean schemas`;
+}
+
 function reason(error: unknown): string {
   if (error instanceof RangeError) return "it is nested too deeply";
   return error instanceof Error ? error.message : "unknown";

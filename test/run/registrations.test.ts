@@ -1,0 +1,63 @@
+// The registrations in the memory of a node: a refresh reads what has changed, and only that.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Registrations } from "../../src/run/catalog/registrations.js";
+import { type Registration, register } from "../../src/store/registry.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 4 });
+});
+afterAll(async () => {
+  await database.drop();
+});
+
+const action = (service: string, action_name: string, more: Partial<Registration> = {}): Registration => ({
+  ...{ service, action_name, version: 1, transport: "grpc" as const, input_schema: {}, output_schema: {} },
+  ...{ compensable: false, deprecated: false, dry_run_supported: false },
+  ...more,
+});
+
+describe("a refresh of the registrations", () => {
+  it("reads no registration that is as it was", async () => {
+    const registrations = new Registrations(database.sql);
+    await register(database.sql, [action("shop", "pay"), action("shop", "ship")]);
+    await registrations.refresh();
+    const before = registrations.action("shop", "pay");
+    expect(before).toMatchObject({ service: "shop", name: "pay", version: 1 });
+    await register(database.sql, [action("shop", "ship", { compensable: true }), action("shop", "bill")]);
+    await registrations.refresh();
+    expect(registrations.action("shop", "pay")).toBe(before);
+    expect(registrations.action("shop", "ship")).toMatchObject({ compensable: true });
+    expect([...registrations.names()].sort()).toEqual(["shop.bill", "shop.pay", "shop.ship"]);
+  });
+
+  it("gives the newest version that is not deprecated, and the version that is asked for", async () => {
+    const registrations = new Registrations(database.sql);
+    const versions = [1, 3, 2].map((version) => action("post", "send", { version, deprecated: version === 3 }));
+    await register(database.sql, versions);
+    await registrations.refresh();
+    expect(registrations.action("post", "send")).toMatchObject({ version: 2 });
+    expect(registrations.action("post", "send", 3)).toMatchObject({ version: 3, deprecated: true });
+    await register(database.sql, [action("post", "send", { version: 3 })]);
+    await registrations.refresh();
+    expect(registrations.action("post", "send")).toMatchObject({ version: 3, deprecated: false });
+    expect(registrations.action("post", "send", 1)).toMatchObject({ version: 1 });
+  });
+
+  it("forgets what is gone", async () => {
+    const registrations = new Registrations(database.sql);
+    await register(
+      database.sql,
+      [1, 2].map((version) => action("old", "act", { version })),
+    );
+    await registrations.refresh();
+    await database.sql`delete from actions where service = 'old' and version = 2`;
+    await registrations.refresh();
+    expect(registrations.action("old", "act")).toMatchObject({ version: 1 });
+    await database.sql`delete from actions where service = 'old'`;
+    await registrations.refresh();
+    expect(registrations.action("old", "act")).toBeUndefined();
+    expect([...registrations.names()]).not.toContain("old.act");
+  });
+});
