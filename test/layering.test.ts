@@ -17,6 +17,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   metrics: 1,
   package: 1,
   pressure: 1,
+  line: 1,
   turns: 1,
   store: 2,
   bus: 2,
@@ -54,6 +55,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
 const SIDEWAYS: readonly string[] = [
   "api -> trigger", // the routes of triggers ask their registrar, and read schedules
   "api -> feed", // the run stream's route hands its socket to the feed
+  "turns -> line", // long works of a party wait in line
   "main -> cluster", // the composition root starts the primary or the node
 ];
 
