@@ -14,6 +14,7 @@ import { Poller } from "../run/poll/poller.js";
 import type { CommitListener } from "../run/ports.js";
 import { Router } from "../run/router.js";
 import { Runtime } from "../run/runtime.js";
+import { startupVariablesOf } from "../run/startup-provider.js";
 import { Suspicion } from "../run/trial/suspicion.js";
 import { WorkflowMetrics } from "../run/workflow-metrics.js";
 import { Membership } from "../shard/membership.js";
@@ -136,13 +137,14 @@ export class Core {
   private composeRuntime(): Runtime {
     const { nodeId, config, sql, log, clock, turns, metrics, catalog, schemas, tenants, hints, lastWords } =
       this.foundations;
+    const { startupProvider } = this.foundations;
     const { bus, placement, committer, dispatcher, announcer } = this;
     return new Runtime({
       ...{ sql, clock, log, turns, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
       gate: this.suspicion.gate,
       couriers: { webhook: this.webhook },
       licences: tenants,
-      startupVariables: async ({ tenantId }) => tenants.startupVariables(tenantId),
+      startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
       onCommit: this.commitListener(),
       limits: runLimits(config),
       stepsPerCommit: config.stepsPerCommit,

@@ -17,6 +17,7 @@ import { createMetrics, type Metrics } from "../metrics.js";
 import { StoreCatalog } from "../run/catalog/catalog.js";
 import { Schemas } from "../run/json-schema/schemas.js";
 import { runProtocol } from "../run/node-messages.js";
+import { openStartupProvider, type StartupProvider } from "../run/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";
 import type { LastWords } from "../run/trial/last-words.js";
 import { openDatabase } from "../store/connection.js";
@@ -61,6 +62,8 @@ export interface Foundations {
   readonly schemas: Schemas;
   readonly feed: Feed;
   readonly tenants: TenantSettings;
+  /** Absent: startup variables come from the file alone. */
+  readonly startupProvider?: StartupProvider;
   readonly lastWords?: LastWords;
   /** `guard` is for the requests of steps, `workers` for the addresses that workers registered. */
   readonly egress: { readonly guard: Guard; readonly workers: Guard; readonly secrets: ReturnType<typeof readSecrets> };
@@ -81,6 +84,9 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
     secrets: readSecrets(config),
   };
   for (const warning of egress.secrets.warnings) log.warn(warning);
+  const clock = new DatabaseClock();
+  const provided = { secrets: egress.secrets, log, now: () => clock.now() };
+  const startupProvider = openStartupProvider(config.startupProvider, provided);
   const nodeId = uuidv7();
   const metrics = createMetrics();
   const open = (max: number, applicationName = "saga") => openDatabase(databaseUrl, { max, applicationName, log });
@@ -94,7 +100,6 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
     await Promise.all([work, upkeep, ...readers].map(({ close }) => close()));
   };
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
-  const clock = new DatabaseClock();
   await clock.measure(sql);
   const turns = new Turns();
   const catalog = new StoreCatalog(sql, log, turns);
@@ -111,6 +116,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
       log,
       hints,
       tenants,
+      ...(startupProvider && { startupProvider }),
       egress,
       sql,
       clock,

@@ -7,11 +7,13 @@ import { type AuthConfig, readAuth } from "./auth.js";
 import { type Capacity, readCapacity } from "./capacity.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
+import { readStartupProvider, type StartupProviderConfig } from "./startup-variables.js";
 
 export type { ApiKey, AuthConfig, Role } from "./auth.js";
 export type { Capacity } from "./capacity.js";
 export type { Env } from "./environment.js";
 export type { Limits } from "./limits.js";
+export type { StartupProviderConfig } from "./startup-variables.js";
 
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 
@@ -49,6 +51,8 @@ export interface Config {
   readonly licensesFile?: string;
   /** `SAGA_STARTUP_VARIABLES_FILE`. */
   readonly startupVariablesFile?: string;
+  /** `SAGA_STARTUP_VARIABLES_URL` and the settings beside it. */
+  readonly startupProvider?: StartupProviderConfig;
   /** `SAGA_DEFINITIONS_DIR`. */
   readonly definitionsDir?: string;
   /** `SAGA_EGRESS_ALLOW` (none). Addresses, CIDR blocks and hosts that steps may reach besides public ones. */
@@ -141,6 +145,7 @@ function readRest(environment: Environment) {
     stepsPerCommit: environment.integer("SAGA_STEPS_PER_COMMIT", { min: 1, max: 64 }) ?? 64,
     licensesFile: environment.text("SAGA_LICENSES_FILE"),
     startupVariablesFile: environment.text("SAGA_STARTUP_VARIABLES_FILE"),
+    startupProvider: readStartupProvider(environment),
     definitionsDir: environment.text("SAGA_DEFINITIONS_DIR"),
     egressAllow: environment.hosts("SAGA_EGRESS_ALLOW") ?? [],
     workerAllow: environment.hosts("SAGA_WORKER_ALLOW"),
@@ -186,6 +191,7 @@ function redacted(config: Config): Record<string, unknown> {
     databaseUrl: url(config.databaseUrl),
     redisUrl: url(config.redisUrl),
     amqpUrl: url(config.amqpUrl),
+    startupProvider: config.startupProvider && { ...config.startupProvider, url: url(config.startupProvider.url) },
     signingSecret: config.signingSecret && REDACTED,
     auth: config.auth.kind === "off" ? config.auth : { kind: config.auth.kind, credentials: REDACTED },
   };

@@ -2,6 +2,7 @@
 // a parent's creation of children is decided in machines/.
 import {
   encodeRecord,
+  type JsonObject,
   type NewChild,
   newRun,
   OLDEST_RECORD_FORMAT,
@@ -19,10 +20,11 @@ export function createdByParent(identity: RunIdentity): CommittedEvent {
   return startedEvent(identity, "coordinator");
 }
 
-/** The first audit event of every run. */
-export function startedEvent(identity: RunIdentity, actor: string): CommittedEvent {
+/** The first audit event of every run. `startup`: where its startup variables come from. */
+export function startedEvent(identity: RunIdentity, actor: string, startup?: JsonObject): CommittedEvent {
   const { id: runId, workflowId, version, entrypoint, triggerId, startedAt: at } = identity;
-  const metadata = { workflow_id: workflowId, version, entrypoint, ...(triggerId && { trigger_id: triggerId }) };
+  const given = { ...(triggerId && { trigger_id: triggerId }), ...(startup && { startup_variables: startup }) };
+  const metadata = { workflow_id: workflowId, version, entrypoint, ...given };
   return { runId, seq: 1, type: "saga.started", attempt: 0, from: "pending", to: "pending", actor, at, metadata };
 }
 

@@ -24,6 +24,7 @@ import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./ne
 import type { Catalog, CommittedEvent, StartAnswer, StartRequest } from "./ports.js";
 import { requestHash } from "./request-hash.js";
 import { eventRow } from "./run-rows.js";
+import type { StartupVariables } from "./startup-provider.js";
 import type { Gate } from "./trial/gate.js";
 
 const START_TRIES = 5;
@@ -34,8 +35,8 @@ export interface StarterOptions {
   readonly committer: Pick<Committer, "submit">;
   readonly catalog: Pick<Catalog, "published">;
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
-  /** The variables that the configuration gives to runs of this tenant. */
-  readonly startupVariables?: (request: StartRequest) => Promise<JsonObject>;
+  /** The variables that the configuration gives to runs of this tenant. Throws SagaError 503 if they cannot be had. */
+  readonly startupVariables?: (request: StartRequest) => Promise<StartupVariables>;
   /** A start of the same request as one that a node has died of is tried first. Absent: none is. */
   readonly gate?: Pick<Gate, "isSuspect" | "start">;
   /** Work on the start with this key begins. */
@@ -84,11 +85,11 @@ export class Starter {
       const details = problems.map((message) => ({ path: "$.inputs", message }));
       throw unprocessable("the inputs do not conform to the workflow's input_schema", details);
     }
-    const provided = (await this.options.startupVariables?.(request)) ?? {};
+    const { variables: provided = {}, audit } = (await this.options.startupVariables?.(request)) ?? {};
     const startup = Object.keys(provided).length > 0 ? { startup: provided } : {};
     const identity = { ...identityOf(request, program, definitionId, this.options.clock.now()), ...startup };
     const context = newRun(identity, { ...provided, ...request.variables });
-    return { context, program, started: startedEvent(identity, request.actor), fence: newFence() };
+    return { context, program, started: startedEvent(identity, request.actor, audit), fence: newFence() };
   }
 
   private async publishedFor({ workflowId, version, tenantId }: StartRequest) {

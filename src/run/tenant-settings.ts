@@ -23,7 +23,7 @@ export function readTenantSettings(files: {
   readonly startupVariablesFile?: string;
 }): TenantSettings {
   const licences = readByTenant(files.licensesFile, isGroups, "a list of licence groups");
-  const variables = readByTenant(files.startupVariablesFile, isVariables, "an object of variables") ?? {};
+  const variables = readByTenant(files.startupVariablesFile, areVariables, "an object of variables") ?? {};
   return {
     licensed: (tenantId, group) =>
       !licences ||
@@ -62,7 +62,8 @@ function parse(file: string): unknown {
   }
 }
 
-function isVariables(value: unknown): value is JsonObject {
+/** By names that may be variables. */
+export function areVariables(value: unknown): value is JsonObject {
   return isObject(value) && Object.keys(value).every((name) => name !== "" && !FORBIDDEN_NAMES.has(name));
 }
 

@@ -1,6 +1,8 @@
 // Every endpoint and every status that the interface gives it, asked over a real socket: of a real node with a real worker, and, for
 // the statuses of a service that is broken or composed without a part, of an API whose ports fail. The OpenAPI document has every answer.
+import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,6 +32,8 @@ let database: TestDatabase;
 let node: NodeHandle;
 let shop: Shop;
 let client: Client;
+/** The service that gives runs their startup variables. */
+const variables = createServer((_, response) => response.end('{"currency":"CHF"}'));
 const called = new Set<string>();
 const settings = mkdtempSync(join(tmpdir(), "saga-endpoints-"));
 
@@ -37,7 +41,10 @@ beforeAll(async () => {
   database = await createTestDatabase({ max: 2 });
   const licences = join(settings, "licences.json");
   writeFileSync(licences, "{}");
-  const env = { HTTP_PORT: "0", GRPC_PORT: "0", SAGA_LICENSES_FILE: licences };
+  variables.listen(0, "127.0.0.1");
+  await once(variables, "listening");
+  const from = `http://127.0.0.1:${(variables.address() as AddressInfo).port}`;
+  const env = { HTTP_PORT: "0", GRPC_PORT: "0", SAGA_LICENSES_FILE: licences, SAGA_STARTUP_VARIABLES_URL: from };
   node = await startNode({ config: loadConfig(env).config, databaseUrl: database.url, log: silentLog });
   client = new Client(`http://127.0.0.1:${node.httpPort}`);
   shop = await openShop({ grpc: `127.0.0.1:${node.grpcPort}`, api: client.url });
@@ -48,6 +55,7 @@ afterAll(async () => {
   await shop?.stop();
   await node?.stop();
   await database?.drop();
+  variables.close();
   rmSync(settings, { recursive: true });
 });
 
@@ -158,6 +166,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
   ],
   "GET /sagas/{id}": [
     [200, "a run", async () => get(await aRun()), { state: "paused", awaited_signal: "go" }],
+    [200, "its startup variables", async () => get(await aRun()), { variables: { currency: "CHF" } }],
     [400, "a malformed id", () => get(`${API}/sagas/17`), { error: "bad_request" }],
     [404, "no such run", () => get(nobody()), { error: "not_found" }],
     ...["events", "signals", "undo", "children", "user_tasks"].map(

@@ -93,6 +93,22 @@ describe("settings", () => {
       { licensesFile: "/l", startupVariablesFile: "/v" },
     ],
     [
+      { SAGA_STARTUP_VARIABLES_URL: "https://vars.example/v1" },
+      {
+        startupProvider: {
+          ...{ url: "https://vars.example/v1", timeoutMs: 2_000, cacheMs: 60_000, onFailure: "closed" },
+        },
+      },
+    ],
+    [
+      {
+        ...{ SAGA_STARTUP_VARIABLES_URL: "http://vars", SAGA_STARTUP_VARIABLES_TIMEOUT_MS: "500" },
+        ...{ SAGA_STARTUP_VARIABLES_CACHE_MS: "0", SAGA_STARTUP_VARIABLES_ON_FAILURE: "open" },
+        SAGA_STARTUP_VARIABLES_SECRET: "vars",
+      },
+      { startupProvider: { url: "http://vars", timeoutMs: 500, cacheMs: 0, onFailure: "open", secret: "vars" } },
+    ],
+    [
       { SAGA_DEFINITIONS_DIR: "/d", SAGA_SECRETS_FILE: "/s" },
       { definitionsDir: "/d", secretsFile: "/s" },
     ],

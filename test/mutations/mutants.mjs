@@ -444,4 +444,20 @@ export const MUTANTS = [
     test: "test/run/registrations.test.ts",
     red: "a refresh of the registrations reads no registration that is as it was",
   },
+  {
+    name: "every start asks the provider of startup variables on its own",
+    file: "src/run/startup-provider.ts",
+    find: "if (asked) return asked;",
+    replace: "",
+    test: "test/run/startup-provider.test.ts",
+    red: "the provider of startup variables gets one request for many starts at once",
+  },
+  {
+    name: "runs start without their startup variables although the provider is to fail closed",
+    file: "src/run/startup-provider.ts",
+    find: 'if (this.options.onFailure === "closed")',
+    replace: 'if (this.options.onFailure !== "open" && fault === "timeout")',
+    test: "test/run/startup-provider.test.ts",
+    red: "a start without the provider is refused and leaves no run, or records why and has the file's",
+  },
 ];

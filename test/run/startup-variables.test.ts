@@ -18,7 +18,7 @@ beforeAll(async () => {
   node = await startHalf(database, {
     startupVariables: async ({ tenantId, workflowId }) => {
       asked.push(workflowId);
-      return tenantId === undefined ? {} : GIVEN;
+      return { variables: tenantId === undefined ? {} : GIVEN };
     },
   });
   const output = { vars: "${vars}" };

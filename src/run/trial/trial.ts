@@ -20,6 +20,7 @@ import type { StartRequest } from "../ports.js";
 import { Resident } from "../resident.js";
 import type { ResidentHost } from "../resident-host.js";
 import { Starter } from "../starter.js";
+import { startupVariablesOf } from "../startup-provider.js";
 import { readTenantSettings } from "../tenant-settings.js";
 import { Unreadable } from "../unreadable.js";
 import type { Suspect, SuspectRun, TrialOutcome, TrialSettings } from "./messages.js";
@@ -49,7 +50,8 @@ export class TrialRoom {
     const [schemas, tenants] = [new Schemas(), readTenantSettings(settings)];
     const facts = new FactSource({ ...{ sql, clock, catalog, limits, schemas }, licences: tenants });
     const committer = { submit: encodeOnly };
-    const startupVariables = async ({ tenantId }: StartRequest) => tenants.startupVariables(tenantId);
+    // A trial asks nothing outside, so what an HTTP provider would give is not tried.
+    const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
     this.starter = new Starter({ sql, clock, committer, catalog, schemas, startupVariables }, () => {});
     this.host = {
       ...{ facts, stepsPerCommit, metrics: createMetrics(), turns: NO_TURNS, recordFormat: RECORD_FORMAT },
