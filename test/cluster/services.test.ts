@@ -1,29 +1,35 @@
 // Several services on one database and one Redis: every route answers the same from the owner of a run and from another node,
-// workers of either serve both, and the work of a dead node continues elsewhere.
+// workers of either serve both, and the work continues when Redis dies, which carries hints only, and when a node does.
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { Client } from "../faults/client.js";
+import { Load } from "../faults/load.js";
 import { openShop, type Shop } from "../faults/shop.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
+import { openPrivateRedis, type PrivateRedis } from "../harness/redis.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 
 const RUNS = long(8, 40);
+/** Orders that come in before Redis is killed, half of those while it is away, and those after it is back. */
+const SHARE = long(3, 16);
 
-describeWithRedis("two services", (redisUrl) => {
+describeWithRedis("two services", (shared) => {
   let database: TestDatabase;
+  let redis: PrivateRedis;
   let services: ServiceProcess[];
   let clients: Client[];
   let shops: Shop[];
 
   beforeAll(async () => {
     database = await createTestDatabase({ max: 2 });
+    redis = await openPrivateRedis(shared);
     const env = {
       DATABASE_URL: database.url,
-      REDIS_URL: redisUrl,
+      REDIS_URL: redis.url,
       REDIS_PREFIX: `test:${uuidv7()}:`,
       LOG_LEVEL: "info",
     };
@@ -32,7 +38,7 @@ describeWithRedis("two services", (redisUrl) => {
     clients = services.map(({ url }) => new Client(url));
     shops = await Promise.all(services.map(({ grpcAddress, url }) => openShop({ grpc: grpcAddress, api: url })));
     await clients[0]?.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
-    await clients[0]?.publish("order", [
+    await clients[0]?.publish("errand", [
       { id: "pay", type: "action", action: "shop.charge", compensation: { action: "shop.refund" }, next: "rest" },
       { id: "rest", type: "wait_duration", duration_ms: 200, next: "wait" },
       { id: "wait", type: "wait_for_signal", signal_name: "go", next: "ship" },
@@ -46,6 +52,7 @@ describeWithRedis("two services", (redisUrl) => {
   afterAll(async () => {
     for (const shop of shops) await shop.stop();
     for (const service of services) await service.stop();
+    await redis.kill();
     await database.drop();
   });
 
@@ -132,9 +139,33 @@ describeWithRedis("two services", (redisUrl) => {
     expect(warned.map((line) => JSON.parse(line).action)).toEqual(["shop.hang@1", "shop.hang@1"]);
   });
 
+  it(
+    "continue without Redis and after its return, and bring every run to its expected end",
+    async () => {
+      const load = new Load(clients, shops);
+      const began = performance.now();
+      await load.begin({ atOnce: 8 });
+      await load.more(SHARE);
+      const with_ = performance.now() - began;
+      await redis.kill();
+      await load.more(2 * SHARE);
+      const without = performance.now() - began - with_;
+      // The runs that were in progress when it died end as well.
+      const dead = load.runIds.slice(0, SHARE);
+      await client(0).allEnd(dead);
+      await redis.start();
+      await load.more(SHARE);
+      const seen = await load.finish();
+      report({ runs: seen.length, msEachWith: with_ / SHARE, msEachWithout: without / (2 * SHARE) });
+      for (const service of services) expect(service.log.some((line) => line.includes('"level":"fatal"'))).toBe(false);
+      await nothingUnwatched(database.sql);
+    },
+    long(120_000, 400_000),
+  );
+
   it("runs end wherever their commands and their workers are, also if their node is killed", async () => {
     const began = performance.now();
-    const runIds = await Promise.all(Array.from({ length: RUNS }, (_, index) => client(index).start("order")));
+    const runIds = await Promise.all(Array.from({ length: RUNS }, (_, index) => client(index).start("errand")));
     for (const [index, runId] of runIds.entries()) await client(index + 1).untilState(runId, "paused");
     await services[1]?.kill();
     const killed = performance.now();

@@ -250,7 +250,7 @@ describe("the demo", () => {
       );
     });
 
-  it("removes its processes and its database when it is interrupted", { timeout: 120_000 }, async () => {
+  itLong("removes its processes and its database when it is interrupted", { timeout: 120_000 }, async () => {
     const { sql, drop } = await createTestDatabase({ migrated: false });
     const demo = run(["--orders", "200"], { DATABASE_URL: inject("databaseUrl") });
     await until(() => /[1-9]\d*\/200 orders in/.test(demo.output()), { within: 60_000 });

@@ -1,10 +1,9 @@
 // Takeover and its delay: a node is killed or frozen under its primary, or a whole service beside another one. A frozen process
 // thaws with everything that it held in memory, and must not change what others have done since.
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { lives, livingNodes, type NodeSeen } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeLong, itLong, long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
@@ -14,7 +13,7 @@ import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 import { databaseTime, endTicking, startTicking, untilAllAdvance } from "./ticking.js";
 
-const TICKING = long(4, 24);
+const TICKING = 24;
 
 let database: TestDatabase;
 const services: ServiceProcess[] = [];
@@ -58,7 +57,7 @@ async function measure(what: string, nodeId: string, by: Client, strike: () => u
   return runIds;
 }
 
-describeLong("two nodes of one service, without Redis", () => {
+describe("two nodes of one service, without Redis", () => {
   beforeAll(() => open(1, { SAGA_WORKERS: "2" }));
   afterAll(close);
 
@@ -69,22 +68,18 @@ describeLong("two nodes of one service, without Redis", () => {
     return living() as [NodeSeen, NodeSeen];
   }
 
-  it(
-    "a killed one is taken over, and every run under load comes to its expected end",
-    async () => {
-      const [victim] = await nodes();
-      const load = new Load([client(0)], shops);
-      await load.begin({ atOnce: 6 });
-      const runIds = await measure("a node killed under its primary", victim.nodeId, client(0), () =>
-        process.kill(victim.pid, "SIGKILL"),
-      );
-      await load.more(10);
-      await endTicking(client(0), runIds);
-      await load.finish();
-      await nothingUnwatched(database.sql);
-    },
-    long(120_000, 400_000),
-  );
+  it("a killed one is taken over, and every run under load comes to its expected end", async () => {
+    const [victim] = await nodes();
+    const load = new Load([client(0)], shops);
+    await load.begin({ atOnce: 6 });
+    const runIds = await measure("a node killed under its primary", victim.nodeId, client(0), () =>
+      process.kill(victim.pid, "SIGKILL"),
+    );
+    await load.more(10);
+    await endTicking(client(0), runIds);
+    await load.finish();
+    await nothingUnwatched(database.sql);
+  }, 400_000);
 
   it("a frozen one is taken over, again and again, and changes nothing after its thaw", async () => {
     const load = new Load([client(0)], shops);
@@ -124,19 +119,15 @@ describeWithRedis("two services", (redisUrl) => {
     await nothingUnwatched(database.sql);
   }, 180_000);
 
-  itLong(
-    "a killed one is taken over",
-    async () => {
-      const [, nodeId = ""] = await nodeIds(2);
-      const load = new Load(clients, shops);
-      await load.begin({ atOnce: 6 });
-      const runIds = await measure("a service killed", nodeId, client(0), () => service(1).kill());
-      await endTicking(client(0), runIds);
-      await service(1).start();
-      await load.more(10);
-      await load.finish();
-      await nothingUnwatched(database.sql);
-    },
-    120_000,
-  );
+  it("a killed one is taken over", async () => {
+    const [, nodeId = ""] = await nodeIds(2);
+    const load = new Load(clients, shops);
+    await load.begin({ atOnce: 6 });
+    const runIds = await measure("a service killed", nodeId, client(0), () => service(1).kill());
+    await endTicking(client(0), runIds);
+    await service(1).start();
+    await load.more(10);
+    await load.finish();
+    await nothingUnwatched(database.sql);
+  }, 120_000);
 });
