@@ -49,7 +49,7 @@ export function explainRoutes(app: Api, deps: ApiDeps): void {
     response: responses({ 200: object("The run, and the children that it waits for.", ANSWER, ["next_at"]) }, 400, 404),
   };
   app.get("/api/v1/sagas/:id/explain", { schema }, async ({ params: { id } }, reply) =>
-    deps.reads.run(goneOf(reply), async (sql) => {
+    deps.reads.look(goneOf(reply), async (sql) => {
       const run = await readable(runToExplain(sql, id));
       if (!run) throw noSuchRun(id);
       return { run_id: id, ...item(await new Explainer(sql, deps.workers).explain(run)) };

@@ -14,7 +14,7 @@ export class RunReader {
 
   /** `gone`: its client. */
   async read(runId: RunId, gone: AbortSignal): Promise<RunView | undefined> {
-    const view = await this.reads.run(gone, (sql) => readRun(sql, runId));
+    const view = await this.reads.look(gone, (sql) => readRun(sql, runId));
     if (!view) return undefined;
     const [run = view.run] = await this.withReasons([view.run]);
     return { ...view, run };

@@ -269,7 +269,7 @@ function partRoute(app: Api, { reads }: ApiDeps, { name, summary, resource, list
   const schema = { tags: ["sagas"], summary, params: runPath, querystring: PageParameters, response };
   app.get(`/api/v1/sagas/:id/${name}`, { schema }, async ({ params: { id }, query }, reply) => {
     const gone = goneOf(reply);
-    if (!(await reads.run(gone, (sql) => runExists(sql, id)))) throw noSuchRun(id);
+    if (!(await reads.look(gone, (sql) => runExists(sql, id)))) throw noSuchRun(id);
     return list({ reads }, id, pageOf(query), gone);
   });
 }

@@ -178,7 +178,7 @@ export class VersionedResource<Draft> {
       response: responses({ 200: this.one() }, 400, 404),
     });
     app.get(this.item, { schema }, async ({ params, query }, reply) => {
-      const { item } = await reads.run(goneOf(reply), (sql) => this.find(sql, this.name(params), query.version));
+      const { item } = await reads.look(goneOf(reply), (sql) => this.find(sql, this.name(params), query.version));
       return item;
     });
   }

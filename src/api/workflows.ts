@@ -62,7 +62,7 @@ function machineRoute(app: Api, { reads, catalog, compile }: ApiDeps): void {
     response: responses({ 200: machine }, 400, 404),
   };
   app.get("/api/v1/workflows/:wf_id/machine", { schema }, async ({ params, query }, reply): Promise<Chart> => {
-    const { id } = await reads.run(goneOf(reply), (sql) => workflows.find(sql, params.wf_id, query.version));
+    const { id } = await reads.look(goneOf(reply), (sql) => workflows.find(sql, params.wf_id, query.version));
     return compile.machineConfig(await catalog.program(id));
   });
 }

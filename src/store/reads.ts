@@ -1,5 +1,6 @@
 // The reads of clients: each has a session of its own while it runs, a bounded number waits for one, and a statement ends with the
-// read: when its client goes away, or when its time is over. What is read is elsewhere.
+// read: when its client goes away, or when its time is over. Lists and lookups wait in two lines, because a lookup is quick and a list
+// may be slow. What is read is elsewhere.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
@@ -18,35 +19,55 @@ export interface ReadSession {
 
 export interface ReadsOptions {
   readonly sessions: readonly ReadSession[];
-  /** Reads that may wait for a session. */
+  /** Lists, and lookups, that may wait for a session. */
   readonly waiting?: number;
   /** Of one read, its wait included. */
   readonly timeoutMs?: number;
   readonly onRefused?: () => void;
 }
 
+/** The reads of one kind. */
+class Lane {
+  /** Sessions that it has. */
+  held = 0;
+  /** In the order in which they came. */
+  readonly waiting = new Set<(session: ReadSession) => void>();
+}
+
 export class Reads {
   private readonly free: ReadSession[];
-  /** In the order in which they came. */
-  private readonly waiting = new Set<(session: ReadSession) => void>();
+  private readonly lists = new Lane();
+  private readonly lookups = new Lane();
+  /** Sessions that one kind may have: the other has at least one. */
+  private readonly share: number;
   private readonly most: number;
   private readonly timeoutMs: number;
 
   constructor(private readonly options: ReadsOptions) {
     this.free = [...options.sessions];
+    this.share = Math.max(1, this.free.length - 1);
     this.most = options.waiting ?? 1_000;
     this.timeoutMs = options.timeoutMs ?? 30_000;
   }
 
   /** Throws 503 if too many wait, or if the read takes too long. `gone`: nobody waits for the answer any more. */
-  async run<T>(gone: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
+  run<T>(gone: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
+    return this.runIn(this.lists, gone, read);
+  }
+
+  /** As `run`, for a read of single rows by their keys: it does not wait for lists. */
+  look<T>(gone: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
+    return this.runIn(this.lookups, gone, read);
+  }
+
+  private async runIn<T>(lane: Lane, gone: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
     const limit = new AbortController();
     const end = () => limit.abort();
     const timer = setTimeout(end, this.timeoutMs);
     gone.addEventListener("abort", end, { once: true });
     if (gone.aborted) end();
     try {
-      return await this.within(limit.signal, read);
+      return await this.within(lane, limit.signal, read);
     } catch (error) {
       throw limit.signal.aborted || sqlStateOf(error) === CANCELLED ? this.tooLong() : error;
     } finally {
@@ -55,27 +76,34 @@ export class Reads {
     }
   }
 
-  private async within<T>(over: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
-    const session = this.free.pop() ?? (await this.session(over));
+  private async within<T>(lane: Lane, over: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
+    const session = this.freeFor(lane) ?? (await this.session(lane, over));
     try {
       return await this.until(over, session, read);
     } finally {
-      this.release(session);
+      this.release(lane, session);
     }
   }
 
-  private session(over: AbortSignal): Promise<ReadSession> {
-    if (this.waiting.size >= this.most) throw this.tooMany();
+  private freeFor(lane: Lane): ReadSession | undefined {
+    if (lane.held >= this.share) return undefined;
+    const session = this.free.pop();
+    if (session) lane.held++;
+    return session;
+  }
+
+  private session({ waiting }: Lane, over: AbortSignal): Promise<ReadSession> {
+    if (waiting.size >= this.most) throw this.tooMany();
     return new Promise((resolve, reject) => {
       const take = (session: ReadSession) => {
         over.removeEventListener("abort", giveUp);
         resolve(session);
       };
       const giveUp = () => {
-        this.waiting.delete(take);
+        waiting.delete(take);
         reject(this.tooLong());
       };
-      this.waiting.add(take);
+      waiting.add(take);
       over.addEventListener("abort", giveUp, { once: true });
       if (over.aborted) giveUp();
     });
@@ -105,10 +133,15 @@ export class Reads {
     }
   }
 
-  private release(session: ReadSession): void {
-    for (const next of this.waiting) {
-      this.waiting.delete(next);
-      return next(session);
+  /** To the next read of its kind, or of the other. */
+  private release(lane: Lane, session: ReadSession): void {
+    lane.held--;
+    for (const next of lane === this.lists ? [this.lists, this.lookups] : [this.lookups, this.lists]) {
+      const [take] = next.held < this.share ? next.waiting : [];
+      if (!take) continue;
+      next.waiting.delete(take);
+      next.held++;
+      return take(session);
     }
     this.free.push(session);
   }
@@ -123,9 +156,12 @@ export class Reads {
   }
 }
 
-/** Ends the statement of the session with this name. The name is that of no other session. */
+/**
+ * Ends the statement of the session with this name. The name is that of no other session. The driver's own first statement on a session,
+ * which asks for the types, is left alone: nothing handles its error, so that it would end the process.
+ */
 export async function cancelStatement(database: Sql, applicationName: string): Promise<void> {
   await database`
     select pg_cancel_backend(pid) from pg_stat_activity
-    where application_name = ${applicationName} and state = 'active' and pid <> pg_backend_pid()`;
+    where application_name = ${applicationName} and state = 'active' and pid <> pg_backend_pid() and query not like '%pg_catalog.pg_type%'`;
 }

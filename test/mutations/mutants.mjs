@@ -460,4 +460,12 @@ export const MUTANTS = [
     test: "test/run/startup-provider.test.ts",
     red: "a start without the provider is refused and leaves no run, or records why and has the file's",
   },
+  {
+    name: "lists take every session of the reads",
+    file: "src/store/reads.ts",
+    find: "Math.max(1, this.free.length - 1)",
+    replace: "this.free.length",
+    test: "test/store/reads.test.ts",
+    red: "a read of single rows does not wait for lists, and lists do not wait for it",
+  },
 ];

@@ -92,6 +92,36 @@ describe("a read", () => {
     expect(await reads.run(stays(), one)).toBe(1);
   });
 
+  it("that is cancelled while the driver opens its session ends alone", async () => {
+    for (let round = 0; round < 5; round++) {
+      const name = `${NAME}-new-${round}`;
+      const { sql, close } = openDatabase(database.url, { max: 1, applicationName: name, log: silentLog });
+      const reads = new Reads({ sessions: [{ sql, cancel: () => cancelStatement(database.sql, name) }] });
+      const client = new AbortController();
+      const slow = refusal(reads.run(client.signal, sleeps));
+      client.abort();
+      expect(await slow).toContain("not done");
+      await close();
+    }
+  });
+
+  it("of single rows does not wait for lists, and lists do not wait for it", async () => {
+    const other = openDatabase(database.url, { max: 1, applicationName: `${NAME}-2`, log: silentLog });
+    const cancel = () => cancelStatement(database.sql, `${NAME}-2`);
+    const reads = new Reads({ sessions: [session, { ...other, cancel }] });
+    const client = new AbortController();
+    const slow = [1, 2, 3].map(() => refusal(reads.run(client.signal, sleeps)));
+    expect(await Promise.all([1, 2, 3].map(() => reads.look(stays(), one)))).toEqual([1, 1, 1]);
+    client.abort();
+    await Promise.all(slow);
+    const looker = new AbortController();
+    const looks = [1, 2, 3].map(() => refusal(reads.look(looker.signal, sleeps)));
+    expect(await reads.run(stays(), one)).toBe(1);
+    looker.abort();
+    await Promise.all(looks);
+    await other.close();
+  });
+
   it("that fails is its caller's, and the session is free", async () => {
     const reads = new Reads({ sessions: [session] });
     await expect(reads.run(stays(), (sql) => sql`select 1 / 0`)).rejects.toMatchObject({ code: "22012" });
