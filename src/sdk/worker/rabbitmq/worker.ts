@@ -71,6 +71,8 @@ class QueueWorker {
     const { channel, consumerTag } = this;
     if (channel && consumerTag !== undefined) await channel.cancel(consumerTag).catch(() => {});
     await this.core.stop();
+    // Messages that are moved aside are acknowledged once the broker has them.
+    await channel?.waitForConfirms().catch(() => {});
     this.onConsuming();
     await this.link.stop();
   }
