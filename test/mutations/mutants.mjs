@@ -237,6 +237,14 @@ export const MUTANTS = [
     red: "the promise of a signal fences what the run is deciding, and leaves it free for no other signal",
   },
   {
+    name: "a branch times out although it was promised a signal (law 9)",
+    file: "machines/decide/advance.ts",
+    find: "isOver(draft) && keepPromise(draft)",
+    replace: "false",
+    test: "test/machines/steps/parallel.test.ts",
+    red: "a branch that was promised a signal takes it at its timeout, although the message that offers it has not arrived",
+  },
+  {
     name: "a branch that is told to stop is promised a signal (law 9)",
     file: "src/store/family.ts",
     find: "and r.id not in (select run_id from told_to_stop)",

@@ -335,3 +335,18 @@ describe("parallel", () => {
     });
   });
 });
+
+describe("a branch that was promised a signal", () => {
+  it("takes it at its timeout, although the message that offers it has not arrived", () => {
+    const steps = fork(["a", "b"]).map((step) => (step.id === "a1" ? { ...step, timeout_ms: 3_000 } : step));
+    const run = start(steps);
+    run.world.settle();
+    expect(run.signal("a", { ok: true })).toMatchObject({ matched: true });
+    expect(run.world.inbox.map(({ command }) => command.type)).toEqual(["take"]);
+    run.world.now += 3_000;
+    branchOf(run, "a").advance();
+    expect(typesOf(branchOf(run, "a"), "a1")).toEqual(["step.started", "step.paused", "step.succeeded"]);
+    tell(run, "b");
+    expect(run.context.output).toBeDefined();
+  });
+});
