@@ -24,7 +24,7 @@ import { ACTION_NAME_RULE, parseActionName } from "../steps/action.js";
 import { STEP_TYPES } from "../steps/index.js";
 import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
-import type { Slices } from "../values/slices.js";
+import { inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 
 const undoAction: Kind<Template> = {
@@ -70,8 +70,8 @@ export const COMMON = {
   compensation: optional(compensation, "Undoes the step when the run rolls back."),
 } satisfies Attributes;
 
-/** The problems of a JSON Schema itself. Only the shell has the validator. */
-export type SchemaProblems = (schema: JsonObject) => readonly string[];
+/** The problems of a JSON Schema itself. Only the shell has the validator, which may take slices for a large one. */
+export type SchemaProblems = (schema: JsonObject) => readonly string[] | Slices<readonly string[]>;
 
 /** A step as it was read. */
 export interface ReadStep {
@@ -133,7 +133,7 @@ function* checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProb
   for (const [name, { kind }] of Object.entries(type.attributes)) {
     const { raw: given, place: at } = memberOf(raw, name, type, place);
     if (kind !== schema || !isObject(given)) continue;
-    for (const problem of schemaProblems(given)) at.problem(problem);
+    for (const problem of yield* inSlices(schemaProblems(given))) at.problem(problem);
     yield;
   }
 }

@@ -11,12 +11,12 @@ import type { Program } from "../chart/program.js";
 import type { Layout } from "../steps/plan.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
 import { type DefinitionLimits, MAX_BRANCHES, MAX_STEPS, STANDARD_DEFINITION_LIMITS } from "../values/limits.js";
-import { inOnePiece, type Slices } from "../values/slices.js";
+import { inOnePiece, inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { checkTargets, mentions, readEntries, unnamed, warnAboutUnreachable } from "./graph.js";
 import { layOut } from "./layout.js";
 import { type Registered, warnAboutRegistered } from "./registered.js";
-import { type ReadStep, readStep } from "./step.js";
+import { type ReadStep, readStep, type SchemaProblems } from "./step.js";
 import { variablesOf } from "./variables.js";
 
 /** Steps are parsed separately, with their places. */
@@ -41,7 +41,7 @@ const DOCUMENT = {
 
 export interface CompileOptions extends Registered {
   /** The problems of a JSON Schema itself. */
-  readonly schemaProblems?: (schema: JsonObject) => readonly string[];
+  readonly schemaProblems?: SchemaProblems;
   /** The version under which it is stored. */
   readonly version?: number;
   /** Null: no limits, for a stored definition. Lowering a limit must not break its runs. */
@@ -110,8 +110,8 @@ function* readGraph(
   if (limits) checkLimits(steps, ids.size, limits, place);
   const entries = readEntries(document, ids, place);
   const inputSchema = own(document, "input_schema");
-  for (const problem of (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [])
-    place.at("input_schema").problem(problem);
+  const schemaFaults = (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [];
+  for (const problem of yield* inSlices(schemaFaults)) place.at("input_schema").problem(problem);
   yield;
   if (limits && ids.size > limits.steps) return undefined;
   const placed = firstOfEach(steps);

@@ -10,3 +10,8 @@ export function inOnePiece<T>(slices: Slices<T>): T {
     if (slice.done) return slice.value;
   }
 }
+
+/** A result that is there, or is worked out. */
+export function* inSlices<T extends readonly unknown[]>(result: T | Slices<T>): Slices<T> {
+  return "next" in result ? yield* result : result;
+}

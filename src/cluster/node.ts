@@ -121,7 +121,7 @@ function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog 
 /** The compiler of machines/ with the limits from the settings and the check of JSON Schemas, in turns with everything else. */
 function compilerOf({ foundations: { schemas, config, turns } }: Core) {
   const { limits } = config;
-  const schemaProblems = (schema: JsonObject) => schemas.problems(schema);
+  const schemaProblems = (schema: JsonObject) => schemas.problemSlices(schema);
   return {
     compileWorkflow: (document: unknown, options: CompileOptions) =>
       turns.computeSlices("documents", compileWorkflowSlices(document, { ...options, limits, schemaProblems })),

@@ -18,7 +18,7 @@ const workflow = (id: string, steps: readonly object[], head: object = {}) =>
 const chained = (count: number, of: (index: number) => object) =>
   many(count, (n) => ({ id: `s${n}`, ...(n + 1 < count && { next: `s${n + 1}` }), ...of(n) }));
 
-/** 1.5 MB each, more or less. */
+/** Up to 1.5 MB each. */
 const DOCUMENTS: readonly string[] = [
   workflow(
     "d0",
@@ -37,6 +37,11 @@ const DOCUMENTS: readonly string[] = [
     "d5",
     chained(1_000, () => ({ type: "transform", expression: `${"(".repeat(99)}1${")".repeat(99)}` })),
   ),
+  workflow("d6", [{ id: "s0", type: "noop" }], {
+    input_schema: {
+      properties: Object.fromEntries(many(900, (n) => [`p${n}`, { type: "string", maxLength: n }])),
+    },
+  }),
 ];
 const [sideways, big] = ["abcd".repeat(100_000), "a".repeat(900_000)];
 const registrations = (nth: number) =>

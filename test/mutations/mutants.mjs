@@ -476,4 +476,12 @@ export const MUTANTS = [
     test: "test/store/reads.test.ts",
     red: "a read of single rows does not wait for lists, and lists do not wait for it",
   },
+  {
+    name: "a schema is taken apart although what it refers to is elsewhere then",
+    file: "src/run/json-schema/parts.ts",
+    find: "|| isBound(schema)",
+    replace: "",
+    test: "test/run/schema-parts.test.ts",
+    red: "a large schema accepts the same values in parts as whole: what was not evaluated",
+  },
 ];

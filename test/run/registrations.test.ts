@@ -1,8 +1,10 @@
 // The registrations in the memory of a node: a refresh reads what has changed, and only that.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { StoreCatalog } from "../../src/run/catalog/catalog.js";
 import { Registrations } from "../../src/run/catalog/registrations.js";
 import { type Registration, register } from "../../src/store/registry.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { Turns } from "../../src/turns.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -43,6 +45,20 @@ describe("a refresh of the registrations", () => {
     await registrations.refresh();
     expect(registrations.action("post", "send")).toMatchObject({ version: 3, deprecated: false });
     expect(registrations.action("post", "send", 1)).toMatchObject({ version: 1 });
+  });
+
+  it("finds each of 400 registrations at once when it is answered, and reads no other again", async () => {
+    const catalog = new StoreCatalog(database.sql, silentLog, new Turns());
+    await register(database.sql, [action("calm", "act")]);
+    await catalog.refresh();
+    const before = catalog.action("calm", "act");
+    const known = Array.from({ length: 400 }, async (_, n) => {
+      await register(database.sql, [action("busy", `act${n}`)]);
+      await catalog.refresh();
+      return catalog.action("busy", `act${n}`) !== undefined;
+    });
+    expect((await Promise.all(known)).filter(Boolean)).toHaveLength(400);
+    expect(catalog.action("calm", "act")).toBe(before);
   });
 
   it("forgets what is gone", async () => {
