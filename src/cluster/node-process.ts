@@ -10,8 +10,8 @@ import { isMessage, LAST_WORDS, type NodeMetrics, type ToNode, type ToPrimary } 
 export interface Ending {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** Milliseconds since the fork. */
-  readonly lived: number;
+  /** Milliseconds since it was ready; 0 if it never was. */
+  readonly served: number;
 }
 
 export interface Ready {
@@ -39,6 +39,8 @@ export class NodeProcess {
   lastWords: string | undefined;
   /** The end of this node is intended: it gets no replacement. */
   retired = false;
+  /** On the monotonic clock. */
+  private readyAt: number | undefined;
   /** Checks since the last message. */
   private silentChecks = 0;
   private readonly worker: Worker;
@@ -48,10 +50,9 @@ export class NodeProcess {
     environment: Readonly<Record<string, string>>,
     private readonly hooks: NodeProcessHooks,
   ) {
-    const forkedAt = performance.now();
     const words = new NamelessWords();
     this.worker = words.fork(environment);
-    this.ended = this.watchEnd(forkedAt, words);
+    this.ended = this.watchEnd(words);
     this.ready = new Promise((resolve) => {
       this.worker.on("message", (message: unknown) => this.receive(message, () => resolve(true)));
       void this.ended.then(() => resolve(false));
@@ -67,14 +68,14 @@ export class NodeProcess {
     return this.process.pid;
   }
 
-  private watchEnd(forkedAt: number, words: NamelessWords): Promise<Ending> {
+  private watchEnd(words: NamelessWords): Promise<Ending> {
     const closeHandoffs = watchHandoffs(this.process);
     return new Promise((resolve) => {
       const end = (code: number | null, signal: NodeJS.Signals | null) => {
         this.hasEnded = true;
         closeHandoffs();
         this.lastWords = words.take();
-        resolve({ code, signal, lived: performance.now() - forkedAt });
+        resolve({ code, signal, served: performance.now() - (this.readyAt ?? performance.now()) });
       };
       this.worker.once("exit", end);
       this.worker.on("error", (error) => {
@@ -90,6 +91,7 @@ export class NodeProcess {
     this.silentChecks = 0;
     const message = received as ToPrimary;
     if (message.type === "ready") {
+      this.readyAt = performance.now();
       this.details = { nodeId: message.nodeId, http: message.http, grpc: message.grpc };
       onReady();
     } else if (message.type === "page.ask") this.hooks.onPageAsk(this, message.id);

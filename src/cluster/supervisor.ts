@@ -10,7 +10,7 @@ import type { NodeProcess } from "./node-process.js";
 export interface SupervisorTimes {
   readonly shortestPause: number;
   readonly longestPause: number;
-  /** A node that lived this long did not die of its start: the next pause is the shortest again. */
+  /** A node that served this long did not die of its start: the next pause is the shortest again. */
   readonly steady: number;
   /** From the fork to readiness. */
   readonly start: number;
@@ -23,7 +23,7 @@ export interface SupervisorTimes {
 export const SUPERVISOR_TIMES: SupervisorTimes = {
   shortestPause: 100,
   longestPause: 5_000,
-  steady: 10_000,
+  steady: 3_000,
   start: 60_000,
   stop: 30_000,
   silence: 30_000,
@@ -117,9 +117,9 @@ export class Supervisor {
     let node = first;
     let pause = 0;
     while (!this.stopping.signal.aborted) {
-      const { code, signal, lived } = node ? await node.ended : { code: null, signal: null, lived: 0 };
+      const { code, signal, served } = node ? await node.ended : { code: null, signal: null, served: 0 };
       if (node?.retired || this.stopping.signal.aborted) return;
-      pause = lived >= this.times.steady ? 0 : pause;
+      pause = served >= this.times.steady ? 0 : pause;
       pause = Math.min(Math.max(2 * pause, this.times.shortestPause), this.times.longestPause);
       this.options.log.error({ node: node?.pid, code, signal, pause }, "node died, starting another");
       await delay(pause, undefined, { signal: this.stopping.signal }).catch(() => undefined);

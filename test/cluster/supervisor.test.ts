@@ -110,7 +110,14 @@ describe("a node that dies", () => {
     expect(dead.length).toBeGreaterThanOrEqual(5);
   });
 
-  it("is replaced after the shortest pause if it had lived for long", async () => {
+  it("is replaced after longer pauses if it never served, however long its start took", async () => {
+    await supervise(1, ["short", "broken"], { steady: 1 }).start();
+    await until(() => logged("starting another").length >= 4);
+    const pauses = logged("starting another").map(({ pause }) => pause);
+    expect(pauses.slice(0, 4)).toEqual([10, 20, 40, 40]);
+  });
+
+  it("is replaced after the shortest pause if it had served for long", async () => {
     await supervise(1, ["short"], { steady: 1 }).start();
     await until(() => logged("starting another").length >= 4);
     expect(new Set(logged("starting another").map(({ pause }) => pause))).toEqual(new Set([10]));

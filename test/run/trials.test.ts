@@ -179,8 +179,8 @@ describe("a verdict", () => {
   const death = { nth: 0, end: "ended", signal: "SIGKILL", heap_mb: 1, ms: 1 } as const;
   const nothing = new Map<number, "lived">();
   type Process = ConstructorParameters<typeof Trials>[0]["process"];
-  const trialsOn = (process: Process) =>
-    new Trials({ sql: database.sql, log: silentLog, metrics: createMetrics(), process });
+  const trialsOn = (process: Omit<Process, "isRunning">, isRunning = false) =>
+    new Trials({ sql: database.sql, log: silentLog, metrics: createMetrics(), process: { isRunning, ...process } });
 
   async function rowOfSuspect(): Promise<string> {
     const { runtime } = await half();
@@ -222,6 +222,27 @@ describe("a verdict", () => {
     expect((await Promise.all(verdicts)).map(({ kind }) => kind)).toEqual(["guilty", "undecided"]);
     const alone = [1, true];
     expect(groups).toEqual([[2, undefined], [1, undefined], alone, alone, alone, alone]);
+  });
+
+  it("is not needed for a run that lives in the process that runs already; a death there proves nothing", async () => {
+    const row = { table: wakes, key: await rowOfSuspect() };
+    const seen: (boolean | undefined)[] = [];
+    let lives = true;
+    const trials = trialsOn(
+      {
+        try: async (_, options) => {
+          seen.push(options?.fresh);
+          return lives ? { outcomes: new Map([[0, "lived"]]) } : { outcomes: nothing, death };
+        },
+        end: async () => {},
+      },
+      true,
+    );
+    expect(await trials.verdictOn(suspect, row)).toEqual({ kind: "lived" });
+    expect(seen.splice(0)).toEqual([undefined]);
+    lives = false;
+    expect(await trials.verdictOn(suspect, row)).toMatchObject({ kind: "guilty", proof: { trials: 3 } });
+    expect(seen).toEqual([undefined, true, true, true]);
   });
 
   it("does not rest on a process that died before the trial began", async () => {

@@ -40,6 +40,11 @@ export class TrialProcess {
 
   constructor(private readonly options: TrialProcessOptions) {}
 
+  /** The next suspects need not wait for a start, unless they ask for a fresh process. */
+  get isRunning(): boolean {
+    return this.forked !== undefined && !hasEnded(this.forked);
+  }
+
   /** Tries the suspects one after the other. Throws if the process does not start: that says nothing about the suspects. */
   async try(suspects: readonly Suspect[], { fresh = false } = {}): Promise<Sitting> {
     clearTimeout(this.idle);

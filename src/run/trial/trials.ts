@@ -34,6 +34,7 @@ export interface TrialsOptions {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "trials">;
   readonly process: {
+    readonly isRunning: boolean;
     try(suspects: readonly Suspect[], options?: { fresh?: boolean }): Promise<Sitting>;
     end(): Promise<void>;
   };
@@ -92,9 +93,12 @@ export class Trials implements Judge {
     }
   }
 
-  /** Those behind the culprit go first: they need not wait for its three deaths. */
+  /**
+   * Those behind the culprit go first: they need not wait for its three deaths. A single suspect needs no search, but most are innocent, and a
+   * process that runs shows that without another start.
+   */
   private async tryGroup(group: readonly Case[]): Promise<void> {
-    const culprits: Case[] = group.length === 1 ? [...group] : [];
+    const culprits: Case[] = group.length === 1 && !this.options.process.isRunning ? [...group] : [];
     for (let rest = culprits.length > 0 ? [] : group; rest.length > 0 && !this.stopped; ) {
       const { outcomes, death } = await this.options.process.try(rest.map(({ suspect }) => suspect));
       await this.settle(rest, outcomes);
