@@ -10,7 +10,7 @@ import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "./rig.js";
 
-const BURNERS = long(75, 1_500);
+const BURNERS = long(75, 600);
 const WAITERS = long(100, 300);
 /** Uses its whole budget, and fails. */
 const BURN =

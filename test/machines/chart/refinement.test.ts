@@ -52,7 +52,7 @@ describe("the machine that runs refines the published chart", () => {
   it("of random workflows, with blocks and without", () => {
     const seed = firstSeed();
     console.log(`refinement: seed ${seed}`);
-    const options = { seed, numRuns: cases(40, 2_000) };
+    const options = { seed, numRuns: cases(40, 800) };
     fc.assert(
       fc.property(documents, ({ steps, head }) => {
         expect(differencesOf(program(steps, head))).toEqual([]);
