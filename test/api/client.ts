@@ -1,9 +1,10 @@
-// A client of the live stream that records the frames it receives.
+// A client of the live stream that records the frames it receives, and compares them with the OpenAPI document.
 
 import WebSocket from "ws";
 import type { RunId } from "../../machines/index.js";
 import type { CommittedEvent } from "../../src/run/ports.js";
 import { until } from "../harness/until.js";
+import { documented } from "./documented.js";
 
 const open: Client[] = [];
 
@@ -18,6 +19,8 @@ export class Client {
   readonly frames: Frame[] = [];
   readonly socket: WebSocket;
   code: number | undefined;
+  /** Of the first frame that is not as the document has it. */
+  private fault: unknown;
   pings = 0;
 
   constructor(
@@ -28,7 +31,7 @@ export class Client {
   ) {
     const base = typeof at === "number" ? `ws://127.0.0.1:${at}` : `ws+unix://${at}:`;
     this.socket = new WebSocket(`${base}/api/v1/sagas/${runId}/stream${query}`);
-    this.socket.on("message", (data) => this.frames.push(JSON.parse(String(data))));
+    this.socket.on("message", (data) => this.keep(JSON.parse(String(data))));
     this.socket.on("close", (code) => {
       this.code = code;
     });
@@ -39,6 +42,22 @@ export class Client {
     open.push(this);
   }
 
+  private keep(frame: Frame): void {
+    this.frames.push(frame);
+    try {
+      if (frame.run) documented().checkResource("SagaRun", frame.run);
+      if (frame.event) documented().checkResource("SagaRunEvent", frame.event);
+    } catch (error) {
+      this.fault ??= error;
+    }
+  }
+
+  /** A frame that is not as documented fails whoever waits for frames. */
+  private sound<T>(value: T): T {
+    if (this.fault !== undefined) throw this.fault;
+    return value;
+  }
+
   get kinds(): string[] {
     return this.frames.map(({ type }) => type);
   }
@@ -47,12 +66,12 @@ export class Client {
     return this.frames.filter(({ type }) => type === "event").map(({ event }) => event.seq);
   }
 
-  has(count: number) {
-    return until(() => this.frames.length >= count, { what: `${count} frames` });
+  async has(count: number) {
+    return this.sound(await until(() => this.frames.length >= count, { what: `${count} frames` }));
   }
 
-  closed(within?: number) {
-    return until(() => this.code, { what: "the close", ...(within !== undefined && { within }) });
+  async closed(within?: number) {
+    return this.sound(await until(() => this.code, { what: "the close", ...(within !== undefined && { within }) }));
   }
 }
 
