@@ -186,7 +186,9 @@ describe.each(long<readonly (typeof ALL)[number][]>(FEW, ALL))(
       const commits = await through(workflowId, [deaths, soon].slice(0, times), stepsPerCommit);
       const died = deaths.filter(({ at }, nth) => commits[0]?.[nth] === at).length;
       const again = soon.filter(({ at }, nth) => commits[1]?.[nth] === at).length;
-      expect(died).toBeGreaterThanOrEqual(deaths.filter(({ at }) => at <= most).length * 0.9);
+      // The last commits of a family may be grouped into fewer: of a few points, the last one is not reached by either of its families then.
+      const due = deaths.filter(({ at }) => at <= most).length;
+      expect(died).toBeGreaterThanOrEqual(Math.min(due * 0.9, due - 2));
       report({ saga: workflowId, stepsPerCommit, commits: most, families: deaths.length, died, again });
     }, 120_000);
   },
