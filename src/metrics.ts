@@ -38,6 +38,12 @@ export interface Metrics {
   /** Fires of triggers, by their outcome. */
   readonly triggerFires: Counter<"outcome">;
   readonly triggersFailing: Gauge;
+  /** Messages of RabbitMQ's events that are acknowledged, by what became of them. */
+  readonly eventsIn: Counter<"outcome">;
+  /** Tries to publish an event to RabbitMQ. */
+  readonly eventsOut: Counter<"outcome">;
+  readonly eventsOwed: Gauge;
+  readonly eventLinksAway: Gauge<"direction">;
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
 }
 
@@ -112,6 +118,17 @@ function outsideMetrics(registry: Registry) {
     ]),
     triggerFires: counter("saga_trigger_fires_total", "Fires of triggers: started, skipped, failed.", ["outcome"]),
     triggersFailing: gauge("saga_triggers_failing", "Enabled triggers whose latest fire ended with an error.", "max"),
+    eventsIn: counter("saga_events_in_total", "Messages taken from RabbitMQ: taken, repeated, own, dead.", ["outcome"]),
+    eventsOut: counter("saga_events_out_total", "Tries to publish an event to RabbitMQ: confirmed, unconfirmed.", [
+      "outcome",
+    ]),
+    eventsOwed: gauge("saga_events_owed", "Events that runs owe to RabbitMQ.", "max"),
+    eventLinksAway: gauge(
+      "saga_event_links_away",
+      "Nodes whose connection to RabbitMQ for events is away, by direction.",
+      "sum",
+      ["direction"],
+    ),
     httpSeconds: histogram("saga_http_request_seconds", "Duration of HTTP requests, by route pattern.", HTTP_SECONDS, [
       "method",
       "route",

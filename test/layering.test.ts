@@ -27,6 +27,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   api: 4,
   feed: 4,
   dispatch: 4,
+  events: 4,
   trigger: 4,
   inspect: 4,
   cluster: 5,

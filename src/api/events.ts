@@ -1,6 +1,5 @@
 // Publishing events. The answer says only that the event is durable: the runs that wait for it are notified afterwards, and each
 // decides for itself whether to consume it.
-import type { Static } from "typebox";
 import {
   HEADER_NAME_PATTERN,
   type Json,
@@ -9,9 +8,7 @@ import {
   TOPIC_PATTERN,
 } from "../../machines/index.js";
 import { conflict } from "../errors.js";
-import { uuidv7 } from "../ids.js";
-import { requestHash } from "../run/request-hash.js";
-import { publishEvent } from "../store/events.js";
+import { EventIntake } from "../run/event-intake.js";
 import type { ApiDeps } from "./deps.js";
 import { refuseLargePayload } from "./http/body.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
@@ -45,17 +42,14 @@ export function eventRoutes(app: Api, { sql, announcer, config }: ApiDeps): void
     headers: IdempotencyHeader,
     response: responses({ 202: PUBLISHED }, 400, 409, 413, 415),
   };
+  const intake = new EventIntake(sql, announcer);
   app.post("/api/v1/events", { schema }, async (request, reply) => {
-    const event = eventOf(request.body, idempotencyKey(request, request.body.idempotency_key));
-    refuseLargePayload(event.payload, config.limits.outputBytes);
-    const id = await publishEvent(sql, event);
-    if (id === undefined) throw conflict("another event was published with this idempotency_key");
-    if (id === event.id) announcer.announce(id);
+    const { topic, headers = {}, payload = {} } = request.body;
+    const key = idempotencyKey(request, request.body.idempotency_key);
+    refuseLargePayload(payload, config.limits.outputBytes);
+    const taken = await intake.take({ topic, headers, payload, idempotencyKey: key });
+    if (taken === "conflict") throw conflict("another event was published with this idempotency_key");
     reply.status(202);
-    return { event_id: id };
+    return { event_id: taken.id };
   });
-}
-
-function eventOf({ topic, headers = {}, payload = {} }: Static<typeof Publish>, idempotencyKey: string | undefined) {
-  return { id: uuidv7(), topic, headers, payload, idempotencyKey, hash: requestHash({ topic, headers, payload }) };
 }

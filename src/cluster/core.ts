@@ -5,7 +5,8 @@ import type { Bus } from "../bus/bus.js";
 import type { Config } from "../config/index.js";
 import { createDispatcher, type NodeDispatcher } from "../dispatch/node-dispatcher.js";
 import { WebhookCourier } from "../dispatch/webhook/courier.js";
-import { asShardId, shardOf } from "../ids.js";
+import type { BrokerEvents } from "../events/index.js";
+import { shardOf } from "../ids.js";
 import { Pressure, type PressureSample } from "../pressure.js";
 import { Admission } from "../run/admission.js";
 import { Committer } from "../run/committer.js";
@@ -19,12 +20,13 @@ import { Suspicion } from "../run/trial/suspicion.js";
 import { WorkflowMetrics } from "../run/workflow-metrics.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
-import { countUnwatched } from "../store/poll.js";
 import { removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import { Triggers } from "../trigger/index.js";
-import { Counts } from "./counts.js";
+import { composeBrokerEvents } from "./broker-events.js";
+import type { Counts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
+import { composeCounts } from "./store-counts.js";
 
 export type { CoreOptions };
 
@@ -64,6 +66,8 @@ export class Core {
   private readonly membership: Membership;
   private readonly committer: Committer;
   private readonly webhook: WebhookCourier;
+  /** Absent: there is no broker. */
+  private readonly brokerEvents: BrokerEvents | undefined;
   readonly suspicion: Suspicion;
   private readonly poller: Poller;
   private readonly pruner: Pruner;
@@ -94,10 +98,15 @@ export class Core {
       listeners: [(event) => this.triggers.transitions.onEvent(event)],
       afterCommit: (runId, effects) => this.runtime.afterCommit(runId, [], effects),
     });
-    this.committer = new Committer({ sql, log, metrics });
+    this.committer = new Committer({ sql, log, metrics, onOutgoing: () => this.brokerEvents?.soon() });
     this.suspicion = this.composeSuspicion();
     this.runtime = this.composeRuntime();
     this.admission = this.composeAdmission();
+    this.brokerEvents = composeBrokerEvents(foundations, {
+      placement: this.placement,
+      announcer: this.announcer,
+      admission: this.admission,
+    });
     this.router = new Router({
       ...{ nodeId, bus, catalog, runtime: this.runtime, placement: this.placement, admission: this.admission },
       refreshMembership: async () => (alone ? undefined : this.membership.beat()),
@@ -109,7 +118,7 @@ export class Core {
     const couriers = { webhook: this.webhook };
     const shards = () => [...placement.mine];
     this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, couriers, shards });
-    this.counts = this.composeCounts();
+    this.counts = composeCounts(foundations, { placement, triggers: this.triggers });
     this.pruner = new Pruner(upkeep, log, { eventDays: config.eventRetentionDays, runDays: config.retentionDays });
   }
 
@@ -148,6 +157,7 @@ export class Core {
       onCommit: this.commitListener(),
       limits: runLimits(config),
       stepsPerCommit: config.stepsPerCommit,
+      ...(config.amqpUrl && { outgoing: { emitted: true, lifecycle: config.lifecycleEvents } }),
       recordFormat: () => this.membership.recordFormat,
       residents: { max: config.capacity.residents, maxBytes: config.capacity.residentBytes },
       recentNodeLoss: () => performance.now() < this.nodeLossUntil,
@@ -171,22 +181,6 @@ export class Core {
     const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
     const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, limits: runLimits(config) };
     return new Suspicion({ sql, log, metrics, lastWords, trial });
-  }
-
-  /** The owner of the first shard counts for the whole cluster. */
-  private composeCounts(): Counts {
-    const { nodeId, upkeep, metrics } = this.foundations;
-    return new Counts({
-      isMine: () => this.placement.owner(asShardId(0)) === nodeId,
-      count: async () => {
-        metrics.runsUnwatched.set(await countUnwatched(upkeep));
-        await this.triggers.gauge();
-      },
-      forget: () => {
-        metrics.runsUnwatched.remove();
-        metrics.triggersFailing.remove();
-      },
-    });
   }
 
   private commitListener(): CommitListener {
@@ -225,6 +219,7 @@ export class Core {
     this.poller.start();
     this.announcer.start();
     this.triggers.start();
+    this.brokerEvents?.start();
     this.pruner.start();
     this.pressure.start((sample) => this.relieve(sample));
     this.gauges = setInterval(() => this.gauge(), GAUGE_MS).unref();
@@ -237,6 +232,7 @@ export class Core {
     clearInterval(this.gauges);
     await this.counts.stop();
     await this.poller.stop();
+    await this.brokerEvents?.stopIntake();
     await this.suspicion.stop();
     await this.announcer.stop();
     await this.triggers.stop();
@@ -249,6 +245,7 @@ export class Core {
     await this.runtime.stop();
     await this.committer.stop();
     await this.webhook.stop(WEBHOOK_GRACE_MS);
+    await this.brokerEvents?.stop();
     catalog.stop();
     await feed.stop();
     await this.pruner.stop();

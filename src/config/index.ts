@@ -43,6 +43,10 @@ export interface Config {
   readonly redisPrefix: string;
   /** `AMQP_URL`. Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
+  /** `SAGA_EVENTS_EXCHANGE` (saga.events). Of the broker at `amqpUrl`; the queues have its name, too. */
+  readonly eventsExchange: string;
+  /** `SAGA_LIFECYCLE_EVENTS` (off). Publish the lifecycle of runs to the exchange. */
+  readonly lifecycleEvents: boolean;
   /** `SAGA_WORKERS` (cores - 1, at least 1). node:cluster processes. */
   readonly workers: number;
   /** `SAGA_STEPS_PER_COMMIT` (64). 1 to 64. */
@@ -136,7 +140,17 @@ function readStores(environment: Environment) {
     redisUrl: environment.url("REDIS_URL", ["redis", "rediss"]),
     redisPrefix: environment.text("REDIS_PREFIX") ?? "",
     amqpUrl: environment.url("AMQP_URL", ["amqp", "amqps"]),
+    eventsExchange: readExchange(environment),
+    lifecycleEvents: environment.flag("SAGA_LIFECYCLE_EVENTS") ?? false,
   };
+}
+
+/** The broker reserves names with `amq.`. The names of the queues, which are longer, have at most 255 bytes. */
+function readExchange(environment: Environment): string {
+  const name = environment.text("SAGA_EVENTS_EXCHANGE") ?? "saga.events";
+  if (!/^(?!amq\.)[A-Za-z0-9_.:-]{1,200}$/.test(name))
+    environment.problem("SAGA_EVENTS_EXCHANGE", "must be 1 to 200 of A-Z a-z 0-9 _ . : - and not begin with amq.");
+  return name;
 }
 
 function readRest(environment: Environment) {

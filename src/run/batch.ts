@@ -20,6 +20,7 @@ import type { Revision } from "../store/revision.js";
 import type { Delivery } from "./delivery.js";
 import { newFence } from "./fence.js";
 import type { LoadedRun } from "./loaded-run.js";
+import { type OutgoingEvents, outgoingRows, type Said, saidIn } from "./outgoing-events.js";
 import { owedRows } from "./owed-rows.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, wakeChange } from "./run-rows.js";
@@ -45,16 +46,20 @@ export class Batch {
   readonly fence = newFence();
   private readonly changedVariables = new Set<string>();
   private readonly changedColumns = new Set<RareColumn>();
+  /** What RabbitMQ may get, in the order of the transitions. */
+  private readonly said: Said[] = [];
   private readonly answers: Omit<CommandRow, "at">[] = [];
   private readonly inboxGone: string[] = [];
 
   constructor(
     private lastSeq: number,
     private lastEventAt: number,
+    private readonly outgoing?: OutgoingEvents,
   ) {}
 
   add(runId: RunId, { patch, stored, audit, effects }: Transition): void {
     this.transitions++;
+    const first = this.events.length;
     // Written out member by member: events are many and read often, and this gives them all one shape.
     for (const { at, type, stepId, attempt, from, to, actor, metadata } of audit) {
       this.events.push({ runId, seq: ++this.lastSeq, at, type, stepId, attempt, from, to, actor, metadata });
@@ -64,6 +69,7 @@ export class Batch {
       (each) => each.kind === "child.start" && each.child.idempotencyKey !== undefined,
     );
     for (const effect of effects) this.effects.push(withFence(effect));
+    if (this.outgoing) this.said.push(...saidIn(effects, this.events.slice(first)));
     for (const name of stored) this.changedVariables.add(name);
     for (const column of RARE_COLUMNS) if (column in patch) this.changedColumns.add(column);
   }
@@ -88,9 +94,10 @@ export class Batch {
     { actor: { context }, revision, fence, wake }: Based,
     { now, format }: { now: number; format: number },
   ): RunCommit {
+    const owed = owedRows(context.run, this.effects, now, this.outgoing);
     // The spread comes first, because V8 copies a later one member by member.
     return {
-      ...owedRows(context.run, this.effects, now),
+      ...owed,
       runId: context.run.id,
       shard: shardOf(context.run.id),
       expected: revision,
@@ -101,7 +108,12 @@ export class Batch {
       wake: wakeChange(context, now, wake),
       commands: this.answers.map((command) => ({ ...command, at: now })),
       inboxGone: this.inboxGone,
+      outgoingEvents: this.outgoingEvents(context, owed.outgoingEvents),
     };
+  }
+
+  private outgoingEvents({ run }: RunContext, ofChildren: RunCommit["outgoingEvents"] = []): RunCommit["outgoingEvents"] {
+    return this.outgoing && [...outgoingRows(run, this.said, this.outgoing), ...ofChildren];
   }
 
   private runRow(context: RunContext, format: number): RunRow {

@@ -26,6 +26,8 @@ export interface CommitterOptions {
   readonly sql: Sql;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** Called after a commit that owes events to RabbitMQ. Never throws and never waits. */
+  readonly onOutgoing?: () => void;
   /** Statements in flight at once. Two keep Postgres busy while the next group is built; more only split the groups. */
   readonly concurrency?: number;
   /** Runs in one statement: 200 reach the throughput of 400 (measured by the bench). */
@@ -126,6 +128,7 @@ export class Committer {
       metrics.commits.inc();
       metrics.commitRows.observe(group.length);
       for (const { commit, resolve } of group) resolve(won.has(commit.runId));
+      if (commits.some(({ outgoingEvents = [] }) => outgoingEvents.length > 0)) this.options.onOutgoing?.();
     } catch (error) {
       await this.handleFailure(group, error);
     } finally {

@@ -10,8 +10,9 @@ import {
   type RunIdentity,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { ChildCommit, NewRunRow } from "../store/commit/rows.js";
+import type { ChildCommit, NewRunRow, OutgoingEventRow } from "../store/commit/rows.js";
 import { storedIdentity } from "../store/load.js";
+import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
@@ -82,4 +83,9 @@ export function childCommit(child: NewChild): ChildCommit {
     variables: inherited ? new Map() : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
     wake: firstWake(context),
   };
+}
+
+/** What RabbitMQ gets of the start of a run that its parent creates. */
+export function childStarted({ identity }: NewChild, outgoing: OutgoingEvents | undefined): OutgoingEventRow[] {
+  return outgoingRows(identity, [createdByParent(identity)], outgoing);
 }

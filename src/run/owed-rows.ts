@@ -2,10 +2,11 @@
 // row. Effects outside the database are carried out after the commit, by effects.ts.
 import type { Effect, RunIdentity } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { ChildCommit, RunCommit, UndoRow } from "../store/commit/rows.js";
+import type { ChildCommit, OutgoingEventRow, RunCommit, UndoRow } from "../store/commit/rows.js";
 import { newFence } from "./fence.js";
 import { keptScope } from "./kept-scope.js";
-import { childCommit } from "./new-run.js";
+import { childCommit, childStarted } from "./new-run.js";
+import type { OutgoingEvents } from "./outgoing-events.js";
 
 /** Until then the node that committed the effect carries it out; later the poll does. */
 const CARRIED_MS = 10_000;
@@ -29,6 +30,7 @@ class OwedRows {
   eventWait: RunCommit["eventWait"];
   readonly scopes: RowOf<"scopes">[] = [];
   readonly children: ChildCommit[] = [];
+  readonly outgoingEvents: OutgoingEventRow[] = [];
   private undoOwed: readonly UndoRow[] = [];
   readonly undoSettled: RowOf<"undoSettled">[] = [];
   private undoPassed: RunCommit["undoPassed"];
@@ -37,6 +39,7 @@ class OwedRows {
   constructor(
     readonly run: Pick<RunIdentity, "id" | "family">,
     readonly now: number,
+    readonly outgoing: OutgoingEvents | undefined,
   ) {}
 
   addOutbox(id: string, kind: string, payload?: string): void {
@@ -89,6 +92,7 @@ class OwedRows {
       eventWait: this.eventWait,
       scopes: this.scopes,
       children: this.children,
+      outgoingEvents: this.outgoingEvents,
       undoOwed: this.undoOwed,
       undoSettled: this.undoSettled,
       undoPassed: this.undoPassed,
@@ -136,7 +140,10 @@ const ADD: { readonly [Kind in Effect["kind"]]: (rows: OwedRows, effect: Extract
   "undo.handed": (rows, { to, entry }) => rows.handOverUndo(to, entry),
   "scope.kept": (rows, { entry, variables }) =>
     rows.scopes.push({ entry, holder: rows.run.family?.at(-1) ?? rows.run.id, ...keptScope(variables) }),
-  "child.start": (rows, { child }) => rows.children.push(childCommit(child)),
+  "child.start": (rows, { child }) => {
+    rows.children.push(childCommit(child));
+    rows.outgoingEvents.push(...childStarted(child, rows.outgoing));
+  },
 };
 
 /** The rows that the effects of one run owe. They ride in its commit (law 5). */
@@ -144,9 +151,10 @@ export function owedRows(
   run: Pick<RunIdentity, "id" | "family">,
   effects: readonly Effect[],
   now: number,
+  outgoing?: OutgoingEvents,
 ): Partial<RunCommit> {
   if (effects.length === 0) return {};
-  const rows = new OwedRows(run, now);
+  const rows = new OwedRows(run, now, outgoing);
   for (const effect of effects) (ADD[effect.kind] as (rows: OwedRows, effect: Effect) => void)(rows, effect);
   return rows.toCommit();
 }

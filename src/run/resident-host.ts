@@ -7,6 +7,7 @@ import type { Turns } from "../turns.js";
 import type { Committer } from "./committer.js";
 import type { FactSource } from "./facts.js";
 import type { LoadedRun } from "./loaded-run.js";
+import type { OutgoingEvents } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
 
 export interface ResidentHost {
@@ -18,6 +19,8 @@ export interface ResidentHost {
   readonly stepsPerCommit: number;
   /** The newest record format that all live nodes read (law 13). */
   readonly recordFormat: number;
+  /** Which events RabbitMQ gets. Absent: none. */
+  readonly outgoing?: OutgoingEvents;
   /** A node died a moment ago, possibly because of one of its runs: a command is made durable before the run steps on. */
   readonly recentNodeLoss: boolean;
   /** Database time, epoch milliseconds. */

@@ -124,7 +124,7 @@ export class Resident {
     const decision = await this.decide(loaded, delivery.command);
     this.host.deciding(this.runId);
     if (decision.transitions.length === 0) return this.confirm(loaded, delivery, decision);
-    const batch = new Batch(loaded.lastSeq, loaded.lastEventAt);
+    const batch = new Batch(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
     this.apply(loaded, batch, decision);
     batch.recordAnswer(delivery, decision.answer);
     let won = false;

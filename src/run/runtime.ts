@@ -27,6 +27,7 @@ import { Effects } from "./effects.js";
 import { FactSource } from "./facts.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
 import { createdByParent } from "./new-run.js";
+import type { OutgoingEvents } from "./outgoing-events.js";
 import type {
   Catalog,
   CommandOptions,
@@ -58,8 +59,7 @@ export interface PeerNodes {
   sendEffects(runId: RunId, effects: readonly Effect[]): void;
 }
 
-/** What the poll adds: the leased row that brings the command. */
-/** `tried`: the poll has had it tried already. */
+/** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
 type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased"> & { readonly tried?: boolean };
 
 export interface RuntimeOptions extends StarterOptions {
@@ -101,6 +101,7 @@ export class Runtime implements Runs, ResidentHost {
   readonly metrics: Metrics;
   readonly turns: Turns;
   readonly stepsPerCommit: number;
+  readonly outgoing?: OutgoingEvents;
   readonly facts: FactSource;
   readonly residents: Residents;
   private readonly sql: Sql;
@@ -118,6 +119,7 @@ export class Runtime implements Runs, ResidentHost {
     this.metrics = options.metrics;
     this.turns = options.turns ?? new Turns();
     this.stepsPerCommit = options.stepsPerCommit;
+    this.outgoing = options.outgoing;
     const deciding = (key: string) => options.lastWords?.say(key);
     this.starter = new Starter({ ...options, deciding }, (started) => this.created(started));
     this.facts = new FactSource({ ...options, limits });

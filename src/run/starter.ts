@@ -21,6 +21,7 @@ import { backOff } from "./back-off.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
 import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./new-run.js";
+import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { Catalog, CommittedEvent, StartAnswer, StartRequest } from "./ports.js";
 import { requestHash } from "./request-hash.js";
 import { eventRow } from "./run-rows.js";
@@ -39,6 +40,8 @@ export interface StarterOptions {
   readonly startupVariables?: (request: StartRequest) => Promise<StartupVariables>;
   /** A start of the same request as one that a node has died of is tried first. Absent: none is. */
   readonly gate?: Pick<Gate, "isSuspect" | "start">;
+  /** Which events RabbitMQ gets. Absent: none. */
+  readonly outgoing?: OutgoingEvents;
   /** Work on the start with this key begins. */
   readonly deciding?: (key: string) => void;
 }
@@ -102,7 +105,8 @@ export class Starter {
   /** The run is durable, with `saga.started`, before it is announced or answered. A repeat is answered with the first run. */
   private async commit(request: StartRequest, run: StartedRun, hash: string): Promise<StartAnswer> {
     const { id } = run.context.run;
-    const commit = startCommit(request, run, hash);
+    const outgoingEvents = outgoingRows(run.context.run, [run.started], this.options.outgoing);
+    const commit = { ...startCommit(request, run, hash), outgoingEvents };
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
         if (await this.options.committer.submit(commit)) {

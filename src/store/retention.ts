@@ -106,11 +106,12 @@ export class Retention {
     );
   }
 
-  /** Published events, with the rows of the runs that took them. An event that is still to be announced stays. */
+  /** Published events, with the rows of the runs that took them. One that is still to be announced, or owed to RabbitMQ, stays. */
   async events(days: number): Promise<void> {
     await this.pass(["-infinity", "0"], OWNERS, async (after) => {
       const old = await this.many<Old & { ordinal: string }>(
-        `select id, published_at::text as at, ordinal::text, due_at is not null as held from (
+        `select id, published_at::text as at, ordinal::text,
+           due_at is not null or exists (select from outgoing_events o where o.id = next.id) as held from (
            select * from events where (published_at, ordinal) > ($1::text::timestamptz, $2::text::int8)
            order by published_at, ordinal limit ${OWNERS}
          ) next where published_at < now() - make_interval(days => $3::text::int4) order by published_at, ordinal`,

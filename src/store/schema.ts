@@ -338,6 +338,21 @@ export const outbox = pgTable(
   (t) => [index("outbox_due").on(t.shard, t.dueAt)],
 );
 
+/** Events that runs owe to RabbitMQ: emitted ones, whose row is in `events`, and those of a run's lifecycle, which have a topic. */
+export const outgoingEvents = pgTable(
+  "outgoing_events",
+  {
+    id: uuid("id").primaryKey(),
+    /** Given in the order of the commits of a run, and in the order of the events of one commit. */
+    ordinal: bigserial("ordinal", { mode: "bigint" }).notNull(),
+    runId: runId("run_id").notNull(),
+    shard: smallint("shard").notNull(),
+    topic: text("topic"),
+    payload: json("payload"),
+  },
+  (t) => [index("outgoing_events_by_shard").on(t.shard, t.ordinal)],
+);
+
 /** When a run must be woken. One row for a run that is stepping or waits for a time; none if only the outside can move it. */
 export const wakes = pgTable(
   "wakes",

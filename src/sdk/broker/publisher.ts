@@ -1,6 +1,6 @@
 // Publishes messages that must arrive: persistent, confirmed by the broker, and returned if no queue takes them. It does not try again: its
 // owner knows whether that is wanted.
-import type { ChannelModel, ConfirmChannel } from "amqplib";
+import type { Channel, ChannelModel, ConfirmChannel } from "amqplib";
 import { BrokerLink, type BrokerLog } from "./link.js";
 
 export interface Message {
@@ -14,6 +14,10 @@ export interface Message {
   readonly headers?: Readonly<Record<string, unknown>>;
   /** The broker drops it after this time. */
   readonly expirationMs?: number;
+  /** False: it is confirmed also if no queue takes it. Default true. */
+  readonly mandatory?: boolean;
+  /** Default `saga`; undefined: none. */
+  readonly appId?: string | undefined;
 }
 
 /** `confirmed`: a queue has it. `returned`: no queue took it. `unsent`: there was no connection. `unknown`: a queue may have it. */
@@ -23,8 +27,12 @@ export interface PublisherOptions {
   readonly url: string;
   readonly name: string;
   readonly log: BrokerLog;
+  /** Declares what messages are published to, on every new connection. */
+  readonly declare?: (channel: Channel) => Promise<void>;
   /** It can publish (again). */
   readonly opened?: () => void;
+  /** It can publish no more, for now. */
+  readonly closed?: () => void;
   readonly backoffMs?: number;
   readonly backoffMaxMs?: number;
 }
@@ -82,6 +90,7 @@ export class Publisher {
     channel.on("return", ({ properties }) => {
       if (this.unconfirmed.has(properties.messageId)) this.returned.add(properties.messageId);
     });
+    await this.options.declare?.(channel);
     connection.on("blocked", () => this.block(true));
     connection.on("unblocked", () => this.block(false));
     this.channel = channel;
@@ -89,15 +98,17 @@ export class Publisher {
   }
 
   private block(blocked: boolean): void {
-    const { name, log, opened } = this.options;
+    const { name, log, opened, closed } = this.options;
     if (blocked) log.warn({ name }, "RabbitMQ takes no messages, it is short of resources");
     this.closedSince = blocked ? Date.now() : undefined;
-    if (!blocked) opened?.();
+    if (blocked) closed?.();
+    else opened?.();
   }
 
   private lost(): void {
     this.channel = undefined;
     this.closedSince ??= Date.now();
+    this.options.closed?.();
     for (const id of [...this.unconfirmed.keys()]) this.settle(id, "unknown");
   }
 
@@ -118,8 +129,10 @@ function send(channel: ConfirmChannel, message: Message, confirmed: (error: unkn
     contentType = "application/json",
     headers,
     expirationMs,
+    mandatory = true,
   } = message;
-  const properties = { persistent: true, mandatory: true, messageId, contentType, headers, appId: "saga" };
+  const appId = "appId" in message ? message.appId : "saga";
+  const properties = { persistent: true, mandatory, messageId, contentType, headers, appId };
   const expiration = expirationMs === undefined ? {} : { expiration: Math.max(Math.ceil(expirationMs), 0) };
   channel.publish(exchange, routingKey, body, { ...properties, ...expiration }, confirmed);
 }

@@ -1,6 +1,7 @@
 // Fills a group's rows into the relations of the commit statement. Cells are in the order of the relation's columns.
 
 import type { RunId } from "../../../machines/index.js";
+import { shardOf } from "../../ids.js";
 import { Columns } from "./columns.js";
 import { RELATIONS, type Relation } from "./relations.js";
 import type { NewRunRow, RunCommit, RunRow, ScopeRow, UndoRow } from "./rows.js";
@@ -114,6 +115,8 @@ function addOwed(input: Input, commit: RunCommit): void {
   for (const i of commit.inbox ?? []) input.inbox_row.add(i.id, runId, i.to, i.shard, i.command, time(i.dueAt));
   for (const id of commit.inboxGone ?? []) input.inbox_gone.add(runId, id);
   addEvents(input, commit);
+  for (const { id, runId: of, topic, payload } of commit.outgoingEvents ?? [])
+    input.outgoing_event.add(id, runId, of, shardOf(of), topic, payload, input.outgoing_event.length);
   for (const t of commit.tasksOpened ?? [])
     input.opened_task.add(t.id, runId, t.stepId, t.assignee, t.title, optionalTime(t.dueAt), t.formSchema, time(t.at));
   for (const t of commit.tasksClosed ?? []) input.closed_task.add(runId, t.id, time(t.at), t.result, t.by);

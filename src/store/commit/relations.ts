@@ -107,6 +107,16 @@ export const RELATIONS = {
     headers: "json",
     payload: "json",
   },
+  /** `run_id` is the run of the event, which may be a child that `from_run` creates. Ordinals are given in the order of `position`. */
+  outgoing_event: {
+    id: "uuid",
+    from_run: "uuid",
+    run_id: "uuid",
+    shard: "int2",
+    topic: "text",
+    payload: "json",
+    position: "int4",
+  },
   /** A published event that the run takes. */
   event_claim: { run_id: "uuid", event_id: "uuid" },
   event_wait: { run_id: "uuid", topic: "text", headers: "json", conditions: "json" },

@@ -37,6 +37,8 @@ export interface RunCommit {
   /** Inbox rows that the commit answers, by id. */
   readonly inboxGone?: readonly string[];
   readonly eventsPublished?: readonly PublishedRow[];
+  /** Events that are owed to RabbitMQ, in their order. */
+  readonly outgoingEvents?: readonly OutgoingEventRow[];
   /** Published events that the run takes, by id. */
   readonly eventClaims?: readonly string[];
   /** The event that the run waits for after the commit; null: none; undefined: as before. */
@@ -173,6 +175,15 @@ export interface PublishedRow {
   readonly topic: string;
   readonly headers: string;
   readonly payload: string;
+}
+
+export interface OutgoingEventRow {
+  readonly id: string;
+  /** The run, or one that it creates in this commit. */
+  readonly runId: RunId;
+  /** Absent, with the payload: those of the published event with this id. */
+  readonly topic?: string;
+  readonly payload?: string;
 }
 
 export interface TaskRow {

@@ -21,7 +21,7 @@ import {
 import { inputOf } from "./input.js";
 import { type Clause, type From, RELATIONS, type Relation, type Section } from "./relations.js";
 import type { RunCommit } from "./rows.js";
-import { CLAIMED, HISTORY, MESSAGES, OCCASIONAL, OUTBOX, STARTS, UNDO } from "./writes.js";
+import { CLAIMED, HISTORY, MESSAGES, OCCASIONAL, OUTBOX, OUTGOING_EVENTS, STARTS, UNDO } from "./writes.js";
 
 const EVERY_GROUP: readonly Relation[] = [
   "run_update",
@@ -57,8 +57,10 @@ const occasional: Section = {
   writes: OCCASIONAL,
 };
 
+const outgoingEvents: Section = { relations: ["outgoing_event"], writes: OUTGOING_EVENTS };
+
 /** The order in which tables are written. */
-const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional];
+const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional, outgoingEvents];
 
 interface Statement {
   /** In the order of its parameters. */

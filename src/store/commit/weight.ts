@@ -6,7 +6,18 @@ const FIXED_BYTES = 1_024;
 
 /** Counts what may be large. */
 export function weightOf(commit: RunCommit): number {
-  const { update, create, commands, signals, outbox, inbox, eventsPublished, tasksOpened, tasksClosed } = commit;
+  const {
+    update,
+    create,
+    commands,
+    signals,
+    outbox,
+    inbox,
+    eventsPublished,
+    outgoingEvents,
+    tasksOpened,
+    tasksClosed,
+  } = commit;
   return (
     FIXED_BYTES +
     textsOf(update?.record, update?.call, update?.frames, update?.items, update?.output, create?.inputs) +
@@ -16,6 +27,7 @@ export function weightOf(commit: RunCommit): number {
     sum(outbox, ({ payload }) => textsOf(payload)) +
     sum(inbox, ({ command }) => textsOf(command)) +
     sum(eventsPublished, ({ headers, payload }) => textsOf(headers, payload)) +
+    sum(outgoingEvents, ({ payload }) => textsOf(payload)) +
     sum(tasksOpened, ({ formSchema }) => textsOf(formSchema)) +
     sum(tasksClosed, ({ result }) => textsOf(result)) +
     sum(commit.undoOwed, ({ inputs }) => textsOf(inputs)) +

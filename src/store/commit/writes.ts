@@ -153,6 +153,18 @@ entries_handed as (
 )`,
 ];
 
+/** A row until the broker has the event (law 5). Without a broker for events there are none. */
+export const OUTGOING_EVENTS: readonly Clause[] = [
+  (from) => `
+outgoing_events_added as (
+  insert into outgoing_events (id, run_id, shard, topic, payload)
+  select outgoing_event.id, outgoing_event.run_id, outgoing_event.shard, outgoing_event.topic, outgoing_event.payload
+  from ${from.outgoing_event} where outgoing_event.from_run in (select id from won)
+  order by outgoing_event.position
+  on conflict (id) do nothing
+)`,
+];
+
 /** Rows that only some steps write. */
 export const OCCASIONAL: readonly Clause[] = [
   (from) => `

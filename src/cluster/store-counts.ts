@@ -1,0 +1,27 @@
+// The counts over the whole store, composed: the owner of the first shard counts for the whole cluster.
+import { asShardId } from "../ids.js";
+import type { Placement } from "../shard/placement.js";
+import { countOutgoing } from "../store/outgoing-events.js";
+import { countUnwatched } from "../store/poll.js";
+import type { Triggers } from "../trigger/index.js";
+import { Counts } from "./counts.js";
+import type { Foundations } from "./foundations.js";
+
+export function composeCounts(
+  { nodeId, upkeep, metrics }: Foundations,
+  { placement, triggers }: { readonly placement: Placement; readonly triggers: Pick<Triggers, "gauge"> },
+): Counts {
+  return new Counts({
+    isMine: () => placement.owner(asShardId(0)) === nodeId,
+    count: async () => {
+      metrics.runsUnwatched.set(await countUnwatched(upkeep));
+      metrics.eventsOwed.set(await countOutgoing(upkeep));
+      await triggers.gauge();
+    },
+    forget: () => {
+      metrics.runsUnwatched.remove();
+      metrics.eventsOwed.remove();
+      metrics.triggersFailing.remove();
+    },
+  });
+}

@@ -1,0 +1,179 @@
+// Takes events from RabbitMQ: a message is acknowledged when its event is committed, or when it lies in the queue of those that cannot be
+// taken. Until then the broker delivers it again, to this node or another; its id lets it count once.
+import { setTimeout as delay } from "node:timers/promises";
+import type { Channel, ChannelModel, ConsumeMessage } from "amqplib";
+import { uuidv7 } from "../ids.js";
+import type { Log } from "../log.js";
+import type { Metrics } from "../metrics.js";
+import type { EventIntake } from "../run/event-intake.js";
+import { BrokerLink } from "../sdk/broker/index.js";
+import { isStoreAway } from "../store/failure.js";
+import type { Turns } from "../turns.js";
+import { isOwn, type MessageLimits, REASON_HEADER, Refused, readMessage, TOPIC_HEADER } from "./message.js";
+import type { Outgoing } from "./outgoing.js";
+import { declareQueues, type Topology } from "./topology.js";
+
+export interface IncomingOptions {
+  readonly log: Log;
+  readonly metrics: Pick<Metrics, "eventsIn" | "eventLinksAway">;
+  /** Holds a password. */
+  readonly url: string;
+  readonly topology: Topology;
+  readonly intake: Pick<EventIntake, "take">;
+  /** Takes the messages that cannot be taken. */
+  readonly outgoing: Pick<Outgoing, "publish">;
+  readonly turns: Pick<Turns, "compute">;
+  readonly limits: MessageLimits;
+  /** False: the node sheds load, and messages wait. */
+  readonly admits: () => boolean;
+  readonly backoffMs?: number;
+}
+
+/** Messages in hand; the broker keeps the others. */
+const PREFETCH = 32;
+const BACKOFF_MS = 100;
+const BACKOFF_MAX_MS = 5_000;
+/** After so many failures that are not the store's absence, the message is at fault. */
+const FAILURES = 5;
+/** How long a stop waits for commits. */
+const GRACE_MS = 2_000;
+/** A message with larger headers, and ours beside them, might not fit into a frame. */
+const MOST_HEADER_BYTES = 65_536;
+
+type Outcome = "taken" | "repeated" | "own" | "dead";
+
+export class Incoming {
+  private readonly link: BrokerLink;
+  /** Aborted when the channel is gone: its messages will be delivered again. */
+  private lost = new AbortController();
+  private channel: Channel | undefined;
+  private consumerTag = "";
+  private readonly underWay = new Set<Promise<void>>();
+
+  constructor(private readonly options: IncomingOptions) {
+    const { url, log, metrics } = options;
+    this.link = new BrokerLink({
+      ...{ url, log, name: "saga events in" },
+      opened: (connection) => this.consume(connection),
+      lost: () => {
+        metrics.eventLinksAway.set({ direction: "in" }, 1);
+        this.forget();
+      },
+    });
+  }
+
+  start(): void {
+    this.options.metrics.eventLinksAway.set({ direction: "in" }, 1);
+    this.link.start();
+  }
+
+  /** Takes no more messages, and finishes those in hand within the grace period. The broker keeps the others. */
+  async stop(): Promise<void> {
+    const { channel, consumerTag } = this;
+    const grace = setTimeout(() => this.forget(), GRACE_MS);
+    await channel?.cancel(consumerTag).catch(() => {});
+    await Promise.all(this.underWay);
+    clearTimeout(grace);
+    await this.link.stop();
+    this.forget();
+  }
+
+  private forget(): void {
+    this.channel = undefined;
+    this.lost.abort();
+  }
+
+  private async consume(connection: ChannelModel): Promise<void> {
+    const { topology, metrics } = this.options;
+    const channel = await connection.createChannel();
+    channel.on("error", (error) => this.link.reset(error.message));
+    channel.on("close", () => this.link.reset("the channel was closed"));
+    await declareQueues(channel, topology);
+    await channel.prefetch(PREFETCH);
+    this.lost = new AbortController();
+    this.channel = channel;
+    const deliver = (message: ConsumeMessage | null) => {
+      // Without a message the broker has cancelled the consumer: the queue was deleted.
+      if (message) this.begin(channel, message);
+      else this.link.reset("the queue was deleted");
+    };
+    this.consumerTag = (await channel.consume(topology.queue, deliver)).consumerTag;
+    metrics.eventLinksAway.set({ direction: "in" }, 0);
+  }
+
+  private begin(channel: Channel, message: ConsumeMessage): void {
+    const work = this.untilTaken(channel, message)
+      .then((outcome) => this.finish(channel, message, outcome))
+      .finally(() => this.underWay.delete(work));
+    this.underWay.add(work);
+  }
+
+  /** Undefined: the channel is gone. Never rejects. */
+  private async untilTaken(channel: Channel, message: ConsumeMessage): Promise<Outcome | undefined> {
+    const { admits, backoffMs = BACKOFF_MS } = this.options;
+    const { signal } = this.lost;
+    let failures = 0;
+    for (let tries = 0; this.channel === channel; tries++) {
+      try {
+        const outcome = admits() ? await this.take(message, failures >= FAILURES) : undefined;
+        if (outcome) return outcome;
+      } catch (error) {
+        if (!isStoreAway(error)) failures++;
+        this.options.log.warn({ err: error, messageId: message.properties.messageId }, "event not taken, trying again");
+      }
+      await delay(Math.min(backoffMs * 2 ** Math.min(tries, 20), BACKOFF_MAX_MS), undefined, { signal }).catch(
+        () => {},
+      );
+    }
+    return undefined;
+  }
+
+  /** Undefined: it cannot be moved aside now. Throws if it cannot be stored now. */
+  private async take(message: ConsumeMessage, isFaulty: boolean): Promise<Outcome | undefined> {
+    const { intake, turns, limits } = this.options;
+    if (isOwn(message)) return "own";
+    try {
+      if (isFaulty) throw new Refused("the event could not be stored");
+      const event = await turns.compute("events", () => readMessage(message, limits));
+      const taken = await intake.take(event);
+      if (taken === "conflict") throw new Refused("another event was published with this message id");
+      return taken.repeated ? "repeated" : "taken";
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      return (await this.bury(message, error.message)) ? "dead" : undefined;
+    }
+  }
+
+  /** Whether the other queue has it. */
+  private async bury({ content: body, fields, properties }: ConsumeMessage, reason: string): Promise<boolean> {
+    const { messageId, contentType, appId } = properties;
+    const headers = {
+      ...movable(properties.headers ?? {}),
+      [REASON_HEADER]: reason,
+      [TOPIC_HEADER]: fields.routingKey,
+    };
+    const routingKey = this.options.topology.dead;
+    const id = messageId || uuidv7();
+    this.options.log.warn({ messageId, reason }, "event cannot be taken, moving its message aside");
+    const outcome = await this.options.outgoing.publish({
+      ...{ exchange: "", routingKey, id, body, headers, contentType, appId },
+    });
+    if (outcome === "returned") this.link.reset(`the queue ${routingKey} was deleted`);
+    return outcome === "confirmed";
+  }
+
+  private finish(channel: Channel, message: ConsumeMessage, outcome: Outcome | undefined): void {
+    if (!outcome || this.channel !== channel) return;
+    this.options.metrics.eventsIn.inc({ outcome });
+    try {
+      channel.ack(message);
+    } catch {
+      // The channel is closing: the broker delivers the message again.
+    }
+  }
+}
+
+/** `CC` and `BCC` would send copies elsewhere. */
+function movable({ CC: _, BCC: __, ...headers }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Buffer.byteLength(JSON.stringify(headers)) > MOST_HEADER_BYTES ? {} : headers;
+}

@@ -1,0 +1,112 @@
+// A message as an event: the routing key is the topic, the body the payload, the message id the idempotency key. The rules are those of
+// `POST /api/v1/events`; a message that breaks one can never be taken.
+import { isUtf8 } from "node:buffer";
+import type { ConsumeMessage, MessageProperties } from "amqplib";
+import {
+  HEADER_NAME_PATTERN,
+  isObject,
+  type Json,
+  MAX_EVENT_HEADERS,
+  MAX_HEADER_CHARS,
+  measure,
+  TOPIC_PATTERN,
+} from "../../machines/index.js";
+import type { IncomingEvent } from "../run/event-intake.js";
+
+/** Set by the service on everything that it publishes. What it published itself is not taken again. */
+export const OWN_APP_ID = "saga";
+/** Why a message is in the queue of those that could not be taken, and the topic that it had. Both names are a format. */
+export const REASON_HEADER = "x-saga-reason";
+export const TOPIC_HEADER = "x-saga-topic";
+
+export interface MessageLimits {
+  /** Bytes of a body. */
+  readonly bodyBytes: number;
+  /** Characters of a payload as JSON. */
+  readonly outputBytes: number;
+}
+
+/** The message can never be taken. Its reason quotes nothing of the body. */
+export class Refused extends Error {
+  override readonly name = "Refused";
+}
+
+const TOPIC = new RegExp(TOPIC_PATTERN);
+const HEADER_NAME = new RegExp(HEADER_NAME_PATTERN);
+const MAX_KEY_CHARS = 255;
+/** Of the broker and of ours, on a message that comes back from the queue of those that could not be taken. */
+const HISTORY = /^x-(saga-(reason|topic)|(first|last)-death-\w+|delivery-count)$/;
+
+export const isOwn = ({ properties }: ConsumeMessage) => properties.appId === OWN_APP_ID;
+
+/** Throws Refused. */
+export function readMessage({ content, fields, properties }: ConsumeMessage, limits: MessageLimits): IncomingEvent {
+  const topic = fields.routingKey;
+  if (!TOPIC.test(topic)) throw new Refused(`the routing key must match ${TOPIC_PATTERN}`);
+  const headers = headersOf(properties.headers ?? {});
+  const key = keyOf(properties);
+  return { topic, headers, payload: payloadOf(content, properties, limits), ...(key && { idempotencyKey: key }) };
+}
+
+function keyOf({ messageId }: MessageProperties): string | undefined {
+  const key = messageId === undefined ? "" : String(messageId);
+  if (key.length > MAX_KEY_CHARS) throw new Refused(`the message id has more than ${MAX_KEY_CHARS} characters`);
+  if (typeof measure(key) !== "number") throw new Refused("the message id cannot be stored");
+  return key || undefined;
+}
+
+/** Numbers and booleans become text. Tables, lists and times are left out: brokers and plugins add them. */
+function headersOf(found: Readonly<Record<string, unknown>>): Record<string, string> {
+  const entries = Object.entries(found).flatMap(([name, value]) =>
+    /^(string|number|boolean)$/.test(typeof value) && !HISTORY.test(name) ? [[name, String(value)] as const] : [],
+  );
+  if (entries.length > MAX_EVENT_HEADERS) throw new Refused(`there are more than ${MAX_EVENT_HEADERS} headers`);
+  for (const [name, value] of entries) {
+    if (!HEADER_NAME.test(name)) throw new Refused(`the names of headers must match ${HEADER_NAME_PATTERN}`);
+    if (value.length > MAX_HEADER_CHARS)
+      throw new Refused(`the header ${name} is longer than ${MAX_HEADER_CHARS} characters`);
+    if (typeof measure(value) !== "number") throw new Refused(`the header ${name} cannot be stored`);
+  }
+  return Object.fromEntries(entries);
+}
+
+/** An empty body is an absent payload. */
+function payloadOf(content: Buffer, { contentEncoding }: MessageProperties, limits: MessageLimits): Json {
+  const { bodyBytes, outputBytes } = limits;
+  if (content.length > bodyBytes)
+    throw new Refused(`the body has ${content.length} bytes, more than ${bodyBytes} (SAGA_LIMIT_BODY_BYTES)`);
+  if (contentEncoding && !/^(utf-?8|identity)$/i.test(contentEncoding))
+    throw new Refused("the body has a content encoding; send it without one");
+  if (!isUtf8(content)) throw new Refused("the body is not UTF-8");
+  const payload = content.length === 0 ? {} : parsed(content.toString());
+  const size = measure(payload);
+  if (typeof size !== "number") throw new Refused(`the payload cannot be stored: $${size.path} ${size.message}`);
+  if (size > outputBytes)
+    throw new Refused(`the payload is over ${outputBytes} characters of JSON (SAGA_LIMIT_OUTPUT_BYTES)`);
+  return payload;
+}
+
+function parsed(text: string): Json {
+  let value: Json;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Refused("the body is not JSON");
+  }
+  // Deeper values are refused afterwards.
+  if (text.includes("\\u00") || /__proto__|constructor/.test(text)) refusePrototypes(value, 0);
+  return value;
+}
+
+const MAX_DEPTH = 200;
+
+/** Members that would reach the prototype of an object, as in bodies of requests. */
+function refusePrototypes(value: Json, depth: number): void {
+  if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return;
+  const reaches =
+    isObject(value) &&
+    (Object.hasOwn(value, "__proto__") ||
+      (Object.hasOwn(value, "constructor") && isObject(value.constructor) && "prototype" in value.constructor));
+  if (reaches) throw new Refused("the payload has a member that would reach the prototype of an object");
+  for (const member of Object.values(value)) refusePrototypes(member as Json, depth + 1);
+}

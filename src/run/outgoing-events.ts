@@ -1,0 +1,80 @@
+// The events that a run owes to RabbitMQ, as rows of its commit: those that its steps emit, and those of its lifecycle. They are published
+// after the commit, by src/events; without a broker, or with the setting off, there is no row.
+import {
+  beginningOf,
+  type Effect,
+  isTerminal,
+  type JsonObject,
+  type RunIdentity,
+  type RunState,
+} from "../../machines/index.js";
+import { eventId } from "../ids.js";
+import type { OutgoingEventRow } from "../store/commit/rows.js";
+import type { CommittedEvent } from "./ports.js";
+
+/** Which events go to RabbitMQ. Absent where it is asked for: none. */
+export interface OutgoingEvents {
+  readonly emitted: boolean;
+  readonly lifecycle: boolean;
+}
+
+/** What a transition says to the outside, in its order. */
+export type Said = Extract<Effect, { kind: "event.published" }> | CommittedEvent;
+
+const MAX_MESSAGE_CHARS = 1_000;
+
+/** What a transition may say: its published events, then its audit rows that change the state of the run. */
+export function saidIn(effects: readonly Effect[], events: readonly CommittedEvent[]): Said[] {
+  const emitted = effects.filter((effect) => effect.kind === "event.published");
+  const changes = events.filter((event) => lifecycleState(event) !== undefined);
+  return emitted.length + changes.length > 0 ? [...emitted, ...changes] : [];
+}
+
+/** The rows of a run that says these things. */
+export function outgoingRows(
+  run: RunIdentity,
+  said: readonly Said[],
+  outgoing: OutgoingEvents | undefined,
+): OutgoingEventRow[] {
+  if (!outgoing) return [];
+  return said.flatMap((each): OutgoingEventRow[] => {
+    if ("kind" in each) return outgoing.emitted ? [{ id: each.event.id, runId: run.id }] : [];
+    return outgoing.lifecycle ? lifecycleRows(run, each) : [];
+  });
+}
+
+/** A branch or an item is a part of its run, and a dry run touches nothing outside: neither has a lifecycle that others see. */
+function lifecycleRows(run: RunIdentity, event: CommittedEvent): OutgoingEventRow[] {
+  const state = lifecycleState(event);
+  if (state === undefined || run.family || run.dryRun) return [];
+  // Both names are formats: consumers bind to the topic, and recognise a repeat by the id, which is that of the audit row.
+  const id = eventId(run.id, event.seq);
+  return [{ id, runId: run.id, topic: `saga.run.${state}`, payload: JSON.stringify(lifecyclePayload(run, event)) }];
+}
+
+/** A pause is not told of: a run may pause at every step. */
+function lifecycleState({ type, from, to }: CommittedEvent): RunState | "started" | undefined {
+  if (type === "saga.started") return "started";
+  return from !== to && (to === "compensating" || isTerminal(to)) ? to : undefined;
+}
+
+/** Neither inputs nor output: they may be large, or for few eyes. Members may be added. */
+function lifecyclePayload(run: RunIdentity, { to, at, seq, metadata }: CommittedEvent): JsonObject {
+  const { id, workflowId, version, businessKey, tenantId, triggerId, parentRunId } = run;
+  const optional = {
+    business_key: businessKey,
+    tenant_id: tenantId,
+    trigger_id: triggerId,
+    parent_run_id: parentRunId,
+  };
+  const present = Object.entries(optional).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return {
+    ...{ run_id: id, workflow_id: workflowId, version, state: to, at: new Date(at).toISOString(), seq },
+    ...Object.fromEntries(present),
+    ...(to === "failed" && { error: errorOf(metadata) }),
+  };
+}
+
+function errorOf({ code = "", message = "" }: JsonObject = {}): JsonObject {
+  return { code: String(code), message: beginningOf(String(message), MAX_MESSAGE_CHARS) };
+}
