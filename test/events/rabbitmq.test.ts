@@ -129,26 +129,33 @@ describeWithRabbitMq("events over RabbitMQ", (url) => {
 
     it("is acknowledged after its commit: one whose connection breaks before is delivered again, and counts once", async () => {
       const topic = "order.slow";
+      // Its insert, and nothing else, waits for the lock.
+      await database.sql.unsafe(`create function wait_here() returns trigger language plpgsql as
+        'begin perform pg_advisory_xact_lock(7); return new; end'`);
+      await database.sql.unsafe(`create trigger wait_here before insert on events for each row
+        when (new.topic = '${topic}') execute function wait_here()`);
       const lock = await database.sql.reserve();
-      await lock`begin`;
-      await lock`lock table events in share row exclusive mode`;
-      await exchange.send(topic, {}, { messageId: randomUUID() });
-      const waiting = () => database.sql`
-        select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into "events"%'
-          and datname = current_database()`;
-      await until(async () => (await waiting()).length > 0, { what: "the event's insert" });
-      await exchange.gate.shut();
-      // Not acknowledged, so the broker has it again.
-      await until(async () => (await exchange.ready()) === 1, { what: "the message's return" });
-      await lock`commit`;
-      lock.release();
+      await lock`select pg_advisory_lock(7)`;
+      try {
+        await exchange.send(topic, {}, { messageId: randomUUID() });
+        const waiting = () => database.sql`
+          select 1 from pg_locks where locktype = 'advisory' and not granted
+            and database = (select oid from pg_database where datname = current_database())`;
+        await until(async () => (await waiting()).length > 0, { what: "the event's insert" });
+        await exchange.cut(async () => {
+          // Not acknowledged, so the broker has it again.
+          await until(async () => (await exchange.ready()) === 1, { within: 10_000, what: "the message's return" });
+        });
+      } finally {
+        await lock`select pg_advisory_unlock(7)`;
+        lock.release();
+      }
       await until(async () => (await stored(topic)).length === 1);
-      const before = (await metric("saga_events_in_total")).repeated ?? 0;
-      await exchange.gate.open();
-      await until(async () => ((await metric("saga_events_in_total")).repeated ?? 0) > before);
+      await untilConnected();
+      await exchange.send("order.later", {});
+      await until(async () => (await stored("order.later")).length === 1);
       await noneLeft();
       expect((await stored(topic)).length).toBe(1);
-      await untilConnected();
     });
   });
 
@@ -262,8 +269,7 @@ describeWithRabbitMq("events over RabbitMQ", (url) => {
       await until(() => exchange.heard.length === 1);
       // Published and not confirmed: everything is still owed.
       expect([exchange.heard[0]?.fields.routingKey, await owed()]).toEqual(["saga.run.started", 4]);
-      await exchange.gate.shut();
-      await exchange.gate.open();
+      await exchange.cut(async () => {});
       await until(() => exchange.heard.length === 5);
       expect(exchange.heard.map(({ fields }) => fields.routingKey)).toEqual([
         ...["saga.run.started", "saga.run.started", "order.made", "order.sent", "saga.run.succeeded"],
@@ -276,14 +282,15 @@ describeWithRabbitMq("events over RabbitMQ", (url) => {
   });
 
   it("a broker that is away is seen in the metrics, and the node stays ready; deleted queues are declared again", async () => {
-    await exchange.gate.shut();
-    await until(async () => Object.values(await metric("saga_event_links_away")).join() === "1,1");
-    const runId = await client.start("tell", { inputs: { order: "later" } });
-    await client.allEnd([runId]);
-    expect([await owed(), (await fetch(`${client.url}/readyz`)).status]).toEqual([4, 200]);
-    await until(async () => /^saga_events_owed 4$/m.test(await node.metrics.registry.metrics()), { what: "the gauge" });
-    for (const queue of [exchange.queue, exchange.dead]) await exchange.channel.deleteQueue(queue);
-    await exchange.gate.open();
+    await exchange.cut(async () => {
+      await until(async () => Object.values(await metric("saga_event_links_away")).join() === "1,1");
+      const runId = await client.start("tell", { inputs: { order: "later" } });
+      await client.allEnd([runId]);
+      expect([await owed(), (await fetch(`${client.url}/readyz`)).status]).toEqual([4, 200]);
+      const gauge = async () => /^saga_events_owed 4$/m.test(await node.metrics.registry.metrics());
+      await until(gauge, { what: "the gauge" });
+      for (const queue of [exchange.queue, exchange.dead]) await exchange.channel.deleteQueue(queue);
+    });
     await until(() => exchange.heard.length === 4);
     await untilConnected();
     const { accepted } = exchange.gate;

@@ -46,6 +46,21 @@ export class Exchange {
     await this.channel.waitForConfirms();
   }
 
+  /** While it goes on, the service has no way to the broker. */
+  async cut(work: () => Promise<void>): Promise<void> {
+    await this.gate.shut();
+    await work().finally(() => this.gate.open());
+  }
+
+  /** A queue for dispatches, which a worker consumes; its name. */
+  async work(take: (message: ConsumeMessage) => Promise<void>): Promise<string> {
+    const { queue } = await this.channel.assertQueue("", { exclusive: true });
+    await this.channel.consume(queue, (message) => {
+      if (message) void take(message).then(() => this.channel.ack(message));
+    });
+    return queue;
+  }
+
   /** Messages that the queue has ready: neither taken nor in hand. */
   async ready(queue = this.queue): Promise<number> {
     return (await this.channel.checkQueue(queue)).messageCount;

@@ -467,6 +467,21 @@ export const MUTANTS = [
     replace: 'if (this.options.onFailure !== "open" && fault === "timeout")',
     test: "test/run/startup-provider.test.ts",
     red: "a start without the provider is refused and leaves no run, or records why and has the file's",
+    name: "a message of RabbitMQ is acknowledged before its event is committed (law 5)",
+    file: "src/events/incoming.ts",
+    find: "const work = this.untilTaken(channel, message)\n      .then((outcome) => this.finish(channel, message, outcome))",
+    replace:
+      'this.finish(channel, message, "taken");\n    const work = this.untilTaken(channel, message)\n      .then(() => {})',
+    test: "test/events/rabbitmq.test.ts",
+    red: "events over RabbitMQ (needs RabbitMQ at AMQP_URL) a message is acknowledged after its commit: one whose connection breaks before is delivered again, and counts once",
+  },
+  {
+    name: "an event that RabbitMQ has not confirmed counts as published (law 5)",
+    file: "src/events/outgoing.ts",
+    find: 'return outcome === "confirmed";',
+    replace: "return true;",
+    test: "test/events/rabbitmq.test.ts",
+    red: "events over RabbitMQ (needs RabbitMQ at AMQP_URL) a run publishes an event again, under the same id, until the broker has confirmed it, and the next ones after it",
   },
   {
     name: "lists take every session of the reads",
