@@ -112,7 +112,10 @@ export class Batch {
     };
   }
 
-  private outgoingEvents({ run }: RunContext, ofChildren: RunCommit["outgoingEvents"] = []): RunCommit["outgoingEvents"] {
+  private outgoingEvents(
+    { run }: RunContext,
+    ofChildren: RunCommit["outgoingEvents"] = [],
+  ): RunCommit["outgoingEvents"] {
     return this.outgoing && [...outgoingRows(run, this.said, this.outgoing), ...ofChildren];
   }
 

@@ -75,7 +75,10 @@ describe("settings", () => {
       { REDIS_URL: "rediss://r:6380", REDIS_PREFIX: "a:" },
       { redisUrl: "rediss://r:6380", redisPrefix: "a:" },
     ],
-    [{ AMQP_URL: "amqp://guest:guest@q" }, { amqpUrl: "amqp://guest:guest@q" }],
+    [
+      { AMQP_URL: "amqp://guest:guest@q", SAGA_EVENTS_EXCHANGE: "a.events", SAGA_LIFECYCLE_EVENTS: "on" },
+      { amqpUrl: "amqp://guest:guest@q", eventsExchange: "a.events", lifecycleEvents: true },
+    ],
     [
       { SAGA_WORKERS: "3", SAGA_STEPS_PER_COMMIT: "1" },
       { workers: 3, stepsPerCommit: 1 },
@@ -173,6 +176,7 @@ describe("problems", () => {
     [{ AMQP_URL: "http://x" }, "AMQP_URL"],
     [{ SAGA_PUBLIC_URL: "saga.example" }, "SAGA_PUBLIC_URL"],
     [{ SAGA_INSPECT: "maybe" }, "SAGA_INSPECT must be on or off"],
+    [{ SAGA_EVENTS_EXCHANGE: "amq.topic" }, "SAGA_EVENTS_EXCHANGE must be 1 to 200 of"],
     [{ LOG_LEVEL: "loud" }, "LOG_LEVEL must be one of"],
     [{ SAGA_RETENTION_DAYS: "1.5" }, "SAGA_RETENTION_DAYS"],
     [{ SAGA_LIMIT_NESTING: "0" }, "SAGA_LIMIT_NESTING"],

@@ -467,6 +467,8 @@ export const MUTANTS = [
     replace: 'if (this.options.onFailure !== "open" && fault === "timeout")',
     test: "test/run/startup-provider.test.ts",
     red: "a start without the provider is refused and leaves no run, or records why and has the file's",
+  },
+  {
     name: "a message of RabbitMQ is acknowledged before its event is committed (law 5)",
     file: "src/events/incoming.ts",
     find: "const work = this.untilTaken(channel, message)\n      .then((outcome) => this.finish(channel, message, outcome))",

@@ -144,6 +144,19 @@ describe("retention", () => {
     expect(await left("events", "id")).toEqual([]);
   });
 
+  it("keeps an old event that is owed to RabbitMQ", async () => {
+    const [owed, other] = [uuidv7(), uuidv7()];
+    for (const id of [owed, other])
+      await database.sql`
+        insert into events (id, topic, headers, payload, size, published_at) values (${id}, 't', '{}', '{}', 2, now() - interval '40 days')`;
+    await database.sql`insert into outgoing_events (id, run_id, shard) values (${owed}, ${owed}, 0)`;
+    await prune();
+    expect(await left("events", "id")).toEqual([owed]);
+    await database.sql`delete from outgoing_events`;
+    await prune();
+    expect(await left("events", "id")).toEqual([]);
+  });
+
   it("deletes recorded answers after a day, and those of a client's key with their run", async () => {
     const [run = ""] = await insert({ count: 1 });
     await database.sql`
