@@ -128,11 +128,11 @@ describeWithRabbitMq("events over RabbitMQ", (url) => {
     });
 
     it("is acknowledged after its commit: one whose connection breaks before is delivered again, and counts once", async () => {
-      const topic = "order.slow";
+      const topic = `order.${randomUUID()}`;
       // Its insert, and nothing else, waits for the lock.
-      await database.sql.unsafe(`create function wait_here() returns trigger language plpgsql as
+      await database.sql.unsafe(`create or replace function wait_here() returns trigger language plpgsql as
         'begin perform pg_advisory_xact_lock(7); return new; end'`);
-      await database.sql.unsafe(`create trigger wait_here before insert on events for each row
+      await database.sql.unsafe(`create or replace trigger wait_here before insert on events for each row
         when (new.topic = '${topic}') execute function wait_here()`);
       const lock = await database.sql.reserve();
       await lock`select pg_advisory_lock(7)`;
@@ -144,7 +144,7 @@ describeWithRabbitMq("events over RabbitMQ", (url) => {
         await until(async () => (await waiting()).length > 0, { what: "the event's insert" });
         await exchange.cut(async () => {
           // Not acknowledged, so the broker has it again.
-          await until(async () => (await exchange.ready()) === 1, { within: 10_000, what: "the message's return" });
+          await until(async () => (await exchange.ready()) === 1, { what: "the message's return" });
         });
       } finally {
         await lock`select pg_advisory_unlock(7)`;

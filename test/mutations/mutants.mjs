@@ -475,6 +475,7 @@ export const MUTANTS = [
     replace:
       'this.finish(channel, message, "taken");\n    const work = this.untilTaken(channel, message)\n      .then(() => {})',
     test: "test/events/rabbitmq.test.ts",
+    needs: "AMQP_URL",
     red: "events over RabbitMQ (needs RabbitMQ at AMQP_URL) a message is acknowledged after its commit: one whose connection breaks before is delivered again, and counts once",
   },
   {
@@ -483,6 +484,7 @@ export const MUTANTS = [
     find: 'return outcome === "confirmed";',
     replace: "return true;",
     test: "test/events/rabbitmq.test.ts",
+    needs: "AMQP_URL",
     red: "events over RabbitMQ (needs RabbitMQ at AMQP_URL) a run publishes an event again, under the same id, until the broker has confirmed it, and the next ones after it",
   },
   {

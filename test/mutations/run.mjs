@@ -88,7 +88,10 @@ function tally(passed, failed) {
 
 async function main() {
   const words = process.argv.slice(2);
-  const mutants = MUTANTS.filter(({ name }) => words.every((word) => name.includes(word)));
+  const selected = MUTANTS.filter(({ name }) => words.every((word) => name.includes(word)));
+  const mutants = selected.filter(({ needs }) => needs === undefined || process.env[needs]);
+  for (const { name, needs } of selected)
+    if (needs !== undefined && !process.env[needs]) console.log(`skipped, needs ${needs}: ${name}`);
   const copies = await Promise.all(Array.from({ length: AT_ONCE }, copyTree));
   let red = 0;
   let failed = false;
