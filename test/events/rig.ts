@@ -66,6 +66,15 @@ export class Exchange {
     return (await this.channel.checkQueue(queue)).messageCount;
   }
 
+  /** Whether the message is among those that the queue has ready. They stay there. */
+  async has(messageId: string): Promise<boolean> {
+    const seen: GetMessage[] = [];
+    for (let next = await this.channel.get(this.queue); next; next = await this.channel.get(this.queue))
+      seen.push(next);
+    for (const message of seen) this.channel.nack(message);
+    return seen.some(({ properties }) => properties.messageId === messageId);
+  }
+
   /** The next message that could not be taken. */
   async buried(): Promise<GetMessage | false> {
     return this.channel.get(this.dead, { noAck: true });

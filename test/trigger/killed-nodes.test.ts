@@ -74,7 +74,10 @@ class MortalNode {
 
   static async open(url: string): Promise<MortalNode> {
     const proxy = await CuttingProxy.before(url);
-    return new MortalNode(proxy, openDatabase(proxy.url, { max: 2, applicationName: "mortal", log: silentLog }));
+    const own = openDatabase(proxy.url, { max: 1, applicationName: "mortal", log: silentLog });
+    // The driver cannot bear the end of a session in its very first statement: the process would end.
+    await own.sql`select 1`;
+    return new MortalNode(proxy, own);
   }
 
   async live(): Promise<void> {

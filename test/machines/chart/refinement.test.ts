@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AnyStateMachine, createActor, createMachine } from "xstate";
-import { ChartMismatch, compileWorkflow, type Program, startActor } from "../../../machines/index.js";
+import { ChartMismatch, compileWorkflow, type JsonObject, type Program, startActor } from "../../../machines/index.js";
 import { cases, firstSeed } from "../../harness/long.js";
 import { documents, program } from "../definitions.js";
 import { families, optionsOf } from "../families.js";
@@ -26,12 +26,21 @@ function exampleProgram(file: string): Program {
 const differencesOf = (compiled: Program) => differences(compiled.machine, publishedMachine(compiled));
 
 /** A run of the example whose worker answers what every step of it understands; `after` moves it is cancelled. */
-function play(compiled: Program, inputs: Record<string, number | string>, after = 1_000): Simulation {
+function play(compiled: Program, inputs: JsonObject, after = 1_000): Simulation {
   const actions = [...JSON.stringify(compiled.document).matchAll(/"action":"([^"]+)"/g)].map(([, name = ""]) => [
     name,
     {},
   ]);
-  const result = { state: "done", reduced: true, file: "f", url: "u", reservation: "r", receipt: "r" };
+  const result = {
+    state: "done",
+    reduced: true,
+    file: "f",
+    url: "u",
+    reservation: "r",
+    receipt: "r",
+    label: "l",
+    picked: 1,
+  };
   const worker = () => ({ kind: "result", result }) as const;
   const run = new Simulation({ program: compiled, actions: Object.fromEntries(actions), inputs, worker });
   run.advance();
@@ -90,7 +99,8 @@ describe("the machine that runs refines the published chart", () => {
 describe("the published chart goes along with a run", () => {
   const inputs = {
     ...{ order_id: "o", email: "e", sku: "s", scenario: "plain", asset: "a", business_key: "b", trip_id: "t" },
-    ...{ quantity: 2, unit_price_cents: 40_000, amount: 3, count: 1 },
+    ...{ quantity: 2, unit_price_cents: 40_000, amount: 3, count: 1, total: 42, address: "a", branch: "b", order: "o" },
+    trigger: { scheduled_at: "2026-11-21T03:00:00.000Z" },
   };
 
   it.each(EXAMPLES.map((file) => [basename(file), file]))("of %s, to the same final state", (_name, file) => {
