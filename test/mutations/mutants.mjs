@@ -399,7 +399,7 @@ export const MUTANTS = [
   {
     name: "each suspect is tried alone, one after the other (law 7)",
     file: "src/run/trial/trials.ts",
-    find: "group.length === 1 ? [...group] : [];",
+    find: "group.length === 1 && !this.options.process.isRunning ? [...group] : [];",
     replace: "[...group];",
     test: "test/run/trials.test.ts",
     red: "a verdict needs deaths of the run alone, each in a process of its own",
