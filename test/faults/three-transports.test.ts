@@ -1,6 +1,5 @@
-// One saga whose three steps use three transports and that fails late: it is undone over all three, while the HTTP server, the connections
-// to the broker and the service are each killed and restarted in flight. The broker itself is shared with other tests and is not stopped:
-// a proxy between it and everything here is cut and restored.
+// One saga whose three steps use three transports and that fails late: it is undone over all three, while the HTTP server, the broker and
+// the service are each killed and restarted in flight. In the short form the connections to the shared broker are cut instead of killing one.
 import { randomUUID } from "node:crypto";
 import { connect } from "amqplib";
 import fastify, { type FastifyInstance } from "fastify";
@@ -11,9 +10,9 @@ import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { createTestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 import { freePorts } from "../harness/ports.js";
+import { openBreakableRabbitMq } from "../harness/rabbitmq.js";
 import { createService } from "../harness/service.js";
 import { describeWithRabbitMq } from "../harness/services.js";
-import { TcpGate } from "../harness/tcp-gate.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
 import { Client } from "./client.js";
@@ -59,9 +58,13 @@ class Books {
 describeWithRabbitMq("a saga over three transports", (url) => {
   it("is undone over all three, each effect once, with everything killed in flight", { timeout: 400_000 }, async () => {
     const database = await createTestDatabase({ max: 2 });
-    const gate = new TcpGate(new URL(url));
-    await gate.open();
-    const env = { DATABASE_URL: database.url, AMQP_URL: gate.url, SAGA_WORKERS: "1", SAGA_SIGNING_SECRET: "a secret" };
+    const broker = await openBreakableRabbitMq(url);
+    const env = {
+      DATABASE_URL: database.url,
+      AMQP_URL: broker.url,
+      SAGA_WORKERS: "1",
+      SAGA_SIGNING_SECRET: "a secret",
+    };
     const service = await (await createService(env)).start();
     const client = new Client(service.url);
     const books = new Books();
@@ -77,7 +80,7 @@ describeWithRabbitMq("a saga over three transports", (url) => {
     });
     const queue = `saga-test.${randomUUID()}`;
     const grpc = createWorker({ ...common("one"), grpc: service.grpcAddress });
-    const rabbitMq = createRabbitMqWorker({ ...common("three"), url: gate.url, queue, cancelCheckMs: 500 });
+    const rabbitMq = createRabbitMqWorker({ ...common("three"), url: broker.url, queue, cancelCheckMs: 500 });
     const [port = 0] = await freePorts(1);
     let app: FastifyInstance;
     // A new worker each time: whatever the former one had in memory is lost.
@@ -115,9 +118,9 @@ describeWithRabbitMq("a saga over three transports", (url) => {
     await app!.close();
     await openHttp();
     await orders(0.45);
-    await gate.shut();
+    await broker.kill();
     await until(() => service.log.some((line) => line.includes("connection to RabbitMQ lost")), { what: "the cut" });
-    await gate.open();
+    await broker.start();
     await orders(0.65);
     await service.kill();
     await service.start();
@@ -139,11 +142,11 @@ describeWithRabbitMq("a saga over three transports", (url) => {
 
     await Promise.all([grpc.stop(), rabbitMq.stop(), app!.close()]);
     await service.stop();
-    await gate.shut();
-    const broker = await connect(url);
-    const channel = await broker.createChannel();
+    const connection = await connect(broker.url);
+    const channel = await connection.createChannel();
     for (const name of [queue, `${queue}.dead`]) await channel.deleteQueue(name);
-    await broker.close();
+    await connection.close();
+    await broker.end();
     await database.drop();
   });
 });

@@ -1,0 +1,83 @@
+// A RabbitMQ broker of a test's own, which it can kill and start again: what was confirmed is still there. Where no broker can be started, and
+// in the short form, a gate before the shared one is shut and opened instead.
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LONG } from "./long.js";
+import { freePorts } from "./ports.js";
+import { answersAsRabbitMq } from "./probe.js";
+import { TcpGate } from "./tcp-gate.js";
+import { until } from "./until.js";
+
+export interface BreakableRabbitMq {
+  readonly url: string;
+  kill(): Promise<void>;
+  /** At the same address. */
+  start(): Promise<void>;
+  end(): Promise<void>;
+}
+
+/** The script itself: on Debian, that on the PATH changes the user first. */
+const SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+const START_WITHIN_MS = 120_000;
+
+const running = new Set<ChildProcess>();
+process.once("exit", () => {
+  for (const server of running) killNow(server);
+});
+
+/** `shared`: the URL of the broker behind the gate. */
+export async function openBreakableRabbitMq(shared: string): Promise<BreakableRabbitMq> {
+  return LONG && existsSync(SERVER) ? openServer() : openGate(shared);
+}
+
+async function openServer(): Promise<BreakableRabbitMq> {
+  const [port = 0, distribution = 0] = await freePorts(2);
+  const folder = await mkdtemp(join(tmpdir(), "saga-rabbitmq-"));
+  const url = `amqp://guest:guest@127.0.0.1:${port}`;
+  await writeFile(join(folder, "plugins"), "[].");
+  const env = {
+    ...{ PATH: process.env.PATH, HOME: folder, RABBITMQ_NODENAME: `saga${port}@localhost` },
+    ...{ RABBITMQ_NODE_IP_ADDRESS: "127.0.0.1", RABBITMQ_NODE_PORT: `${port}`, RABBITMQ_DIST_PORT: `${distribution}` },
+    ...{ RABBITMQ_MNESIA_BASE: join(folder, "db"), RABBITMQ_LOG_BASE: join(folder, "log") },
+    ...{ RABBITMQ_ENABLED_PLUGINS_FILE: join(folder, "plugins"), RABBITMQ_CONFIG_FILE: join(folder, "none") },
+  };
+  let server: ChildProcess | undefined;
+  const start = async () => {
+    server = spawn(SERVER, { env, stdio: "ignore", detached: true });
+    running.add(server);
+    await until(() => answersAsRabbitMq(url), { within: START_WITHIN_MS, pause: 200, what: "a RabbitMQ broker" });
+  };
+  const kill = async () => {
+    const gone = server;
+    server = undefined;
+    if (!gone) return;
+    const ended = new Promise((resolve) => gone.once("exit", resolve));
+    killNow(gone);
+    await ended;
+    running.delete(gone);
+  };
+  const end = async () => {
+    await kill();
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  };
+  await start();
+  return { url, kill, start, end };
+}
+
+/** The broker and the helpers that it started. */
+function killNow({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}
+
+async function openGate(shared: string): Promise<BreakableRabbitMq> {
+  const gate = new TcpGate(new URL(shared));
+  await gate.open();
+  return { url: gate.url, kill: () => gate.shut(), start: () => gate.open(), end: () => gate.shut() };
+}
