@@ -1,6 +1,7 @@
 // One saga whose three steps use three transports and that fails late: it is undone over all three, while the HTTP server, the broker and
 // the service are each killed and restarted in flight. In the short form the connections to the shared broker are cut instead of killing one.
 import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "amqplib";
 import fastify, { type FastifyInstance } from "fastify";
 import { expect, it } from "vitest";
@@ -19,6 +20,8 @@ import { Client } from "./client.js";
 
 const RUNS = long(10, 200);
 const AT_ONCE = 8;
+/** How long the broker is away. The short form waits for facts alone. */
+const AWAY_MS = long(0, 20_000);
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const TIMING = { resendMs: 100, backoffMs: 50, backoffMaxMs: 500, abortGraceMs: 100, lookAgainMs: 1_000 };
 
@@ -120,6 +123,7 @@ describeWithRabbitMq("a saga over three transports", (url) => {
     await orders(0.45);
     await broker.kill();
     await until(() => service.log.some((line) => line.includes("connection to RabbitMQ lost")), { what: "the cut" });
+    await delay(AWAY_MS);
     await broker.start();
     await orders(0.65);
     await service.kill();
