@@ -52,7 +52,7 @@ export class Client {
     }
   }
 
-  /** A frame that is not as documented fails whoever waits for frames. */
+  /** An undocumented frame fails every wait for frames. */
   private sound<T>(value: T): T {
     if (this.fault !== undefined) throw this.fault;
     return value;

@@ -125,7 +125,7 @@ async function trigger(document: object = CRON): Promise<string> {
   return `${API}/triggers/${(await post(`${API}/triggers`, document)).json.id}`;
 }
 
-const nobody = () => `${API}/sagas/${uuidv7()}`;
+const unknownRun = () => `${API}/sagas/${uuidv7()}`;
 const twice = async (act: () => Promise<WireAnswer>) => {
   await act();
   return act();
@@ -168,7 +168,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [200, "a run", async () => get(await aRun()), { state: "paused", awaited_signal: "go" }],
     [200, "its startup variables", async () => get(await aRun()), { variables: { currency: "CHF" } }],
     [400, "a malformed id", () => get(`${API}/sagas/17`), { error: "bad_request" }],
-    [404, "no such run", () => get(nobody()), { error: "not_found" }],
+    [404, "no such run", () => get(unknownRun()), { error: "not_found" }],
     ...["events", "signals", "undo", "children", "user_tasks"].map(
       (part): Row => [200, part, async () => get(`${await aRun()}/${part}`), PAGE],
     ),
@@ -178,34 +178,34 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [202, "accepted", async () => post(`${await waiting()}/cancel`, { reason: "enough" }), { already_terminal: false }],
     [202, "terminal already", async () => cancelTwice(await waiting()), { state: "cancelled", already_terminal: true }],
     [400, "a malformed id", () => post(`${API}/sagas/17/cancel`), { error: "bad_request" }],
-    [404, "no such run", () => post(`${nobody()}/cancel`), { error: "not_found" }],
+    [404, "no such run", () => post(`${unknownRun()}/cancel`), { error: "not_found" }],
     [501, "no canceller is configured", () => brokenPost("/sagas/{id}/cancel"), { error: "invalid_config" }],
   ],
   "POST /sagas/{id}/release": [
     [409, "not in quarantine", async () => post(`${await aRun()}/release`), { error: "conflict" }],
-    [404, "no such run", () => post(`${nobody()}/release`), { error: "not_found" }],
+    [404, "no such run", () => post(`${unknownRun()}/release`), { error: "not_found" }],
   ],
   "POST /sagas/{run_id}/signal/{name}": [
     [202, "awaited", async () => post(`${await waiting()}/signal/go`, { payload: { a: 1 } }), { matched: true }],
     [409, "not awaited", async () => post(`${await waiting()}/signal/stop`), { error: "conflict", recorded: true }],
     [400, "a bad run_id", () => post(`${API}/sagas/17/signal/go`), { error: "bad_request" }],
-    [404, "no such run", () => post(`${nobody()}/signal/go`), { error: "not_found" }],
+    [404, "no such run", () => post(`${unknownRun()}/signal/go`), { error: "not_found" }],
     [500, "an internal error", () => brokenPost("/sagas/{id}/signal/go"), { error: "internal" }],
   ],
   "POST /sagas/{run_id}/user_task/{task_id}/submit": [
     [202, "submitted", async () => post(await task(), { result: { approved: true } }), { matched: true }],
     [409, "submitted already", async () => submitTwice(await task()), { error: "conflict" }],
     [422, "a result that fails its form", async () => post(await task(), { result: {} }), { error: "unprocessable" }],
-    [400, "a malformed id", () => post(`${nobody()}/user_task/17/submit`), { error: "bad_request" }],
-    [404, "no such task", () => post(`${nobody()}/user_task/${uuidv7()}/submit`), { error: "not_found" }],
+    [400, "a malformed id", () => post(`${unknownRun()}/user_task/17/submit`), { error: "bad_request" }],
+    [404, "no such task", () => post(`${unknownRun()}/user_task/${uuidv7()}/submit`), { error: "not_found" }],
   ],
   "POST /sagas/{run_id}/actions/{step_id}/result": [
     [202, "a result", async () => post(`${await hanging()}/result`, { result: { receipt: "r" } }), TAKEN],
     [202, "an error", async () => post(`${await hanging()}/result`, { error: { code: "no", message: "no" } }), TAKEN],
     [202, "a stale attempt", async () => post(`${await hanging()}/result`, { attempt: 7, result: {} }), STALE],
     [400, "a bad run_id", () => post(`${API}/sagas/17/actions/hang/result`, { result: {} }), { error: "bad_request" }],
-    [400, "neither", () => post(`${nobody()}/actions/hang/result`), { error: "bad_request" }],
-    [404, "no such run", () => post(`${nobody()}/actions/hang/result`, { result: {} }), { error: "not_found" }],
+    [400, "neither", () => post(`${unknownRun()}/actions/hang/result`), { error: "bad_request" }],
+    [404, "no such run", () => post(`${unknownRun()}/actions/hang/result`, { result: {} }), { error: "not_found" }],
     [
       500,
       "an internal error",
@@ -217,7 +217,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
   "GET /sagas/{run_id}/stream": [
     [101, "an upgrade", async () => get(`${await aRun()}/stream`, WEBSOCKET)],
     [400, "a malformed id", () => get(`${API}/sagas/17/stream`, WEBSOCKET), { error: "bad_request" }],
-    [404, "no such run", () => get(`${nobody()}/stream`, WEBSOCKET), { error: "not_found" }],
+    [404, "no such run", () => get(`${unknownRun()}/stream`, WEBSOCKET), { error: "not_found" }],
     [426, "no upgrade", async () => get(`${await aRun()}/stream`), { error: "upgrade_required" }],
   ],
   "POST /registry/register": [

@@ -3,10 +3,10 @@
 import { request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { expect } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/package.js";
 import { livingNodes, logged } from "../cluster/rig.js";
-import type { TestDatabase } from "../harness/database.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
@@ -42,7 +42,7 @@ interface QuarantineSeen {
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
-export class KillLoop {
+class KillLoop {
   private began = 0;
   private kills = 0;
   private waiting = 0;
@@ -240,5 +240,25 @@ function post(url: string, body: string): Promise<{ status: number; text: string
     sent.on("timeout", () => sent.destroy());
     sent.on("error", () => resolve({ status: 0, text }));
     sent.end(body);
+  });
+}
+
+/** The test: the same laws at any strength. */
+export function describeKillLoop(options: KillLoopOptions): void {
+  describe("four nodes, of which one is killed every two seconds", () => {
+    let database: TestDatabase;
+    let loop: KillLoop;
+    beforeAll(async () => {
+      database = await createTestDatabase({ max: 2 });
+      loop = await KillLoop.open(database, options);
+    }, 180_000);
+    afterAll(async () => {
+      await loop.close();
+      await database.drop();
+    });
+
+    it("bring every acknowledged run to its right end, and quarantine the poisonous one among them, and only it", async () => {
+      await loop.expectRight(await loop.run());
+    }, 600_000);
   });
 }

@@ -22,7 +22,7 @@ export function receiveBody(request: FastifyRequest, body: Readable, bounds: Bod
       outcome();
     };
     const fail = (error: unknown) => end(() => reject(error));
-    // The client has gone; nobody gets the answer.
+    // The client is gone, so this error is never sent.
     const close = () => fail(badRequest("the body ended early"));
     const stalled = setTimeout(() => fail(stalledAfter(bounds)), bounds.stallMs);
     const receive = (chunk: Buffer) => {
