@@ -20,7 +20,7 @@ import type { Revision } from "../store/revision.js";
 import type { Delivery } from "./delivery.js";
 import { newFence } from "./fence.js";
 import type { LoadedRun } from "./loaded-run.js";
-import { type OutgoingEvents, outgoingRows, type Said, saidIn } from "./outgoing-events.js";
+import { type OutgoingEvents, outgoingRows, type Publishable, publishableIn } from "./outgoing-events.js";
 import { owedRows } from "./owed-rows.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, wakeChange } from "./run-rows.js";
@@ -47,7 +47,7 @@ export class Batch {
   private readonly changedVariables = new Set<string>();
   private readonly changedColumns = new Set<RareColumn>();
   /** What RabbitMQ may get, in the order of the transitions. */
-  private readonly said: Said[] = [];
+  private readonly publishable: Publishable[] = [];
   private readonly answers: Omit<CommandRow, "at">[] = [];
   private readonly inboxGone: string[] = [];
 
@@ -69,7 +69,7 @@ export class Batch {
       (each) => each.kind === "child.start" && each.child.idempotencyKey !== undefined,
     );
     for (const effect of effects) this.effects.push(withFence(effect));
-    if (this.outgoing) this.said.push(...saidIn(effects, this.events.slice(first)));
+    if (this.outgoing) this.publishable.push(...publishableIn(effects, this.events.slice(first)));
     for (const name of stored) this.changedVariables.add(name);
     for (const column of RARE_COLUMNS) if (column in patch) this.changedColumns.add(column);
   }
@@ -116,7 +116,7 @@ export class Batch {
     { run }: RunContext,
     ofChildren: RunCommit["outgoingEvents"] = [],
   ): RunCommit["outgoingEvents"] {
-    return this.outgoing && [...outgoingRows(run, this.said, this.outgoing), ...ofChildren];
+    return this.outgoing && [...outgoingRows(run, this.publishable, this.outgoing), ...ofChildren];
   }
 
   private runRow(context: RunContext, format: number): RunRow {

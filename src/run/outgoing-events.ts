@@ -18,26 +18,26 @@ export interface OutgoingEvents {
   readonly lifecycle: boolean;
 }
 
-/** What a transition says to the outside, in its order. */
-export type Said = Extract<Effect, { kind: "event.published" }> | CommittedEvent;
+/** What of a transition can be published, in its order: emitted events, and audit rows that change the state of the run. */
+export type Publishable = Extract<Effect, { kind: "event.published" }> | CommittedEvent;
 
 const MAX_MESSAGE_CHARS = 1_000;
 
-/** What a transition may say: its published events, then its audit rows that change the state of the run. */
-export function saidIn(effects: readonly Effect[], events: readonly CommittedEvent[]): Said[] {
+/** Of one transition. Emitted events come first. */
+export function publishableIn(effects: readonly Effect[], events: readonly CommittedEvent[]): Publishable[] {
   const emitted = effects.filter((effect) => effect.kind === "event.published");
   const changes = events.filter((event) => lifecycleState(event) !== undefined);
-  return emitted.length + changes.length > 0 ? [...emitted, ...changes] : [];
+  return [...emitted, ...changes];
 }
 
-/** The rows of a run that says these things. */
+/** The rows that a run owes for them. */
 export function outgoingRows(
   run: RunIdentity,
-  said: readonly Said[],
+  publishable: readonly Publishable[],
   outgoing: OutgoingEvents | undefined,
 ): OutgoingEventRow[] {
   if (!outgoing) return [];
-  return said.flatMap((each): OutgoingEventRow[] => {
+  return publishable.flatMap((each): OutgoingEventRow[] => {
     if ("kind" in each) return outgoing.emitted ? [{ id: each.event.id, runId: run.id }] : [];
     return outgoing.lifecycle ? lifecycleRows(run, each) : [];
   });
