@@ -24,6 +24,9 @@ import { continueRollback, recordUndo } from "./undo.js";
 /** A worker has credit for the queued dispatch. */
 export function offer(draft: Draft, { dispatchId, workerId }: Command<"offer">): DecisionOn<"offer"> {
   const { wait, quarantined } = draft.context;
+  // A repeat: the commit of the first try was not answered.
+  if (wait?.kind === "dispatched" && wait.dispatchId === dispatchId && wait.workerId === workerId)
+    return unchanged({ type: "advanced" });
   if (wait?.kind !== "queued" || wait.dispatchId !== dispatchId)
     return refused("the run does not wait for a worker for this dispatch");
   if (quarantined) return refused("the run is in quarantine");

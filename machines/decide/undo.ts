@@ -26,9 +26,10 @@ export function continueRollback(draft: Draft): void {
 export function undoNext(draft: Draft): void {
   const { unwinding, frames } = draft.context;
   const frame = unwinding && frames.at(-1);
-  const since = frame?.kind === "try" ? { since: frame.entry.number } : {};
-  const { undo } = draft.facts;
-  if (undo === undefined) throw new Needed({ kind: "undo", ...since });
+  const since = frame?.kind === "try" ? frame.entry.number : 0;
+  const { undo: owed } = draft.facts;
+  if (owed?.since !== since) throw new Needed({ kind: "undo", since });
+  const undo = owed.newest;
   if (undo === null) return finishUndo(draft);
   const registered = findAction(draft, undo.action ?? "");
   draft.change({ undoing: undo.ordinal, ...(!unwinding && { step: undo.stepId }) });

@@ -141,7 +141,7 @@ function checkLimits(steps: readonly ReadStep[], count: number, limits: Definiti
   for (const { plan, place: at } of steps) {
     if (plan.edges.length + plan.blocks.length > limits.branches)
       at.problem(`must have at most ${limits.branches} branches`);
-    plan.type.checkLimits?.(plan.attributes, at);
+    for (const { check } of plan.type.youngerChecks ?? []) check(plan.attributes, at);
   }
 }
 

@@ -19,7 +19,7 @@ import { CALENDAR_FUNCTIONS, calendarField } from "./calendar.js";
 import { isPlain } from "./errors.js";
 import { spend } from "./fuel.js";
 import { arithmetic, isNumber, type Operator, order, type Relation, sameNumber, whole } from "./numbers.js";
-import { join, length, makeText, matches, paySearch, replace, splitToList } from "./text.js";
+import { asciiOf, join, length, makeText, matches, paySearch, replace, splitToList } from "./text.js";
 import { concat, JsonList, JsonMap, timestamp } from "./values.js";
 
 type Result = CelValue | CelError;
@@ -80,11 +80,13 @@ const searchRule = (backwards: boolean) =>
     return undefined;
   });
 
-/** For functions of the library that read a text character by character. */
-const byCharacter: Rule = ([text]) => {
-  if (typeof text === "string") spend(text.length);
-  return undefined;
-};
+/** For functions of the library that take a text or bytes apart, in units for a character. */
+const byCharacter =
+  (units: number): Rule =>
+  ([text]) => {
+    if (typeof text === "string" || text instanceof Uint8Array) spend(text.length * units);
+    return undefined;
+  };
 
 const RULES: Readonly<Record<string, Rule>> = {
   "_+_": ([left = null, right = null]) => plus(left, right),
@@ -100,8 +102,13 @@ const RULES: Readonly<Record<string, Rule>> = {
   "_!=_": ([left = null, right = null]) => !equal(left, right),
   "@in": ([value = null, container = null]) => contains(value, container),
   size: ([value, ...excess]) => {
-    if (isCelMap(value)) spend(value.size >>> 3);
-    return typeof value === "string" && excess.length === 0 ? length(value) : undefined;
+    if (excess.length > 0) return undefined;
+    if (isCelMap(value)) return BigInt(paidSize(value));
+    return typeof value === "string" ? length(value) : undefined;
+  },
+  string: ([value]) => {
+    if (value instanceof Uint8Array) spend(value.length >>> 2);
+    return undefined;
   },
   int: numeralRule("int"),
   uint: numeralRule("uint"),
@@ -126,12 +133,14 @@ const RULES: Readonly<Record<string, Rule>> = {
     // Each clause may create an Intl formatter (30 µs) and writes its whole value.
     if (typeof text === "string") spend(text.length + text.split("%").length * 500);
     weigh(values, 10);
+    if (typeof text === "string" && /%[xX]/.test(text) && isCelList(values))
+      for (const value of values) byCharacter(2)([value]);
     return undefined;
   },
-  lowerAscii: textRule(1, ([text = ""]) => text.replace(/[A-Z]+/g, (upper) => upper.toLowerCase())),
-  upperAscii: textRule(1, ([text = ""]) => text.replace(/[a-z]+/g, (lower) => lower.toUpperCase())),
-  "strings.quote": byCharacter,
-  trim: byCharacter,
+  lowerAscii: textRule(1, ([text = ""]) => asciiOf(text, (run) => run.toLowerCase())),
+  upperAscii: textRule(1, ([text = ""]) => asciiOf(text, (run) => run.toUpperCase())),
+  "strings.quote": byCharacter(2),
+  trim: byCharacter(1),
   ...Object.fromEntries(
     CALENDAR_FUNCTIONS.map((name): [string, Rule] => [
       name,
@@ -208,9 +217,8 @@ function equalLists(left: CelList, right: CelList): boolean {
 }
 
 function equalMaps(left: CelMap, right: CelMap): boolean {
-  const size = left.size;
-  spend(size);
-  if (size !== right.size) return false;
+  const size = paidSize(left);
+  if (size !== paidSize(right)) return false;
   for (const [key, value] of left) {
     const other = right.get(key);
     if (other === undefined || !equal(value, other)) return false;
@@ -218,10 +226,16 @@ function equalMaps(left: CelMap, right: CelMap): boolean {
   return true;
 }
 
+/** The names of a map are listed to count them. */
+function paidSize({ size }: CelMap): number {
+  spend(size * 2);
+  return size;
+}
+
 /** Pays `units` for every element of a value that is about to be written or copied as a whole. */
 function weigh(value: CelValue, units: number): void {
   spend(units);
-  if (typeof value === "string") makeText(value.length);
+  if (typeof value === "string" || value instanceof Uint8Array) makeText(value.length);
   else if (isCelList(value)) for (const item of value) weigh(item, units);
   else if (isCelMap(value)) {
     for (const [key, item] of value) {

@@ -55,6 +55,7 @@ function scalar(value: CelValue): Json {
   if (isCelUint(value)) return integer(value.value);
   if (value instanceof Uint8Array) {
     takeResultChars(value.length * 2);
+    spend(value.length);
     return base64Encode(value);
   }
   throw new ExpressionError("the result is not a JSON value");
@@ -121,16 +122,17 @@ function takeJsonChars(json: Json): void {
   if (typeof json === "string") takeResultChars(json.length + 2);
   else if (typeof json !== "object" || json === null) takeResultChars(5);
   else if (Array.isArray(json)) {
-    spend(2);
+    spend(2 + (json.length >>> 2));
     takeResultChars(2);
     for (const item of json) takeJsonChars(item);
   } else takeObjectChars(json as JsonObject);
 }
 
 function takeObjectChars(object: JsonObject): void {
-  spend(4);
+  const names = Object.keys(object);
+  spend(4 + names.length);
   takeResultChars(2);
-  for (const key of Object.keys(object)) {
+  for (const key of names) {
     takeResultChars(key.length + 4);
     takeJsonChars(object[key] as Json);
   }

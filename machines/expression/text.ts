@@ -39,6 +39,7 @@ export function replace(text: string, old: string, by: string, limit?: bigint): 
   if (count === 0) return text;
   if (old === "") return interleave(text, by, count);
   const parts = split(text, old, Number.isFinite(count) ? count + 1 : undefined);
+  spend(parts.length * 2);
   makeText(text.length + (parts.length - 1) * by.length);
   return parts.join(by);
 }
@@ -47,8 +48,17 @@ export function replace(text: string, old: string, by: string, limit?: bigint): 
 function interleave(text: string, by: string, count: number): string {
   if (text === "") return by;
   const parts = split(text, "", Number.isFinite(count) ? count : undefined);
+  spend(parts.length * 2);
   makeText(text.length + (parts.length + 1) * by.length);
   return by + parts.join(by) + (count > parts.length ? by : "");
+}
+
+/** The text with every run of ASCII characters changed. */
+export function asciiOf(text: string, change: (run: string) => string): string {
+  return text.replace(/[^\u0080-\uffff]+/g, (run) => {
+    spend(4);
+    return change(run);
+  });
 }
 
 /** At most `limit` parts. The last has the rest of the text, as in Go; JavaScript's limit would drop it. */

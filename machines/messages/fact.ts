@@ -34,8 +34,7 @@ export interface Facts {
   readonly events?: { readonly page: readonly EventFact[]; readonly more: boolean };
   /** The present moment of a topic: the ordinal of its newest event ("0": there is none), and the store's snapshot. */
   readonly newestEvent?: { readonly ordinal: string; readonly snapshot: string };
-  /** The newest entry of the undo list that is still owed. Null: there is none. */
-  readonly undo?: UndoEntry | null;
+  readonly undo?: OwedUndo;
   /** The children of a step entry that have ended, in their order. Null: they exceed the limit of an output. */
   readonly ended?: readonly EndedChild[] | null;
   /** The ids of the children that have not ended, of step entries from a given one on. */
@@ -57,6 +56,12 @@ export interface Facts {
   readonly startup?: JsonObject;
   /** The run that was started with an idempotency key. Null: there is none. */
   readonly keyedRun?: { readonly id: RunId } | null;
+}
+
+/** The newest entry of the undo list that is still owed, of the step entries after `since`. Null: there is none. */
+export interface OwedUndo {
+  readonly since: number;
+  readonly newest: UndoEntry | null;
 }
 
 export interface RecordedSignal {
@@ -129,8 +134,8 @@ export type Need =
       readonly named?: string;
     }
   | { readonly kind: "newest_event"; readonly topic: string }
-  /** `since`: only entries of later step entries. */
-  | { readonly kind: "undo"; readonly since?: number }
+  /** `since`: only entries of later step entries. 0: all. */
+  | { readonly kind: "undo"; readonly since: number }
   | { readonly kind: "ended"; readonly entry: number; readonly child?: RunId }
   | { readonly kind: "living"; readonly from: number }
   | { readonly kind: "workflow"; readonly workflowId: string; readonly version?: number }

@@ -136,9 +136,9 @@ export class Memory {
         return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
       case "undo": {
         const owed = this.openUndos(run.id).filter(
-          ({ entry }) => entry.action !== undefined && entry.entry > (need.since ?? 0),
+          ({ entry }) => entry.action !== undefined && entry.entry > need.since,
         );
-        return { undo: owed.at(-1)?.entry ?? null };
+        return { undo: { since: need.since, newest: owed.at(-1)?.entry ?? null } };
       }
       case "ended":
         return { ended: this.ended(run.id, need) };

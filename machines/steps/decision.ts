@@ -2,7 +2,7 @@
 import { defaulted, expression, object, optional, required, text } from "../attribute/kinds.js";
 import type { Scope } from "../expression/index.js";
 import { evaluateRule, type RuleResult } from "../rule/evaluate.js";
-import type { Json, JsonObject } from "../values/json.js";
+import { beginningOf, type Json, type JsonObject } from "../values/json.js";
 import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { failed, type Note, objectOf, stepType, textOf } from "./step.js";
 import { excerpt, written } from "./words.js";
@@ -33,7 +33,7 @@ export const decision = stepType({
     const rule = facts.rule(ruleId);
     // Another tenant's rule does not exist.
     if (!rule || (rule.tenantId !== undefined && rule.tenantId !== run.tenantId))
-      return failed("not_found", `there is no published rule ${ruleId.slice(0, 128)}`);
+      return failed("not_found", `there is no published rule ${beginningOf(ruleId, 128)}`);
     const inputs = rule_inputs ? objectOf(rule_inputs, scope, "rule_inputs") : inputsOf(scope);
     const result = evaluateRule(rule, inputs);
     const notes: readonly Note[] = [{ type: "rule.evaluated", metadata: { ...result.audit } }];

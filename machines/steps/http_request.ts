@@ -60,10 +60,15 @@ export const httpRequest = stepType({
   check({ method, body }, place) {
     if (body && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);
   },
-  checkLimits({ timeout_ms: timeout }, place) {
-    if (typeof timeout !== "number" || timeout <= LONGEST_ATTEMPT_MS) return;
-    place.at("timeout_ms").problem(`must be at most ${LONGEST_ATTEMPT_MS}`);
-  },
+  youngerChecks: [
+    {
+      since: "0.7",
+      check({ timeout_ms: timeout }, place) {
+        if (typeof timeout !== "number" || timeout <= LONGEST_ATTEMPT_MS) return;
+        place.at("timeout_ms").problem(`must be at most ${LONGEST_ATTEMPT_MS}`);
+      },
+    },
+  ],
   enter({ attributes, scope, facts, run, plan }) {
     const { method, body, expected_status, follow_redirects, secret_ref } = attributes;
     const target = withQuery(urlOf(attributes.url, scope), objectOf(attributes.query, scope, "query"));

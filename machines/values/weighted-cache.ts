@@ -38,6 +38,11 @@ export class WeightedCache<K, V> {
     this.youngWeight -= known.weight;
   }
 
+  *keys(): Generator<K, void> {
+    yield* this.young.keys();
+    yield* this.old.keys();
+  }
+
   get size(): number {
     return this.young.size + this.old.size;
   }

@@ -16,6 +16,9 @@ import { groupOf } from "./groups.js";
 /** Step types with effects outside the run. A rollback that passes over one of them records a warning. */
 const TYPES_WITH_EFFECTS: ReadonlySet<string> = new Set(["action", "http_request", "sub_saga"]);
 
+/** Steps that a warning names. It counts all. */
+const NAMED = 100;
+
 /** The idempotency key of a step entry: the same for all its attempts. Workers store it, so its form must never change. */
 export function forwardKey(runId: RunId, stepId: string, entry: number): string {
   return `${runId}:${stepId}:${entry}`;
@@ -36,8 +39,10 @@ export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry =
     return addUndo(draft, { ...about, ...compensationOf(draft, plan, plan.compensation, output, entry.at) });
   const { unprotected, call } = draft.context;
   const registered = call && draft.facts.action(call.service, call.action, call.version);
-  draft.change({ unprotected: { ...unprotected, [plan.id]: registered?.compensable ?? false } });
-  draft.owe({ kind: "undo.owed", entry: about });
+  const review = registered?.compensable ?? false;
+  draft.change({ unprotected: { ...unprotected, [plan.id]: review } });
+  // A step that owes nothing is in no list: the warning of a rollback names it.
+  if (review) draft.owe({ kind: "undo.owed", entry: about });
 }
 
 export function addUndo(draft: Draft, entry: UndoEntry): void {
@@ -110,16 +115,16 @@ export function rollbackState({ ending, unwinding }: Draft["context"]): "compens
   return ending && !unwinding ? "compensating" : "running";
 }
 
-/** Records the completed steps that have no compensation. `since`: those that the try being rolled back has completed. */
+/** One warning names the completed steps that have no compensation. `since`: those that the try being rolled back has completed. */
 export function passUnprotected(draft: Draft, since?: number): void {
-  const steps = Object.entries(draft.context.unprotected);
+  const { unprotected, state } = draft.context;
+  const steps = Object.keys(unprotected);
   if (steps.length === 0) return;
-  for (const [stepId, review] of steps) {
-    const message = "the step completed and has no compensation: the rollback skips it";
-    draft.row("log", draft.context.state, { stepId, metadata: { kind: "undo_passed", level: "warn", message } });
-    if (review) draft.change({ requiresManualReview: true });
-  }
-  draft.change({ unprotected: {} });
+  const message = "these steps completed and have no compensation: the rollback passes them over";
+  const metadata = { kind: "undo_passed", level: "warn", message, steps: steps.slice(0, NAMED), count: steps.length };
+  draft.row("log", state, { metadata });
+  const review = Object.values(unprotected).includes(true);
+  draft.change({ unprotected: {}, ...(review && { requiresManualReview: true }) });
   draft.owe({ kind: "undo.passed", ...(since !== undefined && { since }) });
 }
 
