@@ -2,6 +2,7 @@
 // migrations have sessions of their own.
 import postgres, { type Notice, type Sql } from "postgres";
 import type { Logger } from "../log.js";
+import { ARRAY_TYPES } from "./arrays.js";
 
 export interface Database {
   /** int8 and numeric arrive as strings, timestamps as Dates, `json` parsed (by JSON.parse). */
@@ -19,6 +20,8 @@ export interface DatabaseOptions {
   readonly log: Logger;
   /** Postgres refuses every write. */
   readonly readOnly?: boolean;
+  /** For statements of one shape, whatever their parameters: Postgres plans each once a session. */
+  readonly plannedOnce?: boolean;
 }
 
 /** In milliseconds. The session of a frozen process must not hold a row of a run for long. */
@@ -34,6 +37,9 @@ const SESSION_TIMEOUTS = {
  */
 const PLANS = { enable_seqscan: "off", enable_mergejoin: "off", jit: "off" };
 
+/** Postgres plans a statement again at each execution where the estimates for known parameters are lower: 1 ms for a commit of 0.3. */
+const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" };
+
 const CONNECT_TIMEOUT_S = 10;
 /**
  * Seconds before a lost session is opened again. The driver's own pauses reach 20 s after a few refusals, counted over the whole pool:
@@ -44,9 +50,9 @@ const reconnectAfter = (tries: number) => Math.min(0.02 * 2 ** tries, 1) * (0.5 
 const CLOSE_TIMEOUT_S = 2;
 
 /** Connects lazily: if the server is not reachable yet, the queries fail, not this call. Lost connections are opened again. */
-export function openDatabase(url: string, { max, applicationName, log, readOnly = false }: DatabaseOptions): Database {
+export function openDatabase(url: string, options: DatabaseOptions): Database {
   refuseAsynchronousCommit(url);
-  const open = () => openPool(url, { max, applicationName, log, readOnly });
+  const open = () => openPool(url, options);
   let pool = open();
   let closing: Promise<void> | undefined;
   const renew = () => {
@@ -68,21 +74,25 @@ function following(pool: () => Sql): Sql {
   const target = (() => {}) as unknown as Sql;
   return new Proxy(target, {
     apply: (_, __, parameters) => Reflect.apply(pool(), undefined, parameters),
-    get: (_, name) => Reflect.get(pool(), name),
+    get: (_, name) => {
+      // The driver never hands over a session that it has to open for it, unless it asks for the types of arrays first.
+      if (name === "reserve")
+        throw new Error("sql.reserve can wait without end: use sql.begin, or a pool of one session");
+      return Reflect.get(pool(), name);
+    },
   });
 }
 
-function openPool(url: string, { max, applicationName, log, readOnly }: DatabaseOptions): Sql {
+function openPool(url: string, { max, applicationName, log, readOnly, plannedOnce }: DatabaseOptions): Sql {
   return postgres(url, {
     max,
     connect_timeout: CONNECT_TIMEOUT_S,
     backoff: reconnectAfter,
-    // Array parameters need the ids of their types, which are in the catalogue: one query a pool.
-    fetch_types: true,
-    types: { json: JSON_TYPE },
+    ...OWN_TYPES,
     connection: {
       ...{ application_name: applicationName, synchronous_commit: "on", ...SESSION_TIMEOUTS, ...PLANS },
       ...(readOnly && { default_transaction_read_only: true }),
+      ...(plannedOnce && PLANNED_ONCE),
     },
     onnotice: noticesTo(log),
   });
@@ -112,3 +122,9 @@ const JSON_TYPE = {
   parse: JSON.parse,
   serialize: (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value)),
 };
+
+/**
+ * The driver asks the catalogue for the types of arrays as a session begins, and waits for no answer: the end of the session at that moment
+ * would be an unhandled rejection and end the process, and its pool would not know how to send arrays. So every session brings its own.
+ */
+export const OWN_TYPES = { fetch_types: false, types: { json: JSON_TYPE, ...ARRAY_TYPES } };

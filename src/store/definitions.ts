@@ -3,6 +3,7 @@
 import { and, desc, eq, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
+import { countsForRate } from "./end-counts.js";
 import { present } from "./item.js";
 import { query } from "./query.js";
 import { definitions } from "./schema.js";
@@ -72,20 +73,36 @@ interface Counts {
   readonly in_flight: number;
 }
 
-/** Three counts as of one moment, in SQL: each has an index of its own. */
+/**
+ * Three figures as of one moment, in SQL: each has an index of its own. Of a day's ends, the minutes that are counted are added up;
+ * `offset 0` keeps the planner from reading all others before it compares their times.
+ */
 export async function workflowStats(database: Sql, workflowId: string): Promise<WorkflowStats> {
   const [row] = await database<Counts[]>`
-    select ended.*,
+    with day as materialized (
+      select since, first, greatest((select until from end_horizon where id = 1), first) as until
+      from (select now() - interval '24 hours' as since, date_trunc('minute', now() - interval '24 hours') + interval '1 minute' as first) day
+    ), late as materialized (
+      select distinct minute from day, late_run_ends
+      where workflow_id = ${workflowId} and minute >= first and minute < until
+    ), uncounted (low, high) as (
+      select since, first from day union all select until, 'infinity' from day
+      union all select minute, minute + interval '1 minute' from late
+    ), ends as (
+      select succeeded, failed from day, run_end_counts
+      where workflow_id = ${workflowId} and minute >= first and minute < until and minute not in (select minute from late)
+      union all
+      select (r.state = 'succeeded')::int, (r.state = 'failed')::int from uncounted cross join lateral (
+        select id, state, parent_run_id from runs
+        where workflow_id = ${workflowId} and terminal_at >= low and terminal_at < high offset 0) r
+      where ${countsForRate(database, "r")}
+    )
+    select coalesce(sum(succeeded), 0)::float8 as succeeded, coalesce(sum(succeeded + failed), 0)::float8 as ended,
       (select started_at from runs where workflow_id = ${workflowId} and family_run_id is null
         order by started_at desc limit 1) as last_run_at,
       (select count(*)::float8 from runs
         where workflow_id = ${workflowId} and terminal_at is null and family_run_id is null) as in_flight
-    from (
-      select count(*) filter (where r.state = 'succeeded')::float8 as succeeded, count(*)::float8 as ended
-      from runs r left join run_starts s on s.run_id = r.id
-      where r.workflow_id = ${workflowId} and r.terminal_at > now() - interval '24 hours' and r.parent_run_id is null
-        and r.state in ('succeeded', 'failed') and coalesce((s.identity->>'dryRun')::bool, false) is false
-    ) ended`;
+    from ends`;
   const { succeeded, ended, last_run_at, in_flight } = row as Counts;
   return {
     success_rate_24h: ended === 0 ? null : succeeded / ended,

@@ -12,6 +12,7 @@ import type {
   StoredRun,
   UndoEntry,
 } from "../../machines/index.js";
+import { keptInputs } from "./kept-inputs.js";
 import type { Revision } from "./revision.js";
 
 export interface LoadedRun {
@@ -48,29 +49,36 @@ export function storedIdentity(run: RunIdentity): StoredIdentity {
 
 /** Columns by name: a column that a later release adds must not change a result (law 13). */
 export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undefined> {
+  const kept = keptInputs(sql);
+  // What is kept now is at hand when the answer comes, whatever is evicted meanwhile.
+  const known = new Map(kept.startsFor(runId).map((start) => [start, kept.get(start)]));
   const [row] = await sql<LoadedRow[]>`
     select r.id, r.revision, r.fence, r.last_seq, r.last_event_at, r.state, r.current_step, r.requires_manual_review, r.record, r.call,
       r.output, r.frames, r.items, r.workflow_id, r.version, r.definition_id, r.tenant_id, r.business_key, r.trigger_id,
       r.parent_run_id, r.parent_step_id, r.parent_branch_id, r.parent_entry, r.root_run_id, r.started_at,
-      coalesce(s.inputs, f.inputs) as inputs, s.identity, z.variables as inherited,
+      o.start as inputs_of, i.inputs, octet_length(i.inputs::text) as inputs_bytes, s.identity, z.variables as inherited,
       (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null) as variables,
       (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone
     from runs r join run_starts s on s.run_id = r.id
       left join run_starts f on f.run_id = r.family_run_id
+      cross join lateral (select case when s.inputs is null then f.run_id else s.run_id end as start) o
+      left join lateral (select coalesce(s.inputs, f.inputs) as inputs where o.start <> all(${[...known.keys()]}::text[]::uuid[])) i on true
       left join run_scopes z on r.family_run_id is not null and z.run_id = r.parent_run_id and z.entry = r.parent_entry
     where r.id = ${runId}`;
   if (!row) return undefined;
+  const inputs = (row.inputs ?? known.get(row.inputs_of)) as JsonObject;
+  if (row.inputs) kept.keep(row.inputs_of, row.inputs, row.inputs_bytes ?? 0);
   const { revision, fence, last_seq: lastSeq } = row;
   return {
     revision,
     fence: fence ?? undefined,
     lastSeq,
     lastEventAt: row.last_event_at.getTime(),
-    stored: storedOf(row),
+    stored: storedOf(row, inputs),
   };
 }
 
-function storedOf(row: LoadedRow): StoredRun {
+function storedOf(row: LoadedRow, inputs: JsonObject): StoredRun {
   const { idempotencyKey: _, ...stored } = row.identity;
   const identity: RunIdentity = {
     id: row.id,
@@ -86,7 +94,7 @@ function storedOf(row: LoadedRow): StoredRun {
     rootRunId: row.root_run_id ?? undefined,
     startedAt: row.started_at.getTime(),
     parentEntry: row.parent_entry ?? undefined,
-    inputs: row.inputs,
+    inputs,
     ...stored,
   };
   return {
@@ -116,11 +124,21 @@ export interface RecordedAnswer {
   readonly requestHash?: string;
 }
 
-/** The recorded answer of a command, if its outcome is committed (law 6). An inbox row that brings the command again is removed. */
+/** Audit rows among which a worker's answer is looked for, newest first. An answer that is repeated later than that is stale. */
+const ANSWER_AMONG = 1_000;
+
+/**
+ * The recorded answer of a command, if its outcome is committed (law 6). A worker's answer that counted has its id beside its audit row
+ * instead. An inbox row that brings the command again is removed.
+ */
 export async function repeatedAnswer(sql: Sql, runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {
   const [row] = await sql<{ answer: Answer & { readonly request_hash?: string } }[]>`
     with recorded as materialized (
       select answer from run_commands where run_id = ${runId} and command_id = ${commandId}
+      union all
+      select '{"type": "report", "stale": false}'::json from (
+        select command_id from run_events where run_id = ${runId} order by seq desc limit ${ANSWER_AMONG}
+      ) newest where newest.command_id = ${commandId}
     ), done as (
       delete from inbox where id = ${commandId} and exists (select from recorded)
     )
@@ -130,13 +148,32 @@ export async function repeatedAnswer(sql: Sql, runId: RunId, commandId: string):
   return { answer: answer as Answer, ...(requestHash !== undefined && { requestHash }) };
 }
 
-/** The newest undo entry that is still owed, of the step entries after `since`. Entries without an action are passed, not undone. */
-export async function newestOwed(sql: Sql, runId: RunId, since = 0): Promise<UndoEntry | null> {
-  const [row] = await sql<UndoColumns[]>`
-    select ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id
-    from undo where owner_run_id = ${runId} and state = 'owed' and action is not null and entry > ${since}
-    order by undo.ordinal desc limit 1`;
-  if (!row) return null;
+/** Undo entries that are still owed, newest first. `complete`: there are no further ones. */
+export interface OwedEntries {
+  readonly entries: readonly UndoEntry[];
+  readonly complete: boolean;
+}
+
+const OWED_AT_ONCE = { rows: 20, bytes: 65_536 };
+
+/** The newest undo entries that are still owed, of the step entries after `since`. Entries without an action are passed, not undone. */
+export async function newestOwed(sql: Sql, runId: RunId, since: number): Promise<OwedEntries> {
+  const { rows: most, bytes } = OWED_AT_ONCE;
+  const rows = await sql<(UndoColumns & { found: number })[]>`
+    select ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, found::int
+    from (
+      select *, row_number() over newest as nth, count(*) over () as found, sum(octet_length(inputs::text)) over newest as bytes
+      from (
+        select * from undo where owner_run_id = ${runId} and state = 'owed' and action is not null and entry > ${since}
+        order by undo.ordinal desc limit ${most + 1}
+      ) owed
+      window newest as (order by owed.ordinal desc rows unbounded preceding)
+    ) measured
+    where nth = 1 or (nth <= ${most} and bytes <= ${bytes}) order by nth`;
+  return { entries: rows.map(undoEntry), complete: rows.length === (rows[0]?.found ?? 0) };
+}
+
+function undoEntry(row: UndoColumns): UndoEntry {
   return {
     ordinal: row.ordinal,
     stepId: row.step_id,
@@ -198,7 +235,11 @@ interface LoadedRow {
   readonly variables: JsonObject | null;
   readonly inherited: JsonObject | null;
   readonly gone: string[] | null;
-  readonly inputs: JsonObject;
+  /** The run that has the inputs: itself, or the first of its family. */
+  readonly inputs_of: string;
+  /** Null: they are kept. */
+  readonly inputs: JsonObject | null;
+  readonly inputs_bytes: number | null;
   readonly identity: StoredIdentity;
   readonly workflow_id: string;
   readonly version: number;

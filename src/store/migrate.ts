@@ -4,7 +4,7 @@ import { join } from "node:path";
 import postgres, { type Sql, type TransactionSql } from "postgres";
 import type { Logger } from "../log.js";
 import { packageRoot } from "../package.js";
-import { noticesTo } from "./connection.js";
+import { noticesTo, OWN_TYPES } from "./connection.js";
 import { type Migration, readMigrations } from "./migration-files.js";
 import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, patiently } from "./migration-locks.js";
 import { createEventPartitions } from "./partitions.js";
@@ -45,6 +45,7 @@ export async function migrateDatabase(url: string, log: Logger, options: Migrate
 /** Without a timeout for statements: a migration may work on a large table. */
 function openSession(url: string, log: Logger): Sql {
   return postgres(url, {
+    ...OWN_TYPES,
     ...{ max: 1, max_lifetime: null, idle_timeout: 0, onnotice: noticesTo(log) },
     connection: { application_name: "saga-migrate", statement_timeout: 0, lock_timeout: 0 },
   });

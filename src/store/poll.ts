@@ -118,19 +118,27 @@ export class DueTable<Row extends { readonly run_id: RunId }> {
     );
   }
 
-  /** Makes a bounded number of rows due now; resolves with the shards that have more of them. */
-  async reclaim(sql: Sql, shards: readonly ShardId[], which = "", also = ""): Promise<readonly ShardId[]> {
+  /**
+   * Makes a bounded number of rows due now, except those with certain keys; resolves with the shards that have more of them. `which` is a
+   * condition and `also` an assignment in SQL.
+   */
+  async reclaim(
+    sql: Sql,
+    shards: readonly ShardId[],
+    { which = "", also = "", except = [] as readonly string[] } = {},
+  ): Promise<readonly ShardId[]> {
     if (shards.length === 0) return [];
     const { name, key } = this;
     const each = perShard(shards, RECLAIMED_AT_ONCE);
     const rows = await sql.unsafe<{ run_id: RunId }[]>(
       `with later as materialized (
          select d.${key} from unnest($1::text::int2[]) s(shard) cross join lateral (
-           select ${key} from ${name} where shard = s.shard and due_at > now() ${which} order by due_at limit $2
+           select ${key} from ${name}
+           where shard = s.shard and due_at > now() ${which} and ${key} <> all($3::text::uuid[]) order by due_at limit $2
          ) d
        ), held as (select ${key} from ${name} where ${key} in (select ${key} from later) for update skip locked)
        update ${name} t set due_at = now() ${also} from held where t.${key} = held.${key} returning t.run_id`,
-      [literal(shards), each],
+      [literal(shards), each, literal(except)],
     );
     return fullShards(rows, each);
   }
@@ -159,6 +167,9 @@ export const outbox = new DueTable<DueEffect>("outbox", "id", "t.id, t.run_id, t
 
 const RECLAIMED_AT_ONCE = 4_000;
 
+/** Rows that are leased: a dispatch that its node holds, and a row that is tried again later, are put off for longer. */
+const LEASED = `and tries > 0 and due_at <= now() + interval '${LEASE_SECONDS} seconds'`;
+
 /** A run that is stepping has a wake row at most this far ahead. */
 const STEPPING_SECONDS = 2;
 /** Rows that were leased, and those of runs that may have been stepping. A timer that is due as soon wakes its run once too early: a no-op. */
@@ -175,9 +186,27 @@ const DISPATCHES = "and kind = 'action'";
  */
 export async function reclaim(sql: Sql, shards: readonly ShardId[]): Promise<readonly ShardId[]> {
   const unfinished = [
-    ...(await wakes.reclaim(sql, shards, IN_PROGRESS, ", tries = greatest(t.tries, 1)")),
-    ...(await outbox.reclaim(sql, shards, DISPATCHES)),
+    ...(await wakes.reclaim(sql, shards, { which: IN_PROGRESS, also: ", tries = greatest(t.tries, 1)" })),
+    ...(await outbox.reclaim(sql, shards, { which: DISPATCHES })),
     ...(await inbox.reclaim(sql, shards)),
+  ];
+  return [...new Set(unfinished)];
+}
+
+/**
+ * After the loss of a node, in the shards that this node had before: what is leased becomes due now. The lost node may have leased a row when the
+ * shard had moved and it had not noticed yet. The rows that this node works on (`own`, by their keys) keep their leases. Resolves like `reclaim`.
+ */
+export async function endLeases(
+  sql: Sql,
+  shards: readonly ShardId[],
+  own: readonly string[],
+): Promise<readonly ShardId[]> {
+  const leased = { which: LEASED, except: own };
+  const unfinished = [
+    ...(await wakes.reclaim(sql, shards, leased)),
+    ...(await outbox.reclaim(sql, shards, { ...leased, which: `${DISPATCHES} ${LEASED}` })),
+    ...(await inbox.reclaim(sql, shards, leased)),
   ];
   return [...new Set(unfinished)];
 }

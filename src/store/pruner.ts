@@ -46,14 +46,20 @@ export class Pruner {
 
   /** One round, on one node at a time: the others have nothing to do meanwhile. Resolves with whether it was this one's. */
   async prune(): Promise<boolean> {
-    const session = await this.sql.reserve();
+    let round: Promise<void> | undefined;
     try {
-      const [row] = await session<{ mine: boolean }[]>`select pg_try_advisory_lock(${PRUNING_LOCK}) as mine`;
-      if (!row?.mine) return false;
-      await this.round().finally(() => session`select pg_advisory_unlock(${PRUNING_LOCK})`);
-      return true;
+      // A transaction that holds the lock and nothing else: between its statements it has no snapshot that vacuum would wait for.
+      return await this.sql.begin("isolation level read committed", async (lock) => {
+        const [row] = await lock<{ mine: boolean }[]>`select pg_try_advisory_xact_lock(${PRUNING_LOCK}) as mine`;
+        if (!row?.mine) return false;
+        await lock`set local idle_in_transaction_session_timeout = 0`;
+        round = this.round();
+        await round;
+        return true;
+      });
     } finally {
-      session.release();
+      // The session of the lock may have ended before the round.
+      await Promise.allSettled([round]);
     }
   }
 
@@ -64,6 +70,7 @@ export class Pruner {
     await retention.commands();
     await retention.events(eventDays);
     await retention.scopes();
+    await retention.ends();
     if (runDays === undefined) return;
     const [row] = await sql<{ before: Date }[]>`select now() - make_interval(days => ${runDays}) as before`;
     if (row) await dropEventPartitionsBefore(sql, row.before);

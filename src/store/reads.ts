@@ -156,12 +156,9 @@ export class Reads {
   }
 }
 
-/**
- * Ends the statement of the session with this name. The name is that of no other session. The driver's own first statement on a session,
- * which asks for the types, is left alone: nothing handles its error, so that it would end the process.
- */
+/** Ends the statement of the session with this name. The name is that of no other session. */
 export async function cancelStatement(database: Sql, applicationName: string): Promise<void> {
   await database`
     select pg_cancel_backend(pid) from pg_stat_activity
-    where application_name = ${applicationName} and state = 'active' and pid <> pg_backend_pid() and query not like '%pg_catalog.pg_type%'`;
+    where application_name = ${applicationName} and state = 'active' and pid <> pg_backend_pid()`;
 }

@@ -137,13 +137,6 @@ export async function replacedSchema(database: Sql, hash: string): Promise<JsonO
 /** A row that is written again has another state; so has the table then. */
 const rowState = sql<string>`xmin || ' ' || ctid`;
 
-/** Of the whole table, in one short answer: few of a node's questions find a change. */
-export async function stateOfActions(database: Sql): Promise<string> {
-  const [row] = await database<{ state: string }[]>`
-    select count(*) || ' ' || coalesce(sum(hashtextextended(id || ' ' || xmin || ' ' || ctid, 0)), 0) as state from actions`;
-  return row?.state ?? "";
-}
-
 export function actionStates(database: Sql) {
   return query(database).select({ id: actions.id, state: rowState }).from(actions);
 }

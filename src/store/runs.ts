@@ -1,36 +1,14 @@
-// Reads of runs: one, and lists of them, as the interface's SagaRun. Nothing here writes, and nothing here is on the hot path: the
+// Reads of runs: some by their ids, and lists of them, as the interface's SagaRun. Nothing here writes, and nothing here is on the hot path: the
 // commit (commit/) and the load of an actor (load.ts) are elsewhere.
-import { and, between, eq, gt, isNull, lt, or, type SQL, sql } from "drizzle-orm";
-import type { PgColumn } from "drizzle-orm/pg-core";
+import { eq, inArray, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
-import { asRunId, type JsonObject, type RunId } from "../../machines/index.js";
-import { isUuid } from "../ids.js";
-import { inRange, type Page, type PageQuery, readPage } from "./page.js";
+import type { JsonObject, RunId } from "../../machines/index.js";
+import { allOf, idsInRange, matchingRuns, type RunFilter } from "./matching-runs.js";
+import { type Page, type PageQuery, readPage } from "./page.js";
 import { builtOnce, query } from "./query.js";
 import { runItem } from "./run-item.js";
-import { pickedRuns, wholeRuns } from "./run-row.js";
-import { runLabels, runs } from "./schema.js";
-
-export interface RunFilter {
-  readonly workflowId?: string;
-  readonly version?: number;
-  readonly states?: readonly string[];
-  readonly tenantId?: string;
-  readonly triggerId?: string;
-  readonly parentRunId?: RunId;
-  readonly rootOnly?: boolean;
-  readonly businessKey?: string;
-  readonly requiresManualReview?: boolean;
-  readonly awaitedSignal?: string;
-  readonly currentStep?: string;
-  /** RFC 3339; both bounds are exclusive. */
-  readonly startedAfter?: string;
-  readonly startedBefore?: string;
-  /** The run has all of them. */
-  readonly labels?: Readonly<Record<string, string>>;
-  /** The beginning of an id or of a business key. */
-  readonly q?: string;
-}
+import { pickedRuns, type RunRow, wholeRuns } from "./run-row.js";
+import { runs } from "./schema.js";
 
 /** A run as clients see it, and the number of its last audit row. */
 export interface RunView {
@@ -39,13 +17,24 @@ export interface RunView {
   readonly terminal: boolean;
 }
 
-const runById = builtOnce((database) =>
-  wholeRuns(database, pickedRuns(database).where(eq(runs.id, sql.placeholder("runId")))).prepare("run"),
-);
+/** Runs that are read in one statement, at most: each may have eight megabytes. */
+export const READ_TOGETHER = 8;
 
-export async function readRun(database: Sql, runId: RunId): Promise<RunView | undefined> {
-  const [row] = await runById(database).execute({ runId });
-  return row && { run: runItem(row), lastSeq: row.lastSeq, terminal: row.terminalAt !== null };
+/** Always as many parameters: of an array, Postgres would expect fewer rows where it knows its length, and plan each execution again. */
+const runsByIds = builtOnce((database) => {
+  const ids = Array.from({ length: READ_TOGETHER }, (_, nth) => sql.placeholder(`${nth}`));
+  return wholeRuns(database, pickedRuns(database).where(inArray(runs.id, ids))).prepare("runs");
+});
+
+/** Those of READ_TOGETHER runs that exist, by their ids. */
+export async function readRuns(database: Sql, runIds: readonly RunId[]): Promise<ReadonlyMap<RunId, RunView>> {
+  const ids = Array.from({ length: READ_TOGETHER }, (_, nth) => runIds[nth] ?? runIds[0]);
+  const rows = await runsByIds(database).execute({ ...ids });
+  return new Map(rows.map((row) => [row.id, viewOf(row)]));
+}
+
+function viewOf(row: RunRow): RunView {
+  return { run: runItem(row), lastSeq: row.lastSeq, terminal: row.terminalAt !== null };
 }
 
 export async function runExists(database: Sql, runId: RunId): Promise<boolean> {
@@ -53,13 +42,13 @@ export async function runExists(database: Sql, runId: RunId): Promise<boolean> {
   return found.length > 0;
 }
 
-export function listRuns(
+export async function listRuns(
   database: Sql,
   filter: RunFilter,
   page: PageQuery,
   newestFirst: boolean,
 ): Promise<Page<JsonObject>> {
-  const where = conditions(filter);
+  const matching = await matchingRuns(database, filter);
   return readPage(
     database,
     {
@@ -69,53 +58,12 @@ export function listRuns(
         { column: runs.id, kind: "uuid" },
       ],
       descending: newestFirst,
-      rows: (range) => wholeRuns(database, inRange(pickedRuns(database), where, range)),
-      matching: { from: runs, where },
+      rows: (range) =>
+        wholeRuns(database, pickedRuns(database).where(sql`${runs.id} in (${idsInRange(matching, range)})`)),
+      matching: { from: allOf(matching) },
       item: runItem,
       position: ({ startedAt, id }) => [startedAt.toISOString(), id],
     },
     page,
   );
-}
-
-function conditions(filter: RunFilter): SQL | undefined {
-  const { states, rootOnly, startedAfter, startedBefore, q } = filter;
-  return and(
-    equals(runs.workflowId, filter.workflowId),
-    equals(runs.version, filter.version),
-    states && sql`${runs.state} = any(${sql.param([...states])}::text[])`,
-    equals(runs.tenantId, filter.tenantId),
-    equals(runs.triggerId, filter.triggerId),
-    equals(runs.parentRunId, filter.parentRunId),
-    rootOnly ? isNull(runs.parentRunId) : undefined,
-    equals(runs.businessKey, filter.businessKey),
-    equals(runs.requiresManualReview, filter.requiresManualReview),
-    equals(runs.awaitedSignal, filter.awaitedSignal),
-    equals(runs.currentStep, filter.currentStep),
-    startedAfter === undefined ? undefined : gt(runs.startedAt, sql`${startedAfter}::text::timestamptz`),
-    startedBefore === undefined ? undefined : lt(runs.startedAt, sql`${startedBefore}::text::timestamptz`),
-    ...Object.entries(filter.labels ?? {}).map(hasLabel),
-    q === undefined ? undefined : beginsWith(q),
-  );
-}
-
-function equals(column: PgColumn, value: string | number | boolean | undefined): SQL | undefined {
-  return value === undefined ? undefined : eq(column, value);
-}
-
-function hasLabel([name, value]: readonly [string, string]): SQL {
-  const { runId, name: label, value: text } = runLabels;
-  return sql`${runs.id} in (select ${runId} from ${runLabels} where ${label} = ${name} and ${text} = ${value})`;
-}
-
-const NIL = "00000000-0000-0000-0000-000000000000";
-
-/** `starts_with` takes the text as it is: no wildcards to escape. An id's beginning becomes a range of the primary key. */
-function beginsWith(q: string): SQL | undefined {
-  const byKey = sql`coalesce(starts_with(${runs.businessKey}, ${q}), false)`;
-  const low = q.toLowerCase() + NIL.slice(q.length);
-  const isBeginning = q.length <= NIL.length && isUuid(low);
-  if (!isBeginning) return byKey;
-  const high = q.toLowerCase() + NIL.replaceAll("0", "f").slice(q.length);
-  return or(between(runs.id, asRunId(low), asRunId(high)), byKey);
 }

@@ -78,6 +78,9 @@ export const runs = pgTable(
     currentStep: text("current_step"),
     lastEventAt: time("last_event_at").notNull(),
     terminalAt: time("terminal_at"),
+    /** The state and the step in which the run ended: set by the database, for the filters of the list. Null: before, or still to be filled in. */
+    endedAs: text("ended_as"),
+    endedIn: text("ended_in"),
     requiresManualReview: boolean("requires_manual_review").notNull(),
     awaitedSignal: text("awaited_signal"),
     pausedReason: text("paused_reason"),
@@ -109,7 +112,19 @@ export const runs = pgTable(
   (t) => [
     index("runs_by_start").on(t.startedAt, t.id),
     index("runs_by_workflow").on(t.workflowId, t.startedAt, t.id),
+    index("runs_by_version").on(t.workflowId, t.version, t.startedAt, t.id),
+    index("runs_by_tenant").on(t.tenantId, t.startedAt, t.id).where(sql`tenant_id is not null`),
+    index("runs_by_trigger").on(t.triggerId, t.startedAt, t.id).where(sql`trigger_id is not null`),
+    index("runs_by_key").on(sql`${t.businessKey} collate "C"`, t.startedAt, t.id).where(sql`business_key is not null`),
+    // Read by older releases only.
     index("runs_by_business_key").on(t.businessKey).where(sql`business_key is not null`),
+    index("runs_of_roots").on(t.startedAt, t.id).where(sql`parent_run_id is null`),
+    index("runs_in_review").on(t.startedAt, t.id).where(sql`requires_manual_review`),
+    index("runs_unfinished").on(t.startedAt, t.id).where(sql`terminal_at is null`),
+    index("runs_by_ended_as").on(t.endedAs, t.startedAt, t.id).where(sql`ended_as is not null`),
+    index("runs_by_workflow_and_end").on(t.workflowId, t.endedAs, t.startedAt, t.id).where(sql`ended_as is not null`),
+    index("runs_by_ended_in").on(t.endedIn, t.startedAt, t.id).where(sql`ended_in is not null`),
+    index("runs_without_end").on(t.startedAt, t.id).where(sql`terminal_at is not null and ended_as is null`),
     index("runs_by_parent").on(t.parentRunId, t.parentEntry).where(sql`parent_run_id is not null`),
     index("runs_by_family").on(t.familyRunId).where(sql`family_run_id is not null`),
     index("runs_in_flight").on(t.workflowId).where(sql`terminal_at is null`),
@@ -117,6 +132,28 @@ export const runs = pgTable(
     index("runs_ended").on(t.workflowId, t.terminalAt).where(sql`terminal_at is not null`),
     index("runs_by_end").on(t.terminalAt, t.id).where(sql`terminal_at is not null`),
   ],
+);
+
+/** The runs of a workflow that ended within a minute that is over (end-counts.ts). */
+export const runEndCounts = pgTable(
+  "run_end_counts",
+  {
+    workflowId: text("workflow_id").notNull(),
+    minute: time("minute").notNull(),
+    succeeded: integer("succeeded").notNull(),
+    failed: integer("failed").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.workflowId, t.minute] })],
+);
+
+/** One row: minutes before it are counted. */
+export const endHorizon = pgTable("end_horizon", { id: smallint("id").primaryKey(), until: time("until").notNull() });
+
+/** Minutes that are to be counted again, written by the database with a run that ended long before its commit. */
+export const lateRunEnds = pgTable(
+  "late_run_ends",
+  { workflowId: text("workflow_id").notNull(), minute: time("minute").notNull() },
+  (t) => [index("late_run_ends_by_minute").on(t.workflowId, t.minute)],
 );
 
 /** The start of a run: wide and cold, so it is not in the hot row. */
@@ -198,6 +235,8 @@ export const runEvents = pgTable(
     toState: text("to_state").notNull(),
     actor: text("actor").notNull(),
     metadata: json("metadata"),
+    /** The worker's answer that the row is the outcome of, if it named its dispatch: a repeat of it is no stale answer. */
+    commandId: uuid("command_id"),
   },
   (t) => [primaryKey({ columns: [t.runId, t.seq, t.recordedAt] })],
 );
@@ -480,6 +519,8 @@ export const triggerFires = pgTable(
     error: text("error"),
     inputs: json("inputs"),
     dueAt: time("due_at"),
+    /** Of a fire by hand with an idempotency key: a repeat must ask for the same. */
+    requestHash: text("request_hash"),
   },
   (t) => [
     index("trigger_fires_by_trigger").on(t.triggerId, t.firedAt, t.id),

@@ -40,6 +40,8 @@ export interface NewFire {
   readonly firedAt: Date;
   readonly inputs?: JsonObject;
   readonly error?: string;
+  /** Of a fire under an idempotency key: what was asked for. */
+  readonly requestHash?: string;
 }
 
 /** A fire that owes a run. */
@@ -62,8 +64,8 @@ export async function decideFires(
   fires: readonly NewFire[],
   move?: { readonly from: Date; readonly to: Date | null; readonly fired: boolean },
 ): Promise<readonly OwedFire[]> {
-  const rows = fires.map(({ id, scheduledAt, firedAt, inputs, error }) => ({
-    ...{ id, scheduled_at: scheduledAt, fired_at: firedAt, error },
+  const rows = fires.map(({ id, scheduledAt, firedAt, inputs, error, requestHash }) => ({
+    ...{ id, scheduled_at: scheduledAt, fired_at: firedAt, error, request_hash: requestHash },
     inputs: inputs && JSON.stringify(inputs),
   }));
   const added = await database<{ id: string; inputs: JsonObject | null }[]>`
@@ -73,11 +75,11 @@ export async function decideFires(
       where ${move !== undefined} and id = ${trigger.id} and enabled and next_fire_at = ${move?.from ?? null}
       returning id
     )
-    insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at, error, inputs, due_at)
-    select fire.id, ${trigger.id}, ${trigger.workflowId}, fire.scheduled_at, fire.fired_at, fire.error, fire.inputs::json,
-      case when fire.inputs is not null then now() + make_interval(secs => ${LEASE_SECONDS}) end
+    insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at, error, request_hash, inputs, due_at)
+    select fire.id, ${trigger.id}, ${trigger.workflowId}, fire.scheduled_at, fire.fired_at, fire.error, fire.request_hash,
+      fire.inputs::json, case when fire.inputs is not null then now() + make_interval(secs => ${LEASE_SECONDS}) end
     from json_to_recordset(${JSON.stringify(rows)}::text::json)
-      as fire (id uuid, scheduled_at timestamptz, fired_at timestamptz, error text, inputs text)
+      as fire (id uuid, scheduled_at timestamptz, fired_at timestamptz, error text, request_hash text, inputs text)
     where ${move === undefined} or exists (select from moved)
     on conflict (id) do nothing returning id, inputs`;
   return added.flatMap(({ id, inputs }) => (inputs ? [{ id, triggerId: trigger.id, inputs }] : []));
@@ -106,13 +108,14 @@ export async function settleFire(
     update triggers set failing = ${error !== null} where id = ${triggerId} and exists (select from settled)`;
 }
 
-/** The run of a fire, once it is durable. */
-export async function runOfFire(database: Sql, id: string): Promise<RunId | undefined> {
-  const [row] = await query(database)
-    .select({ runId: triggerFires.resultingRunId })
-    .from(triggerFires)
-    .where(eq(triggerFires.id, id));
-  return row?.runId ?? undefined;
+/** What a fire was asked for, and its run once it is durable. */
+export async function decidedFire(
+  database: Sql,
+  id: string,
+): Promise<{ readonly runId: RunId | null; readonly requestHash: string | null } | undefined> {
+  const { resultingRunId: runId, requestHash } = triggerFires;
+  const [row] = await query(database).select({ runId, requestHash }).from(triggerFires).where(eq(triggerFires.id, id));
+  return row;
 }
 
 /** Fires that are looked at for an unfinished run: with `skip` there is one at most, beside those that were fired by hand. */

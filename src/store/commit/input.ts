@@ -39,7 +39,19 @@ function addHistory(
   { runId, events, variables }: Pick<RunCommit, "runId" | "events" | "variables">,
 ): void {
   for (const e of events)
-    input.audit_event.add(runId, e.seq, time(e.at), e.type, e.stepId, e.attempt, e.from, e.to, e.actor, e.metadata);
+    input.audit_event.add(
+      runId,
+      e.seq,
+      time(e.at),
+      e.type,
+      e.stepId,
+      e.attempt,
+      e.from,
+      e.to,
+      e.actor,
+      e.metadata,
+      e.commandId,
+    );
   for (const [name, value] of variables ?? []) input.variable.add(runId, name, value);
 }
 

@@ -68,6 +68,7 @@ export const RELATIONS = {
     to_state: "text",
     actor: "text",
     metadata: "json",
+    command_id: "uuid",
   },
   variable: { run_id: "uuid", name: "text", value: "json" },
   scope: { run_id: "uuid", entry: "int4", holder: "uuid", manifest: "json", manifest_hash: "uuid" },

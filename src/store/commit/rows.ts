@@ -142,6 +142,8 @@ export interface EventRow {
   readonly to: string;
   readonly actor: string;
   readonly metadata?: string;
+  /** The worker's answer that it is the outcome of. */
+  readonly commandId?: string;
 }
 
 export interface SignalRow {

@@ -14,7 +14,7 @@ commands_recorded as (
 /** Every transition has its own audit rows. */
 const auditEvents: Clause = (from) => `
 audit_events_added as (
-  insert into run_events (run_id, seq, recorded_at, event_type, step_id, attempt, from_state, to_state, actor, metadata)
+  insert into run_events (run_id, seq, recorded_at, event_type, step_id, attempt, from_state, to_state, actor, metadata, command_id)
   select audit_event.* from ${from.audit_event} where audit_event.run_id in (select id from won)
 )`;
 
@@ -217,13 +217,14 @@ tasks_opened as (
     opened_task.due_at, opened_task.form_schema, opened_task.at
   from ${from.opened_task} where opened_task.run_id in (select id from won)
 )`,
+  // Only an open task. With "is null", a plan that is made while the table is empty reads the whole index of open tasks.
   (from) => `
 tasks_closed as (
   update user_tasks set closed_at = closed_task.at,
     submitted_at = case when closed_task.result is not null then closed_task.at end,
     submitted_by = closed_task.submitted_by, result = closed_task.result
   from ${from.closed_task}
-  where user_tasks.id = closed_task.id and user_tasks.run_id = closed_task.run_id and user_tasks.closed_at is null
+  where user_tasks.id = closed_task.id and user_tasks.run_id = closed_task.run_id and coalesce(user_tasks.closed_at, 'infinity') = 'infinity'
     and closed_task.run_id in (select id from won)
 )`,
 ];

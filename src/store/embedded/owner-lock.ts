@@ -3,7 +3,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import postgres, { type Sql } from "postgres";
 import type { Logger } from "../../log.js";
-import { noticesTo } from "../connection.js";
+import { noticesTo, OWN_TYPES } from "../connection.js";
 
 /** "sagaown" in ASCII. Must never change: releases have to agree on it. */
 const OWNER_LOCK = "32476718965946222";
@@ -73,6 +73,7 @@ export async function isLockFree(url: string, log: Logger): Promise<boolean> {
 
 function openSession(url: string, log: Logger, onclose: () => void): Sql {
   return postgres(url, {
+    ...OWN_TYPES,
     max: 1,
     idle_timeout: 0,
     max_lifetime: null,

@@ -1,0 +1,200 @@
+// The runs that match a filter of the list, found so that the first page reads a bounded number of rows however many runs there are. What
+// cannot be one range of one index is several sets, each read in the order of the list. Nothing here reads the runs themselves.
+import { and, between, eq, gt, isNotNull, isNull, lt, or, type SQL, sql } from "drizzle-orm";
+import type { PgColumn } from "drizzle-orm/pg-core";
+import type { Sql } from "postgres";
+import { asRunId, RUN_STATES, type RunId } from "../../machines/index.js";
+import { isUuid } from "../ids.js";
+import type { Range } from "./page.js";
+import { query } from "./query.js";
+import { definitions, runLabels, runs } from "./schema.js";
+
+export interface RunFilter {
+  readonly workflowId?: string;
+  readonly version?: number;
+  readonly states?: readonly string[];
+  readonly tenantId?: string;
+  readonly triggerId?: string;
+  readonly parentRunId?: RunId;
+  readonly rootOnly?: boolean;
+  readonly businessKey?: string;
+  readonly requiresManualReview?: boolean;
+  readonly awaitedSignal?: string;
+  readonly currentStep?: string;
+  /** RFC 3339; both bounds are exclusive. */
+  readonly startedAfter?: string;
+  readonly startedBefore?: string;
+  /** The run has all of them. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** The beginning of an id or of a business key. */
+  readonly q?: string;
+}
+
+/** Conditions on runs. No run meets two of them; together they are the filter. */
+interface MatchingRuns {
+  readonly sets: readonly SQL[];
+  /** The sets hold for each of these workflows, one by one: `of_version.workflow_id`. */
+  readonly workflows?: SQL;
+  /** Rows that are as many as the runs that match, where those cost less to count. */
+  readonly counted?: SQL;
+}
+
+export async function matchingRuns(database: Sql, filter: RunFilter): Promise<MatchingRuns> {
+  const looked = await lookUps(database, filter);
+  const conditions = and(...conditionsOf(filter), ...looked.conditions);
+  const sets = setsOf(filter).map((set) => and(set, conditions) ?? ALL);
+  const ofVersion = filter.workflowId === undefined ? filter.version : undefined;
+  const alone = Object.values(filter).filter((value) => value !== undefined).length === 1;
+  return {
+    sets,
+    ...(ofVersion !== undefined && { workflows: workflowsWith(ofVersion) }),
+    ...(alone && looked.rows.length === 1 && { counted: looked.rows[0] }),
+  };
+}
+
+const ALL = sql`true`;
+
+/** Each set gives no more than the range may need, so that one with many rows does not outweigh the others. */
+export function idsInRange({ sets, workflows }: MatchingRuns, { after, order, limit, offset }: Range): SQL {
+  const ofSet = (set: SQL) => {
+    const first = sql`select id, started_at from ${runs} where ${and(set, after)} order by ${order} limit ${limit + offset}`;
+    return workflows ? sql`(select runs.* from ${workflows} cross join lateral (${first}) runs)` : sql`(${first})`;
+  };
+  const found = sql.join(sets.map(ofSet), sql` union all `);
+  return sql`select id from (${found}) found order by ${order} limit ${limit} offset ${offset}`;
+}
+
+/** A row for each run that matches. */
+export function allOf({ sets, workflows, counted }: MatchingRuns): SQL {
+  const each = workflows ? sql`${workflows}, ${runs}` : sql`${runs}`;
+  return sql`(${
+    counted ??
+    sql.join(
+      sets.map((set) => sql`select from ${each} where ${set}`),
+      sql` union all `,
+    )
+  }) matching`;
+}
+
+/** In the text of the statement: some ends are rare, and a plan that is kept takes all values of a parameter as equally frequent. */
+const ENDED_AS: ReadonlyMap<string, SQL> = new Map([
+  ["succeeded", sql`${runs.endedAs} = 'succeeded'`],
+  ["failed", sql`${runs.endedAs} = 'failed'`],
+  ["cancelled", sql`${runs.endedAs} = 'cancelled'`],
+]);
+const UNFINISHED = isNull(runs.terminalAt);
+const WITHOUT_END = and(isNotNull(runs.terminalAt), isNull(runs.endedAs));
+
+/**
+ * A state or a step is not indexed, because it changes. Runs that have not ended are few and read one by one; those that have ended are
+ * found by how they ended, and one by one where that is still to be filled in.
+ */
+function setsOf({ states, currentStep, awaitedSignal }: RunFilter): readonly (SQL | undefined)[] {
+  const open = and(inStates(states), equals(runs.currentStep, currentStep), equals(runs.awaitedSignal, awaitedSignal));
+  if (awaitedSignal !== undefined) return [and(UNFINISHED, open)];
+  if (states === undefined && currentStep === undefined) return [undefined];
+  const ended = equals(runs.endedIn, currentStep);
+  const ends = [...new Set(states)].flatMap((state) => ENDED_AS.get(state) ?? []);
+  const byEnd = states ? ends.map((end) => and(end, ended)) : [ended];
+  const unfinished = (states ?? RUN_STATES).some((state) => !ENDED_AS.has(state)) ? [and(UNFINISHED, open)] : [];
+  return [...unfinished, ...(byEnd.length > 0 ? [...byEnd, and(WITHOUT_END, open)] : [])];
+}
+
+function inStates(states: RunFilter["states"]): SQL | undefined {
+  return states && sql`${runs.state} = any(${sql.param([...states])}::text[])`;
+}
+
+/** The indexes on these columns are in the order of the list. The text of a condition has to imply that of a partial index. */
+function conditionsOf(filter: RunFilter): readonly (SQL | undefined)[] {
+  const { workflowId, version, businessKey, requiresManualReview: review, startedAfter, startedBefore } = filter;
+  const ofVersion = workflowId === undefined && version !== undefined;
+  return [
+    ofVersion ? sql`${runs.workflowId} = of_version.workflow_id` : equals(runs.workflowId, workflowId),
+    equals(runs.version, version),
+    equals(runs.tenantId, filter.tenantId),
+    equals(runs.triggerId, filter.triggerId),
+    equals(runs.parentRunId, filter.parentRunId),
+    filter.rootOnly ? isNull(runs.parentRunId) : undefined,
+    businessKey === undefined ? undefined : sql`${runs.businessKey} collate "C" = ${businessKey}`,
+    review === undefined
+      ? undefined
+      : review
+        ? sql`${runs.requiresManualReview}`
+        : sql`not ${runs.requiresManualReview}`,
+    startedAfter === undefined ? undefined : gt(runs.startedAt, sql`${startedAfter}::text::timestamptz`),
+    startedBefore === undefined ? undefined : lt(runs.startedAt, sql`${startedBefore}::text::timestamptz`),
+  ];
+}
+
+function equals(column: PgColumn, value: string | number | boolean | undefined): SQL | undefined {
+  return value === undefined ? undefined : eq(column, value);
+}
+
+/** Its own list, because a version is found within a workflow. */
+function workflowsWith(version: number): SQL {
+  const { key } = definitions;
+  return sql`(select distinct ${key} as workflow_id from ${definitions} where ${definitions.version} = ${version}) of_version`;
+}
+
+/** Whose rows have no order that the list could follow. */
+interface LookUp {
+  /** One for each run that matches, with its id. */
+  readonly rows: SQL;
+  /** Of one run. */
+  readonly condition: SQL;
+}
+
+/** Up to this many runs are looked up one by one, 1 µs each, and sorted. If more match, the list is read in its order until enough have matched. */
+const FEW = 10_000;
+
+async function lookUps(database: Sql, { labels = {}, q }: RunFilter) {
+  const all = [...Object.entries(labels).map(byLabel), ...(q === undefined ? [] : [byBeginning(q)])];
+  const rows = all.map((lookUp) => lookUp.rows);
+  const counts = rows.length === 0 ? [] : await countsOf(database, rows);
+  const fewest = Math.min(...counts);
+  const driver = fewest > FEW ? -1 : counts.indexOf(fewest);
+  const conditions = all.map(({ rows, condition }, index) =>
+    index === driver ? sql`${runs.id} = any(array(${rows}))` : condition,
+  );
+  return { rows, conditions };
+}
+
+/** Of each, up to one more than FEW. */
+async function countsOf(database: Sql, selects: readonly SQL[]): Promise<readonly number[]> {
+  const counts = selects.map((rows) => sql`(select count(*)::int from (${rows} limit ${FEW + 1}) counted)`);
+  const [row] = await query(database).execute<{ counts: number[] }>(
+    sql`select array[${sql.join(counts, sql`, `)}] as counts`,
+  );
+  return row?.counts ?? [];
+}
+
+function byLabel([name, value]: readonly [string, string]): LookUp {
+  const { runId, name: label, value: text } = runLabels;
+  const matches = sql`${label} = ${name} and ${text} = ${value}`;
+  return {
+    rows: sql`select ${runId} from ${runLabels} where ${matches}`,
+    condition: sql`(select true from ${runLabels} where ${runId} = ${runs.id} and ${matches})`,
+  };
+}
+
+const NIL = "00000000-0000-0000-0000-000000000000";
+/** No text goes on with it: it is not a character. */
+const LAST_CODE_POINT = "\u{10ffff}";
+
+/** The keys with a beginning are a range of the index by their bytes, and so are ids. `starts_with` is no range: it leaves the order to the list. */
+function byBeginning(q: string): LookUp {
+  const key = sql`${runs.businessKey} collate "C"`;
+  const byKey = sql`${key} >= ${q} and ${key} < ${q + LAST_CODE_POINT}`;
+  const startsWith = sql`coalesce(starts_with(${runs.businessKey}, ${q}), false)`;
+  const byId = idsFrom(q);
+  const keys = sql`select ${runs.id} from ${runs} where ${byKey}`;
+  if (!byId) return { rows: keys, condition: startsWith };
+  const rows = sql`select ${runs.id} from ${runs} where ${byId} union all ${keys} and not ${byId}`;
+  return { rows, condition: sql`${or(byId, startsWith)}` };
+}
+
+function idsFrom(q: string): SQL | undefined {
+  const low = q.toLowerCase() + NIL.slice(q.length);
+  if (q.length > NIL.length || !isUuid(low)) return undefined;
+  return between(runs.id, asRunId(low), asRunId(q.toLowerCase() + NIL.replaceAll("0", "f").slice(q.length)));
+}
