@@ -44,6 +44,10 @@ export interface Metrics {
   readonly eventsOut: Counter<"outcome">;
   readonly eventsOwed: Gauge;
   readonly eventLinksAway: Gauge<"direction">;
+  /** Starts that needed startup variables over HTTP, by what they got. */
+  readonly startupVariables: Counter<"outcome">;
+  /** Requests for them. */
+  readonly startupSeconds: Histogram<"outcome">;
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
 }
 
@@ -128,6 +132,17 @@ function outsideMetrics(registry: Registry) {
       "Nodes whose connection to RabbitMQ for events is away, by direction.",
       "sum",
       ["direction"],
+    ),
+    startupVariables: counter(
+      "saga_startup_variables_total",
+      "Starts that needed startup variables over HTTP: fetched, cached, failed_open, failed_closed.",
+      ["outcome"],
+    ),
+    startupSeconds: histogram(
+      "saga_startup_variables_seconds",
+      "Duration of requests for startup variables: ok, timeout, failed.",
+      HTTP_SECONDS,
+      ["outcome"],
     ),
     httpSeconds: histogram("saga_http_request_seconds", "Duration of HTTP requests, by route pattern.", HTTP_SECONDS, [
       "method",

@@ -82,7 +82,7 @@ export class Core {
     readonly foundations: Foundations,
     private readonly bus: Bus,
   ) {
-    const { nodeId, config, sql, upkeep, log, clock, metrics, egress, hints, alone, catalog } = foundations;
+    const { nodeId, config, sql, commits, upkeep, log, clock, metrics, egress, hints, alone, catalog } = foundations;
     this.publicUrl = config.publicUrl;
     this.placement = new Placement(nodeId);
     const onAlive = (nodeIds: readonly string[]) => this.place(alone ? [nodeId] : nodeIds);
@@ -98,7 +98,11 @@ export class Core {
       listeners: [(event) => this.triggers.transitions.onEvent(event)],
       afterCommit: (runId, effects) => this.runtime.afterCommit(runId, [], effects),
     });
-    this.committer = new Committer({ sql, log, metrics, onOutgoing: () => this.brokerEvents?.soon() });
+    this.committer = new Committer({
+      ...{ sql: commits, log, metrics },
+      onOutgoing: () => this.brokerEvents?.soon(),
+      deciding: (key) => foundations.lastWords?.say(key),
+    });
     this.suspicion = this.composeSuspicion();
     this.runtime = this.composeRuntime();
     this.admission = this.composeAdmission();
@@ -114,10 +118,10 @@ export class Core {
     this.dispatcher.bind(this.router);
     this.triggers = this.composeTriggers();
     const { runtime, dispatcher, placement } = this;
-    const { trials } = this.suspicion;
+    const { trials, gate } = this.suspicion;
     const couriers = { webhook: this.webhook };
     const shards = () => [...placement.mine];
-    this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, couriers, shards });
+    this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, gate, couriers, shards });
     this.counts = composeCounts(foundations, { placement, triggers: this.triggers });
     this.pruner = new Pruner(upkeep, log, { eventDays: config.eventRetentionDays, runDays: config.retentionDays });
   }
@@ -177,10 +181,10 @@ export class Core {
   }
 
   private composeSuspicion(): Suspicion {
-    const { config, databaseUrl, upkeep: sql, log, metrics, lastWords } = this.foundations;
+    const { config, databaseUrl, upkeep: sql, log, metrics } = this.foundations;
     const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
     const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, limits: runLimits(config) };
-    return new Suspicion({ sql, log, metrics, lastWords, trial });
+    return new Suspicion({ sql, log, metrics, trial });
   }
 
   private commitListener(): CommitListener {
@@ -216,6 +220,7 @@ export class Core {
     await this.membership.start();
     // No node could tell this one of publishes and registrations before it had a heartbeat.
     await this.foundations.catalog.refresh();
+    await this.suspicion.start();
     this.poller.start();
     this.announcer.start();
     this.triggers.start();
@@ -224,7 +229,6 @@ export class Core {
     this.pressure.start((sample) => this.relieve(sample));
     this.gauges = setInterval(() => this.gauge(), GAUGE_MS).unref();
     this.counts.start();
-    this.suspicion.start();
   }
 
   /** Takes no more work from the poll; other nodes may have the shards. */
@@ -256,16 +260,17 @@ export class Core {
 
   /** Joining, leaving and overlapping cost duplicate work, never a wrong state. */
   private place(nodeIds: readonly string[]): void {
-    const { placement } = this;
-    const change = placement.place(nodeIds);
+    const change = this.placement.place(nodeIds);
     this.suspicion.heartbeat(change !== undefined);
     if (!change) return;
-    this.foundations.log.info({ nodes: nodeIds.length, shards: placement.mine.size }, "shards placed");
+    this.foundations.log.info({ nodes: nodeIds.length, shards: this.placement.mine.size }, "shards placed");
     if (change.gained.length > 0) this.nodeLossUntil = performance.now() + NODE_LOSS_MS;
-    this.bus.listen(placement.mine);
+    this.bus.listen(this.placement.mine);
+    this.foundations.feed.placed(this.placement.mine);
     this.dispatcher.placed(nodeIds);
     this.runtime.handOver();
     this.poller.takeOver(change.gained);
+    if (change.nodeLost) this.poller.nodeLost();
   }
 
   /** At each sample: idle runs are passivated before load is shed. */

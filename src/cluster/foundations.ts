@@ -25,10 +25,10 @@ import { cancelStatement, Reads } from "../store/reads.js";
 import { Turns } from "../turns.js";
 
 /**
- * Sessions to Postgres, so that none waits for another kind: commits with the loads that they wait for; the poll, the heartbeat and the
+ * Sessions to Postgres, so that none waits for another kind: commits; the loads and lookups of decisions; the poll, the heartbeat and the
  * pruner; reads of clients, of which a slow one holds up other reads only.
  */
-const SESSIONS = { work: 6, upkeep: 4, reads: 4 };
+const SESSIONS = { commits: 2, work: 4, upkeep: 4, reads: 4 };
 
 /** Shorter than the time after which a call of a worker counts as arrived (`reachedMs` of the dispatcher's limits). */
 const WORKER_CONNECT_MS = 5_000;
@@ -49,7 +49,9 @@ export interface Foundations {
   readonly hints: boolean;
   readonly nodeId: string;
   readonly databaseUrl: string;
-  /** For commits, loads and other writes. */
+  /** For the group commit alone: as many sessions as it has statements in flight. */
+  readonly commits: Sql;
+  /** For loads, and writes outside the group commit. */
   readonly sql: Sql;
   /** For the poll, the heartbeat, gauges and retention. */
   readonly upkeep: Sql;
@@ -85,11 +87,12 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   };
   for (const warning of egress.secrets.warnings) log.warn(warning);
   const clock = new DatabaseClock();
-  const provided = { secrets: egress.secrets, log, now: () => clock.now() };
+  const metrics = createMetrics();
+  const provided = { secrets: egress.secrets, log, metrics, now: () => clock.now() };
   const startupProvider = openStartupProvider(config.startupProvider, provided);
   const nodeId = uuidv7();
-  const metrics = createMetrics();
   const open = (max: number, applicationName = "saga") => openDatabase(databaseUrl, { max, applicationName, log });
+  const commits = openDatabase(databaseUrl, { max: SESSIONS.commits, applicationName: "saga", log, plannedOnce: true });
   const [work, upkeep] = [open(SESSIONS.work), open(SESSIONS.upkeep)];
   const readers = Array.from({ length: SESSIONS.reads }, (_, nth) => {
     const name = `saga-read-${nodeId}-${nth}`;
@@ -97,7 +100,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   });
   const { sql } = work;
   const closeDatabase = async () => {
-    await Promise.all([work, upkeep, ...readers].map(({ close }) => close()));
+    await Promise.all([commits, work, upkeep, ...readers].map(({ close }) => close()));
   };
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
   await clock.measure(sql);
@@ -106,7 +109,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   await catalog.start();
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns });
   const renewSessions = () => {
-    for (const { renew } of [work, upkeep, ...readers]) renew();
+    for (const { renew } of [commits, work, upkeep, ...readers]) renew();
     feed.reconnect();
   };
   return {
@@ -125,6 +128,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
       renewSessions,
       closeDatabase,
       lastWords,
+      commits: commits.sql,
       upkeep: upkeep.sql,
       reads: new Reads({ sessions: readers, onRefused }),
     },

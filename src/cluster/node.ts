@@ -36,9 +36,9 @@ export interface NodeHandle {
 }
 
 export interface NodeOptions extends CoreOptions {
-  /** The page of `/metrics`, where it shows more than this node. */
   /** What the process before this one was deciding on when it died: all nodes suspect it. */
   readonly diedOf?: string;
+  /** The page of `/metrics`, where it shows more than this node. */
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
 }
 

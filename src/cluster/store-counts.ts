@@ -1,6 +1,7 @@
 // The counts over the whole store, composed: the owner of the first shard counts for the whole cluster.
 import { asShardId } from "../ids.js";
 import type { Placement } from "../shard/placement.js";
+import { countEnds } from "../store/end-counts.js";
 import { countOutgoing } from "../store/outgoing-events.js";
 import { countUnwatched } from "../store/poll.js";
 import type { Triggers } from "../trigger/index.js";
@@ -17,6 +18,7 @@ export function composeCounts(
       metrics.runsUnwatched.set(await countUnwatched(upkeep));
       metrics.eventsOwed.set(await countOutgoing(upkeep));
       await triggers.gauge();
+      await countEnds(upkeep);
     },
     forget: () => {
       metrics.runsUnwatched.remove();

@@ -1,13 +1,21 @@
-// Hints from process to process: one NOTIFY channel a run, whose payload has the run's newest events or only its last `seq`. A
-// wire format that other programs may read: it must never change.
+// Hints from process to process: one NOTIFY channel a run, whose payload has the run's newest events, or only how far it has come. A
+// wire format that other programs may read: members may be added, none may change.
 import { isObject, parseRunId, type RunId } from "../../machines/index.js";
 import type { EventItem } from "../store/history.js";
+
+/** How far a run has come. */
+export interface Reached {
+  readonly seq: number;
+  readonly state: string;
+}
 
 export interface Hint {
   readonly runId: RunId;
   readonly events?: readonly EventItem[];
   /** The run has events up to here. */
   readonly lastSeq?: number;
+  /** The state that they led to. Older nodes do not say it. */
+  readonly state?: string;
 }
 
 /** Postgres refuses payloads of 8000 bytes and more. */
@@ -18,7 +26,7 @@ export function channelOf(runId: RunId): string {
 }
 
 /** With the events if they are given and fit into the payload. */
-export function encodeHint(runId: RunId, lastSeq: number, events: readonly EventItem[] = []): string {
+export function encodeHint(runId: RunId, { seq, state }: Reached, events: readonly EventItem[] = []): string {
   const texts: string[] = [];
   let bytes = JSON.stringify({ run_id: runId, events: [] }).length;
   for (const event of events) {
@@ -28,7 +36,8 @@ export function encodeHint(runId: RunId, lastSeq: number, events: readonly Event
     if (bytes > MAX_PAYLOAD_BYTES) break;
     texts.push(text);
   }
-  if (texts.length === 0 || texts.length < events.length) return JSON.stringify({ run_id: runId, last_seq: lastSeq });
+  if (texts.length === 0 || texts.length < events.length)
+    return JSON.stringify({ run_id: runId, last_seq: seq, state });
   return `{"run_id":${JSON.stringify(runId)},"events":[${texts.join(",")}]}`;
 }
 
@@ -38,7 +47,8 @@ export function decodeHint(payload: string): Hint | undefined {
   const runId = isObject(hint) ? parseRunId(hint.run_id) : undefined;
   if (!isObject(hint) || runId === undefined) return undefined;
   if (Array.isArray(hint.events) && hint.events.every(isEvent)) return { runId, events: hint.events };
-  return Number.isSafeInteger(hint.last_seq) ? { runId, lastSeq: Number(hint.last_seq) } : { runId };
+  if (!Number.isSafeInteger(hint.last_seq)) return { runId };
+  return { runId, lastSeq: Number(hint.last_seq), ...(typeof hint.state === "string" && { state: hint.state }) };
 }
 
 function isEvent(value: unknown): value is EventItem {

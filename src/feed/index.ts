@@ -4,25 +4,31 @@
 import type { Sql } from "postgres";
 import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
+import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
 import { Turns } from "../turns.js";
+import { Followers, type Head, type OnHead } from "./followers.js";
 import { channelOf, decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
 import { Listener } from "./listener.js";
 import { Notifier } from "./notifier.js";
 import { type Sink, Watcher } from "./watcher.js";
 
-export type { EventItem, Sink };
+export type { EventItem, Head, Sink };
 
 export interface Feed {
-  /** Watchers now. */
+  /** Watchers and followers now. */
   readonly watching: number;
   /** For the runtime: notifies local watchers at once, other processes soon. */
   readonly onCommit: CommitListener;
   /** Gives the sink every event after `afterSeq`. Throws 503 if this process has too many watchers. */
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void };
+  /** Tells how far the run has come: now, and whenever it has come further. Throws as `watch` does. */
+  follow(runId: RunId, onHead: OnHead): { stop(): void };
+  /** This process commits the events of these shards itself: only watchers listen to the channels of their runs. */
+  placed(mine: ReadonlySet<ShardId>): void;
   /** Resolves when the hints of the commits so far have been sent or dropped. */
   flush(): Promise<void>;
   /** Checks all watched runs now; the feed does so itself every `pollMs`. */
@@ -56,6 +62,8 @@ class LiveFeed implements Feed {
   private readonly listener: Listener | undefined;
   private readonly timer: NodeJS.Timeout;
   private readonly watchers = new Map<RunId, Set<Watcher>>();
+  private readonly followers: Followers;
+  private mine: ReadonlySet<ShardId> = new Set();
   watching = 0;
   private polling: Promise<void> | undefined;
   private stopping: Promise<void> | undefined;
@@ -65,6 +73,7 @@ class LiveFeed implements Feed {
     this.log = log;
     this.turns = turns;
     this.maxWatchers = maxWatchers;
+    this.followers = new Followers(sql, log);
     this.notifier = new Notifier({ sql, log, turns });
     const onNotify = (_channel: string, payload: string) => this.onHint(payload);
     this.listener = listenUrl === undefined ? undefined : new Listener({ url: listenUrl, log, onNotify });
@@ -76,6 +85,7 @@ class LiveFeed implements Feed {
     if (events.length === 0 || this.stopping) return;
     const watchers = this.watchers.get(runId);
     if (watchers) void this.offer(watchers, events.map(eventItem));
+    for (const { seq, to } of events) this.followers.reached(runId, seq, to);
     this.notifier.add(runId, events);
   };
 
@@ -85,12 +95,24 @@ class LiveFeed implements Feed {
   }
 
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void } {
-    if (this.watching >= this.maxWatchers || this.stopping)
-      throw overloaded("too many streams and waiting requests are open on this node");
+    this.admit();
     const watcher = new Watcher(runId, afterSeq, sink, (id, seq) => eventsAfter(this.sql, id, seq));
     this.join(watcher);
     watcher.refresh();
     return { stop: () => this.leave(watcher) };
+  }
+
+  follow(runId: RunId, onHead: OnHead): { stop(): void } {
+    this.admit();
+    this.watching++;
+    this.followers.add(runId, onHead);
+    this.tune(runId);
+    return { stop: () => this.unfollow(runId, onHead) };
+  }
+
+  placed(mine: ReadonlySet<ShardId>): void {
+    this.mine = mine;
+    for (const runId of this.followers.runs()) this.tune(runId);
   }
 
   flush(): Promise<void> {
@@ -119,7 +141,13 @@ class LiveFeed implements Feed {
     clearInterval(this.timer);
     for (const watchers of this.watchers.values()) for (const watcher of watchers) watcher.stop();
     this.watchers.clear();
-    await Promise.all([this.notifier.flush(), this.listener?.stop(), this.polling]);
+    this.followers.clear();
+    await Promise.all([this.notifier.flush(), this.listener?.stop(), this.polling, this.followers.idle()]);
+  }
+
+  private admit(): void {
+    if (this.watching >= this.maxWatchers || this.stopping)
+      throw overloaded("too many streams and waiting requests are open on this node");
   }
 
   private join(watcher: Watcher): void {
@@ -127,12 +155,8 @@ class LiveFeed implements Feed {
     this.watching++;
     const known = this.watchers.get(runId);
     if (known) return void known.add(watcher);
-    const watchers = new Set([watcher]);
-    this.watchers.set(runId, watchers);
-    // Events that were committed before listening began are in the database.
-    this.listener?.add(channelOf(runId), () => {
-      for (const each of watchers) each.refresh();
-    });
+    this.watchers.set(runId, new Set([watcher]));
+    this.tune(runId);
   }
 
   private leave(watcher: Watcher): void {
@@ -143,11 +167,31 @@ class LiveFeed implements Feed {
     this.watching--;
     if (watchers.size > 0) return;
     this.watchers.delete(runId);
-    this.listener?.remove(channelOf(runId));
+    this.tune(runId);
+  }
+
+  private unfollow(runId: RunId, onHead: OnHead): void {
+    if (!this.followers.remove(runId, onHead)) return;
+    this.watching--;
+    this.tune(runId);
+  }
+
+  /** Listens to the run's channel while anyone needs it. */
+  private tune(runId: RunId): void {
+    const followed = this.followers.has(runId) && !this.mine.has(shardOf(runId));
+    if (!followed && !this.watchers.has(runId)) this.listener?.remove(channelOf(runId));
+    // Events that were committed before listening began are in the database.
+    else this.listener?.add(channelOf(runId), () => this.refresh(runId));
+  }
+
+  private refresh(runId: RunId): void {
+    for (const watcher of this.watchers.get(runId) ?? []) watcher.refresh();
+    this.followers.look(runId);
   }
 
   private async checkWatched(): Promise<void> {
     void this.listener?.sync();
+    for (const runId of this.followers.runs()) this.followers.look(runId);
     if (this.watchers.size === 0) return;
     const ids = [...this.watchers.keys()];
     const rows = await this.sql<{ id: RunId; last_seq: number }[]>`
@@ -158,10 +202,14 @@ class LiveFeed implements Feed {
   private onHint(payload: string): void {
     const hint = decodeHint(payload);
     if (!hint) return;
-    const watchers = this.watchers.get(hint.runId) ?? new Set();
-    if (hint.events) return void this.offer(watchers, hint.events);
+    const { runId, events, lastSeq, state } = hint;
+    const watchers = this.watchers.get(runId) ?? new Set();
+    for (const { seq, to_state } of events ?? []) this.followers.reached(runId, seq, to_state);
+    if (events) return void this.offer(watchers, events);
+    if (lastSeq !== undefined && state !== undefined) this.followers.reached(runId, lastSeq, state);
+    else this.followers.look(runId);
     for (const watcher of watchers) {
-      if (hint.lastSeq !== undefined) watcher.advanceTo(hint.lastSeq);
+      if (lastSeq !== undefined) watcher.advanceTo(lastSeq);
       else watcher.refresh();
     }
   }

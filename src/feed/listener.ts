@@ -26,7 +26,9 @@ export class Listener {
 
   constructor(private readonly options: ListenerOptions) {}
 
+  /** A channel that is already there stays as it is. */
   add(name: string, onListening: () => void): void {
+    if (this.channels.has(name)) return;
     this.removed.delete(name);
     this.channels.set(name, { onListening, listening: false });
     void this.sync();

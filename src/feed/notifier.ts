@@ -6,7 +6,7 @@ import type { RunId } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import type { CommittedEvent } from "../run/ports.js";
 import type { Turns } from "../turns.js";
-import { channelOf, encodeHint } from "./hint.js";
+import { channelOf, encodeHint, type Reached } from "./hint.js";
 import { eventItem } from "./item.js";
 
 export interface NotifierOptions {
@@ -19,15 +19,16 @@ export interface NotifierOptions {
 
 /**
  * Runs with watchers take a few steps at a time, and their events travel in the hint. A burst is cheaper to read back than to
- * send to every process, so its hint has only the last `seq` (sending it took 15 % of a node's time at full load: measured).
+ * send to every process, so its hint says only how far the run has come (sending it took 15 % of a node's time at full load: measured).
  */
 const MAX_EVENTS = 8;
+/** The same holds for a node that commits for many runs at once: few of them are watched. */
+const MAX_RUNS_WITH_EVENTS = 4;
 const RUNS_PER_FLUSH = 500;
 
-interface Pending {
+interface Pending extends Reached {
   /** Undefined: too many to send. */
   readonly events: readonly CommittedEvent[] | undefined;
-  readonly lastSeq: number;
 }
 
 export class Notifier {
@@ -46,13 +47,14 @@ export class Notifier {
   }
 
   /** Queues the events and returns. Never throws. */
-  add(runId: RunId, events: readonly CommittedEvent[]): void {
-    const last = events.at(-1);
+  add(runId: RunId, committed: readonly CommittedEvent[]): void {
+    const last = committed.at(-1);
     if (!last) return;
     const known = this.pending.get(runId);
     if (!known && this.pending.size >= this.maxRuns) this.dropOldest();
-    const all = known ? known.events && [...known.events, ...events] : events;
-    this.pending.set(runId, { events: all && all.length <= MAX_EVENTS ? all : undefined, lastSeq: last.seq });
+    const all = known ? known.events && [...known.events, ...committed] : committed;
+    const events = all && all.length <= MAX_EVENTS ? all : undefined;
+    this.pending.set(runId, { events, seq: last.seq, state: last.to });
     void this.start();
   }
 
@@ -85,11 +87,18 @@ export class Notifier {
       const batch = [...this.pending].slice(0, RUNS_PER_FLUSH);
       for (const [runId] of batch) this.pending.delete(runId);
       const channels = batch.map(([runId]) => channelOf(runId));
-      const payloads: string[] = [];
-      for (const [runId, { lastSeq, events }] of batch)
-        payloads.push(await this.turns.compute("feed", () => encodeHint(runId, lastSeq, events?.map(eventItem))));
+      const payloads =
+        batch.length <= MAX_RUNS_WITH_EVENTS
+          ? await this.encodeEach(batch)
+          : batch.map(([runId, reached]) => encodeHint(runId, reached));
       await this.sql`
         select pg_notify(channel, payload) from unnest(${channels}::text[], ${payloads}::text[]) as hint (channel, payload)`;
     }
+  }
+  private async encodeEach(batch: readonly (readonly [RunId, Pending])[]): Promise<string[]> {
+    const payloads: string[] = [];
+    for (const [runId, { events, ...reached }] of batch)
+      payloads.push(await this.turns.compute("feed", () => encodeHint(runId, reached, events?.map(eventItem))));
+    return payloads;
   }
 }

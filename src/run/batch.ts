@@ -42,6 +42,8 @@ export class Batch {
   transitions = 0;
   /** It creates a run under an idempotency key: a commit creates one such run at most. */
   createsKeyedRun = false;
+  /** What the store says of the undo list is no longer right: the rows to come, or to go, are in this batch. */
+  changesUndoList = false;
   /** The token that the commit writes beside its revision (law 1). */
   readonly fence = newFence();
   private readonly changedVariables = new Set<string>();
@@ -49,6 +51,8 @@ export class Batch {
   /** What RabbitMQ may get, in the order of the transitions. */
   private readonly publishable: Publishable[] = [];
   private readonly answers: Omit<CommandRow, "at">[] = [];
+  /** The worker's answer that the first event is the outcome of. */
+  private workersAnswer: string | undefined;
   private readonly inboxGone: string[] = [];
 
   constructor(
@@ -68,6 +72,7 @@ export class Batch {
     this.createsKeyedRun ||= effects.some(
       (each) => each.kind === "child.start" && each.child.idempotencyKey !== undefined,
     );
+    this.changesUndoList ||= effects.some(({ kind }) => kind.startsWith("undo.") && kind !== "undo.passed");
     for (const effect of effects) this.effects.push(withFence(effect));
     if (this.outgoing) this.publishable.push(...publishableIn(effects, this.events.slice(first)));
     for (const name of stored) this.changedVariables.add(name);
@@ -75,8 +80,11 @@ export class Batch {
   }
 
   /** Makes the command's outcome part of this commit: its id and answer are recorded, its inbox row is deleted. */
-  recordAnswer({ id, keep, inboxId, requestHash }: Recorded, answer: Answer): void {
-    if (id !== undefined) this.answers.push({ id, answer: recordedText(answer, requestHash), keep });
+  recordAnswer(delivery: Recorded, answer: Answer): void {
+    const { id, keep, inboxId, requestHash } = delivery;
+    const counted = answer.type === "report" && !answer.stale && this.events.length > 0;
+    if (counted && namesItsDispatch(delivery)) this.workersAnswer = id;
+    else if (id !== undefined) this.answers.push({ id, answer: recordedText(answer, requestHash), keep });
     if (inboxId !== undefined) this.inboxGone.push(inboxId);
   }
 
@@ -103,7 +111,7 @@ export class Batch {
       expected: revision,
       expectedFence: fence,
       update: this.runRow(context, format),
-      events: this.events.map(eventRow),
+      events: this.events.map((event, nth) => eventRow(event, nth === 0 ? this.workersAnswer : undefined)),
       variables: this.variableRows(context),
       wake: wakeChange(context, now, wake),
       commands: this.answers.map((command) => ({ ...command, at: now })),
@@ -156,7 +164,20 @@ function withFence(effect: Effect): Effect {
   return effect.kind === "child.start" ? { ...effect, child: { ...effect.child, fence: newFence() } } : effect;
 }
 
-type Recorded = Pick<Delivery, "id" | "keep" | "inboxId" | "requestHash">;
+type Recorded = Pick<Delivery, "command" | "id" | "keep" | "inboxId" | "requestHash">;
+
+/**
+ * A worker's answer that names its dispatch counts once, because the run waits for that dispatch once. It needs no row of its own: its id
+ * stands beside the audit row of its outcome. A client's idempotency key does need one.
+ */
+export function namesItsDispatch({
+  command,
+  keep,
+  requestHash,
+}: Pick<Recorded, "command" | "keep" | "requestHash">): boolean {
+  const answers = command.type === "result" || command.type === "failure";
+  return answers && command.dispatchId !== undefined && !keep && requestHash === undefined;
+}
 
 /** A storage format: members may be added, never changed. */
 function recordedText(answer: Answer, requestHash: string | undefined): string {
@@ -185,7 +206,7 @@ export function confirmation(unchanged: Unchanged, now: number): RunCommit {
   const { context, revision, fence, wake, delivery, answer, effects } = unchanged;
   const { id, keep, inboxId, command, requestHash } = delivery;
   const runId = context.run.id;
-  const recorded = id !== undefined && !isRefusal(answer);
+  const recorded = id !== undefined && !isRefusal(answer) && !namesItsDispatch(delivery);
   return {
     runId,
     shard: shardOf(runId),

@@ -28,6 +28,8 @@ export interface CommitterOptions {
   readonly metrics: Metrics;
   /** Called after a commit that owes events to RabbitMQ. Never throws and never waits. */
   readonly onOutgoing?: () => void;
+  /** Called with the key of a commit whose statement is made alone. Of many together, each is named by its decision only. */
+  readonly deciding?: (key: string) => void;
   /** Statements in flight at once. Two keep Postgres busy while the next group is built; more only split the groups. */
   readonly concurrency?: number;
   /** Runs in one statement: 200 reach the throughput of 400 (measured by the bench). */
@@ -40,6 +42,7 @@ export interface CommitterOptions {
 
 interface Pending {
   readonly commit: RunCommit;
+  readonly key: string;
   readonly weight: number;
   readonly resolve: (won: boolean) => void;
   readonly reject: (error: unknown) => void;
@@ -66,12 +69,15 @@ export class Committer {
     this.queueLimit = options.queueLimit ?? 20_000;
   }
 
-  /** Whether the run won. Rejects with OutcomeUnknown, with DataRejected, or with 503 `overloaded` if nothing was sent. */
-  submit(commit: RunCommit): Promise<boolean> {
+  /**
+   * Whether the run won. Rejects with OutcomeUnknown, with DataRejected, or with 503 `overloaded` if nothing was sent. `key`: what is
+   * suspected if the process dies while it makes the statement.
+   */
+  submit(commit: RunCommit, key: string = commit.runId): Promise<boolean> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     if (this.pending.length >= this.queueLimit) return Promise.reject(overloaded("the commit queue is full"));
     return new Promise((resolve, reject) => {
-      this.pending.push({ commit, weight: weightOf(commit), resolve, reject });
+      this.pending.push({ commit, key, weight: weightOf(commit), resolve, reject });
       // Commits that become ready in the same turn of the event loop share the statement.
       if (this.pending.length === 1) setImmediate(() => this.flush());
     });
@@ -122,6 +128,8 @@ export class Committer {
   private async write(group: readonly Pending[]): Promise<void> {
     const { sql, metrics } = this.options;
     const commits = group.map(({ commit }) => commit);
+    const [only] = group;
+    if (only && group.length === 1) this.options.deciding?.(only.key);
     const stopTimer = metrics.commitSeconds.startTimer();
     try {
       const won = await retryTransient(() => commitRuns(sql, commits));

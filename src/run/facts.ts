@@ -30,6 +30,7 @@ import {
 import { newestOwed } from "../store/load.js";
 import { replacedSchema } from "../store/registry.js";
 import { startKey } from "./new-run.js";
+import type { OwedUndos } from "./owed-undos.js";
 import type { Catalog } from "./ports.js";
 
 /** A character of an output takes at most this many bytes in the store. */
@@ -81,8 +82,8 @@ export class FactSource {
     return this.options.catalog.refresh();
   }
 
-  /** Reads a fact that a decision needs before it can be taken. */
-  async read(run: RunIdentity, need: Need): Promise<Fetched> {
+  /** Reads a fact that a decision needs before it can be taken. `owed`: keeps what is read of the run's undo list. */
+  async read(run: RunIdentity, need: Need, owed: OwedUndos): Promise<Fetched> {
     const { sql, limits } = this.options;
     switch (need.kind) {
       case "signal":
@@ -92,7 +93,8 @@ export class FactSource {
       case "newest_event":
         return { newestEvent: await newestEvent(sql, need.topic) };
       case "undo":
-        return { undo: await newestOwed(sql, run.id, need.since) };
+        owed.keep(need.since, await newestOwed(sql, run.id, need.since));
+        return owed.facts;
       case "ended":
         return { ended: await endedChildren(sql, run.id, need, limits.output * BYTES_PER_CHARACTER) };
       case "living":

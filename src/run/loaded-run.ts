@@ -15,6 +15,7 @@ import {
 import { loadRun } from "../store/load.js";
 import { asRevision, type Revision } from "../store/revision.js";
 import { firstWake } from "./new-run.js";
+import { OwedUndos } from "./owed-undos.js";
 import type { Catalog } from "./ports.js";
 import { Unreadable } from "./unreadable.js";
 
@@ -27,6 +28,8 @@ export interface LoadedRun {
   fence?: string;
   lastSeq: number;
   lastEventAt: number;
+  /** What is known of the undo list. */
+  readonly owedUndos: OwedUndos;
   /** The due time of the stored wake row; null: there is none; absent: unknown, or the poll has leased the row. */
   wake?: number | null;
 }
@@ -43,7 +46,8 @@ export async function restoreRun(
   const context = readable(found.stored, newestFormat);
   const program = await catalog.program(context.run.definitionId);
   const { revision, fence, lastSeq, lastEventAt } = found;
-  return { actor: startActor(program, context), program, revision, fence, lastSeq, lastEventAt };
+  const actor = startActor(program, context);
+  return { actor, program, revision, fence, lastSeq, lastEventAt, owedUndos: new OwedUndos() };
 }
 
 function readable(stored: StoredRun, newestFormat: number | undefined): RunContext {
@@ -66,6 +70,7 @@ export function createdRun(
     fence,
     lastSeq: 1,
     lastEventAt: startedAt,
+    owedUndos: new OwedUndos(),
     wake: firstWake(context),
   };
 }

@@ -50,11 +50,25 @@ export class Mailbox {
     this.waiting.unshift(...deliveries);
   }
 
+  /**
+   * Answers a delivery that was carried out, and with it those that wait with the same inbox row: the poll brings again what has waited for
+   * long. Carried out once more, each would lose a commit, and the actor with it.
+   */
+  answer(delivery: Delivery, answer: Answer): void {
+    delivery.resolve(answer);
+    const { inboxId } = delivery;
+    if (inboxId === undefined) return;
+    for (const again of this.waiting.filter((other) => other.inboxId === inboxId)) {
+      this.waiting.splice(this.waiting.indexOf(again), 1);
+      again.resolve(answer);
+    }
+  }
+
   private async work(): Promise<void> {
     this.working = true;
     for (let delivery = this.waiting.shift(); delivery; delivery = this.waiting.shift()) {
       try {
-        delivery.resolve(await this.handlers.handle(delivery));
+        this.answer(delivery, await this.handlers.handle(delivery));
       } catch (error) {
         delivery.reject(error);
       }

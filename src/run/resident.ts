@@ -9,6 +9,7 @@ import {
   type Fetched,
   isReady,
   isTerminal,
+  type Need,
   type RunCommand,
   type RunId,
 } from "../../machines/index.js";
@@ -17,7 +18,7 @@ import type { RunCommit } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { nextRevision } from "../store/revision.js";
 import { backOff } from "./back-off.js";
-import { Batch, confirmation, isRefusal } from "./batch.js";
+import { Batch, confirmation, isRefusal, namesItsDispatch } from "./batch.js";
 import { DataRejected, OutcomeUnknown } from "./committer.js";
 import type { Delivery } from "./delivery.js";
 import type { LoadedRun } from "./loaded-run.js";
@@ -129,7 +130,7 @@ export class Resident {
     batch.recordAnswer(delivery, decision.answer);
     let won = false;
     try {
-      if (this.mayStepOn(delivery)) this.stepOn(loaded, batch, first);
+      if (this.mayStepOn(delivery)) await this.stepOn(loaded, batch, first);
       won = await this.submit(loaded, batch.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat }));
     } finally {
       if (!won) this.lost(batch);
@@ -158,18 +159,22 @@ export class Resident {
         await source.refreshActions();
         refreshed = true;
       } else if (!("need" in decision)) return decision;
-      else fetched = { ...fetched, ...(await source.read(run, decision.need)) };
+      else fetched = { ...fetched, ...(await source.read(run, decision.need, loaded.owedUndos)) };
     }
   }
 
   private takeTurn(loaded: LoadedRun, command: RunCommand, fetched: Fetched) {
-    this.host.deciding(this.runId);
-    this.turnBegan = performance.now();
+    this.beginTurn();
     return this.decideNow(loaded, command, fetched);
   }
 
-  private decideNow({ program, actor, lastEventAt }: LoadedRun, command: RunCommand, fetched: Fetched = {}) {
-    const facts = { ...this.host.facts.current(lastEventAt), ...fetched };
+  private beginTurn(): void {
+    this.host.deciding(this.runId);
+    this.turnBegan = performance.now();
+  }
+
+  private decideNow({ program, actor, lastEventAt, owedUndos }: LoadedRun, command: RunCommand, fetched: Fetched = {}) {
+    const facts = { ...this.host.facts.current(lastEventAt), ...owedUndos.facts, ...fetched };
     return { facts, decision: decide(program, actor.context, command, facts) };
   }
 
@@ -183,15 +188,18 @@ export class Resident {
 
   /**
    * Steps on in the same commit while the run needs nothing from outside and its turn lasts: then the other runs of the node have
-   * theirs. The ends of children that wait in the mailbox join:
-   * many children end together, and a large foreach depends on one commit for all of them. A replay goes without them, because
-   * an end that is recorded already would lose the commit each time.
+   * theirs. The ends of children that wait in the mailbox join: many children end together, and a large foreach depends on one commit
+   * for all of them. A replay goes without them, because an end that is recorded already would lose the commit each time.
    */
-  private stepOn(loaded: LoadedRun, batch: Batch, withChildEnds: boolean): void {
+  private async stepOn(loaded: LoadedRun, batch: Batch, withChildEnds: boolean): Promise<void> {
     const { stepsPerCommit } = this.host;
     while (batch.transitions < stepsPerCommit && !batch.createsKeyedRun && this.turnLasts) {
       if (withChildEnds && this.addChildEnd(loaded, batch)) continue;
-      if (!this.addStep(loaded, batch)) return;
+      const stepped = this.addStep(loaded, batch);
+      if (!stepped) return;
+      if (stepped === true) continue;
+      await this.host.facts.read(loaded.actor.context.run, stepped, loaded.owedUndos);
+      this.beginTurn();
     }
   }
 
@@ -203,7 +211,7 @@ export class Resident {
   private addChildEnd(loaded: LoadedRun, batch: Batch): boolean {
     const { next } = this.mailbox;
     if (next?.command.type !== "child" || batch.hasAnswerOf(next)) return false;
-    const decision = this.decideAtOnce(loaded, next.command);
+    const { decision } = this.decideAtOnce(loaded, next.command);
     if (!decision) return false;
     this.mailbox.removeNext();
     batch.childEnds.push(next);
@@ -212,26 +220,29 @@ export class Resident {
     return true;
   }
 
-  /** Adds the run's own next step, or the offer of a worker that is free right now. */
-  private addStep(loaded: LoadedRun, batch: Batch): boolean {
+  /** Adds the run's own next step, or the offer of a free worker. A need: with that fact, the first undo shares the failure's commit. */
+  private addStep(loaded: LoadedRun, batch: Batch): boolean | Need {
     const { context } = loaded.actor;
     const offer = isReady(context) ? undefined : this.host.offerFor(context);
     if (offer) batch.reserved.push(offer.dispatchId);
     else if (!isReady(context)) return false;
-    const decision = this.decideAtOnce(loaded, offer ?? { type: "advance" });
+    const { decision, need } = this.decideAtOnce(loaded, offer ?? { type: "advance" });
     if (decision) this.apply(loaded, batch, decision);
+    else if (need?.kind === "undo" && !batch.changesUndoList) return need;
     return decision !== undefined;
   }
 
-  /** Undefined: nothing changes, or a fact has to be read first. It is read after the commit: the rows may be the commit's own. */
-  private decideAtOnce(loaded: LoadedRun, command: RunCommand): Decided | undefined {
+  /** Neither a decision nor a need: nothing changes. Most needs are read after the commit: the rows may be the commit's own. */
+  private decideAtOnce(loaded: LoadedRun, command: RunCommand): { decision?: Decided; need?: Need } {
     const { facts, decision } = this.decideNow(loaded, command);
-    return facts.missed.action || "need" in decision || decision.transitions.length === 0 ? undefined : decision;
+    if ("need" in decision) return { need: decision.need };
+    return facts.missed.action || decision.transitions.length === 0 ? {} : { decision };
   }
 
   private apply(loaded: LoadedRun, batch: Batch, { transitions }: Decided): void {
     for (const transition of transitions) {
       loaded.actor.apply(transition);
+      loaded.owedUndos.apply(transition.effects);
       batch.add(this.runId, transition);
     }
   }
@@ -250,7 +261,7 @@ export class Resident {
     loaded.lastEventAt = batch.events.at(-1)?.at ?? loaded.lastEventAt;
     this.host.metrics.transitions.inc(batch.transitions);
     this.host.afterCommit(this.runId, batch.events, batch.effects);
-    for (const { resolve } of batch.childEnds) resolve({ type: "advanced" });
+    for (const end of batch.childEnds) this.mailbox.answer(end, { type: "advanced" });
   }
 
   /** A refusal or a no-op is a decision too: its revision is confirmed before it is answered (law 3). */
@@ -263,8 +274,9 @@ export class Resident {
     const commit = confirmation({ ...loaded, context, delivery, answer, effects }, this.host.now());
     if (!(await this.submit(loaded, commit))) return undefined;
     this.host.afterCommit(this.runId, [], effects);
-    // The repeat of a command that was accepted may be refused by now. A refusal is not recorded, so nothing has conflicted.
-    return (isRefusal(answer) ? await this.recordedAnswer(delivery) : undefined) ?? answer;
+    // The repeat of a command that was accepted may be refused, or stale, by now. Neither is recorded, so nothing has conflicted.
+    const unrecorded = isRefusal(answer) || namesItsDispatch(delivery);
+    return (unrecorded ? await this.recordedAnswer(delivery) : undefined) ?? answer;
   }
 
   private postToSelf(command: RunCommand): void {

@@ -32,7 +32,8 @@ function isUnderWay(context: RunContext): boolean {
   return wakeAt(context) === "soon" || context.wait?.kind === "dispatched";
 }
 
-export function eventRow(event: CommittedEvent): EventRow {
+/** `commandId`: the worker's answer that the event is the outcome of. */
+export function eventRow(event: CommittedEvent, commandId?: string): EventRow {
   const { seq, at, type, stepId, attempt, from, to, actor, metadata } = event;
-  return { seq, at, type, stepId, attempt, from, to, actor, metadata: metadata && JSON.stringify(metadata) };
+  return { seq, at, type, stepId, attempt, from, to, actor, metadata: metadata && JSON.stringify(metadata), commandId };
 }

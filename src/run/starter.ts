@@ -73,7 +73,7 @@ export class Starter {
     });
     if ("runId" in run) return run;
     this.options.deciding?.(key);
-    return this.commit(request, run, hash);
+    return this.commit(request, run, { hash, key });
   }
 
   /** The run as it would start. Throws 404, 400 or 422 if the request does not fit the workflow. */
@@ -103,13 +103,17 @@ export class Starter {
   }
 
   /** The run is durable, with `saga.started`, before it is announced or answered. A repeat is answered with the first run. */
-  private async commit(request: StartRequest, run: StartedRun, hash: string): Promise<StartAnswer> {
+  private async commit(
+    request: StartRequest,
+    run: StartedRun,
+    { hash, key }: { readonly hash: string; readonly key: string },
+  ): Promise<StartAnswer> {
     const { id } = run.context.run;
     const outgoingEvents = outgoingRows(run.context.run, [run.started], this.options.outgoing);
     const commit = { ...startCommit(request, run, hash), outgoingEvents };
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
-        if (await this.options.committer.submit(commit)) {
+        if (await this.options.committer.submit(commit, key)) {
           this.onStarted(run);
           return startAnswer(run.context.run);
         }

@@ -7,6 +7,7 @@ import { Guard } from "../egress/guard.js";
 import { type Secret, type Secrets, secretMisuse } from "../egress/secrets.js";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
+import type { Metrics } from "../metrics.js";
 import { areVariables, type TenantSettings } from "./tenant-settings.js";
 
 /** The variables that a run starts with, and what `saga.started` says of their provider. */
@@ -40,6 +41,7 @@ export interface StartupProviderOptions extends Omit<StartupProviderConfig, "sec
   /** Of all secrets: none comes back into a run. */
   readonly mask: Secrets["mask"];
   readonly log: Pick<Logger, "warn">;
+  readonly metrics: Pick<Metrics, "startupVariables" | "startupSeconds">;
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
   /** Monotonic milliseconds. */
@@ -67,13 +69,17 @@ export class StartupProvider {
     const known = this.fresh(key);
     const answer = known ?? (await this.ask(key));
     if ("fault" in answer) return this.without(answer.fault);
+    const outcome = known ? "cached" : "fetched";
+    this.options.metrics.startupVariables.inc({ outcome });
     const fetched_at = new Date(answer.fetchedAt).toISOString();
-    const audit = { source: "http", outcome: known ? "cached" : "fetched", fetched_at };
+    const audit = { source: "http", outcome, fetched_at };
     return { variables: answer.variables, audit };
   }
 
   private without(fault: Fault): Required<StartupVariables> {
-    if (this.options.onFailure === "closed")
+    const { metrics, onFailure } = this.options;
+    metrics.startupVariables.inc({ outcome: `failed_${onFailure}` });
+    if (onFailure === "closed")
       throw overloaded(`the startup variables cannot be read from ${this.host} now (${fault}); try again`);
     return { variables: {}, audit: { source: "http", outcome: "unavailable", reason: fault } };
   }
@@ -94,7 +100,9 @@ export class StartupProvider {
   }
 
   private async fetch(key: string): Promise<Kept> {
+    const began = this.elapsed();
     const answer = await this.request(key);
+    this.options.metrics.startupSeconds.observe({ outcome: requestOutcome(answer) }, (this.elapsed() - began) / 1_000);
     if ("fault" in answer)
       this.options.log.warn({ host: this.host, reason: answer.fault }, "startup variables missing");
     const ms = "fault" in answer ? FAULT_MS : this.options.cacheMs;
@@ -134,6 +142,11 @@ export class StartupProvider {
   }
 }
 
+function requestOutcome(answer: Answered | { fault: Fault }): "ok" | "timeout" | "failed" {
+  if (!("fault" in answer)) return "ok";
+  return answer.fault === "timeout" ? "timeout" : "failed";
+}
+
 function parsed(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString("utf8"));
@@ -145,12 +158,12 @@ function parsed(body: Buffer): unknown {
 /** Throws ConfigError if the secret does not exist or must not be sent to the provider. */
 export function openStartupProvider(
   config: StartupProviderConfig | undefined,
-  { secrets, log, now }: { readonly secrets: Secrets } & Pick<StartupProviderOptions, "log" | "now">,
+  { secrets, ...shared }: { readonly secrets: Secrets } & Pick<StartupProviderOptions, "log" | "metrics" | "now">,
 ): StartupProvider | undefined {
   if (!config) return undefined;
   const { secret: name, ...rest } = config;
   const secret = name === undefined ? undefined : secretFor(name, config.url, secrets);
-  return new StartupProvider({ ...rest, ...(secret && { secret }), mask: secrets.mask, log, now });
+  return new StartupProvider({ ...rest, ...(secret && { secret }), mask: secrets.mask, ...shared });
 }
 
 function secretFor(name: string, url: string, secrets: Secrets): Secret {

@@ -24,6 +24,8 @@ export function ownerOf(shard: ShardId, nodeIds: readonly string[]): string | un
 export interface PlacementChange {
   readonly gained: readonly ShardId[];
   readonly lost: readonly ShardId[];
+  /** A node that was alive is so no more. */
+  readonly nodeLost: boolean;
 }
 
 export class Placement {
@@ -48,6 +50,7 @@ export class Placement {
   place(nodeIds: readonly string[]): PlacementChange | undefined {
     const sorted = [...nodeIds].sort();
     if (sorted.join() === this.alive.join()) return undefined;
+    const nodeLost = this.alive.some((nodeId) => !sorted.includes(nodeId));
     this.alive = sorted;
     this.owners = SHARDS.map((shard) => ownerOf(shard, sorted));
     const before = this.mine;
@@ -55,6 +58,7 @@ export class Placement {
     return {
       gained: [...this.mine].filter((shard) => !before.has(shard)),
       lost: [...before].filter((shard) => !this.mine.has(shard)),
+      nodeLost,
     };
   }
 }

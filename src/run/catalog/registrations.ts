@@ -2,7 +2,8 @@
 // of the table, of the rows their names and states if that has changed, and only those rows that are others now.
 import type { Sql } from "postgres";
 import type { ActionFact } from "../../../machines/index.js";
-import { actionStates, actionsById, type StoredAction, stateOfActions } from "../../store/registry.js";
+import { actionStates, actionsById, type StoredAction } from "../../store/registry.js";
+import { stateOf } from "../../store/table-state.js";
 
 /** Rows read in one statement; a registration may have half a megabyte of schemas. */
 const READ_BATCH = 50;
@@ -33,7 +34,7 @@ export class Registrations {
   }
 
   async refresh(): Promise<void> {
-    const tableState = await stateOfActions(this.sql);
+    const tableState = await stateOf(this.sql, "actions");
     if (tableState === this.tableState) return;
     const states = new Map((await actionStates(this.sql)).map(({ id, state }) => [id, state]));
     for (const id of this.kept.keys()) if (!states.has(id)) this.drop(id);

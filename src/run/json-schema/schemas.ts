@@ -95,6 +95,9 @@ export function sizeFault(schema: JsonObject): string | undefined {
   return `it has over ${MAX_SCHEMA_WEIGHT} objects and boolean schemas`;
 }
 
+/** Objects, and schemas that are `true` or `false`. */
+export const schemaSize = (schema: JsonObject): number => weightOf(schema);
+
 function reason(error: unknown): string {
   if (error instanceof RangeError) return "it is nested too deeply";
   return error instanceof Error ? error.message : "unknown";

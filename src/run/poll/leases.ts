@@ -48,6 +48,10 @@ export class Leases<Row extends { readonly run_id: RunId }> {
     return this.leased.size;
   }
 
+  get keys(): readonly string[] {
+    return [...this.leased.keys()];
+  }
+
   /** There may be due rows that were not taken. */
   get hasMore(): boolean {
     return this.more;

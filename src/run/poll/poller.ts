@@ -6,9 +6,19 @@ import { asDispatchId, type QuarantineProof, type RunCommand, type RunId } from 
 import { SagaError } from "../../errors.js";
 import type { ShardId } from "../../ids.js";
 import type { Logger } from "../../log.js";
-import { type DueCommand, type DueEffect, type DueWake, inbox, outbox, reclaim, wakes } from "../../store/poll.js";
+import {
+  type DueCommand,
+  type DueEffect,
+  type DueWake,
+  endLeases,
+  inbox,
+  outbox,
+  reclaim,
+  wakes,
+} from "../../store/poll.js";
 import type { Couriers, Dispatcher } from "../ports.js";
 import type { Runtime } from "../runtime.js";
+import type { Gate } from "../trial/gate.js";
 import type { SuspectRun } from "../trial/messages.js";
 import { canQuarantine, type Judge, type SuspectRow } from "../trial/trials.js";
 import { Unreadable } from "../unreadable.js";
@@ -25,6 +35,8 @@ export interface PollerOptions {
   readonly dispatcher: Pick<Dispatcher, "holds">;
   /** Suspects are tried there before they come to this node's runtime. */
   readonly trials: Judge;
+  /** The gate of the runtime. Absent: it has none. */
+  readonly gate?: Pick<Gate, "isSuspect">;
   /** A post without a courier for its kind stays in its row. */
   readonly couriers?: Couriers;
   /** The shards of this node. */
@@ -41,6 +53,8 @@ export class Poller {
   private stopped = false;
   /** Shards that came to this node and are not reclaimed yet. */
   private readonly gained = new Set<ShardId>();
+  /** Shards of this node in which a node that is gone may have leased rows. */
+  private readonly orphaned = new Set<ShardId>();
   /** Outbox first: a dispatch that was just taken over must reach the dispatcher before its silence is judged. */
   private readonly leases: readonly [Leases<DueEffect>, Leases<DueCommand>, Leases<DueWake>];
   /** Runs that this build cannot read. Their rows are left as they are: another node may be able to. */
@@ -70,6 +84,11 @@ export class Poller {
   /** The effects and commands that the former owner of the shards owed become due now; the next polls find them in bounded batches. */
   takeOver(shards: readonly ShardId[]): void {
     for (const shard of shards) this.gained.add(shard);
+  }
+
+  /** A node is gone. It may have leased rows of shards that this node had before, when it had not noticed yet that they had moved. */
+  nodeLost(): void {
+    for (const shard of this.options.shards()) this.orphaned.add(shard);
   }
 
   /** Takes no more rows. Work on leased rows continues in the runtime, which finishes it. */
@@ -117,15 +136,18 @@ export class Poller {
   private async takeAll(): Promise<void> {
     const { sql, shards } = this.options;
     do {
-      const gained = [...this.gained];
-      const unfinished = new Set(await reclaim(sql, gained));
-      for (const shard of gained) if (!unfinished.has(shard)) this.gained.delete(shard);
+      await inEach(this.gained, (gained) => reclaim(sql, gained));
+      await inEach(this.orphaned, (orphaned) => endLeases(sql, orphaned, this.ownLeases));
       for (const leases of this.leases) await leases.takeDue(sql, shards());
     } while (!this.stopped && this.canContinue);
   }
 
   private get canContinue(): boolean {
-    return this.gained.size > 0 || this.leases.some(({ hasMore, hasRoom }) => hasMore && hasRoom);
+    return this.gained.size + this.orphaned.size > 0 || this.leases.some(({ hasMore, hasRoom }) => hasMore && hasRoom);
+  }
+
+  private get ownLeases(): readonly string[] {
+    return this.leases.flatMap(({ keys }) => keys);
   }
 
   private guarded(work: () => Promise<void>): Promise<boolean> {
@@ -160,8 +182,9 @@ export class Poller {
     row: SuspectRow,
     deliver: (about: { tried: boolean }) => Promise<WorkEnd>,
   ): Promise<WorkEnd> {
-    // The take that brought the row here is one of the tries.
-    if (tries - 1 <= UNSUSPECTED_TRIES) return deliver({ tried: false });
+    // The take that brought the row here is one of the tries. What a node has died of is tried at the gate, which counts the deaths of its
+    // trials once, whichever way its commands come.
+    if (tries - 1 <= UNSUSPECTED_TRIES || this.options.gate?.isSuspect(suspect.runId)) return deliver({ tried: false });
     const verdict = await this.options.trials.verdictOn(suspect, row);
     if (verdict.kind === "lived") return deliver({ tried: true });
     if (verdict.kind === "unreadable") this.leftToOthers(suspect.runId);
@@ -216,4 +239,14 @@ export class Poller {
       return status === 404 ? "run_gone" : status === 503 ? "spared" : "retry";
     }
   }
+}
+
+/** The shards that the statement has not finished remain for the next round. */
+async function inEach(
+  shards: Set<ShardId>,
+  statement: (shards: readonly ShardId[]) => Promise<readonly ShardId[]>,
+): Promise<void> {
+  const some = [...shards];
+  const unfinished = new Set(await statement(some));
+  for (const shard of some) if (!unfinished.has(shard)) shards.delete(shard);
 }

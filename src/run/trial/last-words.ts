@@ -10,7 +10,10 @@ const BYTES = 36;
 // Nothing of machines/ is imported here: a primary reads last words, and loads no more code than it runs.
 const KEY = /^[0-9a-f-]{36}$/;
 
-/** Says what the process is about to decide on. Each change costs one write to memory of the system (1 to 3 µs), and none throws. */
+/**
+ * Says what the process is deciding on. Each change costs one write to memory of the system (1 to 3 µs), and none throws. What was said is
+ * cleared when the callback of the event loop is over, with what follows from it: a process that is killed at any other time suspects no run.
+ */
 export class LastWords {
   private said = "";
   private readonly bytes = Buffer.alloc(BYTES);
@@ -21,14 +24,14 @@ export class LastWords {
   say(key: string): void {
     // Decisions on one run often follow each other.
     if (key === this.said) return;
+    // A decision goes through several promises, and a tick comes after all of them.
+    if (this.said === "") process.nextTick(() => this.clear());
     this.said = key;
     this.bytes.write(key, 0, BYTES, "latin1");
     this.write();
   }
 
-  /** Nothing is being decided: a process that is killed while it is idle suspects no run. */
-  clear(): void {
-    if (this.said === "") return;
+  private clear(): void {
     this.said = "";
     this.bytes.fill(0);
     this.write();

@@ -1,20 +1,15 @@
-// The suspicion of a node: its last words, the suspects that it knows, the gate before its decisions and the trials, as one part of the node
-// that is started and stopped. The parts themselves are in the other files of this folder.
+// The suspicion of a node: the suspects that it knows, the gate before its decisions and the trials, as one part of the node that is started
+// and stopped. The parts themselves are in the other files of this folder.
 import type { Sql } from "postgres";
 import type { Logger } from "../../log.js";
 import { Gate } from "./gate.js";
-import type { LastWords } from "./last-words.js";
 import { Suspects } from "./suspects.js";
 import { TrialProcess, type TrialProcessOptions } from "./trial-process.js";
 import { Trials, type TrialsOptions } from "./trials.js";
 
-/** A process that is killed when it has decided nothing for this long names no run. */
-const CLEAR_MS = 1_000;
-
 export interface SuspicionOptions extends Omit<TrialsOptions, "process"> {
   readonly sql: Sql;
   readonly log: Logger;
-  readonly lastWords?: LastWords;
   readonly trial: TrialProcessOptions;
 }
 
@@ -22,7 +17,6 @@ export class Suspicion {
   readonly trials: Trials;
   readonly gate: Gate;
   private readonly suspects: Suspects;
-  private clearing: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: SuspicionOptions) {
     const { sql, log, trial } = options;
@@ -31,14 +25,14 @@ export class Suspicion {
     this.gate = new Gate({ suspects: this.suspects, judge: this.trials, log });
   }
 
-  start(): void {
-    // A timer runs when no decision does.
-    this.clearing = setInterval(() => this.options.lastWords?.clear(), CLEAR_MS).unref();
+  /** On return the node knows what other nodes have died of: it must not decide on that before. Throws errors of the store. */
+  start(): Promise<void> {
+    this.suspects.expectNews();
+    return this.suspects.refresh();
   }
 
   /** Suspects without a verdict stay undecided. Safe to call twice. */
   async stop(): Promise<void> {
-    clearInterval(this.clearing);
     await this.trials.stop();
   }
 

@@ -9,7 +9,7 @@ import { packageRoot } from "../../package.js";
 import type { FromTrial, Suspect, ToTrial, TrialOutcome, TrialSettings } from "./messages.js";
 
 /** The built program, also for a service that runs from its sources (tests). */
-const ENTRY = join(packageRoot(), "dist", "src", "run", "trial", "entry.js");
+const ENTRY = join(packageRoot(), "dist", "service", "run", "trial", "entry.js");
 const START_WITHIN_MS = 30_000;
 /** A process without a pulse for so long hangs: a node would have lost its shards. */
 const HANG_MS = 10_000;

@@ -1,0 +1,95 @@
+// Those who only want to know how far a run has come: requests that wait for its end or for a later audit row. They get no events,
+// so an event need not be made for them, and a look at the store is one statement for all of them.
+import type { Sql } from "postgres";
+import { isTerminal, type RunId, type RunState } from "../../machines/index.js";
+import type { Logger } from "../log.js";
+
+/** How far a run has come. */
+export interface Head {
+  readonly seq: number;
+  readonly terminal: boolean;
+}
+
+/** May be called with the same head more than once. */
+export type OnHead = (head: Head) => void;
+
+export class Followers {
+  private readonly following = new Map<RunId, Set<OnHead>>();
+  /** Runs whose row is to be read. */
+  private readonly unsure = new Set<RunId>();
+  private looking: Promise<void> | undefined;
+
+  constructor(
+    private readonly sql: Sql,
+    private readonly log: Logger,
+  ) {}
+
+  has(runId: RunId): boolean {
+    return this.following.has(runId);
+  }
+
+  runs(): Iterable<RunId> {
+    return this.following.keys();
+  }
+
+  add(runId: RunId, onHead: OnHead): void {
+    const known = this.following.get(runId);
+    if (known) known.add(onHead);
+    else this.following.set(runId, new Set([onHead]));
+    this.look(runId);
+  }
+
+  /** Whether it followed the run. */
+  remove(runId: RunId, onHead: OnHead): boolean {
+    const known = this.following.get(runId);
+    if (!known?.delete(onHead)) return false;
+    if (known.size === 0) this.following.delete(runId);
+    return true;
+  }
+
+  /** The run has an event that led to this state. */
+  reached(runId: RunId, seq: number, state: string): void {
+    const followers = this.following.get(runId);
+    if (followers) this.tell(followers, { seq, terminal: isTerminal(state as RunState) });
+  }
+
+  /** The run may have come further: its row is read soon. Never throws. */
+  look(runId: RunId): void {
+    if (!this.following.has(runId)) return;
+    this.unsure.add(runId);
+    this.looking ??= this.lookAtAll()
+      .catch((error: unknown) =>
+        this.log.warn({ err: String(error) }, "reading followed runs failed, the poll reads them"),
+      )
+      .finally(() => {
+        this.looking = undefined;
+      });
+  }
+
+  /** Resolves when no row is being read. */
+  async idle(): Promise<void> {
+    await this.looking;
+  }
+
+  clear(): void {
+    this.following.clear();
+    this.unsure.clear();
+  }
+
+  private async lookAtAll(): Promise<void> {
+    // The requests of one turn of the event loop share a look.
+    await new Promise(setImmediate);
+    while (this.unsure.size > 0) {
+      const ids = [...this.unsure];
+      this.unsure.clear();
+      const rows = await this.sql<(Head & { id: RunId })[]>`
+        select id, last_seq as seq, terminal_at is not null as terminal from runs where id = any(${ids}::text[]::uuid[])`;
+      for (const { id, ...head } of rows) this.tell(this.following.get(id) ?? [], head);
+    }
+  }
+
+  /** A follower may leave when it is told. */
+  private tell(followers: Iterable<OnHead>, head: Head): void {
+    for (const onHead of [...followers]) onHead(head);
+  }
+}
