@@ -3,7 +3,7 @@ import { type Answer, type Command, isObject, type JsonObject, type Refused } fr
 import { badRequest, conflict, notConfigured } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
 import type { ApiDeps } from "./deps.js";
-import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
+import { AnyObject, NoMembers, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { path, query, RunIdText, Text } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
@@ -129,6 +129,7 @@ function releaseRoute(app: Api, { runs }: ApiDeps): void {
     tags: ["sagas"],
     summary: "Release a run from quarantine",
     params: runPath,
+    body: NoMembers,
     headers: IdempotencyHeader,
     response: responses({ 202: object("The run continues.", RUN_ID) }, 400, 404, 409, 413, 415, 422),
   };

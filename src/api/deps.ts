@@ -19,6 +19,7 @@ import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
 import type { Reads } from "../store/reads.js";
 import type { Registrar } from "../trigger/index.js";
 import type { Turns } from "../turns.js";
+import type { UnreadBounds } from "./http/unread.js";
 
 export interface ApiConfig {
   /** Absent: `rmq` registrations are refused. */
@@ -82,6 +83,8 @@ export interface ApiDeps {
   readonly maxWaiters?: number;
   /** A body of which nothing arrives for so many milliseconds is given up. */
   readonly bodyStallMs?: number;
+  /** Of answers that their clients do not read. */
+  readonly unread?: UnreadBounds;
   /** Milliseconds between pings of open streams. */
   readonly pingMs?: number;
 }

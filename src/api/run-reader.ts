@@ -2,19 +2,25 @@
 // the workers that are connected now.
 import { isObject, type JsonObject, parseActionName, type RunId } from "../../machines/index.js";
 import type { CalledAction, Workers } from "../run/ports.js";
+import type { RunFilter } from "../store/matching-runs.js";
 import type { Page, PageQuery } from "../store/page.js";
 import type { Reads } from "../store/reads.js";
-import { listRuns, type RunFilter, type RunView, readRun } from "../store/runs.js";
+import { RunLookups } from "../store/run-lookups.js";
+import { listRuns, type RunView } from "../store/runs.js";
 
 export class RunReader {
+  private readonly lookups: RunLookups;
+
   constructor(
     private readonly reads: Reads,
     private readonly workers: Pick<Workers, "obstacles">,
-  ) {}
+  ) {
+    this.lookups = new RunLookups(reads);
+  }
 
   /** `gone`: its client. */
   async read(runId: RunId, gone: AbortSignal): Promise<RunView | undefined> {
-    const view = await this.reads.look(gone, (sql) => readRun(sql, runId));
+    const view = await this.lookups.run(runId, gone);
     if (!view) return undefined;
     const [run = view.run] = await this.withReasons([view.run]);
     return { ...view, run };

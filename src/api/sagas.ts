@@ -13,8 +13,9 @@ import {
 import { badRequest, notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
+import type { RunFilter } from "../store/matching-runs.js";
 import type { Page, PageQuery } from "../store/page.js";
-import { type RunFilter, runExists } from "../store/runs.js";
+import { runExists } from "../store/runs.js";
 import { listUserTasks } from "../store/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
 import { releasePlace } from "./http/admission.js";
@@ -152,7 +153,7 @@ function startItem({ runId, workflowId, version, definitionId, state, deduplicat
 async function endOf(runId: RunId, waiters: Waiters, ms: number, request: FastifyRequest, reply: FastifyReply) {
   releasePlace(request);
   try {
-    const view = await waiters.run(runId, { ms, reply });
+    const view = await waiters.end(runId, { ms, reply });
     return view?.terminal ? view.run : undefined;
   } catch {
     return undefined;

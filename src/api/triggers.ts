@@ -115,7 +115,7 @@ function fireRoute(app: Api, { triggers, config }: ApiDeps): void {
     params: triggerPath,
     body: Fire,
     headers: IdempotencyHeader,
-    response: responses({ 202: FIRED }, 400, 404, 413, 415),
+    response: responses({ 202: FIRED }, 400, 404, 409, 413, 415),
   };
   app.post(`${ITEM}/fire`, { schema }, async (request, reply) => {
     const { payload } = request.body as Static<typeof Fire>;

@@ -6,7 +6,7 @@ import { type ErrorDetail, invalidConfig, notFound } from "../errors.js";
 import type { Page, PageQuery } from "../store/page.js";
 import type { StoredVersion } from "../store/versions.js";
 import type { ApiDeps } from "./deps.js";
-import { AnyObject, shaped } from "./http/body.js";
+import { AnyObject, NoMembers, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { Id, PageParameters, pageOf, path, query, Version } from "./http/parameters.js";
 import { one, page, responses } from "./http/responses.js";
@@ -144,7 +144,8 @@ export class VersionedResource<Draft> {
     const [act, effect] = published ? ["publish", "can"] : ["unpublish", "can no longer"];
     const summary = `${published ? "Publish" : "Unpublish"} a version: it ${effect} be ${this.kind.use}`;
     const params = path({ [this.kind.parameter]: Id, version: Version });
-    const schema = this.schema(summary, { params, response: responses({ 200: this.one() }, 400, 404, 413, 415) });
+    const response = responses({ 200: this.one() }, 400, 404, 413, 415);
+    const schema = this.schema(summary, { params, body: NoMembers, response });
     app.post(`${this.item}/versions/:version/${act}`, { schema }, async ({ params }) => {
       const [name, version] = [this.name(params), Number(params.version)];
       if (published) await this.refuseInvalid(deps, name, version);

@@ -1,9 +1,9 @@
-// Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter is a watcher of the feed, as a
-// stream is; nothing polls for it. What is answered when the wait is over is read by the route.
+// Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter follows the run by the feed, and gets
+// no events; nothing polls for it. The run that is answered is read when the wait is over.
 import type { FastifyReply } from "fastify";
-import { isTerminal, type RunId, type RunState } from "../../machines/index.js";
+import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
-import type { EventItem, Feed } from "../feed/index.js";
+import type { Feed, Head } from "../feed/index.js";
 import type { RunView } from "../store/runs.js";
 import { goneOf } from "./http/gone.js";
 import { Int, MAX_INT32 } from "./http/parameters.js";
@@ -39,7 +39,14 @@ export class Waiters {
     const gone = goneOf(wait.reply);
     const view = await this.runs.read(runId, gone);
     if (!view || wait.ms === 0 || this.stopped || isOver(view, wait)) return view;
-    await this.over(runId, view.lastSeq, wait);
+    await this.over(runId, wait);
+    return this.runs.read(runId, gone);
+  }
+
+  /** As `run`, for a run that has just begun: it need not be read before the wait. */
+  async end(runId: RunId, wait: Wait): Promise<RunView | undefined> {
+    const gone = goneOf(wait.reply);
+    if (!this.stopped) await this.over(runId, wait);
     return this.runs.read(runId, gone);
   }
 
@@ -49,16 +56,16 @@ export class Waiters {
     for (const end of this.waiting) end();
   }
 
-  private over(runId: RunId, lastSeq: number, { ms, afterSeq, reply }: Wait): Promise<void> {
+  private over(runId: RunId, { ms, afterSeq, reply }: Wait): Promise<void> {
     if (this.waiting.size >= this.max) throw overloaded("too many requests wait for runs on this node");
     return new Promise((resolve) => {
-      const event = (event: EventItem) => {
-        if (event.seq > (afterSeq ?? MAX_INT32) || isTerminal(event.to_state as RunState)) end();
+      const onHead = ({ seq, terminal }: Head) => {
+        if (terminal || seq > (afterSeq ?? MAX_INT32)) end();
       };
-      const watch = this.feed.watch(runId, lastSeq, { event });
+      const following = this.feed.follow(runId, onHead);
       const timer = setTimeout(() => end(), ms);
       const end = () => {
-        watch.stop();
+        following.stop();
         clearTimeout(timer);
         reply.raw.off("close", end);
         this.waiting.delete(end);

@@ -60,7 +60,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
 
   constructor(private readonly options: CallDispatcherOptions) {
     const host: OffersHost = {
-      command: (runId, command, commandOptions) => this.command(runId, command, commandOptions),
+      command: (runId, command) => this.command(runId, command),
       isWaiting: (queued) => this.waiting.get(queued.dispatchId) === queued,
       settled: ({ dispatchId }) => void this.waiting.delete(dispatchId),
       requeue: (queued) => this.requeue(queued),

@@ -1,19 +1,14 @@
 // Offers of credit to the runs whose calls wait for it: one command per offer, made again while the run cannot answer.
 // Which calls wait, and in which order, is the dispatcher's decision.
-import { randomUUID } from "node:crypto";
 import type { ActionCall, Answer, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../errors.js";
 import type { Log } from "../log.js";
-import type { CommandOptions } from "../run/ports.js";
 import type { Carrier, CreditWaiter, Reservation } from "./carrier.js";
 import type { Pool } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
 
-/**
- * A call that waits for credit. All its offers have the same command id, so that the run recognises a repeat (law 6).
- */
+/** A call that waits for credit. */
 export class QueuedCall implements CreditWaiter {
-  readonly commandId = randomUUID();
   tries = 0;
 
   constructor(
@@ -30,7 +25,7 @@ export class QueuedCall implements CreditWaiter {
 }
 
 export interface OffersHost {
-  command(runId: RunId, command: RunCommand, options: CommandOptions): Promise<Answer>;
+  command(runId: RunId, command: RunCommand): Promise<Answer>;
   /** Whether the call still waits: its run may have got credit in another way meanwhile. */
   isWaiting(queued: QueuedCall): boolean;
   /** The call waits no longer. */
@@ -56,10 +51,11 @@ export class Offers {
 
   /** Holds the credit that it offers, so there are never more offers under way than credit. */
   async make(queued: QueuedCall, { workerId }: Reservation, carrier: Pick<Carrier, "resolved">): Promise<void> {
-    const { runId, dispatchId, commandId } = queued;
+    const { runId, dispatchId } = queued;
     const named = workerId === undefined ? {} : { workerId };
     try {
-      const answer = await this.host.command(runId, { type: "offer", dispatchId, ...named }, { id: commandId });
+      // Without an id: the run recognises a repeat by its dispatch.
+      const answer = await this.host.command(runId, { type: "offer", dispatchId, ...named });
       if (!this.host.isWaiting(queued)) return;
       this.host.settled(queued);
       if (isRefusal(answer)) carrier.resolved(dispatchId);

@@ -23,7 +23,7 @@ import { derivedUuid, uuidv7 } from "../ids.js";
 import type { Catalog } from "../run/ports.js";
 import { requestHash } from "../run/request-hash.js";
 import { workflowVersions } from "../store/definitions.js";
-import { decideFires, type NewFire, runOfFire } from "../store/trigger-fires.js";
+import { decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
 import { changeTrigger, insertTrigger, type NewTrigger, type TriggerRow, triggerById } from "../store/triggers.js";
 import { type Fires, fireId } from "./fires.js";
 import { missingLicence } from "./licence.js";
@@ -54,7 +54,7 @@ export class Registrar {
     const hash = requestHash(document);
     const id = key === undefined ? uuidv7() : derivedUuid(`trigger/${trigger.tenantId ?? ""}/${key}`);
     const { row } = await insertTrigger(this.options.sql, { ...this.rowOf(trigger, id, createdBy), requestHash: hash });
-    if (row.requestHash !== hash) throw conflict("the idempotency key was used with another body");
+    if (row.requestHash !== hash) throw conflict(OTHER_BODY);
     return row;
   }
 
@@ -97,15 +97,18 @@ export class Registrar {
     return changed;
   }
 
-  /** Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire. Throws 400, 404. */
+  /** Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire, and another payload is 409. Throws 400, 404, 409. */
   async fire(id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
     const trigger = await this.mustExist(id);
     const { sql, clock, fires } = this.options;
     const cause = key === undefined ? randomUUID() : `key/${key}`;
-    const decided = this.byHand(trigger, payload, cause, clock.now());
-    await fires.carryOut(await decideFires(sql, trigger, [decided]));
-    const runId = await runOfFire(sql, decided.id);
-    return { fireId: decided.id, ...(runId !== undefined && { runId }) };
+    const hash = key === undefined ? undefined : requestHash({ payload });
+    const { id: fireId, ...decided } = this.byHand(trigger, payload, cause, clock.now());
+    await fires.carryOut(await decideFires(sql, trigger, [{ id: fireId, ...decided, requestHash: hash }]));
+    const { runId, requestHash: first } = (await decidedFire(sql, fireId)) ?? {};
+    // A fire of an older node has no hash.
+    if (first && first !== hash) throw conflict(OTHER_BODY);
+    return { fireId, ...(runId && { runId }) };
   }
 
   async mustExist(id: string): Promise<TriggerRow> {
@@ -159,6 +162,8 @@ export class Registrar {
     return next === undefined ? null : new Date(next);
   }
 }
+
+const OTHER_BODY = "the idempotency key was used with another body";
 
 export const noSuchTrigger = (id: string) => notFound(`there is no trigger ${id}`);
 

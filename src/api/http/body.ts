@@ -5,7 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { TSchema, TUnsafe } from "typebox";
-import { isObject, type Json, type JsonObject, measure } from "../../../machines/index.js";
+import { beginningOf, isObject, type Json, type JsonObject, measure } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
 import type { Turns } from "../../turns.js";
 import { type Checked, jsonPath, pathOfPointer } from "./checked.js";
@@ -17,6 +17,8 @@ import { Type } from "./type.js";
 const MAX_DEPTH = 200;
 const MAX_DETAILS = 100;
 const MAX_IGNORED_NAMED = 50;
+/** Of all names in the header: clients take 8 to 16 KiB of headers. */
+const MAX_IGNORED_CHARS = 4_000;
 
 /** Stands for a body that was not sent. */
 export const ABSENT = Symbol("absent");
@@ -24,6 +26,9 @@ export const ABSENT = Symbol("absent");
 /** Any JSON object, as it is. In other objects, members that the schema does not name are ignored. */
 export const AnyObject = (options: object = {}) =>
   Type.Unsafe<JsonObject>({ type: "object", additionalProperties: true, ...options });
+
+/** The body of a command that takes nothing: it may be omitted. */
+export const NoMembers = Type.Object({}, { default: {} });
 
 const SHAPE = Symbol("shape");
 type Shape = (body: unknown) => TSchema;
@@ -141,7 +146,17 @@ function detailOf({ instancePath, keyword, params, message = "is not valid" }: E
 /** The members of a checked body that its schema does not name, safe in a header. */
 export function ignoredFields(schema: TSchema, body: unknown): string[] {
   const ignored = [...unknownMembers(shapeOf(schema, body), body, "")];
-  return ignored.slice(0, MAX_IGNORED_NAMED).map(headerSafe);
+  return shortened(ignored.slice(0, MAX_IGNORED_NAMED).map(headerSafe), ignored.length);
+}
+
+/** As many names as the header has room for, and `...` if there are more. */
+function shortened(names: readonly string[], count: number): string[] {
+  let left = MAX_IGNORED_CHARS;
+  const fitting = names.filter((name) => {
+    left -= name.length + 2;
+    return left >= 0;
+  });
+  return fitting.length < count ? [...fitting, "..."] : fitting;
 }
 
 interface SchemaNode {
@@ -164,5 +179,8 @@ function* unknownMembers(schema: SchemaNode, value: unknown, path: string): Gene
 }
 
 function headerSafe(name: string): string {
-  return encodeURIComponent(name.slice(0, 200)).replaceAll("%5B", "[").replaceAll("%5D", "]").replaceAll("%3A", ":");
+  return encodeURIComponent(beginningOf(name, 200))
+    .replaceAll("%5B", "[")
+    .replaceAll("%5D", "]")
+    .replaceAll("%3A", ":");
 }

@@ -16,6 +16,7 @@ import {
   unsupportedMediaType,
 } from "../../errors.js";
 import { isStoreAway } from "../../store/failure.js";
+import { BROWSER_HEADERS } from "./headers.js";
 
 const MAX_BYTES = 64 * 1024;
 /** For the names of the members that follow. */
@@ -83,17 +84,22 @@ export function answerHandshakeError(error: Error, socket: Duplex): void {
 }
 
 function writeRefusal(socket: Duplex, status: string, message: string): void {
+  const { body, headers } = bareRefusal(message);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  socket.end([`HTTP/1.1 ${status}`, ...lines, "", body].join("\r\n"));
+}
+
+/** The answer where there is no reply of the framework. */
+function bareRefusal(message: string) {
   const body = JSON.stringify({ error: "bad_request", message, request_id: randomUUID() });
-  const head = `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nX-Content-Type-Options: nosniff`;
-  socket.end(`${head}\r\nConnection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  const length = { "Content-Length": Buffer.byteLength(body), Connection: "close" };
+  return { body, headers: { "Content-Type": "application/json; charset=utf-8", ...BROWSER_HEADERS, ...length } };
 }
 
 /** Node would answer an `Expect` that it does not know without a body. */
 function answerExpectation(_: IncomingMessage, response: ServerResponse): void {
-  const message = "the header Expect may only be 100-continue";
-  const body = JSON.stringify({ error: "bad_request", message, request_id: randomUUID() });
-  const headers = { "content-type": "application/json; charset=utf-8", "content-length": Buffer.byteLength(body) };
-  response.writeHead(417, { ...headers, connection: "close" }).end(body);
+  const { body, headers } = bareRefusal("the header Expect may only be 100-continue");
+  response.writeHead(417, headers).end(body);
 }
 
 const CLIENT_ERRORS: Readonly<Record<string, readonly [string, string]>> = {

@@ -1,8 +1,8 @@
 // Headers that every answer has, whatever it answers.
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 
 /** A browser takes an answer for what it says that it is, shows it in no frame, and tells no other site where it came from. */
-const BROWSER_HEADERS = {
+export const BROWSER_HEADERS = {
   "X-Content-Type-Options": "nosniff",
   "X-Frame-Options": "DENY",
   "Content-Security-Policy": "frame-ancestors 'none'",
@@ -10,7 +10,10 @@ const BROWSER_HEADERS = {
 };
 
 export function answerHeaders(app: FastifyInstance): void {
-  app.addHook("onRequest", async (request, reply) => {
-    reply.headers({ "X-Request-Id": request.id, ...BROWSER_HEADERS });
-  });
+  app.addHook("onRequest", async (request, reply) => setHeaders(request, reply));
+}
+
+/** Also where no hook runs, because no route was found for the URL. */
+export function setHeaders({ id }: Pick<FastifyRequest, "id">, reply: FastifyReply): void {
+  reply.headers({ "X-Request-Id": id, ...BROWSER_HEADERS });
 }

@@ -8,9 +8,10 @@ import { admitRequests, boundConnections } from "./admission.js";
 import { parseJsonBodies, refuseEncodings } from "./body.js";
 import { refuseOtherSites } from "./browsers.js";
 import { answerClientError, installErrors, sendError } from "./envelope.js";
-import { answerHeaders } from "./headers.js";
+import { answerHeaders, setHeaders } from "./headers.js";
 import { RouteTable, refuseUnknownRoutes } from "./routes.js";
 import { takeTurns } from "./turns.js";
+import { boundUnread, UNREAD } from "./unread.js";
 import { closeRefusedUpgrades, messageClass } from "./upgrades.js";
 import { type Api, validateRequests } from "./validation.js";
 
@@ -19,7 +20,16 @@ const REQUEST_TIMEOUT_MS = 120_000;
 /** A body of which nothing arrives for this long is given up. */
 const BODY_STALL_MS = 10_000;
 
-export function createServer({ config, log, admission, turns, metrics, ready, bodyStallMs }: ApiDeps): Api {
+export function createServer({
+  config,
+  log,
+  admission,
+  turns,
+  metrics,
+  ready,
+  bodyStallMs,
+  unread = UNREAD,
+}: ApiDeps): Api {
   const routes = new RouteTable();
   const app: FastifyInstance = Fastify({
     // A request without `Host` is refused by a hook: Node would answer it without an envelope.
@@ -35,11 +45,15 @@ export function createServer({ config, log, admission, turns, metrics, ready, bo
     return503OnClosing: false,
     forceCloseConnections: "idle",
     requestTimeout: REQUEST_TIMEOUT_MS,
-    frameworkErrors: sendError,
+    frameworkErrors: (error, request, reply) => {
+      setHeaders(request, reply);
+      sendError(error, request, reply);
+    },
     clientErrorHandler: answerClientError,
   });
   app.setSerializerCompiler(() => (data) => JSON.stringify(data));
   installErrors(app);
+  boundUnread(app, unread);
   closeRefusedUpgrades(app);
   answerHeaders(app);
   refuseOtherSites(app, config.access);

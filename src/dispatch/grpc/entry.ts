@@ -2,7 +2,7 @@
 // it.
 
 import { type Dispatch, type DispatchId, foreignDispatch } from "../../../machines/index.js";
-import type { CoordinatorMessage } from "../../sdk/protocol/index.js";
+import type { BatchedCoordinatorMessage } from "../../sdk/protocol/index.js";
 import type { ActionName } from "../action-name.js";
 import type { ReservationId } from "../voucher-id.js";
 import type { WorkerStream } from "./stream.js";
@@ -43,6 +43,6 @@ export function belongsTo({ name }: Pick<Entry, "name">, { service }: Pick<Worke
 }
 
 /** What a worker of another service gets that names the dispatch as its own. */
-export function refusal({ id, name }: Entry): CoordinatorMessage {
+export function refusal({ id, name }: Entry): BatchedCoordinatorMessage {
   return { cancel: { dispatch_id: id, reason: foreignDispatch(name) } };
 }

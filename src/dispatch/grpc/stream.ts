@@ -5,7 +5,17 @@ import { status } from "@grpc/grpc-js";
 import { type DispatchId, isDispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import type { ConnectedWorker } from "../../run/ports.js";
-import type { CoordinatorMessage, Hello, StepFailure, StepResult, WorkerMessage } from "../../sdk/protocol/index.js";
+import {
+  BATCH_MESSAGES,
+  type BatchedCoordinatorMessage,
+  type BatchedWorkerMessage,
+  type CoordinatorMessage,
+  type Hello,
+  Outgoing,
+  type StepFailure,
+  type StepResult,
+  type WorkerMessage,
+} from "../../sdk/protocol/index.js";
 import { type ActionName, versionedAction } from "../action-name.js";
 import type { DispatchLimits } from "../limits.js";
 import type { ReservationId } from "../voucher-id.js";
@@ -60,9 +70,11 @@ export class WorkerStream {
   private state: "new" | "authenticating" | "open" | "ended" = "new";
   private answersUnderWay = 0;
   private inputEnded = false;
-  /** Messages that the worker is too slow to read. */
-  private readonly unread: CoordinatorMessage[] = [];
-  private blocked = false;
+  private readonly outgoing = new Outgoing<BatchedCoordinatorMessage, CoordinatorMessage>({
+    write: (message) => this.push(message),
+    batchOf: (messages) => ({ batch: { messages } }),
+    weigh: ({ execute }) => execute?.inputs_json.length ?? 0,
+  });
   private stallTimer: NodeJS.Timeout | undefined;
   private readonly helloTimer: NodeJS.Timeout;
 
@@ -76,7 +88,7 @@ export class WorkerStream {
     const noHello = () => this.close(status.INVALID_ARGUMENT, `no hello within ${limits.helloMs} ms`);
     this.helloTimer = setTimeout(noHello, limits.helloMs).unref();
     call.on("data", (message: WorkerMessage) => this.receive(message));
-    call.on("drain", () => this.flush());
+    call.on("drain", () => this.onDrain());
     call.on("end", () => this.onInputEnd());
     call.on("cancelled", () => this.end());
     call.on("close", () => this.end());
@@ -104,21 +116,19 @@ export class WorkerStream {
   }
 
   /** Keeps the order. Messages that the worker is too slow to read are buffered, within bounds. */
-  write(message: CoordinatorMessage): void {
+  write(message: BatchedCoordinatorMessage): void {
     if (this.state === "ended") return;
-    if (!this.blocked) {
-      this.push(message);
-      return;
-    }
-    this.unread.push(message);
+    this.outgoing.send(message);
     // Steps and cancels are bounded by the credit, acknowledgements by the answers read: with more, the worker is not
     // reading.
-    if (this.unread.length > this.limits.unread + 4 * this.maxInFlight) this.onStall();
+    const { blocked, waiting } = this.outgoing;
+    if (blocked && waiting > this.limits.unread + 4 * this.maxInFlight) this.onStall();
   }
 
   /** Messages written before still go out first. A worker that never reads them leaves only what gRPC has buffered. */
   close(code: status, details: string): void {
     if (this.state === "ended") return;
+    this.outgoing.flush();
     if (code === status.OK) this.call.end();
     else this.call.emit("error", { code, details });
     this.end();
@@ -148,9 +158,18 @@ export class WorkerStream {
         this.draining = true;
         this.owner.onDrain(this);
         break;
+      case "batch":
+        this.onBatch(message.batch?.messages ?? []);
+        break;
       default:
       // A message of a newer protocol is ignored, as protobuf ignores fields that it does not know.
     }
+  }
+
+  private onBatch(messages: readonly BatchedWorkerMessage[]): void {
+    if (messages.length > BATCH_MESSAGES)
+      this.close(status.INVALID_ARGUMENT, `a batch has at most ${BATCH_MESSAGES} messages`);
+    else for (const message of messages) this.receive(message);
   }
 
   private async onHello(hello: Hello): Promise<void> {
@@ -163,6 +182,7 @@ export class WorkerStream {
     this.service = hello.service;
     this.actions = new Set(hello.actions);
     this.maxInFlight = Math.min(Math.max(hello.max_in_flight, 1), this.limits.maxInFlight);
+    this.outgoing.batches = hello.batches;
     this.state = "open";
     this.owner.onHello(this, hello.in_flight.filter(isDispatchId));
     this.call.resume();
@@ -216,25 +236,21 @@ export class WorkerStream {
     this.close(status.INVALID_ARGUMENT, "dispatch_id is not a UUID");
   }
 
-  private push(message: CoordinatorMessage): void {
-    if (this.call.write(message)) return;
-    this.blocked = true;
-    this.stallTimer = setTimeout(() => this.onStall(), this.limits.stallMs).unref();
+  private push(message: CoordinatorMessage): boolean {
+    const isRead = this.call.write(message);
+    if (!isRead) this.stallTimer = setTimeout(() => this.onStall(), this.limits.stallMs).unref();
+    return isRead;
   }
 
-  private flush(): void {
-    this.blocked = false;
+  /** The worker reads again. */
+  private onDrain(): void {
     clearTimeout(this.stallTimer);
-    while (!this.blocked && this.state !== "ended") {
-      const message = this.unread.shift();
-      if (!message) return;
-      this.push(message);
-    }
+    this.outgoing.resume();
   }
 
   private onStall(): void {
     this.log.warn(
-      { workerId: this.workerId, unread: this.unread.length },
+      { workerId: this.workerId, unread: this.outgoing.waiting },
       "worker stopped reading, closing its stream",
     );
     this.close(status.RESOURCE_EXHAUSTED, "the stream is not read");
@@ -245,7 +261,7 @@ export class WorkerStream {
     this.state = "ended";
     clearTimeout(this.helloTimer);
     clearTimeout(this.stallTimer);
-    this.unread.length = 0;
+    this.outgoing.clear();
     this.owner.onEnd(this);
   }
 }

@@ -201,6 +201,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
       node_id: nodeId,
       heartbeat_interval_ms: limits.heartbeatIntervalMs,
       node_count: Math.max(this.nodeCount, 1),
+      batches: true,
     };
   }
 

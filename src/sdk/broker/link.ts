@@ -68,9 +68,13 @@ export class BrokerLink {
     const { url, name, opened, log } = this.options;
     try {
       // Loaded where it is used: most services and workers have no broker.
-      const { connect } = await import("amqplib");
+      const { default: amqplib } = await import("amqplib");
       const clientProperties = { connection_name: name };
-      const connection = await connect(withHeartbeat(url), { timeout: CONNECT_MS, noDelay: true, clientProperties });
+      const connection = await amqplib.connect(withHeartbeat(url), {
+        timeout: CONNECT_MS,
+        noDelay: true,
+        clientProperties,
+      });
       // Without a listener an error would end the process; the event `close` follows it.
       connection.on("error", () => {});
       connection.on("close", (error?: Error) => this.lose(connection, error?.message ?? "closed"));

@@ -1,10 +1,12 @@
 // The worker protocol as both of its sides use it: the types of its messages, generated from worker.proto (`npm run
-// proto`), and how to load it. The one part of the SDK that the service imports. It holds no behaviour.
+// proto`), how to load it, and how a side sends. The one part of the SDK that the service imports.
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Options } from "@grpc/proto-loader";
 
+export type { BatchedCoordinatorMessage } from "./generated/saga/worker/v1/BatchedCoordinatorMessage.js";
+export type { BatchedWorkerMessage } from "./generated/saga/worker/v1/BatchedWorkerMessage.js";
 export type { CoordinatorMessage } from "./generated/saga/worker/v1/CoordinatorMessage.js";
 export type { ExecuteStep } from "./generated/saga/worker/v1/ExecuteStep.js";
 export type { Hello } from "./generated/saga/worker/v1/Hello.js";
@@ -14,6 +16,7 @@ export type { StepResult } from "./generated/saga/worker/v1/StepResult.js";
 export type { WorkerMessage } from "./generated/saga/worker/v1/WorkerMessage.js";
 export type { WorkerServiceClient, WorkerServiceHandlers } from "./generated/saga/worker/v1/WorkerService.js";
 export type { ProtoGrpcType } from "./generated/worker.js";
+export { BATCH_MESSAGES, Outgoing } from "./outgoing.js";
 
 /** Full name of the gRPC service. */
 export const WORKER_SERVICE = "saga.worker.v1.WorkerService";

@@ -1,7 +1,15 @@
 // One channel to one node with one stream on it. Whenever the stream is lost, both are opened again, with backoff. It carries messages;
 // worker.ts handles them.
 import { type ServiceError, status } from "@grpc/grpc-js";
-import type { CoordinatorMessage, ExecuteStep, Hello, HelloAck, WorkerMessage } from "../protocol/index.js";
+import {
+  type BatchedWorkerMessage,
+  type CoordinatorMessage,
+  type ExecuteStep,
+  type Hello,
+  type HelloAck,
+  Outgoing,
+  type WorkerMessage,
+} from "../protocol/index.js";
 import { type Client, openClient, type WorkerCall } from "./client.js";
 import type { Log } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
@@ -25,6 +33,7 @@ export class Connection {
   draining = false;
   private client: Client | undefined;
   private call: WorkerCall | undefined;
+  private outgoing: Outgoing<BatchedWorkerMessage, WorkerMessage> | undefined;
   private state: "connecting" | "live" | "closed" = "connecting";
   private isCongested = false;
   private failures = 0;
@@ -49,9 +58,9 @@ export class Connection {
   }
 
   /** False if there is no live stream to send it on. */
-  send(message: WorkerMessage): boolean {
-    if (!this.live || !this.call) return false;
-    this.isCongested = !this.call.write(message);
+  send(message: BatchedWorkerMessage): boolean {
+    if (!this.live || !this.outgoing) return false;
+    this.outgoing.send(message);
     return true;
   }
 
@@ -66,6 +75,7 @@ export class Connection {
     this.state = "closed";
     clearTimeout(this.timer);
     const { call, client } = this;
+    this.outgoing?.flush();
     call?.end();
     // The service ends its side in turn. If it does not in time, the connection is closed.
     setTimeout(() => client?.abandon(), this.timing.abortGraceMs).unref();
@@ -79,6 +89,7 @@ export class Connection {
     this.client = openClient(this.target, this.timing);
     const call = this.client.ExecuteStep();
     this.call = call;
+    this.outgoing = this.outgoingOn(call);
     this.isCongested = false;
     call.on("data", (message: CoordinatorMessage) => this.receive(call, message));
     call.on("drain", () => {
@@ -93,8 +104,19 @@ export class Connection {
     }, this.timing.helloMs);
   }
 
+  /** It never blocks: gRPC keeps what the service is slow to read, and messages that can wait do so before they come here. */
+  private outgoingOn(call: WorkerCall): Outgoing<BatchedWorkerMessage, WorkerMessage> {
+    const write = (message: WorkerMessage) => {
+      this.isCongested = !call.write(message);
+      return true;
+    };
+    const weigh = ({ result }: BatchedWorkerMessage) => result?.result_json.length ?? 0;
+    return new Outgoing({ write, weigh, batchOf: (messages): WorkerMessage => ({ batch: { messages } }) });
+  }
+
   private receive(call: WorkerCall, message: CoordinatorMessage): void {
     if (this.call !== call || this.state === "closed") return;
+    for (const each of message.batch?.messages ?? []) this.receive(call, each);
     if (message.hello_ack) this.onHelloAck(message.hello_ack);
     else if (message.execute) this.owner.onExecute(this, message.execute);
     else if (message.cancel) this.owner.onCancel(message.cancel.dispatch_id, message.cancel.reason);
@@ -106,6 +128,7 @@ export class Connection {
     clearTimeout(this.timer);
     this.nodeId = ack.node_id;
     this.heartbeatIntervalMs = ack.heartbeat_interval_ms;
+    if (this.outgoing) this.outgoing.batches = ack.batches;
     const fresh = this.state === "connecting";
     this.state = "live";
     this.failures = 0;
@@ -117,6 +140,7 @@ export class Connection {
     if (this.call !== call || this.state === "closed") return;
     clearTimeout(this.timer);
     this.call = undefined;
+    this.outgoing = undefined;
     this.nodeId = undefined;
     this.state = "connecting";
     if (this.failures === 0 || error?.code === status.UNAUTHENTICATED || error?.code === status.INVALID_ARGUMENT) {

@@ -159,6 +159,13 @@ function context({ step, abort, deadline }: Execution<unknown>, heartbeat: () =>
   };
 }
 
+/** In JSON text: an escaped U+0000 or half of a surrogate pair, which the service refuses. A whole pair is not escaped. */
+const UNSTORABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/;
+
+function storable(text: string): string {
+  return text.replace(/\0|\p{Surrogate}/gu, "\uFFFD");
+}
+
 /**
  * An output that cannot be sent becomes a failure of unknown outcome: the action has run, so its effect may have to be
  * undone.
@@ -176,6 +183,7 @@ function completed(step: ExecuteStep, output: unknown, limit: number): AnswerMes
   } catch {
     return refuse("schema_mismatch", "the action's output cannot be written as JSON");
   }
+  if (UNSTORABLE.test(text)) return refuse("schema_mismatch", "the action's output has U+0000 or half a character");
   const bytes = Buffer.from(text);
   if (bytes.length > limit) {
     const size = `${bytes.length} bytes of JSON, more than ${limit} (outputBytes)`;
@@ -191,7 +199,7 @@ function failed(step: ExecuteStep, error: unknown): AnswerMessage {
     failure: {
       ...report(step),
       code: typed?.code ?? "error",
-      message: message.slice(0, MESSAGE_CHARACTERS),
+      message: storable(message.slice(0, MESSAGE_CHARACTERS)),
       retryable: typed?.retryable ?? true,
       outcome_unknown: typed?.outcomeUnknown ?? true,
     },

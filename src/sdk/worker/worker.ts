@@ -122,6 +122,7 @@ class StreamWorker implements Worker, ConnectionOwner {
       max_in_flight: options.maxInFlight ?? 16,
       token: options.token ?? "",
       in_flight: this.unattended(),
+      batches: true,
     };
   }
 

@@ -1,7 +1,10 @@
 import type * as grpc from '@grpc/grpc-js';
 import type { EnumTypeDefinition, MessageTypeDefinition } from '@grpc/proto-loader';
 
+import type { BatchedCoordinatorMessageInput as _saga_worker_v1_BatchedCoordinatorMessageInput, BatchedCoordinatorMessage as _saga_worker_v1_BatchedCoordinatorMessage } from './saga/worker/v1/BatchedCoordinatorMessage.js';
+import type { BatchedWorkerMessageInput as _saga_worker_v1_BatchedWorkerMessageInput, BatchedWorkerMessage as _saga_worker_v1_BatchedWorkerMessage } from './saga/worker/v1/BatchedWorkerMessage.js';
 import type { CancelStepInput as _saga_worker_v1_CancelStepInput, CancelStep as _saga_worker_v1_CancelStep } from './saga/worker/v1/CancelStep.js';
+import type { CoordinatorBatchInput as _saga_worker_v1_CoordinatorBatchInput, CoordinatorBatch as _saga_worker_v1_CoordinatorBatch } from './saga/worker/v1/CoordinatorBatch.js';
 import type { CoordinatorMessageInput as _saga_worker_v1_CoordinatorMessageInput, CoordinatorMessage as _saga_worker_v1_CoordinatorMessage } from './saga/worker/v1/CoordinatorMessage.js';
 import type { DrainInput as _saga_worker_v1_DrainInput, Drain as _saga_worker_v1_Drain } from './saga/worker/v1/Drain.js';
 import type { ExecuteStepInput as _saga_worker_v1_ExecuteStepInput, ExecuteStep as _saga_worker_v1_ExecuteStep } from './saga/worker/v1/ExecuteStep.js';
@@ -11,6 +14,7 @@ import type { HelloAckInput as _saga_worker_v1_HelloAckInput, HelloAck as _saga_
 import type { RecordedInput as _saga_worker_v1_RecordedInput, Recorded as _saga_worker_v1_Recorded } from './saga/worker/v1/Recorded.js';
 import type { StepFailureInput as _saga_worker_v1_StepFailureInput, StepFailure as _saga_worker_v1_StepFailure } from './saga/worker/v1/StepFailure.js';
 import type { StepResultInput as _saga_worker_v1_StepResultInput, StepResult as _saga_worker_v1_StepResult } from './saga/worker/v1/StepResult.js';
+import type { WorkerBatchInput as _saga_worker_v1_WorkerBatchInput, WorkerBatch as _saga_worker_v1_WorkerBatch } from './saga/worker/v1/WorkerBatch.js';
 import type { WorkerMessageInput as _saga_worker_v1_WorkerMessageInput, WorkerMessage as _saga_worker_v1_WorkerMessage } from './saga/worker/v1/WorkerMessage.js';
 import type { WorkerServiceClient as _saga_worker_v1_WorkerServiceClient, WorkerServiceDefinition as _saga_worker_v1_WorkerServiceDefinition } from './saga/worker/v1/WorkerService.js';
 
@@ -22,7 +26,10 @@ export interface ProtoGrpcType {
   saga: {
     worker: {
       v1: {
+        BatchedCoordinatorMessage: MessageTypeDefinition<_saga_worker_v1_BatchedCoordinatorMessageInput, _saga_worker_v1_BatchedCoordinatorMessage>
+        BatchedWorkerMessage: MessageTypeDefinition<_saga_worker_v1_BatchedWorkerMessageInput, _saga_worker_v1_BatchedWorkerMessage>
         CancelStep: MessageTypeDefinition<_saga_worker_v1_CancelStepInput, _saga_worker_v1_CancelStep>
+        CoordinatorBatch: MessageTypeDefinition<_saga_worker_v1_CoordinatorBatchInput, _saga_worker_v1_CoordinatorBatch>
         CoordinatorMessage: MessageTypeDefinition<_saga_worker_v1_CoordinatorMessageInput, _saga_worker_v1_CoordinatorMessage>
         Drain: MessageTypeDefinition<_saga_worker_v1_DrainInput, _saga_worker_v1_Drain>
         ExecuteStep: MessageTypeDefinition<_saga_worker_v1_ExecuteStepInput, _saga_worker_v1_ExecuteStep>
@@ -33,6 +40,7 @@ export interface ProtoGrpcType {
         Recorded: MessageTypeDefinition<_saga_worker_v1_RecordedInput, _saga_worker_v1_Recorded>
         StepFailure: MessageTypeDefinition<_saga_worker_v1_StepFailureInput, _saga_worker_v1_StepFailure>
         StepResult: MessageTypeDefinition<_saga_worker_v1_StepResultInput, _saga_worker_v1_StepResult>
+        WorkerBatch: MessageTypeDefinition<_saga_worker_v1_WorkerBatchInput, _saga_worker_v1_WorkerBatch>
         WorkerMessage: MessageTypeDefinition<_saga_worker_v1_WorkerMessageInput, _saga_worker_v1_WorkerMessage>
         /**
          * A worker opens ExecuteStep streams (one per node it has met), says hello on each, and receives steps to execute for

@@ -4,6 +4,7 @@ import type { HelloAckInput as _saga_worker_v1_HelloAckInput, HelloAck as _saga_
 import type { ExecuteStepInput as _saga_worker_v1_ExecuteStepInput, ExecuteStep as _saga_worker_v1_ExecuteStep } from '../../../saga/worker/v1/ExecuteStep.js';
 import type { CancelStepInput as _saga_worker_v1_CancelStepInput, CancelStep as _saga_worker_v1_CancelStep } from '../../../saga/worker/v1/CancelStep.js';
 import type { RecordedInput as _saga_worker_v1_RecordedInput, Recorded as _saga_worker_v1_Recorded } from '../../../saga/worker/v1/Recorded.js';
+import type { CoordinatorBatchInput as _saga_worker_v1_CoordinatorBatchInput, CoordinatorBatch as _saga_worker_v1_CoordinatorBatch } from '../../../saga/worker/v1/CoordinatorBatch.js';
 
 export interface CoordinatorMessageInput {
   'hello_ack'?: (_saga_worker_v1_HelloAckInput | null);
@@ -16,7 +17,11 @@ export interface CoordinatorMessageInput {
    * the answer for dispatch_id is durable (or was stale): the worker resends it until then
    */
   'recorded'?: (_saga_worker_v1_RecordedInput | null);
-  'message'?: "hello_ack"|"execute"|"cancel"|"recorded";
+  /**
+   * several messages as one; only to a worker whose hello has batches
+   */
+  'batch'?: (_saga_worker_v1_CoordinatorBatchInput | null);
+  'message'?: "hello_ack"|"execute"|"cancel"|"recorded"|"batch";
 }
 
 export interface CoordinatorMessage {
@@ -30,5 +35,9 @@ export interface CoordinatorMessage {
    * the answer for dispatch_id is durable (or was stale): the worker resends it until then
    */
   'recorded'?: (_saga_worker_v1_Recorded | null);
-  'message'?: "hello_ack"|"execute"|"cancel"|"recorded";
+  /**
+   * several messages as one; only to a worker whose hello has batches
+   */
+  'batch'?: (_saga_worker_v1_CoordinatorBatch | null);
+  'message'?: "hello_ack"|"execute"|"cancel"|"recorded"|"batch";
 }

@@ -26,6 +26,10 @@ export interface HelloInput {
    * dispatch ids this worker still holds or has answered without seeing recorded
    */
   'in_flight'?: (string)[];
+  /**
+   * this worker reads batches
+   */
+  'batches'?: (boolean);
 }
 
 export interface Hello {
@@ -53,4 +57,8 @@ export interface Hello {
    * dispatch ids this worker still holds or has answered without seeing recorded
    */
   'in_flight': (string)[];
+  /**
+   * this worker reads batches
+   */
+  'batches': (boolean);
 }

@@ -11,6 +11,10 @@ export interface HelloAckInput {
    * nodes alive: a worker opens more channels until it has met them all
    */
   'node_count'?: (number);
+  /**
+   * this service reads batches
+   */
+  'batches'?: (boolean);
 }
 
 export interface HelloAck {
@@ -23,4 +27,8 @@ export interface HelloAck {
    * nodes alive: a worker opens more channels until it has met them all
    */
   'node_count': (number);
+  /**
+   * this service reads batches
+   */
+  'batches': (boolean);
 }

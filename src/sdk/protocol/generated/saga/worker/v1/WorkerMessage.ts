@@ -5,6 +5,7 @@ import type { StepResultInput as _saga_worker_v1_StepResultInput, StepResult as 
 import type { StepFailureInput as _saga_worker_v1_StepFailureInput, StepFailure as _saga_worker_v1_StepFailure } from '../../../saga/worker/v1/StepFailure.js';
 import type { HeartbeatInput as _saga_worker_v1_HeartbeatInput, Heartbeat as _saga_worker_v1_Heartbeat } from '../../../saga/worker/v1/Heartbeat.js';
 import type { DrainInput as _saga_worker_v1_DrainInput, Drain as _saga_worker_v1_Drain } from '../../../saga/worker/v1/Drain.js';
+import type { WorkerBatchInput as _saga_worker_v1_WorkerBatchInput, WorkerBatch as _saga_worker_v1_WorkerBatch } from '../../../saga/worker/v1/WorkerBatch.js';
 
 export interface WorkerMessageInput {
   /**
@@ -27,7 +28,11 @@ export interface WorkerMessageInput {
    * send no more steps; those in flight will still be answered
    */
   'drain'?: (_saga_worker_v1_DrainInput | null);
-  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain";
+  /**
+   * several messages as one; only to a service whose hello_ack has batches
+   */
+  'batch'?: (_saga_worker_v1_WorkerBatchInput | null);
+  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain"|"batch";
 }
 
 export interface WorkerMessage {
@@ -51,5 +56,9 @@ export interface WorkerMessage {
    * send no more steps; those in flight will still be answered
    */
   'drain'?: (_saga_worker_v1_Drain | null);
-  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain";
+  /**
+   * several messages as one; only to a service whose hello_ack has batches
+   */
+  'batch'?: (_saga_worker_v1_WorkerBatch | null);
+  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain"|"batch";
 }
