@@ -18,7 +18,7 @@ const EXAMPLES: Readonly<Record<string, { readonly rabbitMq: boolean; load(): Pr
   "three-transports": { rabbitMq: true, load: () => import("./three-transports/example.js") },
 };
 
-const SERVICE = fileURLToPath(new URL("../src/main.js", import.meta.url));
+const SERVICE = fileURLToPath(new URL("../service/main.js", import.meta.url));
 const READY_MS = 60_000;
 const LOG_CHARS = 4_000;
 

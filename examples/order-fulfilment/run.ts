@@ -26,7 +26,7 @@ import { makeOrders, SCENARIOS, type ScenarioName } from "./scenarios.js";
 import { type Cleanup, openShop, strike } from "./stage.js";
 
 const USAGE = `npm run demo -- [options]
-  --orders N         the number of orders (default 300; environment: ORDERS)
+  --orders N         the number of orders (default 120; environment: ORDERS)
   --kill-service N   kill the service N times with SIGKILL during the batch, and restart it (KILL_SERVICE)
   --kill-worker N    the same for the worker (KILL_WORKER)
   --redis URL        the service's nodes use this Redis, with a channel prefix of their own (SAGA_WORKERS sets how many there are)
@@ -70,7 +70,7 @@ function readOptions(): Options | undefined {
   const flags = { orders: number, ...kills, redis: { type: "string" }, stay: { type: "boolean" } } as const;
   try {
     const { values } = parseArgs({ options: flags });
-    const { ORDERS = "300", KILL_SERVICE = "0", KILL_WORKER = "0" } = process.env;
+    const { ORDERS = "120", KILL_SERVICE = "0", KILL_WORKER = "0" } = process.env;
     return {
       orders: whole("--orders", values.orders ?? ORDERS, 1, 100_000),
       killService: whole("--kill-service", values["kill-service"] ?? KILL_SERVICE, 0, 100),

@@ -8,7 +8,7 @@ import { Child, freePorts } from "./processes.js";
 import { Saga } from "./rest.js";
 
 const HERE = fileURLToPath(new URL("../../../examples/order-fulfilment", import.meta.url));
-const SERVICE = fileURLToPath(new URL("../../src/main.js", import.meta.url));
+const SERVICE = fileURLToPath(new URL("../../service/main.js", import.meta.url));
 const WORKER = fileURLToPath(new URL("./worker.js", import.meta.url));
 
 const READY_MS = 60_000;
