@@ -103,7 +103,7 @@ describeLong("the package in an empty project", () => {
   });
 
   it("rehearses a workflow, and runs it on its own service with its own worker", { timeout: 120_000 }, async () => {
-    const main = join(project, "node_modules", "saga-orchestrator", "dist", "src", "main.js");
+    const main = join(project, "node_modules", "saga-orchestrator", "dist", "service", "main.js");
     const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1" }, main);
     await service.start();
     expect(await run(project, process.execPath, join("out", "use.js"), service.url, service.grpcAddress)).toBe(
@@ -131,6 +131,7 @@ async function pack(home: string): Promise<string> {
     "docs",
     "package.json",
     "tsconfig.json",
+    "esbuild.config.mjs",
     "LICENSE",
     "README.md",
     "CHANGELOG.md",

@@ -162,4 +162,9 @@ describe("release", () => {
     expect(await rig.call("POST", `/api/v1/sagas/${ID}/release`)).toMatchObject({ status: 202, body: { run_id: ID } });
     expect(rig.asked.at(-1)?.command).toEqual({ type: "release", actor: "api" });
   });
+
+  it("ignores unknown members, and names them", async () => {
+    const { status, headers } = await rig.call("POST", `/api/v1/sagas/${ID}/release`, { reason: "tried", force: true });
+    expect([status, headers["saga-ignored-fields"]]).toEqual([202, "reason, force"]);
+  });
 });

@@ -1,6 +1,7 @@
 // The conventions of the wire, on a real socket: methods, slashes, upgrades, encodings, and the envelope of every refusal.
 import type { AddressInfo } from "node:net";
 import { beforeAll, describe, expect, it } from "vitest";
+import { documented } from "./documented.js";
 import { insertRun, useRig, WORKFLOW } from "./rig.js";
 import { ask, askInTurn, bytesOf, type WireRequest } from "./wire.js";
 
@@ -123,26 +124,27 @@ describe("a body with a Content-Encoding", () => {
   });
 });
 
+const refusals: readonly [what: string, bytes: string, status: number][] = [
+  ["bytes that are not HTTP", "HELLO\r\n\r\n", 400],
+  ["headers that are too large", bytesOf({ path: "/", headers: { long: "x".repeat(70_000) } }), 431],
+  ["no Host", "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 400],
+  ["a malformed URL", bytesOf({ path: "/api/v1/sagas/%zz" }), 400],
+  ["an unknown expectation", bytesOf({ path: "/healthz", headers: { expect: "miracles" } }), 417],
+  ["an unknown method", "BREW /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
+  ["a path that is too long", bytesOf({ path: `/api/v1/sagas/${"a".repeat(600)}` }), 400],
+  [
+    "a body of text",
+    bytesOf({
+      method: "POST",
+      path: START,
+      body: "x",
+      headers: { "content-type": "text/plain" },
+    }),
+    415,
+  ],
+];
+
 describe("every refusal", () => {
-  const refusals: readonly [string, string, number][] = [
-    ["bytes that are not HTTP", "HELLO\r\n\r\n", 400],
-    ["headers that are too large", bytesOf({ path: "/", headers: { long: "x".repeat(70_000) } }), 431],
-    ["no Host", "GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n", 400],
-    ["a malformed URL", bytesOf({ path: "/api/v1/sagas/%zz" }), 400],
-    ["an unknown expectation", bytesOf({ path: "/healthz", headers: { expect: "miracles" } }), 417],
-    ["an unknown method", "BREW /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
-    ["a path that is too long", bytesOf({ path: `/api/v1/sagas/${"a".repeat(600)}` }), 400],
-    [
-      "a body of text",
-      bytesOf({
-        method: "POST",
-        path: START,
-        body: "x",
-        headers: { "content-type": "text/plain" },
-      }),
-      415,
-    ],
-  ];
   it.each(refusals)("of %s has the envelope", async (_what, bytes, status) => {
     const answer = await ask(port, bytes);
     expect(answer.status).toBe(status);
@@ -168,6 +170,25 @@ describe("every refusal", () => {
   });
 });
 
+describe("unknown members of a body", () => {
+  it("are named in as much of a header as every client can read", async () => {
+    const members = Object.fromEntries(Array.from({ length: 50 }, (_, nth) => [`${nth}${"\u{1F600}".repeat(90)}`, 1]));
+    const body = JSON.stringify({ workflow_id: "w", later: 1, ...members });
+    const { status, headers } = await ask(port, { method: "POST", path: START, body });
+    expect(status).toBe(202);
+    const named = headers["saga-ignored-fields"] ?? "";
+    expect(named.split(", ")).toContain("0%F0%9F%98%80".concat("%F0%9F%98%80".repeat(89)));
+    expect(named).toMatch(/, \.\.\.$/);
+    expect(named.length).toBeLessThanOrEqual(4096);
+  });
+
+  it("are cut between characters", async () => {
+    const body = JSON.stringify({ workflow_id: "w", [`x${"\u{1F600}".repeat(150)}`]: 1 });
+    const { status, headers } = await ask(port, { method: "POST", path: START, body });
+    expect([status, headers["saga-ignored-fields"]]).toEqual([202, `x${"%F0%9F%98%80".repeat(99)}`]);
+  });
+});
+
 describe("an unknown query parameter", () => {
   it("is 400 and lists the known ones", async () => {
     const { status, json } = await ask(port, { path: "/api/v1/sagas?stat=running" });
@@ -189,14 +210,56 @@ describe("an unknown query parameter", () => {
   });
 });
 
+describe("every operation", () => {
+  const STREAM = "/api/v1/sagas/{id}/stream";
+  /** The least body that is valid, where that is not {}: a query is checked after the body. */
+  const LEAST: Readonly<Record<string, object>> = {
+    [START]: { workflow_id: "w" },
+    "/api/v1/sagas/{run_id}/actions/{step_id}/result": { result: {} },
+    "/api/v1/events": { topic: "t" },
+    "/api/v1/workflows/{wf_id}/test": { mocks: {} },
+    "/api/v1/rules/{rule_id}/evaluate": { inputs: {} },
+    "/api/v1/registry/register": { service: "s", actions: [{ action_name: "a" }] },
+  };
+  const operations = documented().operations.map((name) => {
+    const [method = "", path = ""] = name.split(" ");
+    const place = path
+      .replace(/\{(id|run_id|task_id)\}/g, ID)
+      .replace("{version}", "1")
+      .replace(/\{\w+\}/g, "x");
+    return { name, method, place, path };
+  });
+
+  it.each(operations)("$name keeps the conventions", async ({ method, place, path }) => {
+    const see = (request: Partial<WireRequest>) => ask(port, { method, path: place, ...request });
+    const other = await see({ method: "PUT" });
+    expect([other.status, other.headers.allow?.split(", ")]).toEqual([405, expect.arrayContaining([method])]);
+    if (path === STREAM) return;
+    const body = method === "GET" || method === "DELETE" ? undefined : JSON.stringify(LEAST[path] ?? {});
+    const unknown = await see({ path: `${place}?color=red`, body });
+    expect([unknown.status, unknown.json.details]).toMatchObject([400, [{ path: "$.query.color" }]]);
+    expect((await see({ path: `${place}/?color=red`, body })).json.details).toEqual(unknown.json.details);
+    if (body === undefined) return;
+    expect((await see({ body: '"a text"' })).status).toBe(path.endsWith("/validate") ? 200 : 400);
+    expect((await see({ body: "{}", headers: { "content-encoding": "gzip" } })).status).toBe(415);
+    expect((await see({ body: "{oops" })).json.error).toBe("bad_request");
+  });
+});
+
 describe("every answer", () => {
+  const PROTECTS: readonly [name: string, value: string][] = [
+    ["x-content-type-options", "nosniff"],
+    ["x-frame-options", "DENY"],
+    ["content-security-policy", "frame-ancestors 'none'"],
+    ["referrer-policy", "no-referrer"],
+  ];
+
   it("says that it is what it says, is not to be framed, and is no referrer", async () => {
-    for (const path of ["/api/v1/sagas", "/api/v1/nothing", "/docs/"]) {
-      const { headers } = await ask(port, { path });
-      expect(headers["x-content-type-options"]).toBe("nosniff");
-      expect(headers["x-frame-options"]).toBe("DENY");
-      expect(headers["content-security-policy"]).toContain("frame-ancestors 'none'");
-      expect(headers["referrer-policy"]).toBe("no-referrer");
+    const paths = ["/api/v1/sagas", "/api/v1/nothing", "/docs/"].map((path) => bytesOf({ path }));
+    for (const bytes of [...paths, ...refusals.map(([, bytes]) => bytes)]) {
+      const { headers } = await ask(port, bytes);
+      for (const [name, value] of PROTECTS)
+        expect([bytes.slice(0, 50), headers[name]]).toEqual([bytes.slice(0, 50), value]);
     }
   });
 });

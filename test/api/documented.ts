@@ -34,7 +34,14 @@ interface Route {
   readonly operation: Operation;
 }
 
+/** The document does not have this answer. */
+export class Undocumented extends Error {
+  override readonly name = "Undocumented";
+}
+
 const ROOT = "openapi.json";
+/** Stricter than the document can say: UTC, with milliseconds. */
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 /** Answers from before there is a route. */
 const WITHOUT_ROUTE: ReadonlySet<number> = new Set([408, 417, 431]);
 
@@ -46,6 +53,7 @@ export class Documented {
   constructor(document: OpenApi) {
     this.routes = Object.entries(document.paths).flatMap(([path, operations]) => routesOf(path, operations));
     formats.default(this.ajv);
+    this.ajv.addFormat("date-time", TIME);
     this.ajv.addSchema(closed(document) as object, ROOT);
   }
 
@@ -54,7 +62,7 @@ export class Documented {
     return this.routes.map(({ name }) => name);
   }
 
-  /** The operation that answered, or undefined for what is no operation. Throws if the document does not have this answer. */
+  /** The operation that answered, or undefined for what is no operation. Throws Undocumented if the document does not have this answer. */
   check(heard: Heard): string | undefined {
     const route = WITHOUT_ROUTE.has(heard.status) ? undefined : this.routeOf(heard);
     if (route) this.checkResponse(route, heard);
@@ -62,7 +70,7 @@ export class Documented {
     return route?.name;
   }
 
-  /** A resource outside of an answer: in the frame of a stream. Throws if it is not as the document has it. */
+  /** A resource outside of an answer: in the frame of a stream. Throws Undocumented if it is not as the document has it. */
   checkResource(name: string, body: unknown): void {
     this.conforms(`components/schemas/${name}`, { method: "the resource", path: name, status: 0, body });
   }
@@ -78,12 +86,12 @@ export class Documented {
 
   private checkResponse({ name, method, path, operation }: Route, heard: Heard): void {
     const response = operation.responses[heard.status];
-    if (!response) throw new Error(`${name} answered ${heard.status}, which the document does not have`);
+    if (!response) throw new Undocumented(`${name} answered ${heard.status}, which the document does not have`);
     const type = heard.contentType?.split(";")[0];
     const declared = Object.keys(response.content ?? {});
     if (declared.length === 0 || heard.method === "HEAD") return mustBeEmpty(name, heard);
     if (type === undefined || !declared.includes(type))
-      throw new Error(`${name} answered ${heard.status} with ${type}; the document has ${declared.join(", ")}`);
+      throw new Undocumented(`${name} answered ${heard.status} with ${type}; the document has ${declared.join(", ")}`);
     const at = ["paths", path, method.toLowerCase(), "responses", heard.status, "content", type, "schema"];
     this.conforms(at.map(pointerPart).join("/"), heard);
   }
@@ -94,7 +102,7 @@ export class Documented {
     if (validate(body)) return;
     const faults = this.ajv.errorsText(validate.errors, { dataVar: "the body" });
     const named = validate.errors?.flatMap(({ params }) => params.additionalProperty ?? []) ?? [];
-    throw new Error(
+    throw new Undocumented(
       `${method} ${path}: ${status} is not as the document has it: ${faults} ${named}\n${JSON.stringify(body)}`,
     );
   }
@@ -119,7 +127,7 @@ function routesOf(path: string, operations: Readonly<Record<string, Operation>>)
 /** What follows a 101 are frames. */
 function mustBeEmpty(name: string, { status, body }: Heard): void {
   if (status === 101) return;
-  if (body !== undefined && body !== "") throw new Error(`${name} answered ${status} with a body`);
+  if (body !== undefined && body !== "") throw new Undocumented(`${name} answered ${status} with a body`);
 }
 
 /** A part of a JSON pointer in the fragment of a URI. */

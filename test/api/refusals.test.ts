@@ -160,6 +160,9 @@ const REFUSALS: readonly Refusal[] = [
   post("a compensate that is text", `/api/v1/sagas/${ID}/cancel`, { compensate: "no" }, "$.compensate"),
   post("a signal to a malformed id", "/api/v1/sagas/x/signal/paid", {}, "run_id"),
   post("a signal of a user task", `/api/v1/sagas/${ID}/signal/user_task.1.submitted`, {}, "user_task."),
+  post("a signal whose name has U+0000", `/api/v1/sagas/${ID}/signal/%00`, {}, "name"),
+  post("a signal whose name is not UTF-8", `/api/v1/sagas/${ID}/signal/%ED%A0%80`, {}, "URL"),
+  post("a reason with U+0000 in the URL", `/api/v1/sagas/${ID}/cancel?reason=%00`, undefined, "reason"),
   post("a signal without a name", `/api/v1/sagas/${ID}/signal/`, {}, "route", GONE),
   post("a payload that is a number", `/api/v1/sagas/${ID}/signal/paid`, { payload: 1 }, "$.payload"),
   post("a signal that is a list", `/api/v1/sagas/${ID}/signal/paid`, [1], "$ must be object"),
@@ -192,6 +195,9 @@ const REFUSALS: readonly Refusal[] = [
   post("a step that differs from the URL", RESULT, { result: {}, step_id: "ship" }, "$.step_id"),
   post("a heartbeat to a malformed id", "/api/v1/sagas/x/actions/charge/heartbeat", {}, "run_id"),
   post("a release of a malformed id", "/api/v1/sagas/x/release", undefined, "id"),
+  post("a release with a list", `/api/v1/sagas/${ID}/release`, [1], "$ must be object"),
+  post("a heartbeat that is text", `/api/v1/sagas/${ID}/actions/charge/heartbeat`, '"x"', "$ must be object"),
+  post("a cancel of null", `/api/v1/sagas/${ID}/cancel`, "null", "$ must be object"),
 
   post("a workflow without a body", "/api/v1/workflows", undefined, "$"),
   post("a workflow that is a list", "/api/v1/workflows", [], "$", CONFIG),
@@ -215,6 +221,8 @@ const REFUSALS: readonly Refusal[] = [
   get("stats of an unknown workflow", "/api/v1/workflows/nothing/stats", "nothing", GONE),
   get("a malformed workflow id", "/api/v1/workflows/a%20b/stats", "wf_id"),
   post("publishing an unknown workflow", "/api/v1/workflows/nothing/versions/1/publish", undefined, "nothing", GONE),
+  post("publishing with a text", "/api/v1/workflows/nothing/versions/1/publish", '"x"', "$ must be object"),
+  post("unpublishing with a list", "/api/v1/rules/nothing/versions/1/unpublish", [], "$ must be object"),
   post(
     "publishing a version that is not a number",
     "/api/v1/workflows/nothing/versions/one/publish",

@@ -128,6 +128,20 @@ describe("the action registry", () => {
     expect(await list(`service=find&cursor=${page.next_cursor}`)).toEqual(["find.two@1"]);
   });
 
+  it("a message is weighed as a whole before its schemas are checked", async () => {
+    const properties = Object.fromEntries(Array.from({ length: 700 }, (_, n) => [`p${n}`, {}]));
+    const registerMany = (service: string, count: number) =>
+      rig.call("POST", "/api/v1/registry/register", {
+        service,
+        actions: Array.from({ length: count }, (_, n) => ({ action_name: `a${n}`, input_schema: { properties } })),
+      });
+    const heavy = await registerMany("heavy", 60);
+    expect(heavy.status).toBe(400);
+    expect(heavy.body.message).toMatch(/^the schemas up to \$\.actions\[56\] have over 40000 objects/);
+    expect((await rig.call("GET", "/api/v1/registry/actions?service=heavy")).body.total).toBe(0);
+    expect(await registerMany("light", 3)).toMatchObject({ status: 200, body: { registered: 3 } });
+  });
+
   it("unknown members are ignored and named", async () => {
     const response = await register({
       service: "new",

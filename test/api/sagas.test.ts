@@ -185,6 +185,15 @@ describe("list", () => {
     expect(seen).toEqual(newest);
   });
 
+  it("a cursor wins over an offset", async () => {
+    for (let second = 0; second < 3; second++) await insertRun(rig, { workflow_id: "both", started_at: at(second) });
+    const { body } = await rig.call("GET", "/api/v1/sagas?workflow_id=both&limit=1");
+    const next = `/api/v1/sagas?workflow_id=both&limit=1&cursor=${body.next_cursor}`;
+    const byCursor = (await rig.call("GET", next)).body.items;
+    expect(byCursor).toHaveLength(1);
+    expect((await rig.call("GET", `${next}&offset=2`)).body.items).toEqual(byCursor);
+  });
+
   it("pages by offset have the total", async () => {
     for (let second = 0; second < 5; second++) await insertRun(rig, { workflow_id: "counted", started_at: at(second) });
     const { body } = await rig.call("GET", "/api/v1/sagas?workflow_id=counted&limit=2&offset=3&sort=started_at");
@@ -310,8 +319,8 @@ describe("the parts of a run", () => {
     ]);
     expect((await part("children")).map((run: { id: string }) => run.id)).toEqual([branch, sub]);
     expect(await part("undo")).toMatchObject([
-      { ordinal: expect.any(Number), step_id: "charge", action: "pay.refund@1", state: "owed" },
-      { step_id: "ship", state: "passed" },
+      { ordinal: 1, step_id: "charge", action: "pay.refund@1", state: "owed" },
+      { ordinal: 2, step_id: "ship", state: "passed" },
     ]);
   });
 });

@@ -60,7 +60,7 @@ describe("a client that does not read", () => {
     const slow = new Client(port, runId, "?after_seq=0");
     await slow.has(1);
     slow.socket.pause();
-    await until(closing, { within: 20_000 });
+    await until(closing);
     slow.socket.resume();
     expect(await until(() => slow.code)).toBe(1013);
     expect(slow.kinds).not.toContain("end");

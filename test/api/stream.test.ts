@@ -8,7 +8,7 @@ import { until } from "../harness/until.js";
 import { Client, committed, hangUp } from "./client.js";
 import { appendEvents, endRun, insertRun, useRig } from "./rig.js";
 
-const rig = useRig({ pingMs: 500 });
+const rig = useRig({ pingMs: 2_000 });
 let port: number;
 
 beforeAll(async () => {

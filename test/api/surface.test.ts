@@ -55,6 +55,26 @@ describe("the OpenAPI document", () => {
     );
   });
 
+  it("names members in snake_case; null is the value of three, where the contract has it", async () => {
+    const { body } = await rig.call("GET", "/openapi.json");
+    const [members, nullable] = [new Set<string>(), new Set<string>()];
+    for (const [name, schema] of membersIn(body)) {
+      members.add(name);
+      if (JSON.stringify(schema.anyOf ?? schema.type ?? "").includes('"null"')) nullable.add(name);
+    }
+    expect(members.size).toBeGreaterThan(100);
+    expect([...members].filter((name) => !/^\$?[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))).toEqual([]);
+    expect([...nullable].sort()).toEqual(["last_run_at", "matched_row", "success_rate_24h"]);
+  });
+
+  it("has Idempotency-Key on every POST that makes or changes something of its own", async () => {
+    const { body } = await rig.call("GET", "/openapi.json");
+    const keyed = Object.entries(body.paths as Record<string, { post?: Operation }>).flatMap(([path, { post }]) =>
+      post ? [[path, post.parameters?.some(({ name }) => name === "idempotency-key") ?? false] as const] : [],
+    );
+    expect(keyed.filter(([, isKeyed]) => !isKeyed).map(([path]) => path)).toEqual(REPEATABLE);
+  });
+
   it("has the version of the package", async () => {
     const { version } = JSON.parse(readFileSync(join(packageRoot(), "package.json"), "utf8")) as { version: string };
     expect((await rig.call("GET", "/openapi.json")).body.info.version).toBe(version);
@@ -72,6 +92,36 @@ describe("the OpenAPI document", () => {
     expect([status, String(headers["content-type"])]).toEqual([200, expect.stringContaining("text/html")]);
   });
 });
+
+/** POSTs whose repeat is the same as the first, by what they are. */
+const REPEATABLE = [
+  "/api/v1/sagas/{run_id}/actions/{step_id}/result",
+  "/api/v1/sagas/{run_id}/actions/{step_id}/heartbeat",
+  "/api/v1/workflows",
+  "/api/v1/workflows/{wf_id}/versions/{version}/publish",
+  "/api/v1/workflows/{wf_id}/versions/{version}/unpublish",
+  "/api/v1/workflows/validate",
+  "/api/v1/workflows/{wf_id}/test",
+  "/api/v1/rules",
+  "/api/v1/rules/{rule_id}/versions/{version}/publish",
+  "/api/v1/rules/{rule_id}/versions/{version}/unpublish",
+  "/api/v1/rules/{rule_id}/evaluate",
+  "/api/v1/registry/register",
+];
+
+interface Schema {
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly anyOf?: unknown;
+  readonly type?: unknown;
+}
+
+/** The members of all objects that the document describes, at any depth. */
+function membersIn(value: unknown): [name: string, schema: Schema][] {
+  if (typeof value !== "object" || value === null) return [];
+  const { properties } = value as Schema;
+  const own = typeof properties === "object" ? Object.entries(properties) : [];
+  return [...own, ...Object.values(value).flatMap(membersIn)];
+}
 
 interface Operation {
   readonly summary?: string;

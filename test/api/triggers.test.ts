@@ -44,6 +44,11 @@ describe("create", () => {
     expect(await rig.call("GET", `${URL}/${body.id}`)).toMatchObject({ status: 200, body });
   });
 
+  it("takes a $schema, for editors", async () => {
+    expect((await post(cron({ $schema: "https://example.com/trigger.json" }))).status).toBe(201);
+    expect((await post(cron({ $schema: 7 }))).body.details).toMatchObject([{ path: '$["$schema"]' }]);
+  });
+
   it("a disabled trigger and a record_transition trigger have no next tick", async () => {
     expect((await post(cron({ enabled: false }))).body).not.toHaveProperty("next_fire_at");
     expect((await post(transition())).body).not.toHaveProperty("next_fire_at");
@@ -187,11 +192,13 @@ describe("fire now", () => {
     expect((await rig.call("GET", `${URL}/${body.id}/fires`)).body).toMatchObject({ total: 1, items: [row] });
   });
 
-  it("a repeat of the key gets the first fire", async () => {
-    const { body } = await post(cron());
+  it("a repeat of the key gets the first fire, and another payload is 409", async () => {
+    const { body } = await post(transition());
     const key = { "idempotency-key": "again" };
-    const fire = () => rig.call("POST", `${URL}/${body.id}/fire`, {}, key);
-    expect((await fire()).body).toEqual((await fire()).body);
+    const payload = (n: number) => ({ record_type: "a", from_state: "b", to_state: "c", record: { n } });
+    const fire = (n: number) => rig.call("POST", `${URL}/${body.id}/fire`, { payload: payload(n) }, key);
+    expect((await fire(1)).body).toEqual((await fire(1)).body);
+    expect(await fire(2)).toMatchObject({ status: 409, body: { error: "conflict" } });
     expect((await rig.call("GET", `${URL}/${body.id}/fires`)).body.total).toBe(1);
   });
 

@@ -129,7 +129,7 @@ describeWithRedis("bus over Redis", (url) => {
     a.bus.tell(b.id, { dropped: true });
     a.bus.advance(newRunId(1));
     expect(await a.bus.ask(b.id, { dropped: true }, 60_000)).toBeUndefined();
-    expect(performance.now() - before).toBeLessThan(5_000);
+    expect(performance.now() - before).toBeLessThan(30_000);
     await until(() => states(a).length === 1);
     await gate.open();
     closing.push(() => gate.shut());
@@ -179,7 +179,7 @@ describeWithRedis("bus over Redis", (url) => {
     const a = await open(randomPrefix(), gate.url);
     const before = performance.now();
     await a.bus.stop();
-    expect(performance.now() - before).toBeLessThan(5_000);
+    expect(performance.now() - before).toBeLessThan(30_000);
   });
 
   it("stop sends the earlier messages, and leaves no connection", async () => {

@@ -64,6 +64,8 @@ async function publishAll(): Promise<void> {
   await client.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
   await client.publish("hang", [{ id: "hang", type: "action", action: "shop.hang" }]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann" }]);
+  const compensation = { action: "shop.refund" };
+  await client.publish("paid", [{ id: "pay", type: "action", action: "shop.charge", compensation }]);
   await client.publish("costly", [{ id: "pay", type: "action", action: "bank.pay" }]);
   const strict = { type: "object", required: ["n"] };
   await client.publish("strict", [{ id: "end", type: "end", output: "${inputs.n}" }], { input_schema: strict });
@@ -137,6 +139,7 @@ const FINE = { status: expect.any(String) };
 const PAGE = { items: expect.any(Array), total: expect.any(Number), limit: 50, offset: 0 };
 const STALE = { accepted: true, stale: true };
 const UNMATCHED = expect.stringMatching(/^no_decision_row_matched/);
+const UNDO = { items: [{ ordinal: 1, step_id: "pay", action: "shop.refund@1", state: "not_needed" }] };
 const TAKEN = { accepted: true, stale: false };
 
 const TABLE: Readonly<Record<string, readonly Row[]>> = {
@@ -152,6 +155,8 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
       () => start({ workflow_id: "strict", inputs: { n: 1 } }, "?wait_ms=30000"),
       { run: { output: 1 } },
     ],
+    [202, "the entry name default", () => start({ workflow_id: "wait", entrypoint: "default" })],
+    [202, "an empty entry name", () => start({ workflow_id: "wait", entrypoint: "" })],
     [202, "a repeat", () => twice(() => start({ workflow_id: "wait", idempotency_key: "k" })), { deduplicated: true }],
     [400, "a malformed body", () => start({ workflow_id: 1 }), { error: "bad_request" }],
     [400, "an unknown entry name", () => start({ workflow_id: "wait", entrypoint: "x" }), { error: "bad_request" }],
@@ -172,11 +177,13 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     ...["events", "signals", "undo", "children", "user_tasks"].map(
       (part): Row => [200, part, async () => get(`${await aRun()}/${part}`), PAGE],
     ),
+    [200, "undo of a run that succeeded", async () => get(`${await succeeded("paid")}/undo`), UNDO],
     [200, "explain", async () => get(`${await aRun()}/explain`), { waiting_for: [{ kind: "signal" }] }],
   ],
   "POST /sagas/{id}/cancel": [
     [202, "accepted", async () => post(`${await waiting()}/cancel`, { reason: "enough" }), { already_terminal: false }],
     [202, "terminal already", async () => cancelTwice(await waiting()), { state: "cancelled", already_terminal: true }],
+    [200, "the reason, if none was given", async () => cancelled(await waiting()), { last_error: "cancelled" }],
     [400, "a malformed id", () => post(`${API}/sagas/17/cancel`), { error: "bad_request" }],
     [404, "no such run", () => post(`${unknownRun()}/cancel`), { error: "not_found" }],
     [501, "no canceller is configured", () => brokenPost("/sagas/{id}/cancel"), { error: "invalid_config" }],
@@ -212,6 +219,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
       () => brokenPost("/sagas/{id}/actions/hang/result", { result: {} }),
       { error: "internal" },
     ],
+    [202, "a step that awaits none", async () => post(`${await aRun()}/actions/none/result`, { result: {} }), STALE],
     [202, "a heartbeat", async () => post(`${await hanging()}/heartbeat`), TAKEN],
   ],
   "GET /sagas/{run_id}/stream": [
@@ -306,6 +314,16 @@ const evaluate = (ruleId: string, body: object) => post(`${API}/rules/${ruleId}/
 const submitTwice = (url: string) => twice(() => post(url, { result: { approved: true } }));
 const deleteTwice = (url: string) => twice(() => send("DELETE", url));
 
+async function succeeded(workflowId: string): Promise<string> {
+  const { run_id: runId } = (await start({ workflow_id: workflowId }, "?wait_ms=30000")).json;
+  return `${API}/sagas/${runId}`;
+}
+
+async function cancelled(run: string): Promise<WireAnswer> {
+  await cancelTwice(run);
+  return get(run);
+}
+
 async function cancelTwice(run: string): Promise<WireAnswer> {
   await post(`${run}/cancel`);
   await client.untilState(run.split("/").at(-1) ?? "", "cancelled");
@@ -344,6 +362,14 @@ describe.each(Object.entries(TABLE))("%s", (_endpoint, rows) => {
     const { json, text, ...answer } = await question();
     expect(answer.status, text).toBe(status);
     if (json !== undefined) expect(json).toMatchObject(has);
+  });
+});
+
+describe("access control", () => {
+  it("is not built yet: a service that would only seem protected does not start", async () => {
+    const { config } = loadConfig({ SAGA_AUTH: "jwt", SAGA_AUTH_JWT_SECRET: "s".repeat(32) });
+    const start = startNode({ config, databaseUrl: database.url, log: silentLog });
+    await expect(start).rejects.toThrow("this build has no access control");
   });
 });
 

@@ -1,5 +1,5 @@
 // A service with two nodes as real processes: their shared ports and metrics, the replacement of a dead one, and the shutdown.
-import { setTimeout as delay } from "node:timers/promises";
+import { setTimeout as delay, setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { itLong, long } from "../harness/long.js";
@@ -27,7 +27,7 @@ async function twoNodes(env: Readonly<Record<string, string>> = {}): Promise<Ser
   return service;
 }
 
-const isReady = (service: ServiceProcess) => until(() => logged(service, "ready").length > 0, { within: 30_000 });
+const isReady = (service: ServiceProcess) => until(() => logged(service, "ready").length > 0);
 
 async function rows(): Promise<string[]> {
   const found = await database.sql<{ node_id: string }[]>`select node_id from nodes order by node_id`;
@@ -43,6 +43,12 @@ async function post({ url }: ServiceProcess, path: string, body: object) {
 
 async function answers(service: ServiceProcess): Promise<boolean> {
   return (await request(`${service.url}/readyz`, 1_000)).status === 200;
+}
+
+/** How many nodes live. The line that says that a successor serves may still be in the pipe: then a few turns of the loop read it. */
+async function countNodes(service: ServiceProcess): Promise<number> {
+  for (let turns = 0; turns < 10 && livingNodes(service).length < 2; turns++) await turn();
+  return livingNodes(service).length;
 }
 
 /** Sends one request after the other until it is stopped; returns the failures. */
@@ -76,6 +82,11 @@ describe("two nodes of one primary", () => {
     await isReady(service);
   });
   afterAll(() => service.stop());
+
+  it("find the files that the documentation page consists of", async () => {
+    const { status, text } = await request(`${service.url}/docs/static/swagger-ui.css`);
+    expect({ status, isStyle: text.includes(".swagger-ui") }).toEqual({ status: 200, isStyle: true });
+  });
 
   it("start the latest published version on either node, from the first request on", async () => {
     const workflow = { id: "last", start: "a", steps: [{ id: "a", type: "noop" }], published: true };
@@ -120,7 +131,7 @@ describe("two nodes of one primary", () => {
       const [victim, other] = livingNodes(service);
       if (!victim || !other) throw new Error("there are not two nodes");
       process.kill(victim.pid, "SIGKILL");
-      await until(async () => !(await rows()).includes(victim.nodeId), { within: 3_000 });
+      await until(async () => !(await rows()).includes(victim.nodeId));
       expect(await until(() => answers(service))).toBe(true);
       // The next victim is the survivor: the node that answers then is a successor.
       await until(() => !lives(victim.pid) && livingNodes(service).length === 2);
@@ -179,8 +190,8 @@ describe("two nodes of one primary", () => {
     async () => {
       const [stuck, other] = livingNodes(service);
       process.kill(stuck?.pid ?? 0, "SIGSTOP");
-      await until(() => !lives(stuck?.pid ?? 0), { within: 60_000 });
-      await until(() => livingNodes(service).length === 2, { within: 30_000 });
+      await until(() => !lives(stuck?.pid ?? 0));
+      await until(() => livingNodes(service).length === 2);
       expect(new Set(logged(service, "node unresponsive, killed").map(({ node }) => node))).toEqual(
         new Set([stuck?.pid]),
       );
@@ -196,8 +207,8 @@ describe("two nodes of one primary", () => {
     process.kill(service.pid, "SIGHUP");
     let fewest = 2;
     await until(
-      () => {
-        fewest = Math.min(fewest, livingNodes(service).length);
+      async () => {
+        fewest = Math.min(fewest, await countNodes(service));
         return logged(service, "all nodes replaced").length === 1;
       },
       { within: 60_000 },
@@ -229,7 +240,7 @@ describe("two nodes of one primary", () => {
 describe("a start", () => {
   it("is ended by SIGTERM, and leaves nothing", async () => {
     const service = await (await twoNodes()).start({ ready: false });
-    await until(() => livingNodes(service).length === 1, { within: 30_000 });
+    await until(() => livingNodes(service).length === 1);
     const [node] = livingNodes(service);
     expect(await service.stop()).toBe(0);
     expect(lives(node?.pid ?? 0)).toBe(false);
@@ -260,7 +271,7 @@ describe("two nodes on ports that are not chosen", () => {
     const members = await rows();
     const victims = livingNodes(service).slice(0, long(1, 2));
     for (const { pid } of victims) process.kill(pid, "SIGKILL");
-    await until(() => logged(service, "node ready").length === 2 + victims.length, { within: 20_000 });
+    await until(() => logged(service, "node ready").length === 2 + victims.length);
     expect((await request(`http://127.0.0.1:${http}/readyz`)).status).toBe(200);
     const ids = new Set<string>();
     await until(async () => ids.add(await nodeOfStream(`127.0.0.1:${grpc}`)).size === 2);
@@ -271,7 +282,7 @@ describe("two nodes on ports that are not chosen", () => {
     const nodes = livingNodes(service);
     expect(nodes).toHaveLength(2);
     await service.kill("primary");
-    await until(() => nodes.every(({ pid }) => !lives(pid)), { within: 20_000 });
+    await until(() => nodes.every(({ pid }) => !lives(pid)));
     // A node that stops in order deletes its row before the row could become stale.
     expect(await rows()).toEqual([]);
   });

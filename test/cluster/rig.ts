@@ -57,7 +57,7 @@ export function lives(pid: number): boolean {
 export async function runService(env: Readonly<Record<string, string>>): Promise<{ code: number; lines: string[] }> {
   const main = join(packageRoot(), "dist", "src", "main.js");
   return new Promise((resolve) => {
-    const options = { env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env }, timeout: 30_000 };
+    const options = { env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env }, timeout: 120_000 };
     execFile(process.execPath, [main], options, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), lines: `${stdout}${stderr}`.split("\n") });
     });
@@ -70,7 +70,7 @@ export interface Answer {
 }
 
 /** Over a new connection. */
-export function request(url: string, within = 5_000): Promise<Answer> {
+export function request(url: string, within = 30_000): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const sent = get(url, { agent: false, headers: { connection: "close" }, timeout: within }, (response) => {
       let text = "";

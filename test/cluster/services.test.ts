@@ -45,7 +45,6 @@ describeWithRedis("two services", (shared) => {
       { id: "ship", type: "action", action: "shop.charge" },
     ]);
     await until(() => services.every(({ log }) => log.some((line) => line.includes('"nodes":2'))), {
-      within: 15_000,
       what: "two nodes that know of each other",
     });
   });
@@ -63,20 +62,20 @@ describeWithRedis("two services", (shared) => {
     const runIds = await Promise.all(Array.from({ length: RUNS / 2 }, (_, index) => client(index).start("wait")));
     for (const [index, runId] of runIds.entries()) {
       await client(index).untilState(runId, "paused");
-      const stale = await client(index).ask("POST", `/sagas/${runId}/actions/wait/result`, { result: {} });
+      const stale = await client(index).insist("POST", `/sagas/${runId}/actions/wait/result`, { result: {} });
       expect(stale).toEqual({ status: 202, body: { accepted: true, stale: true } });
-      const unmatched = await client(index + 1).ask("POST", `/sagas/${runId}/signal/other`, { payload: {} });
+      const unmatched = await client(index + 1).insist("POST", `/sagas/${runId}/signal/other`, { payload: {} });
       expect(unmatched).toMatchObject({ status: 409, body: { error: "conflict", recorded: true } });
       const keyed = { payload: { by: index }, idempotency_key: "once" };
-      const first = await client(index).ask("POST", `/sagas/${runId}/signal/go`, keyed);
-      const again = await client(index + 1).ask("POST", `/sagas/${runId}/signal/go`, keyed);
+      const first = await client(index).insist("POST", `/sagas/${runId}/signal/go`, keyed);
+      const again = await client(index + 1).insist("POST", `/sagas/${runId}/signal/go`, keyed);
       expect(first).toMatchObject({ status: 202, body: { matched: true } });
       expect(again).toEqual(first);
-      const cancel = await client(index + 1).ask("POST", `/sagas/${runId}/cancel`);
+      const cancel = await client(index + 1).insist("POST", `/sagas/${runId}/cancel`);
       expect(cancel).toMatchObject({ status: 202, body: { state: "succeeded", already_terminal: true } });
     }
     const unknown = `/sagas/${uuidv7()}/cancel`;
-    const [one, other] = await Promise.all(clients.map((each) => each.ask("POST", unknown)));
+    const [one, other] = await Promise.all(clients.map((each) => each.insist("POST", unknown)));
     expect(one?.status).toBe(404);
     expect(other?.status).toBe(404);
     await client(0).allEnd(runIds);
@@ -84,33 +83,33 @@ describeWithRedis("two services", (shared) => {
 
   it("either service explains a run, and knows the workers of both", async () => {
     const actions = [{ action_name: "work" }];
-    expect(await client(0).ask("POST", "/registry/register", { service: "lonely", actions })).toMatchObject({
+    expect(await client(0).insist("POST", "/registry/register", { service: "lonely", actions })).toMatchObject({
       status: 200,
     });
     await client(0).publish("lonely", [{ id: "work", type: "action", action: "lonely.work" }]);
     const runId = await client(0).start("lonely");
     const queued = { action: "lonely.work@1", reason: "no_worker" };
     for (const each of clients) {
-      await until(async () => (await each.ask("GET", `/sagas/${runId}`)).body.queued_action, {
+      await until(async () => (await each.insist("GET", `/sagas/${runId}`)).body.queued_action, {
         what: "the queued action",
       });
-      expect((await each.ask("GET", `/sagas/${runId}`)).body).toMatchObject({
+      expect((await each.insist("GET", `/sagas/${runId}`)).body).toMatchObject({
         state: "running",
         queued_action: queued,
       });
-      const explained = await each.ask("GET", `/sagas/${runId}/explain`);
+      const explained = await each.insist("GET", `/sagas/${runId}/explain`);
       expect(explained.body).toMatchObject({
         because: expect.stringMatching(/^waits for a worker that serves lonely\.work@1: none is connected/),
         waiting_for: [{ kind: "worker", ...queued }],
       });
-      const { body } = await each.ask("GET", "/workers");
+      const { body } = await each.insist("GET", "/workers");
       expect(body.unserved).toEqual([{ action: "lonely.work@1", transport: "grpc", waiting: 1 }]);
       const nodes = (body.items as { node_id: string }[]).map(({ node_id }) => node_id);
       expect(new Set(nodes).size, "workers of both nodes").toBe(2);
     }
-    const [one, other] = await Promise.all(clients.map((each) => each.ask("GET", `/sagas/${runId}/explain`)));
+    const [one, other] = await Promise.all(clients.map((each) => each.insist("GET", `/sagas/${runId}/explain`)));
     expect(one).toEqual(other);
-    await client(1).ask("POST", `/sagas/${runId}/cancel`);
+    await client(1).insist("POST", `/sagas/${runId}/cancel`);
   });
 
   it("registering an action anew, over HTTP and by a worker that comes, touches no dispatch in flight", async () => {
@@ -123,7 +122,7 @@ describeWithRedis("two services", (shared) => {
       transport: "http",
       address: "http://127.0.0.1:9/",
     };
-    const { body } = await client(1).ask("POST", "/registry/register", { service: "shop", actions: [moved] });
+    const { body } = await client(1).insist("POST", "/registry/register", { service: "shop", actions: [moved] });
     expect(body.changed).toMatchObject([
       { action_name: "hang", members: expect.arrayContaining(["output_schema", "transport", "address"]) },
     ]);

@@ -118,7 +118,7 @@ describe("a node that dies", () => {
   });
 
   it("is replaced after the shortest pause if it had served for long", async () => {
-    await supervise(1, ["short"], { steady: 1 }).start();
+    await supervise(1, ["short"], { steady: 0 }).start();
     await until(() => logged("starting another").length >= 4);
     expect(new Set(logged("starting another").map(({ pause }) => pause))).toEqual(new Set([10]));
   });
@@ -169,7 +169,7 @@ describe("replacing", () => {
 
 describe("stopping", () => {
   it("kills a node that does not stop, and reports it", async () => {
-    const supervisor = supervise(2, ["good", "deaf"], { stop: 3_000 });
+    const supervisor = supervise(2, ["good", "deaf"], { stop: 5_000 });
     await supervisor.start();
     await expect(supervisor.stop()).rejects.toThrow("1 of 2 nodes");
     expect(dead).toEqual([nodes[1]]);
@@ -177,7 +177,7 @@ describe("stopping", () => {
   });
 
   it("ends a replacement in progress and its successor", async () => {
-    const supervisor = supervise(1, ["good", "silent"], { stop: 3_000 });
+    const supervisor = supervise(1, ["good", "silent"], { stop: 5_000 });
     await supervisor.start();
     const replaced = supervisor.replaceAll();
     await expect(supervisor.stop()).rejects.toThrow("1 of 2 nodes");

@@ -70,7 +70,7 @@ export interface BareWorker {
 /** The nth step of the run that the worker got. */
 export function stepOf(worker: BareWorker, runId: string, nth = 1): Promise<Step> {
   const steps = () => worker.steps.filter(({ run_id }) => run_id === runId);
-  return until(() => steps()[nth - 1], { within: 30_000, what: `step ${nth} of run ${runId}` });
+  return until(() => steps()[nth - 1], { what: `step ${nth} of run ${runId}` });
 }
 
 async function report(step: Step, body: object, heartbeat = false): Promise<{ stale: boolean; cancelled?: boolean }> {

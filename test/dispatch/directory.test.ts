@@ -1,10 +1,10 @@
 // The directory of workers: every node knows the workers of all, why calls wait, and which nodes are silent.
 import { describe, expect, it } from "vitest";
 import type { CalledAction } from "../../src/run/ports.js";
-import { useClusters } from "./relay-rig.js";
+import { NEVER_MS, useClusters } from "./relay-rig.js";
 import { makeCall, useNodes } from "./rig.js";
 
-const cluster = useClusters();
+const cluster = useClusters({ directoryMs: NEVER_MS });
 const { node } = useNodes();
 
 const CHARGE: CalledAction = { service: "payments", action: "charge", version: 1, transport: "grpc" };
@@ -54,7 +54,7 @@ describe("a node knows of the workers of all nodes", () => {
   });
 
   it("and says which nodes did not answer in time", async () => {
-    const c = await cluster(["a", "b", "c"], { directoryMs: 20 });
+    const c = await cluster(["a", "b", "c"], { directoryMs: 2_000 });
     await c.worker("c");
     c.fate = ({ to }) => (to === "b" ? "lost" : undefined);
     const { workers, silent } = await c.node("a").dispatcher.directory.report();
@@ -92,7 +92,7 @@ describe("why calls wait", () => {
   });
 
   it("the answers are shared and remembered for a moment", async () => {
-    const c = await cluster(["a", "b"], { directoryMemoryMs: 60_000 });
+    const c = await cluster(["a", "b"], { directoryMemoryMs: NEVER_MS });
     const { directory } = c.node("a").dispatcher;
     await Promise.all([
       directory.obstacles([CHARGE]),

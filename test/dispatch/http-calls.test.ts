@@ -37,6 +37,8 @@ interface Options {
   readonly runs?: FakeRuns;
 }
 
+/** Longer than a busy machine holds up a call on its way. Calls that are to be given up wait so long. */
+const PATIENCE_MS = 3_000;
 const QUICK = { backoffMs: 20, backoffMaxMs: 50, askedMaxMs: 60_000, reachedMs: 1_000, forgetMs: 60_000 };
 
 function open({ limits, allow, runs }: Options = {}): RequestNode {
@@ -54,7 +56,7 @@ function open({ limits, allow, runs }: Options = {}): RequestNode {
 }
 
 function dispatchTo(address: string, more: Partial<Dispatch> = {}, call = {}): Dispatch {
-  const timeoutMs = 10_000;
+  const timeoutMs = 60_000;
   return {
     ...{
       dispatchId: newDispatchId(),
@@ -181,7 +183,10 @@ describe("without a response", () => {
   it("the deadline ends the call", async () => {
     const node = open();
     site.answer = () => {};
-    const dispatch = send(node, dispatchTo(site.url, { deadlineAt: Date.now() + 200 }, { timeoutMs: 200 }));
+    const dispatch = send(
+      node,
+      dispatchTo(site.url, { deadlineAt: Date.now() + PATIENCE_MS }, { timeoutMs: PATIENCE_MS }),
+    );
     expect(await outcome(node, dispatch)).toMatchObject({ code: "timeout", retryable: true, outcomeUnknown: true });
     await until(() => site.cutOff === 1);
   });
@@ -228,7 +233,10 @@ describe("a call that was not handed over", () => {
     const { url } = gone;
     await gone.close();
     const node = open();
-    const dispatch = send(node, dispatchTo(url, { deadlineAt: Date.now() + 400 }, { timeoutMs: 400 }));
+    const dispatch = send(
+      node,
+      dispatchTo(url, { deadlineAt: Date.now() + 2 * PATIENCE_MS }, { timeoutMs: 2 * PATIENCE_MS }),
+    );
     await until(() => [...node.dispatcher.away()].length === 1);
     expect([...node.dispatcher.away()][0]).toMatchObject({
       ...{ transport: "http", destination: url, reason: "no_connection" },
@@ -284,7 +292,7 @@ describe("a call that was not handed over", () => {
   it("is sent no more once it is cancelled, if a former owner may have sent it, and is kept until its deadline", async () => {
     site.answer = (_, response) => response.writeHead(503).end();
     const node = open();
-    const dispatch = dispatchTo(site.url, { deadlineAt: Date.now() + 600 }, { timeoutMs: 600 });
+    const dispatch = dispatchTo(site.url, { deadlineAt: Date.now() + PATIENCE_MS }, { timeoutMs: PATIENCE_MS });
     node.recover(dispatch);
     await until(() => site.asked.length > 0 && [...node.dispatcher.away()].length === 1);
     node.dispatcher.cancel(dispatch.dispatchId, "enough");

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { asDispatchId } from "../../machines/index.js";
 import { dispatchProtocol } from "../../src/dispatch/relay/messages.js";
-import { answering, first, type Sent, useClusters } from "./relay-rig.js";
+import { answering, first, NEVER_MS, type Sent, useClusters } from "./relay-rig.js";
 import { makeDispatch, type RawWorker, until } from "./rig.js";
 
 const cluster = useClusters();
@@ -17,7 +17,7 @@ describe("a message", () => {
   it.each(["dispatch.want", "dispatch.vouchers", "dispatch.hand", "dispatch.return", "dispatch.resolved", "answer"])(
     "%s, lost once: everything is executed, once, and its credit is free",
     async (kind) => {
-      const c = await cluster(["a", "b"]);
+      const c = await cluster(["a", "b"], { claimWaitMs: NEVER_MS });
       c.fate = first(1, "lost", isKind(kind));
       const w = answering(await c.worker("b", { max_in_flight: 2 }));
       const dispatches = Array.from({ length: 5 }, () => c.call("a"));
@@ -30,10 +30,10 @@ describe("a message", () => {
   );
 
   it.each([
-    ["doubled", "doubled" as const],
-    ["late", { lateMs: 70 }],
-  ])("%s, each of them: everything is executed, once", async (_name, fate) => {
-    const c = await cluster(["a", "b", "c"]);
+    ["doubled", "doubled" as const, { voucherMs: NEVER_MS }],
+    ["late", { lateMs: 70 }, {}],
+  ])("%s, each of them: everything is executed, once", async (_name, fate, limits) => {
+    const c = await cluster(["a", "b", "c"], { claimWaitMs: NEVER_MS, ...limits });
     let sent = 0;
     c.fate = () => (fate === "doubled" || ++sent % 2 === 0 ? fate : undefined);
     for (const id of ["b", "c"]) answering(await c.worker(id, { max_in_flight: 2 }));
@@ -45,7 +45,7 @@ describe("a message", () => {
   });
 
   it("a hand that comes again after the answer executes nothing", async () => {
-    const c = await cluster(["a", "b"]);
+    const c = await cluster(["a", "b"], { handOverMs: NEVER_MS });
     c.fate = first(1, { againMs: 80 }, isKind("dispatch.hand"));
     const w = answering(await c.worker("b"));
     const dispatch = c.call("a");
@@ -78,7 +78,7 @@ describe("a message", () => {
   });
 
   it("a voucher that has lapsed is refused, and the dispatch goes to another at once", async () => {
-    const c = await cluster(["a", "b"], { claimWaitMs: 60_000 });
+    const c = await cluster(["a", "b"], { claimWaitMs: NEVER_MS });
     const command = c.command.bind(c);
     let lapse: Promise<void> | undefined;
     c.command = async (runId, told) => {
@@ -140,7 +140,7 @@ describe("a stream that ends on another node", () => {
   });
 
   it("a worker that comes back there keeps its steps", async () => {
-    const c = await cluster(["a", "b"]);
+    const c = await cluster(["a", "b"], { claimWaitMs: NEVER_MS });
     const w = await c.worker("b");
     const dispatch = c.call("a");
     await w.wait("execute");
@@ -161,7 +161,7 @@ describe("a stream that ends on another node", () => {
     ["a third node, before its loss is known", "c", 9],
     ["the owner's node, before its loss is known", "a", 9],
   ])("a worker that comes back to %s keeps its steps: the owner hears its claim", async (_name, where, lost) => {
-    const c = await cluster(["a", "b", "c"], { rollCallMs: 60_000 });
+    const c = await cluster(["a", "b", "c"], { claimWaitMs: NEVER_MS, rollCallMs: NEVER_MS });
     c.fate = first(lost, "lost", isKind("dispatch.lost"));
     const w = await c.worker("b");
     const dispatch = c.call("a");
@@ -178,7 +178,7 @@ describe("a stream that ends on another node", () => {
   });
 
   it("a worker of the owner that comes back to another node keeps its steps", async () => {
-    const c = await cluster(["a", "b"]);
+    const c = await cluster(["a", "b"], { claimWaitMs: NEVER_MS });
     const w = await c.worker("a");
     const dispatch = c.call("a");
     await w.wait("execute");
@@ -216,7 +216,7 @@ describe("a stream that ends on another node", () => {
   });
 
   it("a node that stops in order hands on at once what its workers had", async () => {
-    const c = await cluster(["a", "b", "c"], { rollCallMs: 60_000 });
+    const c = await cluster(["a", "b", "c"], { rollCallMs: NEVER_MS });
     const w = await c.worker("b");
     const dispatch = c.call("a");
     await w.wait("execute");
@@ -242,7 +242,7 @@ describe("a node that dies", () => {
   });
 
   it("unless its worker claims it at another node in time", async () => {
-    const c = await cluster(["a", "b", "c"]);
+    const c = await cluster(["a", "b", "c"], { claimWaitMs: NEVER_MS });
     const w = await c.worker("b");
     const dispatch = c.call("a");
     await w.wait("execute");
@@ -256,7 +256,7 @@ describe("a node that dies", () => {
   });
 
   it("it owned the run: its heir learns who holds the step, before or after it asks the run, and sends nothing again", async () => {
-    const c = await cluster(["a", "b", "c"], { claimMemoryMs: 2_000 });
+    const c = await cluster(["a", "b", "c"], { claimWaitMs: NEVER_MS });
     const w = await c.worker("b");
     const [before, after] = [c.call("a"), c.call("a")];
     await w.wait("execute", 2);
@@ -278,7 +278,7 @@ describe("a node that dies", () => {
 
 describe("a shard that moves", () => {
   it("its calls wait at their new owner, its dispatches stay with their workers", async () => {
-    const c = await cluster(["a", "b"]);
+    const c = await cluster(["a", "b"], { claimWaitMs: NEVER_MS });
     const w = await c.worker("a", { max_in_flight: 1 });
     const [held, waiting] = [c.call("a"), c.call("a")];
     await w.wait("execute");
@@ -324,7 +324,7 @@ describe("a shard that moves", () => {
   });
 
   it("an offer that was committed at its new owner still uses the credit that was kept for it", async () => {
-    const c = await cluster(["a", "b"], { claimWaitMs: 5_000 });
+    const c = await cluster(["a", "b"], { claimWaitMs: NEVER_MS });
     const w = answering(await c.worker("a", { max_in_flight: 1 }));
     c.placed.set(0, "a");
     const command = c.command.bind(c);
@@ -341,7 +341,7 @@ describe("a shard that moves", () => {
   });
 
   it("credit that nobody comes for is given back soon, not after a whole reservation", async () => {
-    const c = await cluster(["a", "b"], { reservationMs: 60_000 });
+    const c = await cluster(["a", "b"], { reservationMs: NEVER_MS });
     await c.worker("a", { max_in_flight: 1 });
     const dispatch = makeDispatch(c.node("a"), { dispatchId: c.call("b", { service: "other" }).dispatchId });
     expect(c.node("a").dispatcher.reserve(dispatch.dispatchId, dispatch.call)).toBeDefined();

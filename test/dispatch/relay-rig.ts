@@ -15,6 +15,8 @@ import { shardOf } from "../../src/ids.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { makeCall, makeDispatch, type Node, RawWorker, startNode } from "./rig.js";
 
+/** For what is to be in time on a busy machine, too. */
+export const NEVER_MS = 60_000;
 /** Quick, but in the same order as the real ones. */
 export const TIMES: Partial<DispatchLimits> = {
   demandMs: 40,
@@ -230,7 +232,7 @@ export class Cluster {
 }
 
 /** Opens clusters for the tests of one file, and closes them after each test. Call it at the top of the file. */
-export function useClusters() {
+export function useClusters(limitsOfAll: Partial<DispatchLimits> = {}) {
   const clusters: Cluster[] = [];
   afterEach(async () => {
     for (const cluster of clusters.splice(0)) await cluster.close();
@@ -238,7 +240,7 @@ export function useClusters() {
   return async (ids: readonly string[], limits: Partial<DispatchLimits> = {}): Promise<Cluster> => {
     const cluster = new Cluster();
     clusters.push(cluster);
-    await cluster.open(ids, limits);
+    await cluster.open(ids, { ...limitsOfAll, ...limits });
     return cluster;
   };
 }

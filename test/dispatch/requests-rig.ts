@@ -124,6 +124,6 @@ export function dispatchOf(request: Partial<HttpRequest> & { url: string }, more
     request: full,
     idempotencyKey: "run:step:1",
   });
-  const deadlineAt = Date.now() + 10_000;
+  const deadlineAt = Date.now() + 60_000;
   return { dispatchId: newDispatchId(), runId: newRunId(), dryRun: false, attempt: 1, deadlineAt, call, ...more };
 }

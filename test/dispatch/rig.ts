@@ -47,7 +47,12 @@ export class FakeRuns implements Pick<Runs, "command"> {
   }
 }
 
-export const QUICK: Partial<DispatchLimits> = { tickMs: 10, claimWaitMs: 60, offerBackoffMs: 10, claimMemoryMs: 2_000 };
+export const QUICK: Partial<DispatchLimits> = {
+  tickMs: 10,
+  claimWaitMs: 60,
+  offerBackoffMs: 10,
+  claimMemoryMs: 60_000,
+};
 
 export interface Node {
   readonly dispatcher: NodeDispatcher;
@@ -260,6 +265,6 @@ export async function until(fact: () => boolean): Promise<void> {
     () => {
       if (!fact()) throw new Error(`not yet: ${fact}`);
     },
-    { timeout: 30_000, interval: 5 },
+    { timeout: 60_000, interval: 5 },
   );
 }

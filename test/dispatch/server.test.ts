@@ -52,7 +52,8 @@ describe("the gRPC server", () => {
   });
 
   it("ends the stream of a worker that falls silent, and its dispatch goes to another one", async () => {
-    node = await startNode({ keepalive: { afterMs: 200, waitMs: 200 } });
+    // A worker is silent for longer than a busy machine holds it up.
+    node = await startNode({ keepalive: { afterMs: 200, waitMs: 3_000 } });
     const relay = await TcpRelay.before(node.port);
     const silent = await RawWorker.connect(relay.address);
     const { dispatchId } = dispatchNow(node);

@@ -14,7 +14,12 @@ describe("hello", () => {
   it("is acknowledged with the node, and again when the number of nodes changes", async () => {
     const n = await node({ nodeId: "node-7" });
     const w = await worker(n.target);
-    expect(w.of("hello_ack")[0]).toEqual({ node_id: "node-7", heartbeat_interval_ms: 1_000, node_count: 1 });
+    expect(w.of("hello_ack")[0]).toEqual({
+      node_id: "node-7",
+      heartbeat_interval_ms: 1_000,
+      node_count: 1,
+      batches: true,
+    });
     n.clock.nodes = 3;
     expect(await w.wait("hello_ack", 2)).toMatchObject({ node_id: "node-7", node_count: 3 });
   });
@@ -417,7 +422,7 @@ describe("a lost stream", () => {
   });
 
   it("a worker that claims its steps keeps them: nothing is sent again", async () => {
-    const n = await node();
+    const n = await node({ limits: { claimWaitMs: 60_000 } });
     const first = await worker(n.target, { worker_id: "w1", max_in_flight: 1 });
     const dispatch = dispatchNow(n);
     await first.wait("execute");
@@ -560,7 +565,7 @@ describe("drain, cancel, heartbeat", () => {
 
 describe("ends", () => {
   it("a worker that does not read its stream is closed, and its steps go elsewhere", async () => {
-    const n = await node({ limits: { stallMs: 1_000, claimWaitMs: 10 } });
+    const n = await node({ limits: { stallMs: 3_000, claimWaitMs: 10 } });
     const frozen = await worker(n.target, { worker_id: "frozen", max_in_flight: 200 });
     frozen.freeze();
     const inputs = { blob: "x".repeat(100_000) };

@@ -1,49 +1,107 @@
-// A service with an exchange of its own at the broker, reached through a gate; and what a test does there itself: it publishes, and listens.
-import { randomUUID } from "node:crypto";
-import { type ConfirmChannel, type ConsumeMessage, connect, type GetMessage, type Options } from "amqplib";
+// A service with an exchange of its own at the broker, reached through a gate; and what a test does there itself: it publishes, and listens,
+// also after the broker was away.
+import type { Channel, ChannelModel, ConfirmChannel, ConsumeMessage, GetMessage, Options } from "amqplib";
+import { topologyOf } from "../../src/events/topology.js";
+import { BrokerLink } from "../../src/sdk/broker/index.js";
+import { ownExchange } from "../harness/rabbitmq.js";
 import { TcpGate } from "../harness/tcp-gate.js";
+import { until } from "../harness/until.js";
+
+/** A durable queue of the test. */
+interface Listener {
+  readonly queue: string;
+  /** Of the exchange. Absent: only what is published to the queue itself. */
+  readonly pattern?: string;
+  readonly take: (message: ConsumeMessage) => void;
+}
+
+const HEARD = ".heard";
+const WORK = ".work";
+const silent = { info() {}, warn() {} };
 
 export class Exchange {
-  readonly name = `saga-test.${randomUUID()}`;
-  readonly queue = `${this.name}.in`;
-  readonly dead = `${this.name}.dead`;
+  readonly name = ownExchange(HEARD, WORK);
+  readonly queue = topologyOf(this.name).queue;
+  readonly dead = topologyOf(this.name).dead;
   /** What a queue that is bound to everything got, in its order. */
   readonly heard: ConsumeMessage[] = [];
+  private readonly listeners: Listener[] = [
+    { queue: this.name + HEARD, pattern: "#", take: (message) => void this.heard.push(message) },
+  ];
+  private readonly link: BrokerLink;
+  private current: ConfirmChannel | undefined;
+  /** The way of the service to the broker. */
+  readonly gate: TcpGate;
 
-  private constructor(
-    private readonly connection: Awaited<ReturnType<typeof connect>>,
-    readonly channel: ConfirmChannel,
-    /** The way of the service to the broker. */
-    readonly gate: TcpGate,
-  ) {}
+  private constructor(url: string) {
+    this.gate = new TcpGate(new URL(url));
+    this.link = new BrokerLink({
+      ...{ url, name: "saga test", log: silent, backoffMaxMs: 500 },
+      opened: (connection) => this.listen(connection),
+      lost: () => {
+        this.current = undefined;
+      },
+    });
+  }
 
-  /** The test has a way of its own to the broker: it is the service's that is cut. */
+  /** The test has a way of its own to the broker, so that the service's alone can be cut. Where its own breaks, it comes back. */
   static async open(url: string): Promise<Exchange> {
-    const gate = new TcpGate(new URL(url));
-    await gate.open();
-    const connection = await connect(url);
-    const exchange = new Exchange(connection, await connection.createConfirmChannel(), gate);
-    await exchange.listen();
+    const exchange = new Exchange(url);
+    await exchange.gate.open();
+    exchange.link.start();
+    await exchange.connected();
     return exchange;
   }
 
+  private connected(): Promise<ConfirmChannel> {
+    return until(() => this.current, { what: "the test's connection to the broker" });
+  }
+
+  /** Throws while the broker is away. */
+  get channel(): ConfirmChannel {
+    if (!this.current) throw new Error("the test has no connection to the broker");
+    return this.current;
+  }
+
   get env(): Readonly<Record<string, string>> {
-    return { AMQP_URL: this.gate.url, SAGA_EVENTS_EXCHANGE: this.name };
+    return this.envAt(this.gate.url);
   }
 
-  private async listen(): Promise<void> {
-    const { channel, name, heard } = this;
-    await channel.assertExchange(name, "topic", { durable: true });
-    const { queue } = await channel.assertQueue("", { exclusive: true });
-    await channel.bindQueue(queue, name, "#");
-    await channel.consume(queue, (message) => message && heard.push(message), { noAck: true });
+  /** For a service with another way to the broker. */
+  envAt(url: string): Readonly<Record<string, string>> {
+    return { AMQP_URL: url, SAGA_EVENTS_EXCHANGE: this.name };
   }
 
-  /** The message is at the broker on return. */
+  private async listen(connection: ChannelModel): Promise<void> {
+    const channel = await connection.createConfirmChannel();
+    channel.on("error", (error) => this.link.reset(error.message));
+    channel.on("close", () => this.link.reset("the channel was closed"));
+    await channel.assertExchange(this.name, "topic", { durable: true });
+    for (const listener of this.listeners) await this.consume(channel, listener);
+    this.current = channel;
+  }
+
+  private async consume(channel: Channel, { queue, pattern, take }: Listener): Promise<void> {
+    await channel.assertQueue(queue, { durable: true });
+    if (pattern !== undefined) await channel.bindQueue(queue, this.name, pattern);
+    await channel.consume(queue, (message) => {
+      if (!message) return;
+      take(message);
+      acknowledge(channel, message);
+    });
+  }
+
+  /**
+   * The message is at the broker on return. Until the broker has confirmed it, it is published again, unchanged: give it an id where the
+   * connection may break.
+   */
   async send(topic: string, body: unknown, options: Options.Publish = {}): Promise<void> {
     const content = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
-    this.channel.publish(this.name, topic, content, options);
-    await this.channel.waitForConfirms();
+    const confirmed = () =>
+      new Promise<boolean>((resolve) => {
+        this.channel.publish(this.name, topic, content, { persistent: true, ...options }, (error) => resolve(!error));
+      });
+    await until(confirmed, { within: 120_000, pause: 200, what: `the broker's confirmation of ${topic}` });
   }
 
   /** While it goes on, the service has no way to the broker. */
@@ -53,12 +111,11 @@ export class Exchange {
   }
 
   /** A queue for dispatches, which a worker consumes; its name. */
-  async work(take: (message: ConsumeMessage) => Promise<void>): Promise<string> {
-    const { queue } = await this.channel.assertQueue("", { exclusive: true });
-    await this.channel.consume(queue, (message) => {
-      if (message) void take(message).then(() => this.channel.ack(message));
-    });
-    return queue;
+  async work(take: (message: ConsumeMessage) => void): Promise<string> {
+    const listener = { queue: this.name + WORK, take };
+    this.listeners.push(listener);
+    await this.consume(this.channel, listener);
+    return listener.queue;
   }
 
   /** Messages that the queue has ready: neither taken nor in hand. */
@@ -82,8 +139,14 @@ export class Exchange {
 
   async close(): Promise<void> {
     await this.gate.shut();
-    for (const queue of [this.queue, this.dead]) await this.channel.deleteQueue(queue);
-    await this.channel.deleteExchange(this.name);
-    await this.connection.close();
+    await this.link.stop();
+  }
+}
+
+function acknowledge(channel: Channel, message: ConsumeMessage): void {
+  try {
+    channel.ack(message);
+  } catch {
+    // The channel is closing: the broker delivers the message again.
   }
 }

@@ -212,24 +212,9 @@ describe("the demo", () => {
     expect(code).toBe(0);
   });
 
-  itLong(
-    "ends with balanced books after five kills of the service and two of the worker",
-    {
-      timeout: 360_000,
-    },
-    async () => {
-      const options = ["--orders", "60", "--kill-service", "5", "--kill-worker", "2"];
-      const demo = run(options, { DATABASE_URL: inject("databaseUrl") });
-      const code = await demo.ended;
-      expect(demo.output()).toContain("The books balance: 60 orders");
-      expect(demo.output()).toContain("the service was killed 5 time(s), and the worker was killed 2 time(s)");
-      expect(code).toBe(0);
-    },
-  );
-
   /** In the short form on a Postgres of its own. */
   async function endsAlthoughNodesAreKilled(options: readonly string[]): Promise<void> {
-    const [orders, nodes, kills] = [long(20, 45), long(1, 4), long(1, 2)];
+    const [orders, nodes, kills] = [long(12, 45), long(1, 4), long(1, 3)];
     const killed = ["--orders", String(orders), "--kill-service", String(kills), "--kill-worker", "1"];
     const demo = run([...killed, ...options], {
       SAGA_WORKERS: String(nodes),
@@ -253,7 +238,7 @@ describe("the demo", () => {
   itLong("removes its processes and its database when it is interrupted", { timeout: 120_000 }, async () => {
     const { sql, drop } = await createTestDatabase({ migrated: false });
     const demo = run(["--orders", "200"], { DATABASE_URL: inject("databaseUrl") });
-    await until(() => /[1-9]\d*\/200 orders in/.test(demo.output()), { within: 60_000 });
+    await until(() => /[1-9]\d*\/200 orders in/.test(demo.output()));
     const mine = `order_fulfilment_%_${demo.process.pid}`;
     const databases = () => sql`select datname from pg_database where datname like ${mine}`;
     expect(await databases()).toHaveLength(1);

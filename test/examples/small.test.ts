@@ -16,6 +16,7 @@ import { uuidv7 } from "../../src/ids.js";
 import { packageRoot } from "../../src/package.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { itLong } from "../harness/long.js";
+import { brokerSettings } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 
 const EXAMPLES = join(packageRoot(), "examples");
@@ -28,7 +29,7 @@ let node: NodeHandle;
 
 beforeAll(async () => {
   database = await createTestDatabase({ max: 2 });
-  const env = { HTTP_PORT: "0", GRPC_PORT: "0", ...(amqpUrl !== "" && { AMQP_URL: amqpUrl }) };
+  const env = { HTTP_PORT: "0", GRPC_PORT: "0", ...(amqpUrl !== "" && brokerSettings(amqpUrl)) };
   node = await startNode({ config: loadConfig(env).config, databaseUrl: database.url, log: silentLog });
 });
 afterAll(async () => {

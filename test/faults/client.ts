@@ -1,6 +1,8 @@
-// The API as a patient client uses it: plain HTTP, and the same request again after a 503 or a lost answer.
+// The API as a patient client uses it: plain HTTP, and the same request again after a 503 or a lost answer. Every answer is compared with
+// the OpenAPI document, unless an earlier build gives it.
 import { expect } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
+import { documented, Undocumented } from "../api/documented.js";
 import { assertHistory, type EventSeen } from "../harness/history.js";
 import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
@@ -16,30 +18,67 @@ export interface Answer {
   readonly body: any;
 }
 
-export class Client {
-  /** `url` changes if a service restarts on another port. */
-  constructor(public url: string) {}
+export interface Received extends Answer {
+  readonly headers: Headers;
+}
 
-  /** Once. Throws if there is no answer. */
+export interface ClientOptions {
+  /** False: an earlier build answers, to which the document of this one does not apply. Default true. */
+  readonly isDocumented?: boolean;
+}
+
+export class Client {
+  /** Every later request fails, too: a test that waits for a fact repeats its request after an error, and would miss a single wrong answer. */
+  private fault: Undocumented | undefined;
+
+  /** `url` changes if a service restarts on another port. */
+  constructor(
+    public url: string,
+    private readonly options: ClientOptions = {},
+  ) {}
+
+  /** Once. Throws if there is no answer, or one that the document does not have. */
   async ask(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
-    const response = await fetch(`${this.url}/api/v1${path}`, {
+    const answer = await this.send(this.url, method, path, body);
+    return { status: answer.status, body: answer.body };
+  }
+
+  /** The same, at the service of this URL, with the headers of the answer. */
+  async send(url: string, method: "GET" | "POST", path: string, body?: unknown): Promise<Received> {
+    if (this.fault) throw this.fault;
+    const response = await fetch(`${url}/api/v1${path}`, {
       method,
       ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(40_000),
     });
-    return { status: response.status, body: await response.json() };
+    const { status, headers } = response;
+    const answer = { status, headers, body: await response.json() };
+    if (this.options.isDocumented ?? true) this.check(method, path, answer);
+    return answer;
   }
 
-  /** Asks until there is an outcome. No answer is none, and neither is a 503. */
+  private check(method: string, path: string, { status, headers, body }: Received): void {
+    const contentType = headers.get("content-type") ?? undefined;
+    try {
+      documented().check({ method, path: `/api/v1${path}`, status, contentType, body });
+    } catch (error) {
+      if (error instanceof Undocumented) this.fault = error;
+      throw error;
+    }
+  }
+
+  /** Asks until there is an outcome. No answer is none, and neither is a 503. Throws at once what the document does not have. */
   async insist(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
     const once = () => this.ask(method, path, body).catch(() => undefined);
-    return until(
+    const answer = await until(
       async () => {
         const answer = await once();
-        return answer?.status === 503 ? undefined : answer;
+        return this.fault ?? (answer?.status === 503 ? undefined : answer);
       },
-      { within: 50_000, pause: PAUSE_MS, what: `an outcome of ${method} ${path}` },
+      { pause: PAUSE_MS, what: `an outcome of ${method} ${path}` },
     );
+    if (answer instanceof Undocumented) throw answer;
+    return answer;
   }
 
   async publish(id: string, steps: readonly Step[], head: JsonObject = {}): Promise<void> {
@@ -70,7 +109,7 @@ export class Client {
     return { run: await this.run(runId), events };
   }
 
-  async untilState(runId: string, state: string, within = 15_000): Promise<Seen["run"]> {
+  async untilState(runId: string, state: string, within = 45_000): Promise<Seen["run"]> {
     const reached = async () => {
       const run = await this.run(runId);
       return run.state === state && run;

@@ -16,6 +16,8 @@ let shop: Shop;
 
 const compensation = { action: "shop.refund" };
 const pay = { id: "pay", type: "action", action: "shop.charge", compensation };
+/** Longer than a busy machine holds up a step on its way to its worker, or a heartbeat. */
+const PATIENCE_MS = 3_000;
 const once = { max_attempts: 1, initial_backoff_ms: 0 };
 
 beforeAll(async () => {
@@ -28,13 +30,13 @@ beforeAll(async () => {
   ];
   await client.publish("completes", hang({ on_abort: "complete" }));
   await client.publish("gives-up", hang({ on_abort: "give_up" }));
-  await client.publish("never-answers", hang({}, { timeout_ms: 600 }));
+  await client.publish("never-answers", hang({}, { timeout_ms: PATIENCE_MS }));
   await client.publish("waits", [
     { ...pay, next: "wait" },
     { id: "wait", type: "wait_for_signal", signal_name: "go" },
   ]);
   const nobody = { service: "nobody", actions: [{ action_name: "there", transport: "grpc" }] };
-  expect((await client.ask("POST", "/registry/register", nobody)).status).toBe(200);
+  expect((await client.insist("POST", "/registry/register", nobody)).status).toBe(200);
   await client.publish("queues", [
     { ...pay, next: "queue" },
     { id: "queue", type: "action", action: "nobody.there", compensation, queue_timeout_ms: 250 },
@@ -43,13 +45,13 @@ beforeAll(async () => {
     { ...pay, next: "queue" },
     { id: "queue", type: "action", action: "nobody.there", compensation },
   ]);
-  const beat = { heartbeat_timeout_ms: 300, compensation };
+  const beat = { heartbeat_timeout_ms: PATIENCE_MS, compensation };
   await client.publish("falls-silent", [
     { ...pay, next: "beat" },
     { id: "beat", type: "action", action: "shop.silent", retry: { ...once, max_attempts: 2 }, ...beat },
   ]);
   await client.publish("beats", [
-    { id: "beat", type: "action", action: "shop.slow", inputs: { ms: 1_600 }, ...beat, heartbeat_timeout_ms: 800 },
+    { id: "beat", type: "action", action: "shop.slow", inputs: { ms: PATIENCE_MS + 500 }, ...beat },
   ]);
 });
 afterAll(async () => {
@@ -70,7 +72,7 @@ async function ends(runId: string, state: string): Promise<Seen> {
 /** The undone steps in order, which the worker's ledger and the run's own list must agree on. */
 const undone = (runId: string) => shop.of(runId, "refund").map(({ stepId }) => stepId);
 const undoList = async (runId: string) =>
-  (await client.ask("GET", `/sagas/${runId}/undo`)).body.items.map(
+  (await client.insist("GET", `/sagas/${runId}/undo`)).body.items.map(
     ({ step_id, state }: Record<string, string>) => `${step_id} ${state}`,
   );
 
@@ -80,7 +82,7 @@ const codesOf = ({ events }: Seen, step: string) =>
     .map(({ metadata }) => metadata?.code);
 
 async function cancel(runId: string, body: object = {}) {
-  const { status, body: answer } = await client.ask("POST", `/sagas/${runId}/cancel`, body);
+  const { status, body: answer } = await client.insist("POST", `/sagas/${runId}/cancel`, body);
   expect(status).toBe(202);
   return answer;
 }
@@ -136,7 +138,7 @@ describe("a cancel with a dispatch open", () => {
     expect(await cancel(runId, { compensate: false })).toMatchObject({ state: "cancelled", already_terminal: false });
     const before = await client.look(runId);
     for (const letGo of shop.hanging(runId)) letGo();
-    const { status, body } = await client.ask("POST", `/sagas/${runId}/actions/hang/result`, { result: {} });
+    const { status, body } = await client.insist("POST", `/sagas/${runId}/actions/hang/result`, { result: {} });
     expect({ status, body }).toEqual({ status: 202, body: { accepted: true, stale: true } });
     expect(await cancel(runId)).toMatchObject({ state: "cancelled", already_terminal: true });
     await ends(runId, "cancelled");
@@ -175,18 +177,18 @@ describe("a cancel of a run that waits", () => {
 });
 
 describe("a run that exceeds its timeout", () => {
-  it("fails with code timeout and is undone", async () => {
-    const runId = await client.start("waits", { timeout_ms: 400 });
+  it.concurrent("fails with code timeout and is undone", async () => {
+    const runId = await client.start("waits", { timeout_ms: PATIENCE_MS });
     const seen = await ends(runId, "failed");
     expect(seen.run.error?.code).toBe("timeout");
     expect(undone(runId)).toEqual(["pay"]);
     const started = Date.parse(seen.events[0]?.recorded_at ?? "");
     const began = seen.events.find(({ event_type }) => event_type === "compensation.started");
-    expect(Date.parse(began?.recorded_at ?? "") - started).toBeGreaterThanOrEqual(400);
+    expect(Date.parse(began?.recorded_at ?? "") - started).toBeGreaterThanOrEqual(PATIENCE_MS);
   });
 
-  it("awaits its open dispatch first, and undoes that step as well", async () => {
-    const runId = await client.start("completes", { timeout_ms: 400 });
+  it.concurrent("awaits its open dispatch first, and undoes that step as well", async () => {
+    const runId = await client.start("completes", { timeout_ms: PATIENCE_MS });
     const seen = await ends(runId, "failed");
     expect(seen.run.error?.code).toBe("timeout");
     expect(undone(runId)).toEqual(["hang", "pay"]);
@@ -194,7 +196,7 @@ describe("a run that exceeds its timeout", () => {
 });
 
 describe("an action", () => {
-  it("that no worker takes within its queue_timeout fails, and is not undone", async () => {
+  it.concurrent("that no worker takes within its queue_timeout fails, and is not undone", async () => {
     const runId = await client.start("queues");
     const seen = await ends(runId, "failed");
     expect(codesOf(seen, "queue")).toEqual(["queue_timeout"]);
@@ -202,7 +204,7 @@ describe("an action", () => {
     expect(await undoList(runId)).toEqual(["pay done"]);
   });
 
-  it("whose heartbeats stop is retried, fails after its last attempt, and is undone", async () => {
+  it.concurrent("whose heartbeats stop is retried, fails after its last attempt, and is undone", async () => {
     const runId = await client.start("falls-silent");
     const seen = await ends(runId, "failed");
     expect(codesOf(seen, "beat")).toEqual(["heartbeat_timeout", "heartbeat_timeout"]);
@@ -213,7 +215,7 @@ describe("an action", () => {
     expect(new Set(attempts.map(({ key }) => key)).size).toBe(1);
   });
 
-  it("that sends heartbeats may take longer than its heartbeat timeout", async () => {
+  it.concurrent("that sends heartbeats may take longer than its heartbeat timeout", async () => {
     const runId = await client.start("beats");
     const seen = await ends(runId, "succeeded");
     expect(codesOf(seen, "beat")).toEqual([]);

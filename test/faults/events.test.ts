@@ -8,7 +8,7 @@ import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import { Client } from "./client.js";
 
-const ROUNDS = long(1, 4);
+const ROUNDS = long(1, 2);
 const RUNS = long(10, 25);
 
 let database: TestDatabase;

@@ -45,7 +45,7 @@ describe("sessions that are left behind on a read-only server", () => {
     expect(await ready()).toBe("ready");
     await database.sql.unsafe(`alter database ${name()} set default_transaction_read_only = on`);
     await closeSessions();
-    await until(async () => (await ready()) === "read-only", { within: 20_000 });
+    await until(async () => (await ready()) === "read-only");
     // All sessions of the pools are opened there.
     const asked = await Promise.all(
       Array.from({ length: 20 }, () => client.ask("POST", "/sagas/start", { workflow_id: "wait" })),
@@ -58,11 +58,11 @@ describe("sessions that are left behind on a read-only server", () => {
     });
     // New sessions reach the server that takes writes; those that are open stay where they are.
     await database.sql.unsafe(`alter database ${name()} reset default_transaction_read_only`);
-    await until(async () => (await ready()) === "ready", { within: 30_000 });
-    await until(async () => (await sessions()).every((pid) => !left.includes(pid)), { within: 30_000 });
+    await until(async () => (await ready()) === "ready");
+    await until(async () => (await sessions()).every((pid) => !left.includes(pid)));
     // It matches at once, or when the run comes to wait for it.
     await client.insist("POST", `/sagas/${runId}/signal/go`, {});
-    await until(async () => (await client.run(runId)).state === "succeeded", { within: 30_000 });
+    await until(async () => (await client.run(runId)).state === "succeeded");
     await nothingUnwatched(database.sql);
   });
 });

@@ -14,7 +14,7 @@ const EVILS = {
   },
 };
 
-const load = (name) => import(pathToFileURL(join(process.cwd(), "dist", "src", "run", name)).href);
+const load = (name) => import(pathToFileURL(join(process.cwd(), "dist", "service", "run", name)).href);
 const { Batch } = await load("batch.js");
 const { Starter } = await load("starter.js");
 const { toCommit } = Batch.prototype;

@@ -6,7 +6,7 @@ import { long } from "../harness/long.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import { type Service, startService } from "./rig.js";
 
-const RUNS = long(10, 20);
+const RUNS = long(6, 20);
 /** The poll leaves a new run to its hints for this long. */
 const GRACE_MS = 2_000;
 
@@ -41,9 +41,9 @@ describe("without any hints", () => {
     const began = performance.now();
     const runIds = await Promise.all(Array.from({ length: RUNS }, () => client.start("everything")));
     const signalled = runIds.map(async (runId, nth) => {
-      if (nth % 5 === 4) return client.ask("POST", `/sagas/${runId}/cancel`, {});
+      if (nth % 5 === 4) return client.insist("POST", `/sagas/${runId}/cancel`, {});
       if (nth % 2 === 0) await client.untilState(runId, "paused");
-      return client.ask("POST", `/sagas/${runId}/signal/go`, { payload: { refuse: nth % 4 === 1 } });
+      return client.insist("POST", `/sagas/${runId}/signal/go`, { payload: { refuse: nth % 4 === 1 } });
     });
     await Promise.all(signalled);
     const seen = await client.allEnd(runIds);

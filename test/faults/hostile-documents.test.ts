@@ -9,7 +9,7 @@ import { long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 
-const REQUESTS = long(48, 500);
+const REQUESTS = long(49, 500);
 const AT_ONCE = 4;
 
 const many = <T>(count: number, of: (index: number) => T): T[] => Array.from({ length: count }, (_, n) => of(n));
@@ -62,8 +62,8 @@ interface Hostile {
 }
 
 const KINDS: readonly ((nth: number) => Hostile)[] = [
-  (nth) => ({ method: "POST", path: "/workflows/validate", body: DOCUMENTS[nth % DOCUMENTS.length] }),
-  (nth) => ({ method: "POST", path: "/workflows", body: DOCUMENTS[(nth + 3) % DOCUMENTS.length] }),
+  (nth) => ({ method: "POST", path: "/workflows/validate", body: documentOf(nth) }),
+  (nth) => ({ method: "POST", path: "/workflows", body: documentOf(nth) }),
   (nth) => ({ method: "POST", path: "/registry/register", body: registrations(nth) }),
   () => start({ text: big, list: many(60, () => "x".repeat(10_000)) }),
   () => start({ text: `${sideways}a`, list: [] }),
@@ -74,6 +74,11 @@ const KINDS: readonly ((nth: number) => Hostile)[] = [
   }),
   () => ({ method: "GET", path: `/sagas?page_size=200&label.${"x".repeat(60)}=${"y".repeat(60)}` }),
 ];
+
+/** Each kind that sends documents comes to each of them. */
+function documentOf(nth: number): string | undefined {
+  return DOCUMENTS[Math.floor(nth / KINDS.length) % DOCUMENTS.length];
+}
 
 function start(inputs: object): Hostile {
   return { method: "POST", path: "/sagas/start", body: JSON.stringify({ workflow_id: "checked", inputs }) };

@@ -61,7 +61,7 @@ class KillLoop {
     const NODE_OPTIONS = `--import=${join(packageRoot(), "test", "faults", "falls-dead.mjs")}`;
     const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: String(NODES), NODE_OPTIONS });
     await service.start({ within: 60_000 });
-    await until(() => livingNodes(service).length === NODES, { within: 60_000 });
+    await until(() => livingNodes(service).length === NODES);
     const at = { grpc: service.grpcAddress, api: service.url };
     const shops = [await openShop(at), await openShop(at)];
     const loop = new KillLoop(database, service, new Client(service.url), shops, options);
@@ -158,9 +158,15 @@ class KillLoop {
 
   private async killNodes(): Promise<void> {
     for (; !this.isOver; await delay(KILL_MS)) {
+      const living = () => livingNodes(this.service);
+      await until(() => this.isOver || living().length > LEFT_ALIVE, {
+        within: 300_000,
+        pause: 100,
+        what: "three nodes",
+      });
       // The one that has lived longest, so that each is killed in turn.
-      const [victim, ...others] = livingNodes(this.service);
-      if (!victim || others.length < LEFT_ALIVE) continue;
+      const [victim] = living();
+      if (!victim || this.isOver) return;
       process.kill(victim.pid, "SIGKILL");
       this.kills++;
     }
@@ -183,7 +189,7 @@ class KillLoop {
   /** Every acknowledged run ends right, the books balance, and the poisonous run alone is quarantined. */
   async expectRight({ acknowledged, poisonous }: Outcome): Promise<void> {
     await this.untilAllHaveEnded();
-    await until(() => this.isQuarantined(poisonous), { within: 60_000, what: "the quarantine" });
+    await until(() => this.isQuarantined(poisonous), { what: "the quarantine" });
     expect(new Set(acknowledged).size).toBe(acknowledged.length);
     await this.expectBalanced(acknowledged, poisonous);
     await this.expectOneQuarantine(poisonous);
@@ -219,8 +225,11 @@ class KillLoop {
   private async expectOneQuarantine(poisonous: string): Promise<void> {
     const seen = await this.database.sql<QuarantineSeen[]>`
       select run_id, metadata from run_events where metadata->>'kind' = 'quarantine'`;
-    const proof = { trials: 3, end: "ended", signal: "SIGKILL", heap_mb: expect.any(Number), ms: expect.any(Number) };
     report({ proof: seen[0]?.metadata });
+    // At least three: the count is durable, and a node that tries the run before the quarantine is committed adds to it.
+    const trials = seen[0]?.metadata.trials;
+    expect(trials).toBeGreaterThanOrEqual(3);
+    const proof = { trials, end: "ended", signal: "SIGKILL", heap_mb: expect.any(Number), ms: expect.any(Number) };
     expect(seen).toMatchObject([{ run_id: poisonous, metadata: proof }]);
     expect(await this.client.run(poisonous)).toMatchObject({ paused_reason: "quarantine", quarantine: proof });
   }

@@ -58,7 +58,7 @@ export class Load {
   /** Waits until so many more orders have come in. */
   async more(count: number): Promise<void> {
     const wanted = this.started.size + count;
-    const came = until(() => this.started.size >= wanted, { within: 60_000, what: `${wanted} orders` });
+    const came = until(() => this.started.size >= wanted, { what: `${wanted} orders` });
     await Promise.race([came, this.failed]);
   }
 

@@ -136,7 +136,7 @@ describe("a request", () => {
     await until(() => ofRun(runId).length === 1);
     const cutOff = site.cutOff;
     const began = Date.now();
-    await client.ask("POST", `/sagas/${runId}/cancel`, { reason: "enough" });
+    await client.insist("POST", `/sagas/${runId}/cancel`, { reason: "enough" });
     await ends(runId, "cancelled");
     expect(Date.now() - began).toBeLessThan(15_000);
     expect(site.cutOff).toBe(cutOff + 1);
@@ -190,7 +190,7 @@ describe("a webhook", () => {
     await service.kill();
     site.answer = (_, response) => response.end();
     await service.start();
-    await until(async () => (await owed()) === 0, { within: 40_000, what: "every webhook's delivery" });
+    await until(async () => (await owed()) === 0, { what: "every webhook's delivery" });
     const asked = hooksOf(runId);
     expect(asked.length).toBeGreaterThanOrEqual(2);
     expect(new Set(asked.map(({ headers }) => headers["webhook-id"])).size).toBe(1);

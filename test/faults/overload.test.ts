@@ -117,7 +117,7 @@ describe("a service under several times its load", () => {
     const first = await client.start("ten", { inputs: { n: 1 } });
     const { pid } = service;
     const text = "x".repeat(10_000);
-    const ids = Array.from({ length: long(1_000, 10_000) }, () => uuidv7());
+    const ids = Array.from({ length: long(800, 5_000) }, () => uuidv7());
     const began = performance.now();
     const flood = inLanes(ids.length, 600, (nth) =>
       post("/sagas/start", { workflow_id: "ten", run_id: ids[nth], inputs: { n: nth, text } }),
@@ -192,7 +192,7 @@ describeLong("runs that are heavier together than the heap", () => {
         select count(*)::int as n from runs where awaited_signal = 'go' and id = any(${runIds}::text[]::uuid[])`;
         return row?.n === runIds.length;
       };
-      await until(waiting, { within: 30_000, what: "all of them parked" });
+      await until(waiting, { what: "all of them parked" });
       await inLanes(runIds.length, 16, (nth) => client.insist("POST", `/sagas/${runIds[nth]}/signal/go`, {}));
       await allEnd(database.sql, runIds);
       expect(service.pid).toBe(pid);

@@ -31,7 +31,7 @@ beforeAll(async () => {
   service = await (await createService({ ...env, NODE_OPTIONS: poison })).start();
   const ports = { HTTP_PORT: new URL(service.url).port, GRPC_PORT: new URL(`tcp://${service.grpcAddress}`).port };
   healthy = await createService({ ...env, ...ports, SAGA_WORKERS: "1" });
-  await until(() => livingNodes(service).length === 2, { within: 30_000 });
+  await until(() => livingNodes(service).length === 2);
   client = new Client(service.url);
   shop = await openShop({ grpc: service.grpcAddress, api: service.url });
   const down = (about: JsonObject) => ({ id: EVIL, type: "noop", next: "done", ...about });
@@ -54,13 +54,18 @@ afterAll(async () => {
   await database.drop();
 });
 
-const deaths = () => logged(service, "node died, starting another").length;
+/** Without those that the primary has killed: a busy machine starts a node too slowly, or gives it no share of the processor. No run ended these. */
+function deaths(): number {
+  const killed = ["node start timed out, killed", "node unresponsive, killed"].flatMap((msg) => logged(service, msg));
+  const pids = new Set(killed.map(({ node }) => node));
+  return logged(service, "node died, starting another").filter(({ node }) => !pids.has(node)).length;
+}
 const inQuarantine = async (runId: string) => (await client.run(runId)).paused_reason === "quarantine";
 
 /** Waits until the run is in quarantine and both nodes are back; returns how many nodes died. */
 async function untilQuarantined(runId: string, before: number): Promise<number> {
-  await until(() => inQuarantine(runId), { within: 60_000, what: "the quarantine" });
-  await until(() => livingNodes(service).length === 2, { within: 30_000, what: "both nodes" });
+  await until(() => inQuarantine(runId), { within: 100_000, what: "the quarantine" });
+  await until(() => livingNodes(service).length === 2, { what: "both nodes" });
   return deaths() - before;
 }
 
@@ -86,14 +91,16 @@ describe("a run that crashes its node", () => {
       expect(row?.count).toBe(1);
       expect(deaths() - before).toBe(died);
       const { events } = await client.look(runId);
-      const proof = { trials: 3, end: "ended", signal: "SIGKILL" };
+      // At least three: the count is durable, and the other node may try the run before the quarantine is committed.
+      const trials = expect.toSatisfy((count: number) => count >= 3);
+      const proof = { trials, end: "ended", signal: "SIGKILL" };
       const metadata = { kind: "quarantine", ...proof };
       expect(events.at(-1)).toMatchObject({ event_type: "log", to_state: "paused", metadata });
       expect(await client.run(runId)).toMatchObject({ quarantine: proof });
       await nothingUnwatched(database.sql);
       quarantined.push(runId);
     },
-    long(120_000, 400_000),
+    long(240_000, 400_000),
   );
 
   for (const way of ["with-a-signal", "after-a-signal", "with-an-answer"])
@@ -112,7 +119,7 @@ describe("a run that crashes its node", () => {
         await nothingUnwatched(database.sql);
         quarantined.push(runId);
       },
-      long(120_000, 400_000),
+      long(240_000, 400_000),
     );
 
   itLong(
@@ -121,7 +128,7 @@ describe("a run that crashes its node", () => {
       const before = deaths();
       const { status } = await client.insist("POST", "/sagas/start", { workflow_id: EVIL, inputs: { n: 7 } });
       expect(status).toBe(422);
-      await until(() => livingNodes(service).length === 2, { within: 60_000, what: "both nodes" });
+      await until(() => livingNodes(service).length === 2, { what: "both nodes" });
       report({ poison: "start", died: deaths() - before });
       expect(deaths() - before).toBeLessThanOrEqual(MOST_DEATHS);
       await client.allEnd([await client.start(EVIL, { inputs: { n: 8 } })]);
@@ -141,6 +148,6 @@ describe("a run that crashes its node", () => {
       for (const { run } of await client.allEnd(quarantined)) expect(run.output).toBe("alive");
       await nothingUnwatched(database.sql);
     },
-    long(120_000, 400_000),
+    long(240_000, 400_000),
   );
 });

@@ -112,10 +112,10 @@ describe("a service whose Postgres is killed after a burst of acknowledgements",
     const began = performance.now();
     const atKill = { starts: seen.starts.size, signals: seen.signals.length, results: seen.results.length };
     await bursting;
-    await until(async () => (await postmaster()) !== killed && (await sql`select 1`).length === 1, { within: 30_000 });
+    await until(async () => (await postmaster()) !== killed && (await sql`select 1`).length === 1);
     const backAfterMs = performance.now() - began;
     const readyAgain = () => fetch(`${client.url}/readyz`).then(({ ok }) => ok);
-    await until(readyAgain, { within: 30_000, what: "the service's recovery" });
+    await until(readyAgain, { what: "the service's recovery" });
     const recoveredAfterMs = performance.now() - began;
 
     // Nothing acknowledged is lost.

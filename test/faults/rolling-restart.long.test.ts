@@ -35,7 +35,7 @@ let shop: Shop;
 beforeAll(async () => {
   database = await createTestDatabase({ max: 2 });
   service = await (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2" })).start();
-  await until(() => livingNodes(service).length === 2, { within: 30_000 });
+  await until(() => livingNodes(service).length === 2);
   shop = await openShop({ grpc: service.grpcAddress, api: service.url });
 });
 afterAll(async () => {

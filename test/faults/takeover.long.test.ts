@@ -44,7 +44,7 @@ const client = (nth: number) => clients[nth] as Client;
 async function nodeIds(count: number): Promise<string[]> {
   const ids = () => database.sql<{ node_id: string }[]>`
     select node_id from nodes where heartbeat_at > now() - interval '3 s' order by started_at`;
-  await until(async () => (await ids()).length === count, { within: 30_000, what: `${count} nodes that live` });
+  await until(async () => (await ids()).length === count, { what: `${count} nodes that live` });
   return (await ids()).map((row) => row.node_id);
 }
 
@@ -63,7 +63,7 @@ describe("two nodes of one service, without Redis", () => {
 
   async function nodes(): Promise<[NodeSeen, NodeSeen]> {
     const living = () => livingNodes(service(0));
-    await until(() => living().length === 2, { within: 30_000, what: "two nodes" });
+    await until(() => living().length === 2, { what: "two nodes" });
     await nodeIds(2);
     return living() as [NodeSeen, NodeSeen];
   }
@@ -129,5 +129,5 @@ describeWithRedis("two services", (redisUrl) => {
     await load.more(10);
     await load.finish();
     await nothingUnwatched(database.sql);
-  }, 120_000);
+  });
 });

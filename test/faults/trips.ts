@@ -120,7 +120,7 @@ export class Trips {
       if (run.terminal_at) throw new Error(`run ${runId} has ended: ${JSON.stringify(run)}`);
       return run.state === "paused" && run.current_step === step;
     };
-    await until(stands, { within: 60_000, pause: PAUSE_MS, what: `run ${runId} at ${step}` });
+    await until(stands, { pause: PAUSE_MS, what: `run ${runId} at ${step}` });
   }
 
   private async taskOf(runId: string): Promise<string> {

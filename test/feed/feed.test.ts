@@ -1,12 +1,13 @@
 // The feed between two processes (two feeds on one database): hints, gaps, lost connections, lost hints.
 
+import { isDeepStrictEqual } from "node:util";
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { channelOf } from "../../src/feed/hint.js";
-import { createFeed, type EventItem, type Feed, type FeedOptions } from "../../src/feed/index.js";
+import { createFeed, type EventItem, type Feed, type FeedOptions, type Head } from "../../src/feed/index.js";
 import { Watcher } from "../../src/feed/watcher.js";
-import { eventId, shardOf } from "../../src/ids.js";
+import { asShardId, eventId, shardOf } from "../../src/ids.js";
 import type { CommittedEvent } from "../../src/run/ports.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
@@ -170,6 +171,63 @@ describe("between processes", () => {
   });
 });
 
+describe("a follower", () => {
+  const all = new Set(Array.from({ length: 256 }, (_, shard) => asShardId(shard)));
+  const heard = (on: Feed, runId: RunId) => {
+    const heads: Head[] = [];
+    const { stop } = on.follow(runId, (head) => void heads.push(head));
+    return { heads, stop, hears: (head: Head) => until(() => heads.some((one) => isDeepStrictEqual(one, head))) };
+  };
+  const sessions = () => database.sql`
+    select 1 from pg_stat_activity where application_name = 'saga-feed' and datname = current_database()`;
+
+  it("hears of the commits of this process without a channel, while the run is this process's", async () => {
+    const here = feed();
+    here.placed(all);
+    const runId = await newRun();
+    const follower = heard(here, runId);
+    await follower.hears({ seq: 0, terminal: false });
+    await commit(runId, 2, here);
+    await follower.hears({ seq: 2, terminal: false });
+    here.onCommit(runId, [{ ...eventOf(runId, 3, ""), to: "succeeded" }]);
+    await follower.hears({ seq: 3, terminal: true });
+    expect(await sessions()).toEqual([]);
+    here.placed(new Set());
+    await listening(runId);
+    follower.stop();
+    await until(
+      async () =>
+        (await database.sql`select 1 from pg_stat_activity where query like ${`unlisten "${channelOf(runId)}"%`}`)
+          .length === 1,
+    );
+    expect(here.watching).toBe(0);
+  });
+
+  it("hears of the commits of another process without a poll, and of none after it has left", async () => {
+    const [here, there] = [feed(), feed()];
+    const runId = await newRun();
+    const [gone, follower] = [heard(here, runId), heard(here, runId)];
+    await listening(runId);
+    gone.stop();
+    await commit(runId, 2, there);
+    await follower.hears({ seq: 2, terminal: false });
+    await commit(runId, 1, there, "é".repeat(5_000));
+    await follower.hears({ seq: 3, terminal: false });
+    expect(gone.heads.every(({ seq }) => seq === 0)).toBe(true);
+  });
+
+  it("with every hint lost, hears of them by the poll", async () => {
+    const here = feed({ listenUrl: undefined });
+    here.placed(all);
+    const runId = await newRun();
+    const follower = heard(here, runId);
+    await follower.hears({ seq: 0, terminal: false });
+    await commit(runId, 2);
+    await here.poll();
+    await follower.hears({ seq: 2, terminal: false });
+  });
+});
+
 describe("hints", () => {
   let listener: Sql;
   beforeAll(() => {
@@ -191,7 +249,26 @@ describe("hints", () => {
     await there.flush();
     await until(() => heard.length === 2);
     expect(heard[0]).toMatchObject({ run_id: runId, events: [{ seq: 1, id: eventId(runId, 1) }, { seq: 2 }] });
-    expect(heard[1]).toEqual({ run_id: runId, last_seq: 3 });
+    expect(heard[1]).toEqual({ run_id: runId, last_seq: 3, state: "running" });
+  });
+
+  it("about many runs at once only say how far each has come, and their followers need no more", async () => {
+    const first = await newRun();
+    const runIds = [first, ...(await Promise.all(Array.from({ length: 5 }, newRun)))];
+    const heard: unknown[] = [];
+    for (const runId of runIds) await listener.listen(channelOf(runId), (text) => heard.push(JSON.parse(text)));
+    const [here, there] = [feed(), feed()];
+    const heads: Head[] = [];
+    here.follow(first, (head) => heads.push(head));
+    await listening(first);
+    for (const runId of runIds) there.onCommit(runId, [{ ...eventOf(runId, 1, ""), to: "succeeded" }]);
+    await there.flush();
+    await until(() => heard.length === runIds.length);
+    expect(heard).toEqual(
+      expect.arrayContaining(runIds.map((run_id) => ({ run_id, last_seq: 1, state: "succeeded" }))),
+    );
+    // The run's row does not say so: nothing was read.
+    await until(() => heads.some(({ terminal }) => terminal));
   });
 
   it("many commits of one run share a hint", async () => {
@@ -199,20 +276,10 @@ describe("hints", () => {
     const heard: unknown[] = [];
     await listener.listen(channelOf(runId), (text) => heard.push(JSON.parse(text)));
     const there = feed();
-    const event = (seq: number): CommittedEvent => ({
-      runId,
-      seq,
-      type: "log",
-      attempt: 0,
-      from: "running",
-      to: "running",
-      actor: "api",
-      at: 0,
-    });
-    for (let seq = 1; seq <= 100; seq++) there.onCommit(runId, [event(seq)]);
+    for (let seq = 1; seq <= 100; seq++) there.onCommit(runId, [eventOf(runId, seq, "")]);
     await there.flush();
     await until(() => heard.length > 0);
-    expect(heard).toEqual([{ run_id: runId, last_seq: 100 }]);
+    expect(heard).toEqual([{ run_id: runId, last_seq: 100, state: "running" }]);
   });
 });
 

@@ -1,50 +1,86 @@
-// The last line of a test run: `N passed, N failed[, N skipped]`, after the names of what was skipped. Under CI=true a skip
-// fails the run: there, every service that a suite needs is expected to be up. A script that has several parts names a file in
-// SAGA_TEST_TALLY: the counts are appended to it instead, and the script sums them up.
+// The last lines of a test run: what was skipped, what is unsteady and what has failed, by name, and `N passed, N failed[, N skipped]`.
+// Under CI=true a skip fails the run: there, every service that a suite needs is expected to be up. A script that has several parts
+// names a file in SAGA_TEST_TALLY: all but the skips goes there instead, and the script sums the counts up.
+//
+// A test is unsteady if it failed and then passed (under CI=true, a test that fails runs once more). What only computes has no reason to
+// be: in `test/machines` it has failed.
 import { appendFileSync, writeSync } from "node:fs";
-import type { Reporter, SerializedError, TestModule, TestSuite } from "vitest/node";
+import type { Reporter, SerializedError, TestCase, TestModule, TestSuite } from "vitest/node";
+
+/** What waits for processes, sessions and sockets of a busy machine may be unsteady now and then. */
+const MOST_UNSTEADY = 3;
+
+type Errors = readonly { readonly message: string }[];
 
 export default class ClosingLine implements Reporter {
-  private passed = 0;
-  private failed = 0;
-  private readonly skipped: string[] = [];
+  #passed = 0;
+  #failures: string[] = [];
+  #unsteady: string[] = [];
+  #skipped: string[] = [];
 
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
-    this.passed = 0;
-    this.skipped.length = 0;
+    this.#passed = 0;
+    this.#unsteady = [];
+    this.#skipped = [];
     // A file that does not load or a hook that throws has no failed test, but is a failure.
-    this.failed = unhandled.length;
-    for (const module of modules) this.count(module);
-    if (modules.length === 0) this.failed++;
+    this.#failures = unhandled.map((error) => `outside of tests${because([error])}`);
+    for (const module of modules) this.#count(module);
+    if (modules.length === 0) this.#failures.push("no tests");
   }
 
   constructor() {
     // Printed after everything else.
-    process.once("exit", (code) => this.close(code));
+    process.once("exit", (code) => this.#close(code));
   }
 
-  private count(module: TestModule): void {
+  #count(module: TestModule): void {
     const suites: (TestModule | TestSuite)[] = [module, ...module.children.allSuites()];
-    this.failed += suites.filter((suite) => suite.errors().length > 0).length;
-    for (const test of module.children.allTests()) {
-      const { state } = test.result();
-      if (state === "passed") this.passed++;
-      else if (state === "failed") this.failed++;
-      else this.skipped.push(`${module.relativeModuleId} > ${test.fullName}`);
-    }
+    for (const suite of suites)
+      if (suite.errors().length > 0) this.#failures.push(module.relativeModuleId + because(suite.errors()));
+    for (const test of module.children.allTests())
+      this.#countTest(`${module.relativeModuleId} > ${test.fullName}`, test);
   }
 
-  private close(code: number): void {
-    // The run ended before its tests: a failing exit code must not have a clean line.
-    if (code !== 0 && this.failed === 0) this.failed = 1;
-    const skips = this.skipped.length;
-    const refused = skips > 0 && process.env.CI === "true";
-    const lines = this.skipped.map((name) => `skipped: ${name}`);
-    if (refused) lines.push("CI=true: a skipped test is a failure");
-    const { SAGA_TEST_TALLY: tally } = process.env;
-    if (tally) appendFileSync(tally, `${this.passed} ${this.failed} ${skips}\n`);
-    else lines.push(`${this.passed} passed, ${this.failed} failed${skips > 0 ? `, ${skips} skipped` : ""}`);
-    if (lines.length > 0) writeSync(1, `${lines.join("\n")}\n`);
-    if (this.failed > 0 || refused) process.exitCode = 1;
+  #countTest(name: string, test: TestCase): void {
+    const { state, errors = [] } = test.result();
+    const unsteady = test.diagnostic()?.flaky === true;
+    if (unsteady) this.#unsteady.push(name + because(errors));
+    if (state === "failed" || (unsteady && name.startsWith("test/machines/")))
+      this.#failures.push(name + because(errors));
+    else if (state === "passed") this.#passed++;
+    else this.#skipped.push(name);
   }
+
+  #close(code: number): void {
+    if (this.#unsteady.length > MOST_UNSTEADY) this.#failures.push(`more than ${MOST_UNSTEADY} tests are unsteady`);
+    // The run ended before its tests: a failing exit code must not have a clean line.
+    if (code !== 0 && this.#failures.length === 0) this.#failures.push(`the test run ended with code ${code}`);
+    const skips = this.#skipped.length;
+    const refused = skips > 0 && process.env.CI === "true";
+    const skipped = this.#skipped.map((name) => `skipped: ${name}`);
+    if (refused) skipped.push("CI=true: a skipped test is a failure");
+    const named = [
+      ...this.#unsteady.map((name) => `unsteady: ${name}`),
+      ...this.#failures.map((name) => `failed: ${name}`),
+    ];
+    const failed = this.#failures.length;
+    const { SAGA_TEST_TALLY: tally } = process.env;
+    if (tally) {
+      writeLines(skipped);
+      appendFileSync(tally, [`${this.#passed} ${failed} ${skips}`, ...named, ""].join("\n"));
+    } else {
+      const counts = `${this.#passed} passed, ${failed} failed${skips > 0 ? `, ${skips} skipped` : ""}`;
+      writeLines([...skipped, ...named, counts]);
+    }
+    if (failed > 0 || refused) process.exitCode = 1;
+  }
+}
+
+function because(errors: Errors): string {
+  const [first] = errors;
+  return first ? `: ${first.message.split("\n", 1)[0]}` : "";
+}
+
+function writeLines(lines: readonly string[]): void {
+  if (lines.length > 0) writeSync(1, `${lines.join("\n")}\n`);
 }

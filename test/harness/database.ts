@@ -12,6 +12,8 @@ export const silentLog = createLogger({ logLevel: "silent" });
 
 export interface TestDatabase extends Database {
   readonly url: string;
+  /** A session of its own, for what a session holds: locks, a transaction. Close it before `drop`. */
+  session(): Database;
   /** Closes the pool, checks that no other session is left, and gives the database back. */
   drop(): Promise<void>;
 }
@@ -40,7 +42,8 @@ export async function createTestDatabase({
     await database.close();
     await giveBack(name, !fresh);
   };
-  return { ...database, url, drop };
+  const session = () => openDatabase(url, { max: 1, applicationName: "saga-test", log: silentLog });
+  return { ...database, url, session, drop };
 }
 
 async function createDatabase(migrated: boolean): Promise<string> {
@@ -65,18 +68,13 @@ export async function deleteRuns(sql: Sql): Promise<void> {
   await sql.unsafe(RUN_TABLES.map((table) => `delete from ${table}`).join("; "));
 }
 
-/** Fails if a session is left open. The database is kept for the next file, or dropped. */
+/** Fails if a session is left open. The database is kept for the next file, or left to the end of the run: a drop waits for a checkpoint. */
 async function giveBack(name: string, reuse: boolean): Promise<void> {
-  let reusable = false;
-  try {
-    reusable = await onDatabase(urlOf(name), async (sql) => {
-      await untilUnused(sql, name);
-      return reuse && makeAsNew(sql, inject("databaseSchema"));
-    });
-  } finally {
-    if (reusable) unused.push(name);
-    else await onDatabase(inject("databaseUrl"), (sql) => sql`drop database ${sql(name)} with (force)`);
-  }
+  const reusable = await onDatabase(urlOf(name), async (sql) => {
+    await untilUnused(sql, name);
+    return reuse && makeAsNew(sql, inject("databaseSchema"));
+  });
+  if (reusable) unused.push(name);
 }
 
 async function onDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {

@@ -3,13 +3,13 @@
 
 const endings = new Set<() => Promise<void>>();
 
-/** Calls `end` after the current test file. */
+/** Calls `end` after the current test file: what was begun last ends first. */
 export function atFileEnd(end: () => Promise<void>): void {
   endings.add(end);
 }
 
 export async function endWithFile(): Promise<void> {
-  const due = [...endings];
+  const due = [...endings].reverse();
   endings.clear();
   for (const end of due) await end();
 }

@@ -60,16 +60,16 @@ async function createTemplate(serverUrl: string, name: string): Promise<string> 
   return onServer(url.href, schemaOf);
 }
 
-/** The template and its copies. */
+/** The template and its copies, side by side: each drop waits for a checkpoint. */
 async function dropAll(sql: Sql, run: string): Promise<void> {
   const names = await sql<
     { datname: string }[]
   >`select datname from pg_database where datname like ${`saga_%_${run}%`}`;
-  for (const { datname } of names) await sql`drop database ${sql(datname)} with (force)`;
+  await Promise.all(names.map(({ datname }) => sql`drop database ${sql(datname)} with (force)`));
 }
 
 async function onServer<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const sql = postgres(url, { max: 1, onnotice: () => {} });
+  const sql = postgres(url, { max: 4, onnotice: () => {} });
   try {
     return await work(sql);
   } finally {

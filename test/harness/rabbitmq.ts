@@ -1,15 +1,44 @@
-// A RabbitMQ broker of a test's own, which it can kill and start again: what was confirmed is still there. Where no broker can be started, and
-// in the short form, a gate before the shared one is shut and opened instead.
+// What a test has at RabbitMQ: an exchange of its own at the broker that it shares with others, or a broker of its own, which it can kill and
+// start again: what was confirmed is still there. Where no broker can be started, and in the short form, a gate before the shared one is shut
+// and opened instead.
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect } from "amqplib";
+import { inject } from "vitest";
+import { topologyOf } from "../../src/events/topology.js";
+import { atFileEnd } from "./file-end.js";
 import { LONG } from "./long.js";
 import { freePorts } from "./ports.js";
 import { answersAsRabbitMq } from "./probe.js";
 import { TcpGate } from "./tcp-gate.js";
 import { until } from "./until.js";
+
+/** The settings of a service at this broker. */
+export function brokerSettings(url: string): { readonly AMQP_URL: string; readonly SAGA_EVENTS_EXCHANGE: string } {
+  return { AMQP_URL: url, SAGA_EVENTS_EXCHANGE: ownExchange() };
+}
+
+/**
+ * The name of an exchange for one service. What the service has under it at the shared broker goes with the test file, and so do the queues
+ * of the test, which have the name with these endings.
+ */
+export function ownExchange(...endings: readonly string[]): string {
+  const name = `saga-test.${randomUUID()}`;
+  const { exchange, queue, dead } = topologyOf(name);
+  atFileEnd(async () => {
+    const connection = await connect(inject("amqpUrl"));
+    const channel = await connection.createChannel();
+    // What is not there counts as deleted.
+    for (const each of [queue, dead, ...endings.map((ending) => name + ending)]) await channel.deleteQueue(each);
+    await channel.deleteExchange(exchange);
+    await connection.close();
+  });
+  return name;
+}
 
 export interface BreakableRabbitMq {
   readonly url: string;

@@ -1,13 +1,40 @@
-// The order of test files: those that start processes come first, so that their waits overlap with each other and with the rest,
-// and none of them is left alone at the end.
+// The order of test files. Some mostly wait: for processes to start, for leases to end, for brokers to come back. The others mostly
+// compute. They are mixed evenly, so that the processors are neither idle at first nor overloaded at the end, and the longest begin first.
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-const WITH_PROCESSES = /\/test\/(cluster|examples|faults)\/|\/embedded\.test\.ts$/;
+const WAITING =
+  /\/test\/(bus|cluster|dispatch|events|examples|faults|sdk)\/|bench\/scenarios\.|package\.|\/killed-|\/embedded\.|api\/(slow-client|stream|unread)\.|run\/(residents|suspects|trials)\./;
 
-export default class ProcessesFirst extends BaseSequencer {
+/** Those of the short form and of the long form that take longest, even where vitest has not measured them yet. */
+const LONGEST = [
+  "trigger/killed-service",
+  "examples/order-fulfilment",
+  "faults/rolling-upgrade",
+  "faults/takeover",
+  "dispatch/carriers",
+  "faults/outgoing",
+  "faults/broker-away",
+  "bench/scenarios",
+  "cluster/relay",
+  "cluster/services",
+  "cluster/supervisor",
+];
+
+export default class Mixed extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    const startsProcesses = ({ moduleId }: TestSpecification) => WITH_PROCESSES.test(moduleId);
-    return [...sorted.filter(startsProcesses), ...sorted.filter((file) => !startsProcesses(file))];
+    const waiting = sorted.filter(({ moduleId }) => WAITING.test(moduleId)).sort((a, b) => rank(a) - rank(b));
+    const computing = sorted.filter(({ moduleId }) => !WAITING.test(moduleId));
+    return [...placed(waiting), ...placed(computing)].sort((a, b) => a.place - b.place).map(({ file }) => file);
   }
+}
+
+function rank({ moduleId }: TestSpecification): number {
+  const index = LONGEST.findIndex((name) => moduleId.includes(`/test/${name}.`));
+  return index < 0 ? LONGEST.length : index;
+}
+
+/** Each file with its place between 0 and 1 in the whole. */
+function placed(files: readonly TestSpecification[]): { file: TestSpecification; place: number }[] {
+  return files.map((file, index) => ({ file, place: index / files.length }));
 }

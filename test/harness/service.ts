@@ -9,26 +9,31 @@ import { createInterface } from "node:readline";
 import { packageRoot } from "../../src/package.js";
 import { atFileEnd } from "./file-end.js";
 import { freePorts } from "./ports.js";
+import { ownExchange } from "./rabbitmq.js";
 import { until } from "./until.js";
 
 const LOG_LINES = 2_000;
-const STOP_WITHIN_MS = 30_000;
+const STOP_WITHIN_MS = 60_000;
 
 const created = new Set<ServiceProcess>();
 process.on("exit", () => {
   for (const service of created) service.endNow();
 });
 
-/** Ports stay the same over restarts. `env` wins over the defaults (HOST, both ports, LOG_LEVEL, an empty SAGA_DATA_DIR). `main`: the file to run. */
+/**
+ * Ports stay the same over restarts. `env` wins over the defaults: HOST, both ports, LOG_LEVEL, an empty SAGA_DATA_DIR, and an exchange of
+ * its own where it has a broker. `main`: the file to run.
+ */
 export async function createService(
   env: Readonly<Record<string, string>> = {},
-  main = join(packageRoot(), "dist", "src", "main.js"),
+  main = join(packageRoot(), "dist", "service", "main.js"),
 ): Promise<ServiceProcess> {
   const [http, grpc] = await freePorts(2);
   const folder = await mkdtemp(join(tmpdir(), "saga-service-"));
   const ports = { HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
   const defaults = { HOST: "127.0.0.1", ...ports, LOG_LEVEL: "info", SAGA_DATA_DIR: folder };
-  const service = new ServiceProcess({ ...defaults, ...env }, main);
+  const exchange = env.AMQP_URL !== undefined && { SAGA_EVENTS_EXCHANGE: env.SAGA_EVENTS_EXCHANGE ?? ownExchange() };
+  const service = new ServiceProcess({ ...defaults, ...env, ...exchange }, main);
   created.add(service);
   atFileEnd(async () => {
     await service.kill();
@@ -71,7 +76,7 @@ export class ServiceProcess {
   }
 
   /** Resolves when the service is ready, or at once with `{ ready: false }`. */
-  async start({ ready = true, within = 30_000 } = {}): Promise<this> {
+  async start({ ready = true, within = 60_000 } = {}): Promise<this> {
     if (this.child !== undefined) throw new Error("the service is running already");
     // A process group of its own, so that a signal reaches its nodes as well. Source maps would be a tenth of a start.
     const child = spawn(process.execPath, [this.main], {
@@ -99,7 +104,7 @@ export class ServiceProcess {
     if (this.lines.length > LOG_LINES) this.lines.shift();
   };
 
-  async waitUntilReady(within = 30_000): Promise<void> {
+  async waitUntilReady(within = 60_000): Promise<void> {
     const readiness = async () => {
       if (this.child === undefined) return "ended";
       return (await fetch(`${this.url}/readyz`)).ok && "ready";

@@ -1,11 +1,14 @@
 // Waiting for a fact, the only way a test waits: it asks again until the answer is yes.
 import { setTimeout as delay } from "node:timers/promises";
 
+/** Mutants have less: what one of them prevents need not be waited for that long. */
+const WITHIN_MS = Number(process.env.SAGA_TEST_PATIENCE_MS ?? 60_000);
+
 /** Pauses begin short, because most facts come soon. */
 const FIRST_PAUSE_MS = 2;
 
 export interface UntilOptions {
-  /** Milliseconds. */
+  /** Milliseconds; 60,000 if absent. */
   readonly within?: number;
   /** The longest pause between two questions, in milliseconds. Use a longer one if a question costs a request. */
   readonly pause?: number;
@@ -19,7 +22,7 @@ export interface UntilOptions {
  */
 export async function until<T>(
   fact: () => T | Promise<T>,
-  { within = 30_000, pause: longest = 20, what = "the fact" }: UntilOptions = {},
+  { within = WITHIN_MS, pause: longest = 20, what = "the fact" }: UntilOptions = {},
 ): Promise<Exclude<T, undefined | null | false>> {
   const deadline = performance.now() + within;
   let last = "nothing was seen";

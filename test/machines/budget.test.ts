@@ -23,6 +23,7 @@ describe("a document over its budget", () => {
         { input_schema: { anyOf: many(200_000, () => false) } },
       ),
     ],
+    ["schema objects", wf([{ id: "s0", type: "noop" }], { input_schema: { allOf: many(9_000, () => ({})) } })],
     [
       "patterns",
       wf([{ id: "s0", type: "noop" }], {

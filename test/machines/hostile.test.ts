@@ -8,6 +8,7 @@ import {
   ExpressionSyntaxError,
   withFuel,
 } from "../../machines/expression/index.js";
+import { computing } from "../harness/computing.js";
 import { EXPRESSIONS, LARGE, TEMPLATES, UNCOMPILED } from "./hostile-sources.js";
 
 /** Far above the time of any of them (the aim is 50 ms), so that a busy machine does not fail the test. */
@@ -20,17 +21,11 @@ interface Hold {
 const holds: Hold[] = [];
 const endings = { value: 0, error: 0 };
 
-/** A busy machine inflates wall time, and V8's helper threads inflate processor time: the lesser of the two counts. */
 function held(what: string, work: () => unknown): unknown {
-  const before = process.cpuUsage();
-  const began = performance.now();
   try {
-    return work();
+    return computing(work, (ms) => holds.push({ ms, what }));
   } catch (error) {
     return error;
-  } finally {
-    const { user, system } = process.cpuUsage(before);
-    holds.push({ ms: Math.min((user + system) / 1000, performance.now() - began), what });
   }
 }
 

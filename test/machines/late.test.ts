@@ -87,6 +87,13 @@ describe("a late answer", () => {
     }
   });
 
+  it("a stamp of a node whose clock is ahead counts as now", () => {
+    const { simulation, dispatchId } = dispatched(CALL);
+    simulation.now += 500;
+    const arrivedAt = simulation.now + 5_000;
+    expect(simulation.result({ ok: true }, { dispatchId, arrivedAt })).toEqual({ type: "report", stale: false });
+  });
+
   it("the attempt times out when an answer that was in time has had time to reach the run", () => {
     const { simulation } = dispatched(CALL);
     simulation.now += 1_000 + ANSWER_TRANSIT_MS - 1;

@@ -27,7 +27,7 @@ describe("the limits of a run", () => {
       ["step.failed", "s"],
       ["run.failed", undefined],
     ]);
-  }, 60_000);
+  });
 
   it("an output of 1 MiB passes, one character more fails the step with limit_exceeded", () => {
     const give = (size: number, more = {}) =>

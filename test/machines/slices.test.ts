@@ -11,6 +11,7 @@ import {
   type JsonObject,
   type Slices,
 } from "../../machines/index.js";
+import { computing } from "../harness/computing.js";
 
 const many = <T>(count: number, of: (index: number) => T): T[] => Array.from({ length: count }, (_, n) => of(n));
 const wf = (steps: readonly object[]) => ({ id: "w", name: "w", start: "s0", steps });
@@ -20,14 +21,15 @@ const chained = (count: number, of: (index: number) => object) =>
 const printed: string[] = [];
 afterAll(() => console.log(`longest slices: ${printed.join(", ")}`));
 
-/** A busy machine inflates wall time, and V8's helper threads inflate processor time: the lesser of the two counts. */
 function slicesOf<T>(what: string, slices: Slices<T>): { readonly count: number; readonly result: T } {
   let [count, longest] = [0, 0];
   for (;;) {
-    const [cpu, began] = [process.cpuUsage(), performance.now()];
-    const slice = slices.next();
-    const { user, system } = process.cpuUsage(cpu);
-    longest = Math.max(longest, Math.min((user + system) / 1000, performance.now() - began));
+    const slice = computing(
+      () => slices.next(),
+      (ms) => {
+        longest = Math.max(longest, ms);
+      },
+    );
     count++;
     if (!slice.done) continue;
     printed.push(`${what} ${longest.toFixed(0)} ms of ${count}`);

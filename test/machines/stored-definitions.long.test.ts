@@ -8,7 +8,7 @@ import { packageRoot } from "../../src/package.js";
 import { cases, firstSeed } from "../harness/long.js";
 import { buildOf, RELEASE_0_6 } from "../harness/old-build.js";
 
-const EDITS = cases(50, 400);
+const EDITS = cases(50, 100);
 
 type Compile = (document: unknown) => { readonly problems: readonly object[] };
 let earlier: Compile;

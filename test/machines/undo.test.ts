@@ -19,6 +19,7 @@ const sent = (run: Simulation, phase: "forward" | "compensation") =>
   run.sent.filter(({ call }) => call.phase === phase).map(({ call }) => call);
 const undone = (run: Simulation) => run.undo.map(({ stepId, state }) => `${stepId} ${state}`);
 const logs = (run: Simulation, kind: string) => run.rows.filter(({ metadata }) => metadata?.kind === kind);
+const warnings = (run: Simulation) => logs(run, "undo_passed").map(({ metadata }) => metadata);
 
 /** Answers forward calls with their inputs, or as `moves` says for the step. */
 const worker =
@@ -292,20 +293,23 @@ describe("an undo that fails", () => {
 describe("what has no compensation", () => {
   const bare = (action: string): Draft => ({ type: "action", action, next: "s2" });
 
-  it("is passed with a warning; one that is compensable asks for a person", () => {
-    const cases: [string, boolean][] = [
-      ["shop.charge", true],
-      ["shop.notify", false],
+  it("is passed with a warning; one that is compensable is listed and asks for a person", () => {
+    const cases: [string, boolean, string[]][] = [
+      ["shop.charge", true, ["s passed"]],
+      ["shop.notify", false, []],
     ];
-    for (const [action, review] of cases) {
+    for (const [action, review, listed] of cases) {
       const run = finish([bare(action), FAIL]);
       expect(run.context.requiresManualReview, action).toBe(review);
-      expect(logs(run, "undo_passed").map(({ stepId, metadata }) => [stepId, metadata?.level])).toEqual([
-        ["s", "warn"],
-      ]);
-      expect(undone(run)).toEqual(["s passed"]);
+      expect(warnings(run)).toMatchObject([{ level: "warn", steps: ["s"], count: 1 }]);
+      expect(undone(run)).toEqual(listed);
       expect(typesOf(run)).not.toContain("compensation.started");
     }
+  });
+
+  it("is named in one warning, however much a rollback passes over", () => {
+    const two = finish([bare("shop.notify"), { type: "action", action: "shop.charge", next: "s3" }, FAIL]);
+    expect(warnings(two)).toMatchObject([{ steps: ["s", "s2"], count: 2 }]);
   });
 
   it("is passed once for all its entries, and beside those that are undone", () => {
@@ -316,15 +320,15 @@ describe("what has no compensation", () => {
       { type: "switch", cases: [{ when: "vars.n < 2", next: "s" }], default: "s5" },
       FAIL,
     ]);
-    expect(logs(run, "undo_passed").map(({ stepId }) => stepId)).toEqual(["s2"]);
-    expect(undone(run)).toEqual(["s2 passed", "s3 done", "s2 passed", "s3 done"]);
+    expect(warnings(run)).toMatchObject([{ steps: ["s2"], count: 1 }]);
+    expect(undone(run)).toEqual(["s3 done", "s3 done"]);
   });
 
   it("leaves no trace in a run that succeeds, and a noop leaves none at all", () => {
     const run = finish([bare("shop.charge"), { type: "noop" }]);
-    expect(logs(run, "undo_passed")).toEqual([]);
+    expect(warnings(run)).toEqual([]);
     expect(run.context.requiresManualReview).toBe(false);
-    expect(logs(finish([{ type: "noop", next: "s2" }, FAIL]), "undo_passed")).toEqual([]);
+    expect(warnings(finish([{ type: "noop", next: "s2" }, FAIL]))).toEqual([]);
   });
 
   it("and may have happened is passed, too", () => {

@@ -178,15 +178,13 @@ export class WorldOf<Run extends WorldRun> {
       case "newest_event":
         return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
       case "undo": {
-        const { since = 0 } = need;
+        const { since } = need;
         const owed = asking.undo.filter(({ state, action }) => state === "owed" && action !== undefined);
-        return {
-          undo:
-            owed
-              .filter(({ entry }) => entry > since)
-              .sort(byOrdinal)
-              .at(-1) ?? null,
-        };
+        const newest = owed
+          .filter(({ entry }) => entry > since)
+          .sort(byOrdinal)
+          .at(-1);
+        return { undo: { since, newest: newest ?? null } };
       }
       case "ended":
         return { ended: this.endedChildren(run.id, need) };

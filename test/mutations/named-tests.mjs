@@ -5,6 +5,8 @@ import { createVitest } from "vitest/node";
 /** A test that hangs counts as failed: the mutation was noticed. */
 const PATIENCE_MS = 60_000;
 const PATIENCE_WITH_ALL_MS = 300_000;
+/** Of a test that gives none of its own. */
+const TEST_TIMEOUT_MS = 40_000;
 
 export class NamedTests {
   vitest;
@@ -56,7 +58,10 @@ export class NamedTests {
   async open() {
     const config = { root: this.root, config: join(this.root, "vitest.config.ts"), watch: false };
     // A worker that a mutation has broken must not run the next test.
-    this.vitest ??= await createVitest("test", { ...config, isolate: true, retry: 0, bail: 0, reporters: [{}] });
+    this.vitest ??= await createVitest("test", {
+      ...{ ...config, isolate: true, retry: 0, bail: 0, reporters: [{}] },
+      testTimeout: TEST_TIMEOUT_MS,
+    });
     return this.vitest;
   }
 }

@@ -14,7 +14,9 @@ import {
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
+import type { Delivery } from "../../src/run/delivery.js";
 import type { LoadedRun } from "../../src/run/loaded-run.js";
+import { OwedUndos } from "../../src/run/owed-undos.js";
 import { Resident } from "../../src/run/resident.js";
 import type { ResidentHost } from "../../src/run/resident-host.js";
 import type { RunCommit } from "../../src/store/commit/rows.js";
@@ -54,6 +56,7 @@ class Host {
   fates: Fate[] = [];
   recorded: Answer | undefined;
   recentNodeLoss = false;
+  stepsPerCommit = 64;
   readonly commits: RunCommit[] = [];
   readonly log: string[] = [];
   readonly order: string[] = [];
@@ -64,20 +67,24 @@ class Host {
 
   constructor(private readonly stored: () => LoadedRun = waitingForSignal) {}
 
-  command(command: RunCommand, id = uuidv7()): Promise<Answer> {
-    return new Promise((resolve, reject) => this.resident.deliver({ command, id, keep: false, resolve, reject }));
+  command(command: RunCommand, id = uuidv7(), about: Partial<Delivery> = {}): Promise<Answer> {
+    return new Promise((resolve, reject) =>
+      this.resident.deliver({ command, id, keep: false, resolve, reject, ...about }),
+    );
   }
 
   private asHost(): ResidentHost {
-    const recentNodeLoss = () => this.recentNodeLoss;
+    const host = this;
     return {
       get recentNodeLoss() {
-        return recentNodeLoss();
+        return host.recentNodeLoss;
+      },
+      get stepsPerCommit() {
+        return host.stepsPerCommit;
       },
       metrics: createMetrics(),
       turns: new Turns(() => 0),
       deciding: (deciding) => void this.order.push(`says ${deciding}`),
-      stepsPerCommit: 64,
       committer: { submit: (commit) => this.submit(commit) },
       recordedAnswer: async () => this.recorded && { answer: this.recorded },
       now: () => NOW,
@@ -146,7 +153,7 @@ function waitingForSignal(): LoadedRun {
   const waiting = { state: "paused", step: "hold", entries: 1, entry: { number: 1, at: NOW } } as const;
   const wait = { kind: "signal", name: "go" } as const;
   const actor = startActor(program, { ...newRun(identity(), {}), ...waiting, wait });
-  return { actor, program, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW };
+  return { actor, program, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW, owedUndos: new OwedUndos() };
 }
 
 /** A run whose three branches were created and have not ended. */
@@ -158,8 +165,13 @@ function waitingForBranches(): LoadedRun {
     if ("need" in decision) throw new Error("no fact is needed here");
     for (const transition of decision.transitions) actor.apply(transition);
   }
-  return { actor, program: forked, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW };
+  return { actor, program: forked, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW, owedUndos: new OwedUndos() };
 }
+
+const end = (branch: string): RunCommand => ({
+  ...{ type: "child", entry: Number(Object.keys(waitingForBranches().actor.context.groups)[0]), branch },
+  ...{ state: "succeeded", owed: 0, unprotected: {} },
+});
 
 let host: Host;
 beforeEach(() => {
@@ -231,15 +243,25 @@ describe("a resident", () => {
     host = new Host(waitingForBranches);
     // The first end is decided; the second is taken with it; the decision on the third throws.
     host.throwsAt = 3;
-    const end = (branch: string): RunCommand => ({
-      ...{ type: "child", entry: Number(Object.keys(waitingForBranches().actor.context.groups)[0]), branch },
-      ...{ state: "succeeded", owed: 0, unprotected: {} },
-    });
     const [first, second, third] = ["a", "b", "c"].map((branch) => host.command(end(branch)));
     await expect(first).rejects.toThrow("this decision throws");
     expect(await Promise.all([second, third])).toEqual([{ type: "advanced" }, { type: "advanced" }]);
     expect(host.commits.flatMap(({ commands = [] }) => commands)).toHaveLength(2);
   });
+
+  it.each([1, 64])(
+    "an end that the poll brings again while it waits is carried out once (up to %i steps a commit)",
+    async (steps) => {
+      host = new Host(waitingForBranches);
+      host.stepsPerCommit = steps;
+      const ids = new Map(["a", "b"].map((branch) => [branch, uuidv7()]));
+      const deliver = (branch: string) => host.command(end(branch), ids.get(branch), { inboxId: ids.get(branch) });
+      const answers = await Promise.all([...ids.keys(), ...ids.keys()].map(deliver));
+      expect(answers).toEqual(Array.from({ length: 4 }, () => ({ type: "advanced" })));
+      expect(host.commits.flatMap(({ commands = [] }) => commands.map(({ id }) => id))).toEqual([...ids.values()]);
+      expect(host.log.filter((line) => line === "load")).toHaveLength(1);
+    },
+  );
 
   it("a run steps on in the commit of a command, but after a node loss the command is committed first", async () => {
     const stepsOf = ({ events }: RunCommit) => events.flatMap(({ stepId }) => stepId ?? []);

@@ -10,7 +10,11 @@ import { MUTANTS } from "./mutants.mjs";
 import { NamedTests } from "./named-tests.mjs";
 
 /** Mutants that are tried at the same time, each in a copy of the tree. */
-const AT_ONCE = 2;
+const AT_ONCE = 3;
+/** `.ci/run` has just seen the same tests pass. */
+const UNMUTATED_PASS = process.env.SAGA_TEST_UNMUTATED_PASS === "true";
+/** How long a test waits for a fact that its mutant may have prevented. Without a mutation each is there within a few seconds. */
+process.env.SAGA_TEST_PATIENCE_MS ??= "20000";
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 
 /** The tracked files as they are in the work tree, beside its installed packages and its build, which is not mutated. */
@@ -62,17 +66,24 @@ async function checkUnmutated(tests, mutants) {
   if (lines.length > 0) throw new Error(`without any mutation:\n${lines.join("\n")}`);
 }
 
-/** How many of the mutants made their test fail. */
-async function countRed(copy, mutants) {
-  if (mutants.length === 0) return 0;
+/**
+ * How many mutants of the queue, from which the other copies take theirs, too, made their test fail; the names of the others go to
+ * `survivors`. `share`: whose tests it checks before.
+ */
+async function countRed(copy, share, queue, survivors) {
   const tests = new NamedTests(copy);
   let red = 0;
   try {
-    await checkUnmutated(tests, mutants);
-    for (const mutant of mutants) {
+    if (share.length > 0 && !UNMUTATED_PASS) await checkUnmutated(tests, share);
+    for (const mutant of queue) {
+      const began = performance.now();
       const outcome = await outcomeWith(tests, copy, mutant);
-      console.log(outcome === "failed" ? `red  ${mutant.name}` : `SURVIVED  ${mutant.name}: its test ${outcome}`);
+      const seconds = `${Math.round((performance.now() - began) / 1000)} s`.padStart(4);
+      console.log(
+        outcome === "failed" ? `red ${seconds}  ${mutant.name}` : `SURVIVED  ${mutant.name}: its test ${outcome}`,
+      );
       if (outcome === "failed") red++;
+      else survivors.push(mutant.name);
     }
     return red;
   } finally {
@@ -81,9 +92,10 @@ async function countRed(copy, mutants) {
 }
 
 /** As the reporter of the tests does it: see test/harness/closing-line.ts. */
-function tally(passed, failed) {
+function tally(passed, failed, survivors) {
   const { SAGA_TEST_TALLY } = process.env;
-  if (SAGA_TEST_TALLY) appendFileSync(SAGA_TEST_TALLY, `${passed} ${failed} 0\n`);
+  const lines = [`${passed} ${failed} 0`, ...survivors.map((name) => `failed: survived: ${name}`)];
+  if (SAGA_TEST_TALLY) appendFileSync(SAGA_TEST_TALLY, `${lines.join("\n")}\n`);
 }
 
 async function main() {
@@ -93,12 +105,15 @@ async function main() {
   for (const { name, needs } of selected)
     if (needs !== undefined && !process.env[needs]) console.log(`skipped, needs ${needs}: ${name}`);
   const copies = await Promise.all(Array.from({ length: AT_ONCE }, copyTree));
+  const survivors = [];
   let red = 0;
   let failed = false;
   try {
     await applyAll(copies[0]);
     const share = (nth) => mutants.filter((_, index) => index % AT_ONCE === nth);
-    const counts = await Promise.all(copies.map((copy, nth) => countRed(copy, share(nth))));
+    // Whoever is free takes the next mutant. Those whose tests wait for half a minute until they fail come first.
+    const queue = mutants.toSorted((one, other) => Number(other.waits ?? false) - Number(one.waits ?? false)).values();
+    const counts = await Promise.all(copies.map((copy, nth) => countRed(copy, share(nth), queue, survivors)));
     red = counts.reduce((sum, count) => sum + count, 0);
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
@@ -107,7 +122,7 @@ async function main() {
     for (const copy of copies) await rm(copy, { recursive: true, force: true });
   }
   console.log(`${red} of ${mutants.length} red`);
-  tally(red, mutants.length - red);
+  tally(red, mutants.length - red, survivors);
   // A red test is what is wanted here, but vitest has set the exit code for it.
   process.exitCode = failed || red < mutants.length ? 1 : 0;
 }

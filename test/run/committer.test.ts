@@ -96,6 +96,20 @@ describe("a run whose rows Postgres rejects", () => {
   });
 });
 
+describe("a statement that is made for one run", () => {
+  it("is announced with what is suspected if the process dies of it, and one for several runs is not", async () => {
+    const said: string[] = [];
+    const deciding = (key: string) => void said.push(key);
+    const lonely = new Committer({ sql: database.sql, log: silentLog, metrics: createMetrics(), deciding });
+    const [first, second] = [creation(), creation()];
+    await lonely.submit(first);
+    await lonely.submit(second, "the key of a start");
+    await Promise.all([lonely.submit(creation()), lonely.submit(creation())]);
+    expect(said).toEqual([first.runId, "the key of a start"]);
+    await lonely.stop();
+  });
+});
+
 describe("one run submitted twice at once", () => {
   it("is one run if both are starts with the same id, and one of them loses", async () => {
     const runId = newRunId();

@@ -5,6 +5,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 interface Cut {
   readonly text: string;
   readonly when: "before" | "after";
+  readonly how: "end" | "reset";
   readonly done: () => void;
 }
 
@@ -40,10 +41,10 @@ export class CuttingProxy {
     return url.href;
   }
 
-  /** Cuts the connection of the next request that contains the text, once. Resolves when it is cut. */
-  cutAt(text: string, when: Cut["when"]): Promise<void> {
+  /** Cuts the connection of the next request that contains the text, once. Resolves when it is cut. A reset is an error for the client. */
+  cutAt(text: string, when: Cut["when"], how: Cut["how"] = "end"): Promise<void> {
     return new Promise((done) => {
-      this.cut = { text, when, done };
+      this.cut = { text, when, how, done };
     });
   }
 
@@ -92,6 +93,7 @@ export class CuttingProxy {
       const { cut } = this;
       if (cut && request.includes(cut.text)) {
         this.cut = undefined;
+        if (cut.how === "reset") client.resetAndDestroy();
         if (cut.when === "before") return this.finish(cut, end);
         withheld = cut;
       }

@@ -10,8 +10,8 @@ import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "./rig.js";
 
-const BURNERS = long(75, 600);
-const WAITERS = long(100, 300);
+const BURNERS = long(45, 150);
+const WAITERS = long(60, 150);
 /** Uses its whole budget, and fails. */
 const BURN =
   "[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, [0,1,2,3,4,5,6,7,8,9].all(d, [0,1,2,3,4,5,6,7,8,9].all(e, [0,1,2,3,4,5,6,7,8,9].all(f, true))))))";
@@ -43,7 +43,7 @@ async function besideBurners(burn: () => Promise<unknown>, ended: () => Promise<
   const runId = await start(half.runtime, "small");
   const isOver = async () =>
     (await database.sql`select 1 from runs where id = ${runId} and terminal_at is not null`).length;
-  await until(async () => (await isOver()) === 1, { within: 60_000 });
+  await until(async () => (await isOver()) === 1);
   const before = await ended();
   await burning;
   delays.disable();
@@ -88,7 +88,7 @@ describe("a small run ends before", () => {
     await publish(database, "waiters", [step]);
     await Promise.all(Array.from({ length: WAITERS }, () => start(half.runtime, "waiters")));
     const waiting = () => countOf("workflow_id = 'waiters' and paused_reason = 'event'");
-    await until(async () => (await waiting()) === WAITERS, { within: 60_000 });
+    await until(async () => (await waiting()) === WAITERS);
     const announcer = new Announcer({
       ...{ sql: database.sql, log: silentLog },
       afterCommit: (runId, effects) => half.runtime.afterCommit(runId, [], effects),

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunCommand, RunId } from "../../machines/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
-import { readRun } from "../../src/store/runs.js";
+import { readRuns } from "../../src/store/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, registerActions, type Step, signal, start, startHalf } from "./rig.js";
@@ -48,7 +48,7 @@ afterEach(() => node.stop());
 
 const ends = (runId: RunId) =>
   until(async () => {
-    const view = await readRun(database.sql, runId);
+    const view = (await readRuns(database.sql, [runId])).get(runId);
     return view?.terminal ? view.run : undefined;
   });
 
@@ -119,9 +119,9 @@ describe("a family on the store", () => {
     await until(async () => {
       await sql`update wakes set due_at = now()`;
       await sql`update inbox set due_at = now()`;
-      return (await readRun(sql, runId))?.terminal;
+      return (await readRuns(sql, [runId])).get(runId)?.terminal;
     });
-    expect((await readRun(sql, runId))?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
+    expect((await readRuns(sql, [runId])).get(runId)?.run).toMatchObject({ state: "succeeded", output: [10, 20, 30] });
     await quiet.stop();
   });
 
@@ -136,7 +136,7 @@ describe("a family on the store", () => {
     values (${id}, ${runId}, ${shardOf(runId)}, ${sql.json(command as never)}, now())`;
     await node.poller.start();
     await until(async () => (await sql`select 1 from inbox where id = ${id}`).length === 0);
-    expect((await readRun(sql, runId))?.run).toMatchObject({ state: "paused", paused_reason: "signal" });
+    expect((await readRuns(sql, [runId])).get(runId)?.run).toMatchObject({ state: "paused", paused_reason: "signal" });
   });
 
   it.each([

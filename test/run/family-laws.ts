@@ -60,7 +60,7 @@ export async function expectSettled(
     union all select 'wake', run_id from wakes join ids on run_id = ids.id
     union all select 'open', runs.id from runs join ids on runs.id = ids.id where terminal_at is null`;
   // A command to a run that has ended may still be on its way.
-  const settled = until(async () => (await owed()).length === 0, { within: 60_000, what: "the end of what is owed" });
+  const settled = until(async () => (await owed()).length === 0, { what: "the end of what is owed" });
   await settled.catch(async (error) => {
     throw new Error(`${error.message}; owed: ${JSON.stringify((await owed()).slice(0, 5))}`);
   });

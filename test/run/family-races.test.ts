@@ -13,7 +13,7 @@ import { Gate, holdBack, type Side } from "./gate.js";
 import { cancel, type Half, publish, registerActions, signal, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const FAMILIES = long(10, 200);
+const FAMILIES = long(6, 60);
 const HOUR_MS = 3_600_000;
 
 let database: TestDatabase;
@@ -178,7 +178,9 @@ function lawful(
 }
 
 const result = ({ dispatchId }: Racer): RunCommand => ({ type: "result", dispatchId, result: {}, actor: "worker:w" });
-const isReport = ({ commands }: Parameters<Side>[0]) => (commands?.length ?? 0) > 0;
+/** It records a command: in a row of its own, or beside the audit row of a worker's answer. */
+const isReport = ({ commands, events }: Parameters<Side>[0]) =>
+  (commands?.length ?? 0) > 0 || events.some(({ commandId }) => commandId !== undefined);
 const isFromInbox = ({ inboxGone }: Parameters<Side>[0]) => (inboxGone?.length ?? 0) > 0;
 const isSignal: Side = ({ signals }) => (signals?.length ?? 0) > 0;
 
@@ -230,7 +232,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       const order = ["signal first", "wait first", "after", "free"][nth % 4];
       return `${order}, ${(answers[0] as { matched: boolean }).matched ? 202 : 409}`;
     });
-  }, 60_000);
+  });
 
   it("the end of a child and the entry of its join", async () => {
     const raced = await race({
@@ -245,7 +247,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
     }
     tell("child end / join", raced, ({ hereFirst }) => (hereFirst ? "joinFirst" : "endFirst"));
     expect(deeds).toHaveLength(FAMILIES);
-  }, 60_000);
+  });
 
   it("the end of a child and a cancel of its parent", async () => {
     const raced = await race({
@@ -263,7 +265,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       expect(cancelled).toMatchObject({ type: "cancel", alreadyTerminal: !hereFirst });
     }
     tell("child end / cancel", raced, ({ hereFirst }) => (hereFirst ? "cancelFirst" : "endFirst"));
-  }, 60_000);
+  });
 
   it("a result in a branch and a cancel from the parent", async () => {
     const raced = await race({
@@ -279,7 +281,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       expect(answers[1]).toEqual({ type: "report", stale: false });
     }
     tell("result / cancel from above", raced, ({ branchState }) => `branch ${branchState}`);
-  }, 60_000);
+  });
 
   it("a result and a cancel of the branch itself", async () => {
     const raced = await race({
@@ -296,7 +298,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       expect(answers[1]).toEqual({ type: "report", stale: false });
     }
     tell("result / cancel", raced, ({ branchState }) => `branch ${branchState}`);
-  }, 60_000);
+  });
 
   it("a result and a timeout", async () => {
     const raced = await race({
@@ -314,7 +316,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       expect(answers[0]).toEqual({ type: "report", stale: !hereFirst });
     }
     tell("a result and a timeout", raced, ({ hereFirst }) => (hereFirst ? "resultFirst" : "timeoutFirst"));
-  }, 60_000);
+  });
 
   it("a repeat of a command and a reload on another node", async () => {
     const raced = await race({
@@ -339,7 +341,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       expect(answers[0]).toMatchObject({ matched: true });
     }
     tell("repeat / reload", raced, ({ hereFirst }) => (hereFirst ? "hereFirst" : "thereFirst"));
-  }, 60_000);
+  });
 
   it("the withdrawal of a dispatch and its late delivery", async () => {
     const raced = await race(
@@ -372,5 +374,5 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       expect(answers[2]).toEqual({ type: "report", stale: hereFirst });
     }
     tell("withdrawn / delivered", raced, ({ hereFirst }) => (hereFirst ? "withdrawn" : "delivered"));
-  }, 60_000);
+  });
 });

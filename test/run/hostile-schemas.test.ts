@@ -2,19 +2,15 @@
 import { afterAll, describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../machines/index.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
+import { computing } from "../harness/computing.js";
 
 /** Far above the time of any of them, far below a stall that would matter. */
 const STALL_MS = 750;
 const schemas = new Schemas();
 const holds: { readonly ms: number; readonly what: string }[] = [];
 
-/** On a busy machine the wall clock overstates the time, on an idle one the CPU time does: the smaller one counts. */
 function held<T>(what: string, work: () => T): T {
-  const before = process.cpuUsage();
-  const began = performance.now();
-  const result = work();
-  const { user, system } = process.cpuUsage(before);
-  holds.push({ what, ms: Math.min((user + system) / 1000, performance.now() - began) });
+  const result = computing(work, (ms) => holds.push({ what, ms }));
   expect(holds.at(-1)?.ms, what).toBeLessThan(STALL_MS);
   return result;
 }

@@ -77,7 +77,7 @@ const PAST = new Date(0);
 async function insert(
   table: Table,
   count: number,
-  { gone = false, tries = 0, shard = undefined as number | undefined } = {},
+  { gone = false, tries = 0, shard = undefined as number | undefined, due = PAST } = {},
 ) {
   const runIds = Array.from({ length: count }, () => newRunId(shard));
   const { sql } = database;
@@ -92,7 +92,7 @@ async function insert(
     ...(table === "wakes" ? { run_id: runId } : { id: uuidv7(), run_id: runId }),
     ...(table === "inbox" && { command: '{"type":"advance"}' }),
     ...(table === "outbox" && { kind: "action" }),
-    ...{ shard: shardOf(runId), due_at: PAST, tries },
+    ...{ shard: shardOf(runId), due_at: due, tries },
   }));
   for (let from = 0; from < rows.length; from += 5_000)
     await sql`insert into ${sql(table)} ${sql(rows.slice(from, from + 5_000))}`;
@@ -300,5 +300,50 @@ describe("taking shards over", () => {
     expect(await due()).toBe(9_000);
     expect(bites.length).toBeGreaterThan(2);
     expect(Math.max(...bites)).toBeLessThanOrEqual(8_000);
+  });
+
+  it("ends what a lost node has leased in shards that were another node's already, and nothing else", async () => {
+    const due = new Date(Date.now() + (LEASE_SECONDS - 1) * 1_000);
+    const one = async (table: Table, about: Parameters<typeof insert>[2]) => (await insert(table, 1, about))[0] ?? "";
+    const tables = ["wakes", "inbox", "outbox"] as const;
+    const lost = await Promise.all(tables.map((table) => one(table, { tries: 1, due })));
+    const timer = await one("wakes", { due });
+    const held = await one("outbox", { tries: 1, due: new Date(due.getTime() + 100_000) });
+    const post = await one("outbox", { tries: 1, due });
+    await database.sql`update outbox set kind = 'webhook' where run_id = ${post}`;
+    const delivered: string[] = [];
+    const deliver = async (runId: string) => void delivered.push(runId) as never;
+    const runtime = { deliver, isBusy: () => false, advanceFailed: () => {} };
+    const dispatcher = { holds: () => false };
+    const options = { sql: database.sql, log: silentLog, runtime, dispatcher, trials: everySuspectLives };
+    const poller = new Poller({ ...options, shards: () => SHARDS });
+    await poller.tick();
+    expect(delivered).toEqual([]);
+    poller.nodeLost();
+    await poller.tick();
+    expect(delivered.sort()).toEqual(lost.sort());
+    expect([await rowOf("wakes", timer), await rowOf("outbox", held), await rowOf("outbox", post)]).toMatchObject([
+      { tries: 0 },
+      { tries: 1 },
+      { tries: 1 },
+    ]);
+  });
+
+  it("leaves a row to the node that works on it, also if another node is lost", async () => {
+    const [own = "", next = ""] = [newRunId(), newRunId()];
+    const runtime = new HeldRuntime();
+    const options = { sql: database.sql, log: silentLog, runtime, dispatcher: { holds: () => false } };
+    const poller = new Poller({ ...options, trials: everySuspectLives, shards: () => SHARDS });
+    await database.sql`insert into wakes ${database.sql([{ run_id: own, shard: shardOf(own), due_at: PAST }])}`;
+    const first = poller.tick();
+    await runtime.one(own);
+    await database.sql`insert into wakes ${database.sql([{ run_id: next, shard: shardOf(next), due_at: PAST }])}`;
+    poller.nodeLost();
+    const second = poller.tick();
+    (await runtime.one(next)).settle();
+    expect(await rowOf("wakes", own)).toMatchObject({ tries: 1 });
+    (await runtime.one(own)).settle();
+    await Promise.all([first, second]);
+    expect(runtime.deliveries).toBe(2);
   });
 });

@@ -96,6 +96,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const poller = new Poller({
     ...{ sql, log: silentLog, runtime, dispatcher, shards: () => SHARDS, intervalMs: pollMs },
     trials: options.trials ?? everySuspectLives,
+    gate: options.gate,
     ...(couriers && { couriers }),
   });
   let stopped: Promise<void> | undefined;

@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Json, JsonObject } from "../../machines/index.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
+import { computing } from "../harness/computing.js";
 
 const schemas = new Schemas();
 const text = (pattern: string): JsonObject => ({ type: "object", properties: { t: { type: "string", pattern } } });
@@ -64,8 +65,10 @@ describe("a hostile schema or value is checked quickly", () => {
       { l: Array.from({ length: 9_999 }, () => ({})) },
     ],
   ])("%s", (_, schema, value) => {
-    const began = performance.now();
-    expect(schemas.conforms(schema, value)).toHaveLength(1);
-    expect(performance.now() - began).toBeLessThan(2_000);
+    const problems = computing(
+      () => schemas.conforms(schema, value),
+      (ms) => expect(ms).toBeLessThan(2_000),
+    );
+    expect(problems).toHaveLength(1);
   });
 });

@@ -6,7 +6,7 @@ import { expect } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { listEvents } from "../../src/store/history.js";
 import { countUnwatched } from "../../src/store/poll.js";
-import { readRun } from "../../src/store/runs.js";
+import { readRuns } from "../../src/store/runs.js";
 import { assertHistory, type EventSeen, type RunSeen } from "../harness/history.js";
 import { until } from "../harness/until.js";
 
@@ -24,7 +24,7 @@ export interface Seen {
 }
 
 export async function look(sql: Sql, runId: RunId): Promise<Seen> {
-  const view = await readRun(sql, runId);
+  const view = (await readRuns(sql, [runId])).get(runId);
   if (!view) throw new Error(`there is no run ${runId}`);
   const events: EventSeen[] = [];
   for (let offset = 0, total = 1; offset < total; offset = events.length) {

@@ -5,7 +5,7 @@ import { asRunId } from "../../machines/index.js";
 import type { StartRequest } from "../../src/run/ports.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { Pruner } from "../../src/store/pruner.js";
-import { listRuns, readRun } from "../../src/store/runs.js";
+import { listRuns, readRuns } from "../../src/store/runs.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { cancel, type Half, publish, startHalf } from "./rig.js";
 
@@ -44,12 +44,33 @@ describe("starting once", () => {
     await expect(half.runtime.start(request({ runId, inputs: { other: 1 } }))).rejects.toMatchObject({ status: 409 });
   });
 
+  it("a key belongs to its tenant and its workflow: elsewhere it makes another run", async () => {
+    await publish(database, "other", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+    const [ann, bob] = ["01900000-0000-7000-8000-00000000aaaa", "01900000-0000-7000-8000-00000000bbbb"];
+    const places = [{}, { workflowId: "other" }, { tenantId: ann }, { tenantId: bob }];
+    const ask = async (more: Partial<StartRequest>) =>
+      half.runtime.start(request({ ...more, idempotencyKey: "shared" }));
+    const first = [];
+    for (const place of places) first.push(await ask(place));
+    expect(new Set(first.map(({ runId }) => runId)).size).toBe(places.length);
+    for (const [nth, place] of places.entries())
+      expect(await ask(place)).toEqual({ ...first[nth], state: expect.any(String), deduplicated: true });
+  });
+
+  it("a key lives as long as its run", async () => {
+    const { runId } = await half.runtime.start(request({ idempotencyKey: "k6" }));
+    await half.runtime.command(runId, cancel);
+    await new Pruner(database.sql, silentLog, { eventDays: 30, runDays: 0 }).prune();
+    const next = await half.runtime.start(request({ idempotencyKey: "k6", inputs: { other: 1 } }));
+    expect([next.runId === runId, next.deduplicated]).toEqual([false, false]);
+  });
+
   it("labels are durable with the run, belong to its body, and go with it", async () => {
     const { sql } = database;
     const labelled = request({ idempotencyKey: "k5", labels: { region: "eu", tier: "gold" } });
     const { runId } = await half.runtime.start(labelled);
     await half.runtime.start(request({ labels: { region: "us" } }));
-    expect((await readRun(sql, runId))?.run.labels).toEqual({ region: "eu", tier: "gold" });
+    expect((await readRuns(sql, [runId])).get(runId)?.run.labels).toEqual({ region: "eu", tier: "gold" });
     const found = await listRuns(sql, { labels: { region: "eu" } }, { limit: 5, offset: 0 }, true);
     expect(found.items.map(({ id }) => id)).toEqual([runId]);
     expect(await half.runtime.start(labelled)).toMatchObject({ runId, deduplicated: true });

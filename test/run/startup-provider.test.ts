@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { Mask } from "../../src/egress/mask.js";
+import { createMetrics } from "../../src/metrics.js";
 import { openStartupProvider, StartupProvider, startupVariablesOf } from "../../src/run/startup-provider.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
@@ -51,10 +52,11 @@ const text = (body: string, status = 200) => {
 
 /** Monotonic time, as the provider sees it. */
 let elapsed = 0;
+let metrics = createMetrics();
 const provider = (more: Partial<ConstructorParameters<typeof StartupProvider>[0]> = {}) =>
   new StartupProvider({
     ...{ url, timeoutMs: 30_000, cacheMs: 60_000, onFailure: "closed", mask: new Mask([]), log: silentLog },
-    ...{ now: () => NOW, elapsed: () => elapsed },
+    ...{ metrics, now: () => NOW, elapsed: () => elapsed },
     ...more,
   });
 const FETCHED = { source: "http", outcome: "fetched", fetched_at: "2026-11-22T00:00:00.000Z" };
@@ -126,7 +128,7 @@ describe("the provider of startup variables", () => {
     const open = (found?: typeof secret) => () =>
       openStartupProvider(config, {
         secrets: { get: () => found, mask: new Mask([]), warnings: [] },
-        ...{ log: silentLog, now: () => NOW },
+        ...{ log: silentLog, metrics, now: () => NOW },
       });
     expect(open()).toThrow(/SAGA_STARTUP_VARIABLES_SECRET: there is no secret key/);
     expect(open(secret)).toThrow(/the secret key may not be sent to 127\.0\.0\.1/);
@@ -194,6 +196,62 @@ describe("a provider without a usable answer", () => {
     answer = (_, response) => response.end("{}");
     elapsed += 1;
     expect((await failing.of(TENANT)).audit.outcome).toBe("fetched");
+  });
+});
+
+describe("the metrics", () => {
+  beforeEach(() => {
+    metrics = createMetrics();
+  });
+
+  /** What starts got, and the requests with the seconds that they took. */
+  async function counted(): Promise<object> {
+    const { values: starts } = await metrics.startupVariables.get();
+    const { values: requests } = await metrics.startupSeconds.get();
+    const of = (end: string) =>
+      requests.flatMap(({ metricName, labels, value }) =>
+        metricName?.endsWith(end) ? [[labels.outcome, value] as const] : [],
+      );
+    return {
+      starts: Object.fromEntries(starts.map(({ labels, value }) => [labels.outcome, value])),
+      requests: Object.fromEntries(of("_count")),
+      seconds: Object.fromEntries(of("_sum")),
+    };
+  }
+
+  it("count what every start got, and the time of each request", async () => {
+    answer = (_, response) => {
+      elapsed += 250;
+      response.end("{}");
+    };
+    const cached = provider();
+    for (let nth = 0; nth < 3; nth++) await cached.of(TENANT);
+    expect(await counted()).toEqual({ starts: { fetched: 1, cached: 2 }, requests: { ok: 1 }, seconds: { ok: 0.25 } });
+  });
+
+  it.each(["open", "closed"] as const)("tell of failures, also of those that starts share: %s", async (onFailure) => {
+    answer = (_, response) => {
+      elapsed += 500;
+      response.writeHead(500).end();
+    };
+    const failing = provider({ onFailure });
+    for (let nth = 0; nth < 2; nth++) await failing.of(TENANT).catch(() => {});
+    expect(await counted()).toEqual({
+      ...{ starts: { [`failed_${onFailure}`]: 2 }, requests: { failed: 1 }, seconds: { failed: 0.5 } },
+    });
+  });
+
+  it("tell a request that was cut off from one that failed", async () => {
+    answer = (_, response) => {
+      elapsed += 50;
+      held.push(response);
+    };
+    await provider({ timeoutMs: 50, onFailure: "open" }).of(TENANT);
+    expect(await counted()).toEqual({
+      starts: { failed_open: 1 },
+      requests: { timeout: 1 },
+      seconds: { timeout: 0.05 },
+    });
   });
 });
 

@@ -2,7 +2,7 @@
 // it as they see every variable.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
-import { readRun } from "../../src/store/runs.js";
+import { readRuns } from "../../src/store/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd } from "./seen.js";
@@ -43,7 +43,7 @@ afterAll(async () => {
 
 async function ended(runId: RunId) {
   await allEnd(database.sql, [runId]);
-  const view = await readRun(database.sql, runId);
+  const view = (await readRuns(database.sql, [runId])).get(runId);
   // biome-ignore lint/suspicious/noExplicitAny: the output is read member by member.
   return view?.run as JsonObject & { output: any };
 }

@@ -14,16 +14,20 @@ import { packageRoot } from "../../src/package.js";
 import { Gate } from "../../src/run/trial/gate.js";
 import { LastWords, openNamelessFile, openWordsFile, readLastWords } from "../../src/run/trial/last-words.js";
 import { Suspects } from "../../src/run/trial/suspects.js";
+import { Suspicion } from "../../src/run/trial/suspicion.js";
 import { TrialProcess } from "../../src/run/trial/trial-process.js";
 import { type Judge, Trials, type Verdict } from "../../src/run/trial/trials.js";
 import { listSuspects, recordDeath } from "../../src/store/suspects.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, signal, start, startHalf } from "./rig.js";
 import { allSound, look, nothingUnwatched } from "./seen.js";
 
 const EVIL = "brings-its-node-down";
+/** A trial process starts three times for a verdict, and a busy machine starts it slowly. */
+const VERDICT_MS = 100_000;
 const wait = (id: string) => ({ id, type: "wait_for_signal", signal_name: "go" });
 
 let database: TestDatabase;
@@ -34,6 +38,10 @@ beforeAll(async () => {
   await publish(database, "waits", [wait("hold")]);
   await publish(database, "waits-for-poison", [wait(EVIL)]);
   await publish(database, EVIL, [{ id: "a", type: "noop" }]);
+  await publish(database, "meets-poison", [
+    { id: "first", type: "noop", next: EVIL },
+    { id: EVIL, type: "noop" },
+  ]);
 });
 beforeEach(async () => {
   await deleteRuns(database.sql);
@@ -46,17 +54,20 @@ afterEach(async () => {
 afterAll(() => database.drop());
 
 /** A node that knows suspects, without polls of its own. */
-async function half(judge?: Judge): Promise<Half & { suspects: Suspects }> {
+async function half(judge?: Judge, hints = true): Promise<Half & { suspects: Suspects; died(): Promise<number> }> {
   vi.stubEnv("NODE_OPTIONS", `--import=${join(packageRoot(), "test", "faults", "falls-dead.mjs")}`);
   const process = new TrialProcess({ databaseUrl: database.url, stepsPerCommit: 64 });
-  const trials = new Trials({ sql: database.sql, log: silentLog, metrics: createMetrics(), process });
+  const metrics = createMetrics();
+  const trials = new Trials({ sql: database.sql, log: silentLog, metrics, process });
   opened.push({ stop: () => trials.stop() });
   const suspects = new Suspects(database.sql);
   await suspects.refresh();
   const gate = new Gate({ suspects, judge: judge ?? trials, log: silentLog });
-  const started = await startHalf(database, { trials, gate });
+  const started = await startHalf(database, { trials, gate, hints });
   opened.push(started);
-  return { ...started, suspects };
+  const died = async () =>
+    (await metrics.trials.get()).values.find(({ labels }) => labels.outcome === "died")?.value ?? 0;
+  return { ...started, suspects, died };
 }
 
 async function waiting(workflow: string, { runtime }: Half): Promise<RunId> {
@@ -70,17 +81,57 @@ const give = (runId: RunId, { runtime }: Half) => {
   return runtime.command(runId, signal(id, "go", { n: 1 }), { id });
 };
 
+/** As a client asks: again after a 503. A machine that is too busy to hold a trial gives no verdict. */
+async function insist<T>(ask: () => Promise<T>): Promise<T> {
+  const once = async () => {
+    const [answer] = await Promise.allSettled([ask()]);
+    return !(answer.status === "rejected" && answer.reason.status === 503) && answer;
+  };
+  const answer = await until(once, { within: VERDICT_MS, what: "a verdict" });
+  if (answer.status === "rejected") throw answer.reason;
+  return answer.value;
+}
+
 describe("a run that a node died of", () => {
   it("is tried with the next command, and quarantined if the command is proven to end the process; the command is kept", async () => {
     const calm = await half();
     const runId = await waiting("waits-for-poison", calm);
     await recordDeath(database.sql, runId);
     const node = await half();
-    expect(await give(runId, node)).toMatchObject({ matched: false });
+    expect(await insist(() => give(runId, node))).toMatchObject({ matched: false });
     const { run, events } = await look(database.sql, runId);
     expect(run).toMatchObject({ paused_reason: "quarantine", quarantine: { trials: 3, signal: "SIGKILL" } });
     expect(events.map(({ metadata }) => metadata?.kind).slice(-2)).toEqual(["quarantine", "signal"]);
     await nothingUnwatched(database.sql);
+  });
+
+  it("keeps the count of its deaths in trials if the next one is of a row of the poll, and the node is another", async () => {
+    const runId = await start((await half(undefined, false)).runtime, "meets-poison");
+    await recordDeath(database.sql, runId);
+    await database.sql`update suspects set trial_deaths = 2`;
+    const node = await half(undefined, false);
+    const quarantined = async () => {
+      await database.sql`update wakes set tries = 3, due_at = now() - interval '1 s'`;
+      await node.poller.tick();
+      return (await look(database.sql, runId)).run.paused_reason === "quarantine";
+    };
+    await until(quarantined, { within: VERDICT_MS });
+    const { run } = await look(database.sql, runId);
+    expect(run).toMatchObject({ paused_reason: "quarantine", quarantine: { trials: 3, signal: "SIGKILL" } });
+    expect(await node.died()).toBe(1);
+    await nothingUnwatched(database.sql);
+  });
+
+  it("is known to a node before the node decides on anything", async () => {
+    const runId = newRunId();
+    await recordDeath(database.sql, runId);
+    const trial = { databaseUrl: database.url, stepsPerCommit: 64 };
+    const node = new Suspicion({ sql: database.sql, log: silentLog, metrics: createMetrics(), trial });
+    opened.push({ stop: () => node.stop() });
+    // A heartbeat whose read is under way must not pass for one that has ended.
+    node.heartbeat(true);
+    await node.start();
+    expect([node.gate.isSuspect(runId), node.gate.isSuspect(newRunId())]).toEqual([true, false]);
   });
 
   it("goes on as if nothing had been if it lives, and is trusted again after enough trials", async () => {
@@ -148,7 +199,9 @@ describe("a start that a node died of", () => {
     const node = await half();
     node.suspects.name(await keyOf(node, EVIL));
     await recordDeath(database.sql, await keyOf(node, EVIL));
-    await expect(start(node.runtime, EVIL, { inputs: { n: 7 } })).rejects.toMatchObject({ status: 422 });
+    // In the short form it has died alone before, on nodes that are gone.
+    await database.sql`update suspects set trial_deaths = ${long(2, 0)}`;
+    await expect(insist(() => start(node.runtime, EVIL, { inputs: { n: 7 } }))).rejects.toMatchObject({ status: 422 });
     await start(node.runtime, EVIL, { inputs: { n: 8 } });
     await start(node.runtime, "waits", { inputs: { n: 7 } });
   });
@@ -163,7 +216,7 @@ describe("a start that a node died of", () => {
     const node = await half();
     await recordDeath(database.sql, await keyOf(node, "waits"));
     node.suspects.name(await keyOf(node, "waits"));
-    await start(node.runtime, "waits", { inputs: { n: 7 } });
+    await insist(() => start(node.runtime, "waits", { inputs: { n: 7 } }));
   });
 });
 
@@ -174,13 +227,13 @@ describe("last words", () => {
     const [first, last] = [uuidv7(), uuidv7()];
     const program = `const { LastWords } = await import(${JSON.stringify(module)});
       const words = new LastWords(4);
-      words.say("${first}"); words.clear(); console.log("clear");
+      words.say("${first}"); console.log("said");
       process.stdin.once("data", () => { words.say("${first}"); words.say("${last}"); for (;;); });`;
     const node = spawn(process.execPath, ["--input-type=module", "-e", program], {
       stdio: ["pipe", "pipe", "ignore", "ignore", file],
     });
     await once(node.stdout as NodeJS.ReadableStream, "data");
-    expect(readLastWords(file)).toBeUndefined();
+    await until(() => readLastWords(file) === undefined, { what: "the end of its turn" });
     node.stdin?.write("go");
     await until(() => readLastWords(file) === last, { what: "the last words" });
     node.kill("SIGKILL");
@@ -201,6 +254,20 @@ describe("last words", () => {
     second.remove();
     expect(() => readFileSync(path)).toThrow("ENOENT");
     rmSync(folder, { recursive: true });
+  });
+
+  it("hold while the decision goes on in promises, and no longer", async () => {
+    const file = openNamelessFile();
+    const words = new LastWords(file);
+    const keys = [uuidv7(), uuidv7()];
+    for (const key of keys) {
+      words.say(key);
+      for (let nth = 0; nth < 20; nth++) await Promise.resolve();
+      expect(readLastWords(file)).toBe(key);
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(readLastWords(file)).toBeUndefined();
+    closeSync(file);
   });
 
   it("never make a decision fail", () => {

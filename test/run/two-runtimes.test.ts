@@ -60,7 +60,7 @@ async function insist(half: Half, runId: RunId, command: RunCommand, id: string)
         if (error instanceof SagaError && error.status === 503) return undefined;
         throw error;
       }),
-    { within: 20_000, what: "an answer" },
+    { what: "an answer" },
   );
 }
 

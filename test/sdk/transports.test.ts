@@ -13,6 +13,7 @@ import { createRabbitMqWorker } from "../../src/sdk/worker/rabbitmq/index.js";
 import { Client } from "../faults/client.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
+import { brokerSettings } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
@@ -29,7 +30,7 @@ let client: Client;
 async function startService(amqpUrl?: string): Promise<void> {
   database = await createTestDatabase();
   const env = { HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "silent", SAGA_SIGNING_SECRET: SECRET };
-  const { config } = loadConfig({ ...env, ...(amqpUrl && { AMQP_URL: amqpUrl }) });
+  const { config } = loadConfig({ ...env, ...(amqpUrl && brokerSettings(amqpUrl)) });
   node = await startNode({ config, databaseUrl: database.url, log: silentLog });
   client = new Client(`http://127.0.0.1:${node.httpPort}`);
 }
@@ -46,7 +47,9 @@ class Shop {
 
   readonly actions = [
     this.action("charge", (input) => {
-      const { declined = false, breaks = false } = input as { declined?: boolean; breaks?: boolean };
+      const { declined, breaks, garbles, unfit } = input as Readonly<Record<string, boolean>>;
+      if (garbles) throw new ActionError("declined", "half of \ud83d and \u0000", { retryable: false });
+      if (unfit) return { receipt: "r\u0000" };
       if (declined) throw new ActionError("declined", "the limit is 100", { retryable: false });
       if (breaks) throw new Error("the bank hung up");
       return { receipt: "r-1" };
@@ -153,6 +156,16 @@ function suite(service: string, open: (shop: Shop) => Promise<Running>): void {
     expect(shop.of(broken, "refund")).toHaveLength(1);
   });
 
+  it("a text that the service cannot store is replaced in an error, and fails the step in an output", async () => {
+    const garbled = await begin([step("charge", { garbles: true })]);
+    expect((await client.untilState(garbled, "failed")).error).toMatchObject({
+      ...{ code: "declined", message: "half of \uFFFD and \uFFFD" },
+    });
+    const unfit = await begin([step("charge", { unfit: true })]);
+    expect((await client.untilState(unfit, "failed")).error).toMatchObject({ code: "schema_mismatch" });
+    expect(shop.of(unfit, "refund")).toHaveLength(1);
+  });
+
   it("an undo has its phase, and the key of what it undoes", async () => {
     const runId = await begin([step("charge", {}, "fail"), { id: "fail", type: "error", code: "late" }]);
     await client.untilState(runId, "failed");
@@ -182,7 +195,7 @@ describe("the SDK", () => {
     const shop = new Shop();
     let worker: Running & { url: string };
     beforeAll(async () => {
-      worker = await http("door", shop, { inlineMs: 200, maxInFlight: 1 });
+      worker = await http("door", shop, { inlineMs: 200, maxInFlight: 1, drainTimeoutMs: 200 });
     });
     afterAll(() => worker.stop());
 
@@ -227,7 +240,7 @@ describe("the SDK", () => {
       const late = message({ deadline_at: new Date(0).toISOString(), timeout_ms: 0 });
       expect(await call(JSON.stringify(late))).toMatchObject({ status: 202 });
       expect(shop.of(late.run_id, "charge")).toEqual([]);
-      const hanging = message({ action: "hang", timeout_ms: 1_500 });
+      const hanging = message({ action: "hang", timeout_ms: 60_000 });
       expect(await call(JSON.stringify(hanging))).toMatchObject({ status: 202 });
       expect(await call(JSON.stringify(message()))).toMatchObject({ status: 503 });
     });

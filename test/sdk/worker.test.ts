@@ -59,7 +59,8 @@ async function read(request: IncomingMessage): Promise<string> {
 }
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const TIMING = { resendMs: 30, backoffMs: 10, backoffMaxMs: 50, lookAgainMs: 50, abortGraceMs: 200 };
+// An answer that has no `recorded` yet is sent again: late enough for a busy machine, so that each comes once.
+const TIMING = { resendMs: 10_000, backoffMs: 10, backoffMaxMs: 50, lookAgainMs: 50, abortGraceMs: 200 };
 const Any = Type.Record(Type.String(), Type.Unknown());
 
 type Execute = (input: unknown, ctx: ActionContext) => unknown;
@@ -199,6 +200,7 @@ describe("executing", () => {
       return { paid: true };
     });
     const call = makeCall({ phase: "compensation", forwardIdempotencyKey: "key-0" });
+    const sentAt = Date.now();
     const dispatch = dispatchNow(n, { call, tenantId: "acme", dryRun: true, attempt: 3 });
     await until(() => !n.dispatcher.holds(dispatch.dispatchId));
     expect(n.runs.of("result")).toMatchObject([{ result: { paid: true }, actor: `worker:${worker.workerId}` }]);
@@ -214,7 +216,9 @@ describe("executing", () => {
       dryRun: true,
       tenantId: "acme",
     });
-    expect(Math.abs((seen[0]?.ctx.deadline.getTime() ?? 0) - Date.now() - 10_000)).toBeLessThan(2_000);
+    // It counts from the arrival, which was between these two times.
+    const deadline = seen[0]?.ctx.deadline.getTime() ?? 0;
+    expect([deadline >= sentAt + 10_000, deadline <= Date.now() + 10_000]).toEqual([true, true]);
   });
 
   const thrown: [string, Execute, object][] = [
@@ -352,8 +356,7 @@ describe("a connection", () => {
     const [first] = relay.accepted;
     relay.silent = false;
     await starting;
-    await until(() => first?.destroyed === true);
-    expect(relay.accepted.size).toBe(1);
+    await until(() => first?.destroyed === true && relay.accepted.size === 1);
   });
 
   it("that falls silent is given up for another one, and its step is answered there", async () => {
@@ -362,7 +365,7 @@ describe("a connection", () => {
     closers.push(() => relay.close());
     const grpc = relay.address;
     const finish: (() => void)[] = [];
-    const timing = { ...TIMING, helloMs: 300, keepaliveMs: 1_000, keepaliveTimeoutMs: 200 };
+    const timing = { ...TIMING, helloMs: 1_000, keepaliveMs: 1_000, keepaliveTimeoutMs: 1_000 };
     await start(n, () => new Promise((resolve) => void finish.push(() => resolve({ done: true }))), { grpc, timing });
     const dispatch = dispatchNow(n);
     await until(() => finish.length === 1);
@@ -380,7 +383,7 @@ describe("answers", () => {
     const n = await node();
     let runs = 0;
     let tries = 0;
-    await start(n, () => ({ nth: ++runs }));
+    await start(n, () => ({ nth: ++runs }), { timing: { ...TIMING, resendMs: 30 } });
     n.runs.reply = () => {
       if (++tries < 4) throw overloaded("not learnt in time");
       return { type: "report", stale: false };
@@ -451,12 +454,13 @@ describe("stopping", () => {
     const n = await node();
     let finish: () => void = () => {};
     let running = false;
-    const worker = await start(n, () => {
+    const hold = () => {
       running = true;
       return new Promise((resolve) => {
         finish = () => resolve({});
       });
-    });
+    };
+    const worker = await start(n, hold, { timing: { ...TIMING, resendMs: 30 }, drainTimeoutMs: 30_000 });
     const dispatch = dispatchNow(n);
     await until(() => running);
     let stopped = false;
@@ -472,7 +476,7 @@ describe("stopping", () => {
     };
     finish();
     await stopping;
-    expect(tries).toBe(3);
+    expect(tries).toBeGreaterThanOrEqual(3);
     expect(n.dispatcher.holds(dispatch.dispatchId)).toBe(false);
     await until(() => n.dispatcher.workers.connected === 0);
   });
@@ -486,7 +490,7 @@ describe("stopping", () => {
         running = true;
         return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
       },
-      { drainTimeoutMs: 20 },
+      { drainTimeoutMs: 20, timing: { ...TIMING, abortGraceMs: 30_000 } },
     );
     dispatchNow(n);
     await until(() => running);

@@ -55,9 +55,9 @@ describe("a heartbeat", () => {
 
   it("names the server, which is the same one each time, and the other nodes with the formats they read", async () => {
     const [one, other] = [uuidv7(), uuidv7()];
-    const first = await heartbeat(database.sql, { nodeId: one, recordFormat: 1, staleSeconds: 5 });
+    const first = await heartbeat(database.sql, { nodeId: one, recordFormat: 2, staleSeconds: 5 });
     expect(first.others).toEqual([]);
-    const second = await heartbeat(database.sql, { nodeId: other, recordFormat: 2, staleSeconds: 5 });
-    expect(second).toEqual({ others: [{ nodeId: one, recordFormat: 1 }], server: first.server });
+    const second = await heartbeat(database.sql, { nodeId: other, recordFormat: 1, staleSeconds: 5 });
+    expect(second).toEqual({ others: [{ nodeId: one, recordFormat: 2 }], server: first.server });
   });
 });

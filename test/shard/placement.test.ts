@@ -36,13 +36,23 @@ describe("placement", () => {
   it("reports gained and lost shards, and nothing if nothing changes", () => {
     const [mine = "", other = ""] = nodes;
     const placement = new Placement(mine);
-    expect(placement.place([mine])).toEqual({ gained: [...SHARDS], lost: [] });
+    expect(placement.place([mine])).toEqual({ gained: [...SHARDS], lost: [], nodeLost: false });
     const change = placement.place([mine, other]);
     expect(change?.gained).toEqual([]);
     expect(change?.lost).toEqual(SHARDS.filter((shard) => ownerOf(shard, [mine, other]) === other));
+    expect(change?.nodeLost).toBe(false);
     expect(placement.place([other, mine])).toBeUndefined();
     expect(placement.owner(change?.lost[0] ?? asShardId(0))).toBe(other);
     expect([...placement.mine].every((shard) => placement.owner(shard) === mine)).toBe(true);
+  });
+
+  it("reports that a node is gone, also if another one has come", () => {
+    const [mine = "", other = "", third = ""] = nodes;
+    const placement = new Placement(mine);
+    placement.place([mine, other]);
+    expect(placement.place([mine, other, third])?.nodeLost).toBe(false);
+    expect(placement.place([mine, other])?.nodeLost).toBe(true);
+    expect(placement.place([mine, third])?.nodeLost).toBe(true);
   });
 
   it("gives every shard to a node that knows no other", () => {

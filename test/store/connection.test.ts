@@ -9,6 +9,7 @@ import { rules, signals } from "../../src/store/schema.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { asRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
+import { CuttingProxy } from "../run/cutting-proxy.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -29,6 +30,23 @@ describe("values", () => {
     const [row] = await database.sql`
       select ${at}::timestamptz as at, ${'{"a":1}'}::json as text, ${["x", "y"]}::text[] as list`;
     expect(row).toEqual({ at, text: { a: 1 }, list: ["x", "y"] });
+  });
+
+  it("an array with an element that is undefined is refused", async () => {
+    await expect(database.sql`select ${["a", undefined as unknown as string]}::text[]`).rejects.toThrow("is undefined");
+  });
+
+  it("arrays arrive with the values that were sent, whatever characters are in them", async () => {
+    const texts = ["", "a,b", "{}", 'a "quoted" \\ word', "null", "NULL", " ", "\n", "é"];
+    const at = new Date("2026-11-21T00:00:00.123Z");
+    const id = uuidv7();
+    const [row] = await database.sql`
+      select ${texts}::text[] as texts, ${[]}::text[] as none, ${["a", null]}::text[] as gaps, ${[1, -2]}::int[] as ints,
+        ${[0.5]}::float8[] as floats, ${["9007199254740993"]}::int8[] as bigs, ${[id]}::uuid[] as ids, ${["runs"]}::name[] as names,
+        array[${at}::timestamptz] as times, array[true, false] as flags`;
+    const [ints, floats, bigs] = [[1, -2], [0.5], ["9007199254740993"]];
+    const given = { texts, none: [], gaps: ["a", null], ints, floats, bigs, ids: [id], names: ["runs"], times: [at] };
+    expect(row).toEqual({ ...given, flags: [true, false] });
   });
 
   it("the query builder reads and writes the same values", async () => {
@@ -77,15 +95,12 @@ describe("the query builder", () => {
   });
 
   it("prepares its statements", async () => {
-    const session = await database.sql.reserve();
-    try {
+    await database.sql.begin(async (session) => {
       await query(session).select({ id: rules.id }).from(rules).where(eq(rules.key, "prepared once"));
       const prepared =
         await session`select 1 from pg_prepared_statements where statement like 'select "id" from "rules"%'`;
       expect(prepared).toHaveLength(1);
-    } finally {
-      session.release();
-    }
+    });
   });
 });
 
@@ -123,6 +138,36 @@ describe("sessions", () => {
       await other.close();
     }
     await expect(other.sql`select 1`).rejects.toThrow();
+  });
+
+  it("that are lost at their very start fail what waits for them, and nothing else", async () => {
+    const proxy = await CuttingProxy.before(database.url);
+    const { sql, close } = openDatabase(proxy.url, { max: 2, applicationName: "saga-newborn", log: silentLog });
+    const unhandled: unknown[] = [];
+    const onUnhandled = (error: unknown) => void unhandled.push(error);
+    process.on("unhandledRejection", onUnhandled);
+    try {
+      // The first request of a session that is not its login.
+      const cut = proxy.cutAt("select", "before", "reset");
+      const outcomes = await Promise.allSettled(["a", "b"].map((text) => sql`select ${[text]}::text[] as list`));
+      await cut;
+      expect(unhandled).toEqual([]);
+      expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+      expect(outcomes).toContainEqual({
+        status: "rejected",
+        reason: expect.objectContaining({ code: "ECONNRESET" }),
+      });
+      for (const text of ["c", "d", "e"])
+        expect(await sql`select ${[text]}::text[] as list`).toEqual([{ list: [text] }]);
+    } finally {
+      process.off("unhandledRejection", onUnhandled);
+      await close();
+      await proxy.close();
+    }
+  });
+
+  it("cannot be reserved, which could wait without end", () => {
+    expect(() => database.sql.reserve()).toThrow("begin");
   });
 
   it("to a server that is not there fail the query, not the process", async () => {

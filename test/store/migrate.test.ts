@@ -38,8 +38,8 @@ describe("migrations", () => {
   });
 
   it("wait for the advisory lock", async () => {
-    const holder = await database.sql.reserve();
-    await holder`select pg_advisory_lock(1935763297)`;
+    const holder = database.session();
+    await holder.sql`select pg_advisory_lock(1935763297)`;
     let done = false;
     const second = migrateDatabase(database.url, silentLog).then(() => {
       done = true;
@@ -51,8 +51,7 @@ describe("migrations", () => {
       ).length;
     await expect.poll(waiting).toBe(1);
     expect(done).toBe(false);
-    await holder`select pg_advisory_unlock_all()`;
-    holder.release();
+    await holder.close();
     await second;
     expect(await weeks(database.sql)).toHaveLength(5);
   });

@@ -47,7 +47,7 @@ describe("a page", () => {
     const before = performance.now();
     const page = await readPage(database.sql, listing, { limit: 3, offset: 2 });
     expect(page).toMatchObject({ items: [3, 4, 5], total: 6, total_is_lower_bound: true });
-    expect(performance.now() - before).toBeLessThan(10_000);
+    expect(performance.now() - before).toBeLessThan(20_000);
     const last = await readPage(database.sql, listing, { limit: 500, offset: 0 });
     expect(last).toEqual({ items: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], total: 10, limit: 500, offset: 0 });
   });

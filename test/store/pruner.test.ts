@@ -12,11 +12,10 @@ afterAll(() => database.drop());
 describe("retention", () => {
   it("is the work of one node at a time", async () => {
     const pruner = () => new Pruner(database.sql, silentLog, { eventDays: 30 });
-    const session = await database.sql.reserve();
-    await session`select pg_advisory_lock(${0x7072756e})`;
+    const { sql, close } = database.session();
+    await sql`select pg_advisory_lock(${0x7072756e})`;
     expect(await pruner().prune()).toBe(false);
-    await session`select pg_advisory_unlock(${0x7072756e})`;
-    session.release();
+    await close();
     expect(await pruner().prune()).toBe(true);
     expect(await pruner().prune()).toBe(true);
   });

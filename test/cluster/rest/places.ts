@@ -44,7 +44,7 @@ async function openTwo(redisUrl: string, asked: (nodes: [NodeHandle, NodeHandle]
   const nodes: [NodeHandle, NodeHandle] = [await open(0), await open(1)];
   const knowsBoth = ({ lines }: ReturnType<typeof logLines>) =>
     lines.some(({ msg, nodes: count }) => msg === "shards placed" && count === 2);
-  await until(() => logs.every(knowsBoth), { within: 15_000, what: "two nodes that know of each other" });
+  await until(() => logs.every(knowsBoth), { what: "two nodes that know of each other" });
   const ids = nodes.map(({ nodeId }) => nodeId);
   const owned = SHARDS.filter((shard) => ownerOf(shard, ids) === nodes[0].nodeId);
   let nth = 0;

@@ -1,7 +1,6 @@
 // The requests and answers of a scenario, in a comparable form: values that differ each time (ids, times, receipts) are replaced by
 // the order of their appearance. Polling requests are not kept.
 import { Client as Stream } from "../../api/client.js";
-import { documented } from "../../api/documented.js";
 import { type Answer, Client } from "../../faults/client.js";
 import type { Place } from "./places.js";
 
@@ -29,21 +28,14 @@ export class Talk {
   }
 
   async ask(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
-    const response = await fetch(`${this.aside.url}/api/v1${path}`, {
-      method,
-      ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(30_000),
-    });
-    const answer = await response.json();
+    const answer = await this.aside.send(this.aside.url, method, path, body);
     const headers = HEADERS.flatMap((name) => {
-      const value = response.headers.get(name);
+      const value = answer.headers.get(name);
       return value === null ? [] : [[name, this.named(value)] as const];
     });
-    const { status } = response;
-    const contentType = response.headers.get("content-type") ?? undefined;
-    documented().check({ method, path: `/api/v1${path}`, status, contentType, body: answer });
-    this.keep({ asked: `${method} ${path}`, status, headers: Object.fromEntries(headers), body: answer });
-    return { status, body: answer };
+    const { status } = answer;
+    this.keep({ asked: `${method} ${path}`, status, headers: Object.fromEntries(headers), body: answer.body });
+    return { status, body: answer.body };
   }
 
   /** A run of the owner. */

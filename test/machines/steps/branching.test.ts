@@ -122,6 +122,10 @@ describe("decision and switch", () => {
 
   attribute("decision.rule_id", "a rule that is not there, or another tenant's, is not found", () => {
     expect(failureOf(ruled(byRule({ rule_id: "nowhere" }), {}))).toBe("not_found: there is no published rule nowhere");
+    const long = "x".repeat(127);
+    expect(failureOf(ruled(byRule({ rule_id: `${long}\u{1F600}` }), {}))).toBe(
+      `not_found: there is no published rule ${long}`,
+    );
     expect(failureOf(ruled(byRule({ rule_id: "mine" }), { v: "a" }))).toBe(
       "not_found: there is no published rule mine",
     );

@@ -228,7 +228,9 @@ describe("sub_saga and spawn_saga", () => {
 
     it("a child with nothing to undo is skipped with a warning", () => {
       const run = finish(then({}, { id: "z", type: "error" }, "child"), options);
-      expect(run.rows.some(({ stepId, metadata }) => stepId === "s" && metadata?.kind === "undo_passed")).toBe(true);
+      expect(run.rows.flatMap(({ metadata }) => (metadata?.kind === "undo_passed" ? [metadata.steps] : []))).toEqual([
+        ["s"],
+      ]);
       expect(run.context.requiresManualReview).toBe(false);
     });
 
