@@ -3,7 +3,7 @@ FROM node:20-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
-COPY tsconfig.json ./
+COPY tsconfig.json esbuild.config.mjs ./
 COPY machines ./machines
 COPY src ./src
 RUN npm run build && npm prune --omit=dev
@@ -25,4 +25,4 @@ USER node
 EXPOSE 8080 9090
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.HTTP_PORT || 8080}/healthz`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
-CMD ["node", "--enable-source-maps", "--max-semi-space-size=32", "dist/src/main.js"]
+CMD ["node", "--enable-source-maps", "--max-semi-space-size=32", "dist/service/main.js"]
