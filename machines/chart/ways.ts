@@ -47,7 +47,7 @@ function exitsOf(step: StepPlan, plan: WorkflowPlan): Exit[] {
   const { edges, type, attributes, next } = step;
   const nextWhen = type.nextWhen?.(attributes);
   const { next: past, onError } = forkRule(step, plan);
-  const skipped = skippedWhen(step);
+  const skipped = skippedWhen(step, plan);
   return [
     ...edges.flatMap(({ label, target, when, catches }) => (catches || when === null ? [] : { label, target, when })),
     ...(nextWhen === null ? [] : [{ label: "next", target: next, when: nextWhen }]),
@@ -62,9 +62,19 @@ function forkRule(step: StepPlan, { steps }: WorkflowPlan): StepPlan {
   return (step.type.forks && steps.get(step.next ?? "")) || step;
 }
 
-function skippedWhen({ type, attributes, when }: StepPlan): string {
-  const conditions = [when && `unless ${excerpt(when.source)}`, type.dryRunSkips?.(attributes) && "in a dry run"];
+function skippedWhen(step: StepPlan, plan: WorkflowPlan): string {
+  const { type, attributes, when } = step;
+  const conditions = [
+    when && `unless ${excerpt(when.source)}`,
+    type.dryRunSkips?.(attributes) && "in a dry run",
+    mayStandAtIncident(step, plan) && "it fails, and a person skips it",
+  ];
   return conditions.filter(Boolean).join(", or ");
+}
+
+function mayStandAtIncident(step: StepPlan, plan: WorkflowPlan): boolean {
+  if (step.type.ends || !mayFail(step) || forkRule(step, plan).onError !== "fail") return false;
+  return (step.onFailure ?? plan.onFailure) === "incident";
 }
 
 /** A step that evaluates nothing cannot fail. */

@@ -2,7 +2,7 @@
 
 import { blockBegin } from "../chart/labels.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
-import { waitEndsAt } from "../state/context.js";
+import { isHalted, waitEndsAt } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { attemptDue, type Wait } from "../state/wait.js";
@@ -24,8 +24,8 @@ export function advance(draft: Draft): DecisionOn<"advance"> {
 
 /** False: there is nothing to do yet. */
 function moves(draft: Draft): boolean {
-  const { state, run, quarantined, looking, ending, unwinding, wait } = draft.context;
-  if (isTerminal(state) || quarantined) return false;
+  const { state, run, looking, ending, unwinding, wait } = draft.context;
+  if (isTerminal(state) || isHalted(draft.context)) return false;
   if (looking) offerToWaiters(draft, looking);
   else if (wait?.kind === "signal" && isOver(draft) && keepPromise(draft)) return true;
   else if (!ending && run.expiresAt !== undefined && run.expiresAt <= draft.now) timeOutRun(draft);
@@ -77,7 +77,7 @@ function fireIfDue(draft: Draft, wait: Wait): boolean {
     attemptTimedOut(draft, wait);
     return true;
   }
-  if (wait.dueAt === undefined || wait.dueAt > now) return false;
+  if (wait.kind === "incident" || wait.dueAt === undefined || wait.dueAt > now) return false;
   if (wait.kind === "queued") queueTimedOut(draft, wait);
   else if (wait.kind === "backoff") retryAfterBackoff(draft, wait);
   else if (wait.kind === "timer") timerFired(draft);

@@ -23,13 +23,14 @@ import { continueRollback, recordUndo } from "./undo.js";
 
 /** A worker has credit for the queued dispatch. */
 export function offer(draft: Draft, { dispatchId, workerId }: Command<"offer">): DecisionOn<"offer"> {
-  const { wait, quarantined } = draft.context;
+  const { wait, quarantined, held } = draft.context;
   // A repeat: the commit of the first try was not answered.
   if (wait?.kind === "dispatched" && wait.dispatchId === dispatchId && wait.workerId === workerId)
     return unchanged({ type: "advanced" });
   if (wait?.kind !== "queued" || wait.dispatchId !== dispatchId)
     return refused("the run does not wait for a worker for this dispatch");
   if (quarantined) return refused("the run is in quarantine");
+  if (held) return refused("the run is paused");
   dispatch(draft, wait, workerId);
   return draft.decided({ type: "advanced" });
 }
@@ -93,10 +94,11 @@ function isAboutDispatch(
  * say that it was not handed over.
  */
 export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionOn<"carry"> {
-  const { wait, call, run, quarantined } = draft.context;
+  const { wait, call, run, quarantined, held } = draft.context;
   if (!wait || !("dispatchId" in wait) || wait.dispatchId !== dispatchId || !call)
     return unchanged({ type: "advanced" }, [{ kind: "dispatch.resolved", dispatchId }]);
   if (quarantined) return unchanged({ type: "advanced" });
+  if (wait.kind === "queued" && held) return unchanged({ type: "advanced" });
   if (wait.kind === "queued") return unchanged({ type: "advanced" }, [{ kind: "dispatch.request", dispatchId, call }]);
   const send: Effect = { kind: "dispatch.send", dispatch: dispatchOf(run, wait, call) };
   const handedOver = call.transport === "http" || call.transport === "rmq";

@@ -1,9 +1,10 @@
 // The command `cancel`: the run is aborted and rolled back, once.
 import type { CancelAccepted, Command } from "../messages/command.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
+import { isHalted } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import type { Draft } from "./draft.js";
-import { stateWithoutQuarantine } from "./quarantine.js";
+import { restingState } from "./quarantine.js";
 import { keepPromise } from "./signals.js";
 import { abortRun } from "./token.js";
 
@@ -19,9 +20,9 @@ export function cancel(
   // The promised signal may have been the last thing that the run waited for.
   if (isTerminal(context.state)) return draft.decided(cancelAnswer(context.state, true));
   draft.actor = actor;
-  const { quarantined } = context;
-  draft.change({ quarantined: false, proof: undefined });
-  const rest = quarantined ? stateWithoutQuarantine(context) : context.state;
+  const halted = isHalted(context);
+  draft.change({ quarantined: false, proof: undefined, held: undefined });
+  const rest = halted ? restingState(context) : context.state;
   draft.row("log", rest, { metadata: { kind: "cancel", reason, by: actor, compensate } });
   draft.actor = "coordinator";
   abortRun(draft, { to: "cancelled", reason, ...(!compensate && { abandon: true }) });

@@ -2,6 +2,7 @@
 
 import type { Command } from "../messages/command.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
+import { isHalted } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame, Unprotected } from "../state/frame.js";
 import type { ChildState, Group } from "../state/group.js";
@@ -17,7 +18,7 @@ export function childEnded(draft: Draft, command: Command<"child">): DecisionOn<
   const group = context.groups[command.entry];
   if (!group || group.ended?.some(([branch]) => branch === command.branch)) return unchanged({ type: "advanced" });
   countChild(draft, command, group);
-  if (context.quarantined) draft.close("note");
+  if (isHalted(context)) draft.close("note");
   else proceedAfterChildren(draft);
   return draft.decided({ type: "advanced" });
 }

@@ -12,9 +12,12 @@ import { cancel } from "./cancel.js";
 import { childEnded } from "./children-ended.js";
 import { Draft, Needed } from "./draft.js";
 import { acceptEvent } from "./events.js";
+import { pause, resume } from "./hold.js";
+import { failIncident, retryStep, retryUndo, skipStep, skipUndo } from "./incidents.js";
 import { quarantine, release } from "./quarantine.js";
 import { acceptSignal, recordSignal, requestMatch } from "./signals.js";
 import { submit } from "./tasks.js";
+import { terminate } from "./terminate.js";
 
 const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T>) => DecisionOn<T> } = {
   advance,
@@ -32,6 +35,14 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   carry,
   quarantine,
   release,
+  pause,
+  resume,
+  retry_step: retryStep,
+  skip_step: skipStep,
+  fail: failIncident,
+  retry_undo: retryUndo,
+  skip_undo: skipUndo,
+  terminate,
 };
 
 export function decide<C extends RunCommand>(

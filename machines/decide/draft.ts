@@ -10,7 +10,7 @@ import type { Effect, EventConditions } from "../messages/effect.js";
 import type { Facts, Need } from "../messages/fact.js";
 import type { Decided, Transition } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
-import type { RunState } from "../state/lifecycle.js";
+import { isTerminal, type RunState } from "../state/lifecycle.js";
 import { eventConditions } from "../steps/event.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
@@ -86,8 +86,10 @@ export class Draft {
     const { stepId, attempt = 0 } = about;
     const metadata = about.metadata && bounded(about.metadata, this.facts.limits.metadata);
     const from = this.context.state;
-    this.audit.push({ type, stepId, attempt, from, to, actor: this.actor, metadata, at: this.now });
-    if (to !== from) this.change({ state: to });
+    // What a paused run still does (it takes answers) leaves it paused.
+    const state = this.context.held && !isTerminal(to) ? "paused" : to;
+    this.audit.push({ type, stepId, attempt, from, to: state, actor: this.actor, metadata, at: this.now });
+    if (state !== from) this.change({ state });
   }
 
   owe(...effects: readonly Effect[]): void {

@@ -37,6 +37,7 @@ export function concludeSuccess(draft: Draft, output: Json): void {
     finishing: undefined,
     looking: undefined,
     groups: {},
+    held: undefined,
     output: output ?? undefined,
   });
   notifyParent(draft, "succeeded");
@@ -102,7 +103,7 @@ export function continueEnding(draft: Draft, edge: string): void {
 export function concludeEnding(draft: Draft): void {
   const { ending } = draft.context;
   if (!ending) throw new Error(`run ${draft.context.run.id} fails without an ending`);
-  draft.change({ ...NO_ENTRY, step: undefined, undoing: undefined, items: undefined, groups: {} });
+  draft.change({ ...NO_ENTRY, step: undefined, undoing: undefined, items: undefined, groups: {}, held: undefined });
   const cancelled: StepError = { code: "cancelled", message: ending.reason };
   notifyParent(draft, ending.to, ending.to === "failed" ? ending.error : cancelled);
   const type = `run.${ending.to}` as const;

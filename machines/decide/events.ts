@@ -6,15 +6,16 @@ import { scopeOf } from "../expression/scope.js";
 import type { Command } from "../messages/command.js";
 import type { EventFact } from "../messages/fact.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
+import { isHalted } from "../state/context.js";
 import { type EventWait, eventValue, pick } from "../steps/event.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import { completeStep } from "./token.js";
 
 /** An event was published that the run may be waiting for. Of all events that it has not looked at, it consumes the oldest. */
 export function acceptEvent(draft: Draft, { eventId }: Command<"event">): DecisionOn<"event"> {
-  const { wait, quarantined, ending, unwinding } = draft.context;
-  // A run in quarantine looks for events at its release.
-  if (wait?.kind !== "event" || quarantined || ending || unwinding) return unchanged({ type: "advanced" });
+  const { wait, ending, unwinding } = draft.context;
+  // A halted run looks for events when it goes on.
+  if (wait?.kind !== "event" || isHalted(draft.context) || ending || unwinding) return unchanged({ type: "advanced" });
   const page = eventPage(draft, wait, eventId);
   // Few events match. The earlier ones are evaluated only if this one does.
   const named = findMatch(

@@ -42,6 +42,7 @@ function enteredOf(draft: Draft, plan: StepPlan, waited: boolean): Entered {
     caught,
     waited,
     entry: number,
+    retried: entry?.retried ?? 0,
     scope: scopeOf(context, entry?.at ?? draft.now),
     frame: whileFrame(context),
     group: found?.group,

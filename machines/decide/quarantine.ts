@@ -1,11 +1,12 @@
-// The commands `quarantine` and `release`: a run is left alone until an operator releases it.
+// The commands `quarantine` and `release`: a run is left alone until an operator releases it. And how a run goes on after that, or after
+// an operator's pause.
 
 import type { Command } from "../messages/command.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
-import { isPausing, type Patch, type RunContext } from "../state/context.js";
+import { isHalted, isPausing, type Patch, type RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import { awaitedSignal } from "../state/wait.js";
-import type { Draft } from "./draft.js";
+import { type Draft, Needed } from "./draft.js";
 import { rescanFromStart } from "./events.js";
 import { consumeSignal, mayHaveSignal } from "./ledger/signals.js";
 import { completeWait } from "./tasks.js";
@@ -21,29 +22,42 @@ export function quarantine(draft: Draft, { proof }: Command<"quarantine">): Deci
 }
 
 export function release(draft: Draft, { actor }: Command<"release">): DecisionOn<"release"> {
-  const { context, facts } = draft;
+  const { context } = draft;
   if (!context.quarantined) return refused("the run is not in quarantine");
-  const awaited = mayHaveSignal(context) ? awaitedSignal(context.wait) : undefined;
-  if (awaited !== undefined && facts.signal === undefined) return { need: { kind: "signal", name: awaited } };
-  draft.change({ quarantined: false, proof: undefined, ...rescanAfterRelease(draft.context) });
+  draft.change({ quarantined: false, proof: undefined });
   const metadata = { kind: "release", by: actor };
-  draft.row("log", stateWithoutQuarantine(draft.context), { stepId: context.step, metadata });
+  draft.row("log", restingState(context), { stepId: context.step, metadata });
+  continueAfterHalt(draft);
+  return draft.decided({ type: "acted", state: context.state, changed: true });
+}
+
+/** Takes what came meanwhile: a signal, a task's result, children that ended. A run that is still halted stays where it is. */
+export function continueAfterHalt(draft: Draft): void {
+  const { context, facts } = draft;
+  if (isHalted(context)) return draft.close("note");
+  const awaited = mayHaveSignal(context) ? awaitedSignal(context.wait) : undefined;
+  if (awaited !== undefined && facts.signal === undefined) throw new Needed({ kind: "signal", name: awaited });
+  draft.change(rescanAfterHalt(context));
   if (awaited !== undefined && facts.signal) {
     consumeSignal(draft, facts.signal);
     completeWait(draft, facts.signal.payload);
+  } else if (context.wait?.kind === "queued" && context.call) {
+    // Offers were refused meanwhile.
+    draft.owe({ kind: "dispatch.request", dispatchId: context.wait.dispatchId, call: context.call });
+    draft.close("note");
   } else proceedAfterChildren(draft);
-  return draft.decided({ type: "advanced" });
 }
 
-/** Events and signals in quarantine were not offered to the run: after its commit it looks for them itself (law 9). */
-function rescanAfterRelease({ wait, run }: RunContext): Patch {
+/** Events and signals were not offered to the halted run: after its commit it looks for them itself (law 9). */
+function rescanAfterHalt({ wait, run }: RunContext): Patch {
   if (wait?.kind === "event") return { wait: rescanFromStart(wait) };
   return wait?.kind === "signal" && run.family ? { wait: { ...wait, look: true } } : {};
 }
 
-/** The state that a run would have without its quarantine. */
-export function stateWithoutQuarantine(context: RunContext): RunState {
+/** The state of a run that has not ended, as its context has it: halted, ending, not begun, waiting, or stepping. */
+export function restingState(context: RunContext): RunState {
+  if (isHalted(context)) return "paused";
   if (context.ending && !context.unwinding) return "compensating";
   if (context.step === undefined) return "pending";
-  return isPausing(context) ? "paused" : "running";
+  return isPausing(context) || context.wait?.kind === "incident" ? "paused" : "running";
 }

@@ -10,7 +10,7 @@ import type { Command } from "../messages/command.js";
 import type { Effect } from "../messages/effect.js";
 import type { RecordedSignal } from "../messages/fact.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
-import type { RunContext } from "../state/context.js";
+import { isHalted, type RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Wait } from "../state/wait.js";
 import type { RunId } from "../values/ids.js";
@@ -68,8 +68,9 @@ function keepSignal(draft: Draft, id: string, name: string, waiter: RunId | unde
   draft.close("note");
 }
 
-function awaitsSignal({ wait, quarantined, ending, unwinding }: RunContext, name: string): boolean {
-  return wait?.kind === "signal" && wait.name === name && !quarantined && !ending && !unwinding;
+function awaitsSignal(context: RunContext, name: string): boolean {
+  const { wait, ending, unwinding } = context;
+  return wait?.kind === "signal" && wait.name === name && !isHalted(context) && !ending && !unwinding;
 }
 
 /** Whether branches or items of the run are still running. Sub-sagas have ids and signals of their own. */

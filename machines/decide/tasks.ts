@@ -1,6 +1,7 @@
 // The command `submit`: a person submits the result of a user task. The step opens the task (steps/user_task.ts).
 import type { Command } from "../messages/command.js";
 import type { DecisionOn } from "../messages/transition.js";
+import { isHalted } from "../state/context.js";
 import { awaitedSignal } from "../state/wait.js";
 import type { StepPlan } from "../steps/step.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
@@ -17,26 +18,27 @@ export function isTaskSignal(name: string): boolean {
 
 /** The first result that fits completes the task. Later results, and those after the task's time, are refused. */
 export function submit(draft: Draft, command: Submit): DecisionOn<"submit"> {
-  const { wait, quarantined, unconsumedSignals } = draft.context;
+  const { wait, unconsumedSignals } = draft.context;
+  const halted = isHalted(draft.context);
   const { taskId, result, submittedBy: by } = command;
   if (wait?.kind !== "user_task" || wait.taskId !== taskId || wait.submitted)
     return draft.decided({ type: "closed", reason: "the task is not open: it was submitted, or it has expired" });
   if (wait.dueAt !== undefined && wait.dueAt <= draft.now) {
-    // The task is overdue even if no wake has fired yet. In quarantine the step itself is left alone.
-    if (!quarantined) waitTimedOut(draft);
+    // The task is overdue even if no wake has fired yet. The step of a halted run is left alone.
+    if (!halted) waitTimedOut(draft);
     return draft.decided({ type: "closed", reason: "the task has expired" });
   }
   const problems = problemsOfSubmit(draft, currentPlan(draft), command);
   if (problems.length > 0) return draft.decided({ type: "unfit", problems });
-  recordSubmit(draft, command, !quarantined);
+  recordSubmit(draft, command, !halted);
   draft.actor = "coordinator";
   draft.change({ wait: { ...wait, submitted: by === undefined ? {} : { by } } });
-  if (!quarantined) completeWait(draft, result);
+  if (!halted) completeWait(draft, result);
   else {
     draft.change({ unconsumedSignals: unconsumedSignals + 1 });
     draft.close("note");
   }
-  return draft.decided({ type: "submit", taskId, submittedAt: draft.now, matched: !quarantined });
+  return draft.decided({ type: "submit", taskId, submittedAt: draft.now, matched: !halted });
 }
 
 /** Records the result and the signal that carries it. */

@@ -29,6 +29,7 @@ import {
   enterCatchChain,
   leaveCatchChains,
   moveTo,
+  nextOf,
   popFrame,
   tryBeingLeft,
 } from "./ledger/frames.js";
@@ -43,6 +44,7 @@ import {
   stopChildren,
   tendDetachedGroups,
 } from "./ledger/groups.js";
+import { beginIncident, errorRule, standsAtIncident } from "./ledger/incidents.js";
 import { type FailedAttempt, recordFailedStep, recordNotes, recordPause } from "./ledger/rows.js";
 import { consumeSignal } from "./ledger/signals.js";
 import { backOffSubSaga, startSubSaga } from "./ledger/sub-sagas.js";
@@ -144,11 +146,6 @@ function skipStep(draft: Draft, plan: StepPlan, { reason, output }: Extract<Outc
   follow(draft, "skip", nextOf(draft, plan), null);
 }
 
-/** The step after this one. A parallel that starts no branches skips its join as well. */
-function nextOf({ workflow }: Draft, { next, type }: StepPlan): string | undefined {
-  return type.forks ? workflow.steps.get(next ?? "")?.next : next;
-}
-
 /** Drops the state that the step kept for its rounds or its children. */
 function releaseStep(draft: Draft, plan: StepPlan): void {
   dropWhileFrame(draft);
@@ -170,11 +167,16 @@ function cancelSelf(draft: Draft, { reason, compensate }: NonNullable<Completion
   abortRun(draft, { to: "cancelled", reason, ...(!compensate && { abandon: true }) });
 }
 
-/** The step failed for good: follows its `on_error`, or raises the error. Its undo sees the error that `on_error` stores. */
+/** The step failed for good: the run stands at an incident, or its error takes its course. */
 export function failStep(draft: Draft, plan: StepPlan, failure: Failure, about: FailedAttempt = {}): void {
-  // A parallel has no `on_error` of its own: the one of its join counts.
-  const rule = plan.type.forks ? draft.workflow.steps.get(plan.next ?? "") : plan;
-  const { onError = "fail", saveAs = null } = rule ?? {};
+  const error = { ...failure, step_id: failure.step_id ?? plan.id };
+  if (standsAtIncident(draft, plan, error)) beginIncident(draft, plan, error, about);
+  else failForGood(draft, plan, error, about);
+}
+
+/** Follows the `on_error` of the step, or raises the error. Its undo sees the error that `on_error` stores. */
+export function failForGood(draft: Draft, plan: StepPlan, failure: Failure, about: FailedAttempt = {}): void {
+  const { onError, saveAs } = errorRule(draft, plan);
   const variable = onError === "fail" ? null : saveAs;
   const error = storeError(draft, plan, variable, { ...failure, step_id: failure.step_id ?? plan.id });
   if (about.done !== undefined) joinUndoList(draft, plan, about.done);
@@ -213,7 +215,7 @@ function raise(draft: Draft, error: StepError): void {
   }
   popFrame(draft);
   moveTo(draft, frame, raiseLabel(frame.step));
-  failStep(draft, currentPlan(draft), error);
+  failForGood(draft, currentPlan(draft), error);
 }
 
 /**

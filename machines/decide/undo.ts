@@ -11,6 +11,7 @@ import { completeRetry } from "../values/retry.js";
 import { queueCall } from "./dispatching.js";
 import { type Draft, Needed } from "./draft.js";
 import { concludeEnding, continueEnding } from "./ending.js";
+import { beginUndoIncident, undoStandsAtIncident } from "./ledger/incidents.js";
 import { findAction, rollbackState, undoMetadata } from "./ledger/undo-list.js";
 import { leaveInnerBlocks } from "./timeouts.js";
 import { endUnwinding, unwindTry } from "./token.js";
@@ -32,10 +33,11 @@ export function undoNext(draft: Draft): void {
   const undo = owed.newest;
   if (undo === null) return finishUndo(draft);
   const registered = findAction(draft, undo.action ?? "");
+  const again = draft.context.undoing === undo.ordinal;
   draft.change({ undoing: undo.ordinal, ...(!unwinding && { step: undo.stepId }) });
   const state = rollbackState(draft.context);
   const phase = undoMetadata(undo.childRunId);
-  draft.row("step.started", state, { stepId: undo.stepId, metadata: phase });
+  if (!again) draft.row("step.started", state, { stepId: undo.stepId, metadata: phase });
   if (!registered) {
     const error: StepError = { code: "action_not_registered", message: `no action ${undo.action} is registered` };
     return recordUndo(draft, undo, "failed", 0, error);
@@ -80,6 +82,8 @@ export function recordUndo(
   attempt: number,
   about: { code: StepErrorCode; message: string; retryable?: boolean } | { output: JsonObject; duration_ms: number },
 ): void {
+  if (state === "failed" && "code" in about && undoStandsAtIncident(draft, { stepId, childRunId }))
+    return beginUndoIncident(draft, { stepId, childRunId }, about, attempt);
   const metadata: JsonObject = { ...about, ...undoMetadata(childRunId) };
   const to = rollbackState(draft.context);
   if (state === "done") draft.row("step.succeeded", to, { stepId, attempt, metadata });
@@ -90,7 +94,7 @@ export function recordUndo(
   continueAfterUndo(draft, state);
 }
 
-function continueAfterUndo(draft: Draft, state: "done" | "failed"): void {
+export function continueAfterUndo(draft: Draft, state: "done" | "failed"): void {
   const { undoing: ordinal, owed, unwinding } = draft.context;
   if (ordinal !== undefined) draft.owe({ kind: "undo.settled", ordinal, state });
   draft.change({ owed: owed - 1, undoing: undefined });

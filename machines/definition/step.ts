@@ -10,6 +10,7 @@ import {
   type Kind,
   number,
   object,
+  oneOf,
   optional,
   type Parsed,
   plainText,
@@ -67,7 +68,15 @@ export const COMMON = {
   when: optional(expression, "Falsy: the step is skipped."),
   save_as: optional(saveAs, "The variable of its output; the step's id if absent; null discards the output."),
   on_error: defaulted(onError, "fail", "`fail`, `continue`, or the step to go to."),
+  on_failure: optional(
+    oneOf("rollback", "incident"),
+    "What an error that nothing in the run takes leads to; as the workflow says if absent.",
+  ),
   compensation: optional(compensation, "Undoes the step when the run rolls back."),
+  on_undo_failure: optional(
+    oneOf("continue", "incident"),
+    "What follows when its undo fails for good; as the workflow says if absent.",
+  ),
 } satisfies Attributes;
 
 /** The problems of a JSON Schema itself. Only the shell has the validator, which may take slices for a large one. */
@@ -124,9 +133,17 @@ function commonPlan({
   on_error: onError = "fail",
   ...common
 }: PartOf<typeof COMMON>): CommonPlan {
-  const { title, description, next, when, compensation } = common;
+  const {
+    title,
+    description,
+    next,
+    when,
+    compensation,
+    on_failure: onFailure,
+    on_undo_failure: onUndoFailure,
+  } = common;
   const saveAs = saved === false ? null : (saved ?? id);
-  return { id, title, description, next, when, saveAs, onError, compensation };
+  return { id, title, description, next, when, saveAs, onError, onFailure, compensation, onUndoFailure };
 }
 
 function* checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProblems: SchemaProblems): Slices<void> {

@@ -3,7 +3,7 @@
 
 import { Budget, edgesWeight } from "../attribute/budget.js";
 import { beginSalvage, list, own, parseAttributes, record, refuseUnknown } from "../attribute/composite.js";
-import { flag, id, optional, plainNumber, plainText, required, schema, tenant } from "../attribute/kinds.js";
+import { flag, id, oneOf, optional, plainNumber, plainText, required, schema, tenant } from "../attribute/kinds.js";
 import { namesOf } from "../attribute/names.js";
 import { Place, type Problem } from "../attribute/problem.js";
 import { compileMachine } from "../chart/compile.js";
@@ -37,6 +37,14 @@ const DOCUMENT = {
   created_by: optional(plainText, "Set by the service."),
   input_schema: optional(schema, "Checked when a run starts."),
   timeout_ms: optional(plainNumber({ min: 1, max: LONGEST_WAIT_MS }), "For the whole run; on expiry it rolls back."),
+  on_failure: optional(
+    oneOf("rollback", "incident"),
+    "Whether an error that nothing takes ends a run or waits for a person.",
+  ),
+  on_undo_failure: optional(
+    oneOf("continue", "incident"),
+    "Whether a rollback passes a failed undo or waits for a person.",
+  ),
 };
 
 export interface CompileOptions extends Registered {
@@ -89,6 +97,8 @@ function* readWorkflow(document: unknown, place: Place, options: CompileOptions)
     document,
     inputSchema: head.input_schema,
     timeoutMs: head.timeout_ms,
+    onFailure: head.on_failure,
+    onUndoFailure: head.on_undo_failure,
     steps: new Map(read.steps.map(({ plan }) => [plan.id, plan])),
     layout,
     start: head.start,

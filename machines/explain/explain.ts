@@ -1,5 +1,5 @@
 // A run explained: what it waits for, since when, until when, what it is on its way to, and what an operator may do. It decides nothing.
-import { isReady, nextTryTimeout, type RunContext } from "../state/context.js";
+import { isHalted, isReady, nextTryTimeout, type RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
@@ -27,7 +27,20 @@ export interface Explanation {
 }
 
 /** Named like their routes. */
-export type Act = "cancel" | "release" | "signal" | "submit";
+export type Act =
+  | "cancel"
+  | "pause"
+  | "resume"
+  | "retry_step"
+  | "skip_step"
+  | "fail"
+  | "compensations/retry"
+  | "compensations/skip"
+  | "terminate"
+  | "release"
+  | "rerun"
+  | "signal"
+  | "submit";
 
 export function explain(context: RunContext, lived: Lived): Explanation {
   const { words, items, since, nextAt } = situationOf(context, lived);
@@ -50,9 +63,10 @@ interface Situation {
 }
 
 function situationOf(context: RunContext, lived: Lived): Situation {
-  const { state, quarantined, wait } = context;
+  const { state, quarantined, held, wait } = context;
   if (isTerminal(state)) return { words: endOf(context), items: [] };
   if (quarantined) return inQuarantine(context, lived);
+  if (held) return onHold(held, context);
   if (state === "pending") return beforeItsStart(context);
   // The children of a step that starts them in portions are waited for, too.
   if (!wait || (isReady(context) && wait.kind !== "children")) return { words: nextStep(context), items: [] };
@@ -85,6 +99,19 @@ function inQuarantine({ proof, step }: RunContext, { since }: Lived): Situation 
   return { words, items: [item], ...(since !== undefined && { since }) };
 }
 
+function onHold({ by, since, reason }: NonNullable<RunContext["held"]>, { step }: RunContext): Situation {
+  const at = formatInstant(since);
+  const item = {
+    kind: "operator",
+    ...(step !== undefined && { step_id: step }),
+    by,
+    since: at,
+    ...(reason && { reason }),
+  };
+  const why = reason === undefined ? "" : ` (${reason})`;
+  return { words: `was paused by ${by}${why}, and waits to be resumed`, items: [item], since };
+}
+
 function beforeItsStart({ run: { delayedUntil, startedAt } }: RunContext): Situation {
   if (delayedUntil === undefined) return { words: "is about to begin", items: [], since: startedAt };
   const item = { kind: "start", since: formatInstant(startedAt), until: formatInstant(delayedUntil) };
@@ -110,11 +137,21 @@ function onItsWay({ state, ending, unwinding, finishing, owed }: RunContext): st
   return finishing ? "is done, and stops the branches that still run: " : "";
 }
 
-function actsOn({ state, ending, quarantined, wait }: RunContext): readonly Act[] {
+function actsOn(context: RunContext): readonly Act[] {
+  const { state, ending, quarantined, held } = context;
   if (isTerminal(state)) return [];
-  const acts: Act[] = ending ? [] : ["cancel"];
+  const acts: Act[] = [...(isHalted(context) ? [] : actsOnWait(context)), held ? "resume" : "pause"];
   if (quarantined) acts.push("release");
-  if (wait?.kind === "signal" && !quarantined) acts.push("signal");
-  if (wait?.kind === "user_task" && !quarantined) acts.push("submit");
-  return acts;
+  return [...acts, ...(ending ? [] : (["cancel"] as const)), ...(ending?.terminated ? [] : (["terminate"] as const))];
+}
+
+function actsOnWait({ wait, call, ending, unwinding }: RunContext): readonly Act[] {
+  if (wait?.kind === "incident")
+    return wait.phase === "forward"
+      ? ["retry_step", "skip_step", "fail"]
+      : ["compensations/retry", "compensations/skip"];
+  if (wait?.kind === "backoff" && call?.phase !== "compensation") return ["retry_step"];
+  if (ending || unwinding) return [];
+  if (wait?.kind === "signal") return ["signal"];
+  return wait?.kind === "user_task" ? ["submit"] : [];
 }

@@ -110,6 +110,23 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     const words = task ? `waits for ${task.assignee} to submit ${title}` : `waits for ${title}`;
     return { words, item: { kind: "user_task", step_id: step, task_id, ...task }, since: entry?.at, until };
   },
+  incident({ phase, error, attempts, since }, { step, call }) {
+    const what =
+      phase === "forward" ? `the step ${error.step_id ?? step}` : `the undo of the step ${error.step_id ?? step}`;
+    const times = attempts > 0 ? ` after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}` : "";
+    const { code, message } = error;
+    return {
+      words: `stands at an incident: ${what} failed for good${times} (${code}: ${message}), and waits for a decision`,
+      item: {
+        kind: "incident",
+        step_id: error.step_id ?? step,
+        ...aboutCall(call),
+        error: { code, message },
+        attempts,
+      },
+      since,
+    };
+  },
   children({ dueAt: until }, context, { children = [] }) {
     const running = runningOf(context);
     const more = running > children.length ? running - children.length : undefined;

@@ -66,7 +66,23 @@ export type RunCommand =
   | { readonly type: "carry"; readonly dispatchId: DispatchId }
   /** The run was proven to end or hang the process that takes its next step: it is left alone until it is released. */
   | { readonly type: "quarantine"; readonly proof?: QuarantineProof }
-  | { readonly type: "release"; readonly actor: string };
+  | { readonly type: "release"; readonly actor: string }
+  | OperatorAct;
+
+/** What a person may do to a run beside `cancel` and `release`. A run that is paused or terminated sends the same to its children. */
+export type OperatorAct =
+  | { readonly type: "pause"; readonly reason?: string; readonly actor: string }
+  | { readonly type: "resume"; readonly reason?: string; readonly actor: string }
+  /** A new series of attempts. Variables may be corrected first. */
+  | { readonly type: "retry_step"; readonly variables?: JsonObject; readonly actor: string }
+  | { readonly type: "skip_step"; readonly output?: Json; readonly actor: string }
+  /** The error of an incident takes its course. */
+  | { readonly type: "fail"; readonly reason?: string; readonly actor: string }
+  /** `ordinal`: the undo that the sender means; the one that the rollback stands at if absent. */
+  | { readonly type: "retry_undo"; readonly ordinal?: string; readonly actor: string }
+  | { readonly type: "skip_undo"; readonly ordinal?: string; readonly actor: string }
+  /** The end without waiting for anything. */
+  | { readonly type: "terminate"; readonly reason: string; readonly actor: string };
 
 /** The dispatch of a report. `dispatchId` or `attempt` identifies it; without either it is the current forward dispatch. */
 export interface ReportedDispatch {
@@ -110,7 +126,15 @@ interface Answers {
   readonly event: Advanced;
   readonly carry: Advanced;
   readonly quarantine: Advanced;
-  readonly release: Advanced | Refused;
+  readonly release: Acted | Refused;
+  readonly pause: Acted;
+  readonly resume: Acted;
+  readonly retry_step: Acted | Refused;
+  readonly skip_step: Acted | Refused;
+  readonly fail: Acted | Refused;
+  readonly retry_undo: Acted | Refused;
+  readonly skip_undo: Acted | Refused;
+  readonly terminate: Acted;
 }
 
 export interface Advanced {
@@ -120,6 +144,16 @@ export interface Advanced {
 export interface Refused {
   readonly type: "refused";
   readonly reason: string;
+}
+
+/** The outcome of an operator's act. A run may send the act to a child, so one that comes too late is an outcome, too. */
+export interface Acted {
+  readonly type: "acted";
+  /** The state after it. */
+  readonly state: RunState;
+  readonly changed: boolean;
+  /** Why it changed nothing, where it makes no sense. Absent: the run was already as the act wants it. */
+  readonly reason?: string;
 }
 
 export interface SignalRecorded {

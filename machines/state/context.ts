@@ -6,6 +6,7 @@ import type { ActionCall } from "./call.js";
 import type { StepEntry, StepError } from "./entry.js";
 import type { Frame, Unprotected } from "./frame.js";
 import type { Group } from "./group.js";
+import type { Hold } from "./hold.js";
 import type { RunIdentity } from "./identity.js";
 import { isTerminal, type PausedReason, type RunState } from "./lifecycle.js";
 import type { QuarantineProof } from "./proof.js";
@@ -56,21 +57,32 @@ export interface RunContext {
   readonly quarantined: boolean;
   /** What the run was quarantined on. */
   readonly proof?: QuarantineProof;
+  /** An operator has paused the run: it takes no new step, undo or child. */
+  readonly held?: Hold;
   readonly output?: Json;
 }
 
 /** The changes that a transition makes to the context. */
 export type Patch = { readonly [K in Exclude<keyof RunContext, "run">]?: RunContext[K] | undefined };
 
-/** Whether the run is `paused` while it waits: it waits for anything but a worker, and is not leaving a try or ending. */
+/** Whether the run stands still until an operator releases or resumes it. */
+export function isHalted({ quarantined, held }: RunContext): boolean {
+  return quarantined || held !== undefined;
+}
+
+/**
+ * Whether the run is at the paused twin of its step: it waits for anything but a worker, and is not leaving a try or ending. Any step may
+ * come to an incident, or be halted, so these are no places in the chart.
+ */
 export function isPausing({ wait, unwinding, finishing }: RunContext): boolean {
   if (!wait || unwinding || finishing) return false;
-  return wait.kind !== "queued" && wait.kind !== "dispatched";
+  return wait.kind !== "queued" && wait.kind !== "dispatched" && wait.kind !== "incident";
 }
 
 /** Whether the run can step on at once: a step to enter, an undo to start, children to create, signals or events to look for. */
-export function isReady({ state, quarantined, wait, looking }: RunContext): boolean {
-  if (quarantined || state === "pending" || isTerminal(state)) return false;
+export function isReady(context: RunContext): boolean {
+  const { state, wait, looking } = context;
+  if (isHalted(context) || state === "pending" || isTerminal(state)) return false;
   if (looking) return true;
   if (!wait) return true;
   if (wait.kind === "children") return wait.more === true;
@@ -84,10 +96,16 @@ export function livingChildren({ groups }: RunContext, entry = 0): number {
   return running;
 }
 
+/** A rollback that stands at an incident stays `compensating`, and has the reason nevertheless. */
 export function pausedReason(context: RunContext): PausedReason | undefined {
-  if (context.state !== "paused") return undefined;
+  const { state, wait } = context;
+  if (state === "compensating" && wait?.kind === "incident") return "incident";
+  if (state !== "paused") return undefined;
   if (context.quarantined) return "quarantine";
-  switch (context.wait?.kind) {
+  if (context.held) return "operator";
+  switch (wait?.kind) {
+    case "incident":
+      return "incident";
     case "signal":
       return "signal";
     case "event":
@@ -110,8 +128,8 @@ export function pausedReason(context: RunContext): PausedReason | undefined {
  * Undefined: no time moves the run.
  */
 export function wakeAt(context: RunContext): number | "soon" | undefined {
-  const { state, run, wait, ending, quarantined } = context;
-  if (isTerminal(state) || quarantined) return undefined;
+  const { state, run, wait, ending } = context;
+  if (isTerminal(state) || isHalted(context)) return undefined;
   if (isReady(context)) return "soon";
   const due = state === "pending" ? (run.delayedUntil ?? "soon") : waitDue(wait);
   if (due === "soon") return due;

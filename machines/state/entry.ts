@@ -18,4 +18,6 @@ export interface StepEntry {
   readonly at: number;
   /** An attempt of this entry ended with an unknown outcome: its effect may exist, so it must be undone. */
   readonly mayHaveHappened?: boolean;
+  /** How often a person has retried it. Absent: never. */
+  readonly retried?: number;
 }

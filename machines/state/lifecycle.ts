@@ -19,4 +19,13 @@ export function isTerminal(state: RunState): state is TerminalState {
   return state === "succeeded" || state === "failed" || state === "cancelled";
 }
 
-export type PausedReason = "signal" | "event" | "timer" | "user_task" | "children" | "retry" | "quarantine";
+export type PausedReason =
+  | "signal"
+  | "event"
+  | "timer"
+  | "user_task"
+  | "children"
+  | "retry"
+  | "incident"
+  | "operator"
+  | "quarantine";

@@ -10,7 +10,7 @@ import type { RunIdentity } from "./identity.js";
 import type { RunState } from "./lifecycle.js";
 
 /** The newest record format that this code reads. */
-export const RECORD_FORMAT = 2;
+export const RECORD_FORMAT = 3;
 /** Every release reads it. */
 export const OLDEST_RECORD_FORMAT = 1;
 
@@ -45,9 +45,13 @@ type Member =
   | "finishing"
   | "undoing"
   | "quarantined"
-  | "proof";
+  | "proof"
+  | "held";
 
-/** Format 2 is format 1 with the member `snapshot` of a wait for an event. */
+/**
+ * Format 2 is format 1 with the member `snapshot` of a wait for an event. Format 3 adds the member `held` and the wait `incident`: an
+ * older format cannot express them, so nodes that do not read it leave such a run alone.
+ */
 type StoredRecord = { readonly v: number } & { readonly [M in Member]: RunContext[M] };
 
 /** The record was written by a newer version than this one. */
@@ -56,13 +60,13 @@ export class UnreadableRecord extends Error {
 }
 
 /**
- * The record in the oldest format that can express it, and at most in `format`, which is the newest one that all live nodes read. In an
- * older format a wait for an event falls back to its ordinal. `record_in_format` in the database does the same with a stored record.
+ * The record in the oldest format that can express it. `format` is the newest one that all live nodes read: below 2, a wait for an event
+ * falls back to its ordinal. `record_in_format` in the database does the same with a stored record.
  */
 export function encodeRecord(context: RunContext, format: number): JsonObject & { readonly v: number } {
   const wait = format < 2 ? withoutSnapshot(context.wait) : context.wait;
   const record: StoredRecord = {
-    v: wait?.kind === "event" && wait.snapshot !== undefined ? 2 : 1,
+    v: formatOf(context, wait),
     wait,
     entries: context.entries,
     entry: context.entry,
@@ -79,8 +83,14 @@ export function encodeRecord(context: RunContext, format: number): JsonObject & 
     undoing: context.undoing,
     quarantined: context.quarantined,
     proof: context.proof,
+    held: context.held,
   };
   return record as unknown as ReturnType<typeof encodeRecord>;
+}
+
+function formatOf({ held }: RunContext, wait: RunContext["wait"]): number {
+  if (held || wait?.kind === "incident") return 3;
+  return wait?.kind === "event" && wait.snapshot !== undefined ? 2 : OLDEST_RECORD_FORMAT;
 }
 
 function withoutSnapshot(wait: RunContext["wait"]): RunContext["wait"] {

@@ -37,4 +37,6 @@ export interface Ending {
   readonly reason: string;
   /** The run ends without any undo. */
   readonly abandon?: true;
+  /** And without waiting for an answer. */
+  readonly terminated?: true;
 }

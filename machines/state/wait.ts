@@ -1,7 +1,8 @@
 // Waits: what the token of a run waits for. They are stored as they are: a durable format.
 import type { StepErrorCode } from "../values/error-code.js";
 import type { DispatchId } from "../values/ids.js";
-import { beginningOf } from "../values/json.js";
+import { beginningOf, type Json } from "../values/json.js";
+import type { StepError } from "./entry.js";
 
 export type Wait =
   | {
@@ -72,7 +73,20 @@ export type Wait =
       readonly submitted?: { readonly by?: string };
     }
   /** `more`: the next children are to be created at once. */
-  | { readonly kind: "children"; readonly dueAt?: number; readonly more?: true };
+  | { readonly kind: "children"; readonly dueAt?: number; readonly more?: true }
+  | Incident;
+
+/** A step, or an undo, failed for good, and a person decides what follows. Record format 3. */
+export interface Incident {
+  readonly kind: "incident";
+  readonly phase: "forward" | "compensation";
+  readonly since: number;
+  readonly error: StepError;
+  /** The dispatches of the step so far. */
+  readonly attempts: number;
+  /** The output of a step that was done before the engine failed it: its undo sees it. */
+  readonly done?: Json;
+}
 
 /** Characters of an error's message that a backoff keeps. */
 const KEPT_MESSAGE = 1_000;
@@ -102,5 +116,5 @@ export function attemptDue({ deadlineAt, heartbeatAt }: Extract<Wait, { kind: "d
 export function waitDue(wait: Wait | undefined): number | "soon" | undefined {
   if (!wait) return "soon";
   if (wait.kind === "dispatched") return attemptDue(wait);
-  return wait.dueAt;
+  return wait.kind === "incident" ? undefined : wait.dueAt;
 }

@@ -1,6 +1,6 @@
 // The plan of a workflow: its steps, and the block and catch chains of each.
 import type { JsonObject } from "../values/json.js";
-import type { StepPlan } from "./step.js";
+import type { OnFailure, OnUndoFailure, StepPlan } from "./step.js";
 
 /** A block: the run itself, a branch, the body of an item or a round, or a try chain. */
 export interface Block {
@@ -39,6 +39,10 @@ export interface WorkflowPlan {
   readonly document: JsonObject;
   readonly inputSchema?: JsonObject;
   readonly timeoutMs?: number;
+  /** Absent: `rollback`. */
+  readonly onFailure?: OnFailure;
+  /** Absent: `continue`. */
+  readonly onUndoFailure?: OnUndoFailure;
   readonly steps: ReadonlyMap<string, StepPlan>;
   readonly layout: Layout;
   readonly start: string;

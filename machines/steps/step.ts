@@ -103,6 +103,8 @@ export interface Entered<A extends Attributes = Attributes> {
   readonly run: RunIdentity;
   /** The number of this step entry. */
   readonly entry: number;
+  /** How often a person has retried it. */
+  readonly retried: number;
   /** Whether an unconsumed signal may exist for the run. */
   readonly maybeSignalled: boolean;
   /** The error that a catch of this run received last. */
@@ -215,12 +217,21 @@ export interface StepPlan {
   /** The variable of its output. Null: the output is discarded. */
   readonly saveAs: string | null;
   readonly onError: string;
+  /** Absent: as the workflow says. */
+  readonly onFailure?: OnFailure;
+  readonly onUndoFailure?: OnUndoFailure;
   readonly retry?: RetrySource;
   readonly compensation?: { readonly action: Template; readonly inputs?: Template };
   readonly attributes: Parsed<Attributes>;
   readonly edges: readonly Edge[];
   readonly blocks: readonly BlockStart[];
 }
+
+/** What an error that nothing in the run takes leads to. */
+export type OnFailure = "rollback" | "incident";
+
+/** What the final failure of an undo leads to. */
+export type OnUndoFailure = "continue" | "incident";
 
 export type RetrySource = { readonly [K in keyof RetryPolicy]?: RetryPolicy[K] | NumberSource };
 

@@ -40,7 +40,7 @@ export function checkDue({ due_in_ms, due_at }: Parsed<typeof due>, place: Place
 
 /** The task, and the wait for its submit. */
 export function openTask<A extends Attributes & Task>(
-  { attributes, scope, facts, run, plan, entry }: Entered<A>,
+  { attributes, scope, facts, run, plan, entry, retried }: Entered<A>,
   formSchema: JsonObject | undefined,
 ): Extract<Outcome, { kind: "wait" }> {
   const { assignee, title } = attributes as Parsed<Task>;
@@ -48,7 +48,7 @@ export function openTask<A extends Attributes & Task>(
   const times = dueAt === undefined ? {} : { dueAt };
   const task: OpenedTask = {
     // The form of a task's id must never change: a replay opens the same task.
-    id: facts.uuid(run.id, `${run.id}/${plan.id}/task/${entry}`),
+    id: facts.uuid(run.id, `${run.id}/${plan.id}/task/${entry}${retried > 0 ? `/${retried}` : ""}`),
     stepId: plan.id,
     assignee: bounded(textOf(assignee, scope, "assignee"), "assignee", LONGEST_ASSIGNEE),
     ...(title && { title: bounded(textOf(title, scope, "title"), "title", LONGEST_TITLE) }),

@@ -3,7 +3,7 @@ import { type Answer, type Command, isObject, type JsonObject, type Refused } fr
 import { badRequest, conflict, notConfigured } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
 import type { ApiDeps } from "./deps.js";
-import { AnyObject, NoMembers, refuseLargePayload, shaped } from "./http/body.js";
+import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { path, query, RunIdText, Text } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
@@ -39,7 +39,6 @@ const RUN_ID = { run_id: { type: "string", format: "uuid" } };
 export function commandRoutes(app: Api, deps: ApiDeps): void {
   cancelRoute(app, deps);
   signalRoute(app, deps);
-  releaseRoute(app, deps);
 }
 
 function cancelRoute(app: Api, { canceller }: ApiDeps): void {
@@ -122,24 +121,6 @@ function signalOf(body: Static<typeof SignalBody>): { payload: JsonObject; membe
   if (isWholePayload(body)) return { payload: body };
   const { payload = {}, idempotency_key: member } = body as Static<typeof Signal>;
   return { payload, member };
-}
-
-function releaseRoute(app: Api, { runs }: ApiDeps): void {
-  const schema = {
-    tags: ["sagas"],
-    summary: "Release a run from quarantine",
-    params: runPath,
-    body: NoMembers,
-    headers: IdempotencyHeader,
-    response: responses({ 202: object("The run continues.", RUN_ID) }, 400, 404, 409, 413, 415, 422),
-  };
-  app.post("/api/v1/sagas/:id/release", { schema }, async (request, reply) => {
-    const { id } = request.params;
-    const options = commandOptions(idempotencyKey(request), { runId: id, target: ["release", id], body: {} });
-    accepted(await runs.command(id, { type: "release", actor: "api" }, options));
-    reply.status(202);
-    return { run_id: id };
-  });
 }
 
 /** The answer of the run. A refusal is sent as a conflict. */

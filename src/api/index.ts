@@ -2,6 +2,7 @@
 // runs: it reads requests strictly, asks its ports, and answers.
 import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance } from "fastify";
+import { actRoutes } from "./acts.js";
 import { commandRoutes } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { eventRoutes } from "./events.js";
@@ -32,6 +33,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   metricsRoutes,
   sagaRoutes,
   commandRoutes,
+  actRoutes,
   explainRoutes,
   reportRoutes,
   streamRoutes,

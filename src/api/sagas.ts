@@ -2,15 +2,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
-import {
-  FORBIDDEN_NAMES,
-  type JsonObject,
-  parseRunId,
-  RUN_STATES,
-  type RunId,
-  UUID_PATTERN,
-} from "../../machines/index.js";
-import { badRequest, notFound } from "../errors.js";
+import { type JsonObject, parseRunId, RUN_STATES, type RunId, UUID_PATTERN } from "../../machines/index.js";
+import { notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
 import type { RunFilter } from "../store/matching-runs.js";
@@ -19,8 +12,7 @@ import { runExists } from "../store/runs.js";
 import { listUserTasks } from "../store/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
 import { releasePlace } from "./http/admission.js";
-import { AnyObject } from "./http/body.js";
-import { jsonPath } from "./http/checked.js";
+import { AnyObject, refuseNames } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import {
@@ -181,16 +173,6 @@ function startRequest(body: Static<typeof Start>, request: Pick<FastifyRequest, 
     timeoutMs: body.timeout_ms,
     actor: "api",
   };
-}
-
-function refuseNames(members: object, path: string): void {
-  for (const name of Object.keys(members)) {
-    if (!FORBIDDEN_NAMES.has(name)) continue;
-    const place = jsonPath(path, name);
-    throw badRequest(`the name at ${place} is not allowed`, [
-      { path: place, message: "is a name that is not allowed" },
-    ]);
-  }
 }
 
 function listRoute(app: Api, runs: RunReader): void {

@@ -44,6 +44,19 @@ export const RESOURCES = {
         { description: "What a run in quarantine was quarantined on: the last of its trials." },
       ),
     ),
+    incident: opt(
+      Type.Object(
+        {
+          code: Text,
+          message: Text,
+          step_id: opt(Text),
+          attempts: Type.Integer({ description: "How often the step, or its undo, was dispatched." }),
+          since: Time,
+          phase: opt(Type.String({ enum: ["compensation"], description: "An undo failed, not the step itself." })),
+        },
+        { description: "What waits for a person: a step, or an undo, that failed for good." },
+      ),
+    ),
     current_step: opt(Type.String({ description: "During a rollback, the step being undone." })),
     inputs: Free,
     variables: Free,

@@ -63,7 +63,7 @@ export class Core {
   readonly router: Router;
   readonly triggers: Triggers;
   private readonly placement: Placement;
-  private readonly membership: Membership;
+  readonly membership: Membership;
   private readonly committer: Committer;
   private readonly webhook: WebhookCourier;
   /** Absent: there is no broker. */

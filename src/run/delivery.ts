@@ -21,6 +21,10 @@ export interface Delivery {
 
 /** Commands whose repeat must be recognised get an id before the first try. The run's state recognises hints and offers. */
 export function commandId({ type }: RunCommand): string | undefined {
-  const named = type === "signal" || type === "submit" || type === "cancel" || type === "result" || type === "failure";
-  return named ? uuidv7() : undefined;
+  return REPEATABLE.has(type) ? uuidv7() : undefined;
 }
+
+const REPEATABLE: ReadonlySet<RunCommand["type"]> = new Set([
+  ...(["signal", "submit", "cancel", "result", "failure"] as const),
+  ...(["pause", "resume", "retry_step", "skip_step", "fail", "retry_undo", "skip_undo", "terminate"] as const),
+]);

@@ -106,6 +106,13 @@ export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<
   );
 }
 
+/** The ordinal of the nth entry of the run's undo list, counted from 1. */
+export async function undoOrdinal(database: Sql, runId: RunId, nth: number): Promise<string | undefined> {
+  const [row] = await database<{ ordinal: string }[]>`
+    select ordinal::text from undo where owner_run_id = ${runId} order by undo.ordinal offset ${nth - 1} limit 1`;
+  return row?.ordinal;
+}
+
 /** It is named like the table, so that the position of a page refers to its column. */
 function numberedUndo(database: Sql, where: SQL) {
   const ended = sql`case when ${runs.state} = 'succeeded' then 'not_needed' else 'abandoned' end`;

@@ -229,14 +229,15 @@ function literal(items: readonly (string | number)[]): string {
 
 /**
  * Unfinished runs that nothing would ever wake: without a wake row, a dispatch, a signal or event that they wait for, a living child, or a
- * command on its way (the end of a child). It must be 0 (law 7).
+ * command on its way (the end of a child), and that no person has to help. It must be 0 (law 7).
  */
 export async function countUnwatched(sql: Sql): Promise<number> {
   // Each table is read once, whatever the planner believes about their sizes.
   const [row] = await sql<{ count: number }[]>`
     select count(*)::int as count from (
       select id from runs
-      where terminal_at is null and awaited_signal is null and paused_reason is distinct from 'quarantine'
+      where terminal_at is null and awaited_signal is null
+        and (paused_reason is null or paused_reason not in ('quarantine', 'operator', 'incident'))
       except select run_id from wakes
       except select run_id from event_waits
       except select run_id from outbox where kind = 'action'

@@ -12,6 +12,8 @@ interface WaitView {
   readonly nth?: number;
   readonly error?: JsonObject;
   readonly maxAttempts?: number;
+  readonly attempts?: number;
+  readonly phase?: string;
   readonly dispatchId?: DispatchId;
   readonly topic?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -85,6 +87,7 @@ function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: Ide
     current_attempt: wait?.kind === "dispatched" ? wait.attempt : null,
     queued_action: wait?.kind === "queued" ? queuedAction(row, wait) : null,
     retry: wait?.kind === "backoff" ? retryOf(wait) : null,
+    incident: wait?.kind === "incident" ? incidentOf(wait) : null,
   };
 }
 
@@ -97,6 +100,12 @@ function queuedAction({ called, lastEventAt }: RunRow, { since }: WaitView): Jso
 
 function retryOf({ nth, maxAttempts, dueAt = 0, error }: WaitView): JsonObject {
   return present({ attempt: nth, max_attempts: maxAttempts, next_at: new Date(dueAt), error });
+}
+
+function incidentOf({ error = {}, attempts, since = 0, phase }: WaitView): JsonObject {
+  const { code = null, message = null, step_id = null } = error;
+  const undo = phase === "compensation" ? phase : undefined;
+  return present({ code, message, step_id, attempts, since: new Date(since), phase: undo });
 }
 
 function tryCatchStack({ frames }: RunRow): JsonObject[] | null {

@@ -157,14 +157,65 @@ describe("action result", () => {
   });
 });
 
+const ACTED = { type: "acted", state: "paused", changed: true } as const;
+
 describe("release", () => {
   it("sends the run the command", async () => {
-    expect(await rig.call("POST", `/api/v1/sagas/${ID}/release`)).toMatchObject({ status: 202, body: { run_id: ID } });
+    rig.answer = () => ACTED;
+    const { status, body } = await rig.call("POST", `/api/v1/sagas/${ID}/release`);
+    expect([status, body]).toEqual([202, { run_id: ID, state: "paused", changed: true }]);
     expect(rig.asked.at(-1)?.command).toEqual({ type: "release", actor: "api" });
   });
 
   it("ignores unknown members, and names them", async () => {
+    rig.answer = () => ACTED;
     const { status, headers } = await rig.call("POST", `/api/v1/sagas/${ID}/release`, { reason: "tried", force: true });
     expect([status, headers["saga-ignored-fields"]]).toEqual([202, "reason, force"]);
+  });
+});
+
+describe("an act of an operator", () => {
+  const act = (name: string, body?: object) => rig.call("POST", `/api/v1/sagas/${ID}/${name}`, body);
+
+  it.each<[name: string, body: object | undefined, command: object]>([
+    ["pause", undefined, { type: "pause" }],
+    ["pause", { reason: "a bad deploy" }, { type: "pause", reason: "a bad deploy" }],
+    ["resume", {}, { type: "resume" }],
+    ["retry_step", { variables: { n: 2 } }, { type: "retry_step", variables: { n: 2 } }],
+    ["skip_step", { output: [1] }, { type: "skip_step", output: [1] }],
+    ["skip_step", { output: null }, { type: "skip_step", output: null }],
+    ["fail", { reason: "hopeless" }, { type: "fail", reason: "hopeless" }],
+    ["compensations/retry", undefined, { type: "retry_undo" }],
+    ["compensations/skip", {}, { type: "skip_undo" }],
+    ["terminate", { reason: "stuck" }, { type: "terminate", reason: "stuck" }],
+  ])("%s with %j is a command, and the answer is that of the run", async (name, body, command) => {
+    rig.answer = () => ACTED;
+    expect(await act(name, body)).toMatchObject({ status: 202, body: { run_id: ID, state: "paused", changed: true } });
+    expect(rig.asked.at(-1)?.command).toEqual({ ...command, actor: "api" });
+  });
+
+  it("that makes no sense is 409, with the reason", async () => {
+    rig.answer = () => ({ type: "refused", reason: "no step of the run stands at an incident" });
+    expect(await act("skip_step")).toMatchObject({
+      status: 409,
+      body: { message: expect.stringContaining("incident") },
+    });
+    rig.answer = () => ({ type: "acted", state: "failed", changed: false, reason: "the run has ended" });
+    expect(await act("pause")).toMatchObject({ status: 409, body: { message: "the run has ended" } });
+    rig.answer = () => ({ type: "acted", state: "paused", changed: false });
+    expect(await act("pause")).toMatchObject({ status: 202, body: { changed: false } });
+  });
+
+  it("with a bad body is 400, and names the place", async () => {
+    expect(await act("terminate", {})).toMatchObject({ status: 400, body: { details: [{ path: "$.reason" }] } });
+    expect(await act("terminate")).toMatchObject({ status: 400 });
+    expect(await act("retry_step", { variables: [] })).toMatchObject({ status: 400 });
+    const forbidden = JSON.parse('{"variables":{"__proto__":1}}') as object;
+    expect(await act("retry_step", forbidden)).toMatchObject({ status: 400 });
+    expect(await act("compensations/skip", { ordinal: 0 })).toMatchObject({ status: 400 });
+    expect(await act("compensations/skip", { ordinal: 9 })).toMatchObject({
+      status: 400,
+      body: { message: "the undo list of the run has no entry 9" },
+    });
   });
 });

@@ -216,6 +216,7 @@ describe("every operation", () => {
   const LEAST: Readonly<Record<string, object>> = {
     [START]: { workflow_id: "w" },
     "/api/v1/sagas/{run_id}/actions/{step_id}/result": { result: {} },
+    "/api/v1/sagas/{id}/terminate": { reason: "r" },
     "/api/v1/events": { topic: "t" },
     "/api/v1/workflows/{wf_id}/test": { mocks: {} },
     "/api/v1/rules/{rule_id}/evaluate": { inputs: {} },

@@ -20,6 +20,8 @@ async function openTask(runId: string): Promise<string> {
   return id;
 }
 
+const ACTED = { type: "acted", state: "paused", changed: true } as const;
+
 describe("an Idempotency-Key", () => {
   it("gives a command an id that follows from it, and is kept with the run", async () => {
     const run = await insertRun(rig);
@@ -32,7 +34,7 @@ describe("an Idempotency-Key", () => {
       `${run}/signal/sent`,
       `${run}/user_task/${task}/submit`,
     ]) {
-      if (url.endsWith("release")) rig.answer = () => ({ type: "advanced" });
+      if (url.endsWith("release")) rig.answer = () => ACTED;
       const first = await command(url, {});
       const repeat = await command(url, {});
       expect([url, first.status]).toEqual([url, 202]);

@@ -13,6 +13,7 @@ import {
   compileWorkflow,
   type JsonObject,
   type Program,
+  RECORD_FORMAT,
   type RunCommand,
   type RunId,
 } from "../../machines/index.js";
@@ -179,6 +180,7 @@ function depsOf(
       access: LOOPBACK,
     },
     ...{ runs, canceller: runs },
+    recordFormat: () => RECORD_FORMAT,
     catalog: {
       program: async (definitionId) => {
         const [row] = await rig.database.sql<{ document: JsonObject }[]>`

@@ -30,6 +30,7 @@ export async function openApiDocument(): Promise<unknown> {
     announcer: absent,
     triggers: absent,
     turns: new Turns(),
+    recordFormat: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),
     compile: absent,

@@ -1,6 +1,6 @@
 // The laws, checked on a simulation: those of one run's audit rows and undo list, and those of a family, read from the history of all
 // commits. Rows and definitions tell which steps must be undone, independently of the counts that the run itself keeps.
-import { type AuditEvent, isTerminal, type JsonObject } from "../../machines/index.js";
+import { type AuditEvent, isHalted, isTerminal, type JsonObject } from "../../machines/index.js";
 import { strayedFrom } from "./chart/charts.js";
 import type { Committed, Simulation, World } from "./simulation.js";
 
@@ -11,6 +11,10 @@ interface Open {
   readonly entry: number;
   /** An attempt of it may have happened. */
   happened: boolean;
+  /** It stood at an incident for a value over a limit. */
+  limited?: boolean;
+  /** A person gave its output. */
+  given?: boolean;
 }
 
 /** The state of a run while the laws read the history. */
@@ -56,8 +60,8 @@ function brokenPromises({ answers, signals }: World): string[] {
 /** For a world where only the clock and the outside can move: the runs that wait for something that already exists. */
 export function strandedIn(world: World): string[] {
   return [...world.runs.values()].flatMap(({ id, context, ended }) => {
-    const { wait, quarantined, groups, run } = context;
-    if (ended || quarantined) return [];
+    const { wait, groups, run } = context;
+    if (ended || isHalted(context)) return [];
     const ids = [id, ...(run.family ?? [])];
     const waits = wait?.kind === "signal" ? wait.name : undefined;
     const found: string[] = [];
@@ -122,6 +126,8 @@ class Reader {
     const compensates = run.program.steps.get(stepId)?.compensation !== undefined;
     if (type === "step.dispatched") reading.dispatched = `${stepId}#${attempt}`;
     else if (attempt > 0 && type.startsWith("step.")) reading.dispatched = undefined;
+    const given = metadata.kind === "skip_step" ? open.get(stepId) : undefined;
+    if (given) given.given = true;
     if (metadata.phase === "compensation") {
       if (type === "step.started") this.quiet(reading, row.to === "running" ? reading.unwinding : 0, say);
     } else if (type === "step.started") open.set(stepId, { entry: ++reading.entries, happened: false });
@@ -135,9 +141,15 @@ class Reader {
       const { mayHave, did } = outcomeOf(metadata, attempt);
       if (entry && mayHave) entry.happened = true;
       if (metadata.will_retry) return;
+      // The step stays open until a person has decided.
+      if (metadata.incident) {
+        if (entry && did) entry.happened = true;
+        if (entry && OVER_LIMIT.test(String(metadata.message))) entry.limited = true;
+        return;
+      }
       // The dispatch of an abandoned run is not awaited: it may have happened.
       if (entry && attempt > 0 && context.ending?.abandon && reading.unwinding === 0) entry.happened = true;
-      if (compensates && OVER_LIMIT.test(String(metadata.message))) reading.either.push(key());
+      if (compensates && (entry?.limited || OVER_LIMIT.test(String(metadata.message)))) reading.either.push(key());
       else if (compensates && (did || entry?.happened)) reading.due.push(key());
       open.delete(stepId);
     }
@@ -188,7 +200,7 @@ class Reader {
   /** The output of a foreach or a join consists of the outputs of its children. */
   private output(run: Simulation, stepId: string, open: Open | undefined, { output }: JsonObject, say: Say): void {
     const plan = run.program.steps.get(stepId);
-    if (!open || !plan || output === undefined) return;
+    if (!open || open.given || !plan || output === undefined) return;
     const { children } = this.of(run.id);
     const about = ({ context }: Simulation) => context.run;
     if (plan.type.name === "foreach") {

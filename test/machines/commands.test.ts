@@ -28,6 +28,8 @@ function said(answer: Answer): string {
       return answer.matched ? "matched" : "unmatched";
     case "submit":
       return answer.matched ? "submitted" : "submitted unmatched";
+    case "acted":
+      return `${answer.changed ? "acted" : answer.reason === undefined ? "already" : "too late"}`;
     case "cancel":
       return `cancel ${answer.state}${answer.alreadyTerminal ? " already" : ""}`;
     default:
@@ -56,7 +58,7 @@ describe("the table", () => {
     expect(Object.keys(EXPECTED).sort()).toEqual([...situations].sort());
   });
 
-  it("the situations cover every state and every wait of a run, with and without quarantine", () => {
+  it("the situations cover every state and every wait of a run, with and without quarantine and pause", () => {
     const shapes = situations.map((situation) => SITUATIONS[situation]().shape);
     expect(shapes).toEqual(situations.map((situation) => EXPECTED[situation].is));
     const waits = ["queued", "dispatched", "backoff"];
@@ -76,7 +78,12 @@ describe("the table", () => {
     const quarantined = ["", " timer", " signal", " user_task", " event", " queued", " dispatched", " backoff"].map(
       (wait) => `paused${wait} quarantined`,
     );
-    const all = [...open, ...quarantined, "succeeded", "failed", "cancelled"];
+    const held = [
+      ...["paused", ...["timer", "signal", "user_task", "event", "incident", ...waits].map((wait) => `paused ${wait}`)],
+    ].map((shape) => `${shape} held`);
+    const incidents = ["paused incident", "paused incident quarantined", "compensating incident"];
+    const both = "paused dispatched quarantined held";
+    const all = [...open, ...quarantined, ...held, ...incidents, both, "succeeded", "failed", "cancelled"];
     expect([...new Set(shapes)].sort()).toEqual(all.sort());
   });
 });

@@ -41,6 +41,7 @@ export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<Ste
     when: fc.option(fc.constantFrom("true", "false", "has(vars.x)", "vars.nowhere"), { nil: undefined, freq: 1 }),
     save_as: fc.option(fc.constantFrom("x", "y", null), { nil: undefined }),
     compensation: fc.option(compensation, { nil: undefined, freq: 3 }),
+    on_failure: fc.option(fc.constantFrom("incident", "rollback"), { nil: undefined, freq: 1 }),
     next: fc.option(target, { nil: undefined, freq: 6 }),
   };
   const of = (type: string, attributes: Record<string, fc.Arbitrary<unknown>>, without: string[] = []) =>
@@ -144,6 +145,15 @@ export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<Ste
   );
 }
 
+/** What a workflow says about errors that nothing takes. */
+export const incidents = fc.constantFrom(
+  {},
+  {},
+  { on_failure: "incident" },
+  { on_undo_failure: "incident" },
+  { on_failure: "incident", on_undo_failure: "incident" },
+);
+
 /** Random documents; most edges lead forward, some back, so that loops happen. */
 export const documents: fc.Arbitrary<{ steps: StepDocument[]; head: Record<string, unknown> }> = fc
   .integer({ min: 1, max: 9 })
@@ -160,6 +170,9 @@ export const documents: fc.Arbitrary<{ steps: StepDocument[]; head: Record<strin
       );
     });
     return fc
-      .tuple(fc.tuple(...steps), fc.option(fc.constantFrom(3000, 60_000), { nil: undefined }))
-      .map(([steps, timeout]) => ({ steps, head: timeout === undefined ? {} : { timeout_ms: timeout } }));
+      .tuple(fc.tuple(...steps), fc.option(fc.constantFrom(3000, 60_000), { nil: undefined }), incidents)
+      .map(([steps, timeout, incidents]) => ({
+        steps,
+        head: { ...incidents, ...(timeout !== undefined && { timeout_ms: timeout }) },
+      }));
   });

@@ -1,7 +1,7 @@
 // Random workflows with blocks, three deep, and the workflows of their sub-sagas. A tree of bodies is generated first and then written as
 // steps, so that every edge keeps the rules of blocks.
 import fc from "fast-check";
-import { ACTIONS, compensation, program, retry, type StepDocument, step, stepId } from "./definitions.js";
+import { ACTIONS, compensation, incidents, program, retry, type StepDocument, step, stepId } from "./definitions.js";
 import type { SimulationOptions } from "./simulation.js";
 
 /** A step whose targets are still marks, and the bodies that it holds. */
@@ -19,6 +19,7 @@ export interface FamilyDocument {
   /** What `sub_saga` runs: `sub.a` may run `sub.b`, which has no children of its own but branches and items. */
   readonly subs: Readonly<Record<"sub.a" | "sub.b", Body>>;
   readonly timeoutMs?: number;
+  readonly incidents?: Record<string, unknown>;
 }
 
 /** A mark: one of the steps that come later in the same body, or the body's end. */
@@ -33,6 +34,7 @@ const common = {
   when: inOne(20, fc.constantFrom("false", "has(vars.x)", "vars.nowhere")),
   save_as: inOne(3, fc.constantFrom("x", "y", null)),
   compensation: inOne(5, compensation),
+  on_failure: inOne(8, fc.constantFrom("incident", "rollback")),
   next: inOne(6, later),
 };
 
@@ -150,6 +152,7 @@ export const families: fc.Arbitrary<FamilyDocument> = fc.record({
   root: body(3, ["sub.a", "sub.b", "sub.none"], 5),
   subs: fc.record({ "sub.a": body(1, ["sub.b"], 3), "sub.b": body(1, [], 3) }),
   timeoutMs: inOne(5, fc.constantFrom(3000, 60_000)),
+  incidents,
 });
 
 const quiet = (step: Record<string, unknown>, bodies: readonly Body[] = [], join?: boolean): Node => ({
@@ -183,9 +186,9 @@ export function around(core: Node): fc.Arbitrary<FamilyDocument> {
 }
 
 /** The documents' programs, and what they need to run. */
-export function optionsOf({ root, subs, timeoutMs }: FamilyDocument): SimulationOptions {
-  const workflows = Object.entries(subs).map(([id, body]) => [id, program(layOut(body), { id })]);
-  const head = timeoutMs === undefined ? {} : { timeout_ms: timeoutMs };
+export function optionsOf({ root, subs, timeoutMs, incidents }: FamilyDocument): SimulationOptions {
+  const workflows = Object.entries(subs).map(([id, body]) => [id, program(layOut(body), { id, ...incidents })]);
+  const head = { ...incidents, ...(timeoutMs !== undefined && { timeout_ms: timeoutMs }) };
   const options = { workflows: Object.fromEntries(workflows), actions: ACTIONS, inputs: { n: 2, list: [4, 5] } };
   return { program: program(layOut(root), head), ...options, limits: { entries: 40 }, entries: 1_000 };
 }

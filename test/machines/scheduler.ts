@@ -1,6 +1,7 @@
 // A seeded scheduler of a world. One seed determines which message, run, worker or clock moves next, which commits are lost, which are
 // written without an answer, when nodes die, and which commands come from outside. The laws are in chain.ts.
 import type { Dispatch, RunCommand, RunId } from "../../machines/index.js";
+import { ACTS, decisionOn } from "./acts.js";
 import { strandedIn } from "./chain.js";
 import { type Faults, Simulation, type SimulationOptions, type WorkerMove, type World } from "./simulation.js";
 import type { Send } from "./world.js";
@@ -31,6 +32,8 @@ export interface Weather {
   readonly signal: number;
   readonly cancel: number;
   readonly quarantine: number;
+  /** A person acts on a run. */
+  readonly act: number;
 }
 
 const RATES = [
@@ -44,6 +47,7 @@ const RATES = [
   "signal",
   "cancel",
   "quarantine",
+  "act",
 ] as const;
 export const CALM = Object.fromEntries(RATES.map((name) => [name, 0])) as unknown as Weather;
 
@@ -60,6 +64,7 @@ function weatherOf(random: Random): Weather {
     signal: often(0, 0.05),
     cancel: often(0, 0, 0.01, 0.04),
     quarantine: often(0, 0, 0.02),
+    act: often(0, 0.02, 0.1),
   };
 }
 
@@ -137,6 +142,7 @@ export class Scheduler implements Faults {
     else if (this.chance("cancel"))
       this.ask(this.pick(this.living), { type: "cancel", compensate: this.random() < 0.8, actor: "api" });
     else if (this.chance("quarantine")) this.ask(this.pick(this.living), { type: "quarantine" });
+    else if (this.chance("act")) this.ask(this.pick(this.living), this.pick(Object.values(ACTS)));
     else if (this.asked.length > 0 && this.random() < 0.3) this.askAgain();
     else if (!this.step() && this.asked.length > 0) this.askAgain();
   }
@@ -167,8 +173,8 @@ export class Scheduler implements Faults {
     return { type: "signal", id, name: this.random() < 0.7 ? "go" : "stop", payload: {}, actor: "api" };
   }
 
-  private ask(run: Simulation | undefined, command: RunCommand): void {
-    if (!run) return;
+  private ask(run: Simulation | undefined, command: RunCommand | undefined): void {
+    if (!run || !command) return;
     this.asked.push({ to: run.id, id: `asked-${this.below(2 ** 40)}`, command });
     this.askAgain(this.asked.length - 1);
   }
@@ -180,10 +186,16 @@ export class Scheduler implements Faults {
     if (answer) this.asked.splice(index, 1);
   }
 
+  /** People help what stands still: they release, resume, and decide incidents. */
   private release(): boolean {
-    const quarantined = this.living.filter(({ context }) => context.quarantined);
-    for (const run of quarantined) this.ask(run, { type: "release", actor: "api" });
-    return quarantined.length > 0;
+    let helped = 0;
+    for (const run of this.living) {
+      const { quarantined, held } = run.context;
+      const act = quarantined ? RELEASE : held ? ACTS.resume : decisionOn(run, this.below(6));
+      if (act) helped++;
+      this.ask(run, act);
+    }
+    return helped > 0;
   }
 
   private cancelRoots(): void {
@@ -240,6 +252,7 @@ export class Scheduler implements Faults {
   }
 }
 
+const RELEASE: RunCommand = { type: "release", actor: "api" };
 const CANCEL: RunCommand = { type: "cancel", compensate: true, actor: "api" };
 
 /** Mostly it does what it is asked to. */

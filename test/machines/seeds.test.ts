@@ -41,7 +41,19 @@ describe("the simulation", () => {
     }
     console.log("seen", counts);
     if (SEEDS < 100) return;
-    const all = ["lost", "unheard", "crash", "between", "clock", "late", "repeat", "signal", "cancel", "quarantine"];
+    const all = [
+      "lost",
+      "unheard",
+      "crash",
+      "between",
+      "clock",
+      "late",
+      "repeat",
+      "signal",
+      "cancel",
+      "quarantine",
+      "act",
+    ];
     for (const name of [...all, "succeeded", "failed", "cancelled"]) expect(counts[name], name).toBeGreaterThan(0);
   });
 });

@@ -13,6 +13,7 @@ import {
   type Effect,
   encodeRecord,
   type Facts,
+  isHalted,
   isReady,
   isTerminal,
   type Json,
@@ -273,7 +274,7 @@ export class Simulation implements WorldRun {
   private next(): RunCommand | undefined {
     const { wait } = this.context;
     if (isReady(this.context)) return this.goesOn ? { type: "advance" } : undefined;
-    if (wait?.kind !== "queued" || this.context.quarantined || !(this.options.credit?.() ?? true)) return undefined;
+    if (wait?.kind !== "queued" || isHalted(this.context) || !(this.options.credit?.() ?? true)) return undefined;
     return { type: "offer", dispatchId: wait.dispatchId, workerId: "w" };
   }
 

@@ -1,6 +1,7 @@
 // Every situation of a run in which a command can arrive, reached on one workflow by ordinary moves; and every command as it would arrive
 // there. answers.ts has the expected answers.
 import { asDispatchId, type DispatchId, type JsonObject, type RunCommand } from "../../machines/index.js";
+import { ACTS, help } from "./acts.js";
 import { program, type StepDocument } from "./definitions.js";
 import { RUN_ID, Simulation, START } from "./simulation.js";
 
@@ -30,7 +31,10 @@ const STEPS: StepDocument[] = [
   { id: "hear", type: "wait_for_event", topic: "shipped", match: "event.payload.n > 0", timeout_ms: 120_000 },
 ];
 
-const WORKFLOW = program(STEPS, { entrypoints: { ask: "ask", hear: "hear" } });
+const HEAD = { entrypoints: { ask: "ask", hear: "hear" } };
+const WORKFLOW = program(STEPS, HEAD);
+/** The same, where a person decides what follows an error. */
+const HELPED = program(STEPS, { ...HEAD, on_failure: "incident", on_undo_failure: "incident" });
 
 const ACTIONS = {
   "shop.charge": { compensable: true },
@@ -42,9 +46,9 @@ const ACTIONS = {
 export class Situated extends Simulation {
   private readonly worker: { credit: boolean };
 
-  constructor(identity: { delayedUntil?: number; entrypoint?: string } = {}) {
+  constructor(identity: { delayedUntil?: number; entrypoint?: string } = {}, workflow = WORKFLOW) {
     const worker = { credit: true };
-    super({ program: WORKFLOW, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
+    super({ program: workflow, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
     this.worker = worker;
   }
 
@@ -54,8 +58,8 @@ export class Situated extends Simulation {
 
   /** The run state, with the wait of the token. */
   get shape(): string {
-    const { state, wait, quarantined } = this.context;
-    return `${state}${wait ? ` ${wait.kind}` : ""}${quarantined ? " quarantined" : ""}`;
+    const { state, wait, quarantined, held } = this.context;
+    return `${state}${wait ? ` ${wait.kind}` : ""}${quarantined ? " quarantined" : ""}${held ? " held" : ""}`;
   }
 
   get dispatchId(): DispatchId {
@@ -92,10 +96,12 @@ export class Situated extends Simulation {
   finish(): void {
     this.credit = true;
     this.command({ type: "release", actor: "api" });
+    help(this.world);
     if (this.context.wait?.kind === "queued")
       this.command({ type: "offer", dispatchId: this.dispatchId, workerId: "w" });
     this.advance();
     this.drain();
+    help(this.world);
   }
 }
 
@@ -117,6 +123,7 @@ const work = (run: Situated) => void run.work();
 const busy = (run: Situated) => void run.failure("busy", { dispatchId: run.dispatchId });
 const declined = (run: Situated) => void run.failure("declined", { retryable: false, dispatchId: run.dispatchId });
 const quarantine = (run: Situated) => void run.command({ type: "quarantine" });
+const pause = (run: Situated) => void run.command(ACTS.pause);
 
 const pending: Build = () => new Situated();
 const delayed: Build = () => new Situated({ delayedUntil: START + 3_600_000 });
@@ -152,6 +159,9 @@ const undoReady = from(packing, (run) => {
 const undoQueued = from(packing, workless, declined);
 const undoDispatched = from(packing, declined);
 const undoBackoff = from(undoDispatched, busy);
+const helped = from(() => new Situated({}, HELPED), advance);
+const incident = from(helped, declined);
+const undoIncident = from(helped, work, declined, (run) => void run.command(ACTS.fail), declined);
 
 export const SITUATIONS = {
   pending,
@@ -184,6 +194,26 @@ export const SITUATIONS = {
   "undo queued, quarantined": from(undoQueued, quarantine),
   "undo dispatched, quarantined": from(undoDispatched, quarantine),
   "undo backoff, quarantined": from(undoBackoff, quarantine),
+  incident,
+  "incident, quarantined": from(incident, quarantine),
+  "undo incident": undoIncident,
+  "pending, paused": from(pending, pause),
+  "ready, paused": from(ready, (run) => void run.once(ACTS.pause)),
+  "queued, paused": from(queued, pause),
+  "dispatched, paused": from(dispatched, pause),
+  "dispatched, paused and quarantined": from(dispatched, pause, quarantine),
+  "backoff, paused": from(backoff, pause),
+  "timer, paused": from(timer, pause),
+  "signal, paused": from(signal, pause),
+  "task, paused": from(task, pause),
+  "event, paused": from(event, pause),
+  "task submitted, paused": from(task, pause, (run) => void run.submit({ approved: true })),
+  "incident, paused": from(incident, pause),
+  "cut off, paused": from(cutOff, pause),
+  "undo queued, paused": from(undoQueued, pause),
+  "undo dispatched, paused": from(undoDispatched, pause),
+  "undo backoff, paused": from(undoBackoff, pause),
+  "undo incident, paused": from(undoIncident, pause),
   succeeded: from(signal, (run) => void run.signal("go")),
   failed: from(undoDispatched, work),
   cancelled: from(signal, (run) => void run.cancel(), work),
@@ -244,6 +274,15 @@ export const COMMANDS = {
   "carry wrong": () => ({ type: "carry", dispatchId: STRANGER }),
   quarantine: () => ({ type: "quarantine" }),
   release: () => ({ type: "release", actor: "user:ops" }),
+  pause: () => ACTS.pause,
+  resume: () => ACTS.resume,
+  "retry step": () => ACTS.retry_step,
+  "skip step": () => ACTS.skip_step,
+  fail: () => ACTS.fail,
+  "retry undo": () => ACTS.retry_undo,
+  "skip undo": () => ACTS.skip_undo,
+  "skip another undo": () => ({ ...ACTS.skip_undo, ordinal: "0" }),
+  terminate: () => ACTS.terminate,
 } satisfies Record<string, (run: Situated) => RunCommand>;
 
 export type CommandName = keyof typeof COMMANDS;

@@ -70,6 +70,11 @@ export function completeContainer(draft: Draft, { step, entry }: Frame): void {
   draft.row("step.succeeded", "running", { stepId: step, metadata: { duration_ms: draft.now - entry.at } });
 }
 
+/** The step after this one. A parallel that starts no branches skips its join as well. */
+export function nextOf({ workflow }: Draft, { next, type }: StepPlan): string | undefined {
+  return type.forks ? workflow.steps.get(next ?? "")?.next : next;
+}
+
 /** Whether an edge to `target` ends the catch chain that the token is in. */
 export function endsCatchChain({ context }: Draft, target: string): boolean {
   const frame = context.frames.at(-1);

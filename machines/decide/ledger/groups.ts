@@ -1,9 +1,9 @@
 // The groups of a run: the children of its step entries. Creates children, counts them and stops them.
 
 import { localsOf } from "../../expression/scope.js";
-import type { Command } from "../../messages/command.js";
+import type { Command, RunCommand } from "../../messages/command.js";
 import type { NewChild } from "../../messages/effect.js";
-import type { RunContext } from "../../state/context.js";
+import { livingChildren, type RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { ChildState, Group } from "../../state/group.js";
 import { type RunIdentity, startupSource } from "../../state/identity.js";
@@ -153,13 +153,25 @@ export function tendDetachedGroups(draft: Draft): void {
 
 /** Cancels every child of the step entries from `from` on. A child that has ended by then ignores it. */
 export function stopChildren(draft: Draft, from: number, reason: string, compensate: boolean): void {
-  const { groups, run } = draft.context;
+  const { groups } = draft.context;
   const open = Object.entries(groups).filter(([entry, group]) => Number(entry) >= from && !group.stopped);
   const command = { type: "cancel", reason, compensate, actor: "coordinator" } as const;
-  for (const to of open.some(([, { running }]) => running > 0) ? livingFrom(draft, from) : []) {
-    draft.owe({ kind: "send", to, id: draft.facts.uuid(run.id, `${to}/stop`), command });
-  }
+  if (open.some(([, { running }]) => running > 0)) sendToChildren(draft, command, "stop", from);
   for (const [entry, group] of open) setGroup(draft, Number(entry), { ...group, stopped: true });
+}
+
+/** Terminates every child, also those that have been told to stop. */
+export function stopEveryChild(draft: Draft, command: Command<"terminate">): void {
+  if (livingChildren(draft.context) > 0) sendToChildren(draft, command, "terminate");
+  for (const [entry, group] of Object.entries(draft.context.groups))
+    setGroup(draft, Number(entry), { ...group, stopped: true });
+}
+
+/** Sends a command to the children of the step entries from `from` on that have not ended. `name`: each is sent once. */
+export function sendToChildren(draft: Draft, command: RunCommand, name: string, from = 0): void {
+  const { run } = draft.context;
+  for (const to of livingFrom(draft, from))
+    draft.owe({ kind: "send", to, id: draft.facts.uuid(run.id, `${to}/${name}`), command });
 }
 
 /** The children that have not ended: those that can be read, and those that this very decision creates. */

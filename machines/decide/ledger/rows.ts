@@ -29,15 +29,16 @@ export interface FailedAttempt {
   readonly done?: Json;
 }
 
-export function recordFailedStep(
-  draft: Draft,
-  plan: StepPlan,
-  error: StepError,
-  { attempt = 0, retryable = false }: FailedAttempt,
-): void {
-  const { code, message } = error;
-  const metadata = { code, message, retryable, will_retry: false };
-  draft.row("step.failed", "running", { stepId: plan.id, attempt, metadata });
+export function recordFailedStep(draft: Draft, plan: StepPlan, error: StepError, about: FailedAttempt): void {
+  draft.row("step.failed", "running", {
+    stepId: plan.id,
+    attempt: about.attempt,
+    metadata: failedMetadata(error, about),
+  });
+}
+
+export function failedMetadata({ code, message }: StepError, { retryable = false }: FailedAttempt) {
+  return { code, message, retryable, will_retry: false };
 }
 
 /** The failure of a step that was aborted from outside: by a cancel, a timeout around it, or the failure of its run. */

@@ -52,7 +52,9 @@ export function addUndo(draft: Draft, entry: UndoEntry): void {
 
 /** Joins the undo list if an attempt of this entry ended with an unknown outcome. No more answers to it will count. */
 export function joinIfMayHaveHappened(draft: Draft, plan: StepPlan): void {
-  if (draft.context.entry?.mayHaveHappened) joinUndoList(draft, plan, null);
+  const { entry, wait } = draft.context;
+  const done = wait?.kind === "incident" ? wait.done : undefined;
+  if (entry?.mayHaveHappened) joinUndoList(draft, plan, done ?? null);
 }
 
 /** The undo of a sub-saga that is cancelled but may have succeeded first, in which case it dropped its own undo list. */

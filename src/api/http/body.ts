@@ -5,7 +5,14 @@ import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { TSchema, TUnsafe } from "typebox";
-import { beginningOf, isObject, type Json, type JsonObject, measure } from "../../../machines/index.js";
+import {
+  beginningOf,
+  FORBIDDEN_NAMES,
+  isObject,
+  type Json,
+  type JsonObject,
+  measure,
+} from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
 import type { Turns } from "../../turns.js";
 import { type Checked, jsonPath, pathOfPointer } from "./checked.js";
@@ -183,4 +190,15 @@ function headerSafe(name: string): string {
     .replaceAll("%5B", "[")
     .replaceAll("%5D", "]")
     .replaceAll("%3A", ":");
+}
+
+/** Names that must never reach an object. */
+export function refuseNames(members: object, path: string): void {
+  for (const name of Object.keys(members)) {
+    if (!FORBIDDEN_NAMES.has(name)) continue;
+    const place = jsonPath(path, name);
+    throw badRequest(`the name at ${place} is not allowed`, [
+      { path: place, message: "is a name that is not allowed" },
+    ]);
+  }
 }

@@ -1,0 +1,69 @@
+// The commands `pause` and `resume`: a run, and with it its family, takes nothing new until it is resumed. Results that come are kept.
+
+import type { Acted, Command, OperatorAct } from "../messages/command.js";
+import { type Decision, type DecisionOn, unchanged } from "../messages/transition.js";
+import { livingChildren } from "../state/context.js";
+import { isTerminal } from "../state/lifecycle.js";
+import type { JsonObject } from "../values/json.js";
+import type { Draft } from "./draft.js";
+import { sendToChildren } from "./ledger/groups.js";
+import { continueAfterHalt, restingState } from "./quarantine.js";
+
+export function pause(draft: Draft, command: Command<"pause">): DecisionOn<"pause"> {
+  const { context } = draft;
+  const { actor, reason } = command;
+  if (isTerminal(context.state)) return ended(draft);
+  if (context.held) return unchanged({ type: "acted", state: context.state, changed: false });
+  draft.change({ held: { by: actor, since: draft.now, ...(reason !== undefined && { reason }) } });
+  recordAct(draft, command);
+  sendOn(draft, command);
+  draft.close("note");
+  return acted(draft);
+}
+
+/** What came while the run was paused is taken now: a signal, a submitted task, children that ended, what has become due. */
+export function resume(draft: Draft, command: Command<"resume">): DecisionOn<"resume"> {
+  const { context } = draft;
+  if (isTerminal(context.state)) return ended(draft);
+  if (!context.held) return notNow(draft, "the run is not paused by an operator");
+  draft.change({ held: undefined });
+  sendOn(draft, command);
+  recordAct(draft, command);
+  continueAfterHalt(draft);
+  return acted(draft);
+}
+
+/** Counts what was sent to the children. No step has such an id. */
+const HOLDS = "/holds";
+
+/** Each child does the same with its own children. */
+function sendOn(draft: Draft, command: Command<"pause" | "resume">): void {
+  const { context } = draft;
+  if (livingChildren(context) === 0) return;
+  // Each time is another command.
+  const count = (context.attempts[HOLDS] ?? 0) + 1;
+  draft.change({ attempts: { ...context.attempts, [HOLDS]: count } });
+  sendToChildren(draft, command, `hold/${count}`);
+}
+
+/** The act in the audit log, with who asked. */
+export function recordAct(draft: Draft, { type: kind, actor: by, ...about }: OperatorAct, more: JsonObject = {}): void {
+  const { step } = draft.context;
+  const reason: JsonObject = "reason" in about && about.reason !== undefined ? { reason: about.reason } : {};
+  draft.actor = by;
+  draft.row("log", restingState(draft.context), { stepId: step, metadata: { kind, by, ...reason, ...more } });
+  draft.actor = "coordinator";
+}
+
+export function acted(draft: Draft): Decision<Acted> {
+  return draft.decided({ type: "acted", state: draft.context.state, changed: true });
+}
+
+export function ended(draft: Draft): Decision<Acted> {
+  return notNow(draft, "the run has ended");
+}
+
+/** With whatever the decision has done before. */
+function notNow(draft: Draft, reason: string): Decision<Acted> {
+  return draft.decided({ type: "acted", state: draft.context.state, changed: false, reason });
+}
