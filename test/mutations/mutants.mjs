@@ -8,9 +8,42 @@ const CANCEL = "machines/decide/cancel.ts";
 const COMMANDS_TEST = "test/machines/commands.test.ts";
 const UNDO_TEST = "test/machines/undo.test.ts";
 const STORE_TEST = "test/store/commit.test.ts";
+const INCIDENTS_TEST = "test/machines/steps/incidents.test.ts";
 const RESIDENT_TEST = "test/mutations/resident.test.ts";
 
 export const MUTANTS = [
+  {
+    name: "a paused run goes on by itself",
+    file: "machines/decide/advance.ts",
+    find: "if (isTerminal(state) || isHalted(draft.context)) return false;",
+    replace: "if (isTerminal(state) || draft.context.quarantined) return false;",
+    test: COMMANDS_TEST,
+    red: "timer, paused due: advanced -> same",
+  },
+  {
+    name: "the retry of an incident is a new step entry, and so has another idempotency key",
+    file: "machines/decide/incidents.ts",
+    find: "entry: { ...entry, at: draft.now, retried",
+    replace: "entries: draft.context.entries + 1, entry: { ...entry, at: draft.now, retried",
+    test: INCIDENTS_TEST,
+    red: "an incident of a step is retried in its own entry, with corrected variables: the key stays, the attempts count on",
+  },
+  {
+    name: "what a step did before the engine failed it is forgotten at its incident",
+    file: "machines/decide/ledger/incidents.ts",
+    find: "...(done !== undefined && entry && { entry: { ...entry, mayHaveHappened: true } }),",
+    replace: "",
+    test: INCIDENTS_TEST,
+    red: "an incident of a step an output that the engine refused is kept for the undo",
+  },
+  {
+    name: "a terminated run leaves alone the children that were told to stop before",
+    file: "machines/decide/terminate.ts",
+    find: "stopEveryChild(draft, command);",
+    replace: "",
+    test: INCIDENTS_TEST,
+    red: "terminate ends a family, children first, whatever they do, also those that were told to stop",
+  },
   {
     name: "the compare-and-set does not look at the revision (law 1)",
     file: FENCES,
@@ -433,8 +466,8 @@ export const MUTANTS = [
   {
     name: "a timer fires early (law 8)",
     file: "machines/decide/advance.ts",
-    find: "if (wait.dueAt === undefined || wait.dueAt > now) return false;",
-    replace: "if (wait.dueAt === undefined) return false;",
+    find: " || wait.dueAt === undefined || wait.dueAt > now) return false;",
+    replace: " || wait.dueAt === undefined) return false;",
     test: "test/machines/steps/waits.test.ts",
     red: "steps that wait a timer fires at its time, never early, and is recorded with its wake-up",
   },
