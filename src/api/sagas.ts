@@ -2,12 +2,12 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
-import { type JsonObject, parseRunId, RUN_STATES, type RunId, UUID_PATTERN } from "../../machines/index.js";
+import { type JsonObject, parseRunId, type RunId, UUID_PATTERN } from "../../machines/index.js";
 import { notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
-import type { RunFilter } from "../store/matching-runs.js";
 import type { Page, PageQuery } from "../store/page.js";
+import { countRuns } from "../store/run-counts.js";
 import { runExists } from "../store/runs.js";
 import { listUserTasks } from "../store/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
@@ -15,32 +15,15 @@ import { releasePlace } from "./http/admission.js";
 import { AnyObject, refuseNames } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
-import {
-  EachNamed,
-  Flag,
-  ID_PATTERN,
-  Id,
-  ListOf,
-  OneOf,
-  PAGE,
-  PageParameters,
-  pageOf,
-  path,
-  query,
-  RunIdText,
-  Text,
-  Time,
-  Uuid,
-  Version,
-} from "./http/parameters.js";
+import { ID_PATTERN, OneOf, PAGE, PageParameters, pageOf, path, query, RunIdText, Version } from "./http/parameters.js";
 import { object, one, page, ref, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
+import { filterOf, MAX_LABEL, RUN_FILTERS } from "./run-filters.js";
 import { RunReader } from "./run-reader.js";
 import type { Resource } from "./schemas.js";
 import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
 
-const MAX_LABEL = 256;
 /** Ten years: the longest delay or timeout of a run. */
 const MAX_MS = 10 * 366 * 86_400_000;
 
@@ -87,25 +70,8 @@ const START_ANSWER = {
 const STARTED = object("The run is durable.", START_ANSWER);
 const ENDED = object("The run has ended within `wait_ms`.", { ...START_ANSWER, run: ref("SagaRun") });
 
-const listQuery = query({
-  workflow_id: Id,
-  version: Version,
-  state: ListOf(...RUN_STATES),
-  tenant_id: Uuid,
-  trigger_id: Uuid,
-  parent_run_id: RunIdText,
-  root_only: Flag,
-  business_key: Text({ max: 256 }),
-  requires_manual_review: Flag,
-  awaited_signal: Text({ max: 256 }),
-  current_step: Id,
-  started_after: Time,
-  started_before: Time,
-  "label.{name}": EachNamed(Text({ max: MAX_LABEL })),
-  q: Text({ min: 0, max: 256 }),
-  sort: OneOf("-started_at", "started_at"),
-  ...PAGE,
-});
+const listQuery = query({ ...RUN_FILTERS, sort: OneOf("-started_at", "started_at"), ...PAGE });
+const countsQuery = query({ ...RUN_FILTERS, count: PAGE.count });
 const runPath = path({ id: RunIdText });
 
 export function sagaRoutes(app: Api, deps: ApiDeps): void {
@@ -114,6 +80,7 @@ export function sagaRoutes(app: Api, deps: ApiDeps): void {
   app.addHook("preClose", async () => waiters.stop());
   startRoute(app, deps, waiters);
   listRoute(app, runs);
+  countsRoute(app, deps);
   getRoute(app, waiters);
   for (const part of partsOf(runs)) partRoute(app, deps, part);
 }
@@ -183,24 +150,21 @@ function listRoute(app: Api, runs: RunReader): void {
   );
 }
 
-function filterOf(query: Static<typeof listQuery>): RunFilter {
-  return {
-    workflowId: query.workflow_id,
-    version: query.version,
-    states: query.state,
-    tenantId: query.tenant_id,
-    triggerId: query.trigger_id,
-    parentRunId: query.parent_run_id,
-    rootOnly: query.root_only,
-    businessKey: query.business_key,
-    requiresManualReview: query.requires_manual_review,
-    awaitedSignal: query.awaited_signal,
-    currentStep: query.current_step,
-    startedAfter: query.started_after,
-    startedBefore: query.started_before,
-    labels: query["label.{name}"],
-    q: query.q || undefined,
-  };
+const COUNTS = object(
+  "The numbers of the runs that match, by kind.",
+  {
+    items: { type: "array", items: ref("RunCount") },
+    truncated: { type: "boolean", description: "There are more than 10,000 kinds." },
+  },
+  ["truncated"],
+);
+
+function countsRoute(app: Api, { reads }: Pick<ApiDeps, "reads">): void {
+  const summary = "Count runs by workflow, version, state and reason of a pause";
+  const schema = { tags: ["sagas"], summary, querystring: countsQuery, response: responses({ 200: COUNTS }, 400) };
+  app.get("/api/v1/sagas/counts", { schema }, async ({ query }, reply) =>
+    reads.run(goneOf(reply), (sql) => countRuns(sql, filterOf(query), { exact: query.count === "exact" })),
+  );
 }
 
 function getRoute(app: Api, waiters: Waiters): void {

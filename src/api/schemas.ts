@@ -125,6 +125,16 @@ export const RESOURCES = {
       }),
     ),
   }),
+  RunCount: Type.Object({
+    workflow_id: Text,
+    version: Int,
+    state: Type.String({ enum: [...RUN_STATES] }),
+    paused_reason: opt(Text),
+    count: Int,
+    count_is_lower_bound: opt(
+      Type.Boolean({ description: "There are at least this many. Then other kinds of runs may be missing." }),
+    ),
+  }),
   SagaRunEvent: Type.Object({
     id: Uuid,
     run_id: Uuid,

@@ -2,6 +2,7 @@
 import { asShardId } from "../ids.js";
 import type { Placement } from "../shard/placement.js";
 import { countEnds } from "../store/end-counts.js";
+import { keepCounts } from "../store/kept-counts.js";
 import { countOutgoing } from "../store/outgoing-events.js";
 import { countUnwatched } from "../store/poll.js";
 import type { Triggers } from "../trigger/index.js";
@@ -19,6 +20,7 @@ export function composeCounts(
       metrics.eventsOwed.set(await countOutgoing(upkeep));
       await triggers.gauge();
       await countEnds(upkeep);
+      await keepCounts(upkeep);
     },
     forget: () => {
       metrics.runsUnwatched.remove();

@@ -7,7 +7,9 @@
 import type { Sql, TransactionSql } from "postgres";
 
 /** The advisory lock of a count: "ends" in ASCII. Must never change: releases that run side by side have to agree on it. */
-const COUNTING_LOCK = 0x656e6473;
+export const COUNTING_LOCK = 0x656e6473;
+/** A transaction that ends a run began no later than this after the end, or its end is noted as late. Migrations know it, too. */
+export const CLOSED_AFTER = "10 seconds";
 /** What one statement counts, so that it ends before the statement timeout. */
 const STRIDE = "10 minutes";
 /** In one call: more than a day, which takes 3 s for a million runs. A node that stops waits for it. */
@@ -33,7 +35,7 @@ async function countNext(sql: TransactionSql): Promise<boolean> {
   const [span] = await sql<Span[]>`
     select start::text as from, least(closed, start + ${STRIDE}::text::interval)::text as to, closed <= start + ${STRIDE}::text::interval as last
     from (
-      select date_trunc('minute', least(now(), min(xact_start)) - interval '10 seconds') as closed,
+      select date_trunc('minute', least(now(), min(xact_start)) - ${CLOSED_AFTER}::text::interval) as closed,
         coalesce((select until from end_horizon where id = 1), date_trunc('minute', now() - interval '1 day')) as start
       from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
     ) open`;

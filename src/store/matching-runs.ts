@@ -21,6 +21,12 @@ export interface RunFilter {
   readonly requiresManualReview?: boolean;
   readonly awaitedSignal?: string;
   readonly currentStep?: string;
+  /** The run is paused for one of them. */
+  readonly pausedReasons?: readonly string[];
+  /** Whether the run stands at an incident. */
+  readonly incident?: boolean;
+  /** Of the error that ended the run. */
+  readonly errorCode?: string;
   /** RFC 3339; both bounds are exclusive. */
   readonly startedAfter?: string;
   readonly startedBefore?: string;
@@ -53,6 +59,7 @@ export async function matchingRuns(database: Sql, filter: RunFilter): Promise<Ma
 }
 
 const ALL = sql`true`;
+const NONE = sql`false`;
 
 /** Each set gives no more than the range may need, so that one with many rows does not outweigh the others. */
 export function idsInRange({ sets, workflows }: MatchingRuns, { after, order, limit, offset }: Range): SQL {
@@ -65,15 +72,17 @@ export function idsInRange({ sets, workflows }: MatchingRuns, { after, order, li
 }
 
 /** A row for each run that matches. */
-export function allOf({ sets, workflows, counted }: MatchingRuns): SQL {
+export function allOf(matching: MatchingRuns): SQL {
+  return sql`(${matching.counted ?? columnsOf(matching, sql``)}) matching`;
+}
+
+/** These columns of each run that matches, in any order. */
+export function columnsOf({ sets, workflows }: MatchingRuns, columns: SQL): SQL {
   const each = workflows ? sql`${workflows}, ${runs}` : sql`${runs}`;
-  return sql`(${
-    counted ??
-    sql.join(
-      sets.map((set) => sql`select from ${each} where ${set}`),
-      sql` union all `,
-    )
-  }) matching`;
+  return sql.join(
+    sets.map((set) => sql`select ${columns} from ${each} where ${set}`),
+    sql` union all `,
+  );
 }
 
 /** In the text of the statement: some ends are rare, and a plan that is kept takes all values of a parameter as equally frequent. */
@@ -84,13 +93,27 @@ const ENDED_AS: ReadonlyMap<string, SQL> = new Map([
 ]);
 const UNFINISHED = isNull(runs.terminalAt);
 const WITHOUT_END = and(isNotNull(runs.terminalAt), isNull(runs.endedAs));
+const WITHOUT_CODE = and(isNotNull(runs.terminalAt), isNull(runs.endedWith));
+
+/** The reasons that `held_as` notes (migration 0030). The others come and go with every wait. */
+const HELD_AS: ReadonlyMap<string, SQL> = new Map([
+  ["incident", sql`${runs.heldAs} = 'incident'`],
+  ["operator", sql`${runs.heldAs} = 'operator'`],
+  ["concurrency", sql`${runs.heldAs} = 'concurrency'`],
+]);
+/** What the filter `incident` means. */
+const AT_INCIDENT = "incident";
 
 /**
  * A state or a step is not indexed, because it changes. Runs that have not ended are few and read one by one; those that have ended are
  * found by how they ended, and one by one where that is still to be filled in.
  */
-function setsOf({ states, currentStep, awaitedSignal }: RunFilter): readonly (SQL | undefined)[] {
+function setsOf(filter: RunFilter): readonly (SQL | undefined)[] {
+  const { states, currentStep, awaitedSignal, errorCode } = filter;
   const open = and(inStates(states), equals(runs.currentStep, currentStep), equals(runs.awaitedSignal, awaitedSignal));
+  const pauses = pausesOf(filter);
+  if (errorCode !== undefined) return pauses.length > 0 ? [NONE] : endedWith(errorCode).map((set) => and(set, open));
+  if (pauses.length > 0) return pauses.map((set) => and(set, open));
   if (awaitedSignal !== undefined) return [and(UNFINISHED, open)];
   if (states === undefined && currentStep === undefined) return [undefined];
   const ended = equals(runs.endedIn, currentStep);
@@ -98,6 +121,25 @@ function setsOf({ states, currentStep, awaitedSignal }: RunFilter): readonly (SQ
   const byEnd = states ? ends.map((end) => and(end, ended)) : [ended];
   const unfinished = (states ?? RUN_STATES).some((state) => !ENDED_AS.has(state)) ? [and(UNFINISHED, open)] : [];
   return [...unfinished, ...(byEnd.length > 0 ? [...byEnd, and(WITHOUT_END, open)] : [])];
+}
+
+/** One set for each reason that is an exception, and one for all others. Empty: the filter does not ask for a pause. */
+function pausesOf({ pausedReasons, incident }: RunFilter): readonly (SQL | undefined)[] {
+  if (pausedReasons === undefined) return incident ? [HELD_AS.get(AT_INCIDENT)] : [];
+  const asked = new Set(incident ? pausedReasons.filter((reason) => reason === AT_INCIDENT) : pausedReasons);
+  const waits = [...asked].filter((reason) => !HELD_AS.has(reason));
+  const held = [...asked].flatMap((reason) => HELD_AS.get(reason) ?? []);
+  if (waits.length === 0) return held.length > 0 ? held : [NONE];
+  return [...held, and(UNFINISHED, sql`${runs.pausedReason} = any(${sql.param(waits)}::text[])`)];
+}
+
+/** The code is stored cut. */
+function endedWith(code: string): readonly (SQL | undefined)[] {
+  const cut = sql`left(${code}::text, 256)`;
+  return [
+    sql`${runs.endedWith} <> '' and ${runs.endedWith} = ${cut}`,
+    and(WITHOUT_CODE, sql`run_error_code(${runs.state}, ${runs.record}) = ${cut}`),
+  ];
 }
 
 function inStates(states: RunFilter["states"]): SQL | undefined {
@@ -121,6 +163,7 @@ function conditionsOf(filter: RunFilter): readonly (SQL | undefined)[] {
       : review
         ? sql`${runs.requiresManualReview}`
         : sql`not ${runs.requiresManualReview}`,
+    filter.incident === false ? sql`${runs.heldAs} is distinct from ${AT_INCIDENT}` : undefined,
     startedAfter === undefined ? undefined : gt(runs.startedAt, sql`${startedAfter}::text::timestamptz`),
     startedBefore === undefined ? undefined : lt(runs.startedAt, sql`${startedBefore}::text::timestamptz`),
   ];

@@ -132,10 +132,10 @@ export class Retention {
       this.one(
         `with slice as materialized (
            select ctid, started_at, id, state from runs
-           where terminal_at is not null and ended_as is null and (started_at, id) > ($1::text::timestamptz, $2::text::uuid)
+           where terminal_at is not null and ended_with is null and (started_at, id) > ($1::text::timestamptz, $2::text::uuid)
            order by started_at, id limit ${OWNERS}
          ), noted as (
-           update runs set ended_as = state where ctid = any(array(select ctid from slice))
+           update runs set ended_with = '' where ctid = any(array(select ctid from slice))
          )
          ${lastOf("slice", "started_at", "id")}`,
         after,

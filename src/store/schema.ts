@@ -81,6 +81,10 @@ export const runs = pgTable(
     /** The state and the step in which the run ended: set by the database, for the filters of the list. Null: before, or still to be filled in. */
     endedAs: text("ended_as"),
     endedIn: text("ended_in"),
+    /** The code of the error that it ended with, cut; empty: none. As the two above. */
+    endedWith: text("ended_with"),
+    /** `pausedReason` where it is an exception: set by the database, for the filters of the list. */
+    heldAs: text("held_as"),
     requiresManualReview: boolean("requires_manual_review").notNull(),
     awaitedSignal: text("awaited_signal"),
     pausedReason: text("paused_reason"),
@@ -125,6 +129,9 @@ export const runs = pgTable(
     index("runs_by_workflow_and_end").on(t.workflowId, t.endedAs, t.startedAt, t.id).where(sql`ended_as is not null`),
     index("runs_by_ended_in").on(t.endedIn, t.startedAt, t.id).where(sql`ended_in is not null`),
     index("runs_without_end").on(t.startedAt, t.id).where(sql`terminal_at is not null and ended_as is null`),
+    index("runs_by_ended_with").on(t.endedWith, t.startedAt, t.id).where(sql`ended_with <> ''`),
+    index("runs_held").on(t.heldAs, t.startedAt, t.id).where(sql`held_as is not null`),
+    index("runs_without_code").on(t.startedAt, t.id).where(sql`terminal_at is not null and ended_with is null`),
     index("runs_by_parent").on(t.parentRunId, t.parentEntry).where(sql`parent_run_id is not null`),
     index("runs_by_family").on(t.familyRunId).where(sql`family_run_id is not null`),
     index("runs_in_flight").on(t.workflowId).where(sql`terminal_at is null`),
@@ -146,7 +153,7 @@ export const runEndCounts = pgTable(
   (t) => [primaryKey({ columns: [t.workflowId, t.minute] })],
 );
 
-/** One row: minutes before it are counted. */
+/** Two rows: minutes before the first are counted (end-counts.ts), and ends before the second (kept-counts.ts). */
 export const endHorizon = pgTable("end_horizon", { id: smallint("id").primaryKey(), until: time("until").notNull() });
 
 /** Minutes that are to be counted again, written by the database with a run that ended long before its commit. */
@@ -155,6 +162,29 @@ export const lateRunEnds = pgTable(
   { workflowId: text("workflow_id").notNull(), minute: time("minute").notNull() },
   (t) => [index("late_run_ends_by_minute").on(t.workflowId, t.minute)],
 );
+
+/** What runs of one kind have in common. `tenantId`: all zeros for none. `root`: they have no parent. */
+const countedKind = () => ({
+  workflowId: text("workflow_id").notNull(),
+  version: integer("version").notNull(),
+  tenantId: uuid("tenant_id").notNull(),
+  root: boolean("root").notNull(),
+  endedAs: text("ended_as").notNull(),
+});
+
+/** How many runs the store holds that ended before the horizon (kept-counts.ts). */
+export const runCounts = pgTable(
+  "run_counts",
+  { ...countedKind(), count: bigint("count", { mode: "number" }).notNull() },
+  (t) => [primaryKey({ columns: [t.workflowId, t.version, t.tenantId, t.root, t.endedAs] })],
+);
+
+/** To be added to the counts, written by the database: runs that ended late, with their time, and, without, runs that are gone. */
+export const runCountChanges = pgTable("run_count_changes", {
+  ...countedKind(),
+  change: integer("change").notNull(),
+  endedAt: time("ended_at"),
+});
 
 /** The start of a run: wide and cold, so it is not in the hot row. */
 export const runStarts = pgTable("run_starts", {

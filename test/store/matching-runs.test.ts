@@ -21,16 +21,20 @@ afterAll(() => database.drop());
 
 const RARE_ID = "0a000000-0000-4000-8000-000000000000";
 const COMMON_ID = "0c000000-0000-4000-8000-000000000000";
+/** An index would not take it whole. */
+const LONG_CODE = "declined-".repeat(1_000);
 /** Runs of one second each, from `from` on. The rare ones differ from the common ones in everything that is a filter. */
 async function insert(kind: "rare" | "common", from: number, count: number): Promise<void> {
   const rare = kind === "rare";
   await database.sql.unsafe(
     `with new as (
        insert into runs (id, shard, revision, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
-         awaited_signal, record, workflow_id, version, definition_id, tenant_id, trigger_id, business_key, parent_run_id, started_at)
+         awaited_signal, paused_reason, record, workflow_id, version, definition_id, tenant_id, trigger_id, business_key, parent_run_id, started_at)
        select (left('${rare ? "0a" : "0c"}', 2) || substr(md5(nth::text), 3))::uuid, 0, 1, 1, state, ${rare ? "'rare'" : "'common'"}, now(),
          case when state in ('succeeded', 'failed', 'cancelled') then now() end, ${rare},
-         case when state = 'paused' then 'go' end, '{}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
+         case when state = 'paused' then 'go' end,
+         case when state = 'paused' then (array['signal', 'incident', 'quarantine', 'operator'])[1 + nth / 6 % 4] end,
+         '{"ending":{"error":{"code":"${LONG_CODE}"}}}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
          '${kind}-' || nth, ${rare ? "null" : "$1::text::uuid"}, timestamptz '2026-01-01' + nth * interval '1 s'
        from (select nth, ${rare ? "(array['pending','running','paused','compensating','failed','cancelled'])[1 + nth % 6]" : "'succeeded'"} as state
          from generate_series(${from}, ${from + count - 1}) nth) shaped
@@ -57,6 +61,12 @@ const RARE: Readonly<Record<string, RunFilter>> = {
   awaited_signal: { awaitedSignal: "go" },
   "another awaited_signal": { awaitedSignal: "stop" },
   current_step: { currentStep: "rare" },
+  "paused_reason, of a wait": { pausedReasons: ["signal"] },
+  "paused_reason, of an exception": { pausedReasons: ["operator"] },
+  "several of paused_reason": { pausedReasons: ["signal", "incident", "quarantine", "concurrency"] },
+  incident: { incident: true },
+  error_code: { errorCode: LONG_CODE },
+  "another error_code": { errorCode: "none" },
   started_before: { startedBefore: "2026-01-01T00:00:20.000Z" },
   label: { labels: { kind: "rare" } },
   "q, of a key": { q: "rare" },
@@ -122,6 +132,14 @@ describe("a filter", () => {
     { version: 2, labels: { kind: "common" }, q: "common-1" },
     { states: ["paused"], awaitedSignal: "go", tenantId: RARE_ID },
     { requiresManualReview: false, q: "0C" },
+    { incident: false, workflowId: "rare" },
+    { incident: true, pausedReasons: ["signal", "incident"] },
+    { incident: true, pausedReasons: ["signal"] },
+    { pausedReasons: ["signal", "incident"], currentStep: "rare", tenantId: RARE_ID },
+    { pausedReasons: ["operator"], awaitedSignal: "stop" },
+    { incident: true, errorCode: LONG_CODE },
+    { errorCode: LONG_CODE, states: ["failed"], currentStep: "rare" },
+    { errorCode: LONG_CODE, states: ["running"] },
     { q: "common-11", businessKey: "common-118" },
     { labels: { kind: "rare", other: "x" } },
     { labels: { kind: "rare" }, q: "0" },
@@ -129,7 +147,7 @@ describe("a filter", () => {
   ];
   /** As plainly as can be said. */
   function plainly(rows: readonly postgres.Row[], filter: RunFilter): readonly string[] {
-    const { states: some, labels = {}, q, rootOnly, startedBefore } = filter;
+    const { states: some, labels = {}, q, rootOnly, startedBefore, pausedReasons, incident, errorCode } = filter;
     const equal: readonly (readonly [unknown, string])[] = [
       [filter.workflowId, "workflow_id"],
       [filter.version, "version"],
@@ -144,6 +162,9 @@ describe("a filter", () => {
     const matches = (row: postgres.Row) =>
       equal.every(([given, column]) => given === undefined || given === row[column]) &&
       (some?.includes(row.state) ?? true) &&
+      (pausedReasons?.includes(row.paused_reason) ?? true) &&
+      (incident === undefined || incident === (row.paused_reason === "incident")) &&
+      (errorCode === undefined || (["failed", "cancelled"].includes(row.state) && errorCode === LONG_CODE)) &&
       (!rootOnly || row.parent_run_id === null) &&
       Object.entries(labels).every(([name, value]) => name === "kind" && value === row.label) &&
       (startedBefore === undefined || row.started_at < new Date(startedBefore)) &&
@@ -176,7 +197,7 @@ describe("a filter", () => {
   it("finds runs that ended before there was a note of it, and the pruner adds the note", async () => {
     await database.sql.begin(async (sql) => {
       await sql`set local session_replication_role = replica`;
-      await sql`update runs set ended_as = null, ended_in = null where shard = 0`;
+      await sql`update runs set ended_as = null, ended_in = null, ended_with = null where shard = 0`;
     });
     await check();
     const pool = openDatabase(database.url, { max: 2, applicationName: "saga-test-pruner", log: silentLog });
@@ -184,7 +205,8 @@ describe("a filter", () => {
     await pool.close();
     const [left] = await database.sql`
       select count(*)::int as count from runs where ended_as is distinct from case when terminal_at is not null then state end
-        or ended_in is distinct from case when terminal_at is not null then current_step end`;
+        or ended_in is distinct from case when terminal_at is not null then current_step end
+        or ended_with is distinct from case when terminal_at is not null then run_error_code(state, record) end`;
     expect(left).toEqual({ count: 0 });
     await check();
   });

@@ -1,0 +1,58 @@
+// The filters of runs: the query parameters that choose runs, for the list and for its counts, and what they mean to the store.
+import type { Static } from "typebox";
+import { RUN_STATES } from "../../machines/index.js";
+import type { RunFilter } from "../store/matching-runs.js";
+import { EachNamed, Flag, Id, ListOf, query, RunIdText, Text, Time, Uuid, Version } from "./http/parameters.js";
+
+export const MAX_LABEL = 256;
+
+/** Of the wire contract. Some of them no run of this release has. */
+const PAUSED_REASONS = [
+  ...(["signal", "event", "timer", "user_task", "children", "retry"] as const),
+  ...(["operator", "incident", "concurrency", "quarantine"] as const),
+];
+
+export const RUN_FILTERS = {
+  workflow_id: Id,
+  version: Version,
+  state: ListOf(...RUN_STATES),
+  tenant_id: Uuid,
+  trigger_id: Uuid,
+  parent_run_id: RunIdText,
+  root_only: Flag,
+  business_key: Text({ max: 256 }),
+  requires_manual_review: Flag,
+  awaited_signal: Text({ max: 256 }),
+  current_step: Id,
+  paused_reason: ListOf(...PAUSED_REASONS),
+  incident: Flag,
+  error_code: Text({ max: 256 }),
+  started_after: Time,
+  started_before: Time,
+  "label.{name}": EachNamed(Text({ max: MAX_LABEL })),
+  q: Text({ min: 0, max: 256 }),
+};
+const filters = query(RUN_FILTERS);
+
+export function filterOf(query: Static<typeof filters>): RunFilter {
+  return {
+    workflowId: query.workflow_id,
+    version: query.version,
+    states: query.state,
+    tenantId: query.tenant_id,
+    triggerId: query.trigger_id,
+    parentRunId: query.parent_run_id,
+    rootOnly: query.root_only,
+    businessKey: query.business_key,
+    requiresManualReview: query.requires_manual_review,
+    awaitedSignal: query.awaited_signal,
+    currentStep: query.current_step,
+    pausedReasons: query.paused_reason,
+    incident: query.incident,
+    errorCode: query.error_code,
+    startedAfter: query.started_after,
+    startedBefore: query.started_before,
+    labels: query["label.{name}"],
+    q: query.q || undefined,
+  };
+}
