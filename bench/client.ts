@@ -30,6 +30,7 @@ export interface Run {
 export interface StartOptions {
   readonly inputs?: object;
   readonly variables?: object;
+  readonly labels?: Readonly<Record<string, string>>;
 }
 
 export class Client {

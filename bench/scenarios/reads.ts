@@ -1,7 +1,8 @@
-// Requests with many runs in the store, in turns: get, the first page of the list with each filter, the statistics of a workflow, starts, and
-// runs of one step. On a target the runs are those that are there.
+// Requests with many runs in the store, in turns: get, the first page of the list with each filter, counts, the statistics of a workflow, starts
+// with labels and without, and runs of one step. On a target the runs are those that are there.
 import type { Sql } from "postgres";
 import { countEnds } from "../../src/store/end-counts.js";
+import { keepCounts } from "../../src/store/kept-counts.js";
 import type { Stage } from "../stage.js";
 import { ONE_STEP } from "../workloads.js";
 import type { Scenario } from "./scenario.js";
@@ -18,6 +19,10 @@ const FILTERS = [
   "current_step=only",
   "awaited_signal=go",
   "requires_manual_review=true",
+  "paused_reason=signal",
+  "paused_reason=operator",
+  "incident=true",
+  "error_code=declined",
   "business_key=none",
   "root_only=true",
   "label.team=none",
@@ -29,14 +34,21 @@ const read =
   ({ api }: Stage) =>
     api.get(`/api/v1/${path}`);
 
+const LABELS = { region: "eu", team: "checkout", tier: "gold", campaign: "autumn" };
+
+/** Of the counts: what is kept, and what is counted up to a bound. */
+const COUNTED = ["", `workflow_id=${WORKFLOW}`, "state=paused", "error_code=declined", "label.team=none"];
+
 /** The requests, each with a latency of its own. */
 const REQUESTS: readonly (readonly [string, (stage: Stage, runId: string) => Promise<unknown>])[] = [
   ["get", ({ api }, runId) => api.get(`/api/v1/sagas/${runId}`)],
   ["stats", read(`workflows/${WORKFLOW}/stats`)],
   ["start", ({ api }) => api.start(ONE_STEP)],
+  ["start with four labels", ({ api }) => api.start(ONE_STEP, { labels: LABELS })],
   ["start to end", ({ api }) => api.run(ONE_STEP, { inputs: {} })],
   ["list", read("sagas")],
   ...FILTERS.map((filter) => [`list, ${filter}`, read(`sagas?${filter}`)] as const),
+  ...COUNTED.map((filter) => [`counts, ${filter || "all"}`, read(`sagas/counts?${filter}`)] as const),
 ];
 
 const reads: Scenario = {
@@ -74,16 +86,17 @@ async function pick(sql: Sql, rows: number): Promise<string[]> {
 }
 
 /**
- * Runs that began a tenth of a second after each other, of ten workflows. One in a hundred waits for a signal, the others have ended. A
- * run as a workload of this size leaves it would take minutes; these have no variables, no audit rows and no wakes, which lists do not read.
+ * Runs that began a tenth of a second after each other, of ten workflows. One in a hundred waits for a signal, a thousandth failed, the others
+ * succeeded. A run as a workload of this size leaves it would take minutes; these have no variables, no audit rows and no wakes, which lists do not read.
  */
 async function fill(sql: Sql, rows: number): Promise<void> {
   await sql`
     insert into runs (id, shard, revision, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
       awaited_signal, paused_reason, record, workflow_id, version, definition_id, started_at)
-    select id, ('x' || right(id::text, 2))::bit(8)::int, 2, 4, case when waits then 'paused' else 'succeeded' end,
+    select id, ('x' || right(id::text, 2))::bit(8)::int, 2, 4,
+      case when waits then 'paused' when n % 1000 = 1 then 'failed' else 'succeeded' end,
       case when waits then 'only' end, at, case when not waits then at end, false, case when waits then 'go' end,
-      case when waits then 'signal' end, '{"v":1}', case n % 10 when 0 then ${WORKFLOW} else 'bench-other-' || n % 10 end, 1, id, at
+      case when waits then 'signal' end, '{"v":1,"ending":{"error":{"code":"declined"}}}', case n % 10 when 0 then ${WORKFLOW} else 'bench-other-' || n % 10 end, 1, id, at
     from (select n, n % 100 = 0 as waits, to_timestamp(ms / 1000.0) as at,
         (lpad(to_hex(ms), 12, '0') || '7' || substr(md5(n::text), 1, 3) || 'a' || substr(md5(n::text), 4, 15))::uuid as id
       from generate_series(1, ${rows}::int) as n,
@@ -91,6 +104,7 @@ async function fill(sql: Sql, rows: number): Promise<void> {
   await sql`insert into run_starts (run_id, inputs, identity, request_hash) select id, '{"amount":7}', '{}', '' from runs`;
   // A node does this every minute.
   await countEnds(sql);
+  await keepCounts(sql);
   await sql`vacuum (analyze) runs, run_starts`;
 }
 

@@ -169,6 +169,10 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [200, "filters", () => get(`${API}/sagas?workflow_id=wait&state=paused,running&root_only=true&limit=50`), PAGE],
     [400, "an unknown filter", () => get(`${API}/sagas?color=red`), { error: "bad_request" }],
   ],
+  "GET /sagas/counts": [
+    [200, "counts", () => get(`${API}/sagas/counts?workflow_id=wait`), { items: expect.any(Array) }],
+    [400, "a bad filter", () => get(`${API}/sagas/counts?incident=maybe`), { error: "bad_request" }],
+  ],
   "GET /sagas/{id}": [
     [200, "a run", async () => get(await aRun()), { state: "paused", awaited_signal: "go" }],
     [200, "its startup variables", async () => get(await aRun()), { variables: { currency: "CHF" } }],

@@ -1,0 +1,60 @@
+// What the database notes of runs as their commits end them: the code that the list finds them by, and what counts them.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { keepCounts } from "../../src/store/kept-counts.js";
+import type { RunFilter } from "../../src/store/matching-runs.js";
+import { countRuns } from "../../src/store/run-counts.js";
+import { listRuns } from "../../src/store/runs.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { type Half, publish, start, startHalf } from "./rig.js";
+import { allEnd } from "./seen.js";
+
+let database: TestDatabase;
+let half: Half;
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 2 });
+  await publish(database, "declines", [{ id: "only", type: "error", code: "card_declined" }]);
+  await publish(database, "holds", [{ id: "only", type: "wait_for_signal", signal_name: "go" }]);
+  half = await startHalf(database);
+});
+afterAll(async () => {
+  await half.stop();
+  await database.drop();
+});
+
+const listed = async (filter: RunFilter) => {
+  const { items } = await listRuns(database.sql, filter, { limit: 10, offset: 0 }, false);
+  return items.map(({ id }) => id);
+};
+
+describe("a run that ends", () => {
+  it("is found by its error code, and counted before and after the counts are kept", async () => {
+    const failed = [await start(half.runtime, "declines"), await start(half.runtime, "declines")];
+    const cancelled = await start(half.runtime, "holds");
+    await half.runtime.command(cancelled, { type: "cancel", reason: "no", compensate: true, actor: "api" });
+    await allEnd(database.sql, [...failed, cancelled]);
+    expect(await listed({ errorCode: "card_declined" })).toEqual(failed);
+    expect(await listed({ errorCode: "cancelled" })).toEqual([]);
+    const counts = () => countRuns(database.sql, { states: ["failed", "cancelled"] });
+    const expected = {
+      items: [
+        { workflow_id: "declines", version: 1, state: "failed", count: 2 },
+        { workflow_id: "holds", version: 1, state: "cancelled", count: 1 },
+      ],
+    };
+    expect(await counts()).toEqual(expected);
+    await keepCounts(database.sql);
+    expect(await counts()).toEqual(expected);
+  });
+});
+
+describe("a run that begins to wait and goes on", () => {
+  it("is updated without an entry in any index", async () => {
+    const id = await start(half.runtime, "holds");
+    const updates = await database.sql.begin(async (sql) => {
+      for (const reason of ["timer", "signal", "children", "retry"])
+        await sql`update runs set paused_reason = ${reason}, revision = revision + 1 where id = ${id}`;
+      return sql`select n_tup_upd::int as "all", n_tup_hot_upd::int as hot from pg_stat_xact_user_tables where relname = 'runs'`;
+    });
+    expect(updates).toEqual([{ all: 4, hot: 4 }]);
+  });
+});
