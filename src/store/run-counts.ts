@@ -2,6 +2,7 @@
 // theirs; those that have ended are kept counts (kept-counts.ts), if the filter asks for nothing that these do not know.
 import { and, type SQL, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
+import { isTerminal, RUN_STATES, type RunState } from "../../machines/index.js";
 import { NO_TENANT } from "./kept-counts.js";
 import { columnsOf, matchingRuns, type RunFilter } from "./matching-runs.js";
 import { query } from "./query.js";
@@ -89,8 +90,10 @@ function matchingCounts(matching: SQL, most: number | undefined): SQL {
 function keptCounts(filter: RunFilter, most: number | undefined): SQL {
   const part = sql`select workflow_id, version, state, paused_reason, tenant_id, parent_run_id is null as root from runs
     where ${filter.workflowId === undefined ? sql`true` : sql`workflow_id = ${filter.workflowId}`}`;
-  const unended = sql`${part} and terminal_at is null`;
-  const ended = sql`${part} and terminal_at >= (select until from horizon)`;
+  const asksFor = (terminal: boolean) =>
+    sql.raw(String(statesOf(filter).some((state) => isTerminal(state) === terminal)));
+  const unended = sql`${part} and ${asksFor(false)} and terminal_at is null`;
+  const ended = sql`${part} and ${asksFor(true)} and terminal_at >= (select until from horizon)`;
   const kind = sql`workflow_id, version, ended_as, null::text, `;
   return sql`
     horizon as materialized (select coalesce((select until from end_horizon where id = 2), '-infinity') as until),
@@ -104,6 +107,8 @@ function keptCounts(filter: RunFilter, most: number | undefined): SQL {
         where (ended_at is null or ended_at < until) and ${conditionsOf(filter, sql`ended_as`)}
     )`;
 }
+
+const statesOf = ({ states }: RunFilter) => (states ?? RUN_STATES) as readonly RunState[];
 
 function limited(select: SQL, most: number | undefined): SQL {
   return most === undefined ? select : sql`${select} limit ${most + 1}`;
