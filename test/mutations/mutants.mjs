@@ -680,4 +680,12 @@ export const MUTANTS = [
     test: "test/machines/host-errors.test.ts",
     red: "a value at which the host throws google.protobuf.Timestamp{seconds: 999999999999999}: the run goes on, or its step has failed with an expression_error",
   },
+  {
+    name: "an open task is looked for by an index that a plan for empty tables walks through",
+    file: "src/store/commit/writes.ts",
+    find: "coalesce(user_tasks.closed_at, 'infinity') = 'infinity'",
+    replace: "user_tasks.closed_at is null",
+    test: "test/store/plans.test.ts",
+    red: "statements that are planned before the first row read as many rows, and walk through no index, when the tables are full",
+  },
 ];
