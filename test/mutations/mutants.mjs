@@ -688,4 +688,12 @@ export const MUTANTS = [
     test: "test/store/plans.test.ts",
     red: "statements that are planned before the first row read as many rows, and walk through no index, when the tables are full",
   },
+  {
+    name: "retention deletes all rows of its runs in one statement",
+    file: "src/store/retention.ts",
+    find: " limit ${ROWS}) found limit ${ROWS}`",
+    replace: ") found`",
+    test: "test/store/retention.test.ts",
+    red: "retention deletes in bounded statements, however many rows a run or an event has",
+  },
 ];

@@ -1,5 +1,5 @@
 // Retention under years of rows: what it deletes it finds by an index, in bounded statements, and it keeps up with a day's runs.
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { Pruner } from "../../src/store/pruner.js";
@@ -19,6 +19,10 @@ afterAll(() => database.drop());
 
 const PAST = "interval '40 days'";
 const RECENT = "interval '1 hour'";
+
+/** The most rows that a statement deletes, and the most runs or events whose rows it deletes. */
+const ROWS = 5_000;
+const OWNERS = 500;
 
 interface Runs {
   readonly count: number;
@@ -78,6 +82,14 @@ async function left(table: string, column = "run_id"): Promise<readonly string[]
 }
 
 const OF_RUNS = ["run_starts", "start_keys", "run_variables", "run_commands", "signals"];
+/** Tables of which an owner may have any number of rows, and the columns of the owners. */
+const ANY_NUMBER = [
+  ["events", "id"],
+  ["event_takes", "event_id"],
+  ["trigger_fires", "trigger_id"],
+  ["kept_scopes", "run_id"],
+  ["kept_values", "holder"],
+] as const;
 
 /** Rows that all sessions have read so far, of tables and of indexes. */
 async function rowsRead(): Promise<number> {
@@ -85,6 +97,28 @@ async function rowsRead(): Promise<number> {
   const [row] = await database.sql<{ rows: number }[]>`
     select ((select sum(seq_tup_read) from pg_stat_user_tables) + (select sum(idx_tup_read) from pg_stat_user_indexes))::float8 as rows`;
   return row?.rows ?? 0;
+}
+
+/** From now on: the rows of the longest deletion of each table. A trigger counts them, so the plans are those of the statements alone. */
+async function longestDeletions(): Promise<() => Promise<Record<string, number>>> {
+  const { sql } = database;
+  await sql.unsafe(`
+    create table deletions (of text, rows int4);
+    create function note_deletion() returns trigger language plpgsql as $$ begin
+      insert into deletions select tg_table_name, count(*) from gone having count(*) > 0;
+      return null;
+    end $$`);
+  onTestFinished(async () => void (await sql.unsafe("drop function note_deletion cascade; drop table deletions")));
+  const tables = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' and not relispartition
+      and relname <> 'deletions'`;
+  for (const { name } of tables)
+    await sql.unsafe(`create trigger note_deletion after delete on "${name}" referencing old table as gone
+      for each statement execute function note_deletion()`);
+  return async () => {
+    const rows = await sql<{ of: string; most: number }[]>`select of, max(rows) as most from deletions group by of`;
+    return Object.fromEntries(rows.map(({ of, most }) => [of, most]));
+  };
 }
 
 describe("retention", () => {
@@ -132,16 +166,34 @@ describe("retention", () => {
 
   it("deletes in bounded statements, however many rows a run or an event has", async () => {
     const { sql } = database;
-    const [old = ""] = await insert({ count: 1, ended: PAST });
-    await sql`insert into run_variables select ${old}, 'v' || n, '1' from generate_series(1, 12000) n`;
-    const event = uuidv7();
+    const [living = "", ended = ""] = [...(await insert({ count: 1 })), ...(await insert({ count: 1, ended: RECENT }))];
+    const runs = await insert({ count: OWNERS + 200, ended: PAST });
+    const events = runs.map(() => uuidv7());
     await sql`
-      insert into events (id, topic, headers, payload, size, published_at) values (${event}, 't', '{}', '{}', 2, now() - interval '40 days')`;
-    await sql`insert into event_takes select gen_random_uuid(), ${event} from generate_series(1, 12000)`;
+      insert into events (id, topic, headers, payload, size, published_at)
+      select id, 't', '{}', '{}', 2, now() - interval '40 days' from unnest(${events}::text[]::uuid[]) id`;
+    // Neither a single owner nor several together may make a statement longer.
+    for (const owner of runs.slice(0, 2))
+      await sql`insert into run_variables select ${owner}, 'v' || n, '1' from generate_series(1, 6000) n`;
+    for (const owner of events.slice(0, 2))
+      await sql`insert into event_takes select gen_random_uuid(), ${owner} from generate_series(1, 6000)`;
+    await sql`
+      insert into run_commands select ${living}, gen_random_uuid(), '{}', false, now() - interval '40 days' from generate_series(1, 12000)`;
+    await sql`
+      insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at)
+      select gen_random_uuid(), ${living}, 'flow', now(), now() - interval '40 days' from generate_series(1, 12000)`;
+    await sql`insert into kept_scopes (run_id, entry, holder) select ${ended}, n, ${ended} from generate_series(1, 12000) n`;
+    await sql`insert into kept_values select ${ended}, gen_random_uuid(), '1' from generate_series(1, 12000)`;
+    const longest = await longestDeletions();
     await prune();
-    expect(await left("run_variables")).toEqual([]);
-    expect(await left("event_takes", "event_id")).toEqual([]);
-    expect(await left("events", "id")).toEqual([]);
+    expect(await longest()).toEqual({
+      ...{ runs: OWNERS, start_keys: OWNERS, run_starts: OWNERS, signals: OWNERS, undo: OWNERS, events: OWNERS },
+      ...{ run_variables: ROWS, event_takes: ROWS, run_commands: ROWS },
+      ...{ trigger_fires: ROWS, kept_scopes: ROWS, kept_values: ROWS },
+    });
+    expect(await left("runs", "id")).toEqual([living, ended].sort());
+    for (const table of OF_RUNS) expect(await left(table), table).toEqual([living, ended].sort());
+    for (const [table, column] of ANY_NUMBER) expect(await left(table, column), table).toEqual([]);
   });
 
   it("keeps an old event that is owed to RabbitMQ", async () => {
