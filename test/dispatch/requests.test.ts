@@ -58,6 +58,8 @@ async function output(request: Asking = {}): Promise<unknown> {
   return command.result;
 }
 
+const base64 = (latin1: string) => Buffer.from(latin1, "latin1").toString("base64");
+
 describe("a request", () => {
   it("carries method, query, headers, body and the step's key", async () => {
     await output({ url: `${site.url}/a%20b?c=d`, method: "PATCH", headers: { "x-id": "7" }, body: { n: [1, "ü"] } });
@@ -135,6 +137,16 @@ describe("a request", () => {
     const text = JSON.stringify(command);
     expect(text).toContain("Bearer [secret]");
     expect(text).not.toMatch(/tok3n|an0ther/);
+  });
+
+  it.each([
+    ["bytes that are no text", Buffer.from("\xffs3cr3t-value\0", "latin1"), { base64: base64("\xff[secret]\0") }],
+    ["a number", Buffer.from('{"pin":900719925}'), '{"pin":[secret]}'],
+  ])("brings back no secret that its response contains in %s", async (_, echo, body) => {
+    const secret = (value: string) => ({ header: "x-key", line: value, value });
+    const node = open({ secrets: secretsOf({ key: secret("s3cr3t-value"), pin: secret("900719925") }) });
+    site.answer = (_, response) => response.writeHead(200, { "content-type": "application/json" }).end(echo);
+    expect(await ask({ secretRef: "key" }, {}, node)).toMatchObject({ type: "result", result: { body } });
   });
 
   it("is not made without the secret that it names", async () => {

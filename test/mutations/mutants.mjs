@@ -696,4 +696,12 @@ export const MUTANTS = [
     test: "test/store/retention.test.ts",
     red: "retention deletes in bounded statements, however many rows a run or an event has",
   },
+  {
+    name: "a secret in a response that is no text reaches its run",
+    file: "src/dispatch/request/attempt.ts",
+    find: "mask.bytes(incoming.body)",
+    replace: "incoming.body",
+    test: "test/dispatch/requests.test.ts",
+    red: "a request brings back no secret that its response contains in bytes that are no text",
+  },
 ];

@@ -120,6 +120,10 @@ describe("the provider of startup variables", () => {
     const { variables } = await provider({ secret, mask: new Mask([secret.value]) }).of(TENANT);
     expect(asked[0]?.authorization).toBe("Bearer s3cr3t-value");
     expect(variables).toEqual({ echo: "you sent Bearer [secret]" });
+    // A number that is masked is not JSON any more.
+    text('{"pin":900719925}');
+    const numbers = provider({ mask: new Mask(["900719925"]), onFailure: "open" });
+    expect(await numbers.of(TENANT)).toEqual(unavailable("not_variables"));
   });
 
   it("is not opened with a secret that does not exist or that is for another host", () => {
