@@ -58,6 +58,9 @@ const fails = (step: string, attempt = 0, row: Row = {}): Row => ({
 });
 const again = { metadata: { will_retry: true } };
 const undo = { metadata: { phase: "compensation" } };
+const incident = { metadata: { will_retry: false, incident: true }, to_state: "paused" };
+const undoIncident = { metadata: { ...undo.metadata, will_retry: false, incident: true } };
+const act = (kind: string, row: Row = {}): Row => ({ metadata: { kind, by: "api" }, ...row });
 const won: Row = { event_type: "run.succeeded", to_state: "succeeded" };
 const lost: Row = { event_type: "run.failed", to_state: "failed" };
 
@@ -78,10 +81,39 @@ const rolledBack = [
   lost,
 ];
 
+/** To the undo of `a`, which fails for good. */
+const undoing: Row[] = [
+  ...[started, enter("a"), dispatch("a", 1), ok("a", 1)],
+  { event_type: "compensation.started", to_state: "compensating" },
+  ...[enter("a", undo), dispatch("a", 2, undo), fails("a", 2, undoIncident)],
+];
+
 describe("a sound history passes", () => {
   it.each([
     ["a success", simple],
     ["a retry, a failure and a rollback", rolledBack],
+    [
+      "a step at an incident that is retried, and one that is skipped",
+      [
+        ...[started, enter("a"), dispatch("a", 1), fails("a", 1, incident), act("retry_step", { to_state: "running" })],
+        ...[dispatch("a", 2), fails("a", 2, incident), act("skip_step"), ok("a", 0, { to_state: "running" }), won],
+      ],
+    ],
+    [
+      "a step at an incident that is let fail, and one whose run is cancelled",
+      [
+        ...[started, enter("a"), dispatch("a", 1), fails("a", 1, incident), act("fail")],
+        ...[fails("a", 0, { to_state: "running" }), enter("b"), fails("b", 0, incident), fails("b"), lost],
+      ],
+    ],
+    [
+      "an undo at an incident that is retried",
+      [...undoing, act("retry_undo"), dispatch("a", 3, undo), ok("a", 3, undo), lost],
+    ],
+    [
+      "an undo that is skipped, and another one of the same step",
+      [...undoing, act("skip_undo"), enter("a", undo), dispatch("a", 3, undo), ok("a", 3, undo), lost],
+    ],
     ["a dispatch still in flight", [started, enter("a"), dispatch("a", 1)]],
     [
       "a step entered twice",
@@ -163,6 +195,46 @@ const broken: readonly [rule: Rule, name: string, events: EventSeen[], run?: Par
       { event_type: "compensation.started" },
       lost,
     ),
+  ],
+  [
+    "a step ends after it started",
+    "a step that was skipped at its incident ends twice",
+    history(started, enter("a"), fails("a", 0, incident), act("skip_step"), ok("a"), ok("a"), won),
+  ],
+  [
+    "attempts increase",
+    "the attempts of a retried step begin anew",
+    history(started, enter("a"), dispatch("a", 1), fails("a", 1, incident), act("retry_step"), dispatch("a", 1)),
+  ],
+  [
+    "an incident waits for a person",
+    "a step that goes on by itself",
+    history(started, enter("a"), dispatch("a", 1), fails("a", 1, incident), dispatch("a", 2)),
+  ],
+  [
+    "an incident waits for a person",
+    "a step that succeeds by itself",
+    history(started, enter("a"), fails("a", 0, incident), ok("a"), won),
+  ],
+  [
+    "an incident waits for a person",
+    "an undo that goes on by itself",
+    history(...undoing, dispatch("a", 3, undo), ok("a", 3, undo), lost),
+  ],
+  [
+    "an incident waits for a person",
+    "a retry that was announced",
+    history(started, enter("a"), fails("a", 0, { metadata: { incident: true, will_retry: true }, to_state: "paused" })),
+  ],
+  [
+    "an incident waits for a person",
+    "a run that does not stop",
+    history(started, enter("a"), fails("a", 0, { metadata: incident.metadata })),
+  ],
+  [
+    "an undo starts once",
+    "a retried undo starts again",
+    history(...undoing, act("retry_undo"), enter("a", undo), dispatch("a", 3, undo), ok("a", 3, undo), lost),
   ],
   ["the fold is the run", "state", history(started), { state: "paused" }],
   ["the fold is the run", "terminal_at too early", history(started), { terminal_at: "2026-11-21T00:00:00.000Z" }],

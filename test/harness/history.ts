@@ -35,6 +35,8 @@ export const RULES = [
   "attempts increase",
   "a dispatch is answered once",
   "compensation starts once",
+  "an incident waits for a person",
+  "an undo starts once",
   "the fold is the run",
 ] as const;
 export type Rule = (typeof RULES)[number];
@@ -63,6 +65,7 @@ export function checkHistory(run: RunSeen, events: readonly EventSeen[]): Violat
   checkSteps(events, report);
   checkDispatches(run, events, report);
   checkCompensation(events, report);
+  checkIncidents(events, report);
   checkFold(run, events, report);
   return violations;
 }
@@ -129,6 +132,7 @@ function checkEnd(run: RunSeen, events: readonly EventSeen[], report: Report): v
 
 /** A step and its undo have separate entries, and do not close each other's. */
 const entryKey = (event: EventSeen) => `${event.step_id} ${event.metadata?.phase ?? "forward"}`;
+const isIncident = ({ metadata }: EventSeen) => metadata?.incident === true;
 const isStepEnd = (type: string) => type === "step.succeeded" || type === "step.failed" || type === "step.skipped";
 
 function checkSteps(events: readonly EventSeen[], report: Report): void {
@@ -139,8 +143,8 @@ function checkSteps(events: readonly EventSeen[], report: Report): void {
     if (!isStepEnd(type)) continue;
     if (!open.has(entryKey(event)))
       report("a step ends after it started", `${type} of ${step}, which is not started`, event);
-    // A failure with a retry leaves the entry open.
-    if (event.metadata?.will_retry !== true) open.delete(entryKey(event));
+    // A failure with a retry leaves the entry open, and so does an incident.
+    if (event.metadata?.will_retry !== true && !isIncident(event)) open.delete(entryKey(event));
   }
 }
 
@@ -174,6 +178,36 @@ function checkCompensation(events: readonly EventSeen[], report: Report): void {
   const started = events.filter((event) => event.event_type === "compensation.started");
   for (const event of started.slice(1)) report("compensation starts once", "it starts again", event);
 }
+
+/** After these acts the step, or the undo, goes on. Without one it may only be aborted. */
+const DECISIONS = new Set(["retry_step", "skip_step", "fail", "retry_undo"]);
+
+/** A run stands at one incident at a time. What was skipped has ended with its incident; what is retried goes on in the same entry. */
+function checkIncidents(events: readonly EventSeen[], report: Report): void {
+  let standing: EventSeen | undefined;
+  const undos = new Set<string>();
+  for (const event of events) {
+    const { event_type: type, step_id: step, to_state: to, metadata } = event;
+    const kind = type === "log" ? String(metadata?.kind) : "";
+    if (type === "step.started" && metadata?.phase === "compensation") {
+      if (undos.has(entryKey(event))) report("an undo starts once", `the undo of ${step} starts again`, event);
+      undos.add(entryKey(event));
+    }
+    if (standing && entryKey(standing) === entryKey(event) && type !== "log" && !isAbort(event))
+      report("an incident waits for a person", `${type} of ${step}, and nobody has decided`, event);
+    if (standing && kind === "skip_undo") undos.delete(entryKey(standing));
+    if (DECISIONS.has(kind) || kind === "skip_undo") standing = undefined;
+    if (isIncident(event)) {
+      standing = event;
+      if (metadata?.will_retry === true) report("an incident waits for a person", `${step} is retried`, event);
+      if (to !== "paused" && to !== "compensating")
+        report("an incident waits for a person", `the run goes on as ${to}`, event);
+    } else if (isStepEnd(type) && metadata?.will_retry !== true) undos.delete(entryKey(event));
+  }
+}
+
+/** A cancel, a timeout or a terminate ends a step, whatever it stands at. */
+const isAbort = ({ event_type: type, metadata }: EventSeen) => type === "step.failed" && metadata?.incident !== true;
 
 function checkFold(run: RunSeen, events: readonly EventSeen[], report: Report): void {
   const last = events.at(-1);
