@@ -1,0 +1,139 @@
+// Records of format 3 (paused runs, incidents) beside a node that reads format 2 only (law 13): it leaves them alone, nothing lowers
+// them, and a node that reads them goes on.
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { JsonObject, RunId } from "../../machines/index.js";
+import { uuidv7 } from "../../src/ids.js";
+import { SHARDS } from "../../src/shard/placement.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { until } from "../harness/until.js";
+import { breaksOnce, comeTo, expectHelped, goOn, publishHelped, STANDS, type Stand } from "./helped.js";
+import { joined, leave, type Node } from "./mixed-nodes.js";
+import { cancel, publish, signal, start } from "./rig.js";
+import { allEnd, allSound, look, nothingUnwatched } from "./seen.js";
+
+/** The format before paused runs and incidents. */
+const EARLIER = 2;
+const pause = { type: "pause", actor: "user:ops" } as const;
+const resume = { type: "resume", actor: "user:ops" } as const;
+/** What is resumed, and what stands at an incident. */
+const HELD = STANDS.filter(({ act, at }) => act.type === "resume" || at.endsWith("incident"));
+
+let database: TestDatabase;
+const nodes: Node[] = [];
+const reply = breaksOnce();
+const join = (newestFormat?: number) => joined(database, nodes, newestFormat, reply);
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 4 });
+  await publishHelped(database);
+  await publish(database, "timer", [{ id: "t", type: "wait_duration", duration_ms: 3_600_000 }]);
+  await publish(database, "family", [
+    { id: "p", type: "parallel", branches: { a: { next: "a" }, b: { next: "b" } }, next: "j" },
+    { id: "a", type: "wait_for_signal", signal_name: "go" },
+    { id: "b", type: "wait_for_signal", signal_name: "go" },
+    { id: "j", type: "join" },
+  ]);
+});
+afterEach(async () => {
+  for (const node of nodes.splice(0)) await leave(node);
+});
+afterAll(() => database.drop());
+
+interface Row {
+  readonly record: JsonObject;
+  readonly record_format: number | null;
+  readonly revision: string;
+}
+
+const rowsOf = (runIds: readonly RunId[]): Promise<readonly Row[]> => database.sql<Row[]>`
+  select record, record_format, revision::text from runs where id = any(${[...runIds]}::text[]::uuid[]) order by id`;
+
+/** Everything that is owed is due at once at this node, as after a takeover. */
+async function poll({ poller }: Node, runIds: readonly RunId[]): Promise<void> {
+  await database.sql`update wakes set due_at = now() where run_id = any(${[...runIds]}::text[]::uuid[])`;
+  poller.takeOver(SHARDS);
+  await poller.tick();
+}
+
+describe("beside a node that reads no records of paused runs and incidents", () => {
+  it("they are neither lowered nor touched, it answers 503, and a node that reads them goes on", async () => {
+    const newer = await join();
+    const held: [Stand, RunId][] = [];
+    for (const stand of HELD) held.push([stand, await comeTo(stand, database, newer.runtime)]);
+    const runIds = held.map(([, runId]) => runId);
+    const before = await rowsOf(runIds);
+    expect(before.map(({ record, record_format: format }) => [record.v, format])).toEqual(HELD.map(() => [3, 3]));
+
+    const older = await join(EARLIER);
+    await poll(older, runIds);
+    for (const runId of runIds) {
+      await expect(older.runtime.command(runId, cancel)).rejects.toMatchObject({ status: 503 });
+      await expect(older.runtime.command(runId, signal(uuidv7(), "go"))).rejects.toMatchObject({ status: 503 });
+    }
+    for (let beats = 0; beats < 2; beats++) await older.membership.beat();
+    expect(await rowsOf(runIds)).toEqual(before);
+
+    await newer.membership.beat();
+    expect(newer.membership.recordFormat, "so the API refuses acts").toBe(EARLIER);
+    for (const [stand, runId] of held) {
+      await newer.runtime.command(runId, stand.act, { id: uuidv7() });
+      await goOn(stand, newer.runtime, runId);
+    }
+    await allEnd(database.sql, runIds);
+    for (const [nth, seen] of (await allSound(database.sql, runIds)).entries())
+      await expectHelped(HELD[nth] as Stand, database, seen);
+    await nothingUnwatched(database.sql);
+  });
+
+  it("a step that fails while it is there stands at its incident all the same", async () => {
+    const newer = await join();
+    await join(EARLIER);
+    await newer.membership.beat();
+    const [stand] = HELD.filter(({ act }) => act.type === "retry_step");
+    const runId = await comeTo(stand as Stand, database, newer.runtime);
+    expect(await rowsOf([runId])).toMatchObject([{ record: { v: 3 }, record_format: 3 }]);
+    await newer.runtime.command(runId, (stand as Stand).act, { id: uuidv7() });
+    await allEnd(database.sql, [runId]);
+  });
+
+  it("what becomes due is not lost: its timer and its children's ends wait for a node that reads the run", async () => {
+    const newer = await join();
+    const [timer, family] = [await start(newer.runtime, "timer"), await start(newer.runtime, "family")];
+    const all = () => database.sql<{ id: RunId; paused_reason: string }[]>`
+      select id, paused_reason from runs where id = ${timer} or id = ${family} or parent_run_id = ${family}`;
+    const allAre = (reason: RegExp) =>
+      until(async () => {
+        const rows = await all();
+        return rows.length === 4 && rows.every(({ paused_reason: seen }) => reason.test(seen));
+      });
+    await allAre(/^(timer|signal|children)$/);
+    for (const runId of [timer, family]) await newer.runtime.command(runId, pause, { id: uuidv7() });
+    const children = (await all()).map(({ id }) => id).filter((id) => id !== timer && id !== family);
+    await allAre(/^operator$/);
+    // One of the children goes on alone, and ends while its parent is paused.
+    const [first, second] = children as [RunId, RunId];
+    await newer.runtime.command(first, resume, { id: uuidv7() });
+    const older = await join(EARLIER);
+    const id = uuidv7();
+    await older.runtime.command(first, signal(id, "go"), { id });
+    await database.sql`update runs set record = jsonb_set(record::jsonb, '{wait,dueAt}', '1')::json where id = ${timer}`;
+    await poll(older, [timer, family, second]);
+    expect((await look(database.sql, first)).run.state).toBe("succeeded");
+    expect(await rowsOf([timer, family])).toMatchObject([{ record: { v: 3 } }, { record: { v: 3 } }]);
+    expect(older.poller.unreadable.count).toBeGreaterThan(0);
+    await nothingUnwatched(database.sql);
+    for (const node of nodes.splice(0)) await leave(node);
+
+    const next = await join();
+    for (const runId of [timer, family]) await next.runtime.command(runId, resume, { id: uuidv7() });
+    await until(async () => {
+      await poll(next, [timer, family, second]);
+      return (await look(database.sql, second)).run.paused_reason === "signal";
+    });
+    await next.runtime.command(second, signal(uuidv7(), "go"), {});
+    await allEnd(database.sql, [timer, family, first, second]);
+    const ends = (await allSound(database.sql, [timer, family])).map(({ run }) => run.state);
+    expect(ends).toEqual(["succeeded", "succeeded"]);
+    await nothingUnwatched(database.sql);
+  });
+});
