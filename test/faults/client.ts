@@ -43,12 +43,16 @@ export class Client {
     return { status: answer.status, body: answer.body };
   }
 
-  /** The same, at the service of this URL, with the headers of the answer. */
-  async send(url: string, method: "GET" | "POST", path: string, body?: unknown): Promise<Received> {
+  /** The same, at the service of this URL, with the headers of the answer. `key`: the idempotency key. */
+  async send(url: string, method: "GET" | "POST", path: string, body?: unknown, key?: string): Promise<Received> {
     if (this.fault) throw this.fault;
+    const sent = {
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...(key !== undefined && { "idempotency-key": key }),
+    };
     const response = await fetch(`${url}/api/v1${path}`, {
-      method,
-      ...(body !== undefined && { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+      ...{ method, headers: sent },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(40_000),
     });
     const { status, headers } = response;

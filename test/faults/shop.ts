@@ -17,6 +17,8 @@ export interface Entry {
 
 export interface Shop {
   readonly ledger: Entry[];
+  /** Names of actions that refuse everything until they are repaired. They do nothing then, so the ledger has nothing of it. */
+  readonly broken: Set<string>;
   /** Completes the hanging steps of the run. */
   hanging(runId: string): readonly (() => void)[];
   letAllGo(): void;
@@ -47,11 +49,13 @@ interface ShopOptions {
 export async function openShop({ grpc, api, service = "shop", sdk = newestSdk }: ShopOptions): Promise<Shop> {
   const { createWorker, defineAction, ActionError } = sdk;
   const ledger: Entry[] = [];
+  const broken = new Set<string>();
   const hanging = new Set<Hanging>();
   const action = (name: string, execute: Execute, more: { autoHeartbeat?: boolean } = {}) =>
     defineAction({
       ...{ name, input: { type: "object" }, output: { type: "object" }, ...more },
       execute(input: Input, ctx) {
+        if (broken.has(name)) throw new ActionError("broken", "the action is broken", { retryable: false });
         ledger.push(entryOf(name, ctx));
         return execute(input, ctx, { hanging, ActionError });
       },
@@ -71,6 +75,7 @@ export async function openShop({ grpc, api, service = "shop", sdk = newestSdk }:
   await worker.start();
   return {
     ledger,
+    broken,
     hanging: (runId) => [...hanging].filter((step) => step.runId === runId).map(({ letGo }) => letGo),
     letAllGo: () => {
       for (const { letGo } of hanging) letGo();
