@@ -29,6 +29,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   dispatch: 4,
   events: 4,
   trigger: 4,
+  operate: 4,
   inspect: 4,
   cluster: 5,
   main: 5,
@@ -55,6 +56,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
 /** Imports within a layer of `src`, each with its reason. */
 const SIDEWAYS: readonly string[] = [
   "api -> trigger", // the routes of triggers ask their registrar, and read schedules
+  "api -> operate", // the routes of reruns and bulk jobs hand over what they have checked
   "api -> feed", // the run stream's route hands its socket to the feed
   "turns -> line", // long works of a party wait in line
   "main -> cluster", // the composition root starts the primary or the node

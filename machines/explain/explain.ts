@@ -138,8 +138,8 @@ function onItsWay({ state, ending, unwinding, finishing, owed }: RunContext): st
 }
 
 function actsOn(context: RunContext): readonly Act[] {
-  const { state, ending, quarantined, held } = context;
-  if (isTerminal(state)) return [];
+  const { run, state, ending, quarantined, held } = context;
+  if (isTerminal(state)) return run.parentRunId === undefined ? ["rerun"] : [];
   const acts: Act[] = [...(isHalted(context) ? [] : actsOnWait(context)), held ? "resume" : "pause"];
   if (quarantined) acts.push("release");
   return [...acts, ...(ending ? [] : (["cancel"] as const)), ...(ending?.terminated ? [] : (["terminate"] as const))];

@@ -41,6 +41,8 @@ export interface RunIdentity {
   readonly startup?: JsonObject;
   /** The run above that has `startup`. */
   readonly startupFrom?: RunId;
+  /** The run that this one was started from again. */
+  readonly rerunOf?: RunId;
 }
 
 /** The run whose `startup` a child of this run begins with, if any was given. */

@@ -14,6 +14,7 @@ import type {
 import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
+import type { Reruns } from "../operate/index.js";
 import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
 import type { Reads } from "../store/reads.js";
@@ -68,6 +69,7 @@ export interface ApiDeps {
   readonly workers: Workers;
   readonly announcer: EventAnnouncer;
   readonly triggers: TriggerRegistrar;
+  readonly reruns: Pick<Reruns, "rerun">;
   readonly metrics: Metrics;
   /** Of the event loop, which requests share with runs. */
   readonly turns: Turns;

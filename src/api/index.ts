@@ -16,6 +16,7 @@ import { metricsRoutes } from "./metrics.js";
 import { registryRoutes } from "./registry.js";
 import { rehearsalRoutes } from "./rehearsals.js";
 import { reportRoutes } from "./reports.js";
+import { rerunRoutes } from "./rerun.js";
 import { ruleRoutes } from "./rules.js";
 import { sagaRoutes } from "./sagas.js";
 import { RESOURCES } from "./schemas.js";
@@ -34,6 +35,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   sagaRoutes,
   commandRoutes,
   actRoutes,
+  rerunRoutes,
   explainRoutes,
   reportRoutes,
   streamRoutes,

@@ -27,7 +27,7 @@ import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
 /** Ten years: the longest delay or timeout of a run. */
 const MAX_MS = 10 * 366 * 86_400_000;
 
-const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
+export const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
   type: "object",
   propertyNames: { pattern: ID_PATTERN },
   additionalProperties: { type: "string", minLength: 1, maxLength: MAX_LABEL },

@@ -74,6 +74,7 @@ export const RESOURCES = {
     parent_step_id: opt(Text),
     parent_branch_id: opt(Text),
     root_run_id: opt(Uuid),
+    rerun_of: opt(Type.String({ format: "uuid", description: "The run that was started again as this one." })),
     try_catch_stack: opt(Type.Array(Type.Object({ step_id: Text, catch_step: Text }))),
     dry_run: opt(Bool),
     wakeup_at: opt(Type.String({ format: "date-time", description: "When a timer continues the run." })),

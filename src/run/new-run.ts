@@ -23,8 +23,9 @@ export function createdByParent(identity: RunIdentity): CommittedEvent {
 
 /** The first audit event of every run. `startup`: where its startup variables come from. */
 export function startedEvent(identity: RunIdentity, actor: string, startup?: JsonObject): CommittedEvent {
-  const { id: runId, workflowId, version, entrypoint, triggerId, startedAt: at } = identity;
-  const given = { ...(triggerId && { trigger_id: triggerId }), ...(startup && { startup_variables: startup }) };
+  const { id: runId, workflowId, version, entrypoint, triggerId, rerunOf, startedAt: at } = identity;
+  const cause = { ...(triggerId && { trigger_id: triggerId }), ...(rerunOf && { rerun_of: rerunOf }) };
+  const given = { ...cause, ...(startup && { startup_variables: startup }) };
   const metadata = { workflow_id: workflowId, version, entrypoint, ...given };
   return { runId, seq: 1, type: "saga.started", attempt: 0, from: "pending", to: "pending", actor, at, metadata };
 }

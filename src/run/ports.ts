@@ -32,6 +32,8 @@ export interface StartRequest {
   readonly timeoutMs?: number;
   /** The trigger whose fire starts the run. */
   readonly triggerId?: string;
+  /** The run that is started again. */
+  readonly rerunOf?: RunId;
   /** `api`, `user:<sub>`, `trigger:<id>`. */
   readonly actor: string;
 }

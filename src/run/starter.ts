@@ -163,6 +163,7 @@ function identityOf(request: StartRequest, program: Program, definitionId: strin
     inputs: request.inputs,
     entrypoint: request.entrypoint ?? "",
     startedAt,
+    ...(request.rerunOf && { rerunOf: request.rerunOf }),
     ...(delayMs > 0 && { delayedUntil: startedAt + delayMs }),
     ...(timeoutMs !== undefined && { expiresAt: startedAt + delayMs + timeoutMs }),
   };

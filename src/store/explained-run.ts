@@ -21,6 +21,7 @@ interface Row {
   readonly workflow_id: string;
   readonly version: number;
   readonly definition_id: string;
+  readonly parent_run_id: RunId | null;
   readonly parent_branch_id: string | null;
   readonly started_at: Date;
   readonly last_event_at: Date;
@@ -60,7 +61,7 @@ export async function taskWords(sql: Sql, taskId: string) {
 function columns(sql: Sql) {
   return sql`
     r.id, r.state, r.current_step, r.requires_manual_review, r.record, r.workflow_id, r.version, r.definition_id,
-    r.parent_branch_id, r.started_at, r.last_event_at, s.identity,
+    r.parent_run_id, r.parent_branch_id, r.started_at, r.last_event_at, s.identity,
     (select json_build_object('phase', c.phase, 'stepId', c."stepId", 'service', c.service, 'action', c.action,
         'version', c.version, 'transport', c.transport, 'childRunId', c."childRunId")
       from json_to_record(r.call) as c(phase text, "stepId" text, service text, action text, version int, transport text,
@@ -74,6 +75,7 @@ function toExplain(row: Row): RunToExplain {
   const { idempotencyKey: _, ...stored } = row.identity;
   const identity = {
     ...{ id: row.id, workflowId: row.workflow_id, version: row.version, definitionId: row.definition_id },
+    ...{ parentRunId: row.parent_run_id ?? undefined },
     ...{ parentBranchId: row.parent_branch_id ?? undefined, startedAt: row.started_at.getTime(), inputs: {} },
     ...stored,
   };

@@ -41,6 +41,7 @@ const STORED = [
   "keepsUndo",
   "startup",
   "startupFrom",
+  "rerunOf",
 ] as const satisfies readonly (keyof RunIdentity)[];
 
 export function storedIdentity(run: RunIdentity): StoredIdentity {

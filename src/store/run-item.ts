@@ -33,6 +33,7 @@ interface IdentityView {
   readonly dryRun?: boolean;
   readonly delayedUntil?: number;
   readonly labels?: Readonly<Record<string, string>>;
+  readonly rerunOf?: string;
 }
 
 export function runItem(row: RunRow): JsonObject {
@@ -61,6 +62,7 @@ export function runItem(row: RunRow): JsonObject {
     parent_step_id: row.parentStepId,
     parent_branch_id: row.parentBranchId,
     root_run_id: row.rootRunId,
+    rerun_of: identity.rerunOf,
     dry_run: identity.dryRun ?? false,
     feature_overrides: nonEmpty(identity.features),
     ...(row.terminalAt === null ? waiting(row, record, identity) : ended(row, record)),

@@ -22,6 +22,7 @@ import { createFeed, type Feed } from "../../src/feed/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
+import { Reruns } from "../../src/operate/index.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
 import { Reads } from "../../src/store/reads.js";
@@ -220,6 +221,7 @@ function depsOf(
         return { receive: () => {}, begin: () => {}, release };
       },
     },
+    reruns: new Reruns(rig.database.sql, runs),
     now: () => NOW,
     metrics: createMetrics(),
     turns: new Turns(),

@@ -196,6 +196,17 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [409, "not in quarantine", async () => post(`${await aRun()}/release`), { error: "conflict" }],
     [404, "no such run", () => post(`${unknownRun()}/release`), { error: "not_found" }],
   ],
+  "POST /sagas/{id}/rerun": [
+    [202, "an ended run", async () => post(`${await succeeded("paid")}/rerun`), { changed: true }],
+    [409, "a run that goes on", async () => post(`${await aRun()}/rerun`), { error: "conflict" }],
+    [404, "no such run", () => post(`${unknownRun()}/rerun`), { error: "not_found" }],
+    [
+      422,
+      "inputs that fail their schema",
+      async () => post(`${await succeeded("strict", { n: 1 })}/rerun`, { inputs: {} }),
+      { error: "unprocessable" },
+    ],
+  ],
   "POST /sagas/{run_id}/signal/{name}": [
     [202, "awaited", async () => post(`${await waiting()}/signal/go`, { payload: { a: 1 } }), { matched: true }],
     [409, "not awaited", async () => post(`${await waiting()}/signal/stop`), { error: "conflict", recorded: true }],
@@ -318,8 +329,8 @@ const evaluate = (ruleId: string, body: object) => post(`${API}/rules/${ruleId}/
 const submitTwice = (url: string) => twice(() => post(url, { result: { approved: true } }));
 const deleteTwice = (url: string) => twice(() => send("DELETE", url));
 
-async function succeeded(workflowId: string): Promise<string> {
-  const { run_id: runId } = (await start({ workflow_id: workflowId }, "?wait_ms=30000")).json;
+async function succeeded(workflowId: string, inputs: object = {}): Promise<string> {
+  const { run_id: runId } = (await start({ workflow_id: workflowId, inputs }, "?wait_ms=30000")).json;
   return `${API}/sagas/${runId}`;
 }
 

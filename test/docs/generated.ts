@@ -29,6 +29,7 @@ export async function openApiDocument(): Promise<unknown> {
     workers: absent,
     announcer: absent,
     triggers: absent,
+    reruns: absent,
     turns: new Turns(),
     recordFormat: absent,
     metrics: createMetrics(),

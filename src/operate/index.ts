@@ -1,0 +1,2 @@
+// The door of the room.
+export { type RerunChanges, Reruns } from "./rerun.js";

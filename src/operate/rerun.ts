@@ -1,0 +1,72 @@
+// Starts a run again: a new run of the same workflow, with the inputs of the first unless others are given. The first run is only read.
+import type { Sql } from "postgres";
+import type { JsonObject, RunId } from "../../machines/index.js";
+import { conflict, notFound, SagaError } from "../errors.js";
+import type { Runs, StartAnswer, StartRequest } from "../run/ports.js";
+import { type FirstRun, firstRun } from "../store/reruns.js";
+
+/** What may differ from the first run. */
+export interface RerunChanges {
+  readonly version?: number;
+  readonly inputs?: JsonObject;
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export interface RerunOptions {
+  /** Of the new run: a repeat with the same one and the same changes gets the first answer. */
+  readonly runId: RunId;
+  readonly actor: string;
+}
+
+export class Reruns {
+  constructor(
+    private readonly sql: Sql,
+    private readonly runs: Pick<Runs, "start">,
+  ) {}
+
+  /** Throws 404 if there is no such run, 409 if it cannot be started again, and what a start throws. */
+  async rerun(runId: RunId, changes: RerunChanges, options: RerunOptions): Promise<StartAnswer> {
+    const first = await firstRun(this.sql, runId);
+    if (!first) throw notFound(`there is no run ${runId}`);
+    const refusal = refusalOf(first);
+    if (refusal !== undefined) throw conflict(refusal);
+    return this.start(requestOf(first, changes, { ...options, rerunOf: runId }));
+  }
+
+  /** Only a repeat has the id of a run that exists. */
+  private async start(request: StartRequest): Promise<StartAnswer> {
+    try {
+      return await this.runs.start(request);
+    } catch (error) {
+      if (error instanceof SagaError && error.status === 409) throw conflict(OTHER_BODY);
+      throw error;
+    }
+  }
+}
+
+const OTHER_BODY = "the idempotency key was used with another body";
+
+function refusalOf({ parentRunId, ended, state }: FirstRun): string | undefined {
+  if (parentRunId !== null) return `the run belongs to the run ${parentRunId}: only that one can be started again`;
+  return ended ? undefined : `the run is ${state}: only a run that has ended is started again`;
+}
+
+function requestOf(
+  { workflowId, tenantId, businessKey, inputs, identity }: FirstRun,
+  changes: RerunChanges,
+  options: RerunOptions & { readonly rerunOf: RunId },
+): StartRequest {
+  return {
+    workflowId,
+    ...(changes.version !== undefined && { version: changes.version }),
+    entrypoint: identity.entrypoint,
+    inputs: changes.inputs ?? inputs ?? {},
+    variables: {},
+    tenantId: tenantId ?? undefined,
+    dryRun: identity.dryRun,
+    features: identity.features,
+    businessKey: businessKey ?? undefined,
+    labels: changes.labels ?? identity.labels,
+    ...options,
+  };
+}
