@@ -5,6 +5,7 @@ import type { Deployment } from "./deployment/deployment.js";
 import { drive, type Schedule } from "./load.js";
 import { Durations } from "./measure/histogram.js";
 import { Meter } from "./measure/processes.js";
+import { type Relays, relaysBetween, relaysOn } from "./measure/relays.js";
 import type { Figure, Processes, Repetition, Writes } from "./result.js";
 
 export interface Size extends Schedule {
@@ -53,7 +54,9 @@ export class Stage {
   async load(of: string, operation: Operation): Promise<void> {
     await this.place.beginWrites();
     await this.warmUp(operation);
+    const before = await this.relays();
     await this.measured(async () => ({ count: await this.operations(this.size, of, operation) }));
+    this.figures.push(...relaysBetween(before, await this.relays(), this.done.count));
   }
 
   /** Unmeasured operations, whose errors are ignored: the measured ones have them too. */
@@ -119,6 +122,10 @@ export class Stage {
       processes: [...this.processes],
       ...{ writes, figures: this.figures, notes: this.notes },
     };
+  }
+
+  private async relays(): Promise<Relays> {
+    return relaysOn(await this.api.text("/metrics").catch(() => ""));
   }
 
   private async one(of: string, operation: Operation, nth: number, intended: number): Promise<boolean> {

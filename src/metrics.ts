@@ -22,6 +22,8 @@ export interface Metrics {
   readonly dispatchesQueued: Gauge;
   /** Tries to hand a dispatch over to a worker without a stream, by their outcome. */
   readonly handOvers: Counter<"transport" | "outcome">;
+  /** Messages about runs to other nodes. */
+  readonly relayed: Counter<"what">;
   /** Destinations of dispatches that take none at present. */
   readonly destinationsAway: Gauge<"transport" | "reason">;
   /** Unfinished runs without a wake row that wait for nothing that is named (law 7). It reads 0. */
@@ -97,6 +99,11 @@ function loadMetrics(registry: Registry) {
       "saga_hand_overs_total",
       "Tries to hand a dispatch to an HTTP or RabbitMQ worker: answered, accepted, undelivered, lost.",
       ["transport", "outcome"],
+    ),
+    relayed: counter(
+      "saga_relayed_total",
+      "Messages to other nodes on behalf of runs: answer, command, dispatch, effects, wake.",
+      ["what"],
     ),
     // Every node that has calls for a destination counts it, so the page of all nodes takes the maximum.
     destinationsAway: gauge(

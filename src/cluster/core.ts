@@ -24,6 +24,7 @@ import { removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import { Triggers } from "../trigger/index.js";
 import { composeBrokerEvents } from "./broker-events.js";
+import { CountedBus } from "./counted-bus.js";
 import type { Counts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
 import { composeCounts } from "./store-counts.js";
@@ -51,7 +52,7 @@ export async function createCore(options: CoreOptions): Promise<Core> {
     onTell: (message, from) =>
       message.kind === "effects" ? core?.router.receive(message) : core?.dispatcher.told(message, from),
   });
-  core = new Core(foundations, bus);
+  core = new Core(foundations, new CountedBus(bus, (what) => foundations.metrics.relayed.inc({ what })));
   return core;
 }
 
