@@ -24,7 +24,6 @@ import { removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import { Triggers } from "../trigger/index.js";
 import { composeBrokerEvents } from "./broker-events.js";
-import { CountedBus } from "./counted-bus.js";
 import type { Counts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
 import { composeCounts } from "./store-counts.js";
@@ -52,7 +51,7 @@ export async function createCore(options: CoreOptions): Promise<Core> {
     onTell: (message, from) =>
       message.kind === "effects" ? core?.router.receive(message) : core?.dispatcher.told(message, from),
   });
-  core = new Core(foundations, new CountedBus(bus, (what) => foundations.metrics.relayed.inc({ what })));
+  core = new Core(foundations, bus);
   return core;
 }
 
@@ -155,9 +154,8 @@ export class Core {
     const { bus, placement, committer, dispatcher, announcer } = this;
     return new Runtime({
       ...{ sql, clock, log, turns, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
-      gate: this.suspicion.gate,
-      couriers: { webhook: this.webhook },
-      licences: tenants,
+      ...{ gate: this.suspicion.gate, couriers: { webhook: this.webhook }, licences: tenants },
+      newShard: () => placement.anyOfMine(),
       startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
       onCommit: this.commitListener(),
       limits: runLimits(config),

@@ -23,6 +23,7 @@ import type { LastWords } from "../run/trial/last-words.js";
 import { openDatabase } from "../store/connection.js";
 import { cancelStatement, Reads } from "../store/reads.js";
 import { Turns } from "../turns.js";
+import { CountedBus } from "./counted-bus.js";
 
 /**
  * Sessions to Postgres, so that none waits for another kind: commits; the loads and lookups of decisions; the poll, the heartbeat and the
@@ -144,9 +145,14 @@ const protocol = combineProtocols(runProtocol, dispatchProtocol);
 type Received<Decode> = Decode extends (body: never) => infer Message ? Exclude<Message, undefined> : never;
 export type NodeHandlers = BusHandlers<Received<typeof protocol.ask>, Received<typeof protocol.tell>>;
 
-/** Redis where it is configured, the primary's relay between the nodes of one machine, and no other node otherwise. */
+/** It counts what it carries. */
 export async function openBus(foundations: Foundations, handlers: NodeHandlers): Promise<Bus> {
-  const { alone, nodeId, log, config } = foundations;
+  const { relayed } = foundations.metrics;
+  return new CountedBus(await chooseBus(foundations, handlers), (what) => relayed.inc({ what }));
+}
+
+/** Redis where it is configured, the primary's relay between the nodes of one machine, and no other node otherwise. */
+async function chooseBus({ alone, nodeId, log, config }: Foundations, handlers: NodeHandlers): Promise<Bus> {
   const options = { nodeId, log, protocol, handlers };
   if (alone) return createLocalBus(options);
   if (config.redisUrl === undefined) return new IpcBus(options);

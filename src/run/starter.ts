@@ -13,7 +13,7 @@ import {
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
-import { derivedUuid, newRunId, shardOf } from "../ids.js";
+import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type StartedRow } from "../store/load.js";
@@ -42,6 +42,8 @@ export interface StarterOptions {
   readonly gate?: Pick<Gate, "isSuspect" | "start">;
   /** Which events RabbitMQ gets. Absent: none. */
   readonly outgoing?: OutgoingEvents;
+  /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
+  readonly newShard?: () => ShardId | undefined;
   /** Work on the start with this key begins. */
   readonly deciding?: (key: string) => void;
 }
@@ -90,7 +92,9 @@ export class Starter {
     }
     const { variables: provided = {}, audit } = (await this.options.startupVariables?.(request)) ?? {};
     const startup = Object.keys(provided).length > 0 ? { startup: provided } : {};
-    const identity = { ...identityOf(request, program, definitionId, this.options.clock.now()), ...startup };
+    const id = request.runId ?? newRunId(this.options.newShard?.());
+    const made = { id, definitionId, startedAt: this.options.clock.now() };
+    const identity = { ...identityOf(request, program, made), ...startup };
     const context = newRun(identity, { ...provided, ...request.variables });
     return { context, program, started: startedEvent(identity, request.actor, audit), fence: newFence() };
   }
@@ -148,10 +152,14 @@ export class Starter {
   }
 }
 
-function identityOf(request: StartRequest, program: Program, definitionId: string, startedAt: number): RunIdentity {
+function identityOf(
+  request: StartRequest,
+  program: Program,
+  { id, definitionId, startedAt }: Pick<RunIdentity, "id" | "definitionId" | "startedAt">,
+): RunIdentity {
   const { delayMs = 0, timeoutMs = program.timeoutMs } = request;
   return {
-    id: request.runId ?? newRunId(),
+    id,
     workflowId: program.workflowId,
     version: program.version,
     definitionId,

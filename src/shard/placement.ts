@@ -33,12 +33,19 @@ export class Placement {
   private alive: readonly string[] = [];
   /** The shards of this node. */
   mine: ReadonlySet<ShardId> = new Set();
+  /** The same, to choose from. */
+  private choice: readonly ShardId[] = [];
 
   constructor(private readonly nodeId: string) {}
 
   /** The node to ask about a run of this shard; this node itself until another one is known. */
   owner(shard: ShardId): string {
     return this.owners[shard] ?? this.nodeId;
+  }
+
+  /** Any shard of this node, each as likely as the others, so that what begins here can stay here. Undefined: it has none. */
+  anyOfMine(): ShardId | undefined {
+    return this.choice[Math.floor(Math.random() * this.choice.length)];
   }
 
   /** The other nodes that are alive. */
@@ -54,7 +61,8 @@ export class Placement {
     this.alive = sorted;
     this.owners = SHARDS.map((shard) => ownerOf(shard, sorted));
     const before = this.mine;
-    this.mine = new Set(SHARDS.filter((shard) => this.owners[shard] === this.nodeId));
+    this.choice = SHARDS.filter((shard) => this.owners[shard] === this.nodeId);
+    this.mine = new Set(this.choice);
     return {
       gained: [...this.mine].filter((shard) => !before.has(shard)),
       lost: [...before].filter((shard) => !this.mine.has(shard)),

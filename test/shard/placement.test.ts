@@ -55,6 +55,24 @@ describe("placement", () => {
     expect(placement.place([mine, third])?.nodeLost).toBe(true);
   });
 
+  it("chooses among the shards of this node evenly, and none where it has none", () => {
+    const [mine = "", other = ""] = nodes;
+    const placement = new Placement(mine);
+    expect(placement.anyOfMine()).toBeUndefined();
+    placement.place([mine, other]);
+    const chosen = new Map([...placement.mine].map((shard) => [shard, 0]));
+    const each = 200;
+    for (let nth = 0; nth < each * chosen.size; nth++) {
+      const shard = placement.anyOfMine() ?? asShardId(-1);
+      chosen.set(shard, (chosen.get(shard) ?? 0) + 1);
+    }
+    expect(chosen.size).toBe(placement.mine.size);
+    // Seven standard deviations: a fair choice fails once in a thousand million runs of this test.
+    for (const count of chosen.values()) expect(Math.abs(count - each)).toBeLessThan(7 * Math.sqrt(each));
+    placement.place([other]);
+    expect(placement.anyOfMine()).toBeUndefined();
+  });
+
   it("gives every shard to a node that knows no other", () => {
     expect(new Placement("alone").owner(asShardId(7))).toBe("alone");
   });
