@@ -197,12 +197,12 @@ export class RawWorker {
     this.call.write(message);
   }
 
-  of(kind: "hello_ack" | "execute" | "cancel" | "recorded"): Wire[] {
+  of(kind: "hello_ack" | "execute" | "cancel" | "recorded" | "credited"): Wire[] {
     return this.messages.filter((message) => message[kind]).map((message) => message[kind]);
   }
 
   /** The nth message of the kind, once it is there. */
-  async wait(kind: "hello_ack" | "execute" | "cancel" | "recorded", nth = 1): Promise<Wire> {
+  async wait(kind: "hello_ack" | "execute" | "cancel" | "recorded" | "credited", nth = 1): Promise<Wire> {
     await until(() => this.of(kind).length >= nth);
     return this.of(kind)[nth - 1];
   }

@@ -19,6 +19,7 @@ describe("hello", () => {
       heartbeat_interval_ms: 1_000,
       node_count: 1,
       batches: true,
+      credit: true,
     });
     n.clock.nodes = 3;
     expect(await w.wait("hello_ack", 2)).toMatchObject({ node_id: "node-7", node_count: 3 });

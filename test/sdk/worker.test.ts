@@ -19,6 +19,7 @@ import {
 import { dispatchNow, makeCall, makeDispatch, type Node, type NodeOptions, startNode, until } from "../dispatch/rig.js";
 import { newDispatchId } from "../harness/ids.js";
 import { TcpRelay } from "../harness/tcp-relay.js";
+import { until as untilTrue } from "../harness/until.js";
 
 const closers: (() => Promise<unknown>)[] = [];
 
@@ -540,12 +541,29 @@ describe("a worker of several nodes behind one address", () => {
     const address = await balancer([a.port, a.port, a.port, b.port]);
     await start(a, () => ({}), { grpc: address.target });
     await until(() => b.dispatcher.workers.connected === 1 && a.dispatcher.workers.connected === 1);
+    await untilTrue(async () => (await credits([a, b])).join() === "8,8");
     const [onA, onB] = [dispatchNow(a), dispatchNow(b)];
     await until(() => !a.dispatcher.holds(onA.dispatchId) && !b.dispatcher.holds(onB.dispatchId));
     // An answer that is not acknowledged soon is sent again.
     const answered = ({ runs }: typeof a) => new Set(runs.of("result").map(({ dispatchId }) => dispatchId));
     expect([answered(a), answered(b)]).toEqual([new Set([onA.dispatchId]), new Set([onB.dispatchId])]);
     expect(address.connections()).toBe(4);
+  });
+
+  it("divides its credit among them, and never executes more than that", async () => {
+    const a = await node({ nodeId: "a", nodes: 2 });
+    const b = await node({ nodeId: "b", nodes: 2 });
+    const address = await balancer([a.port, b.port]);
+    const release: (() => void)[] = [];
+    const execute = () => new Promise<void>((resolve) => release.push(resolve));
+    await start(a, execute, { grpc: address.target, maxInFlight: 5 });
+    await untilTrue(async () => (await credits([a, b])).join() === "3,2");
+    for (const n of [a, b]) for (let nth = 0; nth < 6; nth++) tryDispatch(n);
+    await until(() => release.length === 5);
+    expect(a.dispatcher.inFlight + b.dispatcher.inFlight).toBe(5);
+    for (const answer of release) answer();
+    await b.stop();
+    await untilTrue(async () => (await credits([a])).join() === "5");
   });
 
   it("opens and closes channels when the number of nodes changes; one node gets one stream", async () => {
@@ -563,6 +581,17 @@ describe("a worker of several nodes behind one address", () => {
     expect(a.dispatcher.workers.connected).toBe(1);
   });
 });
+
+/** What the nodes may give to the worker. */
+async function credits(nodes: readonly Node[]): Promise<number[]> {
+  const reports = await Promise.all(nodes.map(({ dispatcher }) => dispatcher.directory.report()));
+  return reports.map(({ workers }) => workers.reduce((sum, { maxInFlight }) => sum + maxInFlight, 0));
+}
+
+function tryDispatch(n: Node): void {
+  const dispatch = makeDispatch(n);
+  if (n.dispatcher.reserve(dispatch.dispatchId, dispatch.call)) n.dispatcher.send(dispatch);
+}
 
 /** Forwards each TCP connection to the next port of the list, the last one from then on. */
 async function balancer(ports: number[]): Promise<{ target: string; connections: () => number }> {

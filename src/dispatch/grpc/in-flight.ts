@@ -163,10 +163,13 @@ export class InFlight {
     entry.stream = undefined;
     stream.slots.delete(entry.id);
     stream.held.delete(entry.id);
+    stream.creditReturned();
   }
 
   releaseCredit(stream: WorkerStream, id: ReservationId): void {
-    if (stream.slots.delete(id)) this.creditFreed(stream.service);
+    if (!stream.slots.delete(id)) return;
+    stream.creditReturned();
+    this.creditFreed(stream.service);
   }
 
   /** Credit for a service may be free: unclaimed dispatches are served first, then new calls. */

@@ -40,7 +40,7 @@ export class StreamPool {
   /** Whether a worker that takes steps serves the action, with or without free credit. */
   serves(name: ActionName): boolean {
     for (const stream of this.services.get(name.service) ?? [])
-      if (stream.isOpen && !stream.draining && stream.serves(name)) return true;
+      if (stream.takesSteps && stream.serves(name)) return true;
     return false;
   }
 

@@ -21,6 +21,7 @@ import type { DispatchLimits } from "../limits.js";
 import type { ReservationId } from "../voucher-id.js";
 import { isReport, type Report } from "./answers.js";
 import type { WorkerCall } from "./execute-step.js";
+import { problemOf } from "./hello.js";
 
 /** Whether a worker's token is accepted. */
 export type Authenticate = (token: string) => AuthenticationAnswer | Promise<AuthenticationAnswer>;
@@ -38,17 +39,13 @@ export interface StreamOwner {
   onAnswer(stream: WorkerStream, report: Report): Promise<void>;
   onHeartbeat(stream: WorkerStream, dispatchId: DispatchId): void;
   onDrain(stream: WorkerStream): void;
+  /** The worker gives it more credit. */
+  onCredit(stream: WorkerStream): void;
   onEnd(stream: WorkerStream): void;
 }
 
-const ID = /^[A-Za-z0-9_.:-]{1,128}$/;
-const ACTION = /^[A-Za-z0-9_.:-]{1,128}(@[0-9]{1,10})?$/;
-
 /** Answers of one stream that may be under way to their runs, beyond its credit, before reading pauses. */
 const ANSWERS_UNDER_WAY = 64;
-
-/** Actions, and dispatch ids in flight, that one hello may name. */
-const HELLO_NAMES = 10_000;
 
 export class WorkerStream {
   workerId = "";
@@ -66,6 +63,8 @@ export class WorkerStream {
   /** The pool's count when the stream last got a step: streams of equal credit take turns. */
   turn = 0;
   private maxInFlight = 1;
+  /** The worker has set the credit, and waits to hear that no more is taken. */
+  private creditAsked = false;
   private actions: ReadonlySet<string> = new Set();
   private state: "new" | "authenticating" | "open" | "ended" = "new";
   private answersUnderWay = 0;
@@ -104,6 +103,11 @@ export class WorkerStream {
     return this.draining || !this.isOpen ? 0 : this.maxInFlight - this.slots.size;
   }
 
+  /** Whether its worker takes any steps on it. */
+  get takesSteps(): boolean {
+    return this.isOpen && !this.draining && this.maxInFlight > 0;
+  }
+
   get worker(): ConnectedWorker {
     const { workerId, service, since, maxInFlight, draining } = this;
     const actions = [...this.actions];
@@ -123,6 +127,13 @@ export class WorkerStream {
     // reading.
     const { blocked, waiting } = this.outgoing;
     if (blocked && waiting > this.limits.unread + 4 * this.maxInFlight) this.onStall();
+  }
+
+  /** Less credit may be taken than before: a worker that lowered its credit learns when it is kept. */
+  creditReturned(): void {
+    if (!this.creditAsked || this.slots.size > this.maxInFlight) return;
+    this.creditAsked = false;
+    this.write({ credited: { max_in_flight: this.maxInFlight } });
   }
 
   /** Messages written before still go out first. A worker that never reads them leaves only what gRPC has buffered. */
@@ -158,6 +169,9 @@ export class WorkerStream {
         this.draining = true;
         this.owner.onDrain(this);
         break;
+      case "credit":
+        this.onCredit(message.credit?.max_in_flight ?? 0);
+        break;
       case "batch":
         this.onBatch(message.batch?.messages ?? []);
         break;
@@ -181,7 +195,7 @@ export class WorkerStream {
     this.workerId = hello.worker_id;
     this.service = hello.service;
     this.actions = new Set(hello.actions);
-    this.maxInFlight = Math.min(Math.max(hello.max_in_flight, 1), this.limits.maxInFlight);
+    this.maxInFlight = hello.credit ? 0 : Math.min(Math.max(hello.max_in_flight, 1), this.limits.maxInFlight);
     this.outgoing.batches = hello.batches;
     this.state = "open";
     this.owner.onHello(this, hello.in_flight.filter(isDispatchId));
@@ -227,6 +241,14 @@ export class WorkerStream {
     if (this.answersUnderWay === 0) this.close(status.OK, "");
   }
 
+  private onCredit(maxInFlight: number): void {
+    const before = this.maxInFlight;
+    this.maxInFlight = Math.min(maxInFlight, this.limits.maxInFlight);
+    this.creditAsked = true;
+    this.creditReturned();
+    if (this.maxInFlight > before) this.owner.onCredit(this);
+  }
+
   private onHeartbeat(dispatchId: string | undefined): void {
     if (isDispatchId(dispatchId)) this.owner.onHeartbeat(this, dispatchId);
     else this.refuseDispatchId();
@@ -264,18 +286,4 @@ export class WorkerStream {
     this.outgoing.clear();
     this.owner.onEnd(this);
   }
-}
-
-function problemOf(hello: Hello, mostBytes: number): string | undefined {
-  const { worker_id, service, actions, in_flight, token } = hello;
-  let bytes = 0;
-  for (const text of [worker_id, service, token, ...actions, ...in_flight]) bytes += Buffer.byteLength(text);
-  if (bytes > mostBytes) return `the hello has ${bytes} bytes of text, more than ${mostBytes}`;
-  if (!ID.test(worker_id) || !ID.test(service)) return "worker_id and service must match [A-Za-z0-9_.:-]{1,128}";
-  const tooMany = actions.length > HELLO_NAMES || in_flight.length > HELLO_NAMES;
-  if (tooMany) return `actions and in_flight must have at most ${HELLO_NAMES} items each`;
-  const nth = actions.findIndex((name) => !ACTION.test(name));
-  return nth < 0
-    ? undefined
-    : `actions[${nth}] is not the name of an action: name or name@version, up to 128 characters`;
 }

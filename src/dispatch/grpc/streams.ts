@@ -139,6 +139,10 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
     }
   }
 
+  onCredit(stream: WorkerStream): void {
+    this.dispatches.creditFreed(stream.service);
+  }
+
   onEnd(stream: WorkerStream): void {
     this.attached.leave(stream);
     this.dispatches.pool.remove(stream);
@@ -202,6 +206,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
       heartbeat_interval_ms: limits.heartbeatIntervalMs,
       node_count: Math.max(this.nodeCount, 1),
       batches: true,
+      credit: true,
     };
   }
 

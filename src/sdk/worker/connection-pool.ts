@@ -59,6 +59,11 @@ export class ConnectionPool {
     return live.find((other) => !other.draining) ?? live[0];
   }
 
+  /** Those that take steps, as far as their credit can be changed. */
+  crediting(): Connection[] {
+    return this.serving().filter((connection) => connection.takesCredit);
+  }
+
   /** Closes the redundant connections that have nothing left to do. */
   closeDrained(): void {
     if (this.draining) return;

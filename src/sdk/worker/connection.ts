@@ -11,6 +11,7 @@ import {
   type WorkerMessage,
 } from "../protocol/index.js";
 import { type Client, openClient, type WorkerCall } from "./client.js";
+import type { CreditStream } from "./credit.js";
 import type { Log } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
@@ -21,14 +22,18 @@ export interface ConnectionOwner {
   onExecute(connection: Connection, step: ExecuteStep): void;
   onCancel(dispatchId: string, reason: string): void;
   onRecorded(dispatchId: string): void;
+  /** The service never has more steps than this unanswered on its stream, from now on. */
+  onCredited(connection: Connection, maxInFlight: number): void;
   /** The stream is gone; the connection opens another. */
   onLost(connection: Connection): void;
 }
 
-export class Connection {
+export class Connection implements CreditStream {
   /** The node that its stream landed on, while it is live. */
   nodeId: string | undefined;
   heartbeatIntervalMs = 0;
+  /** Its credit can be changed. An older service goes by the hello. */
+  takesCredit = false;
   /** It has asked the service for no more steps, and stays open until the steps it has are answered. */
   draining = false;
   private client: Client | undefined;
@@ -62,6 +67,10 @@ export class Connection {
     if (!this.live || !this.outgoing) return false;
     this.outgoing.send(message);
     return true;
+  }
+
+  sendCredit(maxInFlight: number): void {
+    this.send({ credit: { max_in_flight: maxInFlight } });
   }
 
   drain(): void {
@@ -121,6 +130,7 @@ export class Connection {
     else if (message.execute) this.owner.onExecute(this, message.execute);
     else if (message.cancel) this.owner.onCancel(message.cancel.dispatch_id, message.cancel.reason);
     else if (message.recorded) this.owner.onRecorded(message.recorded.dispatch_id);
+    else if (message.credited) this.owner.onCredited(this, message.credited.max_in_flight);
   }
 
   /** Arrives again on a live stream when the number of nodes changes. */
@@ -128,6 +138,7 @@ export class Connection {
     clearTimeout(this.timer);
     this.nodeId = ack.node_id;
     this.heartbeatIntervalMs = ack.heartbeat_interval_ms;
+    this.takesCredit = ack.credit;
     if (this.outgoing) this.outgoing.batches = ack.batches;
     const fresh = this.state === "connecting";
     this.state = "live";

@@ -53,6 +53,13 @@ export class Executor<From extends Origin> {
     return this.running.size;
   }
 
+  /** How many steps came from each place. */
+  counts(): ReadonlyMap<From, number> {
+    const counts = new Map<From, number>();
+    for (const { via } of this.running.values()) counts.set(via, (counts.get(via) ?? 0) + 1);
+    return counts;
+  }
+
   all(): Iterable<readonly [dispatchId: string, via: From]> {
     return [...this.running].map(([dispatchId, { via }]) => [dispatchId, via] as const);
   }

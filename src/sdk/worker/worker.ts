@@ -7,6 +7,7 @@ import type { Action } from "./action.js";
 import { Answers, type PendingAnswer as Pending } from "./answers.js";
 import type { Connection, ConnectionOwner } from "./connection.js";
 import { ConnectionPool } from "./connection-pool.js";
+import { CreditDivision } from "./credit.js";
 import { Executor, OUTPUT_BYTES } from "./executor.js";
 import { type Log, stderrLog } from "./log.js";
 import { register } from "./register.js";
@@ -23,7 +24,7 @@ export interface WorkerOptions {
   readonly api: string;
   /** At least one. */
   readonly actions: readonly Action[];
-  /** Steps executed at once, per node of the orchestrator. Default 16. */
+  /** Steps executed at once, whatever number of nodes the orchestrator has. Default 16. */
   readonly maxInFlight?: number;
   /**
    * The most bytes of JSON in an action's output. A larger one is not sent: its step fails with the code
@@ -73,6 +74,7 @@ class StreamWorker implements Worker, ConnectionOwner {
   private readonly answers = new Answers<Connection>();
   private readonly executor: Executor<Connection>;
   private readonly pool: ConnectionPool;
+  private readonly credit: CreditDivision<Connection>;
   private readonly stopping = new AbortController();
   private ticker: NodeJS.Timeout | undefined;
   private started: Promise<void> | undefined;
@@ -89,7 +91,10 @@ class StreamWorker implements Worker, ConnectionOwner {
       actions: options.actions,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
       log: this.log,
-      answer: (dispatchId, message, via) => this.send(this.answers.add(dispatchId, message, via)),
+      answer: (dispatchId, message, via) => {
+        this.send(this.answers.add(dispatchId, message, via));
+        this.credit.answered();
+      },
       heartbeat: (dispatchId, via) => this.pool.liveOr(via)?.send({ heartbeat: { dispatch_id: dispatchId } }),
     });
     this.pool = new ConnectionPool({
@@ -98,6 +103,11 @@ class StreamWorker implements Worker, ConnectionOwner {
       timing: this.timing,
       log: this.log,
       isBusy: (connection) => this.isBusy(connection),
+    });
+    this.credit = new CreditDivision({
+      total: this.maxInFlight,
+      streams: () => this.pool.crediting(),
+      executing: () => this.executor.counts(),
     });
   }
 
@@ -119,19 +129,21 @@ class StreamWorker implements Worker, ConnectionOwner {
       worker_id: this.workerId,
       service: options.service,
       actions: options.actions.map(({ name, version }) => `${name}@${version}`),
-      max_in_flight: options.maxInFlight ?? 16,
+      max_in_flight: this.maxInFlight,
       token: options.token ?? "",
       in_flight: this.unattended(),
       batches: true,
+      credit: true,
     };
   }
 
   onHelloAck(connection: Connection, ack: HelloAck): void {
-    this.onConnected();
+    if (!ack.credit) this.onConnected();
     this.executor.adopt(connection);
     const owed = [...this.answers.all()].filter(({ via }) => !via.live || via === connection);
     for (const answer of owed) answer.via = connection;
     this.pool.onHelloAck(connection, ack);
+    this.credit.divide();
     // Answers that lost their stream are sent on this one at once.
     for (const answer of owed) this.send(answer);
   }
@@ -152,8 +164,18 @@ class StreamWorker implements Worker, ConnectionOwner {
     this.onSettled();
   }
 
+  onCredited(connection: Connection, maxInFlight: number): void {
+    this.onConnected();
+    this.credit.credited(connection, maxInFlight);
+  }
+
   onLost(connection: Connection): void {
     this.pool.onLost(connection);
+    this.credit.lost(connection);
+  }
+
+  private get maxInFlight(): number {
+    return Math.max(this.options.maxInFlight ?? 16, 1);
   }
 
   private async registerAndConnect(): Promise<void> {
@@ -213,6 +235,7 @@ class StreamWorker implements Worker, ConnectionOwner {
       if (answer.sentAt <= due && !this.pool.liveOr(answer.via)?.congested) this.send(answer);
     }
     this.pool.closeDrained();
+    this.credit.tick();
   }
 
   /**

@@ -6,6 +6,8 @@ import type { BatchedWorkerMessageInput as _saga_worker_v1_BatchedWorkerMessageI
 import type { CancelStepInput as _saga_worker_v1_CancelStepInput, CancelStep as _saga_worker_v1_CancelStep } from './saga/worker/v1/CancelStep.js';
 import type { CoordinatorBatchInput as _saga_worker_v1_CoordinatorBatchInput, CoordinatorBatch as _saga_worker_v1_CoordinatorBatch } from './saga/worker/v1/CoordinatorBatch.js';
 import type { CoordinatorMessageInput as _saga_worker_v1_CoordinatorMessageInput, CoordinatorMessage as _saga_worker_v1_CoordinatorMessage } from './saga/worker/v1/CoordinatorMessage.js';
+import type { CreditInput as _saga_worker_v1_CreditInput, Credit as _saga_worker_v1_Credit } from './saga/worker/v1/Credit.js';
+import type { CreditedInput as _saga_worker_v1_CreditedInput, Credited as _saga_worker_v1_Credited } from './saga/worker/v1/Credited.js';
 import type { DrainInput as _saga_worker_v1_DrainInput, Drain as _saga_worker_v1_Drain } from './saga/worker/v1/Drain.js';
 import type { ExecuteStepInput as _saga_worker_v1_ExecuteStepInput, ExecuteStep as _saga_worker_v1_ExecuteStep } from './saga/worker/v1/ExecuteStep.js';
 import type { HeartbeatInput as _saga_worker_v1_HeartbeatInput, Heartbeat as _saga_worker_v1_Heartbeat } from './saga/worker/v1/Heartbeat.js';
@@ -31,6 +33,8 @@ export interface ProtoGrpcType {
         CancelStep: MessageTypeDefinition<_saga_worker_v1_CancelStepInput, _saga_worker_v1_CancelStep>
         CoordinatorBatch: MessageTypeDefinition<_saga_worker_v1_CoordinatorBatchInput, _saga_worker_v1_CoordinatorBatch>
         CoordinatorMessage: MessageTypeDefinition<_saga_worker_v1_CoordinatorMessageInput, _saga_worker_v1_CoordinatorMessage>
+        Credit: MessageTypeDefinition<_saga_worker_v1_CreditInput, _saga_worker_v1_Credit>
+        Credited: MessageTypeDefinition<_saga_worker_v1_CreditedInput, _saga_worker_v1_Credited>
         Drain: MessageTypeDefinition<_saga_worker_v1_DrainInput, _saga_worker_v1_Drain>
         ExecuteStep: MessageTypeDefinition<_saga_worker_v1_ExecuteStepInput, _saga_worker_v1_ExecuteStep>
         Heartbeat: MessageTypeDefinition<_saga_worker_v1_HeartbeatInput, _saga_worker_v1_Heartbeat>
@@ -44,7 +48,7 @@ export interface ProtoGrpcType {
         WorkerMessage: MessageTypeDefinition<_saga_worker_v1_WorkerMessageInput, _saga_worker_v1_WorkerMessage>
         /**
          * A worker opens ExecuteStep streams (one per node it has met), says hello on each, and receives steps to execute for
-         * as long as the stream lives. Credit is per stream. JSON payloads travel as UTF-8 bytes: protobuf's Struct would turn every number into a double.
+         * as long as the stream lives. Credit is per stream: the worker divides what it takes at once among its streams. JSON payloads travel as UTF-8 bytes: protobuf's Struct would turn every number into a double.
          */
         WorkerService: SubtypeConstructor<typeof grpc.Client, _saga_worker_v1_WorkerServiceClient> & { service: _saga_worker_v1_WorkerServiceDefinition }
       }

@@ -4,6 +4,7 @@ import type { StepResultInput as _saga_worker_v1_StepResultInput, StepResult as 
 import type { StepFailureInput as _saga_worker_v1_StepFailureInput, StepFailure as _saga_worker_v1_StepFailure } from '../../../saga/worker/v1/StepFailure.js';
 import type { HeartbeatInput as _saga_worker_v1_HeartbeatInput, Heartbeat as _saga_worker_v1_Heartbeat } from '../../../saga/worker/v1/Heartbeat.js';
 import type { DrainInput as _saga_worker_v1_DrainInput, Drain as _saga_worker_v1_Drain } from '../../../saga/worker/v1/Drain.js';
+import type { CreditInput as _saga_worker_v1_CreditInput, Credit as _saga_worker_v1_Credit } from '../../../saga/worker/v1/Credit.js';
 
 /**
  * A WorkerMessage that may be in a batch, with its numbers.
@@ -13,7 +14,8 @@ export interface BatchedWorkerMessageInput {
   'failure'?: (_saga_worker_v1_StepFailureInput | null);
   'heartbeat'?: (_saga_worker_v1_HeartbeatInput | null);
   'drain'?: (_saga_worker_v1_DrainInput | null);
-  'message'?: "result"|"failure"|"heartbeat"|"drain";
+  'credit'?: (_saga_worker_v1_CreditInput | null);
+  'message'?: "result"|"failure"|"heartbeat"|"drain"|"credit";
 }
 
 /**
@@ -24,5 +26,6 @@ export interface BatchedWorkerMessage {
   'failure'?: (_saga_worker_v1_StepFailure | null);
   'heartbeat'?: (_saga_worker_v1_Heartbeat | null);
   'drain'?: (_saga_worker_v1_Drain | null);
-  'message'?: "result"|"failure"|"heartbeat"|"drain";
+  'credit'?: (_saga_worker_v1_Credit | null);
+  'message'?: "result"|"failure"|"heartbeat"|"drain"|"credit";
 }

@@ -5,6 +5,7 @@ import type { ExecuteStepInput as _saga_worker_v1_ExecuteStepInput, ExecuteStep 
 import type { CancelStepInput as _saga_worker_v1_CancelStepInput, CancelStep as _saga_worker_v1_CancelStep } from '../../../saga/worker/v1/CancelStep.js';
 import type { RecordedInput as _saga_worker_v1_RecordedInput, Recorded as _saga_worker_v1_Recorded } from '../../../saga/worker/v1/Recorded.js';
 import type { CoordinatorBatchInput as _saga_worker_v1_CoordinatorBatchInput, CoordinatorBatch as _saga_worker_v1_CoordinatorBatch } from '../../../saga/worker/v1/CoordinatorBatch.js';
+import type { CreditedInput as _saga_worker_v1_CreditedInput, Credited as _saga_worker_v1_Credited } from '../../../saga/worker/v1/Credited.js';
 
 export interface CoordinatorMessageInput {
   'hello_ack'?: (_saga_worker_v1_HelloAckInput | null);
@@ -21,7 +22,11 @@ export interface CoordinatorMessageInput {
    * several messages as one; only to a worker whose hello has batches
    */
   'batch'?: (_saga_worker_v1_CoordinatorBatchInput | null);
-  'message'?: "hello_ack"|"execute"|"cancel"|"recorded"|"batch";
+  /**
+   * the answer to each credit; only to a worker whose hello has credit
+   */
+  'credited'?: (_saga_worker_v1_CreditedInput | null);
+  'message'?: "hello_ack"|"execute"|"cancel"|"recorded"|"batch"|"credited";
 }
 
 export interface CoordinatorMessage {
@@ -39,5 +44,9 @@ export interface CoordinatorMessage {
    * several messages as one; only to a worker whose hello has batches
    */
   'batch'?: (_saga_worker_v1_CoordinatorBatch | null);
-  'message'?: "hello_ack"|"execute"|"cancel"|"recorded"|"batch";
+  /**
+   * the answer to each credit; only to a worker whose hello has credit
+   */
+  'credited'?: (_saga_worker_v1_Credited | null);
+  'message'?: "hello_ack"|"execute"|"cancel"|"recorded"|"batch"|"credited";
 }

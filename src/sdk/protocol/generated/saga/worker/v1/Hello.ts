@@ -30,6 +30,10 @@ export interface HelloInput {
    * this worker reads batches
    */
   'batches'?: (boolean);
+  /**
+   * this worker sends credit: until the first, this stream has none, and max_in_flight does not count
+   */
+  'credit'?: (boolean);
 }
 
 export interface Hello {
@@ -61,4 +65,8 @@ export interface Hello {
    * this worker reads batches
    */
   'batches': (boolean);
+  /**
+   * this worker sends credit: until the first, this stream has none, and max_in_flight does not count
+   */
+  'credit': (boolean);
 }

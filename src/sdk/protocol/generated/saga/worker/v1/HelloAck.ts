@@ -15,6 +15,10 @@ export interface HelloAckInput {
    * this service reads batches
    */
   'batches'?: (boolean);
+  /**
+   * this service reads credit; without it, max_in_flight of the hello counts
+   */
+  'credit'?: (boolean);
 }
 
 export interface HelloAck {
@@ -31,4 +35,8 @@ export interface HelloAck {
    * this service reads batches
    */
   'batches': (boolean);
+  /**
+   * this service reads credit; without it, max_in_flight of the hello counts
+   */
+  'credit': (boolean);
 }

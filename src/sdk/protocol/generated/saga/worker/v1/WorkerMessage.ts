@@ -6,6 +6,7 @@ import type { StepFailureInput as _saga_worker_v1_StepFailureInput, StepFailure 
 import type { HeartbeatInput as _saga_worker_v1_HeartbeatInput, Heartbeat as _saga_worker_v1_Heartbeat } from '../../../saga/worker/v1/Heartbeat.js';
 import type { DrainInput as _saga_worker_v1_DrainInput, Drain as _saga_worker_v1_Drain } from '../../../saga/worker/v1/Drain.js';
 import type { WorkerBatchInput as _saga_worker_v1_WorkerBatchInput, WorkerBatch as _saga_worker_v1_WorkerBatch } from '../../../saga/worker/v1/WorkerBatch.js';
+import type { CreditInput as _saga_worker_v1_CreditInput, Credit as _saga_worker_v1_Credit } from '../../../saga/worker/v1/Credit.js';
 
 export interface WorkerMessageInput {
   /**
@@ -32,7 +33,11 @@ export interface WorkerMessageInput {
    * several messages as one; only to a service whose hello_ack has batches
    */
   'batch'?: (_saga_worker_v1_WorkerBatchInput | null);
-  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain"|"batch";
+  /**
+   * another credit for this stream; only to a service whose hello_ack has credit
+   */
+  'credit'?: (_saga_worker_v1_CreditInput | null);
+  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain"|"batch"|"credit";
 }
 
 export interface WorkerMessage {
@@ -60,5 +65,9 @@ export interface WorkerMessage {
    * several messages as one; only to a service whose hello_ack has batches
    */
   'batch'?: (_saga_worker_v1_WorkerBatch | null);
-  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain"|"batch";
+  /**
+   * another credit for this stream; only to a service whose hello_ack has credit
+   */
+  'credit'?: (_saga_worker_v1_Credit | null);
+  'message'?: "hello"|"result"|"failure"|"heartbeat"|"drain"|"batch"|"credit";
 }

@@ -7,7 +7,7 @@ import type { WorkerMessageInput as _saga_worker_v1_WorkerMessageInput, WorkerMe
 
 /**
  * A worker opens ExecuteStep streams (one per node it has met), says hello on each, and receives steps to execute for
- * as long as the stream lives. Credit is per stream. JSON payloads travel as UTF-8 bytes: protobuf's Struct would turn every number into a double.
+ * as long as the stream lives. Credit is per stream: the worker divides what it takes at once among its streams. JSON payloads travel as UTF-8 bytes: protobuf's Struct would turn every number into a double.
  */
 export interface WorkerServiceClient extends grpc.Client {
   ExecuteStep(metadata: grpc.Metadata, options?: grpc.CallOptions): grpc.ClientDuplexStream<_saga_worker_v1_WorkerMessageInput, _saga_worker_v1_CoordinatorMessage>;
@@ -19,7 +19,7 @@ export interface WorkerServiceClient extends grpc.Client {
 
 /**
  * A worker opens ExecuteStep streams (one per node it has met), says hello on each, and receives steps to execute for
- * as long as the stream lives. Credit is per stream. JSON payloads travel as UTF-8 bytes: protobuf's Struct would turn every number into a double.
+ * as long as the stream lives. Credit is per stream: the worker divides what it takes at once among its streams. JSON payloads travel as UTF-8 bytes: protobuf's Struct would turn every number into a double.
  */
 export interface WorkerServiceHandlers extends grpc.UntypedServiceImplementation {
   ExecuteStep: grpc.handleBidiStreamingCall<_saga_worker_v1_WorkerMessage, _saga_worker_v1_CoordinatorMessageInput>;
