@@ -64,14 +64,19 @@ describe("hello", () => {
     expect([first.ended, n.dispatcher.workers.connected]).toEqual([false, 2]);
   });
 
-  it("is not needed for a stream to count, and one that has ended counts no more", async () => {
-    const n = await node({ limits: { streamsPerAddress: 2 } });
-    const [mute] = [silentWorker(n.target), await worker(n.target)];
-    const third = silentWorker(n.target);
-    await until(() => third.ended);
-    expect(third.error?.code).toBe(status.RESOURCE_EXHAUSTED);
-    mute?.send({ hello: { worker_id: "", service: "" } });
-    await until(() => mute?.ended);
+  it.each([
+    ["of its address", { streamsPerAddress: 2 }],
+    ["of the node", { streams: 2 }],
+  ])("is not needed for a stream to count among those %s, and one that has ended counts no more", async (_, limits) => {
+    const n = await node({ limits });
+    await worker(n.target);
+    const mutes = [silentWorker(n.target), silentWorker(n.target)];
+    await until(() => mutes.some(({ ended }) => ended));
+    // Whichever came first counts.
+    const [counted, refused] = mutes.toSorted((one, other) => Number(one.ended) - Number(other.ended));
+    expect([counted?.ended, refused?.error?.code]).toEqual([false, status.RESOURCE_EXHAUSTED]);
+    counted?.send({ hello: { worker_id: "", service: "" } });
+    await until(() => counted?.ended === true);
     await worker(n.target);
     expect(n.dispatcher.workers.connected).toBe(2);
   });

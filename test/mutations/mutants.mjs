@@ -704,4 +704,21 @@ export const MUTANTS = [
     test: "test/dispatch/requests.test.ts",
     red: "a request brings back no secret that its response contains in bytes that are no text",
   },
+  {
+    name: "worker streams without a hello are not bounded for the node",
+    file: "src/dispatch/grpc/attached-streams.ts",
+    find: "if (this.addresses.size >= streams)",
+    replace: "if (this.addresses.size < 0)",
+    test: "test/dispatch/streams.test.ts",
+    red: "hello is not needed for a stream to count among those of the node, and one that has ended counts no more",
+    waits: true,
+  },
+  {
+    name: "worker streams with a hello are not bounded for the node",
+    file: "src/dispatch/grpc/stream-pool.ts",
+    find: "if (this.size >= limits.streams)",
+    replace: "if (this.size < 0)",
+    test: "test/dispatch/stream-pool.test.ts",
+    red: "a pool of streams refuses one beyond the most in all, until another has gone",
+  },
 ];
