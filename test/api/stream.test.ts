@@ -1,12 +1,14 @@
 // The live stream over real sockets: the frames that a client receives, in order, from the snapshot to the close.
 import { once } from "node:events";
 import { type AddressInfo, connect, type Socket } from "node:net";
-import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import WebSocket from "ws";
+import { createFeed } from "../../src/feed/index.js";
 import { uuidv7 } from "../../src/ids.js";
+import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { Client, committed, hangUp } from "./client.js";
-import { appendEvents, endRun, insertRun, useRig } from "./rig.js";
+import { appendEvents, endRun, insertRun, otherApi, useRig } from "./rig.js";
 
 const rig = useRig({ pingMs: 2_000 });
 let port: number;
@@ -105,6 +107,33 @@ describe("a client", () => {
     expect(client.code).toBeUndefined();
     const dead = await rawSocket(runId);
     await once(dead, "close");
+  });
+});
+
+describe("the most streams of a node", () => {
+  it("are bounded: one too many is closed with 1013 after its snapshot, and the others live", async () => {
+    const { sql } = rig.database;
+    const feed = createFeed({ sql, log: silentLog, pollMs: 200, maxWatchers: 1 });
+    const app = await otherApi(rig, {}, { feed });
+    onTestFinished(async () => {
+      await app.close();
+      await feed.stop();
+    });
+    await app.listen({ port: 0, host: "127.0.0.1" });
+    const at = (app.server.address() as AddressInfo).port;
+    const runId = await insertRun(rig);
+    const first = new Client(at, runId);
+    await first.has(1);
+    const second = new Client(at, runId);
+    expect(await second.closed()).toBe(1013);
+    expect(second.kinds).toEqual(["snapshot"]);
+    await appendEvents(rig, runId, [{}]);
+    await first.has(2);
+    first.socket.terminate();
+    await until(() => feed.watching === 0);
+    const third = new Client(at, runId, "?after_seq=0");
+    await third.has(2);
+    expect([third.seqs, third.code]).toEqual([[1], undefined]);
   });
 });
 

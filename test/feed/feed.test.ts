@@ -154,12 +154,17 @@ describe("between processes", () => {
     expect([gone.seqs, other.seqs]).toEqual([[], []]);
   });
 
-  it("too many watchers are refused", async () => {
+  it("too many watchers and followers are refused", async () => {
     const here = feed({ maxWatchers: 1 });
     const runId = await newRun();
     const first = watch(here, runId);
+    const follow = () => here.follow(runId, () => {});
     expect(() => watch(here, runId)).toThrow("too many streams");
+    expect(follow).toThrow("too many streams");
     first.stop();
+    const second = follow();
+    expect(() => watch(here, runId)).toThrow("too many streams");
+    second.stop();
     watch(here, runId);
   });
 
