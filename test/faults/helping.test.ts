@@ -131,8 +131,7 @@ describe("a service that undoes and is gone", () => {
   it("was never registered: the retry takes what is registered now", async () => {
     const [runId = ""] = await starts("bank", 1);
     expect(await counter.incident(runId)).toMatchObject({ code: "action_not_registered", phase: "compensation" });
-    const { url, grpcAddress } = counter.service;
-    const bank = await openShop({ grpc: grpcAddress, api: url, service: "bank" });
+    const bank = await openShop({ ...counter.at, service: "bank" });
     await counter.do(runId, "compensations/retry", { ordinal: 1 });
     await counter.client.allEnd([runId]);
     expect(await undoOf(runId)).toEqual(["1 pay done"]);

@@ -1,11 +1,12 @@
 // A service whose runs people help, over its API: a shop that can be broken and repaired, the acts, and the books of the shop.
 import { expect } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { createService, type ServiceProcess } from "../harness/service.js";
+import { createService } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import type { Step } from "../run/rig.js";
 import type { Seen } from "../run/seen.js";
 import { type Answer, Client, PAUSE_MS } from "./client.js";
+import { startService } from "./rig.js";
 import { openShop, type Shop } from "./shop.js";
 
 export interface Incident {
@@ -57,24 +58,34 @@ export const ACTS: Readonly<Record<string, object>> = {
 export class Counter {
   private constructor(
     readonly database: TestDatabase,
-    readonly service: ServiceProcess,
     readonly client: Client,
     readonly shop: Shop,
+    /** Where workers find the service. */
+    readonly at: { readonly grpc: string; readonly api: string },
+    private readonly stop: () => Promise<unknown>,
   ) {}
 
-  /** A service with several nodes, and a worker. */
+  /** A service of two processes, and a worker. */
   static async open(): Promise<Counter> {
     const database = await createTestDatabase({ max: 2 });
     const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", LOG_LEVEL: "warn" });
     await service.start();
-    const { url, grpcAddress } = service;
-    return new Counter(database, service, new Client(url), await openShop({ grpc: grpcAddress, api: url }));
+    const at = { grpc: service.grpcAddress, api: service.url };
+    const shop = await openShop(at);
+    const stop = () => shop.stop().then(() => service.stop());
+    return new Counter(database, new Client(at.api), shop, at, stop);
+  }
+
+  /** A service in this process. */
+  static async openHere(): Promise<Counter> {
+    const database = await createTestDatabase({ max: 2 });
+    const { node, client, shop, stop } = await startService(database.url);
+    return new Counter(database, client, shop, { grpc: `127.0.0.1:${node.grpcPort}`, api: client.url }, stop);
   }
 
   async close(): Promise<void> {
     this.shop.letAllGo();
-    await this.shop.stop();
-    await this.service.stop();
+    await this.stop();
     await this.database.drop();
   }
 
