@@ -196,6 +196,39 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [409, "not in quarantine", async () => post(`${await aRun()}/release`), { error: "conflict" }],
     [404, "no such run", () => post(`${unknownRun()}/release`), { error: "not_found" }],
   ],
+  "POST /sagas/{id}/pause": [
+    [202, "a run that waits", async () => post(`${await waiting()}/pause`), { changed: true }],
+    [404, "no such run", () => post(`${unknownRun()}/pause`), { error: "not_found" }],
+  ],
+  "POST /sagas/{id}/resume": [
+    [409, "makes no sense", async () => post(`${await aRun()}/resume`), { error: "conflict" }],
+    [404, "no such run", () => post(`${unknownRun()}/resume`), { error: "not_found" }],
+  ],
+  "POST /sagas/{id}/retry_step": [
+    [409, "makes no sense", async () => post(`${await aRun()}/retry_step`), { error: "conflict" }],
+    [404, "no such run", () => post(`${unknownRun()}/retry_step`), { error: "not_found" }],
+  ],
+  "POST /sagas/{id}/skip_step": [
+    [409, "makes no sense", async () => post(`${await aRun()}/skip_step`), { error: "conflict" }],
+    [404, "no such run", () => post(`${unknownRun()}/skip_step`), { error: "not_found" }],
+  ],
+  "POST /sagas/{id}/fail": [
+    [409, "makes no sense", async () => post(`${await aRun()}/fail`), { error: "conflict" }],
+    [404, "no such run", () => post(`${unknownRun()}/fail`), { error: "not_found" }],
+  ],
+  "POST /sagas/{id}/compensations/retry": [
+    [409, "makes no sense", async () => post(`${await aRun()}/compensations/retry`), { error: "conflict" }],
+    [404, "no such run", () => post(`${unknownRun()}/compensations/retry`), { error: "not_found" }],
+  ],
+  "POST /sagas/{id}/compensations/skip": [
+    [409, "makes no sense", async () => post(`${await aRun()}/compensations/skip`), { error: "conflict" }],
+    [404, "no such run", () => post(`${unknownRun()}/compensations/skip`), { error: "not_found" }],
+  ],
+  "POST /sagas/{id}/terminate": [
+    [202, "a run that waits", async () => post(`${await waiting()}/terminate`, { reason: "stuck" }), { changed: true }],
+    [400, "no reason", async () => post(`${await aRun()}/terminate`, {}), { error: "bad_request" }],
+    [404, "no such run", () => post(`${unknownRun()}/terminate`, { reason: "stuck" }), { error: "not_found" }],
+  ],
   "POST /sagas/{id}/rerun": [
     [202, "an ended run", async () => post(`${await succeeded("paid")}/rerun`), { changed: true }],
     [409, "a run that goes on", async () => post(`${await aRun()}/rerun`), { error: "conflict" }],

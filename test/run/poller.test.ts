@@ -170,7 +170,10 @@ describe("a run that never commits", () => {
     expect(await runtime.command(runId, { type: "advance" })).toEqual({ type: "advanced" });
     expect((await look(database.sql, runId)).run.state).toBe("paused");
 
-    expect(await runtime.command(runId, { type: "release", actor: "user:op" })).toEqual({ type: "advanced" });
+    expect(await runtime.command(runId, { type: "release", actor: "user:op" })).toMatchObject({
+      type: "acted",
+      changed: true,
+    });
     await until(async () => {
       await makeDue();
       await poller.tick();
