@@ -1,7 +1,7 @@
 // The router: brings a command to the node that owns its run, and carries it out here if that node does not answer (law 6). It
 // implements Runs for the layers above. Placement is for speed only: whichever node carries a command out, the compare-and-set
 // and the command's id give it one outcome.
-import type { Answer, AnswerTo, Effect, RunCommand, RunId } from "../../machines/index.js";
+import type { Answer, AnswerTo, CommandType, Effect, RunCommand, RunId } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
 import { SagaError } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
@@ -24,6 +24,12 @@ import { Unreadable } from "./unreadable.js";
 const OWNER_ANSWER_MS = 300;
 /** How long the other nodes have to read a new definition or registration; a slower one finds it at its next refresh. */
 const PEER_REFRESH_MS = 300;
+
+/** What clients and operators ask for. Other commands complete work that is in progress. */
+const NEW_WORK: ReadonlySet<CommandType> = new Set([
+  ...(["signal", "cancel", "release", "pause", "resume", "retry_step", "skip_step", "fail"] as const),
+  ...(["retry_undo", "skip_undo", "terminate"] as const),
+]);
 
 export interface RouterOptions {
   readonly nodeId: string;
@@ -113,7 +119,7 @@ export class Router implements Runs {
   /** The asking node had room, but this one sheds load: refused before the run is loaded, and not carried out there either. */
   private admit({ type }: RunCommand): void {
     const { admission } = this.options;
-    if (!admission || (type !== "signal" && type !== "cancel" && type !== "release")) return;
+    if (!admission || !NEW_WORK.has(type)) return;
     const shortage = admission.shedding;
     if (shortage) throw admission.refusal(shortage);
   }

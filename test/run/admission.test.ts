@@ -8,6 +8,7 @@ import { runProtocol } from "../../src/run/node-messages.js";
 import { Router } from "../../src/run/router.js";
 import type { Runtime } from "../../src/run/runtime.js";
 import { silentLog } from "../harness/database.js";
+import { ACTS } from "../machines/acts.js";
 
 const RUN_ID = "0190a000-0000-7000-8000-0000000000aa";
 
@@ -149,10 +150,13 @@ describe("a node that gets commands from other nodes", () => {
     };
   };
 
-  it.each(["signal", "cancel", "release"])("refuses a %s before its run is loaded", async (type) => {
-    expect(await asked(type, 100)).toEqual({ carriedOut: 0, status: 503, code: "overloaded" });
-    expect(await asked(type, 99)).toMatchObject({ carriedOut: 1, status: undefined });
-  });
+  it.each(["signal", "cancel", "release", ...Object.keys(ACTS)])(
+    "refuses a %s before its run is loaded",
+    async (type) => {
+      expect(await asked(type, 100)).toEqual({ carriedOut: 0, status: 503, code: "overloaded" });
+      expect(await asked(type, 99)).toMatchObject({ carriedOut: 1, status: undefined });
+    },
+  );
 
   it.each(["result", "failure", "offer", "advance"])("accepts a %s, which completes work", async (type) => {
     expect(await asked(type, 100)).toMatchObject({ carriedOut: 1, status: undefined });
