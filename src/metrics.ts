@@ -40,6 +40,8 @@ export interface Metrics {
   /** Fires of triggers, by their outcome. */
   readonly triggerFires: Counter<"outcome">;
   readonly triggersFailing: Gauge;
+  /** Acts of bulk jobs, by their outcome. */
+  readonly bulkActs: Counter<"outcome">;
   /** Messages of RabbitMQ's events that are acknowledged, by what became of them. */
   readonly eventsIn: Counter<"outcome">;
   /** Tries to publish an event to RabbitMQ. */
@@ -129,6 +131,7 @@ function outsideMetrics(registry: Registry) {
     ]),
     triggerFires: counter("saga_trigger_fires_total", "Fires of triggers: started, skipped, failed.", ["outcome"]),
     triggersFailing: gauge("saga_triggers_failing", "Enabled triggers whose latest fire ended with an error.", "max"),
+    bulkActs: counter("saga_bulk_acts_total", "Acts of bulk jobs on runs: done, refused, postponed.", ["outcome"]),
     eventsIn: counter("saga_events_in_total", "Messages taken from RabbitMQ: taken, repeated, own, dead.", ["outcome"]),
     eventsOut: counter("saga_events_out_total", "Tries to publish an event to RabbitMQ: confirmed, unconfirmed.", [
       "outcome",

@@ -1,10 +1,9 @@
-// The acts of an operator on a run: each is a command to it, answered once it is durable. What an act does is decided in
+// The acts of an operator on a run: each is a command to it (operate/acts.ts), answered once it is durable. What an act does is decided in
 // machines/decide; whether it may be done now, `explain` says.
-import type { Sql } from "postgres";
 import type { Static, TObject } from "typebox";
-import type { Acted, Json, JsonObject, OperatorAct, RunId } from "../../machines/index.js";
-import { badRequest, conflict, overloaded } from "../errors.js";
-import { undoOrdinal } from "../store/history.js";
+import type { Acted, Json } from "../../machines/index.js";
+import { conflict } from "../errors.js";
+import { type ActBody, commandOf, type OperatorActName, refuseOlderNodes } from "../operate/index.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames } from "./http/body.js";
@@ -15,8 +14,6 @@ import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_REASON = 2000;
-/** The format of the records that acts may write: a node that does not read it could not go on with the run. */
-const ACTS_RECORD_FORMAT = 3;
 
 const Reason = Type.String({ maxLength: MAX_REASON });
 const Why = Type.Object({ reason: Type.Optional(Reason) }, { default: {} });
@@ -38,18 +35,13 @@ const Undo = Type.Object(
 );
 const Terminate = Type.Object({ reason: Type.String({ minLength: 1, maxLength: MAX_REASON }) });
 
-interface Asked<B> {
-  readonly deps: ApiDeps;
-  readonly runId: RunId;
-  readonly body: B;
-}
-
-/** An act as its route has it. `name` is also how `explain` and bulk acts call it. */
+/** An act as its route has it. `name` is also how `explain` and bulk jobs call it. */
 export interface ActRoute<B extends TObject = TObject> {
-  readonly name: string;
+  readonly name: OperatorActName;
   readonly summary: string;
   readonly body: B;
-  command(asked: Asked<Static<B>>): Promise<OperatorAct> | OperatorAct;
+  /** Refuses what the schema of the body cannot. */
+  check?(body: Static<B>, outputBytes: number): void;
 }
 
 const actor = "api";
@@ -60,74 +52,36 @@ export const ACT_ROUTES: readonly ActRoute[] = [
     name: "pause",
     summary: "Pause a run and its children: nothing new is begun, and answers that come are kept",
     body: Why,
-    command: ({ body: { reason } }) => ({ type: "pause", ...(reason && { reason }), actor }),
   }),
-  act({
-    name: "resume",
-    summary: "Resume a run that an operator paused, with its children",
-    body: Why,
-    command: ({ body: { reason } }) => ({ type: "resume", ...(reason && { reason }), actor }),
-  }),
+  act({ name: "resume", summary: "Resume a run that an operator paused, with its children", body: Why }),
   act({
     name: "retry_step",
     summary: "Retry the step of an incident, or of a backoff, with a new series of attempts",
     body: Retry,
-    command({ deps, body: { variables } }) {
-      refuseNames(variables ?? {}, "$.variables");
-      refuseLargePayload(variables ?? {}, deps.config.limits.outputBytes);
-      return { type: "retry_step", ...(variables && { variables: variables as JsonObject }), actor };
+    check({ variables = {} }, outputBytes) {
+      refuseNames(variables, "$.variables");
+      refuseLargePayload(variables, outputBytes);
     },
   }),
   act({
     name: "skip_step",
     summary: "Let the step of an incident count as succeeded",
     body: Skip,
-    command({ deps, body: { output } }) {
-      refuseLargePayload({ output: (output ?? null) as Json }, deps.config.limits.outputBytes);
-      return { type: "skip_step", ...(output !== undefined && { output: output as Json }), actor };
-    },
+    check: ({ output = null }, outputBytes) => refuseLargePayload({ output: output as Json }, outputBytes),
   }),
-  act({
-    name: "fail",
-    summary: "Let the error of an incident take its course",
-    body: Why,
-    command: ({ body: { reason } }) => ({ type: "fail", ...(reason && { reason }), actor }),
-  }),
-  act({
-    name: "compensations/retry",
-    summary: "Retry the undo that a rollback stands at",
-    body: Undo,
-    command: async ({ deps, runId, body }) => ({
-      type: "retry_undo",
-      ...(await storedOrdinal(deps.sql, runId, body)),
-      actor,
-    }),
-  }),
+  act({ name: "fail", summary: "Let the error of an incident take its course", body: Why }),
+  act({ name: "compensations/retry", summary: "Retry the undo that a rollback stands at", body: Undo }),
   act({
     name: "compensations/skip",
     summary: "Pass over the undo that a rollback stands at; a manual review is required then",
     body: Undo,
-    command: async ({ deps, runId, body }) => ({
-      type: "skip_undo",
-      ...(await storedOrdinal(deps.sql, runId, body)),
-      actor,
-    }),
   }),
   act({
     name: "terminate",
     summary: "End a run without waiting for anything, also in a rollback; what is still owed is abandoned",
     body: Terminate,
-    command: ({ body: { reason } }) => ({ type: "terminate", reason, actor }),
   }),
 ];
-
-/** Clients count the undos of a run from 1; the run knows them by the ordinals of the store. */
-async function storedOrdinal(sql: Sql, runId: RunId, { ordinal: nth }: Static<typeof Undo>) {
-  if (nth === undefined) return {};
-  const ordinal = await undoOrdinal(sql, runId, nth);
-  if (ordinal === undefined) throw badRequest(`the undo list of the run has no entry ${nth}`);
-  return { ordinal };
-}
 
 const ACTED = {
   run_id: { type: "string", format: "uuid" },
@@ -140,7 +94,7 @@ export function actRoutes(app: Api, deps: ApiDeps): void {
   releaseRoute(app, deps);
 }
 
-function actRoute(app: Api, deps: ApiDeps, { name, summary, body, command }: ActRoute): void {
+function actRoute(app: Api, deps: ApiDeps, { name, summary, body, check }: ActRoute): void {
   const schema = {
     tags: ["operating"],
     summary,
@@ -151,9 +105,10 @@ function actRoute(app: Api, deps: ApiDeps, { name, summary, body, command }: Act
   };
   app.post(`/api/v1/sagas/:id/${name}`, { schema }, async (request, reply) => {
     const { id } = request.params;
-    refuseOlderNodes(deps);
+    refuseOlderNodes(name, deps.recordFormat());
+    check?.(request.body, deps.config.limits.outputBytes);
     const options = commandOptions(idempotencyKey(request), { runId: id, target: [name, id], body: request.body });
-    const asked = await command({ deps, runId: id, body: request.body });
+    const asked = await commandOf(name, { runId: id, body: request.body as ActBody, sql: deps.sql, actor });
     const answer = accepted<Acted>(await deps.runs.command(id, asked, options));
     if (answer.reason !== undefined) throw conflict(answer.reason);
     reply.status(202);
@@ -177,10 +132,4 @@ function releaseRoute(app: Api, { runs }: ApiDeps): void {
     reply.status(202);
     return { run_id: id, state: answer.state, changed: true };
   });
-}
-
-/** During a rolling update nodes of the earlier version could not go on with a run that was paused, or with what a retry leaves. */
-function refuseOlderNodes({ recordFormat }: ApiDeps): void {
-  if (recordFormat() < ACTS_RECORD_FORMAT)
-    throw overloaded("a node of an earlier version is still running, and it does not know this act: ask again later");
 }

@@ -2,6 +2,7 @@ import type { Static } from "typebox";
 import { type Answer, type Command, isObject, type JsonObject, type Refused } from "../../machines/index.js";
 import { badRequest, conflict, notConfigured } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
+import { notAwaited } from "../operate/index.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
@@ -12,7 +13,7 @@ import type { Api } from "./http/validation.js";
 
 const MAX_REASON = 2000;
 
-const Cancel = Type.Object(
+export const Cancel = Type.Object(
   {
     reason: Type.Optional(Type.String({ maxLength: MAX_REASON })),
     compensate: Type.Optional(Type.Boolean({ description: "Undo the completed steps; true if absent." })),
@@ -86,7 +87,7 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
   };
   app.post("/api/v1/sagas/:run_id/signal/:name", { schema }, async (request, reply) => {
     const { run_id: runId, name } = request.params;
-    refuseReserved(name);
+    refuseReserved(name, "$.path.name");
     const { payload, member } = signalOf(request.body);
     refuseLargePayload(payload, config.limits.outputBytes);
     const key = idempotencyKey(request, member);
@@ -96,21 +97,17 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
     });
     const command: Command<"signal"> = { type: "signal", id, name, payload, actor: "api" };
     const answer = accepted(await runs.command(runId, command, { id, keep }));
-    if (!answer.matched) throw notAwaited(name, answer.id);
+    if (!answer.matched) throw conflict(notAwaited(name), { signal_id: answer.id, recorded: true });
     reply.status(202);
     return { signal_id: answer.id, matched: true };
   });
 }
 
-function refuseReserved(name: string): void {
+/** `path`: of the name. */
+export function refuseReserved(name: string, path: string): void {
   if (!name.startsWith("user_task.")) return;
-  const details = [{ path: "$.path.name", message: "must not begin with user_task." }];
+  const details = [{ path, message: "must not begin with user_task." }];
   throw badRequest("signals named user_task.… come from submitted user tasks only", details);
-}
-
-function notAwaited(name: string, signalId: string) {
-  const extra = { signal_id: signalId, recorded: true };
-  return conflict(`no run awaits the signal ${name} now; it is recorded for a later wait`, extra);
 }
 
 function isWholePayload(body: unknown): body is JsonObject {

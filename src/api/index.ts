@@ -3,6 +3,7 @@
 import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance } from "fastify";
 import { actRoutes } from "./acts.js";
+import { bulkRoutes } from "./bulk.js";
 import { commandRoutes } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { eventRoutes } from "./events.js";
@@ -36,6 +37,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   commandRoutes,
   actRoutes,
   rerunRoutes,
+  bulkRoutes,
   explainRoutes,
   reportRoutes,
   streamRoutes,

@@ -1,4 +1,4 @@
-// The filters of runs: the query parameters that choose runs, for the list and for its counts, and what they mean to the store.
+// The filters of runs: the query parameters that choose runs, for the list, its counts and bulk jobs, and what they mean to the store.
 import type { Static } from "typebox";
 import { RUN_STATES } from "../../machines/index.js";
 import type { RunFilter } from "../store/matching-runs.js";

@@ -22,6 +22,20 @@ export const RESOURCES = {
     recorded: opt(Type.Boolean({ description: "The signal is kept for a later wait." })),
     request_id: Text,
   }),
+  BulkJob: Type.Object({
+    bulk_id: Uuid,
+    action: Text,
+    filter: Free,
+    state: Type.String({ enum: ["running", "done", "stopped"] }),
+    matched: Type.Integer({ description: "The runs that matched when the job was created." }),
+    done: Type.Integer({ description: "Of them, those that did as they were asked." }),
+    refused: Int,
+    refusals: opt(
+      Type.Array(Type.Object({ run_id: Uuid, message: Text }), { description: "The first hundred; absent in lists." }),
+    ),
+    started_at: Time,
+    ended_at: opt(Time),
+  }),
   SagaRun: Type.Object({
     id: Uuid,
     workflow_id: Text,

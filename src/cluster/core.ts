@@ -7,6 +7,7 @@ import { createDispatcher, type NodeDispatcher } from "../dispatch/node-dispatch
 import { WebhookCourier } from "../dispatch/webhook/courier.js";
 import type { BrokerEvents } from "../events/index.js";
 import { shardOf } from "../ids.js";
+import type { Operate } from "../operate/index.js";
 import { Pressure, type PressureSample } from "../pressure.js";
 import { Admission } from "../run/admission.js";
 import { Committer } from "../run/committer.js";
@@ -22,10 +23,11 @@ import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
 import { removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
-import { Triggers } from "../trigger/index.js";
+import type { Triggers } from "../trigger/index.js";
 import { composeBrokerEvents } from "./broker-events.js";
 import type { Counts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
+import { composeInitiators } from "./initiators.js";
 import { composeCounts } from "./store-counts.js";
 
 export type { CoreOptions };
@@ -62,6 +64,7 @@ export class Core {
   readonly admission: Admission;
   readonly router: Router;
   readonly triggers: Triggers;
+  readonly operate: Operate;
   private readonly placement: Placement;
   readonly membership: Membership;
   private readonly committer: Committer;
@@ -116,8 +119,9 @@ export class Core {
       refreshMembership: async () => (alone ? undefined : this.membership.beat()),
     });
     this.dispatcher.bind(this.router);
-    this.triggers = this.composeTriggers();
-    const { runtime, dispatcher, placement } = this;
+    const { runtime, router, dispatcher, placement, membership, admission } = this;
+    const around = { runs: router, placement, membership, admission };
+    ({ triggers: this.triggers, operate: this.operate } = composeInitiators(foundations, around));
     const { trials, gate } = this.suspicion;
     const couriers = { webhook: this.webhook };
     const shards = () => [...placement.mine];
@@ -172,13 +176,6 @@ export class Core {
     });
   }
 
-  private composeTriggers(): Triggers {
-    const { upkeep: sql, log, clock, metrics, catalog, tenants } = this.foundations;
-    const { router: runs, placement } = this;
-    const shards = () => [...placement.mine];
-    return new Triggers({ ...{ sql, log, clock, metrics, catalog, runs, shards }, licences: tenants });
-  }
-
   private composeSuspicion(): Suspicion {
     const { config, databaseUrl, upkeep: sql, log, metrics } = this.foundations;
     const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
@@ -223,6 +220,7 @@ export class Core {
     this.poller.start();
     this.announcer.start();
     this.triggers.start();
+    this.operate.start();
     this.brokerEvents?.start();
     this.pruner.start();
     this.pressure.start((sample) => this.relieve(sample));
@@ -239,6 +237,7 @@ export class Core {
     await this.suspicion.stop();
     await this.announcer.stop();
     await this.triggers.stop();
+    await this.operate.stop();
   }
 
   /** Finishes the work in progress, then stops every part. After `drain`, and after the ports are closed. */

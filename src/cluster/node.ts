@@ -13,7 +13,6 @@ import { buildApi, loadDefinitionsDir } from "../api/index.js";
 import { type Config, ConfigError } from "../config/index.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics.js";
-import { Reruns } from "../operate/index.js";
 import type { Catalog } from "../run/ports.js";
 import { migrateDatabase } from "../store/migrate.js";
 import { recordDeath } from "../store/suspects.js";
@@ -73,13 +72,13 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
 
 async function openPorts(core: Core, { scrape }: NodeOptions) {
   const { config, log, sql, reads, upkeep, clock, turns, metrics, schemas, feed } = core.foundations;
-  const { router: runs, admission, announcer, dispatcher, triggers } = core;
+  const { router: runs, admission, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
     config: { limits: config.limits, access: config, ...(config.amqpUrl && { amqpUrl: config.amqpUrl }) },
     ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
     triggers: triggers.registrar,
-    reruns: new Reruns(sql, runs),
+    ...{ reruns: operate.reruns, bulk: operate.bulk },
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
     now: () => clock.now(),

@@ -13,6 +13,8 @@ export interface Capacity {
   readonly shedLoopMs: number;
   /** `SAGA_SHED_HEAP_PERCENT` (85). Heap use at which the node begins to shed load. */
   readonly shedHeapPercent: number;
+  /** `SAGA_BULK_PER_SECOND` (200). Acts of bulk jobs that a node carries out in a second. */
+  readonly bulkPerSecond: number;
 }
 
 const MiB = 1024 * 1024;
@@ -24,5 +26,6 @@ export function readCapacity(environment: Environment): Capacity {
     shedRuns: environment.integer("SAGA_SHED_RUNS", { min: 1, max: 10_000_000 }) ?? 5_000,
     shedLoopMs: environment.integer("SAGA_SHED_LOOP_MS", { min: 1, max: 60_000 }) ?? 1_000,
     shedHeapPercent: environment.integer("SAGA_SHED_HEAP_PERCENT", { min: 20, max: 100 }) ?? 85,
+    bulkPerSecond: environment.integer("SAGA_BULK_PER_SECOND", { min: 1, max: 100_000 }) ?? 200,
   };
 }

@@ -1,2 +1,84 @@
-// The door of the room.
+// What a node does for operators, composed: reruns, and bulk jobs with the poll that drives them.
+import type { Sql } from "postgres";
+import type { ShardId } from "../ids.js";
+import type { Logger } from "../log.js";
+import type { Metrics } from "../metrics.js";
+import type { Runs } from "../run/ports.js";
+import { BulkJobs } from "./bulk.js";
+import { Driver } from "./driver.js";
+import { Pace } from "./pace.js";
+import { Reruns } from "./rerun.js";
+import { actOn } from "./target-act.js";
+
+export {
+  type ActBody,
+  commandOf,
+  isOperatorAct,
+  notAwaited,
+  type OperatorActName,
+  refusalIn,
+  refuseOlderNodes,
+} from "./acts.js";
+export { BulkJobs, MAX_LIMIT, STANDARD_LIMIT } from "./bulk.js";
+export { ProgressWaits } from "./progress.js";
 export { type RerunChanges, Reruns } from "./rerun.js";
+export { targetCommandId, targetRunId } from "./target-act.js";
+
+const INTERVAL_MS = 1_000;
+
+export interface OperateOptions {
+  readonly sql: Sql;
+  /** The sessions of the node's own upkeep: the driver does not wait for work, nor work for it. */
+  readonly upkeep: Sql;
+  readonly log: Logger;
+  readonly metrics: Pick<Metrics, "bulkActs">;
+  readonly runs: Pick<Runs, "start" | "command">;
+  readonly shards: () => readonly ShardId[];
+  readonly recordFormat: () => number;
+  readonly shedding: () => boolean;
+  /** Acts of bulk jobs that this node carries out. */
+  readonly perSecond: number;
+}
+
+export class Operate {
+  readonly reruns: Reruns;
+  readonly bulk: BulkJobs;
+  readonly driver: Driver;
+  private timer: NodeJS.Timeout | undefined;
+  private polling: Promise<void> = Promise.resolve();
+  private stopped = false;
+
+  constructor(private readonly options: OperateOptions) {
+    const { sql, upkeep, log, metrics, runs, shards, recordFormat, shedding, perSecond } = options;
+    this.reruns = new Reruns(sql, runs);
+    this.bulk = new BulkJobs({ sql, recordFormat, onCreated: () => void this.poll() });
+    this.driver = new Driver({
+      ...{ sql: upkeep, log, metrics, shards, recordFormat, shedding, pace: new Pace(perSecond) },
+      act: (job, { runId }) => actOn({ sql, runs, reruns: this.reruns }, job, runId),
+    });
+  }
+
+  start(): void {
+    if (this.stopped) return;
+    this.timer = setTimeout(() => {
+      this.polling = this.poll().then(() => this.start());
+    }, INTERVAL_MS).unref();
+  }
+
+  /** Settles the acts on their way. What it leaves, another node finds. */
+  async stop(): Promise<void> {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    await this.polling;
+    await this.driver.stop();
+  }
+
+  /** Never throws. */
+  async poll(): Promise<void> {
+    try {
+      await this.driver.poll();
+    } catch (error) {
+      this.options.log.warn({ err: error }, "bulk jobs could not be polled, retrying at the next interval");
+    }
+  }
+}

@@ -10,7 +10,7 @@ const INTERVAL_MS = 10 * 60_000;
 const PRUNING_LOCK = 0x7072756e;
 
 export interface Kept {
-  /** Published events are kept for this many days, whether a run may still scan them or not. */
+  /** Published events, and bulk jobs that have ended, are kept for this many days, whether a run may still scan them or not. */
   readonly eventDays: number;
   /** Absent: ended runs and their audit rows are kept without a limit. */
   readonly runDays?: number;
@@ -69,6 +69,7 @@ export class Pruner {
     await createEventPartitions(sql, log);
     await retention.commands();
     await retention.events(eventDays);
+    await retention.bulkJobs(eventDays);
     await retention.scopes();
     await retention.ends();
     if (runDays === undefined) return;

@@ -77,6 +77,25 @@ export class Retention {
     );
   }
 
+  /** Bulk jobs that have ended, with their targets. */
+  async bulkJobs(days: number): Promise<void> {
+    await this.pass(["-infinity", FIRST_ID], OWNERS, async (after) => {
+      const old = await this.many<Old>(
+        `select id, ended_at::text as at, false as held from (
+           select id, ended_at from bulk_jobs
+           where ended_at is not null and (ended_at, id) > ($1::text::timestamptz, $2::text::uuid)
+           order by ended_at, id limit ${OWNERS}
+         ) next where ended_at < now() - make_interval(days => $3::text::int4) order by ended_at, id`,
+        [...after, String(days)],
+      );
+      // The job goes last: as long as it is there, the next round finds what is left of its targets.
+      await this.deleteAll("bulk_targets", "bulk_id", notHeld(old));
+      await this.deleteAll("bulk_jobs", "id", notHeld(old));
+      const last = old.at(-1);
+      return { seen: old.length, last: last ? [last.at, last.id] : null };
+    });
+  }
+
   /** Scopes and their values, of families that have ended: nothing starts from them any more. */
   async scopes(): Promise<void> {
     await this.pass([FIRST_ID, "0"], ROWS, (after) =>

@@ -559,6 +559,50 @@ export const triggerFires = pgTable(
   ],
 );
 
+/** An act on all runs that matched a filter when the job was created. `done` and `refused` count its targets. */
+export const bulkJobs = pgTable(
+  "bulk_jobs",
+  {
+    id: uuid("id").primaryKey(),
+    shard: smallint("shard").notNull(),
+    action: text("action").notNull(),
+    filter: json("filter").$type<JsonObject>().notNull(),
+    params: json("params").$type<JsonObject>().notNull(),
+    state: text("state", { enum: ["running", "done", "stopped"] }).notNull(),
+    matched: integer("matched").notNull(),
+    done: integer("done").notNull().default(0),
+    refused: integer("refused").notNull().default(0),
+    startedAt: time("started_at").notNull().defaultNow(),
+    endedAt: time("ended_at"),
+    actor: text("actor").notNull(),
+    requestHash: text("request_hash").notNull(),
+  },
+  (t) => [
+    index("bulk_jobs_by_time").on(t.startedAt, t.id),
+    index("bulk_jobs_running").on(t.shard, t.startedAt).where(sql`state = 'running'`),
+    index("bulk_jobs_by_end").on(t.endedAt, t.id).where(sql`ended_at is not null`),
+  ],
+);
+
+/** A run that a bulk job acts on. */
+export const bulkTargets = pgTable(
+  "bulk_targets",
+  {
+    bulkId: uuid("bulk_id").notNull(),
+    nth: integer("nth").notNull(),
+    runId: runId("run_id").notNull(),
+    /** open, done, refused */
+    state: text("state").notNull().default("open"),
+    /** Why it was refused. */
+    message: text("message"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.bulkId, t.nth] }),
+    index("bulk_targets_open").on(t.bulkId, t.nth).where(sql`state = 'open'`),
+    index("bulk_targets_refused").on(t.bulkId, t.nth).where(sql`state = 'refused'`),
+  ],
+);
+
 /** Tasks for people. A task is open until it is submitted, or its step is left otherwise (`closed_at`). */
 export const userTasks = pgTable(
   "user_tasks",

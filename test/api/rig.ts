@@ -22,7 +22,7 @@ import { createFeed, type Feed } from "../../src/feed/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
-import { Reruns } from "../../src/operate/index.js";
+import { BulkJobs, Reruns } from "../../src/operate/index.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
 import { Reads } from "../../src/store/reads.js";
@@ -222,6 +222,7 @@ function depsOf(
       },
     },
     reruns: new Reruns(rig.database.sql, runs),
+    bulk: new BulkJobs({ sql: rig.database.sql, recordFormat: () => RECORD_FORMAT, onCreated: () => {} }),
     now: () => NOW,
     metrics: createMetrics(),
     turns: new Turns(),

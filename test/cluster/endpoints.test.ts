@@ -240,6 +240,22 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
       { error: "unprocessable" },
     ],
   ],
+  "POST /bulk": [
+    [202, "a filter", () => post(`${API}/bulk`, BULK), { matched: 0 }],
+    [400, "an unknown filter", () => post(`${API}/bulk`, { ...BULK, filter: { color: "red" } })],
+    [409, "a key with another body", async () => otherBulk(), { error: "conflict" }],
+    [422, "too many runs", async () => tooManyRuns(), { error: "unprocessable" }],
+    [
+      501,
+      "no canceller is configured",
+      () => brokenPost("/bulk", { ...BULK, action: "cancel" }),
+      { error: "invalid_config" },
+    ],
+    [200, "the list", () => get(`${API}/bulk`), PAGE],
+    [200, "one", async () => get(await bulkJob()), { state: "done", refusals: [] }],
+    [404, "no such job", () => get(`${API}/bulk/${uuidv7()}`), { error: "not_found" }],
+    [202, "a stop", async () => post(`${await bulkJob()}/stop`), { changed: false }],
+  ],
   "POST /sagas/{run_id}/signal/{name}": [
     [202, "awaited", async () => post(`${await waiting()}/signal/go`, { payload: { a: 1 } }), { matched: true }],
     [409, "not awaited", async () => post(`${await waiting()}/signal/stop`), { error: "conflict", recorded: true }],
@@ -361,6 +377,19 @@ const register = (actions: object[]) => post(`${API}/registry/register`, { servi
 const evaluate = (ruleId: string, body: object) => post(`${API}/rules/${ruleId}/evaluate`, body);
 const submitTwice = (url: string) => twice(() => post(url, { result: { approved: true } }));
 const deleteTwice = (url: string) => twice(() => send("DELETE", url));
+
+const BULK = { filter: { workflow_id: "none" }, action: "pause" };
+const bulkJob = async () => `${API}/bulk/${(await post(`${API}/bulk`, BULK)).json.bulk_id}`;
+
+async function otherBulk(): Promise<WireAnswer> {
+  await post(`${API}/bulk`, BULK, { "idempotency-key": "k" });
+  return post(`${API}/bulk`, { ...BULK, action: "resume" }, { "idempotency-key": "k" });
+}
+
+async function tooManyRuns(): Promise<WireAnswer> {
+  await Promise.all([waiting(), waiting()]);
+  return post(`${API}/bulk`, { ...BULK, filter: { workflow_id: "wait" }, limit: 1 });
+}
 
 async function succeeded(workflowId: string, inputs: object = {}): Promise<string> {
   const { run_id: runId } = (await start({ workflow_id: workflowId, inputs }, "?wait_ms=30000")).json;

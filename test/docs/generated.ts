@@ -30,6 +30,7 @@ export async function openApiDocument(): Promise<unknown> {
     announcer: absent,
     triggers: absent,
     reruns: absent,
+    bulk: absent,
     turns: new Turns(),
     recordFormat: absent,
     metrics: createMetrics(),

@@ -1,12 +1,12 @@
 // Path and query parameters: their schemas, and the strict reading of their text by these schemas. Nothing is coerced: `1e2` is not
 // an integer here. Bodies are in body.ts.
 import type { Static, TObject, TProperties, TSchema } from "typebox";
-import type { DispatchId, RunId } from "../../../machines/index.js";
+import type { DispatchId, Json, JsonObject, RunId } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
 import { isTime } from "../../times.js";
-import type { Checked } from "./checked.js";
+import { type Checked, jsonPath } from "./checked.js";
 import { Type } from "./type.js";
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
@@ -63,6 +63,8 @@ interface Parameter {
   /** Undefined: the text is not `expected`. */
   read(text: string): unknown;
   readonly expected: string;
+  /** What its value is in JSON. Default: a string. */
+  readonly json?: "number" | "boolean";
   readonly repeatable?: boolean;
 }
 
@@ -95,19 +97,49 @@ export function parameterCheck(where: "query" | "path", { properties }: TObject)
   };
 }
 
+/**
+ * The same check of parameters that are the members of a JSON object, at `path`: numbers and flags are those of JSON, a list is a text or an
+ * array of texts.
+ */
+export function memberCheck(path: string, { properties }: TObject): (members: JsonObject) => Checked {
+  const known = new KnownParameters(properties, `${path} has`);
+  return (members) => {
+    const values: Record<string, unknown> = {};
+    const details: ErrorDetail[] = [];
+    for (const [name, given] of Object.entries(members)) {
+      const message = known.readMember(name, given, values);
+      const place = jsonPath(path, name.slice(0, MAX_NAME));
+      if (message !== undefined && details.length < MAX_DETAILS) details.push({ path: place, message });
+    }
+    const [first] = details;
+    return first
+      ? { error: badRequest(`the body is not valid: ${first.path} ${first.message}`, details) }
+      : { value: values };
+  };
+}
+
 class KnownParameters {
   private readonly single = new Map<string, Parameter>();
   /** By what stands before the name of each. */
   private readonly named = new Map<string, Parameter>();
   private readonly names: string;
 
-  constructor(properties: TProperties) {
+  constructor(properties: TProperties, whose = "this route has") {
     for (const [name, schema] of Object.entries(properties)) {
       if (name.endsWith(EACH)) this.named.set(name.slice(0, -EACH.length), parameter(schema));
       else this.single.set(name, parameter(schema));
     }
     const names = Object.keys(properties);
-    this.names = names.length === 0 ? "this route has none" : `this route has ${names.join(", ")}`;
+    this.names = `${whose} ${names.length === 0 ? "none" : names.join(", ")}`;
+  }
+
+  /** As `read`, of a value that is JSON and not text. */
+  readMember(name: string, given: Json, values: Record<string, unknown>): string | undefined {
+    const { json = "string", repeatable } = this.single.get(name) ?? {};
+    const isList = repeatable && Array.isArray(given) && given.every((item) => typeof item === "string");
+    // No parameter takes a text with U+0000.
+    const text = isList ? (given as string[]) : typeof given === json ? String(given) : "\u0000";
+    return this.read(name, text, values);
   }
 
   /** Adds the value of a parameter to the others, or says what is wrong with it. */
@@ -165,12 +197,14 @@ function integer({ minimum: min = 0, maximum: max = MAX_INT32 }: ParameterSchema
     read: (value) =>
       /^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : undefined,
     expected: `an integer from ${min} to ${max}`,
+    json: "number",
   };
 }
 
 const FLAG: Parameter = {
   read: (value) => (value === "true" ? true : value === "false" ? false : undefined),
   expected: "true or false",
+  json: "boolean",
 };
 
 function listOf(item: Parameter): Parameter {

@@ -1,0 +1,170 @@
+// Bulk jobs over HTTP: an act on all runs that a filter matches. The filter is read as the list's, and the parameters by the schema of the
+// act itself; a job is created, driven and stopped in operate/.
+import type { Static, TSchema } from "typebox";
+import type { JsonObject } from "../../machines/index.js";
+import { notConfigured } from "../errors.js";
+import { isOperatorAct, MAX_LIMIT, ProgressWaits, STANDARD_LIMIT } from "../operate/index.js";
+import { listJobs } from "../store/bulk-jobs.js";
+import { ACT_ROUTES } from "./acts.js";
+import { Cancel, refuseReserved } from "./commands.js";
+import type { ApiDeps } from "./deps.js";
+import { AnyObject, NoMembers, refuseLargePayload, refuseNames, shaped } from "./http/body.js";
+import { goneOf } from "./http/gone.js";
+import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
+import { Int, MAX_INT32, memberCheck, OneOf, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
+import { object, one, page, responses } from "./http/responses.js";
+import { Type } from "./http/type.js";
+import type { Api } from "./http/validation.js";
+import { Rerun } from "./rerun.js";
+import { filterOf, RUN_FILTERS } from "./run-filters.js";
+import { WAIT } from "./waiting.js";
+
+const URL = "/api/v1/bulk";
+const ITEM = `${URL}/:id`;
+const bulkPath = path({ id: Uuid });
+
+const SignalParams = Type.Object({
+  signal_name: Type.String({ minLength: 1, maxLength: 256 }),
+  payload: Type.Optional(AnyObject()),
+});
+
+/** By the name of the action: what `params` may be. */
+const PARAMS: ReadonlyMap<string, TSchema & { readonly default?: unknown }> = new Map<string, TSchema>([
+  ...ACT_ROUTES.map(({ name, body }): [string, TSchema] => [name, body]),
+  ["release", NoMembers],
+  ["cancel", Cancel],
+  ["signal", SignalParams],
+  ["rerun", Rerun],
+]);
+
+const Limit = Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: STANDARD_LIMIT });
+const bodyWith = (filter: TSchema, params: TSchema) =>
+  Type.Object({
+    filter,
+    action: OneOf(...PARAMS.keys()),
+    params,
+    limit: Type.Optional(Limit),
+  });
+
+const filters = query(RUN_FILTERS);
+const { "label.{name}": LabelFilter, ...NAMED } = RUN_FILTERS;
+const Filter = Type.Partial(Type.Object(NAMED), { patternProperties: { "^label\\.": LabelFilter } });
+const Documented = bodyWith(Filter, Type.Optional(AnyObject({ description: "The body of the act." })));
+const AnyAct = bodyWith(AnyObject(), Type.Optional(AnyObject()));
+const BODIES = new Map(
+  [...PARAMS].map(([action, params]) => [
+    action,
+    bodyWith(AnyObject(), "default" in params ? Type.Optional(params) : params),
+  ]),
+);
+
+interface Asked {
+  readonly filter: JsonObject;
+  readonly action: string;
+  readonly params?: JsonObject;
+  readonly limit?: number;
+}
+const Body = shaped<Asked>(Documented, (body) => BODIES.get((body as Asked | null)?.action ?? "") ?? AnyAct);
+
+const filterCheck = memberCheck("$.filter", filters);
+
+function readFilter(filter: JsonObject) {
+  const checked = filterCheck(filter);
+  if ("error" in checked) throw checked.error;
+  return filterOf(checked.value as Static<typeof filters>);
+}
+
+export function bulkRoutes(app: Api, deps: ApiDeps): void {
+  const waits = new ProgressWaits(deps.upkeep, deps.log);
+  app.addHook("preClose", async () => waits.stop());
+  createRoute(app, deps);
+  listRoute(app, deps);
+  getRoute(app, deps, waits);
+  stopRoute(app, deps);
+}
+
+const BULK_ID = { bulk_id: { type: "string", format: "uuid" } };
+
+function createRoute(app: Api, deps: ApiDeps): void {
+  const created = object("The job and its targets are durable.", { ...BULK_ID, matched: { type: "integer" } });
+  const schema = {
+    tags: ["operating"],
+    summary: "Act on all runs that a filter matches",
+    body: Body,
+    headers: IdempotencyHeader,
+    response: responses({ 202: created }, 400, 409, 413, 415, 422, 501),
+  };
+  app.post(URL, { schema }, async (request, reply) => {
+    const { filter, action, params = {}, limit } = request.body;
+    const runs = readFilter(filter);
+    checkParams(action, params, deps);
+    const asked = { action, filter, runs, params, ...(limit !== undefined && { limit }), actor: "api" };
+    const { id, matched } = await deps.bulk.create(asked, idempotencyKey(request));
+    reply.status(202).header("Location", `${URL}/${id}`);
+    return { bulk_id: id, matched };
+  });
+}
+
+/** What the routes of the acts refuse besides what their schemas do. */
+function checkParams(action: string, params: JsonObject, { canceller, config }: ApiDeps): void {
+  const { outputBytes } = config.limits;
+  if (isOperatorAct(action))
+    return ACT_ROUTES.find(({ name }) => name === action)?.check?.(
+      params as Readonly<Record<PropertyKey, unknown>>,
+      outputBytes,
+    );
+  if (action === "cancel" && !canceller)
+    throw notConfigured("no canceller is configured: this service cancels no runs");
+  if (action === "signal") {
+    const { signal_name: name, payload = {} } = params as Static<typeof SignalParams>;
+    refuseReserved(name, "$.params.signal_name");
+    refuseLargePayload(payload, outputBytes);
+  }
+  if (action === "rerun") refuseNames((params as Static<typeof Rerun>).labels ?? {}, "$.params.labels");
+}
+
+function listRoute(app: Api, { reads }: ApiDeps): void {
+  const response = responses({ 200: page("A page of bulk jobs, newest first.", "BulkJob") }, 400);
+  const schema = { tags: ["operating"], summary: "List bulk jobs", querystring: PageParameters, response };
+  app.get(URL, { schema }, async ({ query }, reply) => reads.run(goneOf(reply), (sql) => listJobs(sql, pageOf(query))));
+}
+
+function getRoute(app: Api, { reads, bulk }: ApiDeps, waits: ProgressWaits): void {
+  const querystring = query({ ...WAIT, after_done: Int(0, MAX_INT32) });
+  const response = responses({ 200: one("The job, with its first refusals.", "BulkJob") }, 400, 404);
+  const summary =
+    "Get a bulk job; with `wait_ms` the answer waits for its end, or until more than `after_done` are done";
+  const schema = { tags: ["operating"], summary, params: bulkPath, querystring, response };
+  app.get(ITEM, { schema }, async ({ params: { id }, query }, reply) => {
+    const gone = goneOf(reply);
+    const read = () => reads.look(gone, (sql) => bulk.read(sql, id));
+    const { wait_ms: ms = 0, after_done: afterDone } = query;
+    const job = await read();
+    const isOver = job.state !== "running" || (afterDone !== undefined && Number(job.done) > afterDone);
+    if (ms === 0 || isOver) return job;
+    await waits.wait(id, { ms, afterDone, gone });
+    return read();
+  });
+}
+
+function stopRoute(app: Api, { bulk }: ApiDeps): void {
+  const properties = {
+    ...BULK_ID,
+    state: { type: "string" },
+    changed: { type: "boolean", description: "False: the job was not running." },
+  };
+  const schema = {
+    tags: ["operating"],
+    summary: "Stop a bulk job: acts that are on their way are finished and counted",
+    params: bulkPath,
+    body: NoMembers,
+    headers: IdempotencyHeader,
+    response: responses({ 202: object("The job begins no more acts.", properties) }, 400, 404, 413, 415),
+  };
+  app.post(`${ITEM}/stop`, { schema }, async (request, reply) => {
+    idempotencyKey(request);
+    const { state, changed } = await bulk.stop(request.params.id);
+    reply.status(202);
+    return { bulk_id: request.params.id, state, changed };
+  });
+}

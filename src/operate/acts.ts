@@ -1,0 +1,86 @@
+// The acts of an operator as commands to a run: what their names mean, and what their answers mean. Bodies are checked where they arrive, in
+// api/; what an act does to a run is decided in machines/decide.
+import type { Sql } from "postgres";
+import type { Answer, Json, JsonObject, OperatorAct, RunCommand, RunId } from "../../machines/index.js";
+import { badRequest, overloaded } from "../errors.js";
+import { undoOrdinal } from "../store/history.js";
+
+/** Named like their routes. The names are part of stored jobs: they must never change. */
+export type OperatorActName =
+  | "pause"
+  | "resume"
+  | "retry_step"
+  | "skip_step"
+  | "fail"
+  | "compensations/retry"
+  | "compensations/skip"
+  | "terminate";
+
+/** What the bodies of acts may have, once they are checked. */
+export interface ActBody {
+  readonly reason?: string;
+  readonly variables?: JsonObject;
+  readonly output?: Json;
+  /** As clients count the undos of a run, from 1. */
+  readonly ordinal?: number;
+}
+
+export interface Acting {
+  readonly runId: RunId;
+  readonly body: ActBody;
+  readonly sql: Sql;
+  readonly actor: string;
+}
+
+type Builder = (acting: Acting) => OperatorAct | Promise<OperatorAct>;
+
+const because = ({ body: { reason }, actor }: Acting) => ({ ...(reason && { reason }), actor });
+
+const BUILDERS: Readonly<Record<OperatorActName, Builder>> = {
+  pause: (acting) => ({ type: "pause", ...because(acting) }),
+  resume: (acting) => ({ type: "resume", ...because(acting) }),
+  retry_step: ({ body: { variables }, actor }) => ({ type: "retry_step", ...(variables && { variables }), actor }),
+  skip_step: ({ body: { output }, actor }) => ({ type: "skip_step", ...(output !== undefined && { output }), actor }),
+  fail: (acting) => ({ type: "fail", ...because(acting) }),
+  "compensations/retry": async (acting) => ({ type: "retry_undo", ...(await ordinalOf(acting)), actor: acting.actor }),
+  "compensations/skip": async (acting) => ({ type: "skip_undo", ...(await ordinalOf(acting)), actor: acting.actor }),
+  terminate: ({ body: { reason = "" }, actor }) => ({ type: "terminate", reason, actor }),
+};
+
+export const isOperatorAct = (name: string): name is OperatorActName => Object.hasOwn(BUILDERS, name);
+
+/** Throws 400 if the body names an undo that the run does not have. */
+export async function commandOf(name: OperatorActName, acting: Acting): Promise<OperatorAct> {
+  return BUILDERS[name](acting);
+}
+
+/** Clients count the undos of a run from 1; the run knows them by the ordinals of the store. */
+async function ordinalOf({ sql, runId, body: { ordinal: nth } }: Acting) {
+  if (nth === undefined) return {};
+  const ordinal = await undoOrdinal(sql, runId, nth);
+  if (ordinal === undefined) throw badRequest(`the undo list of the run has no entry ${nth}`);
+  return { ordinal };
+}
+
+/** Why the run has not done what it was asked for. Undefined: it has, or was as the act wants it. */
+export function refusalIn(answer: Answer, command: RunCommand): string | undefined {
+  if (answer.type === "refused" || answer.type === "acted") return answer.reason;
+  if (answer.type === "signal" && command.type === "signal" && !answer.matched) return notAwaited(command.name);
+  return undefined;
+}
+
+export const notAwaited = (signal: string) => `no run awaits the signal ${signal} now; it is recorded for a later wait`;
+
+/** The format of the records that acts may write: a node that does not read it could not go on with the run. */
+const ACTS_RECORD_FORMAT = 3;
+
+/** Whether all live nodes know the act. */
+export function isKnownToAll(name: string, recordFormat: number): boolean {
+  return !isOperatorAct(name) || recordFormat >= ACTS_RECORD_FORMAT;
+}
+
+/** During a rolling update nodes of the earlier version could not go on with a run that was paused, or with what a retry leaves. */
+export function refuseOlderNodes(name: string, recordFormat: number): void {
+  if (!isKnownToAll(name, recordFormat))
+    throw overloaded("a node of an earlier version is still running, and it does not know this act: ask again later");
+}

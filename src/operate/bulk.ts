@@ -1,0 +1,92 @@
+// Bulk jobs as clients see them: create, read, list, stop, wait. What a job does is the driver's matter.
+import type { Sql } from "postgres";
+import type { JsonObject } from "../../machines/index.js";
+import { conflict, notFound, unprocessable } from "../errors.js";
+import { derivedUuid, uuidv7 } from "../ids.js";
+import { Line } from "../line.js";
+import { requestHash } from "../run/request-hash.js";
+import { type BulkJob, type BulkState, createJob, jobById, jobItem, refusalsOf, stopJob } from "../store/bulk-jobs.js";
+import type { RunFilter } from "../store/matching-runs.js";
+import { refuseOlderNodes } from "./acts.js";
+
+export const STANDARD_LIMIT = 10_000;
+export const MAX_LIMIT = 100_000;
+/** Of one answer. */
+const REFUSALS = 100;
+
+export interface BulkRequest {
+  readonly action: string;
+  /** As it was posted, and what it means. */
+  readonly filter: JsonObject;
+  readonly runs: RunFilter;
+  readonly params: JsonObject;
+  readonly limit?: number;
+  readonly actor: string;
+}
+
+export interface BulkOptions {
+  readonly sql: Sql;
+  readonly recordFormat: () => number;
+  /** A job was created: a hint. */
+  readonly onCreated: () => void;
+}
+
+export class BulkJobs {
+  /** Creating a job may take a session for seconds: one at a time has to be enough. */
+  private readonly line = new Line(1);
+
+  constructor(private readonly options: BulkOptions) {}
+
+  /** With a key, a repeat gets the first job, and another body is 409. Throws 409, 422 if more runs match than `limit`, 503. */
+  async create(request: BulkRequest, key?: string): Promise<Pick<BulkJob, "id" | "matched">> {
+    const { action, filter, params, limit = STANDARD_LIMIT, runs, actor } = request;
+    const { sql, recordFormat, onCreated } = this.options;
+    const hash = requestHash({ action, filter, params, limit });
+    const id = key === undefined ? uuidv7() : bulkId(key);
+    const first = key === undefined ? undefined : await jobById(sql, id);
+    if (first) return repeated(first, hash);
+    refuseOlderNodes(action, recordFormat());
+    const leave = await this.line.enter();
+    try {
+      const matched = await createJob(sql, { id, action, filter, params, actor, requestHash: hash }, runs, limit);
+      const job = await jobById(sql, id);
+      if (!job) throw tooMany(matched, limit);
+      onCreated();
+      return repeated(job, hash);
+    } finally {
+      leave();
+    }
+  }
+
+  /** With its first refusals. Throws 404. */
+  async read(sql: Sql, id: string): Promise<JsonObject> {
+    const job = await jobById(sql, id);
+    if (!job) throw noSuchJob(id);
+    return { ...jobItem(job), refusals: job.refused > 0 ? await refusalsOf(sql, id, REFUSALS) : [] };
+  }
+
+  /** Throws 404. */
+  async stop(id: string): Promise<{ readonly state: BulkState; readonly changed: boolean }> {
+    const stopped = await stopJob(this.options.sql, id);
+    if (!stopped) throw noSuchJob(id);
+    return stopped;
+  }
+}
+
+/** A storage format: it must never change. */
+function bulkId(key: string): string {
+  return derivedUuid(`bulk-job/${key}`);
+}
+
+function repeated(job: BulkJob, hash: string): BulkJob {
+  if (job.requestHash !== hash) throw conflict("the idempotency key was used with another body");
+  return job;
+}
+
+function tooMany(matched: number, limit: number) {
+  const raise = limit < MAX_LIMIT ? `, or raise the limit (at most ${MAX_LIMIT})` : "";
+  const message = `matches at least ${matched} runs, and the limit is ${limit}: narrow it down${raise}`;
+  return unprocessable(`the filter ${message}`, [{ path: "$.filter", message }]);
+}
+
+const noSuchJob = (id: string) => notFound(`there is no bulk job ${id}`);

@@ -1,0 +1,41 @@
+// The pace of a node's bulk acts: so many a second over all its jobs, and a bounded number at once. It knows nothing of what it paces.
+import { setTimeout as delay } from "node:timers/promises";
+import { Line } from "../line.js";
+
+const AT_ONCE = 16;
+/** Time that was lost, to a slow answer or a late timer, is made up for within this. */
+const SLACK_MS = 50;
+
+export class Pace {
+  private readonly line = new Line(AT_ONCE);
+  private readonly intervalMs: number;
+  /** When the next act may begin. */
+  private next = 0;
+
+  constructor(perSecond: number) {
+    this.intervalMs = 1_000 / perSecond;
+  }
+
+  /** Acts that are due in a quarter of a second: with so many at a time, a job's progress moves, and a stop is seen, soon. */
+  get batch(): number {
+    return Math.max(1, Math.min(500, Math.ceil(250 / this.intervalMs)));
+  }
+
+  /** The works of several jobs come in turns. */
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    const leave = await this.line.enter();
+    try {
+      await this.turn();
+      return await work();
+    } finally {
+      leave();
+    }
+  }
+
+  private async turn(): Promise<void> {
+    const now = performance.now();
+    this.next = Math.max(this.next, now - SLACK_MS) + this.intervalMs;
+    const wait = this.next - now;
+    if (wait > 0) await delay(wait);
+  }
+}

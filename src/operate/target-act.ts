@@ -1,0 +1,78 @@
+// One act of a bulk job on one of its targets: the command, or the start, whose id follows from both. A node that repeats it gets the
+// recorded answer.
+import type { Sql } from "postgres";
+import { asRunId, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
+import { SagaError } from "../errors.js";
+import { derivedUuid, shardOf } from "../ids.js";
+import type { Runs } from "../run/ports.js";
+import type { RunningJob } from "../store/bulk-jobs.js";
+import { commandOf, isOperatorAct, refusalIn } from "./acts.js";
+import type { RerunChanges, Reruns } from "./rerun.js";
+
+const MAX_MESSAGE = 1_000;
+
+export interface TargetActOptions {
+  readonly sql: Sql;
+  readonly runs: Pick<Runs, "command">;
+  readonly reruns: Pick<Reruns, "rerun">;
+}
+
+type Job = Pick<RunningJob, "id" | "action" | "params" | "actor">;
+
+/** The id of the command to a target. A storage format: it must never change. */
+export function targetCommandId(jobId: string, runId: RunId): string {
+  return derivedUuid(`bulk/${jobId}/${runId}`, shardOf(runId));
+}
+
+/** The id of the run that a job starts again from a target. A storage format: it must never change. */
+export function targetRunId(jobId: string, runId: RunId): RunId {
+  return asRunId(derivedUuid(`bulk-rerun/${jobId}/${runId}`));
+}
+
+/** Why the act was refused; undefined if it is done. Throws what may pass: the outcome is not known, load is shed, the store is away. */
+export async function actOn(options: TargetActOptions, job: Job, runId: RunId): Promise<string | undefined> {
+  try {
+    return await outcomeOf(options, job, runId);
+  } catch (error) {
+    if (!(error instanceof SagaError) || error.status >= 500) throw error;
+    const details = (error.details ?? []).map(({ path, message }) => `${path} ${message}`);
+    return [error.message, ...details].join("; ").slice(0, MAX_MESSAGE);
+  }
+}
+
+async function outcomeOf({ sql, runs, reruns }: TargetActOptions, job: Job, runId: RunId): Promise<string | undefined> {
+  if (job.action === "rerun") {
+    await reruns.rerun(runId, job.params as RerunChanges, { runId: targetRunId(job.id, runId), actor: job.actor });
+    return undefined;
+  }
+  const id = targetCommandId(job.id, runId);
+  const command = await commandFor(job, runId, { sql, id });
+  return refusalIn(await runs.command(runId, command, { id }), command)?.slice(0, MAX_MESSAGE);
+}
+
+interface SignalParams {
+  readonly signal_name: string;
+  readonly payload?: JsonObject;
+}
+interface CancelParams {
+  readonly reason?: string;
+  readonly compensate?: boolean;
+}
+
+async function commandFor(
+  { action, params, actor }: Job,
+  runId: RunId,
+  { sql, id }: { readonly sql: Sql; readonly id: string },
+): Promise<RunCommand> {
+  if (isOperatorAct(action)) return commandOf(action, { runId, body: params, sql, actor });
+  if (action === "signal") {
+    const { signal_name: name, payload = {} } = params as unknown as SignalParams;
+    return { type: "signal", id, name, payload, actor };
+  }
+  if (action === "cancel") {
+    const { reason, compensate = true } = params as CancelParams;
+    return { type: "cancel", ...(reason && { reason }), compensate, actor };
+  }
+  if (action === "release") return { type: "release", actor };
+  throw new Error(`the job asks for ${action}, which this release does not know`);
+}

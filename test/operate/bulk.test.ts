@@ -1,0 +1,286 @@
+// Bulk jobs over HTTP, on a real node: every act, what is refused before anything begins, progress, refusals, stops, and what a repeat gets.
+import { beforeAll, describe, expect, it } from "vitest";
+import { uuidv7 } from "../../src/ids.js";
+import { until } from "../harness/until.js";
+import { type Answer, ended, useNode } from "./rig.js";
+
+const rig = useNode({ SAGA_BULK_PER_SECOND: "200" });
+
+beforeAll(async () => {
+  await rig.client.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  await rig.client.publish("echo", [{ id: "out", type: "end", output: "${inputs}" }]);
+  await rig.client.publish(
+    "fragile",
+    [
+      { id: "check", type: "assert", condition: "vars.fine", next: "out" },
+      { id: "out", type: "end", output: "saved" },
+    ],
+    { on_failure: "incident" },
+  );
+});
+
+const post = (body: object, key?: string) => rig.ask("POST", "/bulk", body, key);
+const read = async (id: string, query = "") => (await rig.ask("GET", `/bulk/${id}${query}`)).body;
+const finished = (id: string) => read(id, "?wait_ms=30000");
+let groups = 0;
+
+/** Runs that one label finds. */
+async function group(workflowId: string, count: number, more: object = {}) {
+  const label = `g${groups++}`;
+  const ids = await Promise.all(
+    Array.from({ length: count }, () => rig.client.start(workflowId, { labels: { group: label }, ...more })),
+  );
+  const filter = { "label.group": label };
+  const untilAll = (state: string) =>
+    until(
+      async () => {
+        const { body } = await rig.ask("GET", `/sagas?label.group=${label}&state=${state}`);
+        return body.total === count;
+      },
+      { what: `${count} runs ${state}` },
+    );
+  return { ids, filter, untilAll };
+}
+
+async function waiting(count: number) {
+  const made = await group("wait", count);
+  await made.untilAll("paused");
+  return made;
+}
+
+async function all(body: object) {
+  const { status, body: made } = await post(body);
+  expect([status, made]).toEqual([202, { bulk_id: expect.any(String), matched: expect.any(Number) }]);
+  return finished(made.bulk_id);
+}
+
+const kindsOf = async (runId: string) =>
+  (await rig.ask("GET", `/sagas/${runId}/events`)).body.items
+    .filter(({ event_type }: { event_type: string }) => event_type === "log")
+    .map(({ metadata }: { metadata: { kind: string } }) => metadata.kind);
+
+describe("a bulk job", () => {
+  it("acts once on every run that matches, and counts them", async () => {
+    const { ids, filter, untilAll } = await waiting(30);
+    const others = await waiting(1);
+    const { status, body, headers } = await post({ filter, action: "pause", params: { reason: "look" } });
+    expect([status, body.matched]).toEqual([202, 30]);
+    expect(headers.get("location")).toBe(`/api/v1/bulk/${body.bulk_id}`);
+    expect(await finished(body.bulk_id)).toEqual({
+      ...{ bulk_id: body.bulk_id, action: "pause", filter, state: "done", matched: 30, done: 30, refused: 0 },
+      ...{ refusals: [], started_at: expect.any(String), ended_at: expect.any(String) },
+    });
+    for (const id of ids) expect(await kindsOf(id)).toEqual(["pause"]);
+    expect(await kindsOf(others.ids[0] ?? "")).toEqual([]);
+    expect(await all({ filter, action: "resume" })).toMatchObject({ state: "done", done: 30 });
+    expect(await all({ filter, action: "signal", params: { signal_name: "go", payload: { a: 1 } } })).toMatchObject({
+      done: 30,
+    });
+    await untilAll("succeeded");
+  });
+
+  it("lists what the runs refuse, with the reason that the act alone has", async () => {
+    const { ids, filter } = await waiting(3);
+    const job = await all({ filter, action: "retry_step" });
+    expect(job).toMatchObject({ state: "done", matched: 3, done: 0, refused: 3 });
+    const alone = await rig.ask("POST", `/sagas/${ids[0]}/retry_step`);
+    expect(alone.status).toBe(409);
+    expect(job.refusals.map(({ run_id }: { run_id: string }) => run_id).sort()).toEqual([...ids].sort());
+    for (const { message } of job.refusals) expect(message).toBe(alone.body.message);
+    const signalled = await all({ filter, action: "signal", params: { signal_name: "stop" } });
+    expect(signalled.refusals[0].message).toBe("no run awaits the signal stop now; it is recorded for a later wait");
+    expect((await all({ filter, action: "compensations/skip", params: { ordinal: 7 } })).refusals[0].message).toBe(
+      "the undo list of the run has no entry 7",
+    );
+    expect(await all({ filter, action: "release" })).toMatchObject({ refused: 3 });
+  });
+
+  it("retries, skips and fails steps, terminates, cancels and starts again", async () => {
+    const stand = async () => {
+      const made = await group("fragile", 2, { variables: { fine: false } });
+      await made.untilAll("paused");
+      return made;
+    };
+    const retried = await stand();
+    expect(
+      await all({ filter: retried.filter, action: "retry_step", params: { variables: { fine: true } } }),
+    ).toMatchObject({
+      done: 2,
+    });
+    await retried.untilAll("succeeded");
+    const skipped = await stand();
+    await all({ filter: skipped.filter, action: "skip_step" });
+    await skipped.untilAll("succeeded");
+    const failed = await stand();
+    await all({ filter: failed.filter, action: "fail" });
+    await failed.untilAll("failed");
+    const terminated = await stand();
+    await all({ filter: terminated.filter, action: "terminate", params: { reason: "over" } });
+    await terminated.untilAll("cancelled");
+    const cancelled = await stand();
+    await all({ filter: cancelled.filter, action: "cancel", params: { reason: "enough" } });
+    await cancelled.untilAll("cancelled");
+    const again = await all({ filter: { ...failed.filter, state: "failed" }, action: "rerun", params: { labels: {} } });
+    expect(again).toMatchObject({ matched: 2, done: 2 });
+    const rows = await rig.database.sql<{ first: string }[]>`
+      select identity->>'rerunOf' as first from run_starts where identity->>'rerunOf' = any(${failed.ids})`;
+    expect(rows.map(({ first }) => first).sort()).toEqual([...failed.ids].sort());
+  });
+
+  it("of a filter that matches no run is done at once", async () => {
+    expect(await all({ filter: { workflow_id: "nothing" }, action: "pause" })).toMatchObject({
+      state: "done",
+      matched: 0,
+    });
+  });
+
+  it("keeps the targets that matched when it was created", async () => {
+    const { filter } = await waiting(2);
+    const before = await all({ filter: { ...filter, state: ["paused"] }, action: "cancel" });
+    expect(before).toMatchObject({ matched: 2, done: 2, refused: 0 });
+    expect(await all({ filter: { ...filter, state: "paused" }, action: "cancel" })).toMatchObject({ matched: 0 });
+  });
+});
+
+describe("before anything begins", () => {
+  const refused = async (body: unknown, status: number, path?: string): Promise<Answer["body"]> => {
+    const before = (await rig.ask("GET", "/bulk")).body.total;
+    const answer = await rig.ask("POST", "/bulk", body);
+    expect([body, answer.status]).toEqual([body, status]);
+    if (path !== undefined) expect(answer.body.details?.[0].path).toBe(path);
+    expect((await rig.ask("GET", "/bulk")).body.total).toBe(before);
+    return answer.body;
+  };
+
+  it("a filter is checked like the list's, as JSON", async () => {
+    const bad: readonly (readonly [object, string])[] = [
+      [{ color: "red" }, "$.filter.color"],
+      [{ state: "asleep" }, "$.filter.state"],
+      [{ state: ["paused", 1] }, "$.filter.state"],
+      [{ version: "3" }, "$.filter.version"],
+      [{ version: 0 }, "$.filter.version"],
+      [{ root_only: "true" }, "$.filter.root_only"],
+      [{ tenant_id: "acme" }, "$.filter.tenant_id"],
+      [{ started_after: "yesterday" }, "$.filter.started_after"],
+      [{ "label.team": 1 }, '$.filter["label.team"]'],
+      [{ workflow_id: null }, "$.filter.workflow_id"],
+      [{ sort: "started_at" }, "$.filter.sort"],
+      [{ limit: 5 }, "$.filter.limit"],
+    ];
+    for (const [filter, path] of bad) await refused({ filter, action: "pause" }, 400, path);
+    const unknown = await refused({ filter: { color: "red" }, action: "pause" }, 400);
+    expect(unknown.message).toContain("workflow_id, version, state");
+  });
+
+  it("an action is known, and its params are those of the act", async () => {
+    const filter = {};
+    await refused({ filter, action: "explode" }, 400, "$.action");
+    await refused({ filter }, 400);
+    await refused({ action: "pause" }, 400, "$.filter");
+    await refused({ filter: [], action: "pause" }, 400, "$.filter");
+    await refused({ filter, action: "terminate" }, 400, "$.params");
+    await refused({ filter, action: "terminate", params: {} }, 400, "$.params.reason");
+    await refused({ filter, action: "pause", params: { reason: 1 } }, 400, "$.params.reason");
+    await refused({ filter, action: "retry_step", params: { variables: [] } }, 400, "$.params.variables");
+    await refused({ filter, action: "retry_step", params: { variables: JSON.parse('{"__proto__": 1}') } }, 400);
+    await refused({ filter, action: "signal", params: {} }, 400, "$.params.signal_name");
+    await refused({ filter, action: "signal", params: { signal_name: "user_task.x" } }, 400, "$.params.signal_name");
+    await refused({ filter, action: "rerun", params: { version: "latest" } }, 400, "$.params.version");
+    await refused({ filter, action: "pause", limit: 100_001 }, 400, "$.limit");
+    await refused({ filter, action: "pause", limit: 0 }, 400, "$.limit");
+  });
+
+  it("members that an act does not know are ignored, and named", async () => {
+    const body = { filter: { workflow_id: "nothing" }, action: "cancel", params: { compensat: false } };
+    expect((await post(body)).headers.get("saga-ignored-fields")).toBe("params.compensat");
+  });
+
+  it("a filter that matches more than the limit is refused, with a lower bound", async () => {
+    const { ids, filter } = await waiting(4);
+    const { error, message } = await refused({ filter, action: "cancel", limit: 3 }, 422, "$.filter");
+    expect([error, message]).toEqual([
+      "unprocessable",
+      "the filter matches at least 4 runs, and the limit is 3: narrow it down, or raise the limit (at most 100000)",
+    ]);
+    for (const id of ids) expect((await rig.client.run(id)).state).toBe("paused");
+    expect(await all({ filter, action: "cancel", limit: 4 })).toMatchObject({ matched: 4, done: 4 });
+  });
+});
+
+describe("an Idempotency-Key", () => {
+  it("makes one job of many requests; with another body it is 409", async () => {
+    const { filter } = await waiting(3);
+    const body = { filter, action: "pause" };
+    const answers = await Promise.all(Array.from({ length: 5 }, () => post(body, "bulk-1")));
+    const [first] = answers;
+    for (const answer of answers) expect([answer.status, answer.body]).toEqual([202, first?.body]);
+    await finished(first?.body.bulk_id);
+    expect((await post({ ...body, limit: 10_000 }, "bulk-1")).body).toEqual(first?.body);
+    const other = await post({ ...body, action: "resume" }, "bulk-1");
+    expect([other.status, other.body.error]).toEqual([409, "conflict"]);
+    expect((await post(body, "x".repeat(256))).status).toBe(400);
+  });
+});
+
+describe("reading", () => {
+  it("is 404 for a job that is not there, 400 for no id", async () => {
+    expect((await rig.ask("GET", `/bulk/${uuidv7()}`)).status).toBe(404);
+    expect((await rig.ask("POST", `/bulk/${uuidv7()}/stop`)).status).toBe(404);
+    expect((await rig.ask("GET", "/bulk/17")).status).toBe(400);
+    expect((await rig.ask("GET", "/bulk?color=red")).status).toBe(400);
+  });
+
+  it("lists jobs, newest first, page by page", async () => {
+    for (let nth = 0; nth < 3; nth++) await all({ filter: { workflow_id: "nothing" }, action: "pause" });
+    const { body: page } = await rig.ask("GET", "/bulk?limit=2");
+    expect(page.items).toHaveLength(2);
+    const { body: next } = await rig.ask("GET", `/bulk?limit=2&cursor=${page.next_cursor}`);
+    const times = [...page.items, ...next.items].map(({ started_at }) => started_at);
+    expect(times).toEqual([...times].sort().reverse());
+    expect(page.items[0].refusals).toBeUndefined();
+  });
+
+  it("with wait_ms answers when more is done, and at the end", async () => {
+    const { filter } = await waiting(150);
+    const { body } = await post({ filter, action: "pause" });
+    const seen: number[] = [];
+    for (let done = -1; done < 150; ) {
+      const job = await read(body.bulk_id, `?wait_ms=20000&after_done=${Math.max(done, 0)}`);
+      expect(job.done).toBeGreaterThan(done);
+      seen.push(job.done);
+      done = job.done;
+      if (job.state === "done") break;
+    }
+    expect(seen.length).toBeGreaterThan(1);
+    expect(seen.at(-1)).toBe(150);
+    expect((await ended(rig, "echo")).state).toBe("succeeded");
+  });
+});
+
+describe("a stop", () => {
+  it("in the middle begins no more acts, and counts those on their way", async () => {
+    const { ids, filter } = await waiting(200);
+    const { body } = await post({ filter, action: "pause" });
+    await read(body.bulk_id, "?wait_ms=20000&after_done=0");
+    const stopped = await rig.ask("POST", `/bulk/${body.bulk_id}/stop`);
+    expect([stopped.status, stopped.body]).toEqual([202, { bulk_id: body.bulk_id, state: "stopped", changed: true }]);
+    const again = await rig.ask("POST", `/bulk/${body.bulk_id}/stop`);
+    expect(again.body).toMatchObject({ state: "stopped", changed: false });
+    const held = async () => {
+      const rows = await rig.database.sql<{ count: number }[]>`
+        select count(*)::int as count from runs where id = any(${ids}::uuid[]) and paused_reason = 'operator'`;
+      return rows[0]?.count ?? 0;
+    };
+    await until(async () => (await read(body.bulk_id)).done === (await held()), { what: "what was on its way" });
+    const job = await read(body.bulk_id);
+    expect(job).toMatchObject({ state: "stopped", matched: 200, ended_at: expect.any(String) });
+    expect(job.done).toBeGreaterThan(0);
+    expect(job.done).toBeLessThan(200);
+    expect(await held()).toBe(job.done);
+  });
+
+  it("of a job that is done changes nothing", async () => {
+    const { bulk_id: id } = await all({ filter: { workflow_id: "nothing" }, action: "pause" });
+    expect((await rig.ask("POST", `/bulk/${id}/stop`)).body).toMatchObject({ state: "done", changed: false });
+  });
+});
