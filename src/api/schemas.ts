@@ -11,6 +11,8 @@ const Bool = Type.Boolean();
 const Free = Type.Object({}, { additionalProperties: true });
 const opt = Type.Optional;
 
+const Refusal = Type.Object({ run_id: Uuid, message: Text });
+
 /** The components of the OpenAPI document, by name. */
 export const RESOURCES = {
   Error: Type.Object({
@@ -30,9 +32,7 @@ export const RESOURCES = {
     matched: Type.Integer({ description: "The runs that matched when the job was created." }),
     done: Type.Integer({ description: "Of them, those that did as they were asked." }),
     refused: Int,
-    refusals: opt(
-      Type.Array(Type.Object({ run_id: Uuid, message: Text }), { description: "The first hundred; absent in lists." }),
-    ),
+    refusals: opt(Type.Array(Refusal, { description: "The first hundred; absent in lists." })),
     started_at: Time,
     ended_at: opt(Time),
   }),
