@@ -10,7 +10,6 @@ const Int = Type.Integer();
 const Bool = Type.Boolean();
 const Free = Type.Object({}, { additionalProperties: true });
 const opt = Type.Optional;
-
 const Refusal = Type.Object({ run_id: Uuid, message: Text });
 
 /** The components of the OpenAPI document, by name. */
