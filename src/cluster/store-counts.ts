@@ -9,6 +9,9 @@ import type { Triggers } from "../trigger/index.js";
 import { Counts } from "./counts.js";
 import type { Foundations } from "./foundations.js";
 
+/** Clients read the runs that ended since then, a microsecond each. */
+const KEPT_SECONDS = 60;
+
 export function composeCounts(
   { nodeId, upkeep, metrics }: Foundations,
   { placement, triggers }: { readonly placement: Placement; readonly triggers: Pick<Triggers, "gauge"> },
@@ -20,7 +23,7 @@ export function composeCounts(
       metrics.eventsOwed.set(await countOutgoing(upkeep));
       await triggers.gauge();
       await countEnds(upkeep);
-      await keepCounts(upkeep);
+      await keepCounts(upkeep, { seconds: KEPT_SECONDS });
     },
     forget: () => {
       metrics.runsUnwatched.remove();

@@ -19,11 +19,18 @@ interface Span {
   readonly last: boolean;
 }
 
-/** All ends that are closed, unless another node counts. */
-export async function keepCounts(sql: Sql): Promise<void> {
+/** All ends that are closed, unless another node counts, or has counted those that are older than so many seconds. */
+export async function keepCounts(sql: Sql, { seconds = 0 } = {}): Promise<void> {
+  if (seconds > 0 && (await isYoung(sql, seconds))) return;
   for (let nth = 0; nth < STRIDES; nth++) if (await sql.begin("isolation level read committed", countNext)) break;
   // Kinds whose last run is deleted.
   await sql`delete from run_counts where count = 0`;
+}
+
+async function isYoung(sql: Sql, seconds: number): Promise<boolean> {
+  const [row] = await sql<{ young: boolean }[]>`
+    select until > now() - ${seconds}::float8 * interval '1 second' as young from end_horizon where id = 2`;
+  return row?.young ?? false;
 }
 
 /** Whether there is nothing left to count. */

@@ -166,6 +166,15 @@ describe("the counts of runs", () => {
     expect(await database.sql`select from run_counts`).toHaveLength(0);
   });
 
+  it("are left alone while they are young", async () => {
+    await keepCounts(database.sql);
+    await insert(10, 0.01);
+    await keepCounts(database.sql, { seconds: 3_600 });
+    const [horizon] =
+      await database.sql`select until < now() - interval '5 seconds' as old from end_horizon where id = 2`;
+    expect([await expectRight(), await kept(), horizon?.old]).toEqual([undefined, 0, true]);
+  });
+
   it("are counted by one node at a time", async () => {
     await insert(10, 300);
     const { sql, close } = database.session();

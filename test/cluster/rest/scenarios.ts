@@ -75,6 +75,7 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     expect(found.body).toEqual({ ...made.body, deduplicated: true, state: "paused" });
     await readAll(talk, first);
     expect((await talk.ask("GET", "/sagas?business_key=b%201&workflow_id=wait")).body.total).toBe(1);
+    expect((await talk.ask("GET", "/sagas/counts?business_key=b%201&workflow_id=wait")).body.items).toHaveLength(1);
   },
 
   async "what was registered and published a moment ago"(talk) {
