@@ -75,7 +75,7 @@ export class Core {
   private readonly poller: Poller;
   private readonly pruner: Pruner;
   private readonly pressure = new Pressure();
-  private readonly counts: Counts;
+  private readonly counts: Pick<Counts, "start" | "stop">;
   private gauges: NodeJS.Timeout | undefined;
   /** What workers report to. */
   private publicUrl: string;

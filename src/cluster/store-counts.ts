@@ -12,18 +12,18 @@ import type { Foundations } from "./foundations.js";
 /** Clients read the runs that ended since then, a microsecond each. */
 const KEPT_SECONDS = 60;
 
+/** Two loops: however long the ended runs take to count, the gauges do not wait for it. */
 export function composeCounts(
   { nodeId, upkeep, metrics }: Foundations,
   { placement, triggers }: { readonly placement: Placement; readonly triggers: Pick<Triggers, "gauge"> },
-): Counts {
-  return new Counts({
-    isMine: () => placement.owner(asShardId(0)) === nodeId,
+): Pick<Counts, "start" | "stop"> {
+  const isMine = () => placement.owner(asShardId(0)) === nodeId;
+  const gauges = new Counts({
+    isMine,
     count: async () => {
       metrics.runsUnwatched.set(await countUnwatched(upkeep));
       metrics.eventsOwed.set(await countOutgoing(upkeep));
       await triggers.gauge();
-      await countEnds(upkeep);
-      await keepCounts(upkeep, { seconds: KEPT_SECONDS });
     },
     forget: () => {
       metrics.runsUnwatched.remove();
@@ -31,4 +31,21 @@ export function composeCounts(
       metrics.triggersFailing.remove();
     },
   });
+  const kept = new Counts({
+    isMine,
+    count: async () => {
+      await countEnds(upkeep);
+      await keepCounts(upkeep, { seconds: KEPT_SECONDS });
+    },
+    forget: () => {},
+  });
+  return {
+    start() {
+      gauges.start();
+      kept.start();
+    },
+    async stop() {
+      await Promise.all([gauges.stop(), kept.stop()]);
+    },
+  };
 }
