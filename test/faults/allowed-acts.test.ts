@@ -89,10 +89,10 @@ const STANDS: Readonly<Record<string, Stand>> = {
     steps: [charge("pay", hang)],
     ...{ at: { awaited_action_dispatch: expect.anything() }, after: ["cancel"], can: ["pause", "terminate"] },
   },
-  succeeded: { steps: [charge("pay")], at: { state: "succeeded" }, can: [] },
+  succeeded: { steps: [charge("pay")], at: { state: "succeeded" }, can: ["rerun"] },
   "failed and rolled back": {
     steps: [ship({ next: "no" }), refused],
-    ...{ at: { state: "failed" }, can: [] },
+    ...{ at: { state: "failed" }, can: ["rerun"] },
   },
 };
 

@@ -222,6 +222,26 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     await ends(talk, runId, "cancelled");
   },
 
+  async "the acts of an operator"(talk) {
+    const steps = [{ id: "no", type: "error", code: "no" }];
+    await talk.aside.publish("stands", steps, { on_failure: "incident" });
+    const act = async (runId: string, name: string, body?: object) =>
+      (await talk.ask("POST", `/sagas/${runId}/${name}`, body)).status;
+    const runId = await talk.start("stands");
+    await until(async () => (await talk.aside.run(runId)).paused_reason === "incident");
+    expect(await act(runId, "compensations/retry")).toBe(409);
+    expect(await act(runId, "compensations/skip", { ordinal: 1 })).toBe(400);
+    expect(await act(runId, "pause", { reason: "to look" })).toBe(202);
+    expect(await act(runId, "retry_step", { variables: { n: 1 } })).toBe(409);
+    expect(await act(runId, "resume")).toBe(202);
+    expect(await act(runId, "skip_step", { output: 7 })).toBe(202);
+    await ends(talk, runId, "succeeded");
+    expect(await act(runId, "fail")).toBe(409);
+    expect(await act(runId, "terminate", {})).toBe(400);
+    expect(await act(runId, "rerun", { labels: { again: "yes" } })).toBe(202);
+    expect(await act(uuidv7(), "terminate", { reason: "stuck" })).toBe(404);
+  },
+
   async "the live stream"(talk) {
     const runId = await talk.start("paid");
     await talk.aside.untilState(runId, "paused");
