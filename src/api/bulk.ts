@@ -48,7 +48,7 @@ const bodyWith = (filter: TSchema, params: TSchema) =>
 
 const filters = query(RUN_FILTERS);
 const { "label.{name}": LabelFilter, ...NAMED } = RUN_FILTERS;
-const Filter = Type.Partial(Type.Object(NAMED), { patternProperties: { "^label\\.": LabelFilter } });
+const Filter = { ...query(NAMED), patternProperties: { "^label\\.": LabelFilter } };
 const Documented = bodyWith(Filter, Type.Optional(AnyObject({ description: "The body of the act." })));
 const AnyAct = bodyWith(AnyObject(), Type.Optional(AnyObject()));
 const BODIES = new Map(
