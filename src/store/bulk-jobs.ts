@@ -180,19 +180,29 @@ export interface Settled {
 }
 
 /**
- * Settles targets, each once, whichever nodes do; the job counts them in the same statement, and is done with its last one. A job that was stopped counts
- * what was on its way. Resolves with the state of the job; undefined if it is gone.
+ * Settles targets, each once, whichever nodes do; the job counts them in the same statement, and is done with its last one. A job that was stopped
+ * counts what was on its way. Resolves with the state of the job; undefined if it is gone. Targets are looked up one by one: every other statement was
+ * planned as a reading of all targets of the job, of which the planner knows nothing: 120 to 650 ms for 50 of 100,000.
  */
 export async function settleTargets(
   database: Sql,
   id: string,
   outcomes: readonly Settled[],
 ): Promise<BulkState | undefined> {
+  const messages = Object.fromEntries(
+    outcomes.flatMap(({ nth, message }) => (message === undefined ? [] : [[nth, message]])),
+  );
   const [row] = await database<{ state: BulkState }[]>`
-    with settled as (
-      update bulk_targets t set state = case when o.message is null then 'done' else 'refused' end, message = o.message
-      from json_to_recordset(${JSON.stringify(outcomes)}::text::json) as o (nth int4, message text)
-      where t.bulk_id = ${id} and t.nth = o.nth and t.state = 'open' returning t.state
+    with refusals as materialized (select ${JSON.stringify(messages)}::text::jsonb as messages
+    ), settled as (
+      update bulk_targets set message = (select messages from refusals)->>nth::text,
+        state = case when (select messages from refusals)->>nth::text is null then 'done' else 'refused' end
+      where state = 'open' and ctid = any(array(
+        select found.ctid from unnest(${`{${outcomes.map(({ nth }) => nth).join(",")}}`}::text::int4[]) as o (nth)
+        cross join lateral (
+          select t.ctid from bulk_targets t where t.bulk_id = ${id} and t.nth = o.nth limit 1
+        ) found))
+      returning state
     ), counted as materialized (
       select count(*) filter (where state = 'done')::int as done, count(*) filter (where state = 'refused')::int as refused
       from settled
