@@ -393,9 +393,9 @@ export const MUTANTS = [
   },
   {
     name: "the database lets a terminal run be changed (law 4)",
-    file: "src/store/migrations/0024_run_ends.sql",
-    find: "RETURN NULL;",
-    replace: "RETURN NEW;",
+    file: "src/store/migrations/0030_run_counts.sql",
+    find: "    RETURN OLD;\n  END IF;\n  RETURN NULL;",
+    replace: "    RETURN OLD;\n  END IF;\n  RETURN NEW;",
     test: STORE_TEST,
     red: "terminal runs keep their row in a manual update, which skips it without an error",
   },
