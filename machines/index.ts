@@ -8,7 +8,15 @@ export type { Chart } from "./chart/published.js";
 export { foreignDispatch } from "./decide/answers.js";
 export { decide } from "./decide/decide.js";
 export { type Compiled, type CompileOptions, compileWorkflow, compileWorkflowSlices } from "./definition/workflow.js";
-export { type About, type Act, type ExplainedChild, type Explanation, explain, type Lived } from "./explain/explain.js";
+export {
+  type About,
+  type Act,
+  type ExplainedChild,
+  type Explanation,
+  explain,
+  type Lived,
+  type OperatorActName,
+} from "./explain/explain.js";
 export { ExpressionError } from "./expression/index.js";
 export * from "./messages/audit.js";
 export * from "./messages/command.js";

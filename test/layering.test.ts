@@ -18,6 +18,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   package: 1,
   pressure: 1,
   line: 1,
+  poll: 1,
   turns: 1,
   store: 2,
   bus: 2,

@@ -26,9 +26,8 @@ export interface Explanation {
   readonly can: readonly Act[];
 }
 
-/** Named like their routes. */
-export type Act =
-  | "cancel"
+/** The commands of an operator (`OperatorAct`), named like their routes. The names are part of stored bulk jobs: they must never change. */
+export type OperatorActName =
   | "pause"
   | "resume"
   | "retry_step"
@@ -36,11 +35,10 @@ export type Act =
   | "fail"
   | "compensations/retry"
   | "compensations/skip"
-  | "terminate"
-  | "release"
-  | "rerun"
-  | "signal"
-  | "submit";
+  | "terminate";
+
+/** All that a client may do with a run, named like the routes. */
+export type Act = OperatorActName | "cancel" | "release" | "rerun" | "signal" | "submit";
 
 export function explain(context: RunContext, lived: Lived): Explanation {
   const { words, items, since, nextAt } = situationOf(context, lived);

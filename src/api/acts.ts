@@ -1,9 +1,9 @@
 // The acts of an operator on a run: each is a command to it (operate/acts.ts), answered once it is durable. What an act does is decided in
 // machines/decide; whether it may be done now, `explain` says.
 import type { Static, TObject } from "typebox";
-import type { Acted, Json } from "../../machines/index.js";
+import type { Acted, Json, OperatorActName } from "../../machines/index.js";
 import { conflict } from "../errors.js";
-import { type ActBody, commandOf, type OperatorActName, refuseOlderNodes } from "../operate/index.js";
+import { type ActBody, commandOf, refuseOlderNodes } from "../operate/index.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames } from "./http/body.js";
@@ -89,20 +89,29 @@ const ACTED = {
   changed: { type: "boolean", description: "False: the run was as the act wants it." },
 };
 
+/** The schema of an act's route. `done`: what its answer says; `also`: statuses that other acts do not have. */
+export function actSchema<B extends TObject>(
+  summary: string,
+  body: B,
+  { done, also = [] }: { done: string; also?: 503[] },
+) {
+  return {
+    tags: ["operating"],
+    summary,
+    params: path({ id: RunIdText }),
+    body,
+    headers: IdempotencyHeader,
+    response: responses({ 202: object(done, ACTED) }, 400, 404, 409, 413, 415, 422, ...also),
+  };
+}
+
 export function actRoutes(app: Api, deps: ApiDeps): void {
   for (const route of ACT_ROUTES) actRoute(app, deps, route);
   releaseRoute(app, deps);
 }
 
 function actRoute(app: Api, deps: ApiDeps, { name, summary, body, check }: ActRoute): void {
-  const schema = {
-    tags: ["operating"],
-    summary,
-    params: path({ id: RunIdText }),
-    body,
-    headers: IdempotencyHeader,
-    response: responses({ 202: object("The act is done, or was before.", ACTED) }, 400, 404, 409, 413, 415, 422, 503),
-  };
+  const schema = actSchema(summary, body, { done: "The act is done, or was before.", also: [503] });
   app.post(`/api/v1/sagas/:id/${name}`, { schema }, async (request, reply) => {
     const { id } = request.params;
     refuseOlderNodes(name, deps.recordFormat());
@@ -117,14 +126,7 @@ function actRoute(app: Api, deps: ApiDeps, { name, summary, body, check }: ActRo
 }
 
 function releaseRoute(app: Api, { runs }: ApiDeps): void {
-  const schema = {
-    tags: ["operating"],
-    summary: "Release a run from quarantine",
-    params: path({ id: RunIdText }),
-    body: NoMembers,
-    headers: IdempotencyHeader,
-    response: responses({ 202: object("The run goes on.", ACTED) }, 400, 404, 409, 413, 415, 422),
-  };
+  const schema = actSchema("Release a run from quarantine", NoMembers, { done: "The run goes on." });
   app.post("/api/v1/sagas/:id/release", { schema }, async (request, reply) => {
     const { id } = request.params;
     const options = commandOptions(idempotencyKey(request), { runId: id, target: ["release", id], body: {} });

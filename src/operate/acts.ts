@@ -1,20 +1,17 @@
 // The acts of an operator as commands to a run: what their names mean, and what their answers mean. Bodies are checked where they arrive, in
 // api/; what an act does to a run is decided in machines/decide.
 import type { Sql } from "postgres";
-import type { Answer, Json, JsonObject, OperatorAct, RunCommand, RunId } from "../../machines/index.js";
+import type {
+  Answer,
+  Json,
+  JsonObject,
+  OperatorAct,
+  OperatorActName,
+  RunCommand,
+  RunId,
+} from "../../machines/index.js";
 import { badRequest, overloaded } from "../errors.js";
 import { undoOrdinal } from "../store/history.js";
-
-/** Named like their routes. The names are part of stored jobs: they must never change. */
-export type OperatorActName =
-  | "pause"
-  | "resume"
-  | "retry_step"
-  | "skip_step"
-  | "fail"
-  | "compensations/retry"
-  | "compensations/skip"
-  | "terminate";
 
 /** What the bodies of acts may have, once they are checked. */
 export interface ActBody {

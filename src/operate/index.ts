@@ -3,6 +3,7 @@ import type { Sql } from "postgres";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
+import { Poll } from "../poll.js";
 import type { Runs } from "../run/ports.js";
 import { BulkJobs } from "./bulk.js";
 import { Driver } from "./driver.js";
@@ -15,7 +16,6 @@ export {
   commandOf,
   isOperatorAct,
   notAwaited,
-  type OperatorActName,
   refusalIn,
   refuseOlderNodes,
 } from "./acts.js";
@@ -24,7 +24,7 @@ export { ProgressWaits } from "./progress.js";
 export { type RerunChanges, Reruns } from "./rerun.js";
 export { targetCommandId, targetRunId } from "./target-act.js";
 
-const INTERVAL_MS = 1_000;
+const PAUSE_MS = 1_000;
 
 export interface OperateOptions {
   readonly sql: Sql;
@@ -44,41 +44,26 @@ export class Operate {
   readonly reruns: Reruns;
   readonly bulk: BulkJobs;
   readonly driver: Driver;
-  private timer: NodeJS.Timeout | undefined;
-  private polling: Promise<void> = Promise.resolve();
-  private stopped = false;
+  private readonly polls: Poll;
 
-  constructor(private readonly options: OperateOptions) {
+  constructor(options: OperateOptions) {
     const { sql, upkeep, log, metrics, runs, shards, recordFormat, shedding, perSecond } = options;
     this.reruns = new Reruns(sql, runs);
-    this.bulk = new BulkJobs({ sql, recordFormat, onCreated: () => void this.poll() });
+    this.bulk = new BulkJobs({ sql, recordFormat, onCreated: () => void this.polls.now() });
     this.driver = new Driver({
       ...{ sql: upkeep, log, metrics, shards, recordFormat, shedding, pace: new Pace(perSecond) },
       act: (job, { runId }) => actOn({ sql, runs, reruns: this.reruns }, job, runId),
     });
+    this.polls = new Poll(() => this.driver.poll(), { pauseMs: PAUSE_MS, log, what: "bulk jobs" });
   }
 
   start(): void {
-    if (this.stopped) return;
-    this.timer = setTimeout(() => {
-      this.polling = this.poll().then(() => this.start());
-    }, INTERVAL_MS).unref();
+    this.polls.start();
   }
 
-  /** Settles the acts on their way. What it leaves, another node finds. */
+  /** Settles the acts on their way. */
   async stop(): Promise<void> {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    await this.polling;
+    await this.polls.stop();
     await this.driver.stop();
-  }
-
-  /** Never throws. */
-  async poll(): Promise<void> {
-    try {
-      await this.driver.poll();
-    } catch (error) {
-      this.options.log.warn({ err: error }, "bulk jobs could not be polled, retrying at the next interval");
-    }
   }
 }

@@ -6,13 +6,24 @@ const AT_ONCE = 16;
 /** Time that was lost, to a slow answer or a late timer, is made up for within this. */
 const SLACK_MS = 50;
 
+export interface PaceTime {
+  /** Milliseconds since an arbitrary moment, never set. */
+  now(): number;
+  sleep(ms: number): Promise<unknown>;
+}
+
+const TIME: PaceTime = { now: () => performance.now(), sleep: (ms) => delay(ms) };
+
 export class Pace {
   private readonly line = new Line(AT_ONCE);
   private readonly intervalMs: number;
   /** When the next act may begin. */
-  private next = 0;
+  private next = Number.NEGATIVE_INFINITY;
 
-  constructor(perSecond: number) {
+  constructor(
+    perSecond: number,
+    private readonly time = TIME,
+  ) {
     this.intervalMs = 1_000 / perSecond;
   }
 
@@ -33,9 +44,9 @@ export class Pace {
   }
 
   private async turn(): Promise<void> {
-    const now = performance.now();
+    const now = this.time.now();
     this.next = Math.max(this.next, now - SLACK_MS) + this.intervalMs;
     const wait = this.next - now;
-    if (wait > 0) await delay(wait);
+    if (wait > 0) await this.time.sleep(wait);
   }
 }

@@ -1,6 +1,7 @@
 // The triggers of a node, composed: what is posted, what is due, what events fire. One timer polls for ticks and for runs that are owed.
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
+import { Poll } from "../poll.js";
 import type { Runs } from "../run/ports.js";
 import { countFailing } from "../store/triggers.js";
 import { Cron, type CronOptions } from "./cron.js";
@@ -11,7 +12,7 @@ import { Transitions } from "./transitions.js";
 export { noSuchTrigger, type Registrar } from "./registrar.js";
 export { Schedule } from "./schedule.js";
 
-const INTERVAL_MS = 1_000;
+const PAUSE_MS = 1_000;
 
 export interface TriggersOptions extends Omit<FiresOptions, "runs">, Pick<CronOptions, "clock" | "shards"> {
   readonly log: Logger;
@@ -24,9 +25,7 @@ export class Triggers {
   readonly transitions: Transitions;
   private readonly fires: Fires;
   private readonly cron: Cron;
-  private timer: NodeJS.Timeout | undefined;
-  private polling: Promise<void> = Promise.resolve();
-  private stopped = false;
+  private readonly polls: Poll;
 
   constructor(private readonly options: TriggersOptions) {
     const { sql, log, clock, catalog, licences, metrics, shards } = options;
@@ -35,30 +34,24 @@ export class Triggers {
     this.cron = new Cron({ sql, log, clock, metrics, fires, shards });
     this.transitions = new Transitions({ sql, clock, metrics, fires });
     this.registrar = new Registrar({ sql, clock, catalog, licences, fires });
+    const work = async () => {
+      await this.cron.poll();
+      await fires.poll();
+    };
+    this.polls = new Poll(work, { pauseMs: PAUSE_MS, log, what: "triggers" });
   }
 
   start(): void {
-    if (this.stopped) return;
-    this.timer = setTimeout(() => {
-      this.polling = this.poll().then(() => this.start());
-    }, INTERVAL_MS).unref();
+    this.polls.start();
   }
 
-  /** Finishes the poll in progress. What it leaves, another node finds. */
   async stop(): Promise<void> {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    await this.polling;
+    await this.polls.stop();
   }
 
   /** What is due now, and what was left. Never throws. */
   async poll(): Promise<void> {
-    try {
-      await this.cron.poll();
-      await this.fires.poll();
-    } catch (error) {
-      this.options.log.warn({ err: error }, "triggers could not be polled, retrying at the next interval");
-    }
+    await this.polls.now();
   }
 
   async gauge(): Promise<void> {

@@ -1,4 +1,4 @@
-// What a hello may say. It admits nobody: stream.ts does.
+// Checks what a hello says. Whether the worker is then admitted, stream.ts decides.
 import type { Hello } from "../../sdk/protocol/index.js";
 
 const ID = /^[A-Za-z0-9_.:-]{1,128}$/;
