@@ -71,8 +71,9 @@ export type RunCommand =
 
 /** What a person may do to a run beside `cancel` and `release`. A run that is paused or terminated sends the same to its children. */
 export type OperatorAct =
-  | { readonly type: "pause"; readonly reason?: string; readonly actor: string }
-  | { readonly type: "resume"; readonly reason?: string; readonly actor: string }
+  /** `nth`: set by a parent, which counts what it sends to its children. One that comes after a later one is stale. */
+  | { readonly type: "pause"; readonly reason?: string; readonly actor: string; readonly nth?: number }
+  | { readonly type: "resume"; readonly reason?: string; readonly actor: string; readonly nth?: number }
   /** A new series of attempts. Variables may be corrected first. */
   | { readonly type: "retry_step"; readonly variables?: JsonObject; readonly actor: string }
   | { readonly type: "skip_step"; readonly output?: Json; readonly actor: string }
