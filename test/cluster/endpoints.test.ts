@@ -292,6 +292,12 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [404, "no such run", () => get(`${unknownRun()}/stream`, WEBSOCKET), { error: "not_found" }],
     [426, "no upgrade", async () => get(`${await aRun()}/stream`), { error: "upgrade_required" }],
   ],
+  "GET /sagas/{id}/inspect": [
+    [101, "an upgrade", async () => get(`${await aRun()}/inspect`, WEBSOCKET)],
+    [400, "a malformed id", () => get(`${API}/sagas/17/inspect`, WEBSOCKET), { error: "bad_request" }],
+    [404, "no such run", () => get(`${unknownRun()}/inspect`, WEBSOCKET), { error: "not_found" }],
+    [426, "no upgrade", async () => get(`${await aRun()}/inspect`), { error: "upgrade_required" }],
+  ],
   "POST /registry/register": [
     [200, "actions", () => register([{ action_name: "wrap" }]), { registered: 1, changed: [] }],
     [200, "the same again", () => twice(() => register([{ action_name: "wrap" }])), { registered: 1, changed: [] }],
