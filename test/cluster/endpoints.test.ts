@@ -361,6 +361,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [200, "a validation", () => post(`${API}/workflows/validate`, { id: "x" }), { valid: false }],
     [200, "a rehearsal", () => post(`${API}/workflows/strict/test`, { inputs: { n: 1 }, mocks: {} }), { output: 1 }],
     [200, "a machine", () => get(`${API}/workflows/wait/machine`)],
+    [200, "a diagram", () => get(`${API}/workflows/wait/machine?format=mermaid`)],
     [404, "a rule that is not there", () => get(`${API}/rules/x`), { error: "not_found" }],
     [
       201,
