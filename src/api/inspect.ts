@@ -1,12 +1,12 @@
-// A run in the Stately inspector: the WebSocket that speaks its protocol. This file is the conversation with one viewer; the frames are
-// made in inspect/. Nothing is read or computed for a run that no one inspects.
+// A run in the Stately inspector: the page, and the WebSocket that speaks its protocol. This file is the conversation with one viewer;
+// frames and page are made in inspect/. Nothing is read or computed for a run that no one inspects.
 import type { WebSocket } from "@fastify/websocket";
 import { SagaError } from "../errors.js";
-import { Inspection, type InspectionPorts, type Viewer } from "../inspect/index.js";
+import { Inspection, type InspectionPorts, inspectPage, type Viewer } from "../inspect/index.js";
 import { eventsAfter } from "../store/history.js";
 import { type InspectedRun, inspectedChildren, inspectedRun } from "../store/inspected-runs.js";
 import type { ApiDeps } from "./deps.js";
-import { closeOf } from "./http/gone.js";
+import { closeOf, goneOf } from "./http/gone.js";
 import { path, RunIdText } from "./http/parameters.js";
 import { empty, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -28,6 +28,7 @@ const SCHEMA = {
 
 export function inspectRoutes(app: Api, deps: ApiDeps): void {
   if (!deps.config.inspector) return;
+  pageRoute(app, deps, deps.config.inspector);
   const found = new WeakMap<object, InspectedRun>();
   const inspections = new Inspections(deps);
   app.route({
@@ -52,6 +53,23 @@ export function inspectRoutes(app: Api, deps: ApiDeps): void {
       const run = found.get(request);
       if (run) inspections.open(socket, run);
     },
+  });
+}
+
+function pageRoute(app: Api, { reads }: ApiDeps, { ui }: { readonly ui: string }): void {
+  const content = { "text/html": { schema: { type: "string" } } };
+  const schema = {
+    tags: ["sagas"],
+    summary: "Show a run in the Stately inspector: a page",
+    params: path({ run_id: RunIdText }),
+    response: responses({ 200: { description: "The page.", content } }, 400, 404),
+  };
+  app.get("/inspect/:run_id", { schema }, async ({ params: { run_id: id } }, reply) => {
+    const run = await reads.look(goneOf(reply), (sql) => inspectedRun(sql, id));
+    if (!run) throw noSuchRun(id);
+    const { html, policy } = inspectPage(run, ui);
+    const headers = { "content-type": "text/html; charset=utf-8", "content-security-policy": policy };
+    return reply.headers(headers).serializer(String).send(html);
   });
 }
 

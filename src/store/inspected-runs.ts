@@ -5,6 +5,7 @@ import type { RunId, RunState } from "../../machines/index.js";
 export interface InspectedRun {
   readonly id: RunId;
   readonly workflowId: string;
+  readonly version: number;
   readonly definitionId: string;
   readonly parentRunId: RunId | null;
   readonly parentStepId: string | null;
@@ -17,7 +18,7 @@ export interface InspectedRun {
 }
 
 const columns = (sql: Sql) => sql`
-  id, workflow_id as "workflowId", definition_id as "definitionId", parent_run_id as "parentRunId",
+  id, workflow_id as "workflowId", version, definition_id as "definitionId", parent_run_id as "parentRunId",
   parent_step_id as "parentStepId", parent_branch_id as "parentBranchId", state, started_at as "startedAt",
   last_seq as "lastSeq", terminal_at is not null as terminal`;
 

@@ -298,6 +298,11 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [404, "no such run", () => get(`${unknownRun()}/inspect`, WEBSOCKET), { error: "not_found" }],
     [426, "no upgrade", async () => get(`${await aRun()}/inspect`), { error: "upgrade_required" }],
   ],
+  "GET /inspect/{run_id}": [
+    [200, "a page", async () => get((await aRun()).replace(`${API}/sagas`, "/inspect"))],
+    [400, "a malformed id", () => get("/inspect/17"), { error: "bad_request" }],
+    [404, "no such run", () => get(`/inspect/${uuidv7()}`), { error: "not_found" }],
+  ],
   "POST /registry/register": [
     [200, "actions", () => register([{ action_name: "wrap" }]), { registered: 1, changed: [] }],
     [200, "the same again", () => twice(() => register([{ action_name: "wrap" }])), { registered: 1, changed: [] }],

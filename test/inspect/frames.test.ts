@@ -14,7 +14,15 @@ import type { Simulation } from "../machines/simulation.js";
 const ID = asRunId("01900000-0000-7000-8000-000000000042");
 
 const runOf = (more: Partial<InspectedRun> = {}): InspectedRun => ({
-  ...{ id: ID, workflowId: "w", definitionId: "d", parentRunId: null, parentStepId: null, parentBranchId: null },
+  ...{
+    id: ID,
+    workflowId: "w",
+    version: 1,
+    definitionId: "d",
+    parentRunId: null,
+    parentStepId: null,
+    parentBranchId: null,
+  },
   ...{ state: "running", startedAt: new Date(1_000), lastSeq: 0, terminal: false },
   ...more,
 });

@@ -36,7 +36,15 @@ class World {
     const id = idOf(nth);
     const child = { parentRunId: idOf(parent ?? 0), parentStepId: "each", parentBranchId: `${nth}` };
     const family = parent === undefined ? { parentRunId: null, parentStepId: null, parentBranchId: null } : child;
-    const common = { id, workflowId: "w", definitionId: "d", startedAt: new Date(nth), lastSeq: 0, terminal };
+    const common = {
+      id,
+      workflowId: "w",
+      version: 1,
+      definitionId: "d",
+      startedAt: new Date(nth),
+      lastSeq: 0,
+      terminal,
+    };
     this.runs.set(id, { ...common, ...family, state: terminal ? "succeeded" : "running" });
     this.rows.set(id, []);
     return id;
