@@ -31,7 +31,7 @@ interface Visit {
 }
 
 /** Blocks nest ten deep. */
-const MAX_VISITS = 16;
+const MAX_VISITS = 12;
 
 const OUTCOMES: Partial<Record<AuditType, Outcome>> = {
   "step.succeeded": "succeeded",

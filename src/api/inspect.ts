@@ -2,7 +2,7 @@
 // frames and page are made in inspect/. Nothing is read or computed for a run that no one inspects.
 import type { WebSocket } from "@fastify/websocket";
 import { SagaError } from "../errors.js";
-import { Inspection, type InspectionPorts, inspectPage, type Viewer } from "../inspect/index.js";
+import { Charts, Inspection, type InspectionPorts, inspectPage, type Viewer } from "../inspect/index.js";
 import { eventsAfter } from "../store/history.js";
 import { type InspectedRun, inspectedChildren, inspectedRun } from "../store/inspected-runs.js";
 import type { ApiDeps } from "./deps.js";
@@ -75,9 +75,13 @@ function pageRoute(app: Api, { reads }: ApiDeps, { ui }: { readonly ui: string }
 
 class Inspections {
   private readonly budget = new StreamBudget(MAX_UNSENT);
+  private readonly charts: Charts;
   private count = 0;
 
-  constructor(private readonly deps: ApiDeps) {}
+  constructor(private readonly deps: ApiDeps) {
+    const { compile, catalog } = deps;
+    this.charts = new Charts(async (definitionId) => compile.machineConfig(await catalog.program(definitionId)));
+  }
 
   open(socket: WebSocket, run: InspectedRun): void {
     const { metrics, pingMs = PING_MS } = this.deps;
@@ -89,7 +93,7 @@ class Inspections {
     if (this.count >= MAX_INSPECTIONS) return client.close(CLOSE.slow, "too many inspections are open");
     this.count++;
     metrics.streamsOpen.inc();
-    const inspection = new Inspection(portsOf(this.deps, closeOf(socket)), viewerOf(client), run);
+    const inspection = new Inspection(portsOf(this.deps, this.charts, closeOf(socket)), viewerOf(client), run);
     const pings = setInterval(() => client.ping(), pingMs);
     socket.on("close", () => {
       clearInterval(pings);
@@ -102,12 +106,12 @@ class Inspections {
 }
 
 /** What an inspection reads counts as lists: it waits for a session when others read. */
-function portsOf({ reads, feed, catalog, compile, turns }: ApiDeps, gone: AbortSignal): InspectionPorts {
+function portsOf({ reads, feed, turns }: ApiDeps, charts: Charts, gone: AbortSignal): InspectionPorts {
   return {
     follow: (runId, onHead) => feed.follow(runId, onHead),
     events: (runId, seq) => reads.run(gone, (sql) => eventsAfter(sql, runId, seq)),
     children: (parents, known, limit) => reads.run(gone, (sql) => inspectedChildren(sql, parents, { known, limit })),
-    chart: async (definitionId) => compile.machineConfig(await catalog.program(definitionId)),
+    chart: (definitionId) => charts.of(definitionId),
     compute: (piece) => turns.compute("inspect", piece),
   };
 }

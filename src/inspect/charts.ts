@@ -1,4 +1,4 @@
-// The published charts of the runs in one inspection: each is written as text and read as a graph once, however many runs have it.
+// The published charts of inspected runs. Each is prepared once, however many runs and viewers have it, and kept no longer than its program.
 import { type Chart, ChartGraph } from "../../machines/index.js";
 
 /** The text goes out with every run. No viewer draws a larger chart. */
@@ -9,16 +9,18 @@ const PARENTS: ReadonlySet<string> = new Set(["parallel", "foreach", "sub_saga"]
 
 export class InspectedChart {
   readonly graph: ChartGraph;
-  /** The chart as JSON. */
-  readonly text: string;
   /** Its runs may have children. */
   readonly hasChildren: boolean;
 
   constructor(private readonly chart: Chart) {
     this.graph = new ChartGraph(chart);
-    const text = JSON.stringify(chart);
-    this.text = text.length <= MAX_TEXT ? text : JSON.stringify(withoutStates(chart));
     this.hasChildren = Object.values(chart.states.active.states).some(({ meta }) => PARENTS.has(meta?.type ?? ""));
+  }
+
+  /** As JSON. It is not kept: a viewer may have a hundred charts. */
+  text(): string {
+    const text = JSON.stringify(this.chart);
+    return text.length <= MAX_TEXT ? text : JSON.stringify(withoutStates(this.chart));
   }
 
   tags(key: string): readonly string[] {
@@ -31,13 +33,14 @@ function withoutStates({ id, version }: Chart) {
 }
 
 export class Charts {
-  private readonly known = new Map<string, InspectedChart>();
+  private readonly prepared = new WeakMap<Chart, InspectedChart>();
 
   constructor(private readonly read: (definitionId: string) => Promise<Chart>) {}
 
   async of(definitionId: string): Promise<InspectedChart> {
-    const known = this.known.get(definitionId) ?? new InspectedChart(await this.read(definitionId));
-    this.known.set(definitionId, known);
+    const chart = await this.read(definitionId);
+    const known = this.prepared.get(chart) ?? new InspectedChart(chart);
+    this.prepared.set(chart, known);
     return known;
   }
 }

@@ -78,7 +78,7 @@ export class RunFrames {
       type: "@xstate.actor",
       name: nameOf(run),
       ...(parent !== null && { parentId: sessionOf(parent) }),
-      definition: this.inspected.text,
+      definition: this.inspected.text(),
       snapshot: this.snapshot("pending"),
       ...this.base(run.startedAt.getTime()),
     };

@@ -1,9 +1,9 @@
 // One viewer's inspection of a run and its descendants: it reads their audit rows from the beginning, and sends what they show as frames.
 // It is told how far each run has come, reads one batch at a time, and waits for its viewer. It holds no row and no frame back.
-import type { Chart, RunId } from "../../machines/index.js";
+import type { RunId } from "../../machines/index.js";
 import type { EventItem } from "../store/history.js";
 import type { InspectedRun } from "../store/inspected-runs.js";
-import { Charts } from "./charts.js";
+import type { InspectedChart } from "./charts.js";
 import { type Frame, RunFrames } from "./frames.js";
 
 /** Runs of one inspection. */
@@ -15,7 +15,7 @@ export interface InspectionPorts {
   /** The next audit rows after `seq`; empty: there are none. */
   events(runId: RunId, seq: number): Promise<readonly EventItem[]>;
   children(parents: readonly RunId[], known: readonly RunId[], limit: number): Promise<readonly InspectedRun[]>;
-  chart(definitionId: string): Promise<Chart>;
+  chart(definitionId: string): Promise<InspectedChart>;
   /** Computes in turns with everything else. */
   compute<T>(piece: () => T): Promise<T>;
 }
@@ -44,7 +44,6 @@ interface Watched {
 
 export class Inspection {
   private readonly watched = new Map<RunId, Watched>();
-  private readonly charts: Charts;
   private working = false;
   private again = false;
   private stopped = false;
@@ -54,9 +53,7 @@ export class Inspection {
     private readonly ports: InspectionPorts,
     private readonly viewer: Viewer,
     private readonly root: InspectedRun,
-  ) {
-    this.charts = new Charts((definitionId) => ports.chart(definitionId));
-  }
+  ) {}
 
   /** Resolves when everything that is there now was sent. */
   async start(): Promise<void> {
@@ -78,7 +75,7 @@ export class Inspection {
   }
 
   private async add(run: InspectedRun): Promise<void> {
-    const chart = await this.charts.of(run.definitionId);
+    const chart = await this.ports.chart(run.definitionId);
     if (this.isOver) return;
     const frames = new RunFrames(run, chart, this.root.id);
     const { lastSeq: head, terminal } = run;

@@ -62,6 +62,17 @@ describe("an inspection", () => {
     expect(late.frames).toEqual(client.frames);
   });
 
+  it("of a long run sends all of it to a viewer that reads", async () => {
+    const runId = await aRun();
+    const rows = Array.from({ length: 1_500 }, () => ({ metadata: { text: "x".repeat(3_000) } }));
+    await appendEvents(rig, runId, rows);
+    await endRun(rig, runId);
+    const client = viewer(runId);
+    expect(await client.closed()).toBe(1000);
+    const seqs = client.frames.flatMap(({ type, event }) => (type === "@xstate.event" ? (event.seq ?? []) : []));
+    expect(seqs).toEqual(Array.from({ length: 1_501 }, (_, index) => index + 1));
+  });
+
   it("costs nothing when no one watches any more", async () => {
     const runId = await aRun();
     const client = viewer(runId);

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { asRunId, type Program, type RunId } from "../../machines/index.js";
 import type { Frame } from "../../src/inspect/frames.js";
-import { Inspection, type InspectionPorts, MAX_ACTORS, type Viewer } from "../../src/inspect/index.js";
+import { InspectedChart, Inspection, type InspectionPorts, MAX_ACTORS, type Viewer } from "../../src/inspect/index.js";
 import type { EventItem } from "../../src/store/history.js";
 import type { InspectedRun } from "../../src/store/inspected-runs.js";
 import { until } from "../harness/until.js";
@@ -100,7 +100,7 @@ class World {
         [...this.runs.values()]
           .filter(({ id, parentRunId }) => parentRunId !== null && parents.includes(parentRunId) && !known.includes(id))
           .slice(0, limit),
-      chart: async () => compiled.chart,
+      chart: async () => new InspectedChart(compiled.chart),
       compute: async (piece) => piece(),
     };
     const isOpen = () => this.open;
