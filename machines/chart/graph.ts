@@ -1,48 +1,61 @@
-// The published chart as a graph: every edge between two places. A place is the path of a state, as XState writes it.
+// The published chart as a graph: the edges between its places. A place is the path of a state, as XState writes it.
 import { stateKey } from "./labels.js";
-import type { Chart, ChartEdges } from "./published.js";
+import type { Chart, ChartEdges, ChartState } from "./published.js";
 
 export interface GraphEdge {
   readonly label: string;
   readonly target: string;
 }
 
+const INSIDE = "active.";
+
+/** Steps that hold a block of their own run, to which the steps inside come back. */
+const CONTAINERS: ReadonlySet<string | undefined> = new Set(["try_catch", "while"]);
+
+/** It is written place by place, as runs come there: a chart may have ten thousand edges. */
 export class ChartGraph {
   private readonly edges = new Map<string, readonly GraphEdge[]>();
-  private readonly containers = new Set<string>();
 
-  constructor({ id, states: { active, ...others } }: Chart) {
-    const shared = edgesOf(id, "", active.on);
-    for (const [key, { on }] of Object.entries(active.states)) {
-      const own = edgesOf(id, "active.", on);
-      this.edges.set(`active.${key}`, [...own, ...shared]);
-      for (const { label, target } of own) if (isReturn(label)) this.containers.add(target);
-    }
-    for (const [key, state] of Object.entries(others)) if (state) this.edges.set(key, edgesOf(id, "", state.on));
-  }
+  constructor(private readonly chart: Chart) {}
 
   has(place: string): boolean {
-    return this.edges.has(place);
+    return this.stateAt(place) !== undefined;
   }
 
   from(place: string): readonly GraphEdge[] {
-    return this.edges.get(place) ?? [];
+    const edges = this.edges.get(place) ?? this.edgesFrom(place);
+    this.edges.set(place, edges);
+    return edges;
   }
 
-  /** The step holds a block of its own run, to which the steps inside come back. */
   isContainer(place: string): boolean {
-    return this.containers.has(place);
+    return CONTAINERS.has(this.stateAt(place)?.meta?.type);
+  }
+
+  private edgesFrom(place: string): readonly GraphEdge[] {
+    const own = this.stateAt(place)?.on;
+    if (!place.startsWith(INSIDE)) return this.asEdges(own, "");
+    return [...this.asEdges(own, INSIDE), ...this.asEdges(this.chart.states.active.on, "")];
+  }
+
+  private stateAt(place: string): ChartState | undefined {
+    const { active, ...others } = this.chart.states;
+    const inside = place.startsWith(INSIDE);
+    const states: Readonly<Record<string, ChartState | undefined>> = inside ? active.states : others;
+    const key = inside ? place.slice(INSIDE.length) : place;
+    return Object.hasOwn(states, key) ? states[key] : undefined;
+  }
+
+  private asEdges(on: ChartEdges = {}, siblings: string): readonly GraphEdge[] {
+    const root = `#${this.chart.id}.`;
+    return Object.entries(on).map(([label, { target }]) => ({
+      label,
+      target: target.startsWith(root) ? target.slice(root.length) : `${siblings}${target}`,
+    }));
   }
 }
 
-export const placeOf = (stepId: string): string => `active.${stateKey(stepId)}`;
+export const placeOf = (stepId: string): string => `${INSIDE}${stateKey(stepId)}`;
 
 /** From the end of a block, or with an error out of it, back to the step that holds it. */
 export const isReturn = (label: string): boolean => /^(done|raise)\./.test(label);
-
-function edgesOf(id: string, siblings: string, on: ChartEdges = {}): GraphEdge[] {
-  return Object.entries(on).map(([label, { target }]) => ({
-    label,
-    target: target.startsWith(`#${id}.`) ? target.slice(id.length + 2) : `${siblings}${target}`,
-  }));
-}
