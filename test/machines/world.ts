@@ -20,6 +20,7 @@ import {
   type RunContext,
   type RunId,
   type UndoEntry,
+  versionFact,
   wakeAt,
 } from "../../machines/index.js";
 
@@ -33,7 +34,10 @@ export interface WorldRun {
   readonly id: RunId;
   readonly context: RunContext;
   readonly program: Program;
-  readonly options: { readonly workflows?: Readonly<Record<string, Program>> };
+  readonly options: {
+    readonly workflows?: Readonly<Record<string, Program>>;
+    readonly versions?: Readonly<Record<number, Program>>;
+  };
   readonly rows: readonly AuditEvent[];
   readonly undo: readonly OwnedUndo[];
   readonly ended: boolean;
@@ -212,6 +216,11 @@ export class WorldOf<Run extends WorldRun> {
         return { outputSchema: null };
       case "keyed_run":
         return { keyedRun: this.keys.get(need.key) ?? null };
+      case "version": {
+        const program = asking.options.versions?.[need.version];
+        const published = program && { definitionId: `version-${need.version}`, program };
+        return { version: published ? versionFact(asking.program, published) : null };
+      }
     }
   }
 
