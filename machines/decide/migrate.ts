@@ -4,6 +4,7 @@
 import type { Command, Reason, Refused } from "../messages/command.js";
 import type { VersionChange } from "../messages/fact.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
+import type { RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Failure } from "../steps/step.js";
 import { type Draft, Needed } from "./draft.js";
@@ -21,14 +22,14 @@ export function migrate(draft: Draft, command: Command<"migrate">): DecisionOn<"
     return unchanged(missing(`there is no published version ${version} of the workflow ${workflowId}`));
   const { reasons, change } = facts.version.move(context, steps, facts.conforms);
   if (!change) return unchanged(notThere(version, reasons));
-  const from = context.step;
+  const placed = stepsOf(context);
   const fault = carryOut(draft, change);
   if (fault) return refused(fault.message);
   draft.move(facts.version);
-  const to = draft.context.step;
+  const renamed = renamedSteps(placed, stepsOf(draft.context));
   recordAct(draft, command, {
     ...{ from_version: before, version },
-    ...(from !== undefined && to !== undefined && from !== to && { renamed: { [from]: to } }),
+    ...(Object.keys(renamed).length > 0 && { renamed }),
   });
   draft.close("note");
   return acted(draft);
@@ -42,10 +43,24 @@ function carryOut(draft: Draft, { patch, stored, removed, effects }: VersionChan
   return fault;
 }
 
+/** The steps that the run has not left: its own, and those of the blocks around it. */
+function stepsOf({ step, frames }: RunContext): readonly string[] {
+  return [...(step === undefined ? [] : [step]), ...frames.map((frame) => frame.step)];
+}
+
+function renamedSteps(before: readonly string[], after: readonly string[]): Readonly<Record<string, string>> {
+  const pairs = before.map((step, nth) => [step, after[nth] ?? step] as const);
+  return Object.fromEntries(pairs.filter(([old, step]) => old !== step));
+}
+
 const missing = (reason: string): Refused => ({ type: "refused", reason, missing: true });
 
 function notThere(version: number, reasons: readonly Reason[]): Refused {
   const [first] = reasons;
   const more = reasons.length > 1 ? ` (and ${reasons.length - 1} more)` : "";
-  return { type: "refused", reason: `the run cannot go on under version ${version}: ${first?.message}${more}`, reasons };
+  return {
+    type: "refused",
+    reason: `the run cannot go on under version ${version}: ${first?.message}${more}`,
+    reasons,
+  };
 }

@@ -1,5 +1,6 @@
 // Moves a run from one version of its workflow to another: everything that is against it, or what changes. It is pure: nothing is moved here.
 import type { Program } from "../chart/program.js";
+import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
 import type { Effect } from "../messages/effect.js";
 import type { Facts, MoveVerdict, VersionChange, VersionFact } from "../messages/fact.js";
@@ -10,7 +11,7 @@ import { isTerminal } from "../state/lifecycle.js";
 import { obstaclesToMove } from "../state/standing.js";
 import type { Wait } from "../state/wait.js";
 import { eventConditions } from "../steps/event.js";
-import type { Expression } from "../expression/index.js";
+import type { StepPlan } from "../steps/step.js";
 import { mappingReasons, variablesThere } from "./mapping.js";
 import { idThere, type Passage, passageOf, planThere } from "./passage.js";
 import { positionReasons } from "./position.js";
@@ -43,7 +44,9 @@ function moveOf(
   asked: Readonly<Record<string, string>>,
   conforms: Facts["conforms"],
 ): MoveVerdict {
-  if (isTerminal(context.state)) return { reasons: obstaclesToMove(context).map((message) => ({ message })) };
+  // What such a run still does is decided already: its place means nothing.
+  if (isTerminal(context.state) || context.ending || context.unwinding || context.finishing)
+    return { reasons: ofRun(context) };
   const before = passageOf({ from, to, context, asked, conforms });
   // Expressions of the new version see the run as it would be there.
   const { stored, removed } = variablesThere(before);
@@ -51,7 +54,7 @@ function moveOf(
   const run = { ...context.run, ...version };
   const passage = { ...before, context: { ...context, run, variables: { ...Object.fromEntries(kept), ...stored } } };
   const reasons = [
-    ...obstaclesToMove(context).map((message) => ({ message })),
+    ...ofRun(context),
     ...mappingReasons(passage),
     ...positionReasons(passage),
     ...waitReasons(passage),
@@ -59,6 +62,8 @@ function moveOf(
   ];
   return reasons.length > 0 ? { reasons } : { reasons, change: { stored, removed, ...changeOf(passage) } };
 }
+
+const ofRun = (context: RunContext) => obstaclesToMove(context).map((message) => ({ message }));
 
 /** Only what differs is written. */
 function changeOf(passage: Passage): Pick<VersionChange, "patch" | "effects"> {
@@ -79,7 +84,7 @@ function changeOf(passage: Passage): Pick<VersionChange, "patch" | "effects"> {
 function frameThere(passage: Passage, frame: Frame): Frame {
   const step = idThere(passage, frame.step);
   if (frame.kind !== "try") return step === frame.step ? frame : { ...frame, step };
-  const { catch: catchStep } = planThere(passage, frame.step)?.attributes as { catch: string };
+  const { catch: catchStep } = (planThere(passage, frame.step) as StepPlan).attributes as { catch: string };
   return step === frame.step && catchStep === frame.catchStep ? frame : { ...frame, step, catchStep };
 }
 
@@ -98,7 +103,7 @@ function lookingAgain({ after: _, ...wait }: EventWait): EventWait {
 function eventAwaited(passage: Passage, { topic, headers }: EventWait): Effect {
   const { context } = passage;
   const { step = "", entry, entries, run } = context;
-  const { match } = planThere(passage, step)?.attributes as { match?: Expression };
+  const { match } = (planThere(passage, step) as StepPlan).attributes as { match?: Expression };
   const scope = scopeOf(context, entry?.at ?? run.startedAt);
   const conditions = match && eventConditions(match, scope, entry?.number ?? entries);
   return { kind: "event.awaited", topic, headers, ...(conditions && { conditions }) };

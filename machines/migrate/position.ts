@@ -8,6 +8,9 @@ import type { StepPlan } from "../steps/step.js";
 import { type TimeLimits, timeLimit } from "../steps/words.js";
 import { idThere, named, type Passage, placeThere, planThere, reasons } from "./passage.js";
 
+/** Of the inputs, as many as a start tells. */
+const MAX_PROBLEMS = 5;
+
 /** A step, and the block or the catch chain that holds it. */
 interface Link {
   readonly step: string;
@@ -39,10 +42,18 @@ function linksOf({ frames }: Passage["context"], step: string): readonly Link[] 
 
 /** A run that has not begun begins under the new version. */
 function beginReasons({ to, context: { run }, conforms }: Passage): readonly Reason[] {
-  if (entryStep(to, run.entrypoint) === undefined)
-    return [{ path: "$.entrypoints", message: `${named(to)} has no entrypoint "${run.entrypoint}"` }];
   const problems = to.inputSchema ? conforms(to.inputSchema, run.inputs) : [];
-  return problems.slice(0, 5).map((problem) => ({ path: "$.input_schema", message: `the inputs: ${problem}` }));
+  return [
+    ...reasons(
+      entryStep(to, run.entrypoint) === undefined && {
+        path: "$.entrypoints",
+        message: `${named(to)} has no entrypoint "${run.entrypoint}"`,
+      },
+    ),
+    ...problems
+      .slice(0, MAX_PROBLEMS)
+      .map((problem) => ({ path: "$.input_schema", message: `the inputs: ${problem}` })),
+  ];
 }
 
 function stepReasons(passage: Passage, id: string): readonly Reason[] {

@@ -6,7 +6,9 @@ import { idThere, named, type Passage, placeThere, reasons } from "./passage.js"
 export function undoReasons(passage: Passage): readonly Reason[] {
   const { from, to, context } = passage;
   if (context.owed === 0) return [];
-  const rules = [...from.steps.values()].flatMap(({ id, compensation }) => (compensation ? ruleReasons(passage, id) : []));
+  const rules = [...from.steps.values()].flatMap(({ id, compensation }) =>
+    compensation ? ruleReasons(passage, id) : [],
+  );
   return [
     ...reasons(
       !to.chart.states.undoing && {

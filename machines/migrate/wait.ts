@@ -45,10 +45,13 @@ type ReasonsOf<K extends Wait["kind"]> = (entered: Entered, wait: Extract<Wait, 
 const none = () => [];
 
 const REASONS: { readonly [K in Wait["kind"]]: ReasonsOf<K> } = {
-  signal: (entered, { name }) => sameText(entered, "signal_name", name, (template, scope) => textOf(template, scope, "signal_name")),
+  signal: (entered, { name }) =>
+    sameText(entered, "signal_name", name, (template, scope) => textOf(template, scope, "signal_name")),
   event: (entered, { topic, headers }) => [
     ...sameText(entered, "topic", topic, topicOf),
-    ...sameText(entered, "headers", sortedText(headers), (template, scope) => sortedText(eventHeadersOf(template, scope))),
+    ...sameText(entered, "headers", sortedText(headers), (template, scope) =>
+      sortedText(eventHeadersOf(template, scope)),
+    ),
   ],
   user_task: (entered) => sameForm(entered),
   incident: ({ passage, there }) =>
@@ -73,13 +76,15 @@ function sameText(
   evaluate: (template: Template, scope: Scope) => string,
 ): readonly Reason[] {
   const path = placeThere(passage, there, attribute);
-  const subject = `the ${attribute} of "${there.id}" of ${named(passage.to)}`;
+  const subject = `"${there.id}" of ${named(passage.to)}`;
   try {
     const value = evaluated(() => evaluate(there.attributes[attribute] as Template, scope));
-    return value === waits ? [] : [{ path, message: `${subject} is ${value}, and the run waits with ${waits}` }];
+    return value === waits
+      ? []
+      : [{ path, message: `${subject} has the ${attribute} ${value}, and the run waits with ${waits}` }];
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;
-    return [{ path, message: `${subject} cannot be evaluated: ${error.message}` }];
+    return [{ path, message: `the ${attribute} of ${subject} cannot be evaluated: ${error.message}` }];
   }
 }
 
@@ -92,7 +97,9 @@ function sameForm({ passage, was, there }: Entered): readonly Reason[] {
   const form = ({ attributes }: StepPlan) => JSON.stringify(attributes.form_schema ?? null);
   if (form(was) === form(there)) return [];
   const path = placeThere(passage, there, "form_schema");
-  return [{ path, message: `the open task of "${was.id}" has another form than "${there.id}" of ${named(passage.to)}` }];
+  return [
+    { path, message: `the open task of "${was.id}" has another form than "${there.id}" of ${named(passage.to)}` },
+  ];
 }
 
 /** A call that was made keeps its idempotency key, which names the step. While it is open, its action must be the step's. */
@@ -113,7 +120,8 @@ function callReasons(entered: Entered): readonly Reason[] {
 }
 
 function sameCall(entered: Entered, call: ActionCall): readonly Reason[] {
-  if (!call.request) return sameText(entered, "action", actionText(call), (template, scope) => calledBy(template, scope, call));
+  if (!call.request)
+    return sameText(entered, "action", actionText(call), (template, scope) => calledBy(template, scope, call));
   const { was, there, scope } = entered;
   const method = there.attributes.method === call.request.method;
   const url = String((was.attributes.url as Template).render(scope));
@@ -136,7 +144,12 @@ function sagaReasons(entered: Entered): readonly Reason[] {
   if (!passage.context.groups[entry.number]) return [];
   const workflow = ({ attributes }: StepPlan) => textOf(attributes.workflow_id as Template, scope, "workflow_id");
   return [
-    ...sameText(entered, "workflow_id", evaluated(() => workflow(was)), () => workflow(there)),
+    ...sameText(
+      entered,
+      "workflow_id",
+      evaluated(() => workflow(was)),
+      () => workflow(there),
+    ),
     ...reasons(
       (was.compensation === undefined) !== (there.compensation === undefined) && {
         path: placeThere(passage, there, "compensation"),

@@ -28,7 +28,9 @@ const Steps = Type.Record(Type.String(), Id, {
 export const Migrate = Type.Object({
   version: Version,
   steps: Type.Optional(Steps),
-  check: Type.Optional(Type.Boolean({ description: "true: nothing is changed, and the answer says what is against it." })),
+  check: Type.Optional(
+    Type.Boolean({ description: "true: nothing is changed, and the answer says what is against it." }),
+  ),
 });
 
 const Report = Type.Object({
@@ -112,7 +114,10 @@ function reportRoute(app: Api, deps: ApiDeps): void {
   const count = { type: "integer" };
   const named = { type: "array", items: { type: "string", format: "uuid" }, description: "The first of them." };
   const report = {
-    matched: { ...count, description: "Runs that were looked at: of the workflow, and neither ended nor of that version." },
+    matched: {
+      ...count,
+      description: "Runs that were looked at: of the workflow, and neither ended nor of that version.",
+    },
     movable: count,
     refused: count,
     reasons: reasonList({ count, run_ids: named }),

@@ -151,7 +151,8 @@ function readable(stored: Parameters<typeof decodeRun>[0]) {
   try {
     return decodeRun(stored);
   } catch (error) {
-    if (error instanceof UnreadableRecord) throw overloaded("a newer node of the cluster has to check this run: ask again");
+    if (error instanceof UnreadableRecord)
+      throw overloaded("a newer node of the cluster has to check this run: ask again");
     throw error;
   }
 }

@@ -31,8 +31,8 @@ import {
 } from "../store/family.js";
 import { newestOwed } from "../store/load.js";
 import { replacedSchema } from "../store/registry.js";
-import { startKey } from "./new-run.js";
 import type { LoadedRun } from "./loaded-run.js";
+import { startKey } from "./new-run.js";
 import type { Catalog } from "./ports.js";
 
 /** A character of an output takes at most this many bytes in the store. */

@@ -235,7 +235,7 @@ export class Simulation implements WorldRun {
       for (const transition of next.transitions) {
         this.apply(transition);
         const { type: edge, audit: rows, effects } = transition;
-        transitions.push({ run: this, edge, rows, effects, context: this.actor.context });
+        transitions.push({ run: this, edge, rows, effects, context: this.context, program: this.program });
       }
       // Nothing follows a refusal or a no-op.
       if (next.transitions.length === 0 || transitions.length >= (this.options.budget ?? 64)) break;

@@ -61,6 +61,8 @@ export interface CommittedBy<Run> {
   readonly rows: readonly AuditEvent[];
   readonly effects: readonly Effect[];
   readonly context: RunContext;
+  /** Of the version that the run is of after it. */
+  readonly program: Program;
 }
 
 /** Faults of commits, and the moves of others around them. */

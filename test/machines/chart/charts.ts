@@ -63,11 +63,14 @@ function isUnseen(from: string, label: string, to: string): boolean {
 
 /** Plays what runs did, edge by edge, on their published charts; says where a chart stands elsewhere than its run. */
 export function strayedFrom(history: readonly Committed[]): string[] {
-  const actors = new Map<string, AnyActorRef>();
+  const actors = new Map<string, { readonly actor: AnyActorRef; readonly version: number }>();
   const found: string[] = [];
-  for (const { run, edge, context } of history) {
-    const actor = actors.get(run.id) ?? createActor(publishedMachine(run.program)).start();
-    actors.set(run.id, actor);
+  for (const { run, edge, context, program } of history) {
+    const before = actors.get(run.id);
+    // A run that moves to another version goes on with the chart of that version, from where it stands.
+    const actor =
+      before?.version === program.version ? before.actor : begun(program, before && placeOf(chartValue(context)));
+    actors.set(run.id, { actor, version: program.version });
     actor.send({ type: edge });
     const { value, status } = actor.getSnapshot();
     const expected = placeOf(chartValue(context));
@@ -77,6 +80,14 @@ export function strayedFrom(history: readonly Committed[]): string[] {
       found.push(`the run is ${context.state}, its chart ${status}`);
   }
   return found;
+}
+
+/** The chart of a run, at its beginning or at a place. */
+function begun(program: Program, place = "pending"): AnyActorRef {
+  const machine = publishedMachine(program);
+  if (place === "pending") return createActor(machine).start();
+  const value = { active: published(place).slice("active.".length) };
+  return createActor(machine, { snapshot: machine.resolveState({ value, context: {} }) }).start();
 }
 
 function placeOf(value: unknown): string {
