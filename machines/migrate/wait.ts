@@ -115,8 +115,19 @@ function callReasons(entered: Entered): readonly Reason[] {
         message: `the step "${was.id}" has called its action under that id, which it keeps until it is done`,
       },
     ),
-    ...(isOpen || entry.mayHaveHappened ? sameCall(entered, call) : []),
+    ...(isOpen || entry.mayHaveHappened ? [...sameCall(entered, call), ...stillUndone(entered)] : []),
   ];
+}
+
+/** What the call does, or has done, was to be undone. */
+function stillUndone({ passage, was, there }: Entered): readonly Reason[] {
+  return reasons(
+    was.compensation !== undefined &&
+      there.compensation === undefined && {
+        path: placeThere(passage, there, "compensation"),
+        message: `the call of "${was.id}" may have to be undone, and "${there.id}" of ${named(passage.to)} has no compensation`,
+      },
+  );
 }
 
 function sameCall(entered: Entered, call: ActionCall): readonly Reason[] {

@@ -239,9 +239,11 @@ class Reader {
 
   /** A cancelled sub-saga that succeeded first keeps its own list; the compensation of its step is owed instead. */
   private sagasThatSucceededAnyway(runId: string, due: readonly string[]): string[] {
-    const keys = this.of(runId)
-      .children.filter(({ context: { run, state } }) => run.keepsUndo && state === "succeeded")
-      .map(({ context: { run } }) => `${runId}:${run.parentStepId}:${run.parentEntry}`)
+    const { children, owed } = this.of(runId);
+    const keys = children
+      .filter(({ context: { run, state } }) => run.keepsUndo && state === "succeeded")
+      // Its step may have got another id since.
+      .map(({ context: { run } }) => owed.find((key) => key.endsWith(`:${run.parentEntry}`)) ?? run.id)
       .filter((key) => !due.includes(key));
     return [...new Set(keys)];
   }

@@ -8,9 +8,15 @@ import { Simulation, type SimulationOptions } from "./simulation.js";
 
 type Steps = readonly StepDocument[];
 type Head = Readonly<Record<string, unknown>>;
-type Drive = (run: Simulation) => void;
+type Drive = (run: Simulation) => unknown;
 
-const advance: Drive = (run) => void run.advance();
+const advance: Drive = (run) => run.advance();
+const work: Drive = (run) => run.work();
+const all =
+  (...moves: Drive[]): Drive =>
+  (run) => {
+    for (const move of moves) move(run);
+  };
 const charge = (id: string, more: object = {}): StepDocument => ({
   ...{ id, type: "action", action: "shop.charge", compensation: { action: "shop.refund" } },
   ...more,
@@ -24,7 +30,8 @@ const go = (id: string, more: object = {}): StepDocument => ({
 const noop = (id: string, more: object = {}): StepDocument => ({ id, type: "noop", ...more });
 const end = noop("end");
 
-const versionOf = (version: number, steps: Steps, head: Head = {}) => program(steps, { version, ...head });
+const versionOf = (version: number, steps: Steps, head: Head = {}) =>
+  program(JSON.parse(JSON.stringify(steps)) as StepDocument[], { version, ...head });
 
 /** A run of version 1 that can move to version 2. */
 function runOf(one: Program, two: Program, options: Partial<SimulationOptions> = {}): Simulation {
@@ -95,7 +102,7 @@ const AGAINST: Readonly<Record<string, Against & { readonly options?: Partial<Si
   "only an edge that is never taken leads to its step": {
     from: [go("first", { timeout_ms: 5, on_timeout: "hold" }), hold, end],
     to: [go("first", { on_timeout: "hold" }), hold, end],
-    drive: (run) => void (run.advance(), run.elapse()),
+    drive: all(advance, (run) => run.elapse()),
     reasons: [["$.steps[1]", `no run can come to the step ${in2("hold")}`]],
   },
   "it waits for another signal": {
@@ -135,6 +142,12 @@ const AGAINST: Readonly<Record<string, Against & { readonly options?: Partial<Si
     ...{ from: [charge("pay")], to: [charge("pay", { action: "shop.charge@2" })] },
     reasons: [
       ["$.steps[0].action", `${in2("pay")} has the action shop.charge@2, and the run waits with shop.charge@1`],
+    ],
+  },
+  "its call could not be undone any more": {
+    ...{ from: [charge("pay")], to: [charge("pay", { compensation: undefined })] },
+    reasons: [
+      ["$.steps[0].compensation", `the call of "pay" may have to be undone, and ${in2("pay")} has no compensation`],
     ],
   },
   "its request goes elsewhere": {
@@ -206,18 +219,18 @@ const AGAINST: Readonly<Record<string, Against & { readonly options?: Partial<Si
   },
   "it stands at an incident that there is not": {
     ...{ from: [charge("pay")], to: [charge("pay")], head: { on_failure: "incident" }, options: failing },
-    drive: (run) => void (run.advance(), run.work()),
+    drive: all(advance, work),
     reasons: [["$.steps[0].on_failure", `the run stands at an incident, and an error of ${in2("pay")} makes none`]],
   },
   "it owes undos, and there is no rollback": {
     ...{ from: [charge("pay", { next: "hold" }), go("hold")], to: [go("hold")] },
-    drive: (run) => void (run.advance(), run.work()),
+    drive: all(advance, work),
     reasons: [[undefined, "the run owes undos, and no step of version 2 can owe any: its chart has no rollback"]],
   },
   "the undo that it owes would fail in another way": {
     from: [charge("pay", { next: "hold", on_undo_failure: "incident" }), go("hold")],
     to: [charge("first", { next: "pay" }), charge("pay", { next: "hold", on_undo_failure: "incident" }), go("hold")],
-    ...{ drive: (run) => void (run.advance(), run.work()), steps: { pay: "first" } },
+    ...{ drive: all(advance, work), steps: { pay: "first" } },
     reasons: [
       [
         "$.steps[1].on_undo_failure",
@@ -227,12 +240,12 @@ const AGAINST: Readonly<Record<string, Against & { readonly options?: Partial<Si
   },
   "it is rolling back": {
     ...{ from: [charge("pay", { next: "hold" }), go("hold")], to: [charge("pay", { next: "hold" }), go("hold")] },
-    drive: (run) => void (run.advance(), run.work(), run.cancel()),
+    drive: all(advance, work, (run) => run.cancel()),
     reasons: [[undefined, "the run is rolling back, or ending"]],
   },
   "it is leaving a try": {
     ...{ from: inTry([charge("pay", { next: "no" }), { id: "no", type: "error" }], { rollback: true }), to: V1 },
-    drive: (run) => void (run.advance(), run.work()),
+    drive: all(advance, work),
     reasons: [[undefined, "the run is leaving a try"]],
   },
   "it has not begun, and cannot": {

@@ -220,7 +220,8 @@ export class WorldOf<Run extends WorldRun> {
         return { keyedRun: this.keys.get(need.key) ?? null };
       case "version": {
         const program = asking.options.versions?.[need.version];
-        const published = program && { definitionId: `version-${need.version}`, program };
+        const isOurs = program?.workflowId === asking.program.workflowId;
+        const published = isOurs && { definitionId: `version-${need.version}`, program };
         return { version: published ? versionFact(asking.program, published) : null };
       }
     }
