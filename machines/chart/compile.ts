@@ -13,6 +13,13 @@ import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedWa
 /** Edges that record something and leave the run where it is. */
 export const BOOKKEEPING = ["note", "wait", "heartbeat"] as const;
 
+/** Where no step has anything to undo: a run that has come from another version may owe undos of that one. */
+const UNDO: ChartEdges = { undo: { target: "undoing" } };
+const UNDOING: ChartState = {
+  description: "What was done under another version is undone.",
+  on: { "run.failed": { target: "failed" }, "run.cancelled": { target: "cancelled" } },
+};
+
 /** What every edge does: the transition's patch is applied, and the transition is handed to the run's actor. */
 const TAKEN = { actions: ["apply", "record"] } as const;
 
@@ -45,8 +52,8 @@ function* runningChart({ id, initial, states }: Chart, plan: WorkflowPlan): Slic
     on: Object.fromEntries(BOOKKEEPING.map((label) => [label, TAKEN])),
     states: {
       pending: running(pending, "pending"),
-      active: { initial: active.initial, on: taken(active.on), states: Object.fromEntries(steps) },
-      ...(undoing && { undoing: running(undoing, "compensating") }),
+      active: { initial: active.initial, on: taken({ ...UNDO, ...active.on }), states: Object.fromEntries(steps) },
+      undoing: running(undoing ?? UNDOING, "compensating"),
       ...ends,
     },
   };

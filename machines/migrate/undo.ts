@@ -1,22 +1,12 @@
 // The undo list of a run: its entries keep the action and the inputs that were recorded with them. Only what follows from an undo that fails
 // for good is looked up in the definition, by the step's id.
 import type { Reason } from "../messages/command.js";
-import { idThere, named, type Passage, placeThere, reasons } from "./passage.js";
+import { idThere, named, type Passage, placeThere } from "./passage.js";
 
 export function undoReasons(passage: Passage): readonly Reason[] {
-  const { from, to, context } = passage;
+  const { from, context } = passage;
   if (context.owed === 0) return [];
-  const rules = [...from.steps.values()].flatMap(({ id, compensation }) =>
-    compensation ? ruleReasons(passage, id) : [],
-  );
-  return [
-    ...reasons(
-      !to.chart.states.undoing && {
-        message: `the run owes undos, and no step of ${named(to)} can owe any: its chart has no rollback`,
-      },
-    ),
-    ...rules,
-  ];
+  return [...from.steps.values()].flatMap(({ id, compensation }) => (compensation ? ruleReasons(passage, id) : []));
 }
 
 /** The rule of the step that has this id in the new version must be that of the step itself. */
