@@ -68,7 +68,7 @@ describe("explain says what a run waits for", () => {
         },
       ],
       since: iso(AT),
-      can: ["pause", "cancel", "terminate"],
+      can: ["pause", "migrate", "cancel", "terminate"],
     });
     expect(asked).toMatchObject([{ service: "shop", action: "charge", version: 1, transport: "grpc" }]);
   });
@@ -126,7 +126,7 @@ describe("explain says what a run waits for", () => {
       ],
       since: iso(AT),
       next_at: iso(LATER),
-      can: ["pause", "cancel", "terminate"],
+      can: ["pause", "migrate", "cancel", "terminate"],
     });
     expect(JSON.stringify(answer)).not.toContain("secret");
   });
@@ -156,7 +156,7 @@ describe("explain says what a run waits for", () => {
       { topic: "paid", headers: { order: "7" } },
     ],
   ])("a %s", async (kind, wait, words, more) => {
-    const can = [...(kind === "signal" ? ["signal"] : []), "pause", "cancel", "terminate"];
+    const can = [...(kind === "signal" ? ["signal"] : []), "pause", "migrate", "cancel", "terminate"];
     expect(await explained(await stored(wait))).toMatchObject({
       state: "paused",
       because: `${words} (since ${SINCE})`,
@@ -174,7 +174,7 @@ describe("explain says what a run waits for", () => {
     expect(await explained(id)).toMatchObject({
       because: `waits for ann to submit the task "Check it", until ${UNTIL} (since ${SINCE})`,
       waiting_for: [{ kind: "user_task", task_id: taskId, assignee: "ann", title: "Check it" }],
-      can: ["submit", "pause", "cancel", "terminate"],
+      can: ["submit", "pause", "migrate", "cancel", "terminate"],
     });
   });
 
@@ -245,7 +245,7 @@ describe("explain says what a run waits for", () => {
         /^is in quarantine for its next step, which hung its process 3 times, and waits for an operator/,
       ),
       waiting_for: [{ kind: "quarantine", trials: 3, end: "hung" }],
-      can: ["pause", "release", "cancel", "terminate"],
+      can: ["pause", "release", "migrate", "cancel", "terminate"],
     });
     expect(answer.since).toBe("2026-11-21T00:00:00.001Z");
   });

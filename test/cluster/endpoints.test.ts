@@ -62,8 +62,8 @@ afterAll(async () => {
 async function publishAll(): Promise<void> {
   await post(`${API}/registry/register`, { service: "bank", actions: [{ action_name: "pay", license_group: "gold" }] });
   const wait = { id: "wait", type: "wait_for_signal", signal_name: "go" };
-  await client.publish("wait", [{ ...wait, title: "before" }], { version: 2 });
-  await client.publish("wait", [wait], { version: 3 });
+  await client.publish("wait", [{ ...wait, title: "before" }]);
+  await client.publish("wait", [wait], { version: 2 });
   await client.publish("hang", [{ id: "hang", type: "action", action: "shop.hang" }]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann" }]);
   const compensation = { action: "shop.refund" };
@@ -232,15 +232,15 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [404, "no such run", () => post(`${unknownRun()}/terminate`, { reason: "stuck" }), { error: "not_found" }],
   ],
   "POST /sagas/{id}/migrate": [
-    [202, "a run that waits", async () => post(`${await waiting()}/migrate`, { version: 2 }), { changed: true }],
-    [200, "a check", async () => post(`${await aRun()}/migrate`, { version: 2, check: true }), { allowed: true }],
+    [202, "a run that waits", async () => post(`${await waiting()}/migrate`, { version: 1 }), { changed: true }],
+    [200, "a check", async () => post(`${await aRun()}/migrate`, { version: 1, check: true }), { allowed: true }],
     [400, "no version", async () => post(`${await aRun()}/migrate`, {}), { error: "bad_request" }],
     [404, "no such version", async () => post(`${await aRun()}/migrate`, { version: 9 }), { error: "not_found" }],
-    [404, "no such run", () => post(`${unknownRun()}/migrate`, { version: 2 }), { error: "not_found" }],
+    [404, "no such run", () => post(`${unknownRun()}/migrate`, { version: 1 }), { error: "not_found" }],
     [
       409,
       "an ended run",
-      async () => post(`${await succeeded("paid")}/migrate`, { version: 2 }),
+      async () => post(`${await succeeded("paid")}/migrate`, { version: 1 }),
       { error: "conflict" },
     ],
   ],
@@ -356,7 +356,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [404, "deleted already", async () => deleteTwice(await trigger()), { error: "not_found" }],
   ],
   "POST /workflows/{wf_id}/migrations/check": [
-    [200, "a version", () => post(`${API}/workflows/wait/migrations/check`, { version: 2 }), { refused: 0 }],
+    [200, "a version", () => post(`${API}/workflows/wait/migrations/check`, { version: 1 }), { refused: 0 }],
     [400, "no version", () => post(`${API}/workflows/wait/migrations/check`, {}), { error: "bad_request" }],
     [
       404,
