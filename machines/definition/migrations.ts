@@ -6,10 +6,15 @@ import type { Place } from "../attribute/problem.js";
 import { isObject, type Json } from "../values/json.js";
 import { MAX_BRANCHES, MAX_STEPS } from "../values/limits.js";
 
+/** As of the attribute `version`. */
+const MAX_VERSION = 2_147_483_647;
+
 const earlierVersion: Kind<string> = {
   name: "version",
   parse: (raw, place) =>
-    typeof raw === "string" && /^[1-9]\d{0,8}$/.test(raw) ? raw : place.problem("must be a version: an integer from 1"),
+    typeof raw === "string" && /^[1-9]\d{0,9}$/.test(raw) && Number(raw) <= MAX_VERSION
+      ? raw
+      : place.problem("must be a version: an integer from 1"),
 };
 
 export const migrations = record(record(id, id, { max: MAX_STEPS }), earlierVersion, { max: MAX_BRANCHES });
