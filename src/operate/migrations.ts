@@ -63,8 +63,7 @@ export class Migrations {
     if (!stored) throw notFound(`there is no run ${runId}`);
     const { workflowId, tenantId } = stored.identity;
     const target = await this.published(workflowId, version);
-    const { tenantId: owner } = target.program;
-    if (owner !== undefined && owner !== tenantId) throw noSuchVersion(workflowId, version);
+    if (!isFor(target, tenantId)) throw noSuchVersion(workflowId, version);
     return this.reasonsFor(stored, target, steps);
   }
 
@@ -95,6 +94,7 @@ export class Migrations {
   ): Promise<readonly Reason[]> {
     const { catalog, turns, schemas } = this.options;
     const { identity } = stored;
+    if (!isFor(target, identity.tenantId)) return [{ message: "the version is for runs of another tenant" }];
     // There already: nothing would change.
     if (identity.version === target.program.version) return [];
     const from = await catalog.program(identity.definitionId);
@@ -141,6 +141,11 @@ class Tally {
       ...(leftOff > 0 && { left_off: leftOff }),
     };
   }
+}
+
+/** As for a start. */
+function isFor({ program: { tenantId: owner } }: Published, tenantId: string | undefined): boolean {
+  return owner === undefined || owner === tenantId;
 }
 
 function isOver(state: string): boolean {

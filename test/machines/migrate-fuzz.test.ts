@@ -53,12 +53,16 @@ type Counts = Record<string, number>;
 function nextVersion(
   first: Program,
   random: Random,
-): { readonly two: Program; readonly steps?: Record<string, string> } {
+): {
+  readonly two: Program;
+  readonly renamed: Readonly<Record<string, string>>;
+  readonly steps?: Record<string, string>;
+} {
   const { document, renamed } = edited(first, random);
   const told = random();
   const migrations: JsonObject = told < 0.45 ? { migrations: { "1": renamed } } : {};
   const two = compileWorkflow({ ...document, ...migrations }, { version: 2 }).program as Program;
-  return { two, ...(told >= 0.45 && told < 0.9 && { steps: { ...renamed } }) };
+  return { two, renamed, ...(told >= 0.45 && told < 0.9 && { steps: { ...renamed } }) };
 }
 
 /** By attempt and step, not by the number of calls. */
@@ -90,9 +94,16 @@ function happen(world: World, random: Random): void {
   else if (run.context.wait?.kind === "incident") help(world);
 }
 
+/** Perhaps back to where it came from, where that is allowed. */
+function goBack(root: Simulation, renamed: Readonly<Record<string, string>>, random: Random, counts: Counts): void {
+  if (root.ended || random() > 0.3) return;
+  const steps = Object.fromEntries(Object.entries(renamed).map(([old, step]) => [step, old]));
+  const answer = root.once({ type: "migrate", version: 1, steps, actor: "user:ops" });
+  if (answer.type === "acted" && answer.changed) counts["gone back"] = (counts["gone back"] ?? 0) + 1;
+}
+
 /** Everything ends. */
 function finish(world: World, random: Random): void {
-  for (let moves = Math.floor(random() * 6); moves > 0; moves--) happen(world, random);
   if (random() < 0.45) living(world)[0]?.cancel();
   for (let rounds = 0; rounds < 4; rounds++) {
     help(world);
@@ -160,8 +171,13 @@ function story(seed: number, counts: Counts): string | undefined {
   const random = randomOf(seed);
   const [options] = fc.sample(stories, { seed, numRuns: 1 });
   if (!options) throw new Error("no story");
-  const { two, steps } = nextVersion(options.program, random);
-  const root = new Simulation({ ...options, versions: { 2: two }, worker: workerOf(seed), reload: random() < 0.5 });
+  const { two, renamed, steps } = nextVersion(options.program, random);
+  const root = new Simulation({
+    ...options,
+    versions: { 1: options.program, 2: two },
+    worker: workerOf(seed),
+    reload: random() < 0.5,
+  });
   const { world } = root;
   world.choose = (count) => Math.floor(random() * count);
   const told: string[] = [];
@@ -180,6 +196,8 @@ function story(seed: number, counts: Counts): string | undefined {
     told.push(`asked at ${step} (${before.wait?.kind}): ${JSON.stringify(answer)}`);
     if (!moved) expect([root.context, root.rows.length]).toEqual([before, rows]);
     else expect(root.context.run.version).toBe(2);
+    for (let moves = Math.floor(random() * 6); moves > 0; moves--) happen(world, random);
+    goBack(root, renamed, random, counts);
     finish(world, random);
     told.push(
       ...worldViolations(world).map((law) => `broken: ${law}`),

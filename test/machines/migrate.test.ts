@@ -392,4 +392,19 @@ describe("a run that moves", () => {
     expect(child?.context.run.version).toBe(1);
     expect(worldViolations(run.world)).toEqual([]);
   });
+
+  it("may be a sub-saga, whose parent keeps its version and gets its output", () => {
+    const sub = (version: number, id: string) => program([go(id)], { id: "sub", version });
+    const parent = program([{ id: "s", type: "sub_saga", workflow_id: "sub" }]);
+    const options = { workflows: { sub: sub(1, "hold") }, versions: { 2: sub(2, "wait") } };
+    const run = new Simulation({ program: parent, actions: ACTIONS, reload: true, ...options });
+    run.advance();
+    run.world.settle();
+    const [, child] = [...run.world.runs.values()];
+    expect(child?.once(migrate({ hold: "wait" }))).toMatchObject({ type: "acted", changed: true });
+    child?.signal("go", 5);
+    run.drain();
+    expect([run.context.variables, run.context.run.version, child?.context.run.version]).toEqual([{ s: 5 }, 1, 2]);
+    expect(worldViolations(run.world)).toEqual([]);
+  });
 });

@@ -67,6 +67,7 @@ function isUnseen(from: string, label: string, to: string, hasRollback: boolean)
 /** Plays what runs did, edge by edge, on their published charts; says where a chart stands elsewhere than its run. */
 export function strayedFrom(history: readonly Committed[]): string[] {
   const actors = new Map<string, { readonly actor: AnyActorRef; readonly version: number }>();
+  const undoing = new Set<string>();
   const found: string[] = [];
   for (const { run, edge, context, program } of history) {
     const before = actors.get(run.id);
@@ -75,7 +76,8 @@ export function strayedFrom(history: readonly Committed[]): string[] {
       before?.version === program.version ? before.actor : begun(program, before && placeOf(chartValue(context)));
     actors.set(run.id, { actor, version: program.version });
     // What it owes is of another version, and its chart has no rollback.
-    if (!program.chart.states.undoing && context.ending && context.run.version !== 1) continue;
+    if (!program.chart.states.undoing && edge === "undo") undoing.add(run.id);
+    if (undoing.has(run.id)) continue;
     actor.send({ type: edge });
     const { value, status } = actor.getSnapshot();
     const expected = placeOf(chartValue(context));
