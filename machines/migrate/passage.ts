@@ -11,6 +11,9 @@ import type { StepPlan } from "../steps/step.js";
 export interface Passage {
   readonly from: Program;
   readonly to: Program;
+  /** As it is. */
+  readonly origin: RunContext;
+  /** As it would be there: of the new version, with the variables that follow its steps. */
   readonly context: RunContext;
   /** What the client asked for. */
   readonly asked: Readonly<Record<string, string>>;
@@ -19,9 +22,9 @@ export interface Passage {
   readonly conforms: Facts["conforms"];
 }
 
-export function passageOf(about: Omit<Passage, "steps">): Passage {
+export function passageOf(about: Omit<Passage, "steps" | "origin">): Passage {
   const { from, to, asked } = about;
-  return { ...about, steps: { ...to.migrations?.[String(from.version)], ...asked } };
+  return { ...about, origin: about.context, steps: { ...to.migrations?.[String(from.version)], ...asked } };
 }
 
 /** The id of a step in the new version. */
@@ -40,8 +43,8 @@ export function placeThere({ to }: Passage, plan: StepPlan, attribute?: string):
   return (attribute === undefined ? at : at.at(attribute)).path;
 }
 
-/** The scope of the run's expressions, as of the entry of its step. */
-export function scopeThere({ context }: Passage): Scope {
+/** The scope of a run's expressions, as of the entry of its step. */
+export function scopeAt(context: RunContext): Scope {
   return scopeOf(context, context.entry?.at ?? context.run.startedAt);
 }
 

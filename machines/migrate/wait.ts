@@ -9,7 +9,7 @@ import type { Wait } from "../state/wait.js";
 import { parseActionName } from "../steps/action.js";
 import { eventHeadersOf, topicOf } from "../steps/event.js";
 import { type StepPlan, textOf } from "../steps/step.js";
-import { evaluated, named, type Passage, placeThere, planThere, reasons, scopeThere } from "./passage.js";
+import { evaluated, named, type Passage, placeThere, planThere, reasons, scopeAt } from "./passage.js";
 import { timeReasons } from "./position.js";
 
 /** A step that the run has entered, in both versions. */
@@ -27,7 +27,7 @@ export function waitReasons(passage: Passage): readonly Reason[] {
   const { step = "", entry, wait } = context;
   const [was, there] = [from.steps.get(step), planThere(passage, step)];
   if (!was || !there || !entry || was.type !== there.type) return [];
-  const entered: Entered = { passage, entry, was, there, scope: scopeThere(passage) };
+  const entered: Entered = { passage, entry, was, there, scope: scopeAt(passage.context) };
   return [
     ...(was.type.name === "sub_saga" ? sagaReasons(entered) : callReasons(entered)),
     ...(wait ? (REASONS[wait.kind] as ReasonsOf<Wait["kind"]>)(entered, wait) : []),
@@ -68,20 +68,27 @@ const REASONS: { readonly [K in Wait["kind"]]: ReasonsOf<K> } = {
   children: none,
 };
 
+/** What they say may come from the inputs of the run, which no message carries. */
+const UNTOLD: ReadonlySet<string> = new Set(["headers", "url"]);
+
 /** A reason unless the attribute is, in the run's scope, what the run has from it. `evaluate` throws ExpressionError. */
 function sameText(
   { passage, there, scope }: Entered,
   attribute: string,
-  waits: string,
+  /** Of the old version, in its own scope, where it is not in the record. */
+  waits: string | ((scope: Scope) => string),
   evaluate: (template: Template, scope: Scope) => string,
 ): readonly Reason[] {
   const path = placeThere(passage, there, attribute);
   const subject = `"${there.id}" of ${named(passage.to)}`;
   try {
     const value = evaluated(() => evaluate(there.attributes[attribute] as Template, scope));
-    return value === waits
-      ? []
-      : [{ path, message: `${subject} has the ${attribute} ${value}, and the run waits with ${waits}` }];
+    const had = typeof waits === "string" ? waits : evaluated(() => waits(scopeAt(passage.origin)));
+    if (value === had) return [];
+    const message = UNTOLD.has(attribute)
+      ? `${subject} does not have the ${attribute} that the run waits with`
+      : `${subject} has the ${attribute} ${value}, and the run waits with ${had}`;
+    return [{ path, message }];
   } catch (error) {
     if (!(error instanceof ExpressionError)) throw error;
     return [{ path, message: `the ${attribute} of ${subject} cannot be evaluated: ${error.message}` }];
@@ -133,11 +140,11 @@ function stillUndone({ passage, was, there }: Entered): readonly Reason[] {
 function sameCall(entered: Entered, call: ActionCall): readonly Reason[] {
   if (!call.request)
     return sameText(entered, "action", actionText(call), (template, scope) => calledBy(template, scope, call));
-  const { was, there, scope } = entered;
+  const { was, there } = entered;
   const method = there.attributes.method === call.request.method;
-  const url = String((was.attributes.url as Template).render(scope));
+  const urlOf = (template: Template, scope: Scope) => String(template.render(scope));
   return [
-    ...sameText(entered, "url", url, (template) => String(template.render(scope))),
+    ...sameText(entered, "url", (scope) => urlOf(was.attributes.url as Template, scope), urlOf),
     ...(method ? [] : sameText(entered, "method", call.request.method, () => String(there.attributes.method))),
   ];
 }
@@ -151,15 +158,15 @@ function calledBy(template: Template, scope: Scope, call: ActionCall): string {
 
 /** Every attempt of a sub-saga runs the version of the first; whether it hands over its undo list was fixed when it began. */
 function sagaReasons(entered: Entered): readonly Reason[] {
-  const { passage, entry, was, there, scope } = entered;
+  const { passage, entry, was, there } = entered;
   if (!passage.context.groups[entry.number]) return [];
-  const workflow = ({ attributes }: StepPlan) => textOf(attributes.workflow_id as Template, scope, "workflow_id");
+  const workflowOf = (template: Template, scope: Scope) => textOf(template, scope, "workflow_id");
   return [
     ...sameText(
       entered,
       "workflow_id",
-      evaluated(() => workflow(was)),
-      () => workflow(there),
+      (scope) => workflowOf(was.attributes.workflow_id as Template, scope),
+      workflowOf,
     ),
     ...reasons(
       (was.compensation === undefined) !== (there.compensation === undefined) && {

@@ -121,7 +121,7 @@ const EDITS: readonly (readonly [Edit, number])[] = [
     [otherWait, 2],
     [otherAction, 2],
     [otherUndos, 4],
-    [otherHead, 1],
+    [otherHead, 3],
   ] as const),
 ];
 const LOTS = EDITS.flatMap(([edit, weight]) => Array.from({ length: weight }, () => edit));

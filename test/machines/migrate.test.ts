@@ -119,7 +119,7 @@ const AGAINST: Readonly<Record<string, Against & { readonly options?: Partial<Si
     inputs: { n: 2 },
     reasons: [
       ["$.steps[0].topic", `${in2("e")} has the topic sent, and the run waits with made`],
-      ["$.steps[0].headers", `${in2("e")} has the headers {"a":"3","b":"1"}, and the run waits with {"a":"2","b":"1"}`],
+      ["$.steps[0].headers", `${in2("e")} does not have the headers that the run waits with`],
     ],
   },
   "the time of its wait has nothing that follows it": {
@@ -155,7 +155,7 @@ const AGAINST: Readonly<Record<string, Against & { readonly options?: Partial<Si
     to: [{ id: "r", type: "http_request", url: "https://b.example/2", method: "POST" }],
     inputs: { n: 2 },
     reasons: [
-      ["$.steps[0].url", `${in2("r")} has the url https://b.example/2, and the run waits with https://a.example/2`],
+      ["$.steps[0].url", `${in2("r")} does not have the url that the run waits with`],
       ["$.steps[0].method", `${in2("r")} has the method POST, and the run waits with GET`],
     ],
   },
@@ -379,9 +379,12 @@ describe("a run that moves", () => {
 
   it("a sub-saga keeps its version, and its end is taken by the step under its new id", () => {
     const sub = program([go("inner"), noop("inner-end")], { id: "sub" });
-    const call = (id: string) => [{ id, type: "sub_saga", workflow_id: "sub" }];
-    const two = versionOf(2, call("part"), { migrations: { 1: { s: "part" } } });
-    const run = runOf(versionOf(1, call("s")), two, { workflows: { sub } });
+    const call = (of: string, id: string) => [
+      { id: of, type: "transform", expression: "'sub'", next: id },
+      { id, type: "sub_saga", workflow_id: `\${vars.${of}}` },
+    ];
+    const two = versionOf(2, call("name", "part"), { migrations: { 1: { n: "name", s: "part" } } });
+    const run = runOf(versionOf(1, call("n", "s")), two, { workflows: { sub } });
     run.advance();
     run.world.settle();
     expect(run.once(migrate())).toMatchObject({ type: "acted" });
