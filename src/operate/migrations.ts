@@ -8,10 +8,11 @@ import {
   type Published,
   type Reason,
   type RunId,
+  type StoredRun,
   UnreadableRecord,
   versionFact,
 } from "../../machines/index.js";
-import { notFound, overloaded } from "../errors.js";
+import { notFound, overloaded, SagaError } from "../errors.js";
 import type { Catalog } from "../run/ports.js";
 import { loadRun } from "../store/load.js";
 import { movableRuns } from "../store/movable-runs.js";
@@ -76,7 +77,7 @@ export class Migrations {
     for (const runId of runIds.slice(0, limit)) {
       const stored = (await look((sql) => loadRun(sql, runId)))?.stored;
       // A run that has ended since then is no run to move.
-      if (stored && !isOver(stored.state)) tally.count(runId, await this.reasonsFor(stored, target, steps));
+      if (stored && !isOver(stored.state)) tally.count(runId, await this.reportedFor(stored, target, steps));
     }
     return tally.report(runIds.length > limit);
   }
@@ -87,8 +88,18 @@ export class Migrations {
     return found;
   }
 
+  /** A run that a newer node has written does not keep the others out of the report. */
+  private async reportedFor(...[stored, target, steps]: Parameters<Migrations["reasonsFor"]>) {
+    try {
+      return await this.reasonsFor(stored, target, steps);
+    } catch (error) {
+      if (error instanceof SagaError && error.status === 503) return [{ message: error.message }];
+      throw error;
+    }
+  }
+
   private async reasonsFor(
-    stored: NonNullable<Awaited<ReturnType<typeof loadRun>>>["stored"],
+    stored: StoredRun,
     target: Published,
     steps: Readonly<Record<string, string>>,
   ): Promise<readonly Reason[]> {
@@ -96,7 +107,7 @@ export class Migrations {
     const { identity } = stored;
     if (!isFor(target, identity.tenantId)) return [{ message: "the version is for runs of another tenant" }];
     // There already: nothing would change.
-    if (identity.version === target.program.version) return [];
+    if (identity.version === target.program.version && !isOver(stored.state)) return [];
     const from = await catalog.program(identity.definitionId);
     return turns.compute(identity.workflowId, () => {
       const conforms = (schema: JsonObject, value: Json) => schemas.conforms(schema, value);
@@ -152,7 +163,7 @@ function isOver(state: string): boolean {
   return state === "succeeded" || state === "failed" || state === "cancelled";
 }
 
-function readable(stored: Parameters<typeof decodeRun>[0]) {
+function readable(stored: StoredRun) {
   try {
     return decodeRun(stored);
   } catch (error) {

@@ -80,6 +80,9 @@ describe("the act", () => {
     expect(await migrate(runId, { version: 1 })).toMatchObject({ status: 202, body: { changed: false } });
     await rig.ask("POST", `/sagas/${runId}/terminate`, { reason: "enough" });
     expect(await migrate(runId, { version: 2 })).toMatchObject({ status: 409, body: { message: "the run has ended" } });
+    const reasons = [{ message: "the run has ended" }];
+    for (const version of [1, 2])
+      expect((await migrate(runId, { version, check: true })).body).toEqual({ allowed: false, reasons });
   });
 
   it("to a version that is not there, or not published, is 404", async () => {
@@ -137,6 +140,11 @@ describe("a check", () => {
     expect(await report({ version: 1, limit: 1 })).toMatchObject({ matched: 1 });
     expect(await report({ version: 2, limit: 4 })).toMatchObject({ matched: 4, truncated: true });
     expect((await rig.ask("POST", "/workflows/many/migrations/check", { version: 7 })).status).toBe(404);
+    // As a node of a later version would leave it. It does not keep the others out of the report.
+    await rig.database.sql`
+      update runs set record = jsonb_set(record::jsonb, '{v}', '99')::json where id = ${first[0] ?? ""}`;
+    expect(await report({ version: 2 })).toMatchObject({ matched: 5, movable: 1 });
+    expect((await migrate(first[0] ?? "", { version: 2, check: true })).status).toBe(503);
   });
 });
 
