@@ -106,7 +106,8 @@ export class Draft {
   /** Ends the transition: everything drafted since the last one belongs to the edge `label` of the chart. */
   close(label: string): void {
     const { patch, storedNames: stored, audit, effects, moved } = this;
-    this.done.push({ type: eventName(label), patch, stored, audit, effects, ...(moved && { moved }) });
+    const transition = { type: eventName(label), patch, stored, audit, effects };
+    this.done.push(moved ? { ...transition, moved } : transition);
     this.patch = {};
     this.storedNames = [];
     this.audit = [];
