@@ -134,6 +134,22 @@ export async function stopJob(database: Sql, id: string): Promise<{ state: BulkS
   return row;
 }
 
+/** The job goes on with the targets that are left. What a resume has changed. Undefined: there is no such job. */
+export async function resumeJob(
+  database: Sql,
+  id: string,
+): Promise<{ state: BulkState; changed: boolean } | undefined> {
+  const [row] = await database<{ state: BulkState; changed: boolean }[]>`
+    with resumed as (
+      update bulk_jobs set state = case when done + refused = matched then 'done' else 'running' end,
+        ended_at = case when done + refused = matched then ended_at end
+      where id = ${id} and state = 'stopped' returning state
+    )
+    select coalesce((select state from resumed), state) as state, exists (select from resumed) as changed
+    from bulk_jobs where id = ${id}`;
+  return row;
+}
+
 /** Of those that exist. */
 export async function progressOf(database: Sql, ids: readonly string[]): Promise<readonly BulkProgress[]> {
   return database<BulkProgress[]>`

@@ -34,7 +34,7 @@ async function insert(kind: "rare" | "common", from: number, count: number): Pro
          case when state in ('succeeded', 'failed', 'cancelled') then now() end, ${rare},
          case when state = 'paused' then 'go' end,
          case when state = 'paused' then (array['signal', 'incident', 'quarantine', 'operator'])[1 + nth / 6 % 4] end,
-         '{"ending":{"error":{"code":"${LONG_CODE}"}}}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
+         '{"wait":{"error":{"code":"${LONG_CODE}"}},"ending":{"error":{"code":"${LONG_CODE}"}}}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
          '${kind}-' || nth, ${rare ? "null" : "$1::text::uuid"}, timestamptz '2026-01-01' + nth * interval '1 s'
        from (select nth, ${rare ? "(array['pending','running','paused','compensating','failed','cancelled'])[1 + nth % 6]" : "'succeeded'"} as state
          from generate_series(${from}, ${from + count - 1}) nth) shaped
@@ -138,6 +138,10 @@ describe("a filter", () => {
     { pausedReasons: ["signal", "incident"], currentStep: "rare", tenantId: RARE_ID },
     { pausedReasons: ["operator"], awaitedSignal: "stop" },
     { incident: true, errorCode: LONG_CODE },
+    { incident: false, errorCode: LONG_CODE },
+    { pausedReasons: ["signal", "incident"], errorCode: LONG_CODE, workflowId: "rare" },
+    { pausedReasons: ["signal"], errorCode: LONG_CODE },
+    { errorCode: LONG_CODE, states: ["paused", "cancelled"] },
     { errorCode: LONG_CODE, states: ["failed"], currentStep: "rare" },
     { errorCode: LONG_CODE, states: ["running"] },
     { q: "common-11", businessKey: "common-118" },
@@ -164,7 +168,9 @@ describe("a filter", () => {
       (some?.includes(row.state) ?? true) &&
       (pausedReasons?.includes(row.paused_reason) ?? true) &&
       (incident === undefined || incident === (row.paused_reason === "incident")) &&
-      (errorCode === undefined || (["failed", "cancelled"].includes(row.state) && errorCode === LONG_CODE)) &&
+      (errorCode === undefined ||
+        ((["failed", "cancelled"].includes(row.state) || row.paused_reason === "incident") &&
+          errorCode === LONG_CODE)) &&
       (!rootOnly || row.parent_run_id === null) &&
       Object.entries(labels).every(([name, value]) => name === "kind" && value === row.label) &&
       (startedBefore === undefined || row.started_at < new Date(startedBefore)) &&
