@@ -26,7 +26,8 @@ const KEY = `(?: -H "Idempotency-Key: (?<key>[^"]+)")?`;
 const BODY = String.raw`(?: --json (?:@(?<file>\S+)|(?<json>'[^']*'(?:\$[A-Z]+'[^']*')*)))?`;
 const CURL = new RegExp(`^curl -sS(?<post> -X POST)? ${URL}${KEY}${BODY}$`);
 
-function commandOf(text: string): Command {
+/** Throws if the command is written in another way than those of the page. */
+export function commandOf(text: string): Command {
   const { path = "", post, key, file, json } = CURL.exec(text)?.groups ?? {};
   if (path === "") throw new Error(`the runbook has a command that the test cannot read: ${text}`);
   const method = post !== undefined || json !== undefined || file !== undefined ? "POST" : "GET";
