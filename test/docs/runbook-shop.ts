@@ -32,6 +32,7 @@ export class Shop {
   private readonly refunds = new Map<string, Set<string>>();
   isCarrierDown = false;
   isBankDown = false;
+  private delivery: Promise<void> | undefined;
 
   private constructor(private readonly stops: (() => Promise<void>)[]) {}
 
@@ -52,6 +53,15 @@ export class Shop {
 
   async close(): Promise<void> {
     for (const stop of this.stops) await stop();
+  }
+
+  /** From now on letters are with the worker until what it returns is called. */
+  holdLetters(): () => void {
+    let deliver = () => {};
+    this.delivery = new Promise((resolve) => {
+      deliver = resolve;
+    });
+    return deliver;
   }
 
   private charge() {
@@ -93,8 +103,9 @@ export class Shop {
   private letter() {
     return defineAction({
       ...{ name: "letter", input: ANY, output: ANY },
-      execute: (_input, { idempotencyKey: key, runId }) => {
+      execute: async (_input, { idempotencyKey: key, runId }) => {
         this.letters.set(key, { runId });
+        await this.delivery;
         return {};
       },
     });
