@@ -27,7 +27,7 @@ export interface RunFilter {
   readonly incident?: boolean;
   /** Of the error that ended the run, or of the incident that it stands at. */
   readonly errorCode?: string;
-  /** The run did what this bulk job asked. */
+  /** This bulk job has changed the run, or started it again. */
   readonly bulkId?: string;
   /** RFC 3339; both bounds are exclusive. */
   readonly startedAfter?: string;

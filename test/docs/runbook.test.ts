@@ -62,21 +62,23 @@ describe("the runbook", { timeout: long(60_000, 600_000) }, () => {
     rig.shop.isCarrierDown = true;
     const all = await rig.starts("order", [
       ...[...repeat(4, () => order("here")), order("the moon"), order("the moon")],
-      ...[order("nowhere"), ...repeat(3, () => order("later"))],
+      ...[order("nowhere"), ...repeat(4, () => order("later"))],
     ]);
-    const [here1 = "", here2 = "", , , moon1 = "", , nowhere = "", later1 = "", ...later] = all;
-    await rig.untilCounts("workflow_id=order", { "paused signal": 10 });
+    const [here1 = "", here2 = "", , , moon1 = "", , nowhere = "", held = "", later1 = "", ...later] = all;
+    await rig.untilCounts("workflow_id=order", { "paused signal": 11 });
     for (const runId of all.slice(0, 7)) await rig.signal(runId, "packed");
-    await rig.untilCounts("workflow_id=order", { "paused incident": 7, "paused signal": 3 });
+    await rig.untilCounts("workflow_id=order", { "paused incident": 7, "paused signal": 4 });
 
     const { items } = await story.ask("GET /sagas/counts");
-    expect(tally(items)).toEqual({ "paused incident": 7, "paused signal": 3 });
+    expect(tally(items)).toEqual({ "paused incident": 7, "paused signal": 4 });
+    // Another operator holds one for a reason of their own.
+    await rig.client.insist("POST", `/sagas/${held}/pause`, {});
     const standing = await story.ask("GET /sagas");
     const codes = standing.items.map(({ incident }: { incident: { code: string } }) => incident.code).sort();
     expect(codes).toEqual([...repeat(4, () => "carrier_down"), "timeout", "timeout", "unknown_address"]);
     expect((await story.ask("GET /sagas/{id}/explain", { RUN: moon1 })).can).toContain("retry_step");
     expect((await story.ask("GET /workers")).items).toMatchObject([{ service: "shop", transport: "grpc" }]);
-    const PAUSED = await bulk(story, 3);
+    const PAUSED = await bulk(story, 4);
     await rig.jobIsDone(PAUSED);
     expect(await rig.signal(later1, "packed")).toMatchObject({ status: 409, body: { recorded: true } });
 
@@ -93,6 +95,9 @@ describe("the runbook", { timeout: long(60_000, 600_000) }, () => {
     await story.until("GET /sagas/counts", (body) => body.items.length === 0);
     story.end();
 
+    expect(await rig.client.run(held)).toMatchObject({ paused_reason: "operator" });
+    await rig.client.insist("POST", `/sagas/${held}/resume`, {});
+    await rig.signal(held, "packed");
     await rig.end([nowhere], "failed");
     const others = all.filter((runId) => runId !== nowhere);
     await rig.end(others, "succeeded");
@@ -244,7 +249,7 @@ describe("the runbook", { timeout: long(60_000, 600_000) }, () => {
   it("leaves books that balance", async () => {
     const each = await rig.shop.balance(rig.client, ["order", "checkout", "booking", "renewal"]);
     expect(each).toEqual({
-      kept: 9 + FAILED + 1 + 7,
+      kept: 10 + FAILED + 1 + 7,
       refunded: 1 + FAILED + 6 + 5,
       reviewed: 2,
     });
