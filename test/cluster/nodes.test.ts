@@ -2,7 +2,7 @@
 import { setTimeout as delay, setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { itLong, long } from "../harness/long.js";
+import { describeLong, itLong, long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { lives, livingNodes, logged, nodeOfStream, request, runService, sampled } from "./rig.js";
@@ -257,7 +257,7 @@ describe("a start", () => {
   });
 });
 
-describe("two nodes on ports that are not chosen", () => {
+describeLong("two nodes on ports that are not chosen", () => {
   let service: ServiceProcess;
   beforeAll(async () => {
     service = await (await twoNodes({ HTTP_PORT: "0", GRPC_PORT: "0" })).start({ ready: false });

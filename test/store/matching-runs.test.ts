@@ -34,7 +34,7 @@ async function insert(kind: "rare" | "common", from: number, count: number): Pro
          case when state in ('succeeded', 'failed', 'cancelled') then now() end, ${rare},
          case when state = 'paused' then 'go' end,
          case when state = 'paused' then (array['signal', 'incident', 'quarantine', 'operator'])[1 + nth / 6 % 4] end,
-         '{"wait":{"error":{"code":"${LONG_CODE}"}},"ending":{"error":{"code":"${LONG_CODE}"}}}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
+         '${rare ? `{"wait":{"error":{"code":"${LONG_CODE}"}},"ending":{"error":{"code":"${LONG_CODE}"}}}` : "{}"}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
          '${kind}-' || nth, ${rare ? "null" : "$1::text::uuid"}, timestamptz '2026-01-01' + nth * interval '1 s'
        from (select nth, ${rare ? "(array['pending','running','paused','compensating','failed','cancelled'])[1 + nth % 6]" : "'succeeded'"} as state
          from generate_series(${from}, ${from + count - 1}) nth) shaped
@@ -204,7 +204,9 @@ describe("a filter", () => {
   }
   const check = async () => {
     const rows = await database.sql`
-      select r.*, l.value as label from runs r left join run_labels l on l.run_id = r.id order by started_at desc, id desc`;
+      select id, workflow_id, version, tenant_id, trigger_id, parent_run_id, business_key, requires_manual_review, awaited_signal,
+        current_step, state, paused_reason, started_at, l.value as label
+      from runs r left join run_labels l on l.run_id = r.id order by started_at desc, id desc`;
     for (const filter of filters) {
       const ids = plainly(rows, filter);
       expect([filter, ...(await listed(filter))]).toEqual([
