@@ -1,16 +1,13 @@
 // The filters of runs: the query parameters that choose runs, for the list, its counts and bulk jobs, and what they mean to the store.
 import type { Static } from "typebox";
-import { RUN_STATES } from "../../machines/index.js";
+import { PAUSED_REASONS, RUN_STATES } from "../../machines/index.js";
 import type { RunFilter } from "../store/matching-runs.js";
 import { EachNamed, Flag, Id, ListOf, query, RunIdText, Text, Time, Uuid, Version } from "./http/parameters.js";
 
 export const MAX_LABEL = 256;
 
-/** Of the wire contract. Some of them no run of this release has. */
-const PAUSED_REASONS = [
-  ...(["signal", "event", "timer", "user_task", "children", "retry"] as const),
-  ...(["operator", "incident", "concurrency", "quarantine"] as const),
-];
+/** The wire contract has one more, which no run of this release has. */
+const REASONS = [...PAUSED_REASONS, "concurrency"] as const;
 
 export const RUN_FILTERS = {
   workflow_id: Id,
@@ -24,9 +21,10 @@ export const RUN_FILTERS = {
   requires_manual_review: Flag,
   awaited_signal: Text({ max: 256 }),
   current_step: Id,
-  paused_reason: ListOf(...PAUSED_REASONS),
+  paused_reason: ListOf(...REASONS),
   incident: Flag,
   error_code: Text({ max: 256 }),
+  bulk_id: Uuid,
   started_after: Time,
   started_before: Time,
   "label.{name}": EachNamed(Text({ max: MAX_LABEL })),
@@ -50,6 +48,7 @@ export function filterOf(query: Static<typeof filters>): RunFilter {
     pausedReasons: query.paused_reason,
     incident: query.incident,
     errorCode: query.error_code,
+    bulkId: query.bulk_id,
     startedAfter: query.started_after,
     startedBefore: query.started_before,
     labels: query["label.{name}"],

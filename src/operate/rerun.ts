@@ -61,12 +61,13 @@ function requestOf(
     ...(changes.version !== undefined && { version: changes.version }),
     entrypoint: identity.entrypoint,
     inputs: changes.inputs ?? inputs ?? {},
-    variables: {},
+    variables: identity.given?.variables ?? {},
     tenantId: tenantId ?? undefined,
     dryRun: identity.dryRun,
     features: identity.features,
     businessKey: businessKey ?? undefined,
     labels: changes.labels ?? identity.labels,
+    ...(identity.given?.timeoutMs !== undefined && { timeoutMs: identity.given.timeoutMs }),
     ...options,
   };
 }

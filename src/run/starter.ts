@@ -16,7 +16,7 @@ import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } 
 import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
-import { findStart, type StartedRow } from "../store/load.js";
+import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
 import { backOff } from "./back-off.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
@@ -182,19 +182,24 @@ function hashOf({ actor: _, idempotencyKey: __, ...body }: StartRequest): string
   return requestHash(body);
 }
 
-function startCommit(
-  { idempotencyKey, labels }: StartRequest,
-  { context, started, fence }: StartedRun,
-  hash: string,
-): RunCommit {
+function startCommit(request: StartRequest, { context, started, fence }: StartedRun, hash: string): RunCommit {
+  const { idempotencyKey, labels } = request;
   return {
     runId: context.run.id,
     shard: shardOf(context.run.id),
-    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, fence }),
+    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, given: givenBy(request), fence }),
     events: [eventRow(started)],
     variables: variableRows(context),
     wake: firstWake(context),
   };
+}
+
+function givenBy({ variables, timeoutMs }: StartRequest): GivenAtStart | undefined {
+  const given = {
+    ...(Object.keys(variables).length > 0 && { variables }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+  };
+  return Object.keys(given).length > 0 ? given : undefined;
 }
 
 function startAnswer({ id, workflowId, version, definitionId }: RunIdentity): StartAnswer {

@@ -591,7 +591,7 @@ export const bulkTargets = pgTable(
     bulkId: uuid("bulk_id").notNull(),
     nth: integer("nth").notNull(),
     runId: runId("run_id").notNull(),
-    /** open, done, refused */
+    /** open, done, unchanged, refused */
     state: text("state").notNull().default("open"),
     /** Why it was refused. */
     message: text("message"),

@@ -55,6 +55,21 @@ describe("a rerun", () => {
     expect(await rerun(first.id, { inputs: 1 })).toMatchObject({ status: 400 });
   });
 
+  it("has the variables and the timeout that the first start gave, and a rerun of it, too", async () => {
+    await rig.client.publish("colours", [
+      { id: "mix", type: "set_var", variables: { colour: "${vars.colour + '!'}" }, next: "out" },
+      { id: "out", type: "end", output: "${vars.colour}" },
+    ]);
+    let last = await ended(rig, "colours", { variables: { colour: "blue" } });
+    for (let nth = 0; nth < 2; nth++) {
+      last = await runOf((await rerun(last.id)).body.run_id);
+      expect(last).toMatchObject({ state: "succeeded", output: "blue!" });
+    }
+    const late = await ended(rig, "wait", { timeout_ms: 1 });
+    expect(late.error.code).toBe("timeout");
+    expect((await runOf((await rerun(late.id)).body.run_id)).error).toMatchObject({ code: "timeout" });
+  });
+
   it("of a rerun is one of the rerun", async () => {
     const first = await ended(rig, "echo");
     const second = (await rerun(first.id)).body.run_id;
