@@ -26,6 +26,7 @@ export type PausedReason =
   | "user_task"
   | "children"
   | "retry"
+  | "concurrency"
   | "incident"
   | "operator"
   | "quarantine";

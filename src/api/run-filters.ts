@@ -6,7 +6,7 @@ import { EachNamed, Flag, Id, ListOf, query, RunIdText, Text, Time, Uuid, Versio
 
 export const MAX_LABEL = 256;
 
-/** Of the wire contract. Some of them no run of this release has. */
+/** Of the wire contract. */
 const PAUSED_REASONS = [
   ...(["signal", "event", "timer", "user_task", "children", "retry"] as const),
   ...(["operator", "incident", "concurrency", "quarantine"] as const),

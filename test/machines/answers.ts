@@ -10,6 +10,7 @@ export const GROUPS: Readonly<Record<string, string>> = {
   "any cancel": "cancel, abandon",
   "any offer": "offer right, offer wrong",
   "any carry": "carry right, carry wrong",
+  "any slot answer": "grant, refusal",
   "any step decision": "retry step, skip step, fail",
   "any undo decision": "retry undo, skip undo, skip another undo",
   "any decision": "any step decision, any undo decision",
@@ -34,7 +35,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
     "cancel cancelled -> cancelled": "any cancel",
-    "advanced -> same": "any event",
+    "advanced -> same": "any event, any slot answer",
     "stale -> same": "any report",
     "advanced -> same | dispatch.resolved": "any carry",
     "advanced -> paused quarantined": "quarantine",
@@ -44,7 +45,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   delayed: {
     is: "pending",
-    "advanced -> same": "advance, any event",
+    "advanced -> same": "advance, any event, any slot answer",
     "advanced -> running": "due",
     "unmatched -> pending | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
@@ -64,7 +65,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
     "cancel cancelled -> cancelled": "any cancel",
-    "advanced -> same": "any event",
+    "advanced -> same": "any event, any slot answer",
     "stale -> same": "any report",
     "advanced -> same | dispatch.resolved": "any carry",
     "advanced -> paused quarantined": "quarantine",
@@ -74,7 +75,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   queued: {
     is: "running queued",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> running queued | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
     "closed -> same": "any submit",
@@ -90,7 +91,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   dispatched: {
     is: "running dispatched",
-    "advanced -> same": "advance, any event, offer right",
+    "advanced -> same": "advance, any event, offer right, any slot answer",
     "advanced -> paused backoff | dispatch.cancel,dispatch.resolved": "due",
     "unmatched -> running dispatched | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
@@ -111,7 +112,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   backoff: {
     is: "paused backoff",
-    "advanced -> same": "advance, any event",
+    "advanced -> same": "advance, any event, any slot answer",
     "advanced -> running queued | dispatch.request": "due",
     "unmatched -> paused backoff | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, skip step, fail, any undo decision",
@@ -127,7 +128,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   timer: {
     is: "paused timer",
-    "advanced -> same": "advance, any event",
+    "advanced -> same": "advance, any event, any slot answer",
     "advanced -> running": "due",
     "unmatched -> paused timer | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
@@ -143,7 +144,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   signal: {
     is: "paused signal",
-    "advanced -> same": "advance, any event",
+    "advanced -> same": "advance, any event, any slot answer",
     "advanced -> succeeded": "due",
     "matched -> succeeded | signal.recorded": "signal go",
     "unmatched -> paused signal | signal.recorded": "signal other",
@@ -160,7 +161,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   task: {
     is: "paused user_task",
-    "advanced -> same": "advance, any event",
+    "advanced -> same": "advance, any event, any slot answer",
     "advanced -> succeeded | task.closed": "due",
     "unmatched -> paused user_task | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
@@ -183,7 +184,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
     "closed -> same": "any submit",
     "cancel cancelled -> cancelled | event.unawaited": "any cancel",
     "advanced -> succeeded | event.taken,event.unawaited": "event right",
-    "advanced -> same": "event wrong",
+    "advanced -> same": "event wrong, any slot answer",
     "stale -> same": "any report",
     "advanced -> same | dispatch.resolved": "any carry",
     "advanced -> paused event quarantined": "quarantine",
@@ -193,7 +194,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   event: {
     is: "paused event",
-    "advanced -> same": "advance, event wrong",
+    "advanced -> same": "advance, event wrong, any slot answer",
     "advanced -> failed | event.unawaited": "due",
     "unmatched -> paused event | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
@@ -210,7 +211,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "cut off": {
     is: "compensating dispatched",
-    "advanced -> same": "advance, any event, offer right",
+    "advanced -> same": "advance, any event, offer right, any slot answer",
     "advanced -> compensating | dispatch.cancel,dispatch.resolved,undo.owed": "due",
     "unmatched -> compensating dispatched | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
@@ -234,7 +235,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
     "cancel compensating -> same": "any cancel",
-    "advanced -> same": "any event",
+    "advanced -> same": "any event, any slot answer",
     "stale -> same": "any report",
     "advanced -> same | dispatch.resolved": "any carry",
     "advanced -> paused quarantined": "quarantine",
@@ -244,7 +245,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo queued": {
     is: "compensating queued",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> compensating queued | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
     "closed -> same": "any submit",
@@ -260,7 +261,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo dispatched": {
     is: "compensating dispatched",
-    "advanced -> same": "advance, any event, offer right",
+    "advanced -> same": "advance, any event, offer right, any slot answer",
     "advanced -> compensating backoff | dispatch.cancel,dispatch.resolved": "due",
     "unmatched -> compensating dispatched | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
@@ -279,7 +280,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo backoff": {
     is: "compensating backoff",
-    "advanced -> same": "advance, any event",
+    "advanced -> same": "advance, any event, any slot answer",
     "advanced -> compensating queued | dispatch.request": "due",
     "unmatched -> compensating backoff | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
@@ -294,7 +295,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "pending, quarantined": {
     is: "paused quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -308,7 +309,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "ready, quarantined": {
     is: "paused quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -322,7 +323,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "queued, quarantined": {
     is: "paused queued quarantined",
-    "advanced -> same": "advance, due, any event, carry right, quarantine",
+    "advanced -> same": "advance, due, any event, carry right, quarantine, any slot answer",
     "unmatched -> paused queued quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -336,7 +337,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "dispatched, quarantined": {
     is: "paused dispatched quarantined",
-    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine",
+    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine, any slot answer",
     "unmatched -> paused dispatched quarantined | signal.recorded": "any signal",
     "refused -> same":
       "signal of a task, offer wrong, result right, result by attempt, result bare, failure right, failure final, failure bare, heartbeat right, heartbeat bare, any decision",
@@ -352,7 +353,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "backoff, quarantined": {
     is: "paused backoff quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused backoff quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -366,7 +367,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "timer, quarantined": {
     is: "paused timer quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused timer quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -381,7 +382,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "signal, quarantined": {
     is: "paused signal quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused signal quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -396,7 +397,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "task, quarantined": {
     is: "paused user_task quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused user_task quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "submitted unmatched -> paused user_task quarantined | task.submitted,signal.recorded": "submit right",
@@ -412,7 +413,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "event, quarantined": {
     is: "paused event quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused event quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -426,7 +427,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "task submitted, quarantined": {
     is: "paused user_task quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused user_task quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -440,7 +441,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "cut off, quarantined": {
     is: "paused dispatched quarantined",
-    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine",
+    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine, any slot answer",
     "unmatched -> paused dispatched quarantined | signal.recorded": "any signal",
     "refused -> same":
       "signal of a task, offer wrong, result right, result by attempt, result bare, failure right, failure final, failure bare, heartbeat right, heartbeat bare, any decision",
@@ -455,7 +456,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo queued, quarantined": {
     is: "paused queued quarantined",
-    "advanced -> same": "advance, due, any event, carry right, quarantine",
+    "advanced -> same": "advance, due, any event, carry right, quarantine, any slot answer",
     "unmatched -> paused queued quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -469,7 +470,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo dispatched, quarantined": {
     is: "paused dispatched quarantined",
-    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine",
+    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine, any slot answer",
     "unmatched -> paused dispatched quarantined | signal.recorded": "any signal",
     "refused -> same":
       "signal of a task, offer wrong, result right, result by attempt, failure right, failure final, heartbeat right, any decision",
@@ -484,7 +485,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo backoff, quarantined": {
     is: "paused backoff quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused backoff quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -498,7 +499,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   incident: {
     is: "paused incident",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused incident | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any undo decision",
     "closed -> same": "any submit",
@@ -515,7 +516,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "incident, quarantined": {
     is: "paused incident quarantined",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> paused incident quarantined | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, any decision",
     "closed -> same": "any submit",
@@ -529,7 +530,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo incident": {
     is: "compensating incident",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> compensating incident | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any step decision, skip another undo",
     "closed -> same": "any submit",
@@ -545,7 +546,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "pending, paused": {
     is: "paused held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -559,7 +560,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "ready, paused": {
     is: "paused held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -573,7 +574,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "queued, paused": {
     is: "paused queued held",
-    "advanced -> same": "advance, due, any event, carry right",
+    "advanced -> same": "advance, due, any event, carry right, any slot answer",
     "unmatched -> paused queued held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -587,7 +588,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "dispatched, paused": {
     is: "paused dispatched held",
-    "advanced -> same": "advance, due, any event, offer right",
+    "advanced -> same": "advance, due, any event, offer right, any slot answer",
     "unmatched -> paused dispatched held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
     "closed -> same": "any submit",
@@ -607,7 +608,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "dispatched, paused and quarantined": {
     is: "paused dispatched quarantined held",
-    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine",
+    "advanced -> same": "advance, due, any event, offer right, carry right, quarantine, any slot answer",
     "unmatched -> paused dispatched quarantined held | signal.recorded": "any signal",
     "refused -> same":
       "signal of a task, offer wrong, result right, result by attempt, result bare, failure right, failure final, failure bare, heartbeat right, heartbeat bare, any decision",
@@ -623,7 +624,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "backoff, paused": {
     is: "paused backoff held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused backoff held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -637,7 +638,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "timer, paused": {
     is: "paused timer held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused timer held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -652,7 +653,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "signal, paused": {
     is: "paused signal held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused signal held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -667,7 +668,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "task, paused": {
     is: "paused user_task held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused user_task held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "submitted unmatched -> paused user_task held | task.submitted,signal.recorded": "submit right",
@@ -683,7 +684,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "event, paused": {
     is: "paused event held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused event held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -697,7 +698,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "task submitted, paused": {
     is: "paused user_task held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused user_task held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -711,7 +712,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "incident, paused": {
     is: "paused incident held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused incident held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -725,7 +726,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "cut off, paused": {
     is: "paused dispatched held",
-    "advanced -> same": "advance, due, any event, offer right",
+    "advanced -> same": "advance, due, any event, offer right, any slot answer",
     "unmatched -> paused dispatched held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
     "closed -> same": "any submit",
@@ -743,7 +744,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo queued, paused": {
     is: "paused queued held",
-    "advanced -> same": "advance, due, any event, carry right",
+    "advanced -> same": "advance, due, any event, carry right, any slot answer",
     "unmatched -> paused queued held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -757,7 +758,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo dispatched, paused": {
     is: "paused dispatched held",
-    "advanced -> same": "advance, due, any event, offer right",
+    "advanced -> same": "advance, due, any event, offer right, any slot answer",
     "unmatched -> paused dispatched held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, offer wrong, release, any decision",
     "closed -> same": "any submit",
@@ -775,7 +776,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo backoff, paused": {
     is: "paused backoff held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused backoff held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -789,7 +790,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   "undo incident, paused": {
     is: "paused incident held",
-    "advanced -> same": "advance, due, any event",
+    "advanced -> same": "advance, due, any event, any slot answer",
     "unmatched -> paused incident held | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -803,7 +804,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   succeeded: {
     is: "succeeded",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> succeeded | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -814,7 +815,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   failed: {
     is: "failed",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> failed | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
@@ -825,7 +826,7 @@ export const EXPECTED: Readonly<Record<SituationName, Expected>> = {
   },
   cancelled: {
     is: "cancelled",
-    "advanced -> same": "advance, due, any event, quarantine",
+    "advanced -> same": "advance, due, any event, quarantine, any slot answer",
     "unmatched -> cancelled | signal.recorded": "any signal",
     "refused -> same": "signal of a task, any offer, release, any decision",
     "closed -> same": "any submit",
