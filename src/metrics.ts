@@ -65,7 +65,13 @@ const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  return { registry, ...runMetrics(registry), ...slotMetrics(registry), ...loadMetrics(registry), ...outsideMetrics(registry) };
+  return {
+    registry,
+    ...runMetrics(registry),
+    ...slotMetrics(registry),
+    ...loadMetrics(registry),
+    ...outsideMetrics(registry),
+  };
 }
 
 function runMetrics(registry: Registry) {

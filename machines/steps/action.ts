@@ -58,7 +58,8 @@ export const action = stepType({
     const { concurrency } = attributes;
     return {
       kind: "call",
-      ...(concurrency && !run.dryRun && { concurrency: stepSlot(`${found.service}.${found.name}`, concurrency, scope) }),
+      ...(concurrency &&
+        !run.dryRun && { concurrency: stepSlot(`${found.service}.${found.name}`, concurrency, scope) }),
       call: {
         service: found.service,
         action: found.name,

@@ -3,8 +3,8 @@
 import type { Effect, RunIdentity, SlotRequest } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 import type { ChildCommit, OutgoingEventRow, RunCommit, UndoRow } from "../store/commit/rows.js";
-import { newFence } from "./fence.js";
 import { slotTenant } from "../store/slots.js";
+import { newFence } from "./fence.js";
 import { keptScope } from "./kept-scope.js";
 import { childCommit, childStarted } from "./new-run.js";
 import type { OutgoingEvents } from "./outgoing-events.js";

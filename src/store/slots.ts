@@ -122,11 +122,7 @@ const AHEAD = 1_000;
 const HOLDERS = 3;
 
 /** What there is before one that waits. Holders of another tenant are not shown. Undefined: it has no ticket now. */
-export async function slotQueue(
-  sql: Sql,
-  runId: RunId,
-  entry: number,
-): Promise<SlotQueue | undefined> {
+export async function slotQueue(sql: Sql, runId: RunId, entry: number): Promise<SlotQueue | undefined> {
   const [row] = await sql<{ slot_limit: number; ahead: number; holders: string[] | null }[]>`
     select own.slot_limit, (
       select count(*)::int from (

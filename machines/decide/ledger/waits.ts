@@ -29,7 +29,8 @@ export function taskClosings(before: Wait | undefined, after: Wait | undefined):
 /** A slot that the run or its step entry has, or waits for, goes back when the context no longer has it: the entry is left, or the run ends. */
 export function slotReleases({ slot, entry }: RunContext, patch: Patch): readonly Effect[] {
   const releases: Effect[] = [];
-  if (slot && "slot" in patch && !patch.slot) releases.push({ kind: "slot.released", entry: RUN_SLOT, slot: keyOf(slot) });
+  if (slot && "slot" in patch && !patch.slot)
+    releases.push({ kind: "slot.released", entry: RUN_SLOT, slot: keyOf(slot) });
   if (!entry?.slot || !("entry" in patch)) return releases;
   const stays = patch.entry?.number === entry.number && patch.entry.slot !== undefined;
   if (!stays) releases.push({ kind: "slot.released", entry: entry.number, slot: keyOf(entry.slot) });
