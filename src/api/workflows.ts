@@ -72,9 +72,11 @@ const Stats = Type.Object({
   success_rate_24h: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()]),
   last_run_at: Type.Union([Type.String({ format: "date-time" }), Type.Null()]),
   in_flight: Type.Integer(),
-  concurrency: Type.Object(
-    { held: Type.Integer(), waiting: Type.Integer() },
-    { description: "Slots that its runs hold, and runs that wait for one, over all keys." },
+  concurrency: Type.Optional(
+    Type.Object(
+      { held: Type.Integer(), waiting: Type.Integer() },
+      { description: "Slots that its runs hold, and runs that wait for one, over all keys. Absent: neither." },
+    ),
   ),
 });
 
@@ -85,7 +87,8 @@ function statsRoute(app: Api, { reads }: ApiDeps): void {
   app.get("/api/v1/workflows/:wf_id/stats", { schema }, async ({ params: { wf_id: workflowId } }, reply) =>
     reads.run(goneOf(reply), async (sql) => {
       await workflows.mustExist(sql, workflowId);
-      return { ...(await workflowStats(sql, workflowId)), concurrency: await workflowSlots(sql, workflowId) };
+      const concurrency = await workflowSlots(sql, workflowId);
+      return { ...(await workflowStats(sql, workflowId)), ...(concurrency && { concurrency }) };
     }),
   );
 }

@@ -47,6 +47,8 @@ export interface StarterOptions {
   readonly slots?: SlotKeeper;
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
+  /** False: a trial, which writes nothing. */
+  readonly reserves?: boolean;
   /** Which events RabbitMQ gets. Absent: none. */
   readonly outgoing?: OutgoingEvents;
   /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
@@ -105,14 +107,14 @@ export class Starter {
     const made = { id, definitionId, startedAt: this.options.clock.now() };
     const identity = { ...identityOf(request, program, made), ...startup };
     const run = newRun(identity, { ...provided, ...request.variables });
-    const { slot, ticket } = (await this.admit(run, program)) ?? {};
+    const { slot, ticket } = (program.concurrency && (await this.admit(run, program))) || {};
     const context = slot ? { ...run, slot } : run;
     return { context, program, ticket, started: startedEvent(identity, request.actor, audit), fence: newFence() };
   }
 
   private admit(run: RunContext, program: Program): ReturnType<typeof admitRun> {
-    const { sql, slotRoom = STANDARD_SLOT_ROOM } = this.options;
-    return admitRun(sql, run, program, slotRoom);
+    const { sql, slotRoom: room = STANDARD_SLOT_ROOM, reserves = true } = this.options;
+    return admitRun(sql, run, program, { room, reserves });
   }
 
   private async publishedFor({ workflowId, version, tenantId }: StartRequest) {

@@ -109,12 +109,12 @@ export async function countSlots(sql: Sql): Promise<SlotCounts> {
   return row ?? { waiting: 0, held: 0, leaked: 0 };
 }
 
-/** The tickets of the runs of a workflow. */
-export async function workflowSlots(sql: Sql, workflowId: string): Promise<Omit<SlotCounts, "leaked">> {
+/** The tickets of the runs of a workflow. Undefined: there are none. */
+export async function workflowSlots(sql: Sql, workflowId: string): Promise<Omit<SlotCounts, "leaked"> | undefined> {
   const [row] = await sql<Omit<SlotCounts, "leaked">[]>`
     select count(*) filter (where granted_at is null)::int as waiting, count(*) filter (where granted_at is not null)::int as held
-    from concurrency_tickets where scope = ${`workflow:${workflowId}`}`;
-  return row ?? { waiting: 0, held: 0 };
+    from concurrency_tickets where scope = ${`workflow:${workflowId}`} having count(*) > 0`;
+  return row;
 }
 
 /** Counted no further, for an explanation. */

@@ -27,7 +27,8 @@ let client: Client;
 let worker: Worker;
 
 /** Durable, in the order in which it happened. */
-const note = (sql: Sql, runId: string, what: string) => sql`insert into visits (run_id, what) values (${runId}, ${what})`;
+const note = (sql: Sql, runId: string, what: string) =>
+  sql`insert into visits (run_id, what) values (${runId}, ${what})`;
 
 const recording = (what: string) =>
   defineAction({
@@ -139,8 +140,7 @@ describe("four nodes, of which one after the other is killed", () => {
     `let ${CONTENDERS} contenders for one slot through one by one, in the order in which they came`,
     async () => {
       const key = uuidv7();
-      const begin = (waits: boolean) =>
-        client.start("alone", { inputs: { key, waits }, idempotency_key: uuidv7() });
+      const begin = (waits: boolean) => client.start("alone", { inputs: { key, waits }, idempotency_key: uuidv7() });
       const holder = await begin(true);
       await until(async () => (await client.run(holder)).paused_reason === "signal");
       const ids = await Promise.all(Array.from({ length: CONTENDERS }, () => begin(false)));

@@ -27,14 +27,14 @@ export async function admitRun(
   sql: Sql,
   context: RunContext,
   { concurrency }: Pick<Program, "concurrency">,
-  room: number,
+  { room, reserves }: { readonly room: number; readonly reserves: boolean },
 ): Promise<Admitted | undefined> {
   const { run } = context;
   if (!concurrency || run.dryRun || run.delayedUntil !== undefined) return undefined;
   const slot = slotOf(context, concurrency);
   const { limit, onLimit } = concurrency;
   if (onLimit === "refuse") {
-    if (!(await reserveSlot(sql, slot, limit, run.id))) throw concurrencyLimit(slot.key, limit);
+    if (reserves && !(await reserveSlot(sql, slot, limit, run.id))) throw concurrencyLimit(slot.key, limit);
   } else if (await isQueueFull(sql, slot, room)) throw queueFull(slot.key, room);
   const { scope, key } = slot;
   const ticket = { entry: RUN_SLOT, tenantId: slotTenant(slot), scope, key, limit, onLimit, admitted: true };
