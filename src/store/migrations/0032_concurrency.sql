@@ -40,9 +40,14 @@ CREATE FUNCTION "lock_slot_key"("p_scope" text, "p_key" text, "p_tenant" uuid) R
   ) void WHERE t.run_id = void.run_id AND t.entry = void.entry;
 END$$;
 --> statement-breakpoint
--- Reserves a slot for a start that is refused if there is none. False: all are taken, by others than this run.
+-- Reserves a slot for a start that is refused if there is none. False: all are taken, by others than this run. Where that is plain to see, it takes no
+-- lock: many starts for a key that is taken wait for nothing.
 CREATE FUNCTION "reserve_slot"("p_scope" text, "p_key" text, "p_tenant" uuid, "p_limit" integer, "p_run" uuid, "p_shard" smallint, "p_seconds" integer)
 RETURNS boolean LANGUAGE plpgsql AS $$BEGIN
+  IF p_limit <= (SELECT count(*) FROM concurrency_tickets WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant
+    AND run_id <> p_run AND (reserved_until IS NULL OR reserved_until > clock_timestamp())) THEN
+    RETURN false;
+  END IF;
   PERFORM lock_slot_key(p_scope, p_key, p_tenant);
   IF p_limit <= (SELECT count(*) FROM concurrency_tickets
     WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND run_id <> p_run) THEN
