@@ -629,7 +629,10 @@ export const concurrencyTickets = pgTable(
     index("concurrency_tickets_by_key").on(t.scope, t.key, t.tenantId, t.ticket),
     index("concurrency_tickets_waiting").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is null`),
     index("concurrency_tickets_held").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is not null`),
-    index("concurrency_tickets_reserved").on(t.reservedUntil).where(sql`reserved_until is not null`),
+    index("concurrency_tickets_reserved").on(t.scope, t.key, t.tenantId).where(sql`reserved_until is not null`),
+    index("concurrency_tickets_refusable")
+      .on(t.scope, t.key, t.tenantId)
+      .where(sql`granted_at is null and on_limit = 'refuse'`),
   ],
 );
 

@@ -86,7 +86,7 @@ export async function waitingKeys(sql: Sql, after: SlotKey | undefined, limit: n
 export async function sweepReservations(sql: Sql): Promise<void> {
   await sql`
     with void as materialized (
-      select run_id, entry from concurrency_tickets where reserved_until < now() order by reserved_until limit 1000
+      select run_id, entry from concurrency_tickets where reserved_until is not null and reserved_until < now() limit 1000
       for update skip locked
     )
     delete from concurrency_tickets t using void where t.run_id = void.run_id and t.entry = void.entry`;

@@ -47,8 +47,8 @@ export const MUTANTS = [
   {
     name: "a start reserves a slot whatever is reserved",
     file: "src/store/migrations/0032_concurrency.sql",
-    find: "AND run_id <> p_run) THEN",
-    replace: "AND run_id <> p_run AND granted_at IS NOT NULL) THEN",
+    find: "AND run_id <> p_run ORDER BY ticket LIMIT p_limit) taken) THEN",
+    replace: "AND run_id <> p_run AND granted_at IS NOT NULL) taken) THEN",
     test: "test/store/slots.test.ts",
     red: "reservations of starts at the same moment, as many are accepted as there are slots",
   },

@@ -27,7 +27,9 @@ CREATE INDEX "concurrency_tickets_waiting" ON "concurrency_tickets" USING btree 
 --> statement-breakpoint
 CREATE INDEX "concurrency_tickets_held" ON "concurrency_tickets" USING btree ("scope","key","tenant_id","ticket") WHERE granted_at is not null;
 --> statement-breakpoint
-CREATE INDEX "concurrency_tickets_reserved" ON "concurrency_tickets" USING btree ("reserved_until") WHERE reserved_until is not null;
+CREATE INDEX "concurrency_tickets_reserved" ON "concurrency_tickets" USING btree ("scope","key","tenant_id") WHERE reserved_until is not null;
+--> statement-breakpoint
+CREATE INDEX "concurrency_tickets_refusable" ON "concurrency_tickets" USING btree ("scope","key","tenant_id") WHERE granted_at is null and on_limit = 'refuse';
 --> statement-breakpoint
 -- Whoever counts the tickets of a key, and acts on the count, is alone. "slot" in ASCII; must never change: releases that run side by side have to
 -- agree on it. Statements after it see what was committed before it was had. A reservation whose start was not committed in time is void.
@@ -35,7 +37,7 @@ CREATE FUNCTION "lock_slot_key"("p_scope" text, "p_key" text, "p_tenant" uuid) R
   PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant::text || '/' || p_scope || '/' || p_key, 1936486260));
   DELETE FROM concurrency_tickets t USING (
     SELECT run_id, entry FROM concurrency_tickets
-    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL AND reserved_until < clock_timestamp()
+    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND reserved_until IS NOT NULL AND reserved_until < clock_timestamp()
     FOR UPDATE SKIP LOCKED
   ) void WHERE t.run_id = void.run_id AND t.entry = void.entry;
 END$$;
@@ -44,13 +46,13 @@ END$$;
 -- lock: many starts for a key that is taken wait for nothing.
 CREATE FUNCTION "reserve_slot"("p_scope" text, "p_key" text, "p_tenant" uuid, "p_limit" integer, "p_run" uuid, "p_shard" smallint, "p_seconds" integer)
 RETURNS boolean LANGUAGE plpgsql AS $$BEGIN
-  IF p_limit <= (SELECT count(*) FROM concurrency_tickets WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant
-    AND run_id <> p_run AND (reserved_until IS NULL OR reserved_until > clock_timestamp())) THEN
+  IF p_limit <= (SELECT count(*) FROM (SELECT 1 FROM concurrency_tickets WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant
+    AND run_id <> p_run AND (reserved_until IS NULL OR reserved_until > clock_timestamp()) ORDER BY ticket LIMIT p_limit) taken) THEN
     RETURN false;
   END IF;
   PERFORM lock_slot_key(p_scope, p_key, p_tenant);
-  IF p_limit <= (SELECT count(*) FROM concurrency_tickets
-    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND run_id <> p_run) THEN
+  IF p_limit <= (SELECT count(*) FROM (SELECT 1 FROM concurrency_tickets
+    WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND run_id <> p_run ORDER BY ticket LIMIT p_limit) taken) THEN
     RETURN false;
   END IF;
   INSERT INTO concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, slot_limit, on_limit, admitted, reserved_until)
@@ -90,7 +92,7 @@ BEGIN
   SELECT count(*) INTO held FROM concurrency_tickets
   WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NOT NULL;
   SELECT held + count(*) INTO held FROM concurrency_tickets
-  WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL AND reserved_until IS NOT NULL;
+  WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND reserved_until IS NOT NULL;
   LOOP
     SELECT run_id, entry, shard, slot_limit INTO one FROM concurrency_tickets
     WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL AND reserved_until IS NULL AND cancelled_at IS NULL
