@@ -32,7 +32,7 @@ class OwedRows {
   readonly scopes: RowOf<"scopes">[] = [];
   readonly children: ChildCommit[] = [];
   readonly outgoingEvents: OutgoingEventRow[] = [];
-  private readonly tickets = new Map<number, RowOf<"tickets">>();
+  private readonly tickets: RowOf<"tickets">[] = [];
   private readonly ticketsGone: number[] = [];
   private undoOwed: readonly UndoRow[] = [];
   readonly undoSettled: RowOf<"undoSettled">[] = [];
@@ -56,11 +56,13 @@ class OwedRows {
   addTicket({ entry, stepId, slot, limit, onLimit }: SlotRequest): void {
     const { scope, key } = slot;
     const tenantId = slotTenant(slot);
-    this.tickets.set(entry, { entry, stepId, tenantId, scope, key, limit, onLimit, admitted: false });
+    this.tickets.push({ entry, stepId, tenantId, scope, key, limit, onLimit, admitted: false });
   }
 
   removeTicket(entry: number): void {
-    if (!this.tickets.delete(entry)) this.ticketsGone.push(entry);
+    const asked = this.tickets.findIndex((ticket) => ticket.entry === entry);
+    if (asked < 0) this.ticketsGone.push(entry);
+    else this.tickets.splice(asked, 1);
   }
 
   addUndo(row: UndoRow): void {
@@ -106,7 +108,7 @@ class OwedRows {
       scopes: this.scopes,
       children: this.children,
       outgoingEvents: this.outgoingEvents,
-      tickets: [...this.tickets.values()],
+      tickets: this.tickets,
       ticketsGone: this.ticketsGone,
       undoOwed: this.undoOwed,
       undoSettled: this.undoSettled,
