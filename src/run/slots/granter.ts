@@ -15,7 +15,7 @@ const QUEUE_LIMIT = 10_000;
 /** Keys that a poll looks at in one statement, and in all. The next poll goes on behind them. */
 const PAGE = 200;
 const PAGES = 5;
-const PAUSE_MS = 500;
+const PAUSE_MS = 1_000;
 
 export interface GranterOptions {
   readonly sql: Sql;
