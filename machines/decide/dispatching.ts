@@ -23,7 +23,7 @@ export function startCall(
   const { run, entries, entry } = draft.context;
   const key = forwardKey(run.id, plan.id, entries);
   const call: ActionCall = { ...asked, phase: "forward", stepId: plan.id, idempotencyKey: key };
-  // A step that a person retries in its backoff has its slot still.
+  // A step that a person retries during its backoff still has its slot.
   if (concurrency && !entry?.slot) awaitStepSlot(draft, plan, call, concurrency);
   else queueCall(draft, call, 1, "wait");
 }

@@ -12,7 +12,7 @@ import { failRun } from "./ending.js";
 import { aboutSlot, awaitRunSlot, runSlotOf, slotFailure } from "./ledger/slots.js";
 import { failStep } from "./token.js";
 
-/** An answer about a slot that the run does not wait for any more is stale: its ticket went with the commit that stopped waiting. */
+/** An answer about a slot that the run no longer waits for is stale: the commit that ended the wait has removed the ticket. */
 export function slotDecided(
   draft: Draft,
   command: Command<"slot_granted" | "slot_refused">,
@@ -43,7 +43,7 @@ export function standBeforeSlot(draft: Draft): boolean {
   return true;
 }
 
-/** The step has its slot, and its call is queued; or it fails without one. False: neither is known yet. */
+/** The step has its slot, and its call is queued; or it fails without one. False: the answer has not come yet. */
 export function takeStepSlot(draft: Draft): boolean {
   const { entry, call } = draft.context;
   const { slot } = entry ?? {};

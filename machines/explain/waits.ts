@@ -20,7 +20,7 @@ export interface About {
 
 /** What there is to say about the slots of a key, for one that waits for a slot. */
 export interface SlotQueue {
-  /** How many are before it. `atLeast`: nobody has counted further. */
+  /** How many are before it. `atLeast`: the count stopped there. */
   readonly ahead: number;
   readonly atLeast?: true;
   readonly limit: number;
@@ -165,7 +165,7 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
 };
 
 function inQueue({ ahead, atLeast, holders: [holder] }: SlotQueue): string {
-  const before = ahead === 0 ? "it is the next" : `${atLeast ? "at least " : ""}${ahead} before it`;
+  const before = ahead === 0 ? "it is next" : `${atLeast ? "at least " : ""}${ahead} before it`;
   return holder === undefined ? before : `${before}; held by run ${holder}`;
 }
 

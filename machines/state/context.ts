@@ -95,7 +95,7 @@ export function isReady(context: RunContext): boolean {
   return (wait.kind === "signal" || wait.kind === "event") && wait.look === true;
 }
 
-/** What became of the slot that the run, or its step entry, has asked for. Undefined: it is awaited still. */
+/** What became of the slot that the run, or its step entry, has asked for. Undefined: it is still awaited. */
 function slotVerdict({ slot, entry }: RunContext, number: number): SlotVerdict | undefined {
   if (number === RUN_SLOT) return slot?.verdict;
   return entry?.number === number ? entry.slot?.verdict : undefined;

@@ -1,5 +1,5 @@
-// Concurrency slots: who gets one is decided in short transactions of their own, one for each key, by functions of the database
-// (migrations/0032). So a key that many want makes no group commit wait, and two keys never wait for each other. Tickets themselves are
+// Concurrency slots: functions of the database (migrations/0032) grant them in short transactions of their own, one for each
+// key. So a key that many runs want makes no group commit wait, and two keys never wait for each other. Tickets themselves are
 // written and deleted by the commits of their runs.
 import type { Sql } from "postgres";
 import type { RunCommand, RunId, SlotKey, SlotQueue } from "../../machines/index.js";
@@ -19,7 +19,7 @@ export interface SlotNews {
   readonly command: RunCommand;
 }
 
-/** Gives free slots of the key to those that have waited longest. `room`: how many may wait, where somebody new waits. */
+/** Gives free slots of the key to those that have waited longest. `room`: how many may wait; given when a new ticket waits. */
 export async function grantSlots(sql: Sql, key: SlotKey, room?: number): Promise<readonly SlotNews[]> {
   return sql<SlotNews[]>`
     select inbox_id as id, to_run as "to", sent as command
@@ -47,12 +47,12 @@ export async function isQueueFull(sql: Sql, key: SlotKey, room: number): Promise
   return rows.length > 0;
 }
 
-/** A key that is waited for. `due`: there may be a slot for it. */
+/** A key with waiting tickets. `due`: there may be a slot for it. */
 export interface WaitingKey extends SlotKey {
   readonly due: boolean;
 }
 
-/** The next keys that somebody waits for, found by skipping through the index, however many wait for each. */
+/** The next keys that have waiting tickets, found by skipping through the index, however many wait for each. */
 export async function waitingKeys(sql: Sql, after: SlotKey | undefined, limit: number): Promise<readonly WaitingKey[]> {
   const { scope = "", key = "" } = after ?? {};
   const rows = await sql<{ scope: string; key: string; tenant_id: string; due: boolean }[]>`

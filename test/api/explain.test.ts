@@ -105,7 +105,7 @@ describe("explain says what a run waits for", () => {
         values (${id}, 0, 0, '00000000-0000-0000-0000-000000000000', ${at.scope}, ${at.key}, 1, 'queue', true, ${nth === 0 ? iso(AT) : null})`;
     const [holder, next, last] = ids as unknown as [string, string, string];
     expect(await explained(next)).toMatchObject({
-      because: `${words} (it is the next; held by run ${holder}) (since ${SINCE})`,
+      because: `${words} (it is next; held by run ${holder}) (since ${SINCE})`,
     });
     expect(await explained(last)).toEqual({
       state: "paused",

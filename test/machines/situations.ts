@@ -117,7 +117,7 @@ export class Situated extends Simulation {
     help(this.world);
   }
 
-  /** Nobody else wants a slot. */
+  /** No other run wants a slot. */
   private grantAll(): void {
     this.advance();
     while (this.context.wait?.kind === "concurrency") {

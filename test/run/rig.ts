@@ -52,7 +52,7 @@ export interface Half {
   readonly runtime: Runtime;
   readonly committer: Committer;
   readonly poller: Poller;
-  /** It polls only when it is told to. */
+  /** It polls only on request. */
   readonly slots: SlotGranter;
   readonly dispatcher: HandDispatcher;
   readonly catalog: StoreCatalog;

@@ -1,5 +1,5 @@
-// The slots that a run asks for: when it asks, what it records, and the error of one that it does not get. The store decides who gets
-// one (src/store/slots.ts); Draft.change gives them back.
+// The slots that a run asks for: when it asks, what it records, and the error of one that it does not get. The store grants
+// them (src/store/slots.ts); Draft.change gives them back.
 
 import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";
@@ -60,7 +60,7 @@ export function awaitStepSlot(
   draft.close("pause");
 }
 
-/** Why the slot is not to be had. Undefined: it is, or it is awaited still. */
+/** The error of a slot that was refused. Undefined: it was granted, or is still awaited. */
 export function slotFailure({ verdict, scope, key }: Slot): Failure | undefined {
   if (verdict === "refused")
     return { code: "concurrency_limit", message: `all slots of the key "${key}" of ${scope} are taken` };

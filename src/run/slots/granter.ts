@@ -32,7 +32,7 @@ export interface GranterOptions {
 
 interface Touched {
   readonly key: SlotKey;
-  /** Somebody new waits: the length of the queue is checked. */
+  /** A new ticket waits: the length of the queue is checked. */
   readonly asked: boolean;
 }
 

@@ -31,8 +31,8 @@ CREATE INDEX "concurrency_tickets_reserved" ON "concurrency_tickets" USING btree
 --> statement-breakpoint
 CREATE INDEX "concurrency_tickets_refusable" ON "concurrency_tickets" USING btree ("scope","key","tenant_id") WHERE granted_at is null and on_limit = 'refuse';
 --> statement-breakpoint
--- Whoever counts the tickets of a key, and acts on the count, is alone. "slot" in ASCII; must never change: releases that run side by side have to
--- agree on it. Statements after it see what was committed before it was had. A reservation whose start was not committed in time is void.
+-- One transaction at a time counts the tickets of a key and acts on the count. "slot" in ASCII; must never change: releases that run side by side
+-- have to agree on it. Statements after it see what was committed before the lock was acquired. A reservation whose start was not committed in time is void.
 CREATE FUNCTION "lock_slot_key"("p_scope" text, "p_key" text, "p_tenant" uuid) RETURNS void LANGUAGE plpgsql AS $$BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended(p_tenant::text || '/' || p_scope || '/' || p_key, 1936486260));
   DELETE FROM concurrency_tickets t USING (
