@@ -16,6 +16,7 @@ import { pause, resume } from "./hold.js";
 import { failIncident, retryStep, retryUndo, skipStep, skipUndo } from "./incidents.js";
 import { quarantine, release } from "./quarantine.js";
 import { acceptSignal, recordSignal, requestMatch } from "./signals.js";
+import { slotDecided } from "./slots.js";
 import { submit } from "./tasks.js";
 import { terminate } from "./terminate.js";
 
@@ -35,6 +36,8 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   carry,
   quarantine,
   release,
+  slot_granted: slotDecided,
+  slot_refused: slotDecided,
   pause,
   resume,
   retry_step: retryStep,

@@ -26,6 +26,7 @@ export const PAUSED_REASONS = [
   "timer",
   "children",
   "retry",
+  "concurrency",
   "incident",
   "operator",
   "quarantine",

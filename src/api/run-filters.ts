@@ -6,9 +6,6 @@ import { EachNamed, Flag, Id, ListOf, query, RunIdText, Text, Time, Uuid, Versio
 
 export const MAX_LABEL = 256;
 
-/** The wire contract has one more, which no run of this release has. */
-const REASONS = [...PAUSED_REASONS, "concurrency"] as const;
-
 export const RUN_FILTERS = {
   workflow_id: Id,
   version: Version,
@@ -21,7 +18,7 @@ export const RUN_FILTERS = {
   requires_manual_review: Flag,
   awaited_signal: Text({ max: 256 }),
   current_step: Id,
-  paused_reason: ListOf(...REASONS),
+  paused_reason: ListOf(...PAUSED_REASONS),
   incident: Flag,
   error_code: Text({ max: 256 }),
   bulk_id: Uuid,

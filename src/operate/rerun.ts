@@ -38,7 +38,7 @@ export class Reruns {
     try {
       return await this.runs.start(request);
     } catch (error) {
-      if (error instanceof SagaError && error.status === 409) throw conflict(OTHER_BODY);
+      if (error instanceof SagaError && error.code === "conflict") throw conflict(OTHER_BODY);
       throw error;
     }
   }

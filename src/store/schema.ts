@@ -603,6 +603,39 @@ export const bulkTargets = pgTable(
   ],
 );
 
+/** A slot that is held (`grantedAt`), reserved for a start (`reservedUntil`), or waited for. `entry` 0: the whole run's. */
+export const concurrencyTickets = pgTable(
+  "concurrency_tickets",
+  {
+    runId: runId("run_id").notNull(),
+    entry: integer("entry").notNull(),
+    shard: smallint("shard").notNull(),
+    tenantId: uuid("tenant_id").notNull(),
+    scope: text("scope").notNull(),
+    key: text("key").notNull(),
+    stepId: text("step_id"),
+    /** The order of the queue. */
+    ticket: bigserial("ticket", { mode: "bigint" }).notNull(),
+    slotLimit: integer("slot_limit").notNull(),
+    onLimit: text("on_limit", { enum: ["queue", "refuse", "cancel_oldest"] }).notNull(),
+    admitted: boolean("admitted").notNull(),
+    requestedAt: time("requested_at").notNull().defaultNow(),
+    grantedAt: time("granted_at"),
+    reservedUntil: time("reserved_until"),
+    cancelledAt: time("cancelled_at"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.entry] }),
+    index("concurrency_tickets_by_key").on(t.scope, t.key, t.tenantId, t.ticket),
+    index("concurrency_tickets_waiting").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is null`),
+    index("concurrency_tickets_held").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is not null`),
+    index("concurrency_tickets_reserved").on(t.scope, t.key, t.tenantId).where(sql`reserved_until is not null`),
+    index("concurrency_tickets_refusable")
+      .on(t.scope, t.key, t.tenantId)
+      .where(sql`granted_at is null and on_limit = 'refuse'`),
+  ],
+);
+
 /** Tasks for people. A task is open until it is submitted, or its step is left otherwise (`closed_at`). */
 export const userTasks = pgTable(
   "user_tasks",

@@ -70,6 +70,19 @@ describe("a rerun", () => {
     expect((await runOf((await rerun(late.id)).body.run_id)).error).toMatchObject({ code: "timeout" });
   });
 
+  it("is refused, with the reason, while the concurrency of the workflow refuses a start", async () => {
+    const head = { concurrency: { key: "all", limit: 1, on_limit: "refuse" } };
+    await rig.client.publish("alone", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], head);
+    const first = await rig.client.start("alone");
+    await rig.client.insist("POST", `/sagas/${first}/cancel`, {});
+    await runOf(first);
+    const second = await rig.client.start("alone");
+    expect(await rerun(first)).toMatchObject({ status: 409, body: { error: "concurrency_limit" } });
+    await rig.client.insist("POST", `/sagas/${second}/cancel`, {});
+    await runOf(second);
+    expect((await rerun(first)).status).toBe(202);
+  });
+
   it("of a rerun is one of the rerun", async () => {
     const first = await ended(rig, "echo");
     const second = (await rerun(first.id)).body.run_id;
