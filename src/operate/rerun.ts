@@ -46,9 +46,12 @@ export class Reruns {
 
 const OTHER_BODY = "the idempotency key was used with another body";
 
-function refusalOf({ parentRunId, ended, state }: FirstRun): string | undefined {
+function refusalOf({ parentRunId, ended, state, identity }: FirstRun): string | undefined {
   if (parentRunId !== null) return `the run belongs to the run ${parentRunId}: only that one can be started again`;
-  return ended ? undefined : `the run is ${state}: only a run that has ended is started again`;
+  if (!ended) return `the run is ${state}: only a run that has ended is started again`;
+  return identity.given?.tooLarge
+    ? "its start gave more than 16 KiB of variables, which are not kept: start a new run"
+    : undefined;
 }
 
 function requestOf(

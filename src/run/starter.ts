@@ -211,16 +211,20 @@ function startCommit(request: StartRequest, run: StartedRun, hash: string): RunC
     ...(ticket && { tickets: [ticket] }),
     runId: context.run.id,
     shard: shardOf(context.run.id),
-    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, given: givenBy(request), fence }),
+    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, given: givenBy(request, context), fence }),
     events: [eventRow(started)],
     variables: variableRows(context),
     wake: firstWake(context),
   };
 }
 
-function givenBy({ variables, timeoutMs }: StartRequest): GivenAtStart | undefined {
+/** Characters of JSON. A run with larger variables would write, and load, them twice. */
+const MOST_GIVEN = 16_384;
+
+function givenBy({ variables, timeoutMs }: StartRequest, { variablesSize }: RunContext): GivenAtStart | undefined {
+  const tooLarge = variablesSize > MOST_GIVEN;
   const given = {
-    ...(Object.keys(variables).length > 0 && { variables }),
+    ...(tooLarge ? { tooLarge } : Object.keys(variables).length > 0 && { variables }),
     ...(timeoutMs !== undefined && { timeoutMs }),
   };
   return Object.keys(given).length > 0 ? given : undefined;

@@ -34,6 +34,8 @@ export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & {
 /** What a start gave that a rerun gives again: the run's own variables change, and its timeout is a time. */
 export interface GivenAtStart {
   readonly variables?: JsonObject;
+  /** Its variables are too large to be kept a second time. */
+  readonly tooLarge?: boolean;
   readonly timeoutMs?: number;
 }
 

@@ -70,6 +70,13 @@ describe("a rerun", () => {
     expect((await runOf((await rerun(late.id)).body.run_id)).error).toMatchObject({ code: "timeout" });
   });
 
+  it("is refused if the first start gave variables that are too large to be kept", async () => {
+    await rig.client.publish("plain", [{ id: "out", type: "noop" }]);
+    const first = await ended(rig, "plain", { variables: { text: "x".repeat(20_000) } });
+    const refused = await rerun(first.id);
+    expect(refused).toMatchObject({ status: 409, body: { message: expect.stringContaining("16 KiB of variables") } });
+  });
+
   it("is refused, with the reason, while the concurrency of the workflow refuses a start", async () => {
     const head = { concurrency: { key: "all", limit: 1, on_limit: "refuse" } };
     await rig.client.publish("alone", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], head);
