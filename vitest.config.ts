@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { DRIVER, mendDriver } from "./postgres-driver.mjs";
 import { ALONE, LONG } from "./test/harness/long.js";
 import Mixed from "./test/harness/sequencer.js";
 
@@ -18,7 +19,9 @@ const shortForm = () => ["test/**/!(*.long|*.alone).test.ts"];
 const alone = () => ["test/**/*.alone.test.ts"];
 
 export default defineConfig({
+  plugins: [{ name: "mended-driver", transform: (text, path) => (DRIVER.test(path) ? mendDriver(text) : undefined) }],
   test: {
+    server: { deps: { inline: ["postgres"] } },
     include: ALONE ? alone() : LONG ? withLongForm() : shortForm(),
     globalSetup: ["test/harness/global-setup.ts"],
     setupFiles: ["test/harness/setup.ts"],
@@ -38,5 +41,7 @@ export default defineConfig({
     // more workers together open more sessions than a Postgres with its default settings allows; those of the long form are larger.
     maxWorkers: LONG ? 3 : 5,
     sequence: { sequencer: Mixed },
+    // Half a minute of processor time for the second run, and for the long form after the short one.
+    experimental: { fsModuleCache: true },
   },
 });

@@ -132,6 +132,7 @@ async function pack(home: string): Promise<string> {
     "package.json",
     "tsconfig.json",
     "esbuild.config.mjs",
+    "postgres-driver.mjs",
     "LICENSE",
     "README.md",
     "CHANGELOG.md",

@@ -17,6 +17,7 @@ import { failIncident, retryStep, retryUndo, skipStep, skipUndo } from "./incide
 import { migrate } from "./migrate.js";
 import { quarantine, release } from "./quarantine.js";
 import { acceptSignal, recordSignal, requestMatch } from "./signals.js";
+import { slotDecided } from "./slots.js";
 import { submit } from "./tasks.js";
 import { terminate } from "./terminate.js";
 
@@ -36,6 +37,8 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   carry,
   quarantine,
   release,
+  slot_granted: slotDecided,
+  slot_refused: slotDecided,
   pause,
   resume,
   retry_step: retryStep,

@@ -16,7 +16,7 @@ import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
 import { beginningOf, type JsonObject, measure } from "../values/json.js";
-import { eventWaitRows, taskClosings } from "./ledger/waits.js";
+import { eventWaitRows, slotReleases, taskClosings } from "./ledger/waits.js";
 
 /** Thrown inside a decision that lacks a fact. It never leaves decide(). */
 export class Needed {
@@ -50,9 +50,10 @@ export class Draft {
     return this.facts.now;
   }
 
-  /** Changes the context. A change of the wait owes what follows from it. */
+  /** Changes the context. A change of the wait, or of a slot, owes what follows from it. */
   change(patch: Patch): void {
-    const { wait } = this.context;
+    const { wait, slot, entry } = this.context;
+    if (slot || entry?.slot) this.owe(...slotReleases(this.context, patch));
     if ("wait" in patch && patch.wait !== wait) {
       this.owe(...taskClosings(wait, patch.wait), ...eventWaitRows(wait, patch.wait, () => this.eventConditions()));
     }

@@ -1,7 +1,7 @@
 // The commands `pause` and `resume`: a run, and with it its family, takes nothing new until it is resumed. Results that come are kept.
 
 import type { Acted, Command, OperatorAct } from "../messages/command.js";
-import { type Decision, type DecisionOn, unchanged } from "../messages/transition.js";
+import type { Decision, DecisionOn } from "../messages/transition.js";
 import { livingChildren } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { JsonObject } from "../values/json.js";
@@ -13,7 +13,8 @@ export function pause(draft: Draft, command: Command<"pause">): DecisionOn<"paus
   const { context } = draft;
   const { actor, reason } = command;
   if (isTerminal(context.state)) return ended(draft);
-  if (context.held) return unchanged({ type: "acted", state: context.state, changed: false });
+  const overtaken = isOvertaken(draft, command);
+  if (overtaken || context.held) return draft.decided({ type: "acted", state: context.state, changed: false });
   draft.change({ held: { by: actor, since: draft.now, ...(reason !== undefined && { reason }) } });
   recordAct(draft, command);
   sendOn(draft, command);
@@ -25,7 +26,8 @@ export function pause(draft: Draft, command: Command<"pause">): DecisionOn<"paus
 export function resume(draft: Draft, command: Command<"resume">): DecisionOn<"resume"> {
   const { context } = draft;
   if (isTerminal(context.state)) return ended(draft);
-  if (!context.held) return notNow(draft, "the run is not paused by an operator");
+  const overtaken = isOvertaken(draft, command);
+  if (overtaken || !context.held) return notNow(draft, "the run is not paused by an operator");
   draft.change({ held: undefined });
   sendOn(draft, command);
   recordAct(draft, command);
@@ -33,17 +35,31 @@ export function resume(draft: Draft, command: Command<"resume">): DecisionOn<"re
   return acted(draft);
 }
 
-/** Counts what was sent to the children. No step has such an id. */
-const HOLDS = "/holds";
+/** What was sent to the children, and what came from the parent, is counted. No step has such an id. */
+const SENT = "/holds";
+const RECEIVED = "/held";
+
+/**
+ * Whether the parent has sent a later pause or resume, which came first: one is handed over at once, and another waits for the poll
+ * because its node died. Without the number a pause that comes after its own resume would hold the child for ever.
+ */
+function isOvertaken(draft: Draft, { nth }: Command<"pause" | "resume">): boolean {
+  const { attempts } = draft.context;
+  if (nth === undefined) return false;
+  if (nth <= (attempts[RECEIVED] ?? 0)) return true;
+  draft.change({ attempts: { ...attempts, [RECEIVED]: nth } });
+  draft.close("note");
+  return false;
+}
 
 /** Each child does the same with its own children. */
-function sendOn(draft: Draft, command: Command<"pause" | "resume">): void {
+function sendOn(draft: Draft, { nth: _, ...command }: Command<"pause" | "resume">): void {
   const { context } = draft;
   if (livingChildren(context) === 0) return;
   // Each time is another command.
-  const count = (context.attempts[HOLDS] ?? 0) + 1;
-  draft.change({ attempts: { ...context.attempts, [HOLDS]: count } });
-  sendToChildren(draft, command, `hold/${count}`);
+  const nth = (context.attempts[SENT] ?? 0) + 1;
+  draft.change({ attempts: { ...context.attempts, [SENT]: nth } });
+  sendToChildren(draft, { ...command, nth }, `hold/${nth}`);
 }
 
 /** The act in the audit log, with who asked. */

@@ -67,12 +67,17 @@ export type RunCommand =
   /** The run was proven to end or hang the process that takes its next step: it is left alone until it is released. */
   | { readonly type: "quarantine"; readonly proof?: QuarantineProof }
   | { readonly type: "release"; readonly actor: string }
+  /** The slot that the run, or the step entry `entry`, waits for is its own now. */
+  | { readonly type: "slot_granted"; readonly entry: number }
+  /** It does not get the slot, and its ticket is gone. `full`: too many wait. */
+  | { readonly type: "slot_refused"; readonly entry: number; readonly reason: "refused" | "full" }
   | OperatorAct;
 
 /** What a person may do to a run beside `cancel` and `release`. A run that is paused or terminated sends the same to its children. */
 export type OperatorAct =
-  | { readonly type: "pause"; readonly reason?: string; readonly actor: string }
-  | { readonly type: "resume"; readonly reason?: string; readonly actor: string }
+  /** `nth`: set by a parent, which counts what it sends to its children. One that comes after a later one is stale. */
+  | { readonly type: "pause"; readonly reason?: string; readonly actor: string; readonly nth?: number }
+  | { readonly type: "resume"; readonly reason?: string; readonly actor: string; readonly nth?: number }
   /** A new series of attempts. Variables may be corrected first. */
   | { readonly type: "retry_step"; readonly variables?: JsonObject; readonly actor: string }
   | { readonly type: "skip_step"; readonly output?: Json; readonly actor: string }
@@ -134,6 +139,8 @@ interface Answers {
   readonly carry: Advanced;
   readonly quarantine: Advanced;
   readonly release: Acted | Refused;
+  readonly slot_granted: Advanced;
+  readonly slot_refused: Advanced;
   readonly pause: Acted;
   readonly resume: Acted;
   readonly retry_step: Acted | Refused;

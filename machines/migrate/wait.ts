@@ -61,6 +61,8 @@ const REASONS: { readonly [K in Wait["kind"]]: ReasonsOf<K> } = {
         message: `the run stands at an incident, and an error of "${there.id}" of ${named(passage.to)} makes none`,
       },
     ),
+  // The slot is in the record, and its call with it.
+  concurrency: none,
   queued: none,
   dispatched: none,
   backoff: none,
@@ -109,12 +111,15 @@ function sameForm({ passage, was, there }: Entered): readonly Reason[] {
   ];
 }
 
+/** The call is made, or is to be made as it was evaluated. */
+const OPEN: ReadonlySet<Wait["kind"]> = new Set(["concurrency", "queued", "dispatched", "backoff"]);
+
 /** A call that was made keeps its idempotency key, which names the step. While it is open, its action must be the step's. */
 function callReasons(entered: Entered): readonly Reason[] {
   const { passage, entry, was, there } = entered;
   const { call, wait } = passage.context;
   if (call?.phase !== "forward") return [];
-  const isOpen = wait?.kind === "queued" || wait?.kind === "dispatched" || wait?.kind === "backoff";
+  const isOpen = wait !== undefined && OPEN.has(wait.kind);
   return [
     ...reasons(
       was.id !== there.id && {

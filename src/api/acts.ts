@@ -93,7 +93,7 @@ export const ACTED = {
 export function actSchema<B extends TObject>(
   summary: string,
   body: B,
-  { done, also = [] }: { done: string; also?: 503[] },
+  { done, also = [] }: { done: string; also?: (429 | 503)[] },
 ) {
   return {
     tags: ["operating"],

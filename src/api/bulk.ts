@@ -82,7 +82,8 @@ export function bulkRoutes(app: Api, deps: ApiDeps): void {
   createRoute(app, deps);
   listRoute(app, deps);
   getRoute(app, deps, waits);
-  stopRoute(app, deps);
+  changeRoute(app, deps, "stop");
+  changeRoute(app, deps, "resume");
 }
 
 const BULK_ID = { bulk_id: { type: "string", format: "uuid" } };
@@ -150,24 +151,31 @@ function getRoute(app: Api, { reads, bulk }: ApiDeps, waits: ProgressWaits): voi
   });
 }
 
-function stopRoute(app: Api, { bulk }: ApiDeps): void {
-  const properties = {
-    ...BULK_ID,
-    state: { type: "string" },
-    changed: { type: "boolean", description: "False: the job was not running." },
-  };
-  const schema = {
-    tags: ["operating"],
+const CHANGES = {
+  stop: {
     summary: "Stop a bulk job: acts that are on their way are finished and counted",
-    params: bulkPath,
-    body: NoMembers,
-    headers: IdempotencyHeader,
-    response: responses({ 202: object("The job begins no more acts.", properties) }, 400, 404, 413, 415),
+    done: "The job begins no more acts.",
+    unchanged: "False: the job was not running.",
+  },
+  resume: {
+    summary: "Resume a bulk job that was stopped, with the runs that are left",
+    done: "The job goes on.",
+    unchanged: "False: the job was not stopped.",
+  },
+};
+
+function changeRoute(app: Api, { bulk }: ApiDeps, name: keyof typeof CHANGES): void {
+  const { summary, done, unchanged } = CHANGES[name];
+  const changed = { type: "boolean", description: unchanged };
+  const schema = {
+    ...{ tags: ["operating"], summary, params: bulkPath, body: NoMembers, headers: IdempotencyHeader },
+    response: responses({ 202: object(done, { ...BULK_ID, state: { type: "string" }, changed }) }, 400, 404, 413, 415),
   };
-  app.post(`${ITEM}/stop`, { schema }, async (request, reply) => {
+  app.post(`${ITEM}/${name}`, { schema }, async (request, reply) => {
     idempotencyKey(request);
-    const { state, changed } = await bulk.stop(request.params.id);
+    const { id } = request.params;
+    const answer = await bulk[name](id);
     reply.status(202);
-    return { bulk_id: request.params.id, state, changed };
+    return { bulk_id: id, ...answer };
   });
 }

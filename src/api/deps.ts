@@ -70,7 +70,7 @@ export interface ApiDeps {
   readonly announcer: EventAnnouncer;
   readonly triggers: TriggerRegistrar;
   readonly reruns: Pick<Reruns, "rerun">;
-  readonly bulk: Pick<BulkJobs, "create" | "read" | "stop">;
+  readonly bulk: Pick<BulkJobs, "create" | "read" | "stop" | "resume">;
   readonly migrations: Pick<Migrations, "check" | "report">;
   readonly metrics: Metrics;
   /** Of the event loop, which requests share with runs. */

@@ -70,6 +70,12 @@ export function refusalIn(answer: Answer, command: RunCommand): string | undefin
   return undefined;
 }
 
+/** The run was as the act wants it. */
+export function isUnchanged(answer: Answer): boolean {
+  if (answer.type === "cancel") return answer.alreadyTerminal;
+  return answer.type === "acted" && !answer.changed;
+}
+
 export const notAwaited = (signal: string) => `no run awaits the signal ${signal} now; it is recorded for a later wait`;
 
 /** The format of the records that acts may write: a node that does not read it could not go on with the run. */

@@ -92,6 +92,33 @@ describe("explain says what a run waits for", () => {
     });
   });
 
+  it("a slot of a concurrency key, with who is before it and who holds the slots", async () => {
+    const at = { scope: "workflow:orders", key: "ann" };
+    const wait = { kind: "concurrency", entry: 0, since: AT, ...at };
+    const seed = { paused_reason: "concurrency", record: { entry: undefined, slot: at } };
+    const ids = [await stored(wait, seed), await stored(wait, seed), await stored(wait, seed)];
+    const words = 'waits for a slot of the key "ann" of workflow:orders';
+    expect(await explained(ids[2] as string)).toMatchObject({ because: `${words} (since ${SINCE})` });
+    for (const [nth, id] of ids.entries())
+      await rig.database.sql`
+        insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, slot_limit, on_limit, admitted, granted_at)
+        values (${id}, 0, 0, '00000000-0000-0000-0000-000000000000', ${at.scope}, ${at.key}, 1, 'queue', true, ${nth === 0 ? iso(AT) : null})`;
+    const [holder, next, last] = ids as unknown as [string, string, string];
+    expect(await explained(next)).toMatchObject({
+      because: `${words} (it is next; held by run ${holder}) (since ${SINCE})`,
+    });
+    expect(await explained(last)).toEqual({
+      state: "paused",
+      because: `${words} (1 before it; held by run ${holder}) (since ${SINCE})`,
+      waiting_for: [{ kind: "concurrency", ...at, ahead: 1, limit: 1, held_by: [holder], since: iso(AT) }],
+      since: iso(AT),
+      can: ["pause", "migrate", "cancel", "terminate"],
+    });
+    const { body } = await rig.call("GET", "/api/v1/sagas?paused_reason=concurrency");
+    expect(body.total).toBe(3);
+    await rig.database.sql`delete from concurrency_tickets`;
+  });
+
   it("a slot for an http_request", async () => {
     obstacle = { reason: "no_credit", detail: "the slots for requests that it may take are taken" };
     const call = {

@@ -16,7 +16,7 @@ afterEach(hangUp);
 afterAll(() => rmSync(folder, { recursive: true }));
 
 const RUNS = 10;
-const STREAMS = long(50, 500);
+const STREAMS = long(20, 500);
 const STALLED = (STREAMS * 2) / 5;
 const BATCH = 3;
 const METADATA = { text: "x".repeat(40_000) };
@@ -31,8 +31,8 @@ describe("hundreds of streams on one node", () => {
     const runIds = await Promise.all(upTo(RUNS).map(() => insertRun(rig)));
     const clients: Client[] = [];
     // Not all at once: five hundred handshakes would overrun the listener's backlog.
-    for (let index = 0; index < STREAMS; index += 50) {
-      const more = upTo(50).map((nth) => new Client(at, runIds[(index + nth) % RUNS] ?? ""));
+    for (let index = 0; index < STREAMS; index += 20) {
+      const more = upTo(20).map((nth) => new Client(at, runIds[(index + nth) % RUNS] ?? ""));
       clients.push(...more);
       await Promise.all(more.map((client) => client.has(1)));
     }

@@ -45,7 +45,8 @@ beforeAll(async () => {
   await once(variables, "listening");
   const from = `http://127.0.0.1:${(variables.address() as AddressInfo).port}`;
   const env = { HTTP_PORT: "0", GRPC_PORT: "0", SAGA_LICENSES_FILE: licences, SAGA_STARTUP_VARIABLES_URL: from };
-  node = await startNode({ config: loadConfig(env).config, databaseUrl: database.url, log: silentLog });
+  const { config } = loadConfig({ ...env, SAGA_CONCURRENCY_QUEUE: "1" });
+  node = await startNode({ config, databaseUrl: database.url, log: silentLog });
   client = new Client(`http://127.0.0.1:${node.httpPort}`);
   shop = await openShop({ grpc: `127.0.0.1:${node.grpcPort}`, api: client.url });
   await publishAll();
@@ -64,6 +65,10 @@ async function publishAll(): Promise<void> {
   const wait = { id: "wait", type: "wait_for_signal", signal_name: "go" };
   await client.publish("wait", [{ ...wait, title: "before" }]);
   await client.publish("wait", [wait], { version: 2 });
+  for (const on_limit of ["queue", "refuse"]) {
+    const head = { concurrency: { key: "all", limit: 1, on_limit } };
+    await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], head);
+  }
   await client.publish("hang", [{ id: "hang", type: "action", action: "shop.hang" }]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann" }]);
   const compensation = { action: "shop.refund" };
@@ -135,6 +140,13 @@ const twice = async (act: () => Promise<WireAnswer>) => {
   return act();
 };
 
+/** Starts runs for one slot until no more may wait for it. */
+const fullQueue = () =>
+  until(async () => {
+    const answer = await start({ workflow_id: "single-queue" });
+    return answer.status === 429 && answer;
+  });
+
 type Row = readonly [status: number, when: string, ask: () => Promise<WireAnswer>, has?: object];
 
 const FINE = { status: expect.any(String) };
@@ -164,7 +176,9 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [400, "an unknown entry name", () => start({ workflow_id: "wait", entrypoint: "x" }), { error: "bad_request" }],
     [404, "an unknown workflow", () => start({ workflow_id: "nowhere" }), { error: "not_found" }],
     [409, "a key with another body", () => start({ workflow_id: "wait", idempotency_key: "k", inputs: { a: 1 } })],
+    [409, "no free slot", () => twice(() => start({ workflow_id: "single-refuse" })), { error: "concurrency_limit" }],
     [422, "inputs that fail their schema", () => start({ workflow_id: "strict" }), { error: "unprocessable" }],
+    [429, "a full waiting list", fullQueue, { error: "concurrency_queue_full" }],
   ],
   "GET /sagas": [
     [200, "a page", () => get(`${API}/sagas`), PAGE],

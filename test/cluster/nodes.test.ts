@@ -2,7 +2,7 @@
 import { setTimeout as delay, setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { itLong, long } from "../harness/long.js";
+import { describeLong, itLong, long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { lives, livingNodes, logged, nodeOfStream, request, runService, sampled } from "./rig.js";
@@ -257,7 +257,7 @@ describe("a start", () => {
   });
 });
 
-describe("two nodes on ports that are not chosen", () => {
+describeLong("two nodes on ports that are not chosen", () => {
   let service: ServiceProcess;
   beforeAll(async () => {
     service = await (await twoNodes({ HTTP_PORT: "0", GRPC_PORT: "0" })).start({ ready: false });
@@ -267,7 +267,10 @@ describe("two nodes on ports that are not chosen", () => {
   it("share one for HTTP and one for gRPC, and their successors keep them", async () => {
     const { http = 0, grpc = 0 } = logged(service, "ready")[0] ?? {};
     expect(Math.min(http, grpc)).toBeGreaterThan(0);
-    expect(logged(service, "gRPC server listening").map(({ port }) => port)).toEqual([grpc, grpc]);
+    // Each node writes its own lines: the second one's may come after the primary's "ready".
+    const listening = () => logged(service, "gRPC server listening").map(({ port }) => port);
+    await until(() => listening().length === 2);
+    expect(listening()).toEqual([grpc, grpc]);
     const members = await rows();
     const victims = livingNodes(service).slice(0, long(1, 2));
     for (const { pid } of victims) process.kill(pid, "SIGKILL");

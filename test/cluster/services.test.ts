@@ -143,7 +143,7 @@ describeWithRedis("two services", (shared) => {
     async () => {
       const load = new Load(clients, shops);
       const began = performance.now();
-      await load.begin({ atOnce: 8 });
+      await load.begin({ atOnce: long(2, 8) });
       await load.more(SHARE);
       const with_ = performance.now() - began;
       await redis.kill();

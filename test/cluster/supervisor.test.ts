@@ -8,6 +8,7 @@ import { NodeProcess } from "../../src/cluster/node-process.js";
 import { NodeDidNotStart, Supervisor } from "../../src/cluster/supervisor.js";
 import { createLogger } from "../../src/log.js";
 import { silentLog } from "../harness/database.js";
+import { itLong } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { lives } from "./rig.js";
 
@@ -87,7 +88,7 @@ describe("the others, once the first node serves", () => {
     expect([dead.map(({ pid }) => pid), nodes.length]).toEqual([[nodes[1]?.pid], 4]);
   });
 
-  it("may take the first one with them: it is replaced, and the service starts", async () => {
+  itLong("may take the first one with them: it is replaced, and the service starts", async () => {
     const supervisor = supervise(2, ["good", "silent", "good"]);
     const started = supervisor.start();
     await until(() => nodes.length === 2);
@@ -110,7 +111,7 @@ describe("a node that dies", () => {
     expect(dead.length).toBeGreaterThanOrEqual(5);
   });
 
-  it("is replaced after longer pauses if it never served, however long its start took", async () => {
+  itLong("is replaced after longer pauses if it never served, however long its start took", async () => {
     await supervise(1, ["short", "broken"], { steady: 1 }).start();
     await until(() => logged("starting another").length >= 4);
     const pauses = logged("starting another").map(({ pause }) => pause);
@@ -146,7 +147,7 @@ describe("replacing", () => {
     await until(() => supervisor.serving.includes(nodes[2] as NodeProcess));
   });
 
-  it("starts another successor if the old node dies while the first one fails", async () => {
+  itLong("starts another successor if the old node dies while the first one fails", async () => {
     const supervisor = supervise(1, ["good", "silent", "good"], { start: 5_000 });
     await supervisor.start();
     const replaced = supervisor.replaceAll();
@@ -176,7 +177,7 @@ describe("stopping", () => {
     expect(nodes.map(({ pid = 0 }) => lives(pid))).toEqual([false, false]);
   });
 
-  it("ends a replacement in progress and its successor", async () => {
+  itLong("ends a replacement in progress and its successor", async () => {
     const supervisor = supervise(1, ["good", "silent"], { stop: 5_000 });
     await supervisor.start();
     const replaced = supervisor.replaceAll();

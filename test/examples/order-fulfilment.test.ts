@@ -10,7 +10,7 @@ import * as books from "../../examples/order-fulfilment/books.js";
 import { makeOrders, SCENARIO_NAMES, SCENARIOS } from "../../examples/order-fulfilment/scenarios.js";
 import { compileWorkflow } from "../../machines/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { itLong, LONG, long } from "../harness/long.js";
+import { itLong, LONG } from "../harness/long.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 
@@ -212,13 +212,12 @@ describe("the demo", () => {
     expect(code).toBe(0);
   });
 
-  /** In the short form on a Postgres of its own. */
   async function endsAlthoughNodesAreKilled(options: readonly string[]): Promise<void> {
-    const [orders, nodes, kills] = [long(12, 45), long(1, 4), long(1, 3)];
+    const [orders, nodes, kills] = [45, 4, 3];
     const killed = ["--orders", String(orders), "--kill-service", String(kills), "--kill-worker", "1"];
     const demo = run([...killed, ...options], {
       SAGA_WORKERS: String(nodes),
-      ...(LONG && { DATABASE_URL: inject("databaseUrl") }),
+      DATABASE_URL: inject("databaseUrl"),
     });
     const code = await demo.ended;
     expect(demo.output()).toContain(`The books balance: ${orders} orders`);
@@ -226,7 +225,9 @@ describe("the demo", () => {
     expect(code).toBe(0);
   }
 
-  it("ends with balanced books on nodes that are killed", { timeout: 360_000 }, () => endsAlthoughNodesAreKilled([]));
+  itLong("ends with balanced books on nodes that are killed", { timeout: 360_000 }, () =>
+    endsAlthoughNodesAreKilled([]),
+  );
 
   if (LONG)
     describeWithRedis("over Redis", (redisUrl) => {

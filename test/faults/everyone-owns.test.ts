@@ -9,7 +9,7 @@ import type { Client } from "./client.js";
 import { Load } from "./load.js";
 import { type Service, startService } from "./rig.js";
 
-const RUNS = long(8, 60);
+const RUNS = long(5, 60);
 const TICKS = 4;
 
 let database: TestDatabase;

@@ -7,6 +7,7 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { Site } from "../dispatch/requests-rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { itLong } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, type Seen } from "../run/seen.js";
@@ -182,7 +183,7 @@ describe("a webhook", () => {
     expect(await owed()).toBe(1);
   });
 
-  it("that was interrupted by a kill is sent again with the same id", async () => {
+  itLong("that was interrupted by a kill is sent again with the same id", async () => {
     site.answer = () => {};
     const runId = await client.start("tell");
     await until(() => hooksOf(runId).length === 1);
@@ -198,7 +199,9 @@ describe("a webhook", () => {
   });
 
   it("is counted", async () => {
-    const page = await (await fetch(`${service.url}/metrics`)).text();
-    expect(page).toMatch(/^saga_webhooks_total\{outcome="delivered"\} [1-9]/m);
+    await ends(await client.start("tell"), "succeeded");
+    const isCounted = async () =>
+      /^saga_webhooks_total\{outcome="delivered"\} [1-9]/m.test(await (await fetch(`${service.url}/metrics`)).text());
+    await until(isCounted, { what: "a webhook that was delivered" });
   });
 });

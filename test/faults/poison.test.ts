@@ -78,14 +78,14 @@ describe("a run that crashes its node", () => {
       const before = deaths();
       const began = performance.now();
       const load = new Load([client], [shop]);
-      await load.begin({ atOnce: 4 });
-      await load.more(long(4, 10));
+      await load.begin({ atOnce: long(1, 4) });
+      await load.more(long(2, 10));
       // There may be no answer, because the node dies.
       const runId = await client.start("at-once", { idempotency_key: "at-once" });
       const died = await untilQuarantined(runId, before);
       report({ poison: "at once", died, ms: performance.now() - began });
       expect(died).toBeLessThanOrEqual(MOST_DEATHS);
-      await load.more(long(4, 10));
+      await load.more(long(2, 10));
       await load.finish();
       const [row] = await database.sql`select count(*)::int as count from runs where paused_reason = 'quarantine'`;
       expect(row?.count).toBe(1);
@@ -136,7 +136,7 @@ describe("a run that crashes its node", () => {
     120_000,
   );
 
-  it(
+  itLong(
     "continues when it is released after the cause is gone",
     async () => {
       await service.stop();

@@ -43,7 +43,7 @@ export function worldViolations(world: World): string[] {
   const reader = new Reader(world, (run, sentence) => found.push(`${names.get(run)}: ${sentence}`));
   for (const committed of world.history) reader.see(committed);
   reader.close();
-  found.push(...strayedFrom(world.history), ...brokenPromises(world));
+  found.push(...strayedFrom(world.history), ...brokenPromises(world), ...leakedSlots(world));
   for (const run of world.runs.values())
     for (const sentence of violations(run)) found.push(`${names.get(run.id)}: ${sentence}`);
   return found;
@@ -55,6 +55,13 @@ function brokenPromises({ answers, signals }: World): string[] {
     const signal = answer.type === "signal" && answer.matched ? signals.find(({ id }) => id === answer.id) : undefined;
     return signal && !signal.consumed ? [`the signal ${signal.id} was matched, and no step has taken it`] : [];
   });
+}
+
+/** A run that has ended holds no slot, and waits for none. */
+function leakedSlots({ tickets, runs }: World): string[] {
+  return tickets.flatMap(({ owner, request }) =>
+    runs.get(owner)?.ended ? [`the run ${owner} has ended with a ticket for a slot of ${request.slot.key}`] : [],
+  );
 }
 
 /** For a world where only the clock and the outside can move: the runs that wait for something that already exists. */

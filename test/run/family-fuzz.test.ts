@@ -14,7 +14,7 @@ import type { Outcome } from "./hand-dispatcher.js";
 import { type Half, publish, registerActions, type Step, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const LASTS_MS = long(500, 8_000);
+const LASTS_MS = long(200, 8_000);
 const SEED = firstSeed();
 /** Families that run at once. */
 const CROWD = 40;

@@ -15,7 +15,7 @@ import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, wakes } from "../../src/store/poll.js";
 import { lives } from "../cluster/rig.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
-import { itLong, long } from "../harness/long.js";
+import { describeLong, itLong, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched } from "./seen.js";
@@ -277,7 +277,7 @@ describe("a verdict", () => {
   });
 });
 
-describe("the trial process", () => {
+describeLong("the trial process", () => {
   /** A process that has a trial of this run, killed while it lasts. Answers the pid of the trial process. */
   async function nodeKilledInTrial(runId: string): Promise<number> {
     const module = pathToFileURL(join(packageRoot(), "dist", "src", "run", "trial", "trial-process.js")).href;

@@ -1,4 +1,5 @@
 // The pool: its types, its timeouts, and lost sessions, which crash nothing. And the query builder on it.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { eq, sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
@@ -164,6 +165,22 @@ describe("sessions", () => {
       await close();
       await proxy.close();
     }
+  });
+
+  it("that are lost within a transaction fail its next statement, and serve again", async () => {
+    const { sql, close } = openDatabase(database.url, { max: 1, applicationName: "saga-pinned", log: silentLog });
+    const isGone = async () =>
+      (await database.sql`select 1 from pg_stat_activity where application_name = 'saga-pinned'`).length === 0;
+    const transaction = sql.begin(async (session) => {
+      const [own] = await session<{ pid: number }[]>`select pg_backend_pid() as pid`;
+      await database.sql`select pg_terminate_backend(${own?.pid ?? 0})`;
+      await until(isGone);
+      // Whether the driver has seen it by now or not.
+      await Promise.all([session`select 1`, session`select 2`, nextTurn().then(() => session`select 3`)]);
+    });
+    await expect(transaction).rejects.toThrow();
+    expect(await until(() => sql`select 4 as n`)).toEqual([{ n: 4 }]);
+    await close();
   });
 
   it("cannot be reserved, which could wait without end", () => {

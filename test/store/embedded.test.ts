@@ -132,7 +132,7 @@ describe("embedded Postgres", () => {
     });
   });
 
-  it("Ctrl-C on the service's process group leaves the server to the service", async () => {
+  itLong("Ctrl-C on the service's process group leaves the server to the service", async () => {
     useInitialised();
     const url = (await startElsewhere())!;
     const pid = postmasterPid()!;
@@ -142,7 +142,7 @@ describe("embedded Postgres", () => {
     expect(postmasterPid()).toBe(pid);
   });
 
-  it("the server of a killed service is replaced by that of the next one", async () => {
+  itLong("the server of a killed service is replaced by that of the next one", async () => {
     useInitialised();
     await keep((await startElsewhere())!);
     const left = postmasterPid()!;
@@ -191,7 +191,7 @@ describe("embedded Postgres", () => {
     expect(await kept(second.url)).toBe(42);
   });
 
-  it("the remains of an initialisation that was killed are removed", async () => {
+  itLong("the remains of an initialisation that was killed are removed", async () => {
     const dead = spawn(process.execPath, ["-e", ""]);
     await until(() => dead.exitCode !== null);
     mkdirSync(join(dataDir, `initdb-${dead.pid}-x`, "data"), { recursive: true });

@@ -52,6 +52,10 @@ export interface RunCommit {
   /** The run that takes over the entries that the undo list still owes, and the step entry of that run which they then belong to. */
   readonly undoHanded?: { readonly to: string; readonly entry: number };
   readonly scopes?: readonly ScopeRow[];
+  /** Slots that the run asks for. */
+  readonly tickets?: readonly TicketRow[];
+  /** Slots that it gives back, or waits for no more, by their step entries. */
+  readonly ticketsGone?: readonly number[];
   /** Runs that this one creates. */
   readonly children?: readonly ChildCommit[];
 }
@@ -172,6 +176,19 @@ export interface InboxRow {
   readonly shard: ShardId;
   readonly command: string;
   readonly dueAt: number;
+}
+
+/** The slot of a step entry, or of the whole run (`entry` 0). */
+export interface TicketRow {
+  readonly entry: number;
+  readonly stepId?: string;
+  readonly tenantId: string;
+  readonly scope: string;
+  readonly key: string;
+  readonly limit: number;
+  readonly onLimit: string;
+  /** The waiting list had room for it when its start was accepted. */
+  readonly admitted: boolean;
 }
 
 export interface PublishedRow {

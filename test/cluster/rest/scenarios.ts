@@ -31,6 +31,10 @@ export async function publishAll(client: Client): Promise<void> {
     { id: "hang", type: "action", action: "shop.hang", retry: once, heartbeat_timeout_ms: 60_000 },
   ]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann", title: "Order 7" }]);
+  for (const on_limit of ["queue", "refuse"])
+    await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], {
+      concurrency: { key: "${inputs.key}", limit: 1, on_limit },
+    });
   await client.publish("sleep", [{ id: "sleep", type: "wait_duration", duration_ms: 3_600_000 }]);
   await client.publish("work", [
     { id: "count", type: "set_var", name: "n", value: "${inputs.n + 1}", next: "flaky" },
@@ -76,6 +80,25 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     await readAll(talk, first);
     expect((await talk.ask("GET", "/sagas?business_key=b%201&workflow_id=wait")).body.total).toBe(1);
     expect((await talk.ask("GET", "/sagas/counts?business_key=b%201&workflow_id=wait")).body.items).toHaveLength(1);
+  },
+
+  async "runs that share a slot"(talk) {
+    const key = { inputs: { key: talk.place.newRunId() } };
+    const [first, second] = [await talk.start("single-queue", key), await talk.start("single-queue", key)];
+    await talk.aside.untilState(second, "paused");
+    await until(async () => (await talk.aside.run(first)).paused_reason === "signal");
+    const explained = await talk.ask("GET", `/sagas/${second}/explain`);
+    expect(explained.body.waiting_for).toMatchObject([{ kind: "concurrency", ahead: 0, held_by: [first] }]);
+    const { body: stats } = await talk.ask("GET", "/workflows/single-queue/stats");
+    expect(stats.concurrency.held).toBeGreaterThan(0);
+    const holder = await talk.start("single-refuse", key);
+    const refused = await talk.ask("POST", "/sagas/start", { workflow_id: "single-refuse", ...key });
+    expect(refused).toMatchObject({ status: 409, body: { error: "concurrency_limit" } });
+    for (const runId of [first, second, holder]) {
+      await until(async () => (await talk.aside.run(runId)).paused_reason === "signal");
+      expect((await talk.ask("POST", `/sagas/${runId}/signal/go`, {})).status).toBe(202);
+      await ends(talk, runId, "succeeded");
+    }
   },
 
   async "what was registered and published a moment ago"(talk) {

@@ -1,0 +1,2 @@
+export const DRIVER: RegExp;
+export function mendDriver(text: string): string;
