@@ -69,8 +69,11 @@ export const upgradeRequired = (message: string) => new SagaError(426, "upgrade_
 
 export const notFound = (message: string) => new SagaError(404, "not_found", message);
 
-export const conflict = (message: string, extra?: Readonly<Record<string, unknown>>) =>
-  new SagaError(409, "conflict", message, undefined, extra);
+export const conflict = (
+  message: string,
+  extra?: Readonly<Record<string, unknown>>,
+  details?: readonly ErrorDetail[],
+) => new SagaError(409, "conflict", message, details, extra);
 
 /** Well-formed, but not acceptable: inputs or a result that fail their schema, a rule that cannot be evaluated. */
 export const unprocessable = (message: string, details?: readonly ErrorDetail[]) =>

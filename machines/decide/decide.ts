@@ -14,6 +14,7 @@ import { Draft, Needed } from "./draft.js";
 import { acceptEvent } from "./events.js";
 import { pause, resume } from "./hold.js";
 import { failIncident, retryStep, retryUndo, skipStep, skipUndo } from "./incidents.js";
+import { migrate } from "./migrate.js";
 import { quarantine, release } from "./quarantine.js";
 import { acceptSignal, recordSignal, requestMatch } from "./signals.js";
 import { slotDecided } from "./slots.js";
@@ -46,6 +47,7 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   retry_undo: retryUndo,
   skip_undo: skipUndo,
   terminate,
+  migrate,
 };
 
 export function decide<C extends RunCommand>(

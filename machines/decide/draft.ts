@@ -8,7 +8,7 @@ import type { AuditEvent, AuditType } from "../messages/audit.js";
 import type { Answer } from "../messages/command.js";
 import type { Effect, EventConditions } from "../messages/effect.js";
 import type { Facts, Need } from "../messages/fact.js";
-import type { Decided, Transition } from "../messages/transition.js";
+import type { Decided, Transition, VersionOf } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import { eventConditions } from "../steps/event.js";
@@ -32,6 +32,7 @@ export class Draft {
   private effects: Effect[] = [];
   private patch: Mutable<Patch> = {};
   private storedNames: string[] = [];
+  private moved: VersionOf | undefined;
   private readonly done: Transition[] = [];
   /** Children that this very decision creates. No read can find them yet. */
   readonly createdChildren: { readonly id: RunId; readonly entry: number }[] = [];
@@ -97,14 +98,22 @@ export class Draft {
     this.effects.push(...effects);
   }
 
+  /** The run is one of another version after this transition, which is the last one that can be drafted on its old plan. */
+  move({ version, definitionId }: VersionOf): void {
+    this.moved = { version, definitionId };
+    this.context.run = { ...this.context.run, ...this.moved };
+  }
+
   /** Ends the transition: everything drafted since the last one belongs to the edge `label` of the chart. */
   close(label: string): void {
-    const { patch, storedNames: stored, audit, effects } = this;
-    this.done.push({ type: eventName(label), patch, stored, audit, effects });
+    const { patch, storedNames: stored, audit, effects, moved } = this;
+    const transition = { type: eventName(label), patch, stored, audit, effects };
+    this.done.push(moved ? { ...transition, moved } : transition);
     this.patch = {};
     this.storedNames = [];
     this.audit = [];
     this.effects = [];
+    this.moved = undefined;
   }
 
   /** The decision that this draft is. */

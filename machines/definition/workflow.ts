@@ -16,6 +16,7 @@ import { inOnePiece, inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { checkTargets, mentions, readEntries, unnamed, warnAboutUnreachable } from "./graph.js";
 import { layOut } from "./layout.js";
+import { checkMigrations, migrations } from "./migrations.js";
 import { type Registered, warnAboutRegistered } from "./registered.js";
 import { type ReadStep, readStep, type SchemaProblems } from "./step.js";
 import { variablesOf } from "./variables.js";
@@ -46,6 +47,7 @@ const DOCUMENT = {
     oneOf("continue", "incident"),
     "Whether a rollback passes a failed undo or waits for a person.",
   ),
+  migrations: optional(migrations, "By an earlier version: its steps that have another id in this one."),
   concurrency: optional(runConcurrency, "How many runs go on at once for a key."),
 };
 
@@ -102,6 +104,7 @@ function* readWorkflow(document: unknown, place: Place, options: CompileOptions)
     timeoutMs: head.timeout_ms,
     onFailure: head.on_failure,
     onUndoFailure: head.on_undo_failure,
+    migrations: head.migrations,
     concurrency: head.concurrency,
     steps: new Map(read.steps.map(({ plan }) => [plan.id, plan])),
     layout,
@@ -123,6 +126,7 @@ function* readGraph(
   const limits = options.limits === undefined ? STANDARD_DEFINITION_LIMITS : options.limits;
   if (limits) checkLimits(steps, ids.size, limits, place);
   const entries = readEntries(document, ids, place);
+  checkMigrations(own(document, "migrations"), ids, place.at("migrations"));
   const inputSchema = own(document, "input_schema");
   const schemaFaults = (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [];
   for (const problem of yield* inSlices(schemaFaults)) place.at("input_schema").problem(problem);

@@ -87,7 +87,14 @@ export type OperatorAct =
   | { readonly type: "retry_undo"; readonly ordinal?: string; readonly actor: string }
   | { readonly type: "skip_undo"; readonly ordinal?: string; readonly actor: string }
   /** The end without waiting for anything. */
-  | { readonly type: "terminate"; readonly reason: string; readonly actor: string };
+  | { readonly type: "terminate"; readonly reason: string; readonly actor: string }
+  /** The run goes on under another published version. `steps`: steps that have another id there. */
+  | {
+      readonly type: "migrate";
+      readonly version: number;
+      readonly steps?: Readonly<Record<string, string>>;
+      readonly actor: string;
+    };
 
 /** The dispatch of a report. `dispatchId` or `attempt` identifies it; without either it is the current forward dispatch. */
 export interface ReportedDispatch {
@@ -142,6 +149,7 @@ interface Answers {
   readonly retry_undo: Acted | Refused;
   readonly skip_undo: Acted | Refused;
   readonly terminate: Acted;
+  readonly migrate: Acted | Refused;
 }
 
 export interface Advanced {
@@ -151,6 +159,17 @@ export interface Advanced {
 export interface Refused {
   readonly type: "refused";
   readonly reason: string;
+  /** What the command names does not exist. */
+  readonly missing?: true;
+  /** All reasons, where there may be several. */
+  readonly reasons?: readonly Reason[];
+}
+
+/** A reason against something. */
+export interface Reason {
+  /** The place in a document, as a JSON path. Absent: it is about the run itself. */
+  readonly path?: string;
+  readonly message: string;
 }
 
 /** The outcome of an operator's act. A run may send the act to a child, so one that comes too late is an outcome, too. */

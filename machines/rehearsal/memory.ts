@@ -25,7 +25,7 @@ interface RecordedUndo {
 }
 
 /** The needs that the memory answers. */
-type Remembered = Exclude<Need, { kind: "workflow" }>;
+type Remembered = Exclude<Need, { kind: "workflow" | "version" }>;
 
 export class Memory {
   readonly runs = new Map<RunId, RehearsedRun>();

@@ -29,6 +29,8 @@ export function isStep(target: string): boolean {
   return target !== "fail" && target !== "continue";
 }
 
+export type Migrations = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
 /** A checked workflow document. */
 export interface WorkflowPlan {
   readonly workflowId: string;
@@ -48,6 +50,8 @@ export interface WorkflowPlan {
   readonly concurrency?: RunConcurrency;
   readonly steps: ReadonlyMap<string, StepPlan>;
   readonly layout: Layout;
+  /** By an earlier version: its steps that have another id here. */
+  readonly migrations?: Migrations;
   readonly start: string;
   /** Entrypoint to step id. `default` is `start`. */
   readonly entrypoints: Readonly<Record<string, string>>;

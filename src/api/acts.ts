@@ -83,7 +83,7 @@ export const ACT_ROUTES: readonly ActRoute[] = [
   }),
 ];
 
-const ACTED = {
+export const ACTED = {
   run_id: { type: "string", format: "uuid" },
   state: { type: "string" },
   changed: { type: "boolean", description: "False: the run was as the act wants it." },

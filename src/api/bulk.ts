@@ -15,6 +15,7 @@ import { Int, MAX_INT32, memberCheck, OneOf, PageParameters, pageOf, path, query
 import { object, one, page, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
+import { Migrate, refuseCheck } from "./migrate.js";
 import { Rerun } from "./rerun.js";
 import { filterOf, RUN_FILTERS } from "./run-filters.js";
 import { WAIT } from "./waiting.js";
@@ -31,6 +32,7 @@ const SignalParams = Type.Object({
 /** By the name of the action: what `params` may be. */
 const PARAMS: ReadonlyMap<string, TSchema & { readonly default?: unknown }> = new Map<string, TSchema>([
   ...ACT_ROUTES.map(({ name, body }): [string, TSchema] => [name, body]),
+  ["migrate", Migrate],
   ["release", NoMembers],
   ["cancel", Cancel],
   ["signal", SignalParams],
@@ -109,6 +111,7 @@ function createRoute(app: Api, deps: ApiDeps): void {
 /** What the routes of the acts refuse besides what their schemas do. */
 function checkParams(action: string, params: JsonObject, { canceller, config }: ApiDeps): void {
   const { outputBytes } = config.limits;
+  if (action === "migrate") return refuseCheck(params as Static<typeof Migrate>);
   if (isOperatorAct(action))
     return ACT_ROUTES.find(({ name }) => name === action)?.check?.(
       params as Readonly<Record<PropertyKey, unknown>>,

@@ -14,6 +14,7 @@ import { documentation } from "./http/openapi.js";
 import { createServer } from "./http/server.js";
 import type { Api } from "./http/validation.js";
 import { metricsRoutes } from "./metrics.js";
+import { migrateRoutes } from "./migrate.js";
 import { registryRoutes } from "./registry.js";
 import { rehearsalRoutes } from "./rehearsals.js";
 import { reportRoutes } from "./reports.js";
@@ -37,6 +38,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   commandRoutes,
   actRoutes,
   rerunRoutes,
+  migrateRoutes,
   bulkRoutes,
   explainRoutes,
   reportRoutes,

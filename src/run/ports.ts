@@ -162,7 +162,7 @@ export interface SlotKeeper {
 
 /** Definitions, registrations and rules in memory, refreshed from the store. */
 export interface Catalog {
-  /** The compiled definition by its id: the version that a run began with, published or not. */
+  /** The compiled definition by its id: the version that a run is of, published or not. */
   program(definitionId: string): Promise<Program>;
   /** The published version, or the latest published one. */
   published(

@@ -96,7 +96,7 @@ export const runs = pgTable(
     /** The blocks that the token is in, and the items of the foreach in progress: columns of their own, like `call`. */
     frames: json("frames").$type<JsonObject[]>(),
     items: json("items"),
-    // Fixed at the start of the run.
+    // Fixed at the start of the run, but for the version and its definition: a run may move to another one.
     workflowId: text("workflow_id").notNull(),
     version: integer("version").notNull(),
     definitionId: uuid("definition_id").notNull(),

@@ -62,7 +62,9 @@ afterAll(async () => {
 
 async function publishAll(): Promise<void> {
   await post(`${API}/registry/register`, { service: "bank", actions: [{ action_name: "pay", license_group: "gold" }] });
-  await client.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  const wait = { id: "wait", type: "wait_for_signal", signal_name: "go" };
+  await client.publish("wait", [{ ...wait, title: "before" }]);
+  await client.publish("wait", [wait], { version: 2 });
   for (const on_limit of ["queue", "refuse"]) {
     const head = { concurrency: { key: "all", limit: 1, on_limit } };
     await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], head);
@@ -243,6 +245,19 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [400, "no reason", async () => post(`${await aRun()}/terminate`, {}), { error: "bad_request" }],
     [404, "no such run", () => post(`${unknownRun()}/terminate`, { reason: "stuck" }), { error: "not_found" }],
   ],
+  "POST /sagas/{id}/migrate": [
+    [202, "a run that waits", async () => post(`${await waiting()}/migrate`, { version: 1 }), { changed: true }],
+    [200, "a check", async () => post(`${await aRun()}/migrate`, { version: 1, check: true }), { allowed: true }],
+    [400, "no version", async () => post(`${await aRun()}/migrate`, {}), { error: "bad_request" }],
+    [404, "no such version", async () => post(`${await aRun()}/migrate`, { version: 9 }), { error: "not_found" }],
+    [404, "no such run", () => post(`${unknownRun()}/migrate`, { version: 1 }), { error: "not_found" }],
+    [
+      409,
+      "an ended run",
+      async () => post(`${await succeeded("paid")}/migrate`, { version: 1 }),
+      { error: "conflict" },
+    ],
+  ],
   "POST /sagas/{id}/rerun": [
     [202, "an ended run", async () => post(`${await succeeded("paid")}/rerun`), { changed: true }],
     [409, "a run that goes on", async () => post(`${await aRun()}/rerun`), { error: "conflict" }],
@@ -353,6 +368,16 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
   "DELETE /triggers/{id}": [
     [204, "there", async () => send("DELETE", await trigger())],
     [404, "deleted already", async () => deleteTwice(await trigger()), { error: "not_found" }],
+  ],
+  "POST /workflows/{wf_id}/migrations/check": [
+    [200, "a version", () => post(`${API}/workflows/wait/migrations/check`, { version: 1 }), { refused: 0 }],
+    [400, "no version", () => post(`${API}/workflows/wait/migrations/check`, {}), { error: "bad_request" }],
+    [
+      404,
+      "no such version",
+      () => post(`${API}/workflows/wait/migrations/check`, { version: 9 }),
+      { error: "not_found" },
+    ],
   ],
   "GET /workflows/{wf_id}/stats": [
     [200, "a workflow", () => get(`${API}/workflows/wait/stats`), { in_flight: expect.any(Number) }],

@@ -34,7 +34,23 @@ const STEPS: StepDocument[] = [
 const HEAD = { entrypoints: { ask: "ask", hear: "hear" } };
 const WORKFLOW = program(STEPS, HEAD);
 /** The same, where a person decides what follows an error. */
-const HELPED = program(STEPS, { ...HEAD, on_failure: "incident", on_undo_failure: "incident" });
+const INCIDENTS = { on_failure: "incident", on_undo_failure: "incident" };
+const HELPED = program(STEPS, { ...HEAD, ...INCIDENTS });
+
+/** The next version: whatever is neither called nor undone has another id there. */
+const RENAMED = { nap: "rest", hold: "stand", ask: "request", hear: "listen" };
+const renamed = (id: string) => (Object.hasOwn(RENAMED, id) ? RENAMED[id as keyof typeof RENAMED] : id);
+const NEXT = STEPS.map(({ next, ...step }) => ({
+  ...{ ...step, id: renamed(step.id) },
+  ...(next !== undefined && { next: renamed(String(next)) }),
+})) as StepDocument[];
+const next = (head: object) =>
+  program(NEXT, {
+    ...{ ...head, version: 2, entrypoints: { ask: "request", hear: "listen" } },
+    migrations: { 1: RENAMED },
+  });
+/** A version that no run may move to: its one step is of no run's. */
+const FOREIGN = program([{ id: "stranger", type: "noop" }], { version: 3 });
 
 /** The same, where the run and its first action each need a slot of a key. */
 const LIMITED = program(
@@ -54,7 +70,8 @@ export class Situated extends Simulation {
 
   constructor(identity: { delayedUntil?: number; entrypoint?: string; inputs?: JsonObject } = {}, workflow = WORKFLOW) {
     const worker = { credit: true };
-    super({ program: workflow, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
+    const versions = { 2: next(workflow === HELPED ? INCIDENTS : {}), 3: FOREIGN };
+    super({ program: workflow, versions, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
     this.worker = worker;
   }
 
@@ -326,6 +343,10 @@ export const COMMANDS = {
   "skip undo": () => ACTS.skip_undo,
   "skip another undo": () => ({ ...ACTS.skip_undo, ordinal: "0" }),
   terminate: () => ACTS.terminate,
+  migrate: () => ACTS.migrate,
+  "migrate to here": () => ({ ...ACTS.migrate, version: 1 }),
+  "migrate to a foreign version": () => ({ ...ACTS.migrate, version: 3 }),
+  "migrate to no version": () => ({ ...ACTS.migrate, version: 4 }),
 } satisfies Record<string, (run: Situated) => RunCommand>;
 
 export type CommandName = keyof typeof COMMANDS;

@@ -22,6 +22,7 @@ import {
   type SlotKey,
   type SlotRequest,
   type UndoEntry,
+  versionFact,
   wakeAt,
 } from "../../machines/index.js";
 
@@ -35,7 +36,10 @@ export interface WorldRun {
   readonly id: RunId;
   readonly context: RunContext;
   readonly program: Program;
-  readonly options: { readonly workflows?: Readonly<Record<string, Program>> };
+  readonly options: {
+    readonly workflows?: Readonly<Record<string, Program>>;
+    readonly versions?: Readonly<Record<number, Program>>;
+  };
   readonly rows: readonly AuditEvent[];
   readonly undo: readonly OwnedUndo[];
   readonly ended: boolean;
@@ -59,6 +63,8 @@ export interface CommittedBy<Run> {
   readonly rows: readonly AuditEvent[];
   readonly effects: readonly Effect[];
   readonly context: RunContext;
+  /** Of the version that the run is of after it. */
+  readonly program: Program;
 }
 
 /** Faults of commits, and the moves of others around them. */
@@ -216,6 +222,12 @@ export class WorldOf<Run extends WorldRun> {
         return { outputSchema: null };
       case "keyed_run":
         return { keyedRun: this.keys.get(need.key) ?? null };
+      case "version": {
+        const program = asking.options.versions?.[need.version];
+        const isOurs = program?.workflowId === asking.program.workflowId;
+        const published = isOurs && { definitionId: `version-${need.version}`, program };
+        return { version: published ? versionFact(asking.program, published) : null };
+      }
     }
   }
 

@@ -11,7 +11,34 @@ const STORE_TEST = "test/store/commit.test.ts";
 const INCIDENTS_TEST = "test/machines/steps/incidents.test.ts";
 const RESIDENT_TEST = "test/mutations/resident.test.ts";
 
+const MIGRATE_TEST = "test/machines/migrate.test.ts";
+
 export const MUTANTS = [
+  {
+    name: "a migration does not look at the blocks around the step",
+    file: "machines/migrate/position.ts",
+    find: "...links.flatMap((link) => nestingReasons(passage, link)),",
+    replace: "",
+    test: MIGRATE_TEST,
+    red: "what is against it its step has come into a block",
+  },
+  {
+    name: "the undos of a run that has moved follow the new version",
+    file: "machines/decide/undo.ts",
+    find: 'const registered = findAction(draft, undo.action ?? "");',
+    replace:
+      'const there = draft.workflow.steps.get(undo.stepId)?.compensation?.action; const registered = findAction(draft, there ? String(there.render({})) : "");',
+    test: MIGRATE_TEST,
+    red: "a run that moves what the old version did is undone as it was recorded, whatever the new one says of the step",
+  },
+  {
+    name: "a step whose call is open may get another id, and so another idempotency key",
+    file: "machines/migrate/wait.ts",
+    find: "was.id !== there.id && {",
+    replace: "false && {",
+    test: MIGRATE_TEST,
+    red: "what is against it its call is to another action, and its step has another id",
+  },
   {
     name: "a paused run goes on by itself",
     file: "machines/decide/advance.ts",

@@ -78,6 +78,8 @@ function addUpdate(input: Input, { runId, expected, expectedFence }: RunCommit, 
     row.frames,
     row.items !== undefined,
     row.items,
+    row.version,
+    row.definitionId,
   );
 }
 

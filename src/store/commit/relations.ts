@@ -26,6 +26,8 @@ export const RELATIONS = {
     frames: "json",
     set_items: "bool",
     items: "json",
+    version: "int4",
+    definition_id: "uuid",
   },
   /** A run that stays as it is, if it is at the expected revision. */
   confirm: { id: "uuid", expected: "int4", expected_fence: "int8" },

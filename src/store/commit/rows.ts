@@ -107,6 +107,9 @@ export interface RunRow {
   readonly frames?: string | null;
   readonly items?: string | null;
   readonly output?: string;
+  /** Where the run has moved to another version. */
+  readonly version?: number;
+  readonly definitionId?: string;
 }
 
 export interface NewRunRow {

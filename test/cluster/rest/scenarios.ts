@@ -265,6 +265,29 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     expect(await act(uuidv7(), "terminate", { reason: "stuck" })).toBe(404);
   },
 
+  async "a run that moves to another version"(talk) {
+    const wait = (id: string) => [{ id, type: "wait_for_signal", signal_name: "go" }];
+    await talk.aside.publish("moves", wait("hold"));
+    await talk.aside.publish("moves", wait("wait"), { version: 2 });
+    const runId = await talk.start("moves");
+    await talk.aside.untilState(runId, "paused");
+    const migrate = (id: string, body: object) => talk.ask("POST", `/sagas/${id}/migrate`, body);
+    const steps = { wait: "hold" };
+    expect((await migrate(runId, { version: 1 })).status).toBe(409);
+    expect((await migrate(runId, { version: 1, check: true })).body).toMatchObject({ allowed: false });
+    expect((await migrate(runId, { version: 1, steps, check: true })).body).toEqual({ allowed: true, reasons: [] });
+    const report = await talk.ask("POST", "/workflows/moves/migrations/check", { version: 1, steps });
+    expect(report.body).toMatchObject({ matched: 1, movable: 1 });
+    expect((await talk.ask("POST", "/workflows/moves/migrations/check", { version: 9 })).status).toBe(404);
+    expect((await migrate(runId, { version: 1, steps })).status).toBe(202);
+    expect((await migrate(runId, { version: 9 })).status).toBe(404);
+    expect((await migrate(runId, {})).status).toBe(400);
+    expect((await migrate(uuidv7(), { version: 1 })).status).toBe(404);
+    await talk.ask("POST", `/sagas/${runId}/signal/go`, {});
+    await ends(talk, runId, "succeeded");
+    expect((await migrate(runId, { version: 2 })).status).toBe(409);
+  },
+
   async "the live stream"(talk) {
     const runId = await talk.start("paid");
     await talk.aside.untilState(runId, "paused");
