@@ -103,6 +103,7 @@ describe("a workflow's key", () => {
     const [one, two, three, four, five] = ids as [RunId, RunId, RunId, RunId, RunId];
     for (const id of [one, two]) await awaits(id, "signal");
     for (const id of [three, four, five]) await awaits(id, "concurrency");
+    await nothingUnwatched(sql());
     await go(two);
     await awaits(three, "signal");
     await cancelRun(four);
