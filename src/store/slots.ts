@@ -19,6 +19,9 @@ export interface SlotNews {
   readonly command: RunCommand;
 }
 
+/** The function gives so many slots, and refuses or cancels so many runs, at once. */
+export const NEWS_AT_ONCE = 200;
+
 /** Gives free slots of the key to those that have waited longest. `room`: how many may wait; given when a new ticket waits. */
 export async function grantSlots(sql: Sql, key: SlotKey, room?: number): Promise<readonly SlotNews[]> {
   return sql<SlotNews[]>`

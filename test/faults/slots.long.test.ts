@@ -89,7 +89,7 @@ const countOf = async (what: string) => {
   return row?.count ?? 0;
 };
 
-/** Kills a node whenever as many more have come through as make the kills evenly spread; the one that has lived longest. */
+/** Kills a node, any of them, whenever as many more have come through as make the kills evenly spread. */
 async function killAlong(runs: number): Promise<number> {
   for (let nth = 1; nth <= KILLS; nth++) {
     const through = Math.floor((nth * runs) / (KILLS + 1));
@@ -97,7 +97,8 @@ async function killAlong(runs: number): Promise<number> {
     const living = await until(() => livingNodes(service).length > LEFT_ALIVE && livingNodes(service), {
       within: PATIENCE_MS,
     });
-    process.kill((living[0] as (typeof living)[number]).pid, "SIGKILL");
+    const victim = living[Math.floor(Math.random() * living.length)];
+    if (victim) process.kill(victim.pid, "SIGKILL");
   }
   return KILLS;
 }

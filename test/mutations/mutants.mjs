@@ -66,7 +66,7 @@ export const MUTANTS = [
   {
     name: "a slot is granted whatever is held",
     file: "src/store/migrations/0032_concurrency.sql",
-    find: "EXIT WHEN NOT FOUND OR held >= one.slot_limit;",
+    find: "EXIT WHEN NOT FOUND OR held >= one.slot_limit OR told = 200;",
     replace: "EXIT WHEN NOT FOUND;",
     test: "test/store/slots.test.ts",
     red: "granting grants each slot once, however many sessions ask at once",

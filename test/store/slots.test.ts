@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { RunId, SlotKey } from "../../machines/index.js";
 import type { TicketRow } from "../../src/store/commit/rows.js";
+import { encodeGroup } from "../../src/store/commit/statement.js";
 import {
   countSlots,
   dropReservation,
@@ -81,6 +82,29 @@ describe("granting", () => {
     expect(await ticketsOf(key)).toEqual([]);
   });
 
+  it("works in bounded portions: grants, cancels and refusals", async () => {
+    const fill = (key: SlotKey, limit: number, onLimit: string, admitted = true) => store.sql`
+      insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, slot_limit, on_limit, admitted)
+      select gen_random_uuid(), 1, 0, ${slotTenant(key)}, ${key.scope}, ${key.key}, ${limit}, ${onLimit}, ${admitted}
+      from generate_series(1, 450)`;
+    const portions = async (key: SlotKey, room?: number) => {
+      const sizes: number[] = [];
+      for (let nth = 0; nth < 4; nth++) sizes.push((await grantSlots(store.sql, key, room)).length);
+      return sizes;
+    };
+    const [wide, full, refused, old] = [newKey(), newKey(), newKey(), newKey()];
+    await fill(wide, 1_000, "queue");
+    expect(await portions(wide)).toEqual([200, 200, 50, 0]);
+    await fill(full, 1, "queue", false);
+    expect(await portions(full, 9)).toEqual([1 + 200, 200, 40, 0]);
+    await fill(refused, 1, "refuse");
+    expect(await portions(refused)).toEqual([1 + 200, 200, 49, 0]);
+    await fill(old, 1, "cancel_oldest");
+    expect(await portions(old)).toEqual([200, 200, 49 + 1, 0]);
+    await store.sql`delete from concurrency_tickets`;
+    await store.sql`delete from inbox`;
+  });
+
   it("does not wait for a commit that removes a ticket", async () => {
     const key = newKey();
     const [leaving, next] = [await waiting(key), await waiting(key)];
@@ -102,6 +126,11 @@ describe("granting", () => {
     ]);
     await end(one);
     expect(await told(key)).toEqual([[three, granted()]]);
+  });
+
+  it("a group without slots has no part for them in its statement", () => {
+    expect(encodeGroup([creation()]).text).not.toContain("concurrency_tickets");
+    expect(encodeGroup([creation({ tickets: [ticket(newKey())] })]).text).toContain("concurrency_tickets");
   });
 
   it("a lost commit leaves no ticket, and a run that has ended gives none back twice", async () => {

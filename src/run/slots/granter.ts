@@ -5,7 +5,7 @@ import type { Sql } from "postgres";
 import type { Effect, RunId, SlotKey } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import { Poll } from "../../poll.js";
-import { grantSlots, slotTenant, sweepReservations, waitingKeys } from "../../store/slots.js";
+import { grantSlots, NEWS_AT_ONCE, slotTenant, sweepReservations, waitingKeys } from "../../store/slots.js";
 import type { SlotKeeper } from "../ports.js";
 
 /** Keys granted at once; each uses a session of the pool for a moment. */
@@ -109,8 +109,9 @@ export class SlotGranter implements SlotKeeper {
   private async grant({ key, asked }: Touched): Promise<void> {
     const { sql, log, room, afterCommit } = this.options;
     try {
-      for (const { id, to, command } of await grantSlots(sql, key, asked ? room : undefined))
-        afterCommit(to, [{ kind: "send", id, to, command }]);
+      const news = await grantSlots(sql, key, asked ? room : undefined);
+      for (const { id, to, command } of news) afterCommit(to, [{ kind: "send", id, to, command }]);
+      if (news.length >= NEWS_AT_ONCE) this.touch({ key, asked });
     } catch (error) {
       log.warn({ err: error, scope: key.scope }, "slots not granted, the poll tries again");
     }

@@ -65,11 +65,12 @@ CREATE FUNCTION "tell_run"("p_run" uuid, "p_shard" smallint, "p_command" json) R
   'INSERT INTO inbox (id, run_id, shard, command, due_at) VALUES (gen_random_uuid(), p_run, p_shard, p_command, clock_timestamp() + interval ''1 second'') RETURNING id';
 --> statement-breakpoint
 -- Gives the free slots of a key to those that have waited longest, and tells them so in the same transaction. A ticket that a commit has locked is about
--- to go: it is passed over, so nothing here waits for a commit. `p_room`: how many may wait, where that is to be checked; those that a client's
+-- to go: it is passed over, so nothing here waits for a commit. At most 200 of each kind at once; the caller asks again then. `p_room`: how many may wait, where that is to be checked; those that a client's
 -- start was accepted for stay in any case.
 CREATE FUNCTION "grant_slots"("p_scope" text, "p_key" text, "p_tenant" uuid, "p_room" integer)
 RETURNS TABLE ("to_run" uuid, "inbox_id" uuid, "sent" json) LANGUAGE plpgsql AS $$DECLARE
   held integer;
+  told integer := 0;
   one record;
 BEGIN
   PERFORM lock_slot_key(p_scope, p_key, p_tenant);
@@ -80,14 +81,20 @@ BEGIN
       UPDATE concurrency_tickets t SET cancelled_at = clock_timestamp() FROM (
         SELECT run_id, entry FROM concurrency_tickets
         WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND cancelled_at IS NULL
-        ORDER BY ticket DESC OFFSET one.slot_limit FOR UPDATE SKIP LOCKED
+        ORDER BY ticket DESC OFFSET one.slot_limit LIMIT 200 FOR UPDATE SKIP LOCKED
       ) old WHERE t.run_id = old.run_id AND t.entry = old.entry RETURNING t.run_id, t.shard
     LOOP
       to_run := one.run_id;
       sent := json_build_object('type', 'cancel', 'reason', 'a newer run of its concurrency key has taken its place', 'compensate', true, 'actor', 'coordinator');
       inbox_id := tell_run(to_run, one.shard, sent);
       RETURN NEXT;
+      told := told + 1;
     END LOOP;
+    -- An older one that is still to be cancelled gets no slot.
+    IF told = 200 THEN
+      RETURN;
+    END IF;
+    told := 0;
   END IF;
   SELECT count(*) INTO held FROM concurrency_tickets
   WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NOT NULL;
@@ -97,19 +104,23 @@ BEGIN
     SELECT run_id, entry, shard, slot_limit INTO one FROM concurrency_tickets
     WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL AND reserved_until IS NULL AND cancelled_at IS NULL
     ORDER BY ticket LIMIT 1 FOR UPDATE SKIP LOCKED;
-    EXIT WHEN NOT FOUND OR held >= one.slot_limit;
+    EXIT WHEN NOT FOUND OR held >= one.slot_limit OR told = 200;
     UPDATE concurrency_tickets t SET granted_at = clock_timestamp() WHERE t.run_id = one.run_id AND t.entry = one.entry;
     held := held + 1;
+    told := told + 1;
     to_run := one.run_id;
     sent := json_build_object('type', 'slot_granted', 'entry', one.entry);
     inbox_id := tell_run(to_run, one.shard, sent);
     RETURN NEXT;
   END LOOP;
+  IF told = 200 THEN
+    RETURN;
+  END IF;
   FOR one IN
     DELETE FROM concurrency_tickets t USING (
       SELECT run_id, entry FROM concurrency_tickets
       WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL AND reserved_until IS NULL AND on_limit = 'refuse'
-      FOR UPDATE SKIP LOCKED
+      LIMIT 200 FOR UPDATE SKIP LOCKED
     ) late WHERE t.run_id = late.run_id AND t.entry = late.entry RETURNING t.run_id, t.entry, t.shard
   LOOP
     to_run := one.run_id;
@@ -127,7 +138,7 @@ BEGIN
           SELECT run_id, entry, admitted FROM concurrency_tickets
           WHERE scope = p_scope AND key = p_key AND tenant_id = p_tenant AND granted_at IS NULL
           ORDER BY ticket OFFSET p_room
-        ) w WHERE NOT w.admitted
+        ) w WHERE NOT w.admitted LIMIT 200
       ) FOR UPDATE SKIP LOCKED
     ) late WHERE t.run_id = late.run_id AND t.entry = late.entry RETURNING t.run_id, t.entry, t.shard
   LOOP
