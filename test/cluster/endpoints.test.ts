@@ -284,6 +284,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [200, "one", async () => get(await bulkJob()), { state: "done", refusals: [] }],
     [404, "no such job", () => get(`${API}/bulk/${uuidv7()}`), { error: "not_found" }],
     [202, "a stop", async () => post(`${await bulkJob()}/stop`), { changed: false }],
+    [202, "a resume", async () => post(`${await bulkJob()}/resume`), { changed: false }],
   ],
   "POST /sagas/{run_id}/signal/{name}": [
     [202, "awaited", async () => post(`${await waiting()}/signal/go`, { payload: { a: 1 } }), { matched: true }],
