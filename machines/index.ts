@@ -19,13 +19,16 @@ export {
   explain,
   type Lived,
   type OperatorActName,
+  type SlotQueue,
 } from "./explain/explain.js";
 export { ExpressionError } from "./expression/index.js";
+export { scopeOf } from "./expression/scope.js";
 export * from "./messages/audit.js";
 export * from "./messages/command.js";
 export * from "./messages/effect.js";
 export * from "./messages/fact.js";
-export type { Decided, Decision, Transition } from "./messages/transition.js";
+export type { Decided, Decision, Transition, VersionOf } from "./messages/transition.js";
+export { type Published, versionFact } from "./migrate/move.js";
 export { type Mock, type MockError, type Mocks, readMocks } from "./rehearsal/mocks.js";
 export { Rehearsal } from "./rehearsal/rehearsal.js";
 export * from "./rehearsal/rehearsed.js";
@@ -41,8 +44,10 @@ export * from "./state/lifecycle.js";
 export type { QuarantineProof, TrialDeath } from "./state/proof.js";
 export * from "./state/record.js";
 export * from "./state/rollback.js";
+export * from "./state/slot.js";
 export { ANSWER_TRANSIT_MS, awaitedSignal, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
+export { type RunConcurrency, runSlot } from "./steps/concurrency.js";
 export { HEADER_NAME_PATTERN, MAX_EVENT_HEADERS, MAX_HEADER_CHARS, TOPIC_PATTERN } from "./steps/event.js";
 export * from "./steps/plan.js";
 export * from "./trigger/document.js";

@@ -15,6 +15,8 @@ export type ErrorCode =
   | "upgrade_required"
   | "conflict"
   | "unprocessable"
+  | "concurrency_limit"
+  | "concurrency_queue_full"
   | "internal"
   | "overloaded";
 
@@ -67,12 +69,25 @@ export const upgradeRequired = (message: string) => new SagaError(426, "upgrade_
 
 export const notFound = (message: string) => new SagaError(404, "not_found", message);
 
-export const conflict = (message: string, extra?: Readonly<Record<string, unknown>>) =>
-  new SagaError(409, "conflict", message, undefined, extra);
+export const conflict = (
+  message: string,
+  extra?: Readonly<Record<string, unknown>>,
+  details?: readonly ErrorDetail[],
+) => new SagaError(409, "conflict", message, details, extra);
 
 /** Well-formed, but not acceptable: inputs or a result that fail their schema, a rule that cannot be evaluated. */
 export const unprocessable = (message: string, details?: readonly ErrorDetail[]) =>
   new SagaError(422, "unprocessable", message, details);
+
+/** The workflow refuses runs beyond the limit of their concurrency key. */
+export const concurrencyLimit = (key: string, limit: number) =>
+  new SagaError(409, "concurrency_limit", `${runs(limit)} of the concurrency key "${key}" already, which is the limit`);
+
+/** The waiting list of the concurrency key is full. */
+export const queueFull = (key: string, room: number) =>
+  new SagaError(429, "concurrency_queue_full", `${room} wait for a slot of the concurrency key "${key}" already`);
+
+const runs = (count: number) => (count === 1 ? "there is 1 run" : `there are ${count} runs`);
 
 /** A fault of the service. */
 export const internal = (message: string) => new SagaError(500, "internal", message);

@@ -28,6 +28,9 @@ export interface Metrics {
   readonly destinationsAway: Gauge<"transport" | "reason">;
   /** Unfinished runs without a wake row that wait for nothing that is named (law 7). It reads 0. */
   readonly runsUnwatched: Gauge;
+  readonly concurrencyWaiting: Gauge;
+  readonly concurrencyHeld: Gauge;
+  readonly concurrencyLeaked: Gauge;
   /** Runs that the poll of this node met and could not read. */
   readonly runsUnreadable: Gauge;
   /** Suspects tried in the trial process, by outcome. */
@@ -62,7 +65,13 @@ const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  return { registry, ...runMetrics(registry), ...loadMetrics(registry), ...outsideMetrics(registry) };
+  return {
+    registry,
+    ...runMetrics(registry),
+    ...slotMetrics(registry),
+    ...loadMetrics(registry),
+    ...outsideMetrics(registry),
+  };
 }
 
 function runMetrics(registry: Registry) {
@@ -87,6 +96,17 @@ function runMetrics(registry: Registry) {
       "Unfinished runs with neither a wake row nor a named wait. Must be 0.",
       "max",
     ),
+  };
+}
+
+/** Counted by one node for the whole store. */
+function slotMetrics(registry: Registry) {
+  const { gauge } = factory(registry);
+  const leaked = "Concurrency slots and places in the queue of runs that have ended or do not exist. Must be 0.";
+  return {
+    concurrencyWaiting: gauge("saga_concurrency_waiting", "Runs and steps that wait for a concurrency slot.", "max"),
+    concurrencyHeld: gauge("saga_concurrency_held", "Concurrency slots that runs and steps hold.", "max"),
+    concurrencyLeaked: gauge("saga_concurrency_leaked", leaked, "max"),
   };
 }
 

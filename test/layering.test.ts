@@ -50,6 +50,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   chart: 8,
   definition: 9,
   decide: 9,
+  migrate: 9,
   rehearsal: 10,
   index: 11,
 };

@@ -49,6 +49,13 @@ export function startActor(program: Program, context: RunContext): RunActor {
   };
 }
 
+/** The actor of a run that the transition moves to another version: a new one, of the program of that version. */
+export function movedActor(actor: RunActor, program: Program, { patch, moved }: Transition): RunActor {
+  const { context } = actor;
+  actor.stop();
+  return startActor(program, { ...context, ...(patch as Partial<RunContext>), run: { ...context.run, ...moved } });
+}
+
 function sameValue(left: unknown, right: string | Record<string, string>): boolean {
   if (typeof right === "string") return left === right;
   return (left as { active?: unknown } | undefined)?.active === right.active;

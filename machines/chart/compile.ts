@@ -1,23 +1,32 @@
 // Compiles a plan into the XState machine that runs: the published chart, and the bookkeeping that it leaves out. The
 // machine decides nothing (no guards, no always, no after, no invoke): a decision arrives as one event named after its edge.
-import { type AnyStateMachine, assign, emit, setup } from "xstate";
+import { assign, emit, setup } from "xstate";
 import type { Transition } from "../messages/transition.js";
 import type { RunContext } from "../state/context.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { Slices } from "../values/slices.js";
 import { pausedKey, stateKey } from "./labels.js";
-import { type Chart, type ChartEdges, type ChartState, publishedChart } from "./published.js";
+import type { Program } from "./program.js";
+import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedWays } from "./published.js";
 
 /** Edges that record something and leave the run where it is. */
 export const BOOKKEEPING = ["note", "wait", "heartbeat"] as const;
+
+/** Where no step has anything to undo: a run that has come from another version may owe undos of that one. */
+const UNDO: ChartEdges = { undo: { target: "undoing" } };
+const UNDOING: ChartState = {
+  description: "What was done under another version is undone.",
+  on: { "run.failed": { target: "failed" }, "run.cancelled": { target: "cancelled" } },
+};
 
 /** What every edge does: the transition's patch is applied, and the transition is handed to the run's actor. */
 const TAKEN = { actions: ["apply", "record"] } as const;
 
 /** The library makes the machine in one piece, 5 µs an edge (measured). */
-export function* compileMachine(plan: WorkflowPlan): Slices<{ chart: Chart; machine: AnyStateMachine }> {
-  const chart = yield* publishedChart(plan);
+export function* compileMachine(plan: WorkflowPlan): Slices<Pick<Program, "chart" | "machine" | "reached">> {
+  const reached = yield* reachedWays(plan);
+  const chart = yield* publishedChart(plan, reached);
   const running = yield* runningChart(chart, plan);
   const machine = setup({
     types: {} as { context: RunContext; events: Transition; emitted: { type: "transition"; transition: Transition } },
@@ -27,7 +36,7 @@ export function* compileMachine(plan: WorkflowPlan): Slices<{ chart: Chart; mach
     },
     // biome-ignore lint/suspicious/noExplicitAny: the chart is made of data; XState's types want it as a literal.
   }).createMachine(running as any);
-  return { chart, machine };
+  return { chart, machine, reached: new Set(reached.keys()) };
 }
 
 /** Bookkeeping hangs at the root, once for all states; a step that may wait gets a twin. The tags are states of a run. */
@@ -43,8 +52,8 @@ function* runningChart({ id, initial, states }: Chart, plan: WorkflowPlan): Slic
     on: Object.fromEntries(BOOKKEEPING.map((label) => [label, TAKEN])),
     states: {
       pending: running(pending, "pending"),
-      active: { initial: active.initial, on: taken(active.on), states: Object.fromEntries(steps) },
-      ...(undoing && { undoing: running(undoing, "compensating") }),
+      active: { initial: active.initial, on: taken({ ...UNDO, ...active.on }), states: Object.fromEntries(steps) },
+      undoing: running(undoing ?? UNDOING, "compensating"),
       ...ends,
     },
   };

@@ -7,6 +7,8 @@ import type { Chart } from "./published.js";
 export interface Program extends WorkflowPlan {
   /** What the API publishes. */
   readonly chart: Chart;
+  /** The steps that a run can come to. The chart has no ways out of the others. */
+  readonly reached: ReadonlySet<string>;
   /** What runs. */
   readonly machine: AnyStateMachine;
 }

@@ -59,9 +59,9 @@ function ends(failed: string, cancelled: string): ChartEdges {
   };
 }
 
-export function* publishedChart(plan: WorkflowPlan): Slices<Chart> {
+/** `reached`: the steps that a run can come to, with their ways out. */
+export function* publishedChart(plan: WorkflowPlan, reached: Reached): Slices<Chart> {
   const steps = [...plan.steps.values()];
-  const reached = yield* reachedWays(plan);
   const undoes = steps.some(mayOweUndo);
   const states: Record<string, ChartState> = {};
   for (const step of steps) {
@@ -102,8 +102,10 @@ export function* publishedChart(plan: WorkflowPlan): Slices<Chart> {
 
 const rootKey = ({ workflowId }: WorkflowPlan): string => stateKey(workflowId);
 
+type Reached = ReadonlyMap<string, readonly Way[]>;
+
 /** The ways out of each step that a run can come to. */
-function* reachedWays(plan: WorkflowPlan): Slices<ReadonlyMap<string, readonly Way[]>> {
+export function* reachedWays(plan: WorkflowPlan): Slices<Reached> {
   const reached = new Map<string, readonly Way[]>();
   const open = Object.values(plan.entrypoints);
   for (let id = open.pop(); id !== undefined; id = open.pop()) {

@@ -72,7 +72,8 @@ function skippedWhen(step: StepPlan, plan: WorkflowPlan): string {
   return conditions.filter(Boolean).join(", or ");
 }
 
-function mayStandAtIncident(step: StepPlan, plan: WorkflowPlan): boolean {
+/** Whether an error of the step may wait for a person. */
+export function mayStandAtIncident(step: StepPlan, plan: WorkflowPlan): boolean {
   if (step.type.ends || !mayFail(step) || forkRule(step, plan).onError !== "fail") return false;
   return (step.onFailure ?? plan.onFailure) === "incident";
 }

@@ -5,6 +5,7 @@ import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted, waitEndsAt } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import { isTerminal } from "../state/lifecycle.js";
+import { RUN_SLOT } from "../state/slot.js";
 import { attemptDue, type Wait } from "../state/wait.js";
 import { entryStep } from "../steps/plan.js";
 import { attemptTimedOut, queueTimedOut, retryAfterBackoff } from "./answers.js";
@@ -13,7 +14,9 @@ import { failRun } from "./ending.js";
 import { scanEvents } from "./events.js";
 import { whileFrame } from "./ledger/frames.js";
 import { recordFailedStep } from "./ledger/rows.js";
+import { mayBegin } from "./ledger/slots.js";
 import { keepPromise, matchRecorded, offerToWaiters } from "./signals.js";
+import { standBeforeSlot, takeStepSlot } from "./slots.js";
 import { subSagaTimedOut, tryTimedOut, waitTimedOut } from "./timeouts.js";
 import { abortRun, completeStep, proceedAfterChildren, takeStep } from "./token.js";
 import { undoNext } from "./undo.js";
@@ -48,7 +51,8 @@ function beginRun(draft: Draft): boolean {
   if (delayedUntil !== undefined && delayedUntil > draft.now) return false;
   const step = startStep ?? entryStep(draft.workflow, entrypoint);
   if (step === undefined) throw new Error(`the definition has no entrypoint ${entrypoint}`);
-  draft.change({ step });
+  if (!mayBegin(draft)) return standBeforeSlot(draft);
+  draft.change(draft.context.wait ? { step, wait: undefined } : { step });
   draft.close(startStep === undefined ? `begin.${entrypoint === "" ? "default" : entrypoint}` : blockBegin(startStep));
   enterStep(draft);
   return true;
@@ -67,10 +71,11 @@ function actOnWait(draft: Draft, wait: Wait): boolean {
     proceedAfterChildren(draft);
     return true;
   }
+  if (wait.kind === "concurrency") return wait.entry === RUN_SLOT ? beginRun(draft) : takeStepSlot(draft);
   return fireIfDue(draft, wait);
 }
 
-function fireIfDue(draft: Draft, wait: Wait): boolean {
+function fireIfDue(draft: Draft, wait: Exclude<Wait, { kind: "concurrency" }>): boolean {
   const { now } = draft;
   if (wait.kind === "dispatched") {
     if (attemptDue(wait) > now) return false;

@@ -14,8 +14,10 @@ import { Draft, Needed } from "./draft.js";
 import { acceptEvent } from "./events.js";
 import { pause, resume } from "./hold.js";
 import { failIncident, retryStep, retryUndo, skipStep, skipUndo } from "./incidents.js";
+import { migrate } from "./migrate.js";
 import { quarantine, release } from "./quarantine.js";
 import { acceptSignal, recordSignal, requestMatch } from "./signals.js";
+import { slotDecided } from "./slots.js";
 import { submit } from "./tasks.js";
 import { terminate } from "./terminate.js";
 
@@ -35,6 +37,8 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   carry,
   quarantine,
   release,
+  slot_granted: slotDecided,
+  slot_refused: slotDecided,
   pause,
   resume,
   retry_step: retryStep,
@@ -43,6 +47,7 @@ const COMMANDS: { readonly [T in CommandType]: (draft: Draft, command: Command<T
   retry_undo: retryUndo,
   skip_undo: skipUndo,
   terminate,
+  migrate,
 };
 
 export function decide<C extends RunCommand>(

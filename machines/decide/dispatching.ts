@@ -9,14 +9,23 @@ import { asDispatchId } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import type { Draft } from "./draft.js";
+import { awaitStepSlot } from "./ledger/slots.js";
 import { forwardKey, undoMetadata } from "./ledger/undo-list.js";
 
 export type Dispatched = Extract<Wait, { kind: "dispatched" }>;
 
-/** The first attempt of a step's call. */
-export function startCall(draft: Draft, plan: StepPlan, call: Extract<Outcome, { kind: "call" }>["call"]): void {
-  const key = forwardKey(draft.context.run.id, plan.id, draft.context.entries);
-  queueCall(draft, { ...call, phase: "forward", stepId: plan.id, idempotencyKey: key }, 1, "wait");
+/** The first attempt of a step's call, once its step entry has the slot that it needs. */
+export function startCall(
+  draft: Draft,
+  plan: StepPlan,
+  { call: asked, concurrency }: Extract<Outcome, { kind: "call" }>,
+): void {
+  const { run, entries, entry } = draft.context;
+  const key = forwardKey(run.id, plan.id, entries);
+  const call: ActionCall = { ...asked, phase: "forward", stepId: plan.id, idempotencyKey: key };
+  // A step that a person retries during its backoff still has its slot.
+  if (concurrency && !entry?.slot) awaitStepSlot(draft, plan, call, concurrency);
+  else queueCall(draft, call, 1, "wait");
 }
 
 /** Asks for a worker for attempt `nth` of the call. The attempt counts once it is dispatched. `dueAt`: the queue timeout goes on. */

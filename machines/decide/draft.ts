@@ -8,7 +8,7 @@ import type { AuditEvent, AuditType } from "../messages/audit.js";
 import type { Answer } from "../messages/command.js";
 import type { Effect, EventConditions } from "../messages/effect.js";
 import type { Facts, Need } from "../messages/fact.js";
-import type { Decided, Transition } from "../messages/transition.js";
+import type { Decided, Transition, VersionOf } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
 import { eventConditions } from "../steps/event.js";
@@ -16,7 +16,7 @@ import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
 import { beginningOf, type JsonObject, measure } from "../values/json.js";
-import { eventWaitRows, taskClosings } from "./ledger/waits.js";
+import { eventWaitRows, slotReleases, taskClosings } from "./ledger/waits.js";
 
 /** Thrown inside a decision that lacks a fact. It never leaves decide(). */
 export class Needed {
@@ -32,6 +32,7 @@ export class Draft {
   private effects: Effect[] = [];
   private patch: Mutable<Patch> = {};
   private storedNames: string[] = [];
+  private moved: VersionOf | undefined;
   private readonly done: Transition[] = [];
   /** Children that this very decision creates. No read can find them yet. */
   readonly createdChildren: { readonly id: RunId; readonly entry: number }[] = [];
@@ -49,9 +50,10 @@ export class Draft {
     return this.facts.now;
   }
 
-  /** Changes the context. A change of the wait owes what follows from it. */
+  /** Changes the context. A change of the wait, or of a slot, owes what follows from it. */
   change(patch: Patch): void {
-    const { wait } = this.context;
+    const { wait, slot, entry } = this.context;
+    if (slot || entry?.slot) this.owe(...slotReleases(this.context, patch));
     if ("wait" in patch && patch.wait !== wait) {
       this.owe(...taskClosings(wait, patch.wait), ...eventWaitRows(wait, patch.wait, () => this.eventConditions()));
     }
@@ -96,14 +98,22 @@ export class Draft {
     this.effects.push(...effects);
   }
 
+  /** The run is one of another version after this transition, which is the last one that can be drafted on its old plan. */
+  move({ version, definitionId }: VersionOf): void {
+    this.moved = { version, definitionId };
+    this.context.run = { ...this.context.run, ...this.moved };
+  }
+
   /** Ends the transition: everything drafted since the last one belongs to the edge `label` of the chart. */
   close(label: string): void {
-    const { patch, storedNames: stored, audit, effects } = this;
-    this.done.push({ type: eventName(label), patch, stored, audit, effects });
+    const { patch, storedNames: stored, audit, effects, moved } = this;
+    const transition = { type: eventName(label), patch, stored, audit, effects };
+    this.done.push(moved ? { ...transition, moved } : transition);
     this.patch = {};
     this.storedNames = [];
     this.audit = [];
     this.effects = [];
+    this.moved = undefined;
   }
 
   /** The decision that this draft is. */

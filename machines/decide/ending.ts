@@ -14,6 +14,9 @@ import { passUnprotected } from "./ledger/undo-list.js";
 /** The context of a run without a step entry in progress. */
 const NO_ENTRY = { entry: undefined, wait: undefined, call: undefined };
 
+/** No ended run is held, or has a slot. */
+const FREE = { held: undefined, slot: undefined };
+
 /** The run is done. The containers that an `end` leaves succeed with it. */
 export function finishRun(draft: Draft, output: Json): void {
   const { frames, unprotected } = draft.context;
@@ -37,7 +40,7 @@ export function concludeSuccess(draft: Draft, output: Json): void {
     finishing: undefined,
     looking: undefined,
     groups: {},
-    held: undefined,
+    ...FREE,
     output: output ?? undefined,
   });
   notifyParent(draft, "succeeded");
@@ -103,7 +106,7 @@ export function continueEnding(draft: Draft, edge: string): void {
 export function concludeEnding(draft: Draft): void {
   const { ending } = draft.context;
   if (!ending) throw new Error(`run ${draft.context.run.id} fails without an ending`);
-  draft.change({ ...NO_ENTRY, step: undefined, undoing: undefined, items: undefined, groups: {}, held: undefined });
+  draft.change({ ...NO_ENTRY, step: undefined, undoing: undefined, items: undefined, groups: {}, ...FREE });
   const cancelled: StepError = { code: "cancelled", message: ending.reason };
   notifyParent(draft, ending.to, ending.to === "failed" ? ending.error : cancelled);
   const type = `run.${ending.to}` as const;

@@ -58,6 +58,6 @@ function rescanAfterHalt({ wait, run }: RunContext): Patch {
 export function restingState(context: RunContext): RunState {
   if (isHalted(context)) return "paused";
   if (context.ending && !context.unwinding) return "compensating";
-  if (context.step === undefined) return "pending";
+  if (context.step === undefined) return context.wait?.kind === "concurrency" ? "paused" : "pending";
   return isPausing(context) || context.wait?.kind === "incident" ? "paused" : "running";
 }

@@ -92,7 +92,7 @@ function begin(draft: Draft, plan: StepPlan, outcome: Exclude<Outcome, { kind: E
       recordPause(draft, plan, outcome);
       return draft.close("pause");
     case "call":
-      return startCall(draft, plan, outcome.call);
+      return startCall(draft, plan, outcome);
     case "enter_block":
       if (outcome.removes !== undefined) draft.removeVariable(outcome.removes);
       return enterBlock(draft, plan, outcome);

@@ -8,6 +8,7 @@ import { namesOf } from "../attribute/names.js";
 import { Place, type Problem } from "../attribute/problem.js";
 import { compileMachine } from "../chart/compile.js";
 import type { Program } from "../chart/program.js";
+import { runConcurrency } from "../steps/concurrency.js";
 import type { Layout } from "../steps/plan.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
 import { type DefinitionLimits, MAX_BRANCHES, MAX_STEPS, STANDARD_DEFINITION_LIMITS } from "../values/limits.js";
@@ -15,6 +16,7 @@ import { inOnePiece, inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { checkTargets, mentions, readEntries, unnamed, warnAboutUnreachable } from "./graph.js";
 import { layOut } from "./layout.js";
+import { checkMigrations, migrations } from "./migrations.js";
 import { type Registered, warnAboutRegistered } from "./registered.js";
 import { type ReadStep, readStep, type SchemaProblems } from "./step.js";
 import { variablesOf } from "./variables.js";
@@ -45,6 +47,8 @@ const DOCUMENT = {
     oneOf("continue", "incident"),
     "Whether a rollback passes a failed undo or waits for a person.",
   ),
+  migrations: optional(migrations, "By an earlier version: its steps that have another id in this one."),
+  concurrency: optional(runConcurrency, "How many runs go on at once for a key."),
 };
 
 export interface CompileOptions extends Registered {
@@ -81,6 +85,7 @@ function* readWorkflow(document: unknown, place: Place, options: CompileOptions)
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
   refuseUnknown(document, DOCUMENT, place);
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
+  yield* place.checks();
   const read = yield* readSteps(own(document, "steps"), place.at("steps"), options);
   // A document over its budget is not read further, nor is its graph.
   if (!place.weigh(0)) return undefined;
@@ -99,6 +104,8 @@ function* readWorkflow(document: unknown, place: Place, options: CompileOptions)
     timeoutMs: head.timeout_ms,
     onFailure: head.on_failure,
     onUndoFailure: head.on_undo_failure,
+    migrations: head.migrations,
+    concurrency: head.concurrency,
     steps: new Map(read.steps.map(({ plan }) => [plan.id, plan])),
     layout,
     start: head.start,
@@ -119,6 +126,7 @@ function* readGraph(
   const limits = options.limits === undefined ? STANDARD_DEFINITION_LIMITS : options.limits;
   if (limits) checkLimits(steps, ids.size, limits, place);
   const entries = readEntries(document, ids, place);
+  checkMigrations(own(document, "migrations"), ids, place.at("migrations"));
   const inputSchema = own(document, "input_schema");
   const schemaFaults = (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [];
   for (const problem of yield* inSlices(schemaFaults)) place.at("input_schema").problem(problem);

@@ -1,11 +1,12 @@
 // A run explained: what it waits for, since when, until when, what it is on its way to, and what an operator may do. It decides nothing.
 import { isHalted, isReady, nextTryTimeout, type RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
+import { obstaclesToMove } from "../state/standing.js";
 import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import { type About, moment, type WaitWords, wordsOf } from "./waits.js";
 
-export type { About, ExplainedChild } from "./waits.js";
+export type { About, ExplainedChild, SlotQueue } from "./waits.js";
 
 /** What the row of a run says beside its record. Times are epoch milliseconds. */
 export interface Lived extends About {
@@ -35,7 +36,8 @@ export type OperatorActName =
   | "fail"
   | "compensations/retry"
   | "compensations/skip"
-  | "terminate";
+  | "terminate"
+  | "migrate";
 
 /** All that a client may do with a run, named like the routes. */
 export type Act = OperatorActName | "cancel" | "release" | "rerun" | "signal" | "submit";
@@ -140,6 +142,7 @@ function actsOn(context: RunContext): readonly Act[] {
   if (isTerminal(state)) return run.parentRunId === undefined ? ["rerun"] : [];
   const acts: Act[] = [...(isHalted(context) ? [] : actsOnWait(context)), held ? "resume" : "pause"];
   if (quarantined) acts.push("release");
+  if (obstaclesToMove(context).length === 0) acts.push("migrate");
   return [...acts, ...(ending ? [] : (["cancel"] as const)), ...(ending?.terminated ? [] : (["terminate"] as const))];
 }
 

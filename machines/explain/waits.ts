@@ -2,6 +2,7 @@
 // is in explain.ts.
 import { type ActionCall, actionText } from "../state/call.js";
 import type { RunContext } from "../state/context.js";
+import { RUN_SLOT } from "../state/slot.js";
 import type { Wait } from "../state/wait.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
@@ -11,8 +12,20 @@ export interface About {
   /** Why no worker takes the queued call. */
   readonly obstacle?: { readonly reason: "no_worker" | "no_credit"; readonly detail?: string };
   readonly task?: { readonly assignee: string; readonly title?: string };
+  /** The queue for the slot that it waits for. */
+  readonly queue?: SlotQueue;
   /** The children that have not ended, as far as they are explained. */
   readonly children?: readonly ExplainedChild[];
+}
+
+/** What there is to say about the slots of a key, for one that waits for a slot. */
+export interface SlotQueue {
+  /** How many are before it. `atLeast`: the count stopped there. */
+  readonly ahead: number;
+  readonly atLeast?: true;
+  readonly limit: number;
+  /** The runs that have a slot, oldest first, as far as they are shown. */
+  readonly holders: readonly string[];
 }
 
 export interface ExplainedChild {
@@ -110,6 +123,17 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     const words = task ? `waits for ${task.assignee} to submit ${title}` : `waits for ${title}`;
     return { words, item: { kind: "user_task", step_id: step, task_id, ...task }, since: entry?.at, until };
   },
+  concurrency({ entry, scope, key, since }, { step }, { queue }) {
+    const about = queue && {
+      ahead: queue.ahead,
+      at_least: queue.atLeast,
+      limit: queue.limit,
+      held_by: queue.holders,
+    };
+    const step_id = entry === RUN_SLOT ? undefined : step;
+    const words = `waits for a slot of the key "${key}" of ${scope}${queue ? ` (${inQueue(queue)})` : ""}`;
+    return { words, item: { kind: "concurrency", step_id, scope, key, ...about }, since };
+  },
   incident({ phase, error, attempts, since }, { step, call }) {
     const what =
       phase === "forward" ? `the step ${error.step_id ?? step}` : `the undo of the step ${error.step_id ?? step}`;
@@ -139,6 +163,11 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     };
   },
 };
+
+function inQueue({ ahead, atLeast, holders: [holder] }: SlotQueue): string {
+  const before = ahead === 0 ? "it is next" : `${atLeast ? "at least " : ""}${ahead} before it`;
+  return holder === undefined ? before : `${before}; held by run ${holder}`;
+}
 
 function firstOf(children: readonly ExplainedChild[], running: number): string {
   const [first] = children;

@@ -67,6 +67,10 @@ export type RunCommand =
   /** The run was proven to end or hang the process that takes its next step: it is left alone until it is released. */
   | { readonly type: "quarantine"; readonly proof?: QuarantineProof }
   | { readonly type: "release"; readonly actor: string }
+  /** The slot that the run, or the step entry `entry`, waits for is its own now. */
+  | { readonly type: "slot_granted"; readonly entry: number }
+  /** It does not get the slot, and its ticket is gone. `full`: too many wait. */
+  | { readonly type: "slot_refused"; readonly entry: number; readonly reason: "refused" | "full" }
   | OperatorAct;
 
 /** What a person may do to a run beside `cancel` and `release`. A run that is paused or terminated sends the same to its children. */
@@ -83,7 +87,14 @@ export type OperatorAct =
   | { readonly type: "retry_undo"; readonly ordinal?: string; readonly actor: string }
   | { readonly type: "skip_undo"; readonly ordinal?: string; readonly actor: string }
   /** The end without waiting for anything. */
-  | { readonly type: "terminate"; readonly reason: string; readonly actor: string };
+  | { readonly type: "terminate"; readonly reason: string; readonly actor: string }
+  /** The run goes on under another published version. `steps`: steps that have another id there. */
+  | {
+      readonly type: "migrate";
+      readonly version: number;
+      readonly steps?: Readonly<Record<string, string>>;
+      readonly actor: string;
+    };
 
 /** The dispatch of a report. `dispatchId` or `attempt` identifies it; without either it is the current forward dispatch. */
 export interface ReportedDispatch {
@@ -128,6 +139,8 @@ interface Answers {
   readonly carry: Advanced;
   readonly quarantine: Advanced;
   readonly release: Acted | Refused;
+  readonly slot_granted: Advanced;
+  readonly slot_refused: Advanced;
   readonly pause: Acted;
   readonly resume: Acted;
   readonly retry_step: Acted | Refused;
@@ -136,6 +149,7 @@ interface Answers {
   readonly retry_undo: Acted | Refused;
   readonly skip_undo: Acted | Refused;
   readonly terminate: Acted;
+  readonly migrate: Acted | Refused;
 }
 
 export interface Advanced {
@@ -145,6 +159,17 @@ export interface Advanced {
 export interface Refused {
   readonly type: "refused";
   readonly reason: string;
+  /** What the command names does not exist. */
+  readonly missing?: true;
+  /** All reasons, where there may be several. */
+  readonly reasons?: readonly Reason[];
+}
+
+/** A reason against something. */
+export interface Reason {
+  /** The place in a document, as a JSON path. Absent: it is about the run itself. */
+  readonly path?: string;
+  readonly message: string;
 }
 
 /** The outcome of an operator's act. A run may send the act to a child, so one that comes too late is an outcome, too. */

@@ -4,6 +4,7 @@
 import type { ActionCall } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { UndoEntry } from "../state/rollback.js";
+import type { SlotKey, SlotRequest } from "../state/slot.js";
 import type { DispatchId, RunId } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
 import type { RunCommand } from "./command.js";
@@ -69,6 +70,10 @@ export type Effect =
   | { readonly kind: "scope.kept"; readonly entry: number; readonly inputs: JsonObject; readonly variables: JsonObject }
   /** Creates a run in this commit. */
   | { readonly kind: "child.start"; readonly child: NewChild }
+  /** A ticket for a slot is part of this commit. The store answers with `slot_granted` or `slot_refused`. */
+  | { readonly kind: "slot.requested"; readonly request: SlotRequest }
+  /** The ticket of the run, or of the step entry, goes with this commit, whether it had the slot or waited for it. */
+  | { readonly kind: "slot.released"; readonly entry: number; readonly slot: SlotKey }
   | (SentCommand & { readonly kind: "send" })
   /** A delivery to the outside, at least once and independent of the run. Its outbox row is deleted when it is delivered. */
   | { readonly kind: "post"; readonly id: string; readonly to: "webhook"; readonly payload: JsonObject };

@@ -2,6 +2,7 @@
 // facts always give the same decision. Optional facts are read on demand: see Need.
 
 import type { Rule } from "../rule/document.js";
+import type { Patch, RunContext } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { ChildState } from "../state/group.js";
 import type { UndoEntry } from "../state/rollback.js";
@@ -9,6 +10,8 @@ import type { RunId } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
 import type { RunLimits } from "../values/limits.js";
 import type { RetryPolicy } from "../values/retry.js";
+import type { Reason } from "./command.js";
+import type { Effect } from "./effect.js";
 
 export interface Facts {
   readonly limits: RunLimits;
@@ -56,6 +59,8 @@ export interface Facts {
   readonly startup?: JsonObject;
   /** The run that was started with an idempotency key. Null: there is none. */
   readonly keyedRun?: { readonly id: RunId } | null;
+  /** The published version of the run's own workflow that it is asked to go on under. Null: there is none for this tenant. */
+  readonly version?: VersionFact | null;
 }
 
 /** The newest entry of the undo list that is still owed, of the step entries after `since`. Null: there is none. */
@@ -103,6 +108,29 @@ export interface WorkflowFact {
   enters(entrypoint: string): boolean;
 }
 
+export interface VersionFact {
+  readonly version: number;
+  readonly definitionId: string;
+  /** What changes if the run goes on under this version, or all that is against it. `steps`: steps that have another id there. */
+  move(context: RunContext, steps: Readonly<Record<string, string>>, conforms: Facts["conforms"]): MoveVerdict;
+}
+
+export interface MoveVerdict {
+  /** Empty: it is allowed. */
+  readonly reasons: readonly Reason[];
+  /** Absent: it is not. */
+  readonly change?: VersionChange;
+}
+
+export interface VersionChange {
+  /** Of the context, besides the version and the variables. */
+  readonly patch: Patch;
+  /** Outputs that are stored under the id of a step that has another id there: the variables to store, and those to remove. */
+  readonly stored: JsonObject;
+  readonly removed: readonly string[];
+  readonly effects: readonly Effect[];
+}
+
 export interface ActionFact {
   readonly service: string;
   readonly name: string;
@@ -143,7 +171,8 @@ export type Need =
   | { readonly kind: "waiter" | "unmatched"; readonly name: string }
   | { readonly kind: "startup"; readonly runId: RunId }
   | { readonly kind: "output_schema"; readonly hash: string }
-  | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string };
+  | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string }
+  | { readonly kind: "version"; readonly version: number };
 
 /** The facts that the shell reads on demand. */
 export type Fetched = Pick<
@@ -161,4 +190,5 @@ export type Fetched = Pick<
   | "startup"
   | "outputSchema"
   | "keyedRun"
+  | "version"
 >;

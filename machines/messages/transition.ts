@@ -2,6 +2,7 @@
 // command.
 
 import type { Patch } from "../state/context.js";
+import type { RunIdentity } from "../state/identity.js";
 import type { AuditEvent } from "./audit.js";
 import type { Answer, AnswerTo, Command, CommandType, Refused } from "./command.js";
 import type { Effect } from "./effect.js";
@@ -15,7 +16,12 @@ export interface Transition {
   readonly stored: readonly string[];
   readonly audit: readonly AuditEvent[];
   readonly effects: readonly Effect[];
+  /** From here on the run is one of another version: its actor is started anew, with the program of that version. */
+  readonly moved?: VersionOf;
 }
+
+/** The version of a run. */
+export type VersionOf = Pick<RunIdentity, "version" | "definitionId">;
 
 export interface Decided<A extends Answer = Answer> {
   /** To be applied and committed together before the answer is given. Empty: a refusal or a no-op. */

@@ -112,6 +112,8 @@ export class Family implements RehearsalHost {
   }
 
   fetch(run: RehearsedRun, need: Need): Fetched {
+    // No operator moves a rehearsed run.
+    if (need.kind === "version") return { version: null };
     if (need.kind !== "workflow") return this.memory.fetch(run, need);
     const { workflowId, version } = need;
     if (this.isMocked(run.context.run, run.step))

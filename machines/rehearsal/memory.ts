@@ -25,7 +25,7 @@ interface RecordedUndo {
 }
 
 /** The needs that the memory answers. */
-type Remembered = Exclude<Need, { kind: "workflow" }>;
+type Remembered = Exclude<Need, { kind: "workflow" | "version" }>;
 
 export class Memory {
   readonly runs = new Map<RunId, RehearsedRun>();
@@ -39,6 +39,7 @@ export class Memory {
   private readonly undo: RecordedUndo[] = [];
   private readonly scopes = new Map<string, JsonObject>();
   private readonly delivered = new Set<string>();
+  private granted = 0;
 
   constructor(
     private readonly children: () => Iterable<Child>,
@@ -94,7 +95,15 @@ export class Memory {
       case "send":
         this.send(effect);
         break;
+      case "slot.requested":
+        // Nothing else runs: every slot is free.
+        this.grant(owner, effect.request.entry);
+        break;
     }
+  }
+
+  private grant(to: RunId, entry: number): void {
+    this.send({ id: `${to}/slot/${entry}/${this.granted++}`, to, command: { type: "slot_granted", entry } });
   }
 
   /** Offers the event to the runs that wait for it. A later wait finds it in the memory. */

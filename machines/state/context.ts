@@ -11,6 +11,7 @@ import type { RunIdentity } from "./identity.js";
 import { isTerminal, type PausedReason, type RunState } from "./lifecycle.js";
 import type { QuarantineProof } from "./proof.js";
 import type { Ending, Unwinding } from "./rollback.js";
+import { RUN_SLOT, type Slot, type SlotVerdict } from "./slot.js";
 import { type Wait, waitDue } from "./wait.js";
 
 export interface RunContext {
@@ -59,6 +60,8 @@ export interface RunContext {
   readonly proof?: QuarantineProof;
   /** An operator has paused the run: it takes no new step, undo or child. */
   readonly held?: Hold;
+  /** The slot of its workflow's `concurrency` that the run waits for or holds, until it ends. */
+  readonly slot?: Slot;
   readonly output?: Json;
 }
 
@@ -81,12 +84,21 @@ export function isPausing({ wait, unwinding, finishing }: RunContext): boolean {
 
 /** Whether the run can step on at once: a step to enter, an undo to start, children to create, signals or events to look for. */
 export function isReady(context: RunContext): boolean {
-  const { state, wait, looking } = context;
-  if (isHalted(context) || state === "pending" || isTerminal(state)) return false;
+  const { state, wait, looking, slot } = context;
+  if (isHalted(context) || isTerminal(state)) return false;
+  // A run whose slot came before its first step: it begins now.
+  if (state === "pending") return slot?.verdict !== undefined;
   if (looking) return true;
   if (!wait) return true;
   if (wait.kind === "children") return wait.more === true;
+  if (wait.kind === "concurrency") return slotVerdict(context, wait.entry) !== undefined;
   return (wait.kind === "signal" || wait.kind === "event") && wait.look === true;
+}
+
+/** What became of the slot that the run, or its step entry, has asked for. Undefined: it is still awaited. */
+function slotVerdict({ slot, entry }: RunContext, number: number): SlotVerdict | undefined {
+  if (number === RUN_SLOT) return slot?.verdict;
+  return entry?.number === number ? entry.slot?.verdict : undefined;
 }
 
 /** The number of children that have not ended, of step entries from `entry` on. */
@@ -106,6 +118,8 @@ export function pausedReason(context: RunContext): PausedReason | undefined {
   switch (wait?.kind) {
     case "incident":
       return "incident";
+    case "concurrency":
+      return "concurrency";
     case "signal":
       return "signal";
     case "event":

@@ -1,6 +1,7 @@
 // One entry into a step, and the error of a step that failed.
 import type { StepErrorCode } from "../values/error-code.js";
 import type { Json } from "../values/json.js";
+import type { Slot } from "./slot.js";
 
 export interface StepError {
   readonly code: StepErrorCode;
@@ -20,4 +21,6 @@ export interface StepEntry {
   readonly mayHaveHappened?: boolean;
   /** How often a person has retried it. Absent: never. */
   readonly retried?: number;
+  /** The slot that it waits for or holds, until it ends or stands at an incident. */
+  readonly slot?: Slot;
 }

@@ -19,13 +19,17 @@ export function isTerminal(state: RunState): state is TerminalState {
   return state === "succeeded" || state === "failed" || state === "cancelled";
 }
 
-export type PausedReason =
-  | "signal"
-  | "event"
-  | "timer"
-  | "user_task"
-  | "children"
-  | "retry"
-  | "incident"
-  | "operator"
-  | "quarantine";
+export const PAUSED_REASONS = [
+  "signal",
+  "event",
+  "user_task",
+  "timer",
+  "children",
+  "retry",
+  "concurrency",
+  "incident",
+  "operator",
+  "quarantine",
+] as const;
+
+export type PausedReason = (typeof PAUSED_REASONS)[number];

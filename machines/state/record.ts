@@ -10,7 +10,7 @@ import type { RunIdentity } from "./identity.js";
 import type { RunState } from "./lifecycle.js";
 
 /** The newest record format that this code reads. */
-export const RECORD_FORMAT = 3;
+export const RECORD_FORMAT = 4;
 /** Every release reads it. */
 export const OLDEST_RECORD_FORMAT = 1;
 
@@ -46,11 +46,13 @@ type Member =
   | "undoing"
   | "quarantined"
   | "proof"
-  | "held";
+  | "held"
+  | "slot";
 
 /**
  * Format 2 is format 1 with the member `snapshot` of a wait for an event. Format 3 adds the member `held` and the wait `incident`: an
- * older format cannot express them, so nodes that do not read it leave such a run alone.
+ * older format cannot express them, so nodes that do not read it leave such a run alone. The same holds for format 4: the slots of a run
+ * and of its step entry, and the wait `concurrency`.
  */
 type StoredRecord = { readonly v: number } & { readonly [M in Member]: RunContext[M] };
 
@@ -84,11 +86,14 @@ export function encodeRecord(context: RunContext, format: number): JsonObject & 
     quarantined: context.quarantined,
     proof: context.proof,
     held: context.held,
+    slot: context.slot,
   };
   return record as unknown as ReturnType<typeof encodeRecord>;
 }
 
-function formatOf({ held }: RunContext, wait: RunContext["wait"]): number {
+function formatOf({ held, slot, entry }: RunContext, wait: RunContext["wait"]): number {
+  // A node that does not know of slots would not give them back. No run waits for one without either.
+  if (slot || entry?.slot) return 4;
   if (held || wait?.kind === "incident") return 3;
   return wait?.kind === "event" && wait.snapshot !== undefined ? 2 : OLDEST_RECORD_FORMAT;
 }

@@ -74,6 +74,15 @@ export type Wait =
     }
   /** `more`: the next children are to be created at once. */
   | { readonly kind: "children"; readonly dueAt?: number; readonly more?: true }
+  /** A slot of a key, for the whole run or for its step entry. Record format 4. */
+  | {
+      readonly kind: "concurrency";
+      /** The step entry that waits; RUN_SLOT: the run, before its first step. */
+      readonly entry: number;
+      readonly scope: string;
+      readonly key: string;
+      readonly since: number;
+    }
   | Incident;
 
 /** A step, or an undo, failed for good, and a person decides what follows. Record format 3. */
@@ -116,5 +125,5 @@ export function attemptDue({ deadlineAt, heartbeatAt }: Extract<Wait, { kind: "d
 export function waitDue(wait: Wait | undefined): number | "soon" | undefined {
   if (!wait) return "soon";
   if (wait.kind === "dispatched") return attemptDue(wait);
-  return wait.kind === "incident" ? undefined : wait.dueAt;
+  return wait.kind === "incident" || wait.kind === "concurrency" ? undefined : wait.dueAt;
 }

@@ -4,6 +4,7 @@ import { number, object, optional, required, text } from "../attribute/kinds.js"
 import { ExpressionError, type Scope, type Template } from "../expression/index.js";
 import { completeRetry, type RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
+import { stepConcurrency, stepSlot } from "./concurrency.js";
 import { durationOf, type Failure, failed, numberOf, objectOf, type RetrySource, stepType, textOf } from "./step.js";
 import { written } from "./words.js";
 
@@ -24,6 +25,10 @@ export const action = stepType({
     ),
     queue_timeout_ms: optional(number(TIMEOUT), "The time to wait for a worker; unlimited if absent."),
     heartbeat_timeout_ms: optional(number(TIMEOUT), "An attempt without a heartbeat for this time has failed."),
+    concurrency: optional(
+      stepConcurrency,
+      "At most `limit` steps at once have the action carried out for the key, over all runs.",
+    ),
   },
   output: "the worker's result",
   retries: true,
@@ -50,8 +55,11 @@ export const action = stepType({
     if (problems.length > 0)
       return failed("schema_mismatch", `the inputs of ${name}: ${problems.slice(0, 5).join("; ")}`);
     if (run.dryRun && !found.dryRunSupported) return { kind: "skipped", reason: "dry_run", output: {} };
+    const { concurrency } = attributes;
     return {
       kind: "call",
+      ...(concurrency &&
+        !run.dryRun && { concurrency: stepSlot(`${found.service}.${found.name}`, concurrency, scope) }),
       call: {
         service: found.service,
         action: found.name,

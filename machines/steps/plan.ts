@@ -1,5 +1,6 @@
 // The plan of a workflow: its steps, and the block and catch chains of each.
 import type { JsonObject } from "../values/json.js";
+import type { RunConcurrency } from "./concurrency.js";
 import type { OnFailure, OnUndoFailure, StepPlan } from "./step.js";
 
 /** A block: the run itself, a branch, the body of an item or a round, or a try chain. */
@@ -28,6 +29,8 @@ export function isStep(target: string): boolean {
   return target !== "fail" && target !== "continue";
 }
 
+export type Migrations = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
 /** A checked workflow document. */
 export interface WorkflowPlan {
   readonly workflowId: string;
@@ -43,8 +46,12 @@ export interface WorkflowPlan {
   readonly onFailure?: OnFailure;
   /** Absent: `continue`. */
   readonly onUndoFailure?: OnUndoFailure;
+  /** How many of its runs go on at once for a key. Absent: any number. */
+  readonly concurrency?: RunConcurrency;
   readonly steps: ReadonlyMap<string, StepPlan>;
   readonly layout: Layout;
+  /** By an earlier version: its steps that have another id here. */
+  readonly migrations?: Migrations;
   readonly start: string;
   /** Entrypoint to step id. `default` is `start`. */
   readonly entrypoints: Readonly<Record<string, string>>;

@@ -11,6 +11,7 @@ import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
 import type { Group } from "../state/group.js";
 import type { RunIdentity } from "../state/identity.js";
+import type { SlotRequest } from "../state/slot.js";
 import type { Wait } from "../state/wait.js";
 import type { StepErrorCode } from "../values/error-code.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
@@ -147,6 +148,8 @@ export type Outcome =
   | {
       readonly kind: "call";
       readonly call: Omit<ActionCall, "phase" | "stepId" | "idempotencyKey">;
+      /** The slot that the step needs for it. */
+      readonly concurrency?: Pick<SlotRequest, "slot" | "limit">;
     }
   /** The token enters the step's own block: a try, or the next round of a while. */
   | {

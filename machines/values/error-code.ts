@@ -22,6 +22,9 @@ export const ENGINE_ERRORS = {
   loop_limit_exceeded: "A while had `max_iterations` rounds, and its condition still holds.",
   not_found:
     "`sub_saga`, `spawn_saga`: there is no such workflow, version or entrypoint. `emit_signal`, `cancel`: there is no such run. `decision`: there is no such rule. `http_request`: there is no such secret.",
+  concurrency_limit:
+    'All slots of the key of its workflow\'s `concurrency` were taken, and `on_limit` is "refuse". Only of runs that another run or a delay starts: a client is answered 409.',
+  concurrency_queue_full: "Too many were waiting for a slot of the key already.",
   cancelled:
     "A branch, an item or a sub-saga was cancelled on its own. Also in the audit row of a step that a cancel or the timeout of a try cut off.",
   error:

@@ -83,7 +83,7 @@ export const ACT_ROUTES: readonly ActRoute[] = [
   }),
 ];
 
-const ACTED = {
+export const ACTED = {
   run_id: { type: "string", format: "uuid" },
   state: { type: "string" },
   changed: { type: "boolean", description: "False: the run was as the act wants it." },
@@ -93,7 +93,7 @@ const ACTED = {
 export function actSchema<B extends TObject>(
   summary: string,
   body: B,
-  { done, also = [] }: { done: string; also?: 503[] },
+  { done, also = [] }: { done: string; also?: (429 | 503)[] },
 ) {
   return {
     tags: ["operating"],

@@ -15,6 +15,7 @@ import { Int, MAX_INT32, memberCheck, OneOf, PageParameters, pageOf, path, query
 import { object, one, page, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
+import { Migrate, refuseCheck } from "./migrate.js";
 import { Rerun } from "./rerun.js";
 import { filterOf, RUN_FILTERS } from "./run-filters.js";
 import { WAIT } from "./waiting.js";
@@ -31,6 +32,7 @@ const SignalParams = Type.Object({
 /** By the name of the action: what `params` may be. */
 const PARAMS: ReadonlyMap<string, TSchema & { readonly default?: unknown }> = new Map<string, TSchema>([
   ...ACT_ROUTES.map(({ name, body }): [string, TSchema] => [name, body]),
+  ["migrate", Migrate],
   ["release", NoMembers],
   ["cancel", Cancel],
   ["signal", SignalParams],
@@ -80,7 +82,8 @@ export function bulkRoutes(app: Api, deps: ApiDeps): void {
   createRoute(app, deps);
   listRoute(app, deps);
   getRoute(app, deps, waits);
-  stopRoute(app, deps);
+  changeRoute(app, deps, "stop");
+  changeRoute(app, deps, "resume");
 }
 
 const BULK_ID = { bulk_id: { type: "string", format: "uuid" } };
@@ -108,6 +111,7 @@ function createRoute(app: Api, deps: ApiDeps): void {
 /** What the routes of the acts refuse besides what their schemas do. */
 function checkParams(action: string, params: JsonObject, { canceller, config }: ApiDeps): void {
   const { outputBytes } = config.limits;
+  if (action === "migrate") return refuseCheck(params as Static<typeof Migrate>);
   if (isOperatorAct(action))
     return ACT_ROUTES.find(({ name }) => name === action)?.check?.(
       params as Readonly<Record<PropertyKey, unknown>>,
@@ -147,24 +151,31 @@ function getRoute(app: Api, { reads, bulk }: ApiDeps, waits: ProgressWaits): voi
   });
 }
 
-function stopRoute(app: Api, { bulk }: ApiDeps): void {
-  const properties = {
-    ...BULK_ID,
-    state: { type: "string" },
-    changed: { type: "boolean", description: "False: the job was not running." },
-  };
-  const schema = {
-    tags: ["operating"],
+const CHANGES = {
+  stop: {
     summary: "Stop a bulk job: acts that are on their way are finished and counted",
-    params: bulkPath,
-    body: NoMembers,
-    headers: IdempotencyHeader,
-    response: responses({ 202: object("The job begins no more acts.", properties) }, 400, 404, 413, 415),
+    done: "The job begins no more acts.",
+    unchanged: "False: the job was not running.",
+  },
+  resume: {
+    summary: "Resume a bulk job that was stopped, with the runs that are left",
+    done: "The job goes on.",
+    unchanged: "False: the job was not stopped.",
+  },
+};
+
+function changeRoute(app: Api, { bulk }: ApiDeps, name: keyof typeof CHANGES): void {
+  const { summary, done, unchanged } = CHANGES[name];
+  const changed = { type: "boolean", description: unchanged };
+  const schema = {
+    ...{ tags: ["operating"], summary, params: bulkPath, body: NoMembers, headers: IdempotencyHeader },
+    response: responses({ 202: object(done, { ...BULK_ID, state: { type: "string" }, changed }) }, 400, 404, 413, 415),
   };
-  app.post(`${ITEM}/stop`, { schema }, async (request, reply) => {
+  app.post(`${ITEM}/${name}`, { schema }, async (request, reply) => {
     idempotencyKey(request);
-    const { state, changed } = await bulk.stop(request.params.id);
+    const { id } = request.params;
+    const answer = await bulk[name](id);
     reply.status(202);
-    return { bulk_id: request.params.id, state, changed };
+    return { bulk_id: id, ...answer };
   });
 }

@@ -1,6 +1,6 @@
 import type { Static } from "typebox";
 import { type Answer, type Command, isObject, type JsonObject, type Refused } from "../../machines/index.js";
-import { badRequest, conflict, notConfigured } from "../errors.js";
+import { badRequest, conflict, notConfigured, notFound } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
 import { notAwaited } from "../operate/index.js";
 import type { ApiDeps } from "./deps.js";
@@ -120,8 +120,14 @@ function signalOf(body: Static<typeof SignalBody>): { payload: JsonObject; membe
   return { payload, member };
 }
 
-/** The answer of the run. A refusal is sent as a conflict. */
+/** The answer of the run. A refusal is sent as a conflict, with all its reasons, or as 404 where the command names what does not exist. */
 export function accepted<A extends Answer>(answer: A | Refused): Exclude<A, Refused> {
-  if (answer.type === "refused") throw conflict(answer.reason);
-  return answer as Exclude<A, Refused>;
+  if (answer.type !== "refused") return answer as Exclude<A, Refused>;
+  const { reason, reasons, missing } = answer as Refused;
+  if (missing) throw notFound(reason);
+  throw conflict(
+    reason,
+    undefined,
+    reasons?.map(({ path = "$", message }) => ({ path, message })),
+  );
 }

@@ -14,7 +14,7 @@ import type {
 import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import type { BulkJobs, Reruns } from "../operate/index.js";
+import type { BulkJobs, Migrations, Reruns } from "../operate/index.js";
 import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
 import type { Reads } from "../store/reads.js";
@@ -72,7 +72,8 @@ export interface ApiDeps {
   readonly announcer: EventAnnouncer;
   readonly triggers: TriggerRegistrar;
   readonly reruns: Pick<Reruns, "rerun">;
-  readonly bulk: Pick<BulkJobs, "create" | "read" | "stop">;
+  readonly bulk: Pick<BulkJobs, "create" | "read" | "stop" | "resume">;
+  readonly migrations: Pick<Migrations, "check" | "report">;
   readonly metrics: Metrics;
   /** Of the event loop, which requests share with runs. */
   readonly turns: Turns;

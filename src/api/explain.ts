@@ -15,6 +15,7 @@ import {
 import { overloaded } from "../errors.js";
 import type { Workers } from "../run/ports.js";
 import { livingChildren, newestEventAt, type RunToExplain, runToExplain, taskWords } from "../store/explained-run.js";
+import { slotQueue } from "../store/slots.js";
 import type { ApiDeps } from "./deps.js";
 import { goneOf } from "./http/gone.js";
 import { path, RunIdText } from "./http/parameters.js";
@@ -91,6 +92,10 @@ class Explainer {
     if (wait?.kind === "user_task") {
       const task = await taskWords(this.sql, wait.taskId);
       return task ? { task } : {};
+    }
+    if (wait?.kind === "concurrency") {
+      const queue = await slotQueue(this.sql, run.id, wait.entry);
+      return queue ? { queue } : {};
     }
     return wait?.kind === "children" ? { children: await this.childrenOf(run.id) } : {};
   }

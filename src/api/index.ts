@@ -15,6 +15,7 @@ import { createServer } from "./http/server.js";
 import type { Api } from "./http/validation.js";
 import { inspectRoutes } from "./inspect.js";
 import { metricsRoutes } from "./metrics.js";
+import { migrateRoutes } from "./migrate.js";
 import { registryRoutes } from "./registry.js";
 import { rehearsalRoutes } from "./rehearsals.js";
 import { reportRoutes } from "./reports.js";
@@ -38,6 +39,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   commandRoutes,
   actRoutes,
   rerunRoutes,
+  migrateRoutes,
   bulkRoutes,
   explainRoutes,
   reportRoutes,

@@ -21,7 +21,10 @@ export const Rerun = Type.Object(
 
 export function rerunRoutes(app: Api, { reruns }: ApiDeps): void {
   const summary = "Start a run that has ended again, with the same inputs unless others are given";
-  const schema = actSchema(summary, Rerun, { done: "The new run is durable: `run_id` is its id." });
+  const schema = actSchema(summary, Rerun, {
+    done: "The new run is durable: `run_id` is its id.",
+    also: [429],
+  });
   app.post("/api/v1/sagas/:id/rerun", { schema }, async (request, reply) => {
     const { id } = request.params;
     refuseNames(request.body.labels ?? {}, "$.labels");

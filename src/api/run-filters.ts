@@ -1,16 +1,10 @@
 // The filters of runs: the query parameters that choose runs, for the list, its counts and bulk jobs, and what they mean to the store.
 import type { Static } from "typebox";
-import { RUN_STATES } from "../../machines/index.js";
+import { PAUSED_REASONS, RUN_STATES } from "../../machines/index.js";
 import type { RunFilter } from "../store/matching-runs.js";
 import { EachNamed, Flag, Id, ListOf, query, RunIdText, Text, Time, Uuid, Version } from "./http/parameters.js";
 
 export const MAX_LABEL = 256;
-
-/** Of the wire contract. Some of them no run of this release has. */
-const PAUSED_REASONS = [
-  ...(["signal", "event", "timer", "user_task", "children", "retry"] as const),
-  ...(["operator", "incident", "concurrency", "quarantine"] as const),
-];
 
 export const RUN_FILTERS = {
   workflow_id: Id,
@@ -27,6 +21,7 @@ export const RUN_FILTERS = {
   paused_reason: ListOf(...PAUSED_REASONS),
   incident: Flag,
   error_code: Text({ max: 256 }),
+  bulk_id: Uuid,
   started_after: Time,
   started_before: Time,
   "label.{name}": EachNamed(Text({ max: MAX_LABEL })),
@@ -50,6 +45,7 @@ export function filterOf(query: Static<typeof filters>): RunFilter {
     pausedReasons: query.paused_reason,
     incident: query.incident,
     errorCode: query.error_code,
+    bulkId: query.bulk_id,
     startedAfter: query.started_after,
     startedBefore: query.started_before,
     labels: query["label.{name}"],

@@ -92,7 +92,7 @@ function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
     body: Start,
     headers: IdempotencyHeader,
     querystring: query(WAIT),
-    response: responses({ 200: ENDED, 202: STARTED }, 400, 404, 409, 413, 415, 422),
+    response: responses({ 200: ENDED, 202: STARTED }, 400, 404, 409, 413, 415, 422, 429),
   };
   app.post("/api/v1/sagas/start", { schema }, async (request, reply) => {
     const answer = await runs.start(startRequest(request.body, request));

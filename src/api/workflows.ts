@@ -2,6 +2,7 @@
 
 import { type CompileOptions, isObject, type JsonObject, mermaidOf, type Program } from "../../machines/index.js";
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/definitions.js";
+import { workflowSlots } from "../store/slots.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
@@ -75,6 +76,12 @@ const Stats = Type.Object({
   success_rate_24h: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()]),
   last_run_at: Type.Union([Type.String({ format: "date-time" }), Type.Null()]),
   in_flight: Type.Integer(),
+  concurrency: Type.Optional(
+    Type.Object(
+      { held: Type.Integer(), waiting: Type.Integer() },
+      { description: "Slots that its runs hold, and runs that wait for one, over all keys. Absent: neither." },
+    ),
+  ),
 });
 
 function statsRoute(app: Api, { reads }: ApiDeps): void {
@@ -84,7 +91,8 @@ function statsRoute(app: Api, { reads }: ApiDeps): void {
   app.get("/api/v1/workflows/:wf_id/stats", { schema }, async ({ params: { wf_id: workflowId } }, reply) =>
     reads.run(goneOf(reply), async (sql) => {
       await workflows.mustExist(sql, workflowId);
-      return workflowStats(sql, workflowId);
+      const concurrency = await workflowSlots(sql, workflowId);
+      return { ...(await workflowStats(sql, workflowId)), ...(concurrency && { concurrency }) };
     }),
   );
 }

@@ -11,23 +11,24 @@ import type { Operate } from "../operate/index.js";
 import { Pressure, type PressureSample } from "../pressure.js";
 import { Admission } from "../run/admission.js";
 import { Committer } from "../run/committer.js";
-import { Announcer } from "../run/poll/announcer.js";
+import { Announcer, type AnnouncerOptions } from "../run/poll/announcer.js";
 import { Poller } from "../run/poll/poller.js";
-import type { CommitListener } from "../run/ports.js";
 import { Router } from "../run/router.js";
 import { Runtime } from "../run/runtime.js";
+import type { SlotGranter } from "../run/slots/granter.js";
 import { startupVariablesOf } from "../run/startup-provider.js";
 import { Suspicion } from "../run/trial/suspicion.js";
-import { WorkflowMetrics } from "../run/workflow-metrics.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
 import { removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import type { Triggers } from "../trigger/index.js";
 import { composeBrokerEvents } from "./broker-events.js";
+import { commitListener } from "./commit-listener.js";
 import type { Counts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
 import { composeInitiators } from "./initiators.js";
+import { composeSlotGranter } from "./slot-granter.js";
 import { composeCounts } from "./store-counts.js";
 
 export type { CoreOptions };
@@ -60,6 +61,7 @@ export async function createCore(options: CoreOptions): Promise<Core> {
 export class Core {
   readonly dispatcher: NodeDispatcher;
   readonly announcer: Announcer;
+  private readonly slots: SlotGranter;
   readonly runtime: Runtime;
   readonly admission: Admission;
   readonly router: Router;
@@ -96,11 +98,10 @@ export class Core {
     });
     this.dispatcher = this.composeDispatcher();
     this.webhook = new WebhookCourier({ ...egress, sql, log, metrics, now: () => clock.now() });
-    this.announcer = new Announcer({
-      ...{ sql, log, hints },
-      listeners: [(event) => this.triggers.transitions.onEvent(event)],
-      afterCommit: (runId, effects) => this.runtime.afterCommit(runId, [], effects),
-    });
+    const afterCommit: Runtime["carryOut"] = (runId, effects) => this.runtime.afterCommit(runId, [], effects);
+    const listeners = [(event) => this.triggers.transitions.onEvent(event)] satisfies AnnouncerOptions["listeners"];
+    this.announcer = new Announcer({ sql, log, hints, listeners, afterCommit });
+    this.slots = composeSlotGranter(foundations, { placement: this.placement, afterCommit });
     this.committer = new Committer({
       ...{ sql: commits, log, metrics },
       onOutgoing: () => this.brokerEvents?.soon(),
@@ -161,7 +162,8 @@ export class Core {
       ...{ gate: this.suspicion.gate, couriers: { webhook: this.webhook }, licences: tenants },
       newShard: () => placement.anyOfMine(),
       startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
-      onCommit: this.commitListener(),
+      onCommit: commitListener(this.foundations),
+      ...{ slots: this.slots, slotRoom: config.capacity.slotRoom },
       limits: runLimits(config),
       stepsPerCommit: config.stepsPerCommit,
       ...(config.amqpUrl && { outgoing: { emitted: true, lifecycle: config.lifecycleEvents } }),
@@ -181,15 +183,6 @@ export class Core {
     const { stepsPerCommit, licensesFile, startupVariablesFile } = config;
     const trial = { databaseUrl, stepsPerCommit, licensesFile, startupVariablesFile, limits: runLimits(config) };
     return new Suspicion({ sql, log, metrics, trial });
-  }
-
-  private commitListener(): CommitListener {
-    const { feed, metrics, log } = this.foundations;
-    const workflowMetrics = new WorkflowMetrics(metrics, log);
-    return (runId, events) => {
-      feed.onCommit(runId, events);
-      workflowMetrics.onCommit(runId, events);
-    };
   }
 
   private composeAdmission(): Admission {
@@ -219,6 +212,7 @@ export class Core {
     await this.suspicion.start();
     this.poller.start();
     this.announcer.start();
+    this.slots.start();
     this.triggers.start();
     this.operate.start();
     this.brokerEvents?.start();
@@ -236,6 +230,7 @@ export class Core {
     await this.brokerEvents?.stopIntake();
     await this.suspicion.stop();
     await this.announcer.stop();
+    await this.slots.stop();
     await this.triggers.stop();
     await this.operate.stop();
   }

@@ -13,6 +13,7 @@ import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
 import { type Config, ConfigError } from "../config/index.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics.js";
+import { Migrations } from "../operate/index.js";
 import type { Catalog } from "../run/ports.js";
 import { migrateDatabase } from "../store/migrate.js";
 import { recordDeath } from "../store/suspects.js";
@@ -79,6 +80,7 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
     ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
     triggers: triggers.registrar,
     ...{ reruns: operate.reruns, bulk: operate.bulk },
+    migrations: new Migrations({ catalog: core.foundations.catalog, schemas, turns }),
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
     now: () => clock.now(),

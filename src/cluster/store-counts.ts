@@ -5,6 +5,7 @@ import { countEnds } from "../store/end-counts.js";
 import { keepCounts } from "../store/kept-counts.js";
 import { countOutgoing } from "../store/outgoing-events.js";
 import { countUnwatched } from "../store/poll.js";
+import { countSlots } from "../store/slots.js";
 import type { Triggers } from "../trigger/index.js";
 import { Counts } from "./counts.js";
 import type { Foundations } from "./foundations.js";
@@ -23,11 +24,18 @@ export function composeCounts(
     count: async () => {
       metrics.runsUnwatched.set(await countUnwatched(upkeep));
       metrics.eventsOwed.set(await countOutgoing(upkeep));
+      const { waiting, held, leaked } = await countSlots(upkeep);
+      metrics.concurrencyWaiting.set(waiting);
+      metrics.concurrencyHeld.set(held);
+      metrics.concurrencyLeaked.set(leaked);
       await triggers.gauge();
     },
     forget: () => {
       metrics.runsUnwatched.remove();
       metrics.eventsOwed.remove();
+      metrics.concurrencyWaiting.remove();
+      metrics.concurrencyHeld.remove();
+      metrics.concurrencyLeaked.remove();
       metrics.triggersFailing.remove();
     },
   });

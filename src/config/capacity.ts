@@ -15,6 +15,8 @@ export interface Capacity {
   readonly shedHeapPercent: number;
   /** `SAGA_BULK_PER_SECOND` (200). Acts of bulk jobs that a node carries out in a second. */
   readonly bulkPerSecond: number;
+  /** `SAGA_CONCURRENCY_QUEUE` (10,000). Runs and steps that may wait for a slot of one concurrency key. */
+  readonly slotRoom: number;
 }
 
 const MiB = 1024 * 1024;
@@ -27,5 +29,6 @@ export function readCapacity(environment: Environment): Capacity {
     shedLoopMs: environment.integer("SAGA_SHED_LOOP_MS", { min: 1, max: 60_000 }) ?? 1_000,
     shedHeapPercent: environment.integer("SAGA_SHED_HEAP_PERCENT", { min: 20, max: 100 }) ?? 85,
     bulkPerSecond: environment.integer("SAGA_BULK_PER_SECOND", { min: 1, max: 100_000 }) ?? 200,
+    slotRoom: environment.integer("SAGA_CONCURRENCY_QUEUE", { min: 1, max: 1_000_000 }) ?? 10_000,
   };
 }

@@ -20,6 +20,8 @@ export interface ActBody {
   readonly output?: Json;
   /** As clients count the undos of a run, from 1. */
   readonly ordinal?: number;
+  readonly version?: number;
+  readonly steps?: Readonly<Record<string, string>>;
 }
 
 export interface Acting {
@@ -42,6 +44,7 @@ const BUILDERS: Readonly<Record<OperatorActName, Builder>> = {
   "compensations/retry": async (acting) => ({ type: "retry_undo", ...(await ordinalOf(acting)), actor: acting.actor }),
   "compensations/skip": async (acting) => ({ type: "skip_undo", ...(await ordinalOf(acting)), actor: acting.actor }),
   terminate: ({ body: { reason = "" }, actor }) => ({ type: "terminate", reason, actor }),
+  migrate: ({ body: { version = 0, steps }, actor }) => ({ type: "migrate", version, ...(steps && { steps }), actor }),
 };
 
 export const isOperatorAct = (name: string): name is OperatorActName => Object.hasOwn(BUILDERS, name);
@@ -61,9 +64,16 @@ async function ordinalOf({ sql, runId, body: { ordinal: nth } }: Acting) {
 
 /** Why the run has not done what it was asked for. Undefined: it has, or was as the act wants it. */
 export function refusalIn(answer: Answer, command: RunCommand): string | undefined {
-  if (answer.type === "refused" || answer.type === "acted") return answer.reason;
+  if (answer.type === "refused") return answer.reasons?.map(({ message }) => message).join("; ") ?? answer.reason;
+  if (answer.type === "acted") return answer.reason;
   if (answer.type === "signal" && command.type === "signal" && !answer.matched) return notAwaited(command.name);
   return undefined;
+}
+
+/** The run was as the act wants it. */
+export function isUnchanged(answer: Answer): boolean {
+  if (answer.type === "cancel") return answer.alreadyTerminal;
+  return answer.type === "acted" && !answer.changed;
 }
 
 export const notAwaited = (signal: string) => `no run awaits the signal ${signal} now; it is recorded for a later wait`;

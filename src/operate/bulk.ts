@@ -5,7 +5,16 @@ import { conflict, notFound, unprocessable } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
 import { Line } from "../line.js";
 import { requestHash } from "../run/request-hash.js";
-import { type BulkJob, type BulkState, createJob, jobById, jobItem, refusalsOf, stopJob } from "../store/bulk-jobs.js";
+import {
+  type BulkJob,
+  type BulkState,
+  createJob,
+  jobById,
+  jobItem,
+  refusalsOf,
+  resumeJob,
+  stopJob,
+} from "../store/bulk-jobs.js";
 import type { RunFilter } from "../store/matching-runs.js";
 import { refuseOlderNodes } from "./acts.js";
 
@@ -27,8 +36,13 @@ export interface BulkRequest {
 export interface BulkOptions {
   readonly sql: Sql;
   readonly recordFormat: () => number;
-  /** A job was created: a hint. */
+  /** A job is to be driven: a hint. */
   readonly onCreated: () => void;
+}
+
+export interface Changed {
+  readonly state: BulkState;
+  readonly changed: boolean;
 }
 
 export class BulkJobs {
@@ -66,10 +80,18 @@ export class BulkJobs {
   }
 
   /** Throws 404. */
-  async stop(id: string): Promise<{ readonly state: BulkState; readonly changed: boolean }> {
+  async stop(id: string): Promise<Changed> {
     const stopped = await stopJob(this.options.sql, id);
     if (!stopped) throw noSuchJob(id);
     return stopped;
+  }
+
+  /** Takes a stop back. Throws 404. */
+  async resume(id: string): Promise<Changed> {
+    const resumed = await resumeJob(this.options.sql, id);
+    if (!resumed) throw noSuchJob(id);
+    this.options.onCreated();
+    return resumed;
   }
 }
 

@@ -6,6 +6,7 @@ import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import {
+  type Outcome,
   openTargets,
   type RunningJob,
   runningJobs,
@@ -27,8 +28,8 @@ export interface DriverOptions {
   readonly metrics: Pick<Metrics, "bulkActs">;
   readonly pace: Pace;
   readonly shards: () => readonly ShardId[];
-  /** Why the act was refused; undefined if it is done. Throws what may pass. */
-  readonly act: (job: RunningJob, target: Target) => Promise<string | undefined>;
+  /** Throws what may pass. */
+  readonly act: (job: RunningJob, target: Target) => Promise<Outcome>;
   /** The newest record format that all live nodes read. */
   readonly recordFormat: () => number;
   /** Whether the node sheds load: then a job waits. */
@@ -100,9 +101,9 @@ export class Driver {
     const { pace, act, metrics, log } = this.options;
     return pace.run(async () => {
       try {
-        const message = await act(job, target);
-        metrics.bulkActs.inc({ outcome: message === undefined ? "done" : "refused" });
-        return { nth: target.nth, ...(message !== undefined && { message }) };
+        const outcome = await act(job, target);
+        metrics.bulkActs.inc({ outcome: outcome.message === undefined ? "done" : "refused" });
+        return { nth: target.nth, ...outcome };
       } catch (error) {
         metrics.bulkActs.inc({ outcome: "postponed" });
         log.debug({ err: error, bulk: job.id, runId: target.runId }, "bulk act put off");

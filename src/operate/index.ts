@@ -20,6 +20,7 @@ export {
   refuseOlderNodes,
 } from "./acts.js";
 export { BulkJobs, MAX_LIMIT, STANDARD_LIMIT } from "./bulk.js";
+export { type Look, Migrations } from "./migrations.js";
 export { ProgressWaits } from "./progress.js";
 export { type RerunChanges, Reruns } from "./rerun.js";
 export { targetCommandId, targetRunId } from "./target-act.js";

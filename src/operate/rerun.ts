@@ -38,7 +38,7 @@ export class Reruns {
     try {
       return await this.runs.start(request);
     } catch (error) {
-      if (error instanceof SagaError && error.status === 409) throw conflict(OTHER_BODY);
+      if (error instanceof SagaError && error.code === "conflict") throw conflict(OTHER_BODY);
       throw error;
     }
   }
@@ -46,9 +46,12 @@ export class Reruns {
 
 const OTHER_BODY = "the idempotency key was used with another body";
 
-function refusalOf({ parentRunId, ended, state }: FirstRun): string | undefined {
+function refusalOf({ parentRunId, ended, state, identity }: FirstRun): string | undefined {
   if (parentRunId !== null) return `the run belongs to the run ${parentRunId}: only that one can be started again`;
-  return ended ? undefined : `the run is ${state}: only a run that has ended is started again`;
+  if (!ended) return `the run is ${state}: only a run that has ended is started again`;
+  return identity.given?.tooLarge
+    ? "its start gave more than 16 KiB of variables, which are not kept: start a new run"
+    : undefined;
 }
 
 function requestOf(
@@ -61,12 +64,13 @@ function requestOf(
     ...(changes.version !== undefined && { version: changes.version }),
     entrypoint: identity.entrypoint,
     inputs: changes.inputs ?? inputs ?? {},
-    variables: {},
+    variables: identity.given?.variables ?? {},
     tenantId: tenantId ?? undefined,
     dryRun: identity.dryRun,
     features: identity.features,
     businessKey: businessKey ?? undefined,
     labels: changes.labels ?? identity.labels,
+    ...(identity.given?.timeoutMs !== undefined && { timeoutMs: identity.given.timeoutMs }),
     ...options,
   };
 }

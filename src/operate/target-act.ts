@@ -5,8 +5,8 @@ import { asRunId, type JsonObject, type RunCommand, type RunId } from "../../mac
 import { SagaError } from "../errors.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import type { Runs } from "../run/ports.js";
-import type { RunningJob } from "../store/bulk-jobs.js";
-import { commandOf, isOperatorAct, refusalIn } from "./acts.js";
+import type { Outcome, RunningJob } from "../store/bulk-jobs.js";
+import { commandOf, isOperatorAct, isUnchanged, refusalIn } from "./acts.js";
 import type { RerunChanges, Reruns } from "./rerun.js";
 
 const MAX_MESSAGE = 1_000;
@@ -29,25 +29,29 @@ export function targetRunId(jobId: string, runId: RunId): RunId {
   return asRunId(derivedUuid(`bulk-rerun/${jobId}/${runId}`));
 }
 
-/** Why the act was refused; undefined if it is done. Throws what may pass: the outcome is not known, load is shed, the store is away. */
-export async function actOn(options: TargetActOptions, job: Job, runId: RunId): Promise<string | undefined> {
+/** Throws what may pass: the outcome is not known, load is shed, the store is away. */
+export async function actOn(options: TargetActOptions, job: Job, runId: RunId): Promise<Outcome> {
   try {
     return await outcomeOf(options, job, runId);
   } catch (error) {
     if (!(error instanceof SagaError) || error.status >= 500) throw error;
     const details = (error.details ?? []).map(({ path, message }) => `${path} ${message}`);
-    return [error.message, ...details].join("; ").slice(0, MAX_MESSAGE);
+    return refusedFor([error.message, ...details].join("; "));
   }
 }
 
-async function outcomeOf({ sql, runs, reruns }: TargetActOptions, job: Job, runId: RunId): Promise<string | undefined> {
+const refusedFor = (reason: string): Outcome => ({ message: reason.slice(0, MAX_MESSAGE) });
+
+async function outcomeOf({ sql, runs, reruns }: TargetActOptions, job: Job, runId: RunId): Promise<Outcome> {
   if (job.action === "rerun") {
     await reruns.rerun(runId, job.params as RerunChanges, { runId: targetRunId(job.id, runId), actor: job.actor });
-    return undefined;
+    return {};
   }
   const id = targetCommandId(job.id, runId);
   const command = await commandFor(job, runId, { sql, id });
-  return refusalIn(await runs.command(runId, command, { id }), command)?.slice(0, MAX_MESSAGE);
+  const answer = await runs.command(runId, command, { id });
+  const refusal = refusalIn(answer, command);
+  return refusal === undefined ? { unchanged: isUnchanged(answer) } : refusedFor(refusal);
 }
 
 interface SignalParams {

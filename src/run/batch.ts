@@ -13,6 +13,7 @@ import {
   type RunContext,
   type RunId,
   type Transition,
+  type VersionOf,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 import type { CommandRow, RunCommit, RunRow } from "../store/commit/rows.js";
@@ -46,6 +47,8 @@ export class Batch {
   changesUndoList = false;
   /** The token that the commit writes beside its revision (law 1). */
   readonly fence = newFence();
+  /** The run is one of another version from this commit on. */
+  private moved: VersionOf | undefined;
   private readonly changedVariables = new Set<string>();
   private readonly changedColumns = new Set<RareColumn>();
   /** What RabbitMQ may get, in the order of the transitions. */
@@ -61,8 +64,9 @@ export class Batch {
     private readonly outgoing?: OutgoingEvents,
   ) {}
 
-  add(runId: RunId, { patch, stored, audit, effects }: Transition): void {
+  add(runId: RunId, { patch, stored, audit, effects, moved }: Transition): void {
     this.transitions++;
+    this.moved = moved ?? this.moved;
     const first = this.events.length;
     // Written out member by member: events are many and read often, and this gives them all one shape.
     for (const { at, type, stepId, attempt, from, to, actor, metadata } of audit) {
@@ -145,6 +149,8 @@ export class Batch {
       frames: this.column("frames", context.frames.length > 0 ? context.frames : undefined),
       items: this.column("items", context.items),
       output: context.output === undefined ? undefined : JSON.stringify(context.output),
+      version: this.moved?.version,
+      definitionId: this.moved?.definitionId,
     };
   }
 

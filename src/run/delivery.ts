@@ -26,5 +26,15 @@ export function commandId({ type }: RunCommand): string | undefined {
 
 const REPEATABLE: ReadonlySet<RunCommand["type"]> = new Set([
   ...(["signal", "submit", "cancel", "result", "failure"] as const),
-  ...(["pause", "resume", "retry_step", "skip_step", "fail", "retry_undo", "skip_undo", "terminate"] as const),
+  ...([
+    "pause",
+    "resume",
+    "retry_step",
+    "skip_step",
+    "fail",
+    "retry_undo",
+    "skip_undo",
+    "terminate",
+    "migrate",
+  ] as const),
 ]);

@@ -1,13 +1,15 @@
 // Effects outside the run, carried out after their commit: dispatches go to workers, commands to other runs, posts to their
 // couriers. Each is owed by a durable row, so the poll recovers any that are lost here.
 import type { Effect, NewChild, RunId } from "../../machines/index.js";
-import type { Couriers, Dispatcher, EventAnnouncer } from "./ports.js";
+import type { Couriers, Dispatcher, EventAnnouncer, SlotKeeper } from "./ports.js";
 
 export interface EffectPorts {
   readonly dispatcher: Dispatcher;
   readonly couriers: Couriers;
   /** Absent: events wait for the announcer's poll. */
   readonly announcer?: EventAnnouncer;
+  /** Absent: slots wait for a granter's poll. */
+  readonly slots?: SlotKeeper;
   /** A command that the commit has put into another run's inbox. */
   readonly deliver: (command: Extract<Effect, { kind: "send" }>) => void;
   readonly childCreated: (child: NewChild) => void;
@@ -28,7 +30,7 @@ export class Effects {
 
   /** A kind that is not listed is a row of the commit, and done with it. */
   private carryOutOne(runId: RunId, effect: Effect, sent: ReadonlySet<string>): void {
-    const { dispatcher, couriers, announcer, hints } = this.ports;
+    const { dispatcher, couriers, announcer, slots, hints } = this.ports;
     switch (effect.kind) {
       case "dispatch.request":
         // A dispatch of the same commit has its worker already.
@@ -47,6 +49,10 @@ export class Effects {
         return;
       case "event.published":
         return announcer?.announce(effect.event.id);
+      case "slot.requested":
+        return slots?.requested(effect.request.slot);
+      case "slot.released":
+        return slots?.released(effect.slot);
       case "post":
         if (hints) couriers[effect.to]?.carry(effect.id);
         return;

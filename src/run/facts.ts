@@ -11,6 +11,8 @@ import {
   type Need,
   type RunIdentity,
   type RunLimits,
+  type VersionFact,
+  versionFact,
   type WorkflowFact,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
@@ -29,8 +31,8 @@ import {
 } from "../store/family.js";
 import { newestOwed } from "../store/load.js";
 import { replacedSchema } from "../store/registry.js";
+import type { LoadedRun } from "./loaded-run.js";
 import { startKey } from "./new-run.js";
-import type { OwedUndos } from "./owed-undos.js";
 import type { Catalog } from "./ports.js";
 
 /** A character of an output takes at most this many bytes in the store. */
@@ -40,6 +42,8 @@ export interface DecisionFacts extends Facts {
   /** Set by the decision: it asked for an action that this node does not know, perhaps registered elsewhere a moment ago. */
   readonly missed: { action: boolean };
 }
+
+type Reading = Pick<LoadedRun, "owedUndos" | "program" | "next">;
 
 export interface FactOptions {
   readonly sql: Sql;
@@ -82,8 +86,9 @@ export class FactSource {
     return this.options.catalog.refresh();
   }
 
-  /** Reads a fact that a decision needs before it can be taken. `owed`: keeps what is read of the run's undo list. */
-  async read(run: RunIdentity, need: Need, owed: OwedUndos): Promise<Fetched> {
+  /** Reads a fact that a decision needs before it can be taken. `loaded` keeps what is read of the run's undo list, and of a version. */
+  async read(run: RunIdentity, need: Need, loaded: Reading): Promise<Fetched> {
+    const { owedUndos: owed } = loaded;
     const { sql, limits } = this.options;
     switch (need.kind) {
       case "signal":
@@ -113,6 +118,8 @@ export class FactSource {
         return { outputSchema: await replacedSchema(sql, need.hash) };
       case "keyed_run":
         return { keyedRun: await this.keyedRun(run, need) };
+      case "version":
+        return { version: await this.version(run, need, loaded) };
     }
   }
 
@@ -132,6 +139,18 @@ export class FactSource {
       inputSchema: program.inputSchema,
       enters: (entrypoint) => entryStep(program, entrypoint) !== undefined,
     };
+  }
+
+  /** As for a start: published, and for this tenant. */
+  private async version(
+    { workflowId, tenantId }: RunIdentity,
+    { version }: Extract<Need, { kind: "version" }>,
+    loaded: Reading,
+  ): Promise<VersionFact | null> {
+    const found = await this.options.catalog.published(workflowId, version);
+    if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== tenantId)) return null;
+    loaded.next = found.program;
+    return versionFact(loaded.program, found);
   }
 
   private keyedRun(

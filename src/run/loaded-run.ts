@@ -4,12 +4,14 @@
 import type { Sql } from "postgres";
 import {
   decodeRun,
+  movedActor,
   type Program,
   type RunActor,
   type RunContext,
   type RunId,
   type StoredRun,
   startActor,
+  type Transition,
   UnreadableRecord,
 } from "../../machines/index.js";
 import { loadRun } from "../store/load.js";
@@ -20,8 +22,10 @@ import type { Catalog } from "./ports.js";
 import { Unreadable } from "./unreadable.js";
 
 export interface LoadedRun {
-  readonly actor: RunActor;
-  readonly program: Program;
+  actor: RunActor;
+  program: Program;
+  /** The version that it was last asked to move to. */
+  next?: Program;
   /** The revision that holds the actor's state. The next commit expects it. */
   revision: Revision;
   /** The token beside that revision (law 1). Absent: the row has none. */
@@ -48,6 +52,16 @@ export async function restoreRun(
   const { revision, fence, lastSeq, lastEventAt } = found;
   const actor = startActor(program, context);
   return { actor, program, revision, fence, lastSeq, lastEventAt, owedUndos: new OwedUndos() };
+}
+
+/** A transition that moves the run to another version begins a new actor, and what follows is decided by the program of that version. */
+export function applyTo(loaded: LoadedRun, transition: Transition): void {
+  const { moved } = transition;
+  if (!moved) return loaded.actor.apply(transition);
+  const { next } = loaded;
+  if (next?.version !== moved.version) throw new Error(`the program of version ${moved.version} is not at hand`);
+  loaded.actor = movedActor(loaded.actor, next, transition);
+  loaded.program = next;
 }
 
 function readable(stored: StoredRun, newestFormat: number | undefined): RunContext {

@@ -11,7 +11,7 @@ import {
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 import type { ChildCommit, NewRunRow, OutgoingEventRow } from "../store/commit/rows.js";
-import { storedIdentity } from "../store/load.js";
+import { type GivenAtStart, storedIdentity } from "../store/load.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
@@ -35,11 +35,12 @@ export interface StartMark {
   readonly requestHash: string;
   readonly idempotencyKey?: string;
   readonly labels?: Readonly<Record<string, string>>;
+  readonly given?: GivenAtStart;
   readonly fence?: string;
 }
 
 export function newRunRow(context: RunContext, mark: StartMark): NewRunRow {
-  const { requestHash, idempotencyKey, labels, fence } = mark;
+  const { requestHash, idempotencyKey, labels, given, fence } = mark;
   const { run } = context;
   return {
     ...run,
@@ -47,7 +48,7 @@ export function newRunRow(context: RunContext, mark: StartMark): NewRunRow {
     familyRunId: run.family?.at(-1),
     record: JSON.stringify(encodeRecord(context, OLDEST_RECORD_FORMAT)),
     inputs: run.family ? undefined : JSON.stringify(run.inputs),
-    identity: JSON.stringify({ ...storedIdentity(run), idempotencyKey, labels }),
+    identity: JSON.stringify({ ...storedIdentity(run), idempotencyKey, labels, given }),
     requestHash,
     labels,
     key: idempotencyKey === undefined ? undefined : startKey(run, idempotencyKey),

@@ -1,8 +1,9 @@
 // Effects as rows, in the form that the commit statement writes. An effect that is owed and settled within one batch becomes no
 // row. Effects outside the database are carried out after the commit, by effects.ts.
-import type { Effect, RunIdentity } from "../../machines/index.js";
+import type { Effect, RunIdentity, SlotRequest } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 import type { ChildCommit, OutgoingEventRow, RunCommit, UndoRow } from "../store/commit/rows.js";
+import { slotTenant } from "../store/slots.js";
 import { newFence } from "./fence.js";
 import { keptScope } from "./kept-scope.js";
 import { childCommit, childStarted } from "./new-run.js";
@@ -31,6 +32,8 @@ class OwedRows {
   readonly scopes: RowOf<"scopes">[] = [];
   readonly children: ChildCommit[] = [];
   readonly outgoingEvents: OutgoingEventRow[] = [];
+  private readonly tickets: RowOf<"tickets">[] = [];
+  private readonly ticketsGone: number[] = [];
   private undoOwed: readonly UndoRow[] = [];
   readonly undoSettled: RowOf<"undoSettled">[] = [];
   private undoPassed: RunCommit["undoPassed"];
@@ -48,6 +51,18 @@ class OwedRows {
 
   settleOutbox(id: string): void {
     if (!this.outbox.delete(id)) this.outboxGone.push(id);
+  }
+
+  addTicket({ entry, stepId, slot, limit, onLimit }: SlotRequest): void {
+    const { scope, key } = slot;
+    const tenantId = slotTenant(slot);
+    this.tickets.push({ entry, stepId, tenantId, scope, key, limit, onLimit, admitted: false });
+  }
+
+  removeTicket(entry: number): void {
+    const asked = this.tickets.findIndex((ticket) => ticket.entry === entry);
+    if (asked < 0) this.ticketsGone.push(entry);
+    else this.tickets.splice(asked, 1);
   }
 
   addUndo(row: UndoRow): void {
@@ -93,6 +108,8 @@ class OwedRows {
       scopes: this.scopes,
       children: this.children,
       outgoingEvents: this.outgoingEvents,
+      tickets: this.tickets,
+      ticketsGone: this.ticketsGone,
       undoOwed: this.undoOwed,
       undoSettled: this.undoSettled,
       undoPassed: this.undoPassed,
@@ -140,6 +157,8 @@ const ADD: { readonly [Kind in Effect["kind"]]: (rows: OwedRows, effect: Extract
   "undo.handed": (rows, { to, entry }) => rows.handOverUndo(to, entry),
   "scope.kept": (rows, { entry, variables }) =>
     rows.scopes.push({ entry, holder: rows.run.family?.at(-1) ?? rows.run.id, ...keptScope(variables) }),
+  "slot.requested": (rows, { request }) => rows.addTicket(request),
+  "slot.released": (rows, { entry }) => rows.removeTicket(entry),
   "child.start": (rows, { child }) => {
     rows.children.push(childCommit(child));
     rows.outgoingEvents.push(...childStarted(child, rows.outgoing));

@@ -12,6 +12,7 @@ import type {
   Rule,
   RunCommand,
   RunId,
+  SlotKey,
 } from "../../machines/index.js";
 
 export interface StartRequest {
@@ -48,7 +49,8 @@ export interface StartAnswer {
 }
 
 export interface Runs {
-  /** Resolves once the run is durable. Throws SagaError: 400 unknown entrypoint, 404 workflow, 409 key or id with another body, 422 inputs, 503. */
+  /** Resolves once the run is durable. Throws SagaError: 400 unknown entrypoint, 404 workflow, 409 key or id with another body or no free slot, 422 inputs,
+   * 429 a full waiting list, 503. */
   start(request: StartRequest): Promise<StartAnswer>;
   /**
    * Resolves with the answer of the committed transition (law 6). Throws SagaError: 404 no such run, 503 the outcome is not known
@@ -150,9 +152,17 @@ export interface EventAnnouncer {
   announce(eventId: string): void;
 }
 
+/** Has free slots given to those that wait for them. Never throws and never waits: the poll finds what is lost. */
+export interface SlotKeeper {
+  /** A ticket of the key was committed. */
+  requested(key: SlotKey): void;
+  /** A ticket of the key was removed. */
+  released(key: SlotKey): void;
+}
+
 /** Definitions, registrations and rules in memory, refreshed from the store. */
 export interface Catalog {
-  /** The compiled definition by its id: the version that a run began with, published or not. */
+  /** The compiled definition by its id: the version that a run is of, published or not. */
   program(definitionId: string): Promise<Program>;
   /** The published version, or the latest published one. */
   published(

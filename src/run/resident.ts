@@ -21,7 +21,7 @@ import { backOff } from "./back-off.js";
 import { Batch, confirmation, isRefusal, namesItsDispatch } from "./batch.js";
 import { DataRejected, OutcomeUnknown } from "./committer.js";
 import type { Delivery } from "./delivery.js";
-import type { LoadedRun } from "./loaded-run.js";
+import { applyTo, type LoadedRun } from "./loaded-run.js";
 import { Mailbox } from "./mailbox.js";
 import type { ResidentHost } from "./resident-host.js";
 
@@ -159,7 +159,7 @@ export class Resident {
         await source.refreshActions();
         refreshed = true;
       } else if (!("need" in decision)) return decision;
-      else fetched = { ...fetched, ...(await source.read(run, decision.need, loaded.owedUndos)) };
+      else fetched = { ...fetched, ...(await source.read(run, decision.need, loaded)) };
     }
   }
 
@@ -198,7 +198,7 @@ export class Resident {
       const stepped = this.addStep(loaded, batch);
       if (!stepped) return;
       if (stepped === true) continue;
-      await this.host.facts.read(loaded.actor.context.run, stepped, loaded.owedUndos);
+      await this.host.facts.read(loaded.actor.context.run, stepped, loaded);
       this.beginTurn();
     }
   }
@@ -241,7 +241,7 @@ export class Resident {
 
   private apply(loaded: LoadedRun, batch: Batch, { transitions }: Decided): void {
     for (const transition of transitions) {
-      loaded.actor.apply(transition);
+      applyTo(loaded, transition);
       loaded.owedUndos.apply(transition.effects);
       batch.add(this.runId, transition);
     }

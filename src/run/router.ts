@@ -28,7 +28,7 @@ const PEER_REFRESH_MS = 300;
 /** What clients and operators ask for. Other commands complete work that is in progress. */
 const NEW_WORK: ReadonlySet<CommandType> = new Set([
   ...(["signal", "cancel", "release", "pause", "resume", "retry_step", "skip_step", "fail"] as const),
-  ...(["retry_undo", "skip_undo", "terminate"] as const),
+  ...(["retry_undo", "skip_undo", "terminate", "migrate"] as const),
 ]);
 
 export interface RouterOptions {

@@ -124,7 +124,7 @@ export class Runtime implements Runs, ResidentHost {
     this.starter = new Starter({ ...options, deciding }, (started) => this.created(started));
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
-      ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, hints },
+      ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, slots: options.slots, hints },
       deliver: ({ to, id, command }) => this.deliverHint(to, command, { id, inboxId: id }),
       childCreated: (child) => void this.childCreated(child),
       outdated: (runId) => this.residents.dropIdle(runId),

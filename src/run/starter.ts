@@ -14,21 +14,24 @@ import {
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
-import type { RunCommit } from "../store/commit/rows.js";
+import type { RunCommit, TicketRow } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
-import { findStart, type StartedRow } from "../store/load.js";
+import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
 import { backOff } from "./back-off.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
 import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./new-run.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
-import type { Catalog, CommittedEvent, StartAnswer, StartRequest } from "./ports.js";
+import type { Catalog, CommittedEvent, SlotKeeper, StartAnswer, StartRequest } from "./ports.js";
 import { requestHash } from "./request-hash.js";
 import { eventRow } from "./run-rows.js";
+import { admitRun, withdrawRun } from "./slots/admission.js";
 import type { StartupVariables } from "./startup-provider.js";
 import type { Gate } from "./trial/gate.js";
 
 const START_TRIES = 5;
+/** How many may wait for a slot of one key, unless a setting says otherwise. */
+export const STANDARD_SLOT_ROOM = 10_000;
 
 export interface StarterOptions {
   readonly sql: Sql;
@@ -40,6 +43,12 @@ export interface StarterOptions {
   readonly startupVariables?: (request: StartRequest) => Promise<StartupVariables>;
   /** A start of the same request as one that a node has died of is tried first. Absent: none is. */
   readonly gate?: Pick<Gate, "isSuspect" | "start">;
+  /** Absent: the tickets of starts wait for a granter's poll. */
+  readonly slots?: SlotKeeper;
+  /** How many may wait for a slot of one key. */
+  readonly slotRoom?: number;
+  /** False: a trial, which writes nothing. */
+  readonly reserves?: boolean;
   /** Which events RabbitMQ gets. Absent: none. */
   readonly outgoing?: OutgoingEvents;
   /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
@@ -55,6 +64,8 @@ export interface StartedRun {
   readonly started: CommittedEvent;
   /** The token of its row (law 1). Absent: the row has none. */
   readonly fence?: string;
+  /** It asks for its slot with its start. */
+  readonly ticket?: TicketRow;
 }
 
 export class Starter {
@@ -95,8 +106,15 @@ export class Starter {
     const id = request.runId ?? newRunId(this.options.newShard?.());
     const made = { id, definitionId, startedAt: this.options.clock.now() };
     const identity = { ...identityOf(request, program, made), ...startup };
-    const context = newRun(identity, { ...provided, ...request.variables });
-    return { context, program, started: startedEvent(identity, request.actor, audit), fence: newFence() };
+    const run = newRun(identity, { ...provided, ...request.variables });
+    const { slot, ticket } = (program.concurrency && (await this.admit(run, program))) || {};
+    const context = slot ? { ...run, slot } : run;
+    return { context, program, ticket, started: startedEvent(identity, request.actor, audit), fence: newFence() };
+  }
+
+  private admit(run: RunContext, program: Program): ReturnType<typeof admitRun> {
+    const { sql, slotRoom: room = STANDARD_SLOT_ROOM, reserves = true } = this.options;
+    return admitRun(sql, run, program, { room, reserves });
   }
 
   private async publishedFor({ workflowId, version, tenantId }: StartRequest) {
@@ -119,10 +137,14 @@ export class Starter {
       try {
         if (await this.options.committer.submit(commit, key)) {
           this.onStarted(run);
+          if (run.context.slot) this.options.slots?.requested(run.context.slot);
           return startAnswer(run.context.run);
         }
         const first = await this.findFirst(request, hash, id);
-        if (first) return first;
+        if (first) {
+          if (first.runId !== id) await withdrawRun(this.options.sql, run.context);
+          return first;
+        }
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw error;
       }
@@ -182,19 +204,30 @@ function hashOf({ actor: _, idempotencyKey: __, ...body }: StartRequest): string
   return requestHash(body);
 }
 
-function startCommit(
-  { idempotencyKey, labels }: StartRequest,
-  { context, started, fence }: StartedRun,
-  hash: string,
-): RunCommit {
+function startCommit(request: StartRequest, run: StartedRun, hash: string): RunCommit {
+  const { idempotencyKey, labels } = request;
+  const { context, started, fence, ticket } = run;
   return {
+    ...(ticket && { tickets: [ticket] }),
     runId: context.run.id,
     shard: shardOf(context.run.id),
-    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, fence }),
+    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, given: givenBy(request, context), fence }),
     events: [eventRow(started)],
     variables: variableRows(context),
     wake: firstWake(context),
   };
+}
+
+/** Characters of JSON. A run with larger variables would write, and load, them twice. */
+const MOST_GIVEN = 16_384;
+
+function givenBy({ variables, timeoutMs }: StartRequest, { variablesSize }: RunContext): GivenAtStart | undefined {
+  const tooLarge = variablesSize > MOST_GIVEN;
+  const given = {
+    ...(tooLarge ? { tooLarge } : Object.keys(variables).length > 0 && { variables }),
+    ...(timeoutMs !== undefined && { timeoutMs }),
+  };
+  return Object.keys(given).length > 0 ? given : undefined;
 }
 
 function startAnswer({ id, workflowId, version, definitionId }: RunIdentity): StartAnswer {

@@ -134,6 +134,22 @@ export async function stopJob(database: Sql, id: string): Promise<{ state: BulkS
   return row;
 }
 
+/** The job goes on with the targets that are left. What a resume has changed. Undefined: there is no such job. */
+export async function resumeJob(
+  database: Sql,
+  id: string,
+): Promise<{ state: BulkState; changed: boolean } | undefined> {
+  const [row] = await database<{ state: BulkState; changed: boolean }[]>`
+    with resumed as (
+      update bulk_jobs set state = case when done + refused = matched then 'done' else 'running' end,
+        ended_at = case when done + refused = matched then ended_at end
+      where id = ${id} and state = 'stopped' returning state
+    )
+    select coalesce((select state from resumed), state) as state, exists (select from resumed) as changed
+    from bulk_jobs where id = ${id}`;
+  return row;
+}
+
 /** Of those that exist. */
 export async function progressOf(database: Sql, ids: readonly string[]): Promise<readonly BulkProgress[]> {
   return database<BulkProgress[]>`
@@ -173,10 +189,15 @@ export async function openTargets(database: Sql, id: string, after: number, limi
     order by nth limit ${limit}`;
 }
 
-export interface Settled {
-  readonly nth: number;
+export interface Outcome {
   /** Why it was refused. Absent: it is done. */
   readonly message?: string;
+  /** It was as the act wants it. It counts as done, but the job has not changed it. */
+  readonly unchanged?: boolean;
+}
+
+export interface Settled extends Outcome {
+  readonly nth: number;
 }
 
 /**
@@ -192,11 +213,13 @@ export async function settleTargets(
   const messages = Object.fromEntries(
     outcomes.flatMap(({ nth, message }) => (message === undefined ? [] : [[nth, message]])),
   );
+  const unchanged = outcomes.flatMap((outcome) => (outcome.unchanged ? [outcome.nth] : []));
   const [row] = await database<{ state: BulkState }[]>`
     with refusals as materialized (select ${JSON.stringify(messages)}::text::jsonb as messages
     ), settled as (
       update bulk_targets set message = (select messages from refusals)->>nth::text,
-        state = case when (select messages from refusals)->>nth::text is null then 'done' else 'refused' end
+        state = case when (select messages from refusals)->>nth::text is not null then 'refused'
+          when nth = any(${`{${unchanged.join(",")}}`}::text::int4[]) then 'unchanged' else 'done' end
       where state = 'open' and ctid = any(array(
         select found.ctid from unnest(${`{${outcomes.map(({ nth }) => nth).join(",")}}`}::text::int4[]) as o (nth)
         cross join lateral (
@@ -204,7 +227,7 @@ export async function settleTargets(
         ) found))
       returning state
     ), counted as materialized (
-      select count(*) filter (where state = 'done')::int as done, count(*) filter (where state = 'refused')::int as refused
+      select count(*) filter (where state <> 'refused')::int as done, count(*) filter (where state = 'refused')::int as refused
       from settled
     )
     update bulk_jobs j set done = j.done + c.done, refused = j.refused + c.refused,

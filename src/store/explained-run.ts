@@ -72,7 +72,7 @@ function columns(sql: Sql) {
 
 /** Inputs, variables and the rest of a call are not there: an explanation needs none of them. */
 function toExplain(row: Row): RunToExplain {
-  const { idempotencyKey: _, ...stored } = row.identity;
+  const { idempotencyKey: _, given: __, ...stored } = row.identity;
   const identity = {
     ...{ id: row.id, workflowId: row.workflow_id, version: row.version, definitionId: row.definition_id },
     ...{ parentRunId: row.parent_run_id ?? undefined },

@@ -26,7 +26,18 @@ export interface LoadedRun {
 }
 
 /** The members of RunIdentity in `run_starts.identity`; the others are columns of `runs`. */
-export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & { readonly idempotencyKey?: string };
+export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & {
+  readonly idempotencyKey?: string;
+  readonly given?: GivenAtStart;
+};
+
+/** What a start gave that a rerun gives again: the run's own variables change, and its timeout is a time. */
+export interface GivenAtStart {
+  readonly variables?: JsonObject;
+  /** Its variables are too large to be kept a second time. */
+  readonly tooLarge?: boolean;
+  readonly timeoutMs?: number;
+}
 
 const STORED = [
   "entrypoint",
@@ -80,7 +91,7 @@ export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undef
 }
 
 function storedOf(row: LoadedRow, inputs: JsonObject): StoredRun {
-  const { idempotencyKey: _, ...stored } = row.identity;
+  const { idempotencyKey: _, given: __, ...stored } = row.identity;
   const identity: RunIdentity = {
     id: row.id,
     workflowId: row.workflow_id,

@@ -7,7 +7,7 @@ import { asRunId, RUN_STATES, type RunId } from "../../machines/index.js";
 import { isUuid } from "../ids.js";
 import type { Range } from "./page.js";
 import { query } from "./query.js";
-import { definitions, runLabels, runs } from "./schema.js";
+import { bulkTargets, definitions, runLabels, runs } from "./schema.js";
 
 export interface RunFilter {
   readonly workflowId?: string;
@@ -25,8 +25,10 @@ export interface RunFilter {
   readonly pausedReasons?: readonly string[];
   /** Whether the run stands at an incident. */
   readonly incident?: boolean;
-  /** Of the error that ended the run. */
+  /** Of the error that ended the run, or of the incident that it stands at. */
   readonly errorCode?: string;
+  /** This bulk job has changed the run, or started it again. */
+  readonly bulkId?: string;
   /** RFC 3339; both bounds are exclusive. */
   readonly startedAfter?: string;
   readonly startedBefore?: string;
@@ -112,7 +114,7 @@ function setsOf(filter: RunFilter): readonly (SQL | undefined)[] {
   const { states, currentStep, awaitedSignal, errorCode } = filter;
   const open = and(inStates(states), equals(runs.currentStep, currentStep), equals(runs.awaitedSignal, awaitedSignal));
   const pauses = pausesOf(filter);
-  if (errorCode !== undefined) return pauses.length > 0 ? [NONE] : endedWith(errorCode).map((set) => and(set, open));
+  if (errorCode !== undefined) return withCode(errorCode, filter).map((set) => and(set, open));
   if (pauses.length > 0) return pauses.map((set) => and(set, open));
   if (awaitedSignal !== undefined) return [and(UNFINISHED, open)];
   if (states === undefined && currentStep === undefined) return [undefined];
@@ -133,12 +135,25 @@ function pausesOf({ pausedReasons, incident }: RunFilter): readonly (SQL | undef
   return [...held, and(UNFINISHED, sql`${runs.pausedReason} = any(${sql.param(waits)}::text[])`)];
 }
 
-/** The code is stored cut. */
+/** A run that stands at an incident may have an end in its record, too: of a rollback. Incidents are few, and read one by one. */
+function withCode(code: string, { pausedReasons, incident }: RunFilter): readonly (SQL | undefined)[] {
+  const ended = pausedReasons === undefined && incident !== true ? endedWith(code) : [];
+  const stands = incident !== false && (pausedReasons?.includes(AT_INCIDENT) ?? true);
+  const standing = and(
+    HELD_AS.get(AT_INCIDENT),
+    sql`left(${runs.record}->'wait'->'error'->>'code', 256) = ${cut(code)}`,
+  );
+  const sets = stands ? [...ended, standing] : ended;
+  return sets.length > 0 ? sets : [NONE];
+}
+
+/** As it is stored. */
+const cut = (code: string) => sql`left(${code}::text, 256)`;
+
 function endedWith(code: string): readonly (SQL | undefined)[] {
-  const cut = sql`left(${code}::text, 256)`;
   return [
-    sql`${runs.endedWith} <> '' and ${runs.endedWith} = ${cut}`,
-    and(WITHOUT_CODE, sql`run_error_code(${runs.state}, ${runs.record}) = ${cut}`),
+    sql`${runs.endedWith} <> '' and ${runs.endedWith} = ${cut(code)}`,
+    and(WITHOUT_CODE, sql`run_error_code(${runs.state}, ${runs.record}) = ${cut(code)}`),
   ];
 }
 
@@ -190,8 +205,9 @@ interface LookUp {
 /** Up to this many runs are looked up one by one, 1 µs each, and sorted. If more match, the list is read in its order until enough have matched. */
 const FEW = 10_000;
 
-async function lookUps(database: Sql, { labels = {}, q }: RunFilter) {
-  const all = [...Object.entries(labels).map(byLabel), ...(q === undefined ? [] : [byBeginning(q)])];
+async function lookUps(database: Sql, { labels = {}, q, bulkId }: RunFilter) {
+  const others = [q === undefined ? [] : byBeginning(q), bulkId === undefined ? [] : byBulk(bulkId)].flat();
+  const all = [...Object.entries(labels).map(byLabel), ...others];
   const rows = all.map((lookUp) => lookUp.rows);
   const counts = rows.length === 0 ? [] : await countsOf(database, rows);
   const fewest = Math.min(...counts);
@@ -217,6 +233,16 @@ function byLabel([name, value]: readonly [string, string]): LookUp {
   return {
     rows: sql`select ${runId} from ${runLabels} where ${matches}`,
     condition: sql`(select true from ${runLabels} where ${runId} = ${runs.id} and ${matches})`,
+  };
+}
+
+/** A target outlives its run, which is deleted by retention. */
+function byBulk(id: string): LookUp {
+  const { bulkId, runId, state } = bulkTargets;
+  const done = sql`select ${runId} from ${bulkTargets} where ${bulkId} = ${id} and ${state} = 'done'`;
+  return {
+    rows: sql`select ${runs.id} from ${runs} where ${runs.id} = any(array(${done}))`,
+    condition: sql`${runs.id} in (${done})`,
   };
 }
 

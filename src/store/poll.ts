@@ -228,8 +228,8 @@ function literal(items: readonly (string | number)[]): string {
 }
 
 /**
- * Unfinished runs that nothing would ever wake: without a wake row, a dispatch, a signal or event that they wait for, a living child, or a
- * command on its way (the end of a child), and that no person has to help. It must be 0 (law 7).
+ * Unfinished runs that nothing would ever wake: without a wake row, a dispatch, a signal, event or slot that they wait for, a living child, or
+ * a command on its way (the end of a child), and that no person has to help. It must be 0 (law 7).
  */
 export async function countUnwatched(sql: Sql): Promise<number> {
   // Each table is read once, whatever the planner believes about their sizes.
@@ -243,6 +243,7 @@ export async function countUnwatched(sql: Sql): Promise<number> {
       except select run_id from outbox where kind = 'action'
       except select parent_run_id from runs where parent_run_id is not null and terminal_at is null
       except select run_id from inbox
+      except select run_id from concurrency_tickets where granted_at is null
     ) unwatched`;
   return row?.count ?? 0;
 }

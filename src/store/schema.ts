@@ -96,7 +96,7 @@ export const runs = pgTable(
     /** The blocks that the token is in, and the items of the foreach in progress: columns of their own, like `call`. */
     frames: json("frames").$type<JsonObject[]>(),
     items: json("items"),
-    // Fixed at the start of the run.
+    // Fixed at the start of the run, but for the version and its definition: a run may move to another one.
     workflowId: text("workflow_id").notNull(),
     version: integer("version").notNull(),
     definitionId: uuid("definition_id").notNull(),
@@ -591,7 +591,7 @@ export const bulkTargets = pgTable(
     bulkId: uuid("bulk_id").notNull(),
     nth: integer("nth").notNull(),
     runId: runId("run_id").notNull(),
-    /** open, done, refused */
+    /** open, done, unchanged, refused */
     state: text("state").notNull().default("open"),
     /** Why it was refused. */
     message: text("message"),
@@ -600,6 +600,39 @@ export const bulkTargets = pgTable(
     primaryKey({ columns: [t.bulkId, t.nth] }),
     index("bulk_targets_open").on(t.bulkId, t.nth).where(sql`state = 'open'`),
     index("bulk_targets_refused").on(t.bulkId, t.nth).where(sql`state = 'refused'`),
+  ],
+);
+
+/** A slot that is held (`grantedAt`), reserved for a start (`reservedUntil`), or waited for. `entry` 0: the whole run's. */
+export const concurrencyTickets = pgTable(
+  "concurrency_tickets",
+  {
+    runId: runId("run_id").notNull(),
+    entry: integer("entry").notNull(),
+    shard: smallint("shard").notNull(),
+    tenantId: uuid("tenant_id").notNull(),
+    scope: text("scope").notNull(),
+    key: text("key").notNull(),
+    stepId: text("step_id"),
+    /** The order of the queue. */
+    ticket: bigserial("ticket", { mode: "bigint" }).notNull(),
+    slotLimit: integer("slot_limit").notNull(),
+    onLimit: text("on_limit", { enum: ["queue", "refuse", "cancel_oldest"] }).notNull(),
+    admitted: boolean("admitted").notNull(),
+    requestedAt: time("requested_at").notNull().defaultNow(),
+    grantedAt: time("granted_at"),
+    reservedUntil: time("reserved_until"),
+    cancelledAt: time("cancelled_at"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.runId, t.entry] }),
+    index("concurrency_tickets_by_key").on(t.scope, t.key, t.tenantId, t.ticket),
+    index("concurrency_tickets_waiting").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is null`),
+    index("concurrency_tickets_held").on(t.scope, t.key, t.tenantId, t.ticket).where(sql`granted_at is not null`),
+    index("concurrency_tickets_reserved").on(t.scope, t.key, t.tenantId).where(sql`reserved_until is not null`),
+    index("concurrency_tickets_refusable")
+      .on(t.scope, t.key, t.tenantId)
+      .where(sql`granted_at is null and on_limit = 'refuse'`),
   ],
 );
 

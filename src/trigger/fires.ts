@@ -76,7 +76,8 @@ export class Fires {
     try {
       return { runId: await this.start(trigger, fire) };
     } catch (error) {
-      if (error instanceof SagaError && error.status === 409) return { runId: fireRunId(fire.id) };
+      // The run exists with other inputs. A concurrency limit is another 409.
+      if (error instanceof SagaError && error.code === "conflict") return { runId: fireRunId(fire.id) };
       if (isStoreAway(error) || !(error instanceof SagaError) || error.status >= 500) throw error;
       return { error: failure(error) };
     }

@@ -188,6 +188,8 @@ describe("an act of an operator", () => {
     ["compensations/retry", undefined, { type: "retry_undo" }],
     ["compensations/skip", {}, { type: "skip_undo" }],
     ["terminate", { reason: "stuck" }, { type: "terminate", reason: "stuck" }],
+    ["migrate", { version: 2 }, { type: "migrate", version: 2 }],
+    ["migrate", { version: 2, steps: { a: "b" } }, { type: "migrate", version: 2, steps: { a: "b" } }],
   ])("%s with %j is a command, and the answer is that of the run", async (name, body, command) => {
     rig.answer = () => ACTED;
     expect(await act(name, body)).toMatchObject({ status: 202, body: { run_id: ID, state: "paused", changed: true } });
@@ -206,7 +208,28 @@ describe("an act of an operator", () => {
     expect(await act("pause")).toMatchObject({ status: 202, body: { changed: false } });
   });
 
+  it("that several reasons are against lists them, and one that names what is not there is 404", async () => {
+    const reasons = [{ message: "the run is leaving a try" }, { path: "$.steps", message: "is gone" }];
+    rig.answer = () => ({ type: "refused", reason: "it cannot go on there", reasons });
+    expect(await act("migrate", { version: 2 })).toMatchObject({
+      status: 409,
+      body: { message: "it cannot go on there", details: [{ path: "$", message: reasons[0]?.message }, reasons[1]] },
+    });
+    rig.answer = () => ({ type: "refused", reason: "there is no version 2", missing: true });
+    expect(await act("migrate", { version: 2 })).toMatchObject({ status: 404, body: { error: "not_found" } });
+  });
+
   it("with a bad body is 400, and names the place", async () => {
+    expect(await act("migrate", { version: 0 })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: "$.version" }] },
+    });
+    expect(await act("migrate", { version: 2, steps: { a: "b c" } })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: "$.steps.a" }] },
+    });
+    const hostile = JSON.parse('{"version":2,"steps":{"__proto__":"b"}}') as object;
+    expect(await act("migrate", hostile)).toMatchObject({ status: 400 });
     expect(await act("terminate", {})).toMatchObject({ status: 400, body: { details: [{ path: "$.reason" }] } });
     expect(await act("terminate")).toMatchObject({ status: 400 });
     expect(await act("retry_step", { variables: [] })).toMatchObject({ status: 400 });

@@ -217,6 +217,8 @@ describe("every operation", () => {
     [START]: { workflow_id: "w" },
     "/api/v1/sagas/{run_id}/actions/{step_id}/result": { result: {} },
     "/api/v1/sagas/{id}/terminate": { reason: "r" },
+    "/api/v1/sagas/{id}/migrate": { version: 2 },
+    "/api/v1/workflows/{wf_id}/migrations/check": { version: 2 },
     "/api/v1/bulk": { filter: {}, action: "pause" },
     "/api/v1/events": { topic: "t" },
     "/api/v1/workflows/{wf_id}/test": { mocks: {} },

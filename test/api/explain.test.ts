@@ -68,7 +68,7 @@ describe("explain says what a run waits for", () => {
         },
       ],
       since: iso(AT),
-      can: ["pause", "cancel", "terminate"],
+      can: ["pause", "migrate", "cancel", "terminate"],
     });
     expect(asked).toMatchObject([{ service: "shop", action: "charge", version: 1, transport: "grpc" }]);
   });
@@ -90,6 +90,33 @@ describe("explain says what a run waits for", () => {
       because: `waits for a worker that serves shop.charge@1: the queue charges does not exist (since ${SINCE})`,
       waiting_for: [{ transport: "rmq", reason: "no_worker", detail: "the queue charges does not exist" }],
     });
+  });
+
+  it("a slot of a concurrency key, with who is before it and who holds the slots", async () => {
+    const at = { scope: "workflow:orders", key: "ann" };
+    const wait = { kind: "concurrency", entry: 0, since: AT, ...at };
+    const seed = { paused_reason: "concurrency", record: { entry: undefined, slot: at } };
+    const ids = [await stored(wait, seed), await stored(wait, seed), await stored(wait, seed)];
+    const words = 'waits for a slot of the key "ann" of workflow:orders';
+    expect(await explained(ids[2] as string)).toMatchObject({ because: `${words} (since ${SINCE})` });
+    for (const [nth, id] of ids.entries())
+      await rig.database.sql`
+        insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, slot_limit, on_limit, admitted, granted_at)
+        values (${id}, 0, 0, '00000000-0000-0000-0000-000000000000', ${at.scope}, ${at.key}, 1, 'queue', true, ${nth === 0 ? iso(AT) : null})`;
+    const [holder, next, last] = ids as unknown as [string, string, string];
+    expect(await explained(next)).toMatchObject({
+      because: `${words} (it is next; held by run ${holder}) (since ${SINCE})`,
+    });
+    expect(await explained(last)).toEqual({
+      state: "paused",
+      because: `${words} (1 before it; held by run ${holder}) (since ${SINCE})`,
+      waiting_for: [{ kind: "concurrency", ...at, ahead: 1, limit: 1, held_by: [holder], since: iso(AT) }],
+      since: iso(AT),
+      can: ["pause", "migrate", "cancel", "terminate"],
+    });
+    const { body } = await rig.call("GET", "/api/v1/sagas?paused_reason=concurrency");
+    expect(body.total).toBe(3);
+    await rig.database.sql`delete from concurrency_tickets`;
   });
 
   it("a slot for an http_request", async () => {
@@ -126,7 +153,7 @@ describe("explain says what a run waits for", () => {
       ],
       since: iso(AT),
       next_at: iso(LATER),
-      can: ["pause", "cancel", "terminate"],
+      can: ["pause", "migrate", "cancel", "terminate"],
     });
     expect(JSON.stringify(answer)).not.toContain("secret");
   });
@@ -156,7 +183,7 @@ describe("explain says what a run waits for", () => {
       { topic: "paid", headers: { order: "7" } },
     ],
   ])("a %s", async (kind, wait, words, more) => {
-    const can = [...(kind === "signal" ? ["signal"] : []), "pause", "cancel", "terminate"];
+    const can = [...(kind === "signal" ? ["signal"] : []), "pause", "migrate", "cancel", "terminate"];
     expect(await explained(await stored(wait))).toMatchObject({
       state: "paused",
       because: `${words} (since ${SINCE})`,
@@ -174,7 +201,7 @@ describe("explain says what a run waits for", () => {
     expect(await explained(id)).toMatchObject({
       because: `waits for ann to submit the task "Check it", until ${UNTIL} (since ${SINCE})`,
       waiting_for: [{ kind: "user_task", task_id: taskId, assignee: "ann", title: "Check it" }],
-      can: ["submit", "pause", "cancel", "terminate"],
+      can: ["submit", "pause", "migrate", "cancel", "terminate"],
     });
   });
 
@@ -245,7 +272,7 @@ describe("explain says what a run waits for", () => {
         /^is in quarantine for its next step, which hung its process 3 times, and waits for an operator/,
       ),
       waiting_for: [{ kind: "quarantine", trials: 3, end: "hung" }],
-      can: ["pause", "release", "cancel", "terminate"],
+      can: ["pause", "release", "migrate", "cancel", "terminate"],
     });
     expect(answer.since).toBe("2026-11-21T00:00:00.001Z");
   });

@@ -22,7 +22,7 @@ import { createFeed, type Feed } from "../../src/feed/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
-import { BulkJobs, Reruns } from "../../src/operate/index.js";
+import { BulkJobs, Migrations, Reruns } from "../../src/operate/index.js";
 import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
 import { Reads } from "../../src/store/reads.js";
@@ -228,6 +228,10 @@ function depsOf(
     },
     reruns: new Reruns(rig.database.sql, runs),
     bulk: new BulkJobs({ sql: rig.database.sql, recordFormat: () => RECORD_FORMAT, onCreated: () => {} }),
+    migrations: {
+      check: (...asked) => migrations.check(...asked),
+      report: (...asked) => migrations.report(...asked),
+    },
     now: () => NOW,
     metrics: createMetrics(),
     turns: new Turns(),
@@ -237,6 +241,7 @@ function depsOf(
     pingMs,
     maxWaiters,
   };
+  const migrations = new Migrations(deps);
   const triggers = new Triggers({
     ...deps,
     ...{ clock: { now: deps.now }, licences: { licensed: () => true }, shards: () => [] },

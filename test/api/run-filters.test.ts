@@ -30,6 +30,28 @@ describe("the filter", () => {
     expect((await call("?error_code=card_declined")).body.items[0].error.code).toBe("card_declined");
   });
 
+  it("error_code finds the runs that stand at an incident with the code, and no other waits", async () => {
+    const wait = (code: string) => ({ wait: { kind: "incident", attempts: 1, error: { code, message: code } } });
+    const [forward, undo] = [
+      await paused("standing", "incident", { record: wait("carrier_down") }),
+      await paused("standing", "incident", { state: "compensating", record: wait("carrier_down") }),
+    ];
+    await paused("standing", "incident", { record: wait("other") });
+    await paused("standing", "retry", { record: { wait: { kind: "backoff", error: { code: "carrier_down" } } } });
+    const ended = await failed("standing", "carrier_down");
+    const all = "workflow_id=standing&error_code=carrier_down";
+    expect((await idsOf(all)).sort()).toEqual([forward, undo, ended].sort());
+    expect((await idsOf(`${all}&incident=true`)).sort()).toEqual([forward, undo].sort());
+    expect(await idsOf(`${all}&incident=false`)).toEqual([ended]);
+    expect(await idsOf(`${all}&state=compensating`)).toEqual([undo]);
+    expect(await idsOf(`${all}&paused_reason=retry`)).toEqual([]);
+    const counts = (await call(`/counts?${all}&incident=true`)).body.items;
+    expect(counts.map(({ state, count }: { state: string; count: number }) => [state, count])).toEqual([
+      ["compensating", 1],
+      ["paused", 1],
+    ]);
+  });
+
   it("paused_reason finds waits and exceptions, together and with other filters", async () => {
     const signal = await paused("pauses", "signal", { started_at: at(1) });
     const incident = await paused("pauses", "incident", { started_at: at(2), tenant_id: TENANT });

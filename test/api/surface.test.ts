@@ -95,6 +95,7 @@ describe("the OpenAPI document", () => {
 
 /** POSTs whose repeat is the same as the first, by what they are. */
 const REPEATABLE = [
+  "/api/v1/workflows/{wf_id}/migrations/check",
   "/api/v1/sagas/{run_id}/actions/{step_id}/result",
   "/api/v1/sagas/{run_id}/actions/{step_id}/heartbeat",
   "/api/v1/workflows",

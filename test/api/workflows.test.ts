@@ -153,6 +153,17 @@ describe("stats", () => {
     expect(body).toEqual({ success_rate_24h: null, last_run_at: root.started_at, in_flight: 1 });
   });
 
+  it("show the slots that runs hold, and the runs that wait for one", async () => {
+    await post(named("limited"));
+    const add = (granted: string | null) => rig.database.sql`
+      insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, slot_limit, on_limit, admitted, granted_at)
+      values (gen_random_uuid(), 0, 0, gen_random_uuid(), 'workflow:limited', 'k', 1, 'queue', true, ${granted})`;
+    for (const granted of ["2026-01-01T00:00:00.000Z", null, null]) await add(granted);
+    const { body } = await rig.call("GET", "/api/v1/workflows/limited/stats");
+    expect(body).toMatchObject({ concurrency: { held: 1, waiting: 2 } });
+    await rig.database.sql`delete from concurrency_tickets`;
+  });
+
   it("count the runs that ended within a day, without cancelled, dry and child runs", async () => {
     await post(named("stats"));
     const url = "/api/v1/workflows/stats/stats";

@@ -22,12 +22,14 @@ const CASES = [
   ["compensations/skip", "stuck", [], "skip_undo"],
   ["terminate", "stuck", [], "terminate"],
   ["terminate", "waits", [], "terminate"],
+  ["migrate", "waits", [], "migrate"],
 ] as const;
 const OTHER: Readonly<Record<string, object>> = {
   retry_step: { variables: { n: 2 } },
   skip_step: { output: 2 },
   "compensations/retry": { ordinal: 1 },
   "compensations/skip": { ordinal: 1 },
+  migrate: { version: 1, steps: {} },
 };
 
 describeWithRedis("the acts at two services", (redis) => {
@@ -46,7 +48,8 @@ describeWithRedis("the acts at two services", (redis) => {
     const [{ grpcAddress: grpc = "", url: api = "" } = {}] = services;
     shop = await openShop({ grpc, api });
     const go = { id: "wait", type: "wait_for_signal", signal_name: "go" };
-    await client(0).publish("waits", [charge("pay", { next: "wait" }), go], HELPED);
+    const waits = [charge("pay", { next: "wait" }), go];
+    for (const version of [1, 2]) await client(0).publish("waits", waits, { ...HELPED, version });
     await client(0).publish("breaks", [charge("pay", { next: "no" }), charge("no", { action: "shop.refuse" })], HELPED);
     const compensation = { action: "shop.refuse" };
     await client(0).publish("stuck", [charge("pay", { compensation, next: "no" }), refused], HELPED);

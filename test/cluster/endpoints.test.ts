@@ -45,7 +45,8 @@ beforeAll(async () => {
   await once(variables, "listening");
   const from = `http://127.0.0.1:${(variables.address() as AddressInfo).port}`;
   const env = { HTTP_PORT: "0", GRPC_PORT: "0", SAGA_LICENSES_FILE: licences, SAGA_STARTUP_VARIABLES_URL: from };
-  node = await startNode({ config: loadConfig(env).config, databaseUrl: database.url, log: silentLog });
+  const { config } = loadConfig({ ...env, SAGA_CONCURRENCY_QUEUE: "1" });
+  node = await startNode({ config, databaseUrl: database.url, log: silentLog });
   client = new Client(`http://127.0.0.1:${node.httpPort}`);
   shop = await openShop({ grpc: `127.0.0.1:${node.grpcPort}`, api: client.url });
   await publishAll();
@@ -61,7 +62,13 @@ afterAll(async () => {
 
 async function publishAll(): Promise<void> {
   await post(`${API}/registry/register`, { service: "bank", actions: [{ action_name: "pay", license_group: "gold" }] });
-  await client.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+  const wait = { id: "wait", type: "wait_for_signal", signal_name: "go" };
+  await client.publish("wait", [{ ...wait, title: "before" }]);
+  await client.publish("wait", [wait], { version: 2 });
+  for (const on_limit of ["queue", "refuse"]) {
+    const head = { concurrency: { key: "all", limit: 1, on_limit } };
+    await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], head);
+  }
   await client.publish("hang", [{ id: "hang", type: "action", action: "shop.hang" }]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann" }]);
   const compensation = { action: "shop.refund" };
@@ -133,6 +140,13 @@ const twice = async (act: () => Promise<WireAnswer>) => {
   return act();
 };
 
+/** Starts runs for one slot until no more may wait for it. */
+const fullQueue = () =>
+  until(async () => {
+    const answer = await start({ workflow_id: "single-queue" });
+    return answer.status === 429 && answer;
+  });
+
 type Row = readonly [status: number, when: string, ask: () => Promise<WireAnswer>, has?: object];
 
 const FINE = { status: expect.any(String) };
@@ -162,7 +176,9 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [400, "an unknown entry name", () => start({ workflow_id: "wait", entrypoint: "x" }), { error: "bad_request" }],
     [404, "an unknown workflow", () => start({ workflow_id: "nowhere" }), { error: "not_found" }],
     [409, "a key with another body", () => start({ workflow_id: "wait", idempotency_key: "k", inputs: { a: 1 } })],
+    [409, "no free slot", () => twice(() => start({ workflow_id: "single-refuse" })), { error: "concurrency_limit" }],
     [422, "inputs that fail their schema", () => start({ workflow_id: "strict" }), { error: "unprocessable" }],
+    [429, "a full waiting list", fullQueue, { error: "concurrency_queue_full" }],
   ],
   "GET /sagas": [
     [200, "a page", () => get(`${API}/sagas`), PAGE],
@@ -229,6 +245,19 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [400, "no reason", async () => post(`${await aRun()}/terminate`, {}), { error: "bad_request" }],
     [404, "no such run", () => post(`${unknownRun()}/terminate`, { reason: "stuck" }), { error: "not_found" }],
   ],
+  "POST /sagas/{id}/migrate": [
+    [202, "a run that waits", async () => post(`${await waiting()}/migrate`, { version: 1 }), { changed: true }],
+    [200, "a check", async () => post(`${await aRun()}/migrate`, { version: 1, check: true }), { allowed: true }],
+    [400, "no version", async () => post(`${await aRun()}/migrate`, {}), { error: "bad_request" }],
+    [404, "no such version", async () => post(`${await aRun()}/migrate`, { version: 9 }), { error: "not_found" }],
+    [404, "no such run", () => post(`${unknownRun()}/migrate`, { version: 1 }), { error: "not_found" }],
+    [
+      409,
+      "an ended run",
+      async () => post(`${await succeeded("paid")}/migrate`, { version: 1 }),
+      { error: "conflict" },
+    ],
+  ],
   "POST /sagas/{id}/rerun": [
     [202, "an ended run", async () => post(`${await succeeded("paid")}/rerun`), { changed: true }],
     [409, "a run that goes on", async () => post(`${await aRun()}/rerun`), { error: "conflict" }],
@@ -255,6 +284,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [200, "one", async () => get(await bulkJob()), { state: "done", refusals: [] }],
     [404, "no such job", () => get(`${API}/bulk/${uuidv7()}`), { error: "not_found" }],
     [202, "a stop", async () => post(`${await bulkJob()}/stop`), { changed: false }],
+    [202, "a resume", async () => post(`${await bulkJob()}/resume`), { changed: false }],
   ],
   "POST /sagas/{run_id}/signal/{name}": [
     [202, "awaited", async () => post(`${await waiting()}/signal/go`, { payload: { a: 1 } }), { matched: true }],
@@ -350,6 +380,16 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
   "DELETE /triggers/{id}": [
     [204, "there", async () => send("DELETE", await trigger())],
     [404, "deleted already", async () => deleteTwice(await trigger()), { error: "not_found" }],
+  ],
+  "POST /workflows/{wf_id}/migrations/check": [
+    [200, "a version", () => post(`${API}/workflows/wait/migrations/check`, { version: 1 }), { refused: 0 }],
+    [400, "no version", () => post(`${API}/workflows/wait/migrations/check`, {}), { error: "bad_request" }],
+    [
+      404,
+      "no such version",
+      () => post(`${API}/workflows/wait/migrations/check`, { version: 9 }),
+      { error: "not_found" },
+    ],
   ],
   "GET /workflows/{wf_id}/stats": [
     [200, "a workflow", () => get(`${API}/workflows/wait/stats`), { in_flight: expect.any(Number) }],

@@ -32,6 +32,7 @@ export async function openApiDocument(): Promise<unknown> {
     triggers: absent,
     reruns: absent,
     bulk: absent,
+    migrations: absent,
     turns: new Turns(),
     recordFormat: absent,
     metrics: createMetrics(),

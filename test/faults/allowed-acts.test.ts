@@ -29,31 +29,33 @@ const breaks = charge("pay", { action: "shop.refuse" });
 const undoes = (action: string) => [charge("pay", { compensation: { action }, next: "no" }), refused];
 const branch = { id: "p", type: "parallel", branches: { a: { next: "wait" } }, next: "j" };
 const open = ["cancel", "terminate"];
+/** Of a run that waits, with all that it is in. */
+const moves = ["migrate", ...open];
 
 const STANDS: Readonly<Record<string, Stand>> = {
-  "before its start": { steps: [go], delayed: true, at: { state: "pending" }, can: ["pause", ...open] },
+  "before its start": { steps: [go], delayed: true, at: { state: "pending" }, can: ["pause", ...moves] },
   "with a worker": {
     steps: [charge("pay", hang)],
-    ...{ at: { awaited_action_dispatch: expect.anything() }, can: ["pause", ...open] },
+    ...{ at: { awaited_action_dispatch: expect.anything() }, can: ["pause", ...moves] },
   },
   "queued for a worker": {
     steps: [{ id: "pay", type: "action", action: "nobody.there" }],
-    ...{ at: { queued_action: expect.anything() }, can: ["pause", ...open] },
+    ...{ at: { queued_action: expect.anything() }, can: ["pause", ...moves] },
   },
   "in a backoff": {
     steps: [
       { id: "pay", type: "action", action: "shop.flaky", retry: { max_attempts: 2, initial_backoff_ms: HOUR_MS } },
     ],
-    ...{ at: { paused_reason: "retry" }, can: ["retry_step", "pause", ...open] },
+    ...{ at: { paused_reason: "retry" }, can: ["retry_step", "pause", ...moves] },
   },
-  "at a signal": { steps: [go], at: { paused_reason: "signal" }, can: ["signal/go", "pause", ...open] },
+  "at a signal": { steps: [go], at: { paused_reason: "signal" }, can: ["signal/go", "pause", ...moves] },
   "at an event": {
     steps: [{ id: "e", type: "wait_for_event", topic: "sent" }],
-    ...{ at: { paused_reason: "event" }, can: ["pause", ...open] },
+    ...{ at: { paused_reason: "event" }, can: ["pause", ...moves] },
   },
   "at a timer": {
     steps: [{ id: "t", type: "wait_duration", duration_ms: HOUR_MS }],
-    ...{ at: { paused_reason: "timer" }, can: ["pause", ...open] },
+    ...{ at: { paused_reason: "timer" }, can: ["pause", ...moves] },
   },
   "with children": {
     steps: [branch, go, { id: "j", type: "join" }],
@@ -61,15 +63,15 @@ const STANDS: Readonly<Record<string, Stand>> = {
   },
   "at an incident": {
     steps: [breaks],
-    ...{ at: { paused_reason: "incident" }, can: ["retry_step", "skip_step", "fail", "pause", ...open] },
+    ...{ at: { paused_reason: "incident" }, can: ["retry_step", "skip_step", "fail", "pause", ...moves] },
   },
   "at an incident, paused": {
     steps: [breaks],
-    ...{ at: { paused_reason: "incident" }, after: ["pause"], can: ["resume", ...open] },
+    ...{ at: { paused_reason: "incident" }, after: ["pause"], can: ["resume", ...moves] },
   },
   "at a signal, paused": {
     steps: [go],
-    ...{ at: { paused_reason: "signal" }, after: ["pause"], can: ["resume", ...open] },
+    ...{ at: { paused_reason: "signal" }, after: ["pause"], can: ["resume", ...moves] },
   },
   "at the incident of an undo": {
     steps: undoes("shop.refuse"),
@@ -101,7 +103,9 @@ beforeAll(async () => {
   counter = await Counter.openHere();
   const nobody = { service: "nobody", actions: [{ action_name: "there", transport: "grpc" }] };
   await counter.client.insist("POST", "/registry/register", nobody);
-  for (const [name, { steps }] of Object.entries(STANDS)) await counter.client.publish(idOf(name), steps, HELPED);
+  // The runs are of the newer version, and may move to the other one, which is the same.
+  for (const [name, { steps }] of Object.entries(STANDS))
+    for (const version of [1, 2]) await counter.client.publish(idOf(name), steps, { ...HELPED, version });
 });
 afterAll(() => counter.close());
 

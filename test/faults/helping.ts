@@ -52,6 +52,7 @@ export const ACTS: Readonly<Record<string, object>> = {
   "compensations/retry": {},
   "compensations/skip": {},
   terminate: { reason: "stuck" },
+  migrate: { version: 1 },
   release: {},
 };
 

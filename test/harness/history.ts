@@ -138,7 +138,8 @@ const isStepEnd = (type: string) => type === "step.succeeded" || type === "step.
 function checkSteps(events: readonly EventSeen[], report: Report): void {
   const open = new Set<string>();
   for (const event of events) {
-    const { event_type: type, step_id: step } = event;
+    const { event_type: type, step_id: step, metadata } = event;
+    if (metadata?.kind === "migrate") rename(open, metadata.renamed as Readonly<Record<string, string>> | undefined);
     if (type === "step.started") open.add(entryKey(event));
     if (!isStepEnd(type)) continue;
     if (!open.has(entryKey(event)))
@@ -146,6 +147,12 @@ function checkSteps(events: readonly EventSeen[], report: Report): void {
     // A failure with a retry leaves the entry open, and so does an incident.
     if (event.metadata?.will_retry !== true && !isIncident(event)) open.delete(entryKey(event));
   }
+}
+
+/** A run that moves to another version goes on with the steps that it has begun, under the ids that they have there. */
+function rename(open: Set<string>, renamed: Readonly<Record<string, string>> = {}): void {
+  const begun = Object.entries(renamed).filter(([old]) => open.delete(`${old} forward`));
+  for (const [, step] of begun) open.add(`${step} forward`);
 }
 
 const dispatchKey = (event: EventSeen) => `attempt ${event.attempt} of ${event.step_id}`;

@@ -13,6 +13,7 @@ export const ACTS: { readonly [T in OperatorAct["type"]]: Extract<OperatorAct, {
   retry_undo: { type: "retry_undo", ...by },
   skip_undo: { type: "skip_undo", ...by },
   terminate: { type: "terminate", reason: "asked to", ...by },
+  migrate: { type: "migrate", version: 2, ...by },
 };
 
 /** The act that ends the run's incident, if it stands at one: what was tried twice is given up. */

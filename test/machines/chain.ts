@@ -43,7 +43,7 @@ export function worldViolations(world: World): string[] {
   const reader = new Reader(world, (run, sentence) => found.push(`${names.get(run)}: ${sentence}`));
   for (const committed of world.history) reader.see(committed);
   reader.close();
-  found.push(...strayedFrom(world.history), ...brokenPromises(world));
+  found.push(...strayedFrom(world.history), ...brokenPromises(world), ...leakedSlots(world));
   for (const run of world.runs.values())
     for (const sentence of violations(run)) found.push(`${names.get(run.id)}: ${sentence}`);
   return found;
@@ -55,6 +55,13 @@ function brokenPromises({ answers, signals }: World): string[] {
     const signal = answer.type === "signal" && answer.matched ? signals.find(({ id }) => id === answer.id) : undefined;
     return signal && !signal.consumed ? [`the signal ${signal.id} was matched, and no step has taken it`] : [];
   });
+}
+
+/** A run that has ended holds no slot, and waits for none. */
+function leakedSlots({ tickets, runs }: World): string[] {
+  return tickets.flatMap(({ owner, request }) =>
+    runs.get(owner)?.ended ? [`the run ${owner} has ended with a ticket for a slot of ${request.slot.key}`] : [],
+  );
 }
 
 /** For a world where only the clock and the outside can move: the runs that wait for something that already exists. */
@@ -119,11 +126,13 @@ class Reader {
     }
   }
 
-  private row({ run, context }: Committed, reading: Reading, row: AuditEvent, say: Say): void {
+  private row(committed: Committed, reading: Reading, row: AuditEvent, say: Say): void {
+    const { run, context, program } = committed;
     const { type, stepId = "", attempt, metadata = {} } = row;
     const { open } = reading;
     const key = () => `${run.id}:${stepId}:${open.get(stepId)?.entry}`;
-    const compensates = run.program.steps.get(stepId)?.compensation !== undefined;
+    const compensates = program.steps.get(stepId)?.compensation !== undefined;
+    if (metadata.kind === "migrate") renameOpen(open, metadata.renamed as Readonly<Record<string, string>> | undefined);
     if (type === "step.dispatched") reading.dispatched = `${stepId}#${attempt}`;
     else if (attempt > 0 && type.startsWith("step.")) reading.dispatched = undefined;
     const given = metadata.kind === "skip_step" ? open.get(stepId) : undefined;
@@ -133,7 +142,7 @@ class Reader {
     } else if (type === "step.started") open.set(stepId, { entry: ++reading.entries, happened: false });
     else if (type === "step.succeeded") {
       if (compensates) reading.due.push(key());
-      this.output(run, stepId, open.get(stepId), metadata, say);
+      this.output(committed, row, open.get(stepId), say);
       open.delete(stepId);
     } else if (type === "step.skipped") open.delete(stepId);
     else if (type === "step.failed") {
@@ -198,8 +207,14 @@ class Reader {
   }
 
   /** The output of a foreach or a join consists of the outputs of its children. */
-  private output(run: Simulation, stepId: string, open: Open | undefined, { output }: JsonObject, say: Say): void {
-    const plan = run.program.steps.get(stepId);
+  private output(
+    { run, program }: Committed,
+    { stepId = "", metadata = {} }: AuditEvent,
+    open: Open | undefined,
+    say: Say,
+  ): void {
+    const { output } = metadata;
+    const plan = program.steps.get(stepId);
     if (!open || open.given || !plan || output === undefined) return;
     const { children } = this.of(run.id);
     const about = ({ context }: Simulation) => context.run;
@@ -216,9 +231,7 @@ class Reader {
       if (!isSame(given, output))
         say(`the foreach ${stepId} gave ${JSON.stringify(output)}, not ${JSON.stringify(given)}`);
     } else if (plan.type.joins) {
-      const forked = children.filter(
-        (child) => run.program.steps.get(about(child).parentStepId ?? "")?.next === stepId,
-      );
+      const forked = children.filter((child) => program.steps.get(about(child).parentStepId ?? "")?.next === stepId);
       const entry = Math.max(
         ...forked.map((child) => about(child).parentEntry ?? 0).filter((entry) => entry < open.entry),
       );
@@ -233,9 +246,11 @@ class Reader {
 
   /** A cancelled sub-saga that succeeded first keeps its own list; the compensation of its step is owed instead. */
   private sagasThatSucceededAnyway(runId: string, due: readonly string[]): string[] {
-    const keys = this.of(runId)
-      .children.filter(({ context: { run, state } }) => run.keepsUndo && state === "succeeded")
-      .map(({ context: { run } }) => `${runId}:${run.parentStepId}:${run.parentEntry}`)
+    const { children, owed } = this.of(runId);
+    const keys = children
+      .filter(({ context: { run, state } }) => run.keepsUndo && state === "succeeded")
+      // Its step may have got another id since.
+      .map(({ context: { run } }) => owed.find((key) => key.endsWith(`:${run.parentEntry}`)) ?? run.id)
       .filter((key) => !due.includes(key));
     return [...new Set(keys)];
   }
@@ -260,10 +275,26 @@ class Reader {
   }
 }
 
-/** The keys of the calls that workers carried out, or may have carried out, and that can be undone. */
-function effectsOf({ sent, program, moveOf }: Simulation): readonly string[] {
+/** A run that moves to another version goes on with its open entries, under the ids that their steps have there. */
+function renameOpen(open: Map<string, Open>, renamed: Readonly<Record<string, string>> = {}): void {
+  const moved = Object.entries(renamed).map(([old, step]) => [step, open.get(old)] as const);
+  for (const old of Object.keys(renamed)) open.delete(old);
+  for (const [step, entry] of moved) if (entry) open.set(step, entry);
+}
+
+/**
+ * The keys of the calls that workers carried out, or may have carried out, and that can be undone: by the version that the run was of when
+ * the call was resolved.
+ */
+function effectsOf(run: Simulation): readonly string[] {
+  const { sent, moveOf, world, id } = run;
+  const resolved = new Map<string, Simulation["program"]>();
+  for (const { run, effects, program } of world.history)
+    if (run.id === id)
+      for (const effect of effects) if (effect.kind === "dispatch.resolved") resolved.set(effect.dispatchId, program);
   const done = sent.filter(({ dispatchId, call }) => {
     const move = moveOf(dispatchId);
+    const program = resolved.get(dispatchId) ?? run.program;
     const did = move && (move.kind !== "failure" || move.outcomeUnknown);
     return did && call.phase === "forward" && program.steps.get(call.stepId)?.compensation !== undefined;
   });

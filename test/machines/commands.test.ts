@@ -69,17 +69,23 @@ describe("the table", () => {
       "paused signal",
       "paused user_task",
       "paused event",
+      "paused concurrency",
       "running queued",
       "running dispatched",
       "paused backoff",
       "compensating",
       ...waits.map((wait) => `compensating ${wait}`),
     ];
-    const quarantined = ["", " timer", " signal", " user_task", " event", " queued", " dispatched", " backoff"].map(
-      (wait) => `paused${wait} quarantined`,
-    );
+    const quarantined = ["", " timer", " signal", " user_task", " event", " concurrency", " queued", " dispatched"]
+      .concat(" backoff")
+      .map((wait) => `paused${wait} quarantined`);
     const held = [
-      ...["paused", ...["timer", "signal", "user_task", "event", "incident", ...waits].map((wait) => `paused ${wait}`)],
+      ...[
+        "paused",
+        ...["timer", "signal", "user_task", "event", "concurrency", "incident", ...waits].map(
+          (wait) => `paused ${wait}`,
+        ),
+      ],
     ].map((shape) => `${shape} held`);
     const incidents = ["paused incident", "paused incident quarantined", "compensating incident"];
     const both = "paused dispatched quarantined held";

@@ -128,6 +128,10 @@ export function step(id: string, target: fc.Arbitrary<string>): fc.Arbitrary<Ste
         heartbeat_timeout_ms: fc.option(fc.constantFrom(500), { nil: undefined }),
         queue_timeout_ms: fc.option(fc.constantFrom(4000), { nil: undefined }),
         retry: fc.option(retry, { nil: undefined }),
+        concurrency: fc.option(
+          fc.constantFrom({ key: "${run.id}", limit: 1 }, { key: "k", limit: 2 }, { key: "${vars.x}", limit: 1 }),
+          { nil: undefined },
+        ),
       }),
     ),
     of("http_request", {

@@ -58,6 +58,7 @@ const leaf: fc.Arbitrary<Node> = fc
         compensation: fc.constant({ action: "shop.refund" }),
         timeout_ms: fc.constantFrom(1000, 20_000),
         retry: inOne(2, retry),
+        concurrency: inOne(3, fc.constantFrom({ key: "k", limit: 1 }, { key: "k", limit: 2 })),
       }),
     },
     {

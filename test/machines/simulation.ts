@@ -18,6 +18,7 @@ import {
   isTerminal,
   type Json,
   type JsonObject,
+  movedActor,
   newRun,
   type OpenedTask,
   type Program,
@@ -30,6 +31,7 @@ import {
   type RunLimits,
   STANDARD_RUN_LIMITS,
   startActor,
+  type Transition,
   wakeAt,
 } from "../../machines/index.js";
 import { type CommittedBy, type FaultsOf, type OwnedUndo, START, WorldOf, type WorldRun } from "./world.js";
@@ -72,6 +74,8 @@ export interface SimulationOptions {
   readonly entries?: number;
   /** The workflows that sub-sagas may run, by id. */
   readonly workflows?: Readonly<Record<string, Program>>;
+  /** The published versions of its own workflow. */
+  readonly versions?: Readonly<Record<number, Program>>;
 }
 
 export type World = WorldOf<Simulation>;
@@ -94,7 +98,8 @@ export interface Birth {
 
 export class Simulation implements WorldRun {
   readonly world: World;
-  readonly program: Program;
+  /** Of the version that the run began with. */
+  private readonly first: Program;
   readonly rows: (AuditEvent & { seq: number })[] = [];
   /** With the worker. */
   readonly dispatches = new Map<DispatchId, Dispatch>();
@@ -118,13 +123,23 @@ export class Simulation implements WorldRun {
     birth?: Birth,
   ) {
     this.world = birth?.world ?? new WorldOf<Simulation>();
-    this.program = birth?.program ?? options.program;
-    this.stored = birth?.context ?? this.first();
-    this.actor = startActor(this.program, this.stored);
+    this.first = birth?.program ?? options.program;
+    this.stored = birth?.context ?? this.newborn();
+    this.actor = startActor(this.first, this.stored);
     this.world.runs.set(this.id, this);
   }
 
-  private first(): RunContext {
+  /** Of the version that the run is of now. */
+  get program(): Program {
+    return this.programOf(this.context.run);
+  }
+
+  private programOf({ version, workflowId }: RunContext["run"]): Program {
+    const program = this.options.versions?.[version];
+    return program?.workflowId === workflowId ? program : this.first;
+  }
+
+  private newborn(): RunContext {
     const { options } = this;
     const identity = {
       id: RUN_ID,
@@ -218,9 +233,9 @@ export class Simulation implements WorldRun {
     let next: typeof decision | undefined = decision;
     while (next) {
       for (const transition of next.transitions) {
-        this.actor.apply(transition);
+        this.apply(transition);
         const { type: edge, audit: rows, effects } = transition;
-        transitions.push({ run: this, edge, rows, effects, context: this.actor.context });
+        transitions.push({ run: this, edge, rows, effects, context: this.context, program: this.program });
       }
       // Nothing follows a refusal or a no-op.
       if (next.transitions.length === 0 || transitions.length >= (this.options.budget ?? 64)) break;
@@ -234,10 +249,16 @@ export class Simulation implements WorldRun {
     return { answer: decision.answer, transitions, effects };
   }
 
+  private apply(transition: Transition): void {
+    const { moved } = transition;
+    if (!moved) return this.actor.apply(transition);
+    this.actor = movedActor(this.actor, this.programOf({ ...this.context.run, ...moved }), transition);
+  }
+
   /** Lets others move before the commit, on the stored state: another node may move this very run. */
   private isUncontested({ effects }: Drafted): boolean {
     const { actor: mine, revision, world } = this;
-    this.actor = startActor(this.program, this.load());
+    this.actor = startActor(this.programOf(this.stored.run), this.load());
     const kept = world.faults?.beforeCommit(this) ?? true;
     if (!kept || this.revision !== revision || !world.canClaim(effects)) {
       mine.stop();
@@ -444,13 +465,13 @@ export class Simulation implements WorldRun {
 
   private release(effects: readonly Effect[]): void {
     this.released = effects;
-    for (const effect of effects) this.apply(effect);
+    for (const effect of effects) this.carryOut(effect);
   }
 
   /** Goes on from what is stored. */
   reload(): void {
     this.actor.stop();
-    this.actor = startActor(this.program, this.load());
+    this.actor = startActor(this.programOf(this.stored.run), this.load());
   }
 
   private load(): RunContext {
@@ -470,7 +491,7 @@ export class Simulation implements WorldRun {
     return decodeRun(JSON.parse(JSON.stringify(row)));
   }
 
-  private apply(effect: Effect): void {
+  private carryOut(effect: Effect): void {
     switch (effect.kind) {
       case "dispatch.request":
         this.queued.set(effect.dispatchId, effect);

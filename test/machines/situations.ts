@@ -34,7 +34,29 @@ const STEPS: StepDocument[] = [
 const HEAD = { entrypoints: { ask: "ask", hear: "hear" } };
 const WORKFLOW = program(STEPS, HEAD);
 /** The same, where a person decides what follows an error. */
-const HELPED = program(STEPS, { ...HEAD, on_failure: "incident", on_undo_failure: "incident" });
+const INCIDENTS = { on_failure: "incident", on_undo_failure: "incident" };
+const HELPED = program(STEPS, { ...HEAD, ...INCIDENTS });
+
+/** The next version: whatever is neither called nor undone has another id there. */
+const RENAMED = { nap: "rest", hold: "stand", ask: "request", hear: "listen" };
+const renamed = (id: string) => (Object.hasOwn(RENAMED, id) ? RENAMED[id as keyof typeof RENAMED] : id);
+const NEXT = STEPS.map(({ next, ...step }) => ({
+  ...{ ...step, id: renamed(step.id) },
+  ...(next !== undefined && { next: renamed(String(next)) }),
+})) as StepDocument[];
+const next = (head: object) =>
+  program(NEXT, {
+    ...{ ...head, version: 2, entrypoints: { ask: "request", hear: "listen" } },
+    migrations: { 1: RENAMED },
+  });
+/** A version that no run may move to: its one step is of no run's. */
+const FOREIGN = program([{ id: "stranger", type: "noop" }], { version: 3 });
+
+/** The same, where the run and its first action each need a slot of a key. */
+const LIMITED = program(
+  STEPS.map((step) => (step.id === "charge" ? { ...step, concurrency: { key: "all", limit: 2 } } : step)),
+  { ...HEAD, concurrency: { key: "${inputs.x}", limit: 1 } },
+);
 
 const ACTIONS = {
   "shop.charge": { compensable: true },
@@ -46,9 +68,10 @@ const ACTIONS = {
 export class Situated extends Simulation {
   private readonly worker: { credit: boolean };
 
-  constructor(identity: { delayedUntil?: number; entrypoint?: string } = {}, workflow = WORKFLOW) {
+  constructor(identity: { delayedUntil?: number; entrypoint?: string; inputs?: JsonObject } = {}, workflow = WORKFLOW) {
     const worker = { credit: true };
-    super({ program: workflow, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
+    const versions = { 2: next(workflow === HELPED ? INCIDENTS : {}), 3: FOREIGN };
+    super({ program: workflow, versions, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
     this.worker = worker;
   }
 
@@ -65,6 +88,12 @@ export class Situated extends Simulation {
   get dispatchId(): DispatchId {
     const { wait } = this.context;
     return wait && "dispatchId" in wait ? wait.dispatchId : asDispatchId("none");
+  }
+
+  /** The step entry whose slot it waits for, or 0 for the run. */
+  get slotEntry(): number {
+    const { wait } = this.context;
+    return wait?.kind === "concurrency" ? wait.entry : 0;
   }
 
   get taskId(): string {
@@ -97,11 +126,21 @@ export class Situated extends Simulation {
     this.credit = true;
     this.command({ type: "release", actor: "api" });
     help(this.world);
+    this.grantAll();
     if (this.context.wait?.kind === "queued")
       this.command({ type: "offer", dispatchId: this.dispatchId, workerId: "w" });
     this.advance();
     this.drain();
     help(this.world);
+  }
+
+  /** No other run wants a slot. */
+  private grantAll(): void {
+    this.advance();
+    while (this.context.wait?.kind === "concurrency") {
+      this.command({ type: "slot_granted", entry: this.slotEntry });
+      this.advance();
+    }
   }
 }
 
@@ -163,6 +202,11 @@ const helped = from(() => new Situated({}, HELPED), advance);
 const incident = from(helped, declined);
 const undoIncident = from(helped, work, declined, (run) => void run.command(ACTS.fail), declined);
 
+const limited: Build = () => new Situated({ inputs: { x: "a" } }, LIMITED);
+const granted = (run: Situated) => void run.once({ type: "slot_granted", entry: run.slotEntry });
+const slot = from(limited, advance);
+const stepSlot = from(slot, (run) => void run.command({ type: "slot_granted", entry: 0 }));
+
 export const SITUATIONS = {
   pending,
   delayed,
@@ -214,6 +258,20 @@ export const SITUATIONS = {
   "undo dispatched, paused": from(undoDispatched, pause),
   "undo backoff, paused": from(undoBackoff, pause),
   "undo incident, paused": from(undoIncident, pause),
+  slot,
+  "slot, quarantined": from(slot, quarantine),
+  "slot, paused": from(slot, pause),
+  "slot granted, paused": from(slot, pause, granted),
+  "step slot": stepSlot,
+  "step slot, quarantined": from(stepSlot, quarantine),
+  "step slot, paused": from(stepSlot, pause),
+  "step slot granted, paused": from(stepSlot, pause, granted),
+  "step slot held": from(
+    stepSlot,
+    (run) => void run.command({ type: "slot_granted", entry: run.slotEntry }),
+    advance,
+    busy,
+  ),
   succeeded: from(signal, (run) => void run.signal("go")),
   failed: from(undoDispatched, work),
   cancelled: from(signal, (run) => void run.cancel(), work),
@@ -249,6 +307,8 @@ export const COMMANDS = {
   "submit right": (run) => ({ ...aSubmit, taskId: run.taskId }),
   "submit unfit": (run) => ({ ...aSubmit, taskId: run.taskId, result: { approved: "yes" } }),
   "submit of stranger": () => ({ ...aSubmit, taskId: STRANGER }),
+  grant: (run) => ({ type: "slot_granted", entry: run.slotEntry }),
+  refusal: (run) => ({ type: "slot_refused", entry: run.slotEntry, reason: "refused" }),
   cancel: () => ({ type: "cancel", reason: "asked to", compensate: true, actor: "api" }),
   abandon: () => ({ type: "cancel", reason: "asked to", compensate: false, actor: "api" }),
   "event right": (run) => published(run, { n: 1 }),
@@ -283,6 +343,10 @@ export const COMMANDS = {
   "skip undo": () => ACTS.skip_undo,
   "skip another undo": () => ({ ...ACTS.skip_undo, ordinal: "0" }),
   terminate: () => ACTS.terminate,
+  migrate: () => ACTS.migrate,
+  "migrate to here": () => ({ ...ACTS.migrate, version: 1 }),
+  "migrate to a foreign version": () => ({ ...ACTS.migrate, version: 3 }),
+  "migrate to no version": () => ({ ...ACTS.migrate, version: 4 }),
 } satisfies Record<string, (run: Situated) => RunCommand>;
 
 export type CommandName = keyof typeof COMMANDS;

@@ -508,6 +508,22 @@ describe("documents and schemas", () => {
     expect(compileWorkflow(wf([noop("a")])).program?.version).toBe(1);
   });
 
+  it("migrations name steps of the definition, by an earlier version", () => {
+    const of = (migrations: object) =>
+      lines(wf([noop("first", { next: "second" }), noop("second")], { start: "first", migrations }));
+    expect(of({ 1: { begin: "first" }, 12: {} })).toEqual([]);
+    expect(of({ 1: { begin: "frist", end: "second" } })).toEqual([
+      '$.migrations["1"].begin: there is no step "frist" (did you mean "first"?)',
+    ]);
+    const version = "must be a version: an integer from 1";
+    expect(of({ 0: {}, "1.5": {}, one: {} })).toEqual([
+      `$.migrations["0"]: ${version}`,
+      `$.migrations["1.5"]: ${version}`,
+      `$.migrations.one: ${version}`,
+    ]);
+    expect(of({ 1: { begin: 7 } })).toEqual(['$.migrations["1"].begin: must be a string']);
+  });
+
   it("the problems of the input schema itself are reported at its place, with all others", () => {
     const schemaProblems = () => ["type must be a string"];
     expect(lines(wf([noop("a", { next: "b" })], { input_schema: { type: 1 } }), { schemaProblems })).toEqual([

@@ -19,7 +19,10 @@ import {
   type RunCommand,
   type RunContext,
   type RunId,
+  type SlotKey,
+  type SlotRequest,
   type UndoEntry,
+  versionFact,
   wakeAt,
 } from "../../machines/index.js";
 
@@ -33,7 +36,10 @@ export interface WorldRun {
   readonly id: RunId;
   readonly context: RunContext;
   readonly program: Program;
-  readonly options: { readonly workflows?: Readonly<Record<string, Program>> };
+  readonly options: {
+    readonly workflows?: Readonly<Record<string, Program>>;
+    readonly versions?: Readonly<Record<number, Program>>;
+  };
   readonly rows: readonly AuditEvent[];
   readonly undo: readonly OwnedUndo[];
   readonly ended: boolean;
@@ -57,6 +63,8 @@ export interface CommittedBy<Run> {
   readonly rows: readonly AuditEvent[];
   readonly effects: readonly Effect[];
   readonly context: RunContext;
+  /** Of the version that the run is of after it. */
+  readonly program: Program;
 }
 
 /** Faults of commits, and the moves of others around them. */
@@ -97,6 +105,8 @@ export class WorldOf<Run extends WorldRun> {
   readonly taken = new Set<string>();
   /** The waits for events, from effects, as the store has them. */
   readonly waits = new Map<string, EventAwaited>();
+  /** The tickets for slots, from effects, in the order in which they were asked for. */
+  readonly tickets: { readonly owner: RunId; readonly request: SlotRequest; granted: boolean }[] = [];
   private readonly scopes = new Map<string, { inputs: JsonObject; variables: JsonObject }>();
   /** Chooses among the possible moves; the first by default. */
   choose: (count: number) => number = () => 0;
@@ -212,6 +222,12 @@ export class WorldOf<Run extends WorldRun> {
         return { outputSchema: null };
       case "keyed_run":
         return { keyedRun: this.keys.get(need.key) ?? null };
+      case "version": {
+        const program = asking.options.versions?.[need.version];
+        const isOurs = program?.workflowId === asking.program.workflowId;
+        const published = isOurs && { definitionId: `version-${need.version}`, program };
+        return { version: published ? versionFact(asking.program, published) : null };
+      }
     }
   }
 
@@ -394,10 +410,41 @@ export class WorldOf<Run extends WorldRun> {
       case "child.start":
         this.birth(committing, effect.child);
         break;
+      case "slot.requested":
+        if (this.ticketOf(owner, effect.request.entry)) throw new Error(`${owner} asked twice for the same slot`);
+        this.tickets.push({ owner, request: effect.request, granted: false });
+        this.grant();
+        break;
+      case "slot.released": {
+        const ticket = this.ticketOf(owner, effect.entry);
+        if (!ticket) throw new Error(`${owner} gave back a slot that it did not ask for`);
+        this.tickets.splice(this.tickets.indexOf(ticket), 1);
+        this.grant();
+        break;
+      }
       case "send":
         this.sent.push(effect);
         if (!this.inbox.some(({ id }) => id === effect.id)) this.inbox.push(effect);
         break;
+    }
+  }
+
+  private ticketOf(owner: RunId, entry: number) {
+    return this.tickets.find((ticket) => ticket.owner === owner && ticket.request.entry === entry);
+  }
+
+  /** As the store does: those that have waited longest first, while fewer are granted than the limit of a key. */
+  private grant(): void {
+    for (const ticket of this.tickets) {
+      const { owner: to, request } = ticket;
+      const { slot, limit, entry } = request;
+      const sharing = this.tickets.filter((other) => isSameKey(other.request.slot, slot));
+      if (ticket.granted || sharing.filter(({ granted }) => granted).length >= limit) continue;
+      ticket.granted = true;
+      const nth = this.sent.length;
+      const message: Send = { kind: "send", id: `slot/${nth}`, to, command: { type: "slot_granted", entry } };
+      this.sent.push(message);
+      this.inbox.push(message);
     }
   }
 
@@ -447,3 +494,6 @@ function bears(event: PublishedEvent, headers: Readonly<Record<string, string>>)
 function byOrdinal(left: { ordinal: string }, right: { ordinal: string }): number {
   return Number(left.ordinal) - Number(right.ordinal);
 }
+
+const isSameKey = (one: SlotKey, other: SlotKey) =>
+  one.tenantId === other.tenantId && one.scope === other.scope && one.key === other.key;

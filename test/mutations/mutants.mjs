@@ -11,7 +11,34 @@ const STORE_TEST = "test/store/commit.test.ts";
 const INCIDENTS_TEST = "test/machines/steps/incidents.test.ts";
 const RESIDENT_TEST = "test/mutations/resident.test.ts";
 
+const MIGRATE_TEST = "test/machines/migrate.test.ts";
+
 export const MUTANTS = [
+  {
+    name: "a migration does not look at the blocks around the step",
+    file: "machines/migrate/position.ts",
+    find: "...links.flatMap((link) => nestingReasons(passage, link)),",
+    replace: "",
+    test: MIGRATE_TEST,
+    red: "what is against it its step has come into a block",
+  },
+  {
+    name: "the undos of a run that has moved follow the new version",
+    file: "machines/decide/undo.ts",
+    find: 'const registered = findAction(draft, undo.action ?? "");',
+    replace:
+      'const there = draft.workflow.steps.get(undo.stepId)?.compensation?.action; const registered = findAction(draft, there ? String(there.render({})) : "");',
+    test: MIGRATE_TEST,
+    red: "a run that moves what the old version did is undone as it was recorded, whatever the new one says of the step",
+  },
+  {
+    name: "a step whose call is open may get another id, and so another idempotency key",
+    file: "machines/migrate/wait.ts",
+    find: "was.id !== there.id && {",
+    replace: "false && {",
+    test: MIGRATE_TEST,
+    red: "what is against it its call is to another action, and its step has another id",
+  },
   {
     name: "a paused run goes on by itself",
     file: "machines/decide/advance.ts",
@@ -31,10 +58,42 @@ export const MUTANTS = [
   {
     name: "what a step did before the engine failed it is forgotten at its incident",
     file: "machines/decide/ledger/incidents.ts",
-    find: "...(done !== undefined && entry && { entry: { ...entry, mayHaveHappened: true } }),",
-    replace: "",
+    find: "return done === undefined ? entry : { ...entry, mayHaveHappened: true };",
+    replace: "return entry;",
     test: INCIDENTS_TEST,
     red: "an incident of a step an output that the engine refused is kept for the undo",
+  },
+  {
+    name: "a slot is granted whatever is held",
+    file: "src/store/migrations/0032_concurrency.sql",
+    find: "EXIT WHEN NOT FOUND OR held >= one.slot_limit OR told = 200;",
+    replace: "EXIT WHEN NOT FOUND;",
+    test: "test/store/slots.test.ts",
+    red: "granting grants each slot once, however many sessions ask at once",
+  },
+  {
+    name: "a start reserves a slot whatever is reserved",
+    file: "src/store/migrations/0032_concurrency.sql",
+    find: "AND run_id <> p_run ORDER BY ticket LIMIT p_limit) taken) THEN",
+    replace: "AND run_id <> p_run AND granted_at IS NOT NULL) taken) THEN",
+    test: "test/store/slots.test.ts",
+    red: "reservations of starts at the same moment, as many are accepted as there are slots",
+  },
+  {
+    name: "the last commit of a run leaves its slot taken",
+    file: "machines/decide/ending.ts",
+    find: "const FREE = { held: undefined, slot: undefined };",
+    replace: "const FREE = { held: undefined };",
+    test: COMMANDS_TEST,
+    red: "slot cancel: cancel cancelled -> cancelled | slot.released",
+  },
+  {
+    name: "a step that is left keeps its slot",
+    file: "machines/decide/draft.ts",
+    find: "this.owe(...slotReleases(this.context, patch))",
+    replace: "this.owe()",
+    test: "test/run/slots.test.ts",
+    red: "a step's key the slot stays through the retries of a step, and is free after its final failure",
   },
   {
     name: "a terminated run leaves alone the children that were told to stop before",

@@ -142,6 +142,39 @@ describe("a bulk job", () => {
   });
 });
 
+describe("the filter bulk_id", () => {
+  it("finds the runs that the job has changed, for the list, the counts and other jobs", async () => {
+    const { ids, filter } = await waiting(3);
+    const [byHand = "", ...others] = ids;
+    await rig.ask("POST", `/sagas/${byHand}/pause`);
+    const paused = await all({ filter, action: "pause" });
+    expect(paused, "one was as the act wants it").toMatchObject({ matched: 3, done: 3, refused: 0 });
+    const { items, total } = (await rig.ask("GET", `/sagas?bulk_id=${paused.bulk_id}`)).body;
+    expect([items.map(({ id }: { id: string }) => id).sort(), total]).toEqual([[...others].sort(), 2]);
+    const counts = await rig.ask("GET", `/sagas/counts?bulk_id=${paused.bulk_id}&paused_reason=operator`);
+    expect(counts.body.items).toMatchObject([{ workflow_id: "wait", count: 2 }]);
+    const resumed = await all({ filter: { bulk_id: paused.bulk_id }, action: "resume" });
+    expect(resumed).toMatchObject({ matched: 2, done: 2, refused: 0 });
+    expect((await rig.client.run(byHand)).paused_reason).toBe("operator");
+    const refusing = await all({ filter, action: "retry_step" });
+    expect((await rig.ask("GET", `/sagas?bulk_id=${refusing.bulk_id}`)).body).toMatchObject({ items: [], total: 0 });
+    expect((await rig.ask("GET", "/sagas?bulk_id=17")).status).toBe(400);
+    await rig.ask("POST", `/sagas/${byHand}/cancel`);
+    const cancelled = await all({ filter, action: "cancel" });
+    expect(cancelled).toMatchObject({ matched: 3, done: 3 });
+    const ended = (await rig.ask("GET", `/sagas?bulk_id=${cancelled.bulk_id}`)).body.items;
+    expect(ended.map(({ id }: { id: string }) => id).sort()).toEqual([...others].sort());
+  });
+
+  it("leaves out what retention has deleted", async () => {
+    const { ids, filter } = await waiting(2);
+    const { bulk_id: id } = await all({ filter, action: "cancel" });
+    await rig.database.sql`delete from runs where id = ${ids[0] ?? ""}`;
+    const { items, total } = (await rig.ask("GET", `/sagas?bulk_id=${id}&count=exact`)).body;
+    expect([items.map((run: { id: string }) => run.id), total]).toEqual([[ids[1]], 1]);
+  });
+});
+
 describe("before anything begins", () => {
   const refused = async (body: unknown, status: number, path?: string): Promise<Answer["body"]> => {
     const before = (await rig.ask("GET", "/bulk")).body.total;
@@ -277,6 +310,28 @@ describe("a stop", () => {
     expect(job.done).toBeGreaterThan(0);
     expect(job.done).toBeLessThan(200);
     expect(await held()).toBe(job.done);
+  });
+
+  it("is taken back: the job goes on with the runs that are left, and acts on none twice", async () => {
+    const { ids, filter } = await waiting(200);
+    const { body } = await post({ filter, action: "pause" });
+    await read(body.bulk_id, "?wait_ms=20000&after_done=0");
+    await rig.ask("POST", `/bulk/${body.bulk_id}/stop`);
+    const resumed = await rig.ask("POST", `/bulk/${body.bulk_id}/resume`);
+    expect([resumed.status, resumed.body]).toEqual([202, { bulk_id: body.bulk_id, state: "running", changed: true }]);
+    const job = await finished(body.bulk_id);
+    expect(job).toMatchObject({ state: "done", matched: 200, done: 200, refused: 0, ended_at: expect.any(String) });
+    for (const id of ids) expect(await kindsOf(id)).toEqual(["pause"]);
+    const again = await rig.ask("POST", `/bulk/${body.bulk_id}/resume`);
+    expect(again.body).toEqual({ bulk_id: body.bulk_id, state: "done", changed: false });
+    expect((await rig.ask("POST", `/bulk/${uuidv7()}/resume`)).status).toBe(404);
+  });
+
+  it("with nothing left to do is done when it is taken back", async () => {
+    const { filter } = await waiting(2);
+    const { bulk_id: id } = await all({ filter, action: "pause" });
+    await rig.database.sql`update bulk_jobs set state = 'stopped' where id = ${id}`;
+    expect((await rig.ask("POST", `/bulk/${id}/resume`)).body).toMatchObject({ state: "done", changed: true });
   });
 
   it("of a job that is done changes nothing", async () => {

@@ -58,7 +58,7 @@ const see = async (id: string) => {
 const DONE = { state: "done", done: RUNS, refused: 0, ended: true };
 
 /** Acts that are counted by run. */
-function counted(act: Act = async () => undefined) {
+function counted(act: Act = async () => ({})) {
   const acts = new Map<RunId, number>();
   const counting: Act = (job, target) => {
     acts.set(target.runId, (acts.get(target.runId) ?? 0) + 1);
@@ -79,7 +79,7 @@ describe("a job", () => {
 
   it("counts refusals and keeps their messages, in the order of its targets", async () => {
     const id = await job();
-    await once(driver(async (_, { nth }) => (nth % 2 === 0 ? `no ${nth}` : undefined)));
+    await once(driver(async (_, { nth }) => (nth % 2 === 0 ? { message: `no ${nth}` } : {})));
     expect(await see(id)).toEqual({ ...DONE, done: RUNS / 2, refused: RUNS / 2 });
     const refusals = await refusalsOf(database.sql, id, 3);
     expect(refusals.map(({ message }) => message)).toEqual(["no 2", "no 4", "no 6"]);
@@ -90,7 +90,7 @@ describe("a job", () => {
     const stubborn = new Set([runIds[3], runIds[100]]);
     const { acts, counting } = counted(async (_, { runId }) => {
       if (stubborn.delete(runId)) throw overloaded("the outcome is not known");
-      return undefined;
+      return {};
     });
     const node = driver(counting);
     await once(node);
@@ -114,7 +114,7 @@ describe("a job", () => {
     const id = await job();
     const { acts, counting } = counted(async (_, { nth }) => {
       if (nth === 10) await stopJob(database.sql, id);
-      return undefined;
+      return {};
     });
     await once(driver(counting, { shards: () => SHARDS }));
     const { state, done, ended } = await see(id);

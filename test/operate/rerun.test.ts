@@ -55,6 +55,41 @@ describe("a rerun", () => {
     expect(await rerun(first.id, { inputs: 1 })).toMatchObject({ status: 400 });
   });
 
+  it("has the variables and the timeout that the first start gave, and a rerun of it, too", async () => {
+    await rig.client.publish("colours", [
+      { id: "mix", type: "set_var", variables: { colour: "${vars.colour + '!'}" }, next: "out" },
+      { id: "out", type: "end", output: "${vars.colour}" },
+    ]);
+    let last = await ended(rig, "colours", { variables: { colour: "blue" } });
+    for (let nth = 0; nth < 2; nth++) {
+      last = await runOf((await rerun(last.id)).body.run_id);
+      expect(last).toMatchObject({ state: "succeeded", output: "blue!" });
+    }
+    const late = await ended(rig, "wait", { timeout_ms: 1 });
+    expect(late.error.code).toBe("timeout");
+    expect((await runOf((await rerun(late.id)).body.run_id)).error).toMatchObject({ code: "timeout" });
+  });
+
+  it("is refused if the first start gave variables that are too large to be kept", async () => {
+    await rig.client.publish("plain", [{ id: "out", type: "noop" }]);
+    const first = await ended(rig, "plain", { variables: { text: "x".repeat(20_000) } });
+    const refused = await rerun(first.id);
+    expect(refused).toMatchObject({ status: 409, body: { message: expect.stringContaining("16 KiB of variables") } });
+  });
+
+  it("is refused, with the reason, while the concurrency of the workflow refuses a start", async () => {
+    const head = { concurrency: { key: "all", limit: 1, on_limit: "refuse" } };
+    await rig.client.publish("alone", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], head);
+    const first = await rig.client.start("alone");
+    await rig.client.insist("POST", `/sagas/${first}/cancel`, {});
+    await runOf(first);
+    const second = await rig.client.start("alone");
+    expect(await rerun(first)).toMatchObject({ status: 409, body: { error: "concurrency_limit" } });
+    await rig.client.insist("POST", `/sagas/${second}/cancel`, {});
+    await runOf(second);
+    expect((await rerun(first)).status).toBe(202);
+  });
+
   it("of a rerun is one of the rerun", async () => {
     const first = await ended(rig, "echo");
     const second = (await rerun(first.id)).body.run_id;

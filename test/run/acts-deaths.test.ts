@@ -59,6 +59,10 @@ const CASES: readonly Case[] = [
   { act: { type: "retry_undo", ...by }, workflow: "stuck", at: "incident", end: "failed" },
   { act: { type: "skip_undo", ...by }, workflow: "stuck", at: "incident", end: "failed" },
   { act: { type: "terminate", reason: "stuck", ...by }, workflow: "stuck", at: "incident", end: "failed" },
+  {
+    act: { type: "migrate", version: 1, steps: { wait: "hold" }, ...by },
+    ...{ workflow: "moves", at: "signal", end: "succeeded" },
+  },
 ];
 
 let database: TestDatabase;
@@ -73,6 +77,9 @@ beforeAll(async () => {
   await publish(database, "waits", family({}, {}, {}, done), head);
   await publish(database, "breaks", family({}, breaks, {}, done), head);
   await publish(database, "stuck", family({}, {}, breaks, no), head);
+  const moves = (id: string): Step[] => [charge("pay", {}, {}, id), { id, type: "wait_for_signal", signal_name: "go" }];
+  await publish(database, "moves", moves("hold"), { version: 1 });
+  await publish(database, "moves", moves("wait"), { version: 2 });
 });
 afterAll(async () => {
   await node.stop();
@@ -130,7 +137,7 @@ async function prepare({ workflow, at, before }: Case): Promise<Helped> {
   const root = newRunId();
   mortals.doom(root, { at: Number.POSITIVE_INFINITY, when: "before" });
   await start(node.runtime, workflow, { runId: root });
-  const first = workflow === "breaks" ? at : WAITING;
+  const first = workflow === "breaks" || workflow === "moves" ? at : WAITING;
   let rows = await comeTo(root, first);
   if (workflow === "stuck")
     for (const { id, reason } of rows)

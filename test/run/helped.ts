@@ -36,6 +36,9 @@ export async function publishHelped(database: TestDatabase): Promise<void> {
     { id: "wait", type: "wait_for_signal", signal_name: "go" },
   ]);
   await publish(database, "helped-step", [charge("pay", { next: "ship" }), charge("ship", { inputs: breaks })], head);
+  const moves = (id: string) => [charge("pay", { next: id }), { id, type: "wait_for_signal", signal_name: "go" }];
+  await publish(database, "helped-move", moves("hold"), { version: 1 });
+  await publish(database, "helped-move", moves("wait"), { version: 2 });
   await publish(
     database,
     "helped-undo",
@@ -111,6 +114,11 @@ export const STANDS: readonly Stand[] = [
   {
     ...{ act: { type: "terminate", reason: "stuck", ...by }, workflow: "helped-wait", at: "paused signal" },
     ...{ answer: "cancelled", end: "cancelled", sent: ["charge"], undo: ["pay owed"] },
+  },
+  {
+    act: { type: "migrate", version: 1, steps: { wait: "hold" }, ...by },
+    ...{ workflow: "helped-move", at: "paused signal", answer: "paused", then: ["go"] },
+    ...{ end: "succeeded", sent: ["charge"], undo: ["pay owed"] },
   },
 ];
 

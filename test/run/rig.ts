@@ -10,6 +10,7 @@ import { Schemas } from "../../src/run/json-schema/schemas.js";
 import { Poller } from "../../src/run/poll/poller.js";
 import type { CommitListener, Couriers, Runs, StartRequest } from "../../src/run/ports.js";
 import { Runtime, type RuntimeOptions } from "../../src/run/runtime.js";
+import { SlotGranter } from "../../src/run/slots/granter.js";
 import type { Judge } from "../../src/run/trial/trials.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { openDatabase } from "../../src/store/connection.js";
@@ -41,6 +42,8 @@ export interface HalfOptions {
   readonly recordFormat?: () => number;
   /** The newest record format that it reads, like a node of an earlier release. */
   readonly newestFormat?: number;
+  /** How many may wait for a slot of one key. */
+  readonly slotRoom?: number;
   /** By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
   readonly turns?: Turns;
 }
@@ -49,6 +52,8 @@ export interface Half {
   readonly runtime: Runtime;
   readonly committer: Committer;
   readonly poller: Poller;
+  /** It polls only on request. */
+  readonly slots: SlotGranter;
   readonly dispatcher: HandDispatcher;
   readonly catalog: StoreCatalog;
   readonly metrics: Metrics;
@@ -79,7 +84,12 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const dispatcher = new HandDispatcher(options.reply);
   const schemas = new Schemas();
   const licences = { licensed: () => true };
-  const runtime = new Runtime({
+  const slots = new SlotGranter({
+    ...{ sql, log: silentLog, hints, room: options.slotRoom ?? 10_000, polls: () => true },
+    afterCommit: (runId, effects) => runtime.afterCommit(runId, [], effects),
+  });
+  const runtime: Runtime = new Runtime({
+    ...{ slots, slotRoom: options.slotRoom },
     ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints },
     ...(couriers && { couriers }),
     residents: options.residents,
@@ -102,6 +112,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   let stopped: Promise<void> | undefined;
   const stop = async () => {
     await poller.stop();
+    await slots.stop();
     await dispatcher.stop();
     await runtime.stop();
     await committer.stop();
@@ -110,7 +121,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;
   return {
-    ...{ runtime, committer, poller, dispatcher, catalog, metrics, conflicts },
+    ...{ runtime, committer, poller, slots, dispatcher, catalog, metrics, conflicts },
     stop: () => {
       stopped ??= stop();
       return stopped;

@@ -64,6 +64,12 @@ export function withEverything(runId: RunId): Partial<RunCommit> {
     outgoingEvents: [{ id: uuidv7(), runId, topic: "saga.run.started", payload: "{}" }],
     inbox: [{ id: uuidv7(), to: runId, shard: shardOf(runId), command: '{"type":"advance"}', dueAt: AT }],
     tasksOpened: [{ id: uuidv7(), stepId: "s", assignee: "ann", at: AT }],
+    tickets: [
+      {
+        ...{ entry: 1, stepId: "s", tenantId: DEFINITION, scope: "action:shop.pay", key: runId },
+        ...{ limit: 1, onLimit: "queue", admitted: false },
+      },
+    ],
     undoOwed: [{ stepId: "s", entry: 1, action: "shop.refund@1", inputs: "{}", forwardKey: "k" }],
   };
 }
@@ -78,6 +84,7 @@ const TABLES = {
   outgoing_events: "run_id",
   inbox: "run_id",
   undo: "owner_run_id",
+  concurrency_tickets: "run_id",
   user_tasks: "run_id",
   run_starts: "run_id",
   start_keys: "run_id",
@@ -109,6 +116,7 @@ export function openCommitStore() {
     get url() {
       return database.url;
     },
+    session: () => database.session(),
     commit,
     rows: (runId: string) => rowsOf(database.sql, runId),
     /** A run at revision 1. */

@@ -34,11 +34,14 @@ async function insert(kind: "rare" | "common", from: number, count: number): Pro
          case when state in ('succeeded', 'failed', 'cancelled') then now() end, ${rare},
          case when state = 'paused' then 'go' end,
          case when state = 'paused' then (array['signal', 'incident', 'quarantine', 'operator'])[1 + nth / 6 % 4] end,
-         '${rare ? `{"ending":{"error":{"code":"${LONG_CODE}"}}}` : "{}"}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
+         '${rare ? `{"wait":{"error":{"code":"${LONG_CODE}"}},"ending":{"error":{"code":"${LONG_CODE}"}}}` : "{}"}', '${kind}', ${rare ? 1 : 2}, gen_random_uuid(), $1::text::uuid, $1::text::uuid,
          '${kind}-' || nth, ${rare ? "null" : "$1::text::uuid"}, timestamptz '2026-01-01' + nth * interval '1 s'
        from (select nth, ${rare ? "(array['pending','running','paused','compensating','failed','cancelled'])[1 + nth % 6]" : "'succeeded'"} as state
          from generate_series(${from}, ${from + count - 1}) nth) shaped
-       returning id)
+       returning id
+     ), targets as (
+       insert into bulk_targets (bulk_id, nth, run_id, state)
+       select $1::text::uuid, ${from} + row_number() over (), id, case when id::text ~ '[0-7]$' then 'done' else 'refused' end from new)
      insert into run_labels (run_id, name, value) select id, 'kind', '${kind}' from new`,
     [rare ? RARE_ID : COMMON_ID],
   );
@@ -67,6 +70,7 @@ const RARE: Readonly<Record<string, RunFilter>> = {
   incident: { incident: true },
   error_code: { errorCode: LONG_CODE },
   "another error_code": { errorCode: "none" },
+  bulk_id: { bulkId: RARE_ID },
   started_before: { startedBefore: "2026-01-01T00:00:20.000Z" },
   label: { labels: { kind: "rare" } },
   "q, of a key": { q: "rare" },
@@ -138,8 +142,15 @@ describe("a filter", () => {
     { pausedReasons: ["signal", "incident"], currentStep: "rare", tenantId: RARE_ID },
     { pausedReasons: ["operator"], awaitedSignal: "stop" },
     { incident: true, errorCode: LONG_CODE },
+    { incident: false, errorCode: LONG_CODE },
+    { pausedReasons: ["signal", "incident"], errorCode: LONG_CODE, workflowId: "rare" },
+    { pausedReasons: ["signal"], errorCode: LONG_CODE },
+    { errorCode: LONG_CODE, states: ["paused", "cancelled"] },
     { errorCode: LONG_CODE, states: ["failed"], currentStep: "rare" },
     { errorCode: LONG_CODE, states: ["running"] },
+    { bulkId: COMMON_ID },
+    { bulkId: RARE_ID, states: ["paused"], labels: { kind: "rare" } },
+    { bulkId: COMMON_ID, q: "common-11" },
     { q: "common-11", businessKey: "common-118" },
     { labels: { kind: "rare", other: "x" } },
     { labels: { kind: "rare" }, q: "0" },
@@ -147,7 +158,17 @@ describe("a filter", () => {
   ];
   /** As plainly as can be said. */
   function plainly(rows: readonly postgres.Row[], filter: RunFilter): readonly string[] {
-    const { states: some, labels = {}, q, rootOnly, startedBefore, pausedReasons, incident, errorCode } = filter;
+    const {
+      states: some,
+      labels = {},
+      q,
+      rootOnly,
+      startedBefore,
+      pausedReasons,
+      incident,
+      errorCode,
+      bulkId,
+    } = filter;
     const equal: readonly (readonly [unknown, string])[] = [
       [filter.workflowId, "workflow_id"],
       [filter.version, "version"],
@@ -164,7 +185,10 @@ describe("a filter", () => {
       (some?.includes(row.state) ?? true) &&
       (pausedReasons?.includes(row.paused_reason) ?? true) &&
       (incident === undefined || incident === (row.paused_reason === "incident")) &&
-      (errorCode === undefined || (["failed", "cancelled"].includes(row.state) && errorCode === LONG_CODE)) &&
+      (errorCode === undefined ||
+        ((["failed", "cancelled"].includes(row.state) || row.paused_reason === "incident") &&
+          errorCode === LONG_CODE)) &&
+      (bulkId === undefined || (bulkId.slice(0, 2) === row.id.slice(0, 2) && /[0-7]$/.test(row.id))) &&
       (!rootOnly || row.parent_run_id === null) &&
       Object.entries(labels).every(([name, value]) => name === "kind" && value === row.label) &&
       (startedBefore === undefined || row.started_at < new Date(startedBefore)) &&

@@ -46,7 +46,12 @@ describe.each([
     await commit(
       shares.map(([id, { signals }]) => {
         const claims = (signals ?? []).map((signal) => ({ id: signal.id, at: signal.at }));
-        return update(id, 2, { signalClaims: claims, undoSettled: [], undoPassed: { since: 0, every: true } });
+        return update(id, 2, {
+          signalClaims: claims,
+          ticketsGone: [1],
+          undoSettled: [],
+          undoPassed: { since: 0, every: true },
+        });
       }),
     );
     await commit(

@@ -28,6 +28,9 @@ beforeAll(async () => {
   await publish(database, "strict", [{ id: "w", type: "wait_for_signal", signal_name: "go" }], {
     input_schema: { type: "object", required: ["order"] },
   });
+  await publish(database, "alone", [{ id: "w", type: "wait_for_signal", signal_name: "go" }], {
+    concurrency: { key: "all", limit: 1, on_limit: "refuse" },
+  });
   await half.catalog.refresh();
 });
 afterAll(async () => {
@@ -149,6 +152,18 @@ describe("a tick", () => {
       expect(await firesOf(id), "nothing is due any more").toHaveLength(2);
     },
   );
+
+  it("that the workflow's concurrency refuses starts no run, and says why", async () => {
+    const id = await create(cron({ overlap_policy: "allow" }, { workflow_id: "alone" }));
+    for (const nth of [1, 2]) {
+      now = NOON + nth * HOUR;
+      await node().poll();
+    }
+    const [second, first] = await firesOf(id);
+    expect(first).toHaveProperty("resulting_run_id");
+    expect(second).toMatchObject({ error: 'there is 1 run of the concurrency key "all" already, which is the limit' });
+    expect(second).not.toHaveProperty("resulting_run_id");
+  });
 
   it("whose workflow is unpublished since ends with an error, and the next one fires again", async () => {
     await publish(database, "withdrawn", [{ id: "w", type: "wait_for_signal", signal_name: "go" }]);

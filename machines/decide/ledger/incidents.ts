@@ -1,9 +1,10 @@
 // Incidents: a step, or an undo, that failed for good stands still until a person decides what follows (decide/incidents.ts).
 
 import { isPausing } from "../../state/context.js";
-import type { StepError } from "../../state/entry.js";
+import type { StepEntry, StepError } from "../../state/entry.js";
 import type { UndoEntry } from "../../state/rollback.js";
 import type { Failure, StepPlan } from "../../steps/step.js";
+import type { Json } from "../../values/json.js";
 import type { Draft } from "../draft.js";
 import { catchesError } from "./frames.js";
 import { groupOf } from "./groups.js";
@@ -48,13 +49,18 @@ export function beginIncident(draft: Draft, plan: StepPlan, error: StepError, ab
   draft.row("step.failed", "paused", { stepId: plan.id, attempt, metadata });
   const known = done === undefined ? {} : { done };
   draft.change({
-    ...(done !== undefined && entry && { entry: { ...entry, mayHaveHappened: true } }),
+    ...(entry && (entry.slot || done !== undefined) && { entry: standingEntry(entry, done) }),
     wait: {
       ...{ kind: "incident", phase: "forward", since: draft.now, error, ...known },
       attempts: attempts[plan.id] ?? attempts[`${plan.id}/saga`] ?? 0,
     },
   });
   draft.close(edge);
+}
+
+/** While a person decides, nothing is carried out: its slot is free for others. A retry asks for one again. */
+function standingEntry({ slot: _, ...entry }: StepEntry, done: Json | undefined): StepEntry {
+  return done === undefined ? entry : { ...entry, mayHaveHappened: true };
 }
 
 /** Whether the failure of this undo is to wait for a person. The steps of a sub-saga are not those of this workflow. */

@@ -52,7 +52,10 @@ export class TrialRoom {
     const committer = { submit: encodeOnly };
     // A trial asks nothing outside, so what an HTTP provider would give is not tried.
     const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
-    this.starter = new Starter({ sql, clock, committer, catalog, schemas, startupVariables }, () => {});
+    this.starter = new Starter(
+      { sql, clock, committer, catalog, schemas, startupVariables, reserves: false },
+      () => {},
+    );
     this.host = {
       ...{ facts, stepsPerCommit, metrics: createMetrics(), turns: NO_TURNS, recordFormat: RECORD_FORMAT },
       // The trial takes every decision that a node may take before its first commit.

@@ -152,7 +152,8 @@ updated as (
     paused_reason = run_update.paused_reason, record = run_update.record, record_format = run_update.record_format,
     call = case when run_update.set_call then run_update.call else runs.call end, output = run_update.output,
     frames = case when run_update.set_frames then run_update.frames else runs.frames end,
-    items = case when run_update.set_items then run_update.items else runs.items end
+    items = case when run_update.set_items then run_update.items else runs.items end,
+    version = coalesce(run_update.version, runs.version), definition_id = coalesce(run_update.definition_id, runs.definition_id)
   from run_update where runs.id = run_update.id and runs.id in (select id from fenced)
     and runs.id not in (select run_id from start_key_conflict)
   returning runs.id

@@ -78,6 +78,8 @@ function addUpdate(input: Input, { runId, expected, expectedFence }: RunCommit, 
     row.frames,
     row.items !== undefined,
     row.items,
+    row.version,
+    row.definitionId,
   );
 }
 
@@ -137,6 +139,9 @@ function addOwed(input: Input, commit: RunCommit): void {
   if (commit.undoPassed) input.undo_passed.add(runId, commit.undoPassed.since, commit.undoPassed.every);
   if (commit.undoHanded) input.undo_handed.add(runId, commit.undoHanded.to, commit.undoHanded.entry);
   for (const scope of commit.scopes ?? []) addScope(input, runId, scope);
+  for (const t of commit.tickets ?? [])
+    input.ticket.add(runId, t.entry, shard, t.tenantId, t.scope, t.key, t.stepId, t.limit, t.onLimit, t.admitted);
+  for (const entry of commit.ticketsGone ?? []) input.ticket_gone.add(runId, entry);
 }
 
 function addScope(input: Input, runId: string, { entry, holder, manifest, values }: ScopeRow): void {

@@ -26,6 +26,8 @@ export const RELATIONS = {
     frames: "json",
     set_items: "bool",
     items: "json",
+    version: "int4",
+    definition_id: "uuid",
   },
   /** A run that stays as it is, if it is at the expected revision. */
   confirm: { id: "uuid", expected: "int4", expected_fence: "int8" },
@@ -149,6 +151,20 @@ export const RELATIONS = {
   undo_settled: { run_id: "uuid", ordinal: "int8", state: "text" },
   undo_passed: { run_id: "uuid", since: "int4", every: "bool" },
   undo_handed: { run_id: "uuid", heir: "uuid", entry: "int4" },
+  /** A slot that the run, or a step entry of it, asks for. */
+  ticket: {
+    run_id: "uuid",
+    entry: "int4",
+    shard: "int2",
+    tenant_id: "uuid",
+    scope: "text",
+    key: "text",
+    step_id: "text",
+    slot_limit: "int4",
+    on_limit: "text",
+    admitted: "bool",
+  },
+  ticket_gone: { run_id: "uuid", entry: "int4" },
 } as const satisfies Record<string, Record<string, ColumnType>>;
 
 export type Relation = keyof typeof RELATIONS;

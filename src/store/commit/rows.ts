@@ -52,6 +52,10 @@ export interface RunCommit {
   /** The run that takes over the entries that the undo list still owes, and the step entry of that run which they then belong to. */
   readonly undoHanded?: { readonly to: string; readonly entry: number };
   readonly scopes?: readonly ScopeRow[];
+  /** Slots that the run asks for. */
+  readonly tickets?: readonly TicketRow[];
+  /** Slots that it gives back, or waits for no more, by their step entries. */
+  readonly ticketsGone?: readonly number[];
   /** Runs that this one creates. */
   readonly children?: readonly ChildCommit[];
 }
@@ -103,6 +107,9 @@ export interface RunRow {
   readonly frames?: string | null;
   readonly items?: string | null;
   readonly output?: string;
+  /** Where the run has moved to another version. */
+  readonly version?: number;
+  readonly definitionId?: string;
 }
 
 export interface NewRunRow {
@@ -169,6 +176,19 @@ export interface InboxRow {
   readonly shard: ShardId;
   readonly command: string;
   readonly dueAt: number;
+}
+
+/** The slot of a step entry, or of the whole run (`entry` 0). */
+export interface TicketRow {
+  readonly entry: number;
+  readonly stepId?: string;
+  readonly tenantId: string;
+  readonly scope: string;
+  readonly key: string;
+  readonly limit: number;
+  readonly onLimit: string;
+  /** The waiting list had room for it when its start was accepted. */
+  readonly admitted: boolean;
 }
 
 export interface PublishedRow {

@@ -21,7 +21,7 @@ import {
 import { inputOf } from "./input.js";
 import { type Clause, type From, RELATIONS, type Relation, type Section } from "./relations.js";
 import type { RunCommit } from "./rows.js";
-import { CLAIMED, HISTORY, MESSAGES, OCCASIONAL, OUTBOX, OUTGOING_EVENTS, STARTS, UNDO } from "./writes.js";
+import { CLAIMED, HISTORY, MESSAGES, OCCASIONAL, OUTBOX, OUTGOING_EVENTS, STARTS, TICKETS, UNDO } from "./writes.js";
 
 const EVERY_GROUP: readonly Relation[] = [
   "run_update",
@@ -58,9 +58,10 @@ const occasional: Section = {
 };
 
 const outgoingEvents: Section = { relations: ["outgoing_event"], writes: OUTGOING_EVENTS };
+const tickets: Section = { relations: ["ticket", "ticket_gone"], writes: TICKETS };
 
 /** The order in which tables are written. */
-const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional, outgoingEvents];
+const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional, outgoingEvents, tickets];
 
 interface Statement {
   /** In the order of its parameters. */

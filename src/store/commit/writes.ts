@@ -165,6 +165,27 @@ outgoing_events_added as (
 )`,
 ];
 
+/**
+ * Slots are asked for, and given back, in the runs' own commits. The ticket that was reserved for a start becomes an ordinary one; if the
+ * reservation had become void, the start has a new ticket, at the end of the queue.
+ */
+export const TICKETS: readonly Clause[] = [
+  (from) => `
+tickets_added as (
+  insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, step_id, slot_limit, on_limit, admitted)
+  select ticket.run_id, ticket.entry, ticket.shard, ticket.tenant_id, ticket.scope, ticket.key, ticket.step_id, ticket.slot_limit,
+    ticket.on_limit, ticket.admitted
+  from ${from.ticket} where ticket.run_id in (select id from won)
+  on conflict (run_id, entry) do update set reserved_until = null
+)`,
+  (from) => `
+tickets_removed as (
+  delete from concurrency_tickets using ${from.ticket_gone}
+  where concurrency_tickets.run_id = ticket_gone.run_id and concurrency_tickets.entry = ticket_gone.entry
+    and ticket_gone.run_id in (select id from won)
+)`,
+];
+
 /** Rows that only some steps write. */
 export const OCCASIONAL: readonly Clause[] = [
   (from) => `

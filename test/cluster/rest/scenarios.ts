@@ -31,6 +31,10 @@ export async function publishAll(client: Client): Promise<void> {
     { id: "hang", type: "action", action: "shop.hang", retry: once, heartbeat_timeout_ms: 60_000 },
   ]);
   await client.publish("ask", [{ id: "ask", type: "manual_approval", assignee: "ann", title: "Order 7" }]);
+  for (const on_limit of ["queue", "refuse"])
+    await client.publish(`single-${on_limit}`, [{ id: "wait", type: "wait_for_signal", signal_name: "go" }], {
+      concurrency: { key: "${inputs.key}", limit: 1, on_limit },
+    });
   await client.publish("sleep", [{ id: "sleep", type: "wait_duration", duration_ms: 3_600_000 }]);
   await client.publish("work", [
     { id: "count", type: "set_var", name: "n", value: "${inputs.n + 1}", next: "flaky" },
@@ -76,6 +80,25 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     await readAll(talk, first);
     expect((await talk.ask("GET", "/sagas?business_key=b%201&workflow_id=wait")).body.total).toBe(1);
     expect((await talk.ask("GET", "/sagas/counts?business_key=b%201&workflow_id=wait")).body.items).toHaveLength(1);
+  },
+
+  async "runs that share a slot"(talk) {
+    const key = { inputs: { key: talk.place.newRunId() } };
+    const [first, second] = [await talk.start("single-queue", key), await talk.start("single-queue", key)];
+    await talk.aside.untilState(second, "paused");
+    await until(async () => (await talk.aside.run(first)).paused_reason === "signal");
+    const explained = await talk.ask("GET", `/sagas/${second}/explain`);
+    expect(explained.body.waiting_for).toMatchObject([{ kind: "concurrency", ahead: 0, held_by: [first] }]);
+    const { body: stats } = await talk.ask("GET", "/workflows/single-queue/stats");
+    expect(stats.concurrency.held).toBeGreaterThan(0);
+    const holder = await talk.start("single-refuse", key);
+    const refused = await talk.ask("POST", "/sagas/start", { workflow_id: "single-refuse", ...key });
+    expect(refused).toMatchObject({ status: 409, body: { error: "concurrency_limit" } });
+    for (const runId of [first, second, holder]) {
+      await until(async () => (await talk.aside.run(runId)).paused_reason === "signal");
+      expect((await talk.ask("POST", `/sagas/${runId}/signal/go`, {})).status).toBe(202);
+      await ends(talk, runId, "succeeded");
+    }
   },
 
   async "what was registered and published a moment ago"(talk) {
@@ -240,6 +263,29 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     expect(await act(runId, "terminate", {})).toBe(400);
     expect(await act(runId, "rerun", { labels: { again: "yes" } })).toBe(202);
     expect(await act(uuidv7(), "terminate", { reason: "stuck" })).toBe(404);
+  },
+
+  async "a run that moves to another version"(talk) {
+    const wait = (id: string) => [{ id, type: "wait_for_signal", signal_name: "go" }];
+    await talk.aside.publish("moves", wait("hold"));
+    await talk.aside.publish("moves", wait("wait"), { version: 2 });
+    const runId = await talk.start("moves");
+    await talk.aside.untilState(runId, "paused");
+    const migrate = (id: string, body: object) => talk.ask("POST", `/sagas/${id}/migrate`, body);
+    const steps = { wait: "hold" };
+    expect((await migrate(runId, { version: 1 })).status).toBe(409);
+    expect((await migrate(runId, { version: 1, check: true })).body).toMatchObject({ allowed: false });
+    expect((await migrate(runId, { version: 1, steps, check: true })).body).toEqual({ allowed: true, reasons: [] });
+    const report = await talk.ask("POST", "/workflows/moves/migrations/check", { version: 1, steps });
+    expect(report.body).toMatchObject({ matched: 1, movable: 1 });
+    expect((await talk.ask("POST", "/workflows/moves/migrations/check", { version: 9 })).status).toBe(404);
+    expect((await migrate(runId, { version: 1, steps })).status).toBe(202);
+    expect((await migrate(runId, { version: 9 })).status).toBe(404);
+    expect((await migrate(runId, {})).status).toBe(400);
+    expect((await migrate(uuidv7(), { version: 1 })).status).toBe(404);
+    await talk.ask("POST", `/sagas/${runId}/signal/go`, {});
+    await ends(talk, runId, "succeeded");
+    expect((await migrate(runId, { version: 2 })).status).toBe(409);
   },
 
   async "the live stream"(talk) {

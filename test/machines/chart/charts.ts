@@ -44,30 +44,40 @@ function leavesOf(node: AnyStateNode): AnyStateNode[] {
  */
 export function differences(running: AnyStateMachine, chart: AnyStateMachine): string[] {
   const publishedEdges = new Set(edgesOf(chart));
+  const hasRollback = Object.hasOwn(chart.states, "undoing");
   const seen = new Set<string>();
   const found: string[] = [];
   for (const edge of edgesOf(running)) {
     const [, from = "", label = "", to = ""] = /^(.*) --(.*)-> (.*)$/.exec(edge) ?? [];
     const image = `${published(from)} --${label}-> ${published(to)}`;
     if (publishedEdges.has(image)) seen.add(image);
-    else if (!isUnseen(from, label, to)) found.push(`not published: ${edge}`);
+    else if (!isUnseen(from, label, to, hasRollback)) found.push(`not published: ${edge}`);
   }
   for (const edge of publishedEdges) if (!seen.has(edge)) found.push(`never taken: ${edge}`);
   return found;
 }
 
-function isUnseen(from: string, label: string, to: string): boolean {
+/** Nor does it show the rollback of a run that has come from another version, where its own runs have none. */
+function isUnseen(from: string, label: string, to: string, hasRollback: boolean): boolean {
+  if (!hasRollback && (label === "undo" || from === "undoing")) return true;
   if (to === "") return (BOOKKEEPING as readonly string[]).includes(label);
   return (label === "pause" || label === "resume") && from !== to && published(from) === published(to);
 }
 
 /** Plays what runs did, edge by edge, on their published charts; says where a chart stands elsewhere than its run. */
 export function strayedFrom(history: readonly Committed[]): string[] {
-  const actors = new Map<string, AnyActorRef>();
+  const actors = new Map<string, { readonly actor: AnyActorRef; readonly version: number }>();
+  const undoing = new Set<string>();
   const found: string[] = [];
-  for (const { run, edge, context } of history) {
-    const actor = actors.get(run.id) ?? createActor(publishedMachine(run.program)).start();
-    actors.set(run.id, actor);
+  for (const { run, edge, context, program } of history) {
+    const before = actors.get(run.id);
+    // A run that moves to another version goes on with the chart of that version, from where it stands.
+    const actor =
+      before?.version === program.version ? before.actor : begun(program, before && placeOf(chartValue(context)));
+    actors.set(run.id, { actor, version: program.version });
+    // What it owes is of another version, and its chart has no rollback.
+    if (!program.chart.states.undoing && edge === "undo") undoing.add(run.id);
+    if (undoing.has(run.id)) continue;
     actor.send({ type: edge });
     const { value, status } = actor.getSnapshot();
     const expected = placeOf(chartValue(context));
@@ -77,6 +87,14 @@ export function strayedFrom(history: readonly Committed[]): string[] {
       found.push(`the run is ${context.state}, its chart ${status}`);
   }
   return found;
+}
+
+/** The chart of a run, at its beginning or at a place. */
+function begun(program: Program, place = "pending"): AnyActorRef {
+  const machine = publishedMachine(program);
+  if (place === "pending") return createActor(machine).start();
+  const value = { active: published(place).slice("active.".length) };
+  return createActor(machine, { snapshot: machine.resolveState({ value, context: {} }) }).start();
 }
 
 function placeOf(value: unknown): string {

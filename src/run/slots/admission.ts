@@ -1,0 +1,57 @@
+// Whether a run may be started beside the others of its concurrency key: asked before its start is committed, so that a client is answered.
+import type { Sql } from "postgres";
+import {
+  ExpressionError,
+  type Program,
+  RUN_SLOT,
+  type RunContext,
+  runSlot,
+  type Slot,
+  scopeOf,
+} from "../../../machines/index.js";
+import { concurrencyLimit, queueFull, unprocessable } from "../../errors.js";
+import type { TicketRow } from "../../store/commit/rows.js";
+import { dropReservation, isQueueFull, reserveSlot, slotTenant } from "../../store/slots.js";
+
+/** A run that has asked for its slot with its start. */
+export interface Admitted {
+  readonly slot: Slot;
+  readonly ticket: TicketRow;
+}
+
+/**
+ * Undefined: the run needs no slot, or asks for it when it begins: a delayed run would keep one from others that could go on. Throws 409 if
+ * the workflow refuses runs over the limit, 422 if the key cannot be evaluated, 429 if too many wait.
+ */
+export async function admitRun(
+  sql: Sql,
+  context: RunContext,
+  { concurrency }: Pick<Program, "concurrency">,
+  { room, reserves }: { readonly room: number; readonly reserves: boolean },
+): Promise<Admitted | undefined> {
+  const { run } = context;
+  if (!concurrency || run.dryRun || run.delayedUntil !== undefined) return undefined;
+  const slot = slotOf(context, concurrency);
+  const { limit, onLimit } = concurrency;
+  if (onLimit === "refuse") {
+    if (reserves && !(await reserveSlot(sql, slot, limit, run.id))) throw concurrencyLimit(slot.key, limit);
+  } else if (await isQueueFull(sql, slot, room)) throw queueFull(slot.key, room);
+  const { scope, key } = slot;
+  const ticket = { entry: RUN_SLOT, tenantId: slotTenant(slot), scope, key, limit, onLimit, admitted: true };
+  return { slot, ticket };
+}
+
+/** The start of the run was not committed, because it repeats another one. If this fails, its reservation expires. */
+export async function withdrawRun(sql: Sql, { run, slot }: RunContext): Promise<void> {
+  if (slot) await dropReservation(sql, run.id).catch(() => {});
+}
+
+function slotOf(context: RunContext, concurrency: NonNullable<Program["concurrency"]>): Slot {
+  try {
+    return runSlot(context.run, concurrency, scopeOf(context, context.run.startedAt));
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    const details = [{ path: "$.inputs", message: error.message }];
+    throw unprocessable("the key of the workflow's concurrency cannot be evaluated", details);
+  }
+}
