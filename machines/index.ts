@@ -3,8 +3,11 @@
 export { tenantName } from "./attribute/kinds.js";
 export type { Problem } from "./attribute/problem.js";
 export * from "./chart/actor.js";
+export { ChartGraph } from "./chart/graph.js";
+export { mermaidOf } from "./chart/mermaid.js";
 export * from "./chart/program.js";
 export type { Chart } from "./chart/published.js";
+export { type Move, Trace, type TracedRow } from "./chart/trace.js";
 export { foreignDispatch } from "./decide/answers.js";
 export { decide } from "./decide/decide.js";
 export { type Compiled, type CompileOptions, compileWorkflow, compileWorkflowSlices } from "./definition/workflow.js";

@@ -145,7 +145,7 @@ function loadMetrics(registry: Registry) {
 function outsideMetrics(registry: Registry) {
   const { counter, gauge, histogram } = factory(registry);
   return {
-    streamsOpen: gauge("saga_streams_open", "Open run streams."),
+    streamsOpen: gauge("saga_streams_open", "Open run streams and inspections."),
     webhooks: counter("saga_webhooks_total", "Attempts to deliver a webhook: delivered, put_off, given_up.", [
       "outcome",
     ]),

@@ -59,6 +59,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
 const SIDEWAYS: readonly string[] = [
   "api -> trigger", // the routes of triggers ask their registrar, and read schedules
   "api -> operate", // the routes of reruns and bulk jobs hand over what they have checked
+  "api -> inspect", // the inspection's route hands its socket to an inspection
   "api -> feed", // the run stream's route hands its socket to the feed
   "turns -> line", // long works of a party wait in line
   "main -> cluster", // the composition root starts the primary or the node

@@ -27,6 +27,8 @@ export interface ApiConfig {
   readonly amqpUrl?: string;
   readonly access: Access;
   readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
+  /** Absent: runs cannot be inspected. `ui`: the page of the Stately inspector. */
+  readonly inspector?: { readonly ui: string };
 }
 
 /** By which names and from which sites the service may be reached. */

@@ -13,6 +13,7 @@ import { answerHandshakeError } from "./http/envelope.js";
 import { documentation } from "./http/openapi.js";
 import { createServer } from "./http/server.js";
 import type { Api } from "./http/validation.js";
+import { inspectRoutes } from "./inspect.js";
 import { metricsRoutes } from "./metrics.js";
 import { migrateRoutes } from "./migrate.js";
 import { registryRoutes } from "./registry.js";
@@ -43,6 +44,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   explainRoutes,
   reportRoutes,
   streamRoutes,
+  inspectRoutes,
   userTaskRoutes,
   eventRoutes,
   triggerRoutes,

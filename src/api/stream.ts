@@ -15,8 +15,8 @@ import { RunReader } from "./run-reader.js";
 import { noSuchRun } from "./sagas.js";
 import { StreamBudget, StreamSocket } from "./stream-socket.js";
 
-const CLOSE = { end: 1000, shutdown: 1001, fault: 1011, slow: 1013 } as const;
-const PING_MS = 30_000;
+export const CLOSE = { end: 1000, shutdown: 1001, fault: 1011, slow: 1013 } as const;
+export const PING_MS = 30_000;
 
 const SCHEMA = {
   tags: ["sagas"],
@@ -64,7 +64,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-function notUpgraded() {
+export function notUpgraded() {
   return upgradeRequired("this route is a WebSocket: ask for an upgrade");
 }
 

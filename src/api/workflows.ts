@@ -1,12 +1,12 @@
 // Workflow definitions over HTTP. Beyond the routes of every versioned document they can be validated, and have a machine and stats.
 
-import { type Chart, type CompileOptions, isObject, type JsonObject, type Program } from "../../machines/index.js";
+import { type CompileOptions, isObject, type JsonObject, mermaidOf, type Program } from "../../machines/index.js";
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/definitions.js";
 import { workflowSlots } from "../store/slots.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
-import { Id, path, query, Version } from "./http/parameters.js";
+import { Id, OneOf, path, query, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
@@ -22,6 +22,8 @@ export const workflows = new VersionedResource<WorkflowDraft>({
   store: workflowVersions,
   check,
 });
+
+const Format = OneOf("json", "mermaid");
 
 const workflowPath = path({ wf_id: Id });
 
@@ -54,17 +56,19 @@ function draftOf({ workflowId: key, tenantId, name }: Program, document: JsonObj
 function machineRoute(app: Api, { reads, catalog, compile }: ApiDeps): void {
   const description =
     "An XState v5 machine configuration: one state for each step, and the edges that a run can take with their conditions in words.";
-  const machine = { description, ...AnyObject() };
+  const content = { "application/json": { schema: AnyObject() }, "text/plain": { schema: { type: "string" } } };
   const schema = {
     tags: ["workflows"],
-    summary: "Get the state chart of a workflow; it opens in Stately Studio",
+    summary: "Get the state chart of a workflow; it opens in Stately Studio, or as a Mermaid diagram",
     params: workflowPath,
-    querystring: query({ version: Version }),
-    response: responses({ 200: machine }, 400, 404),
+    querystring: query({ version: Version, format: Format }),
+    response: responses({ 200: { description, content } }, 400, 404),
   };
-  app.get("/api/v1/workflows/:wf_id/machine", { schema }, async ({ params, query }, reply): Promise<Chart> => {
+  app.get("/api/v1/workflows/:wf_id/machine", { schema }, async ({ params, query }, reply) => {
     const { id } = await reads.look(goneOf(reply), (sql) => workflows.find(sql, params.wf_id, query.version));
-    return compile.machineConfig(await catalog.program(id));
+    const chart = compile.machineConfig(await catalog.program(id));
+    if (query.format !== "mermaid") return chart;
+    return reply.header("content-type", "text/plain; charset=utf-8").serializer(String).send(mermaidOf(chart));
   });
 }
 

@@ -9,7 +9,7 @@ import {
   type Program,
   type RuleOptions,
 } from "../../machines/index.js";
-import { buildApi, loadDefinitionsDir } from "../api/index.js";
+import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
 import { type Config, ConfigError } from "../config/index.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics.js";
@@ -76,7 +76,7 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
   const { router: runs, admission, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
-    config: { limits: config.limits, access: config, ...(config.amqpUrl && { amqpUrl: config.amqpUrl }) },
+    config: apiConfig(config),
     ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
     triggers: triggers.registrar,
     ...{ reruns: operate.reruns, bulk: operate.bulk },
@@ -100,6 +100,11 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
     await grpc.stop(WORKER_GRACE_MS);
   };
   return { ports: { httpPort, grpcPort: grpc.port }, close };
+}
+
+function apiConfig(config: Config): ApiConfig {
+  const { limits, amqpUrl, inspect, inspectUi: ui } = config;
+  return { limits, access: config, ...(amqpUrl && { amqpUrl }), ...(inspect && { inspector: { ui } }) };
 }
 
 /** If a connection closes at the moment its client sends over it, the request fails, and a client does not repeat a POST. */

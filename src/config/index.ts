@@ -73,10 +73,10 @@ export interface Config {
   readonly eventRetentionDays: number;
   /** `SAGA_AUTH` (off) and the `SAGA_AUTH_` settings. */
   readonly auth: AuthConfig;
-  /** `SAGA_INSPECT` (on). */
+  /** `SAGA_INSPECT` (on). Runs can be inspected. */
   readonly inspect: boolean;
-  /** `SAGA_INSPECT_UI`. */
-  readonly inspectUi?: string;
+  /** `SAGA_INSPECT_UI` (https://stately.ai/inspect). The page of the Stately inspector. */
+  readonly inspectUi: string;
   /** `LOG_LEVEL` (info). */
   readonly logLevel: (typeof LOG_LEVELS)[number];
   /** The `SAGA_LIMIT_` settings. */
@@ -169,7 +169,7 @@ function readRest(environment: Environment) {
     eventRetentionDays: environment.integer("SAGA_EVENT_RETENTION_DAYS", { min: 1, max: 36_500 }) ?? 30,
     auth: readAuth(environment),
     inspect: environment.flag("SAGA_INSPECT") ?? true,
-    inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]),
+    inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]) ?? "https://stately.ai/inspect",
     logLevel: environment.choice("LOG_LEVEL", LOG_LEVELS) ?? "info",
     limits: readLimits(environment),
     capacity: readCapacity(environment),

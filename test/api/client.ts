@@ -28,9 +28,10 @@ export class Client {
     at: number | string,
     readonly runId: string,
     query = "",
+    route = "stream",
   ) {
     const base = typeof at === "number" ? `ws://127.0.0.1:${at}` : `ws+unix://${at}:`;
-    this.socket = new WebSocket(`${base}/api/v1/sagas/${runId}/stream${query}`);
+    this.socket = new WebSocket(`${base}/api/v1/sagas/${runId}/${route}${query}`);
     this.socket.on("message", (data) => this.keep(JSON.parse(String(data))));
     this.socket.on("close", (code) => {
       this.code = code;
@@ -46,7 +47,7 @@ export class Client {
     this.frames.push(frame);
     try {
       if (frame.run) documented().checkResource("SagaRun", frame.run);
-      if (frame.event) documented().checkResource("SagaRunEvent", frame.event);
+      if (frame.type === "event") documented().checkResource("SagaRunEvent", frame.event);
     } catch (error) {
       this.fault ??= error;
     }

@@ -149,7 +149,11 @@ export function otherApi(
   other: Partial<ApiDeps> = {},
 ): Promise<FastifyInstance> {
   const deps = depsOf(rig, {});
-  return buildApi({ ...deps, ...other, config: { ...deps.config, access: { ...LOOPBACK, ...access } } });
+  return buildApi({
+    ...deps,
+    ...other,
+    config: { ...deps.config, ...other.config, access: { ...LOOPBACK, ...access } },
+  });
 }
 
 function depsOf(
@@ -179,6 +183,7 @@ function depsOf(
       ...(amqp && { amqpUrl: "amqp://localhost" }),
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
       access: LOOPBACK,
+      inspector: { ui: "https://stately.ai/inspect" },
     },
     ...{ runs, canceller: runs },
     recordFormat: () => RECORD_FORMAT,

@@ -322,6 +322,17 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [404, "no such run", () => get(`${unknownRun()}/stream`, WEBSOCKET), { error: "not_found" }],
     [426, "no upgrade", async () => get(`${await aRun()}/stream`), { error: "upgrade_required" }],
   ],
+  "GET /sagas/{id}/inspect": [
+    [101, "an upgrade", async () => get(`${await aRun()}/inspect`, WEBSOCKET)],
+    [400, "a malformed id", () => get(`${API}/sagas/17/inspect`, WEBSOCKET), { error: "bad_request" }],
+    [404, "no such run", () => get(`${unknownRun()}/inspect`, WEBSOCKET), { error: "not_found" }],
+    [426, "no upgrade", async () => get(`${await aRun()}/inspect`), { error: "upgrade_required" }],
+  ],
+  "GET /inspect/{run_id}": [
+    [200, "a page", async () => get((await aRun()).replace(`${API}/sagas`, "/inspect"))],
+    [400, "a malformed id", () => get("/inspect/17"), { error: "bad_request" }],
+    [404, "no such run", () => get(`/inspect/${uuidv7()}`), { error: "not_found" }],
+  ],
   "POST /registry/register": [
     [200, "actions", () => register([{ action_name: "wrap" }]), { registered: 1, changed: [] }],
     [200, "the same again", () => twice(() => register([{ action_name: "wrap" }])), { registered: 1, changed: [] }],
@@ -395,6 +406,7 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     [200, "a validation", () => post(`${API}/workflows/validate`, { id: "x" }), { valid: false }],
     [200, "a rehearsal", () => post(`${API}/workflows/strict/test`, { inputs: { n: 1 }, mocks: {} }), { output: 1 }],
     [200, "a machine", () => get(`${API}/workflows/wait/machine`)],
+    [200, "a diagram", () => get(`${API}/workflows/wait/machine?format=mermaid`)],
     [404, "a rule that is not there", () => get(`${API}/rules/x`), { error: "not_found" }],
     [
       201,

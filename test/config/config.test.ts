@@ -38,6 +38,7 @@ describe("defaults", () => {
       stepsPerCommit: 64,
       auth: { kind: "off" },
       inspect: true,
+      inspectUi: "https://stately.ai/inspect",
       logLevel: "info",
       limits: { bodyBytes: 2_097_152, steps: 1000, entries: 100_000 },
       allowedHosts: [],

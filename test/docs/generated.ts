@@ -16,6 +16,7 @@ export async function openApiDocument(): Promise<unknown> {
     config: {
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
       access: { host: "127.0.0.1", publicUrl: "http://127.0.0.1", allowedHosts: [], allowedOrigins: [] },
+      inspector: { ui: "https://stately.ai/inspect" },
     },
     runs: absent,
     canceller: absent,

@@ -296,6 +296,14 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     await ends(talk, runId, "succeeded");
   },
 
+  async "the inspection"(talk) {
+    const runId = await talk.start("paid");
+    await talk.aside.untilState(runId, "paused");
+    await talk.inspect(runId, () => talk.ask("POST", `/sagas/${runId}/signal/go`, { n: 1 }));
+    await talk.inspect(runId, async () => {});
+    await ends(talk, runId, "succeeded");
+  },
+
   async "runs that are not there"(talk) {
     for (const part of ["", "/explain", "/events", "/signals", "/undo", "/children", "/user_tasks"]) {
       expect((await talk.ask("GET", `/sagas/${uuidv7()}${part}`)).status).toBe(404);

@@ -45,12 +45,21 @@ export class Talk {
   }
 
   /** The live stream of a run until it is closed, whenever its frames arrive. */
-  async watch(runId: string, query: string, meanwhile: () => Promise<unknown>): Promise<void> {
-    const stream = new Stream(this.place.httpPort, runId, query);
+  watch(runId: string, query: string, meanwhile: () => Promise<unknown>): Promise<void> {
+    return this.receive(runId, `stream${query}`, meanwhile);
+  }
+
+  /** The frames of the inspector, likewise. */
+  inspect(runId: string, meanwhile: () => Promise<unknown>): Promise<void> {
+    return this.receive(runId, "inspect", meanwhile);
+  }
+
+  private async receive(runId: string, route: string, meanwhile: () => Promise<unknown>): Promise<void> {
+    const stream = new Stream(this.place.httpPort, runId, "", route);
     await stream.has(1);
     await meanwhile();
     const status = (await stream.closed()) as number;
-    this.keep({ asked: `GET /sagas/${runId}/stream${query}`, status, headers: {}, body: stream.frames });
+    this.keep({ asked: `GET /sagas/${runId}/${route}`, status, headers: {}, body: stream.frames });
   }
 
   private keep({ asked, body, ...rest }: Said): void {
@@ -70,6 +79,7 @@ export class Talk {
       .replace(/[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}/g, (id) => this.name(id, "id"))
       .replace(/\b[0-9a-f]{16}\b/g, (receipt) => this.name(receipt, "receipt"))
       .replace(/\d{4}-\d\d-\d\d(T[\d:.]+Z| [\d:]+ UTC)/g, "<time>")
+      .replace(/^\d{13}$/, "<time>")
       .replace(/cursor=[^&]+/, "cursor=<cursor>")
       .replace(/^worker:.*/, "worker:<name>");
   }

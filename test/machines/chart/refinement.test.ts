@@ -1,57 +1,17 @@
 // The machine that runs refines the published chart: their edges correspond, whatever the definition. That the chart goes along with
 // what runs really do is one of the laws of every random story (`worldViolations`); here the examples are played on it.
-import { readdirSync, readFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AnyStateMachine, createActor, createMachine } from "xstate";
-import { ChartMismatch, compileWorkflow, type JsonObject, type Program, startActor } from "../../../machines/index.js";
+import { ChartMismatch, type Program, startActor } from "../../../machines/index.js";
 import { cases, firstSeed } from "../../harness/long.js";
 import { documents, program } from "../definitions.js";
 import { families, optionsOf } from "../families.js";
-import { Simulation } from "../simulation.js";
 import { differences, edgesOf, publishedMachine, strayedFrom } from "./charts.js";
-
-const FOLDER = join(import.meta.dirname, "../../../examples");
-const EXAMPLES = readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
-  .filter((name) => name.endsWith(".workflow.json"))
-  .map((name) => join(FOLDER, name));
-
-function exampleProgram(file: string): Program {
-  const { program } = compileWorkflow(JSON.parse(readFileSync(file, "utf8")));
-  if (!program) throw new Error(`${file} is not valid`);
-  return program;
-}
+import { EXAMPLE_INPUTS, EXAMPLES, exampleProgram, play } from "./examples.js";
 
 const differencesOf = (compiled: Program) => differences(compiled.machine, publishedMachine(compiled));
-
-/** A run of the example whose worker answers what every step of it understands; `after` moves it is cancelled. */
-function play(compiled: Program, inputs: JsonObject, after = 1_000): Simulation {
-  const actions = [...JSON.stringify(compiled.document).matchAll(/"action":"([^"]+)"/g)].map(([, name = ""]) => [
-    name,
-    {},
-  ]);
-  const result = {
-    state: "done",
-    reduced: true,
-    file: "f",
-    url: "u",
-    reservation: "r",
-    receipt: "r",
-    label: "l",
-    picked: 1,
-  };
-  const worker = () => ({ kind: "result", result }) as const;
-  const run = new Simulation({ program: compiled, actions: Object.fromEntries(actions), inputs, worker });
-  run.advance();
-  for (let moves = 0; moves < 1_000 && !run.ended; moves++) {
-    const { wait } = run.context;
-    if (moves === after) run.cancel();
-    else if (wait?.kind === "signal") run.signal(wait.name, { status: "delivered", tracking: "t", by: "ann" });
-    else run.world.move();
-  }
-  return run;
-}
 
 describe("the machine that runs refines the published chart", () => {
   it.each(EXAMPLES.map((file) => [basename(file), file]))("of %s", (_name, file) => {
@@ -97,16 +57,10 @@ describe("the machine that runs refines the published chart", () => {
 });
 
 describe("the published chart goes along with a run", () => {
-  const inputs = {
-    ...{ order_id: "o", email: "e", sku: "s", scenario: "plain", asset: "a", business_key: "b", trip_id: "t" },
-    ...{ quantity: 2, unit_price_cents: 40_000, amount: 3, count: 1, total: 42, address: "a", branch: "b", order: "o" },
-    trigger: { scheduled_at: "2026-11-21T03:00:00.000Z" },
-  };
-
   it.each(EXAMPLES.map((file) => [basename(file), file]))("of %s, to the same final state", (_name, file) => {
     const compiled = exampleProgram(file);
     for (const after of [1_000, 0, 1, 2, 3, 5, 8, 13]) {
-      const run = play(compiled, inputs, after);
+      const run = play(compiled, EXAMPLE_INPUTS, after);
       expect(run.state).toBe(after === 1_000 ? "succeeded" : run.state);
       expect(run.ended).toBe(true);
       expect(strayedFrom(run.world.history)).toEqual([]);
@@ -114,7 +68,7 @@ describe("the published chart goes along with a run", () => {
   });
 
   it("and says where it does not", () => {
-    const [first] = play(exampleProgram(EXAMPLES[0] as string), inputs).world.history;
+    const [first] = play(exampleProgram(EXAMPLES[0] as string), EXAMPLE_INPUTS).world.history;
     expect(
       strayedFrom([{ ...(first as never as Parameters<typeof strayedFrom>[0][0]), edge: "nowhere" }]),
     ).toHaveLength(1);

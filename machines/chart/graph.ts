@@ -1,0 +1,61 @@
+// The published chart as a graph: the edges between its places. A place is the path of a state, as XState writes it.
+import { stateKey } from "./labels.js";
+import type { Chart, ChartEdges, ChartState } from "./published.js";
+
+export interface GraphEdge {
+  readonly label: string;
+  readonly target: string;
+}
+
+const INSIDE = "active.";
+
+/** Steps that hold a block of their own run, to which the steps inside come back. */
+const CONTAINERS: ReadonlySet<string | undefined> = new Set(["try_catch", "while"]);
+
+/** It is written place by place, as runs come there: a chart may have ten thousand edges. */
+export class ChartGraph {
+  private readonly edges = new Map<string, readonly GraphEdge[]>();
+
+  constructor(private readonly chart: Chart) {}
+
+  has(place: string): boolean {
+    return this.stateAt(place) !== undefined;
+  }
+
+  from(place: string): readonly GraphEdge[] {
+    const edges = this.edges.get(place) ?? this.edgesFrom(place);
+    this.edges.set(place, edges);
+    return edges;
+  }
+
+  isContainer(place: string): boolean {
+    return CONTAINERS.has(this.stateAt(place)?.meta?.type);
+  }
+
+  private edgesFrom(place: string): readonly GraphEdge[] {
+    const own = this.stateAt(place)?.on;
+    if (!place.startsWith(INSIDE)) return this.asEdges(own, "");
+    return [...this.asEdges(own, INSIDE), ...this.asEdges(this.chart.states.active.on, "")];
+  }
+
+  private stateAt(place: string): ChartState | undefined {
+    const { active, ...others } = this.chart.states;
+    const inside = place.startsWith(INSIDE);
+    const states: Readonly<Record<string, ChartState | undefined>> = inside ? active.states : others;
+    const key = inside ? place.slice(INSIDE.length) : place;
+    return Object.hasOwn(states, key) ? states[key] : undefined;
+  }
+
+  private asEdges(on: ChartEdges = {}, siblings: string): readonly GraphEdge[] {
+    const root = `#${this.chart.id}.`;
+    return Object.entries(on).map(([label, { target }]) => ({
+      label,
+      target: target.startsWith(root) ? target.slice(root.length) : `${siblings}${target}`,
+    }));
+  }
+}
+
+export const placeOf = (stepId: string): string => `${INSIDE}${stateKey(stepId)}`;
+
+/** From the end of a block, or with an error out of it, back to the step that holds it. */
+export const isReturn = (label: string): boolean => /^(done|raise)\./.test(label);

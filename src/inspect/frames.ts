@@ -1,0 +1,157 @@
+// A run as the frames of @statelyai/inspect 0.7, made from its published chart and its audit rows alone: the same rows give the same
+// frames, on every node and at any time. What is sent, and to whom, is decided elsewhere.
+import {
+  beginningOf,
+  isObject,
+  isTerminal,
+  type JsonObject,
+  type Move,
+  type RunState,
+  Trace,
+} from "../../machines/index.js";
+import type { EventItem } from "../store/history.js";
+import type { InspectedRun } from "../store/inspected-runs.js";
+import type { InspectedChart } from "./charts.js";
+
+/** The version of the protocol. Receivers take only frames that name one. */
+const VERSION = "0.7.2";
+/** The metadata of a row beyond this many characters of JSON is cut to an excerpt. */
+const MAX_METADATA = 8_192;
+
+interface Base {
+  readonly sessionId: string;
+  readonly rootId: string;
+  /** Epoch milliseconds, as text. */
+  readonly createdAt: string;
+  readonly id: null;
+  readonly _version: string;
+}
+
+interface Snapshot {
+  readonly status: "active" | "done";
+  readonly value: string | { readonly active: string };
+  readonly context: JsonObject;
+  readonly tags: readonly string[];
+  readonly historyValue: Readonly<Record<string, never>>;
+  readonly children: Readonly<Record<string, never>>;
+}
+
+type SentEvent = { readonly type: string } & JsonObject;
+
+export type Frame = Base &
+  (
+    | {
+        readonly type: "@xstate.actor";
+        readonly name: string;
+        readonly parentId?: string;
+        /** The published chart, as JSON text. */
+        readonly definition: string;
+        readonly snapshot: Snapshot;
+      }
+    | { readonly type: "@xstate.event"; readonly event: SentEvent; readonly sourceId?: string }
+    | { readonly type: "@xstate.snapshot"; readonly event: SentEvent; readonly snapshot: Snapshot }
+  );
+
+/** Two processes never give two runs the same one. */
+export const sessionOf = (runId: string): string => `run:${runId}`;
+
+/** One run: it is given its audit rows in their order. */
+export class RunFrames {
+  private readonly trace: Trace;
+  private context: JsonObject;
+
+  /** `rootId`: the run that is inspected, whose descendants are shown with it. */
+  constructor(
+    private readonly run: InspectedRun,
+    private readonly inspected: InspectedChart,
+    private readonly rootId: string,
+  ) {
+    this.trace = new Trace(inspected.graph);
+    this.context = { run_id: run.id, workflow_id: run.workflowId, state: "pending" };
+  }
+
+  /** The run as an actor that has not begun. Everything that it did follows. */
+  actor(): Frame {
+    const { run } = this;
+    const parent = run.id === this.rootId ? null : run.parentRunId;
+    return {
+      type: "@xstate.actor",
+      name: nameOf(run),
+      ...(parent !== null && { parentId: sessionOf(parent) }),
+      definition: this.inspected.text(),
+      snapshot: this.snapshot("pending"),
+      ...this.base(run.startedAt.getTime()),
+    };
+  }
+
+  /** The edges that led to the row, and the row. */
+  of(row: EventItem): readonly Frame[] {
+    const at = Date.parse(row.recorded_at);
+    const { event_type: type, to_state: to, step_id: stepId, metadata } = row;
+    const moves = this.trace.take({ type, to, stepId, metadata } as Parameters<Trace["take"]>[0]);
+    // The last row is itself an edge, unless rows before it are missing.
+    const isEdge = moves.at(-1)?.label === type;
+    this.context = { ...this.context, state: to, seq: row.seq, ...(stepId !== undefined && { step: stepId }) };
+    const said = eventOf(row);
+    const ways = moves.flatMap((move) => this.moved(move, move.label === type ? said : undefined, at));
+    return isEdge ? ways : [...ways, ...this.sent(said, this.trace.place, at)];
+  }
+
+  /** The run has ended, and the rows that say so are no longer kept. */
+  settle(state: RunState): readonly Frame[] {
+    if (!isTerminal(state) || this.trace.place === state) return [];
+    this.context = { ...this.context, state };
+    return this.trace.jump(state).flatMap((move) => this.moved(move, undefined, Date.now()));
+  }
+
+  /** Says something about the inspection itself, which the run did not do. */
+  note(event: SentEvent): Frame {
+    return { type: "@xstate.event", event, ...this.base(Date.now()) };
+  }
+
+  private moved({ label, place }: Move, said: SentEvent | undefined, at: number): readonly Frame[] {
+    const event = said ?? { type: label ?? "rows are missing" };
+    return this.sent(event, place, at);
+  }
+
+  private sent(event: SentEvent, place: string, at: number): readonly Frame[] {
+    const base = this.base(at);
+    return [
+      { type: "@xstate.event", event, ...base },
+      { type: "@xstate.snapshot", event: { type: event.type }, snapshot: this.snapshot(place), ...base },
+    ];
+  }
+
+  private snapshot(place: string): Snapshot {
+    const key = place.startsWith("active.") ? place.slice("active.".length) : undefined;
+    return {
+      status: isTerminal(place as RunState) ? "done" : "active",
+      value: key === undefined ? place : { active: key },
+      context: this.context,
+      tags: key === undefined ? [] : this.inspected.tags(key),
+      historyValue: {},
+      children: {},
+    };
+  }
+
+  private base(at: number): Base {
+    const { run, rootId } = this;
+    return { sessionId: sessionOf(run.id), rootId: sessionOf(rootId), createdAt: `${at}`, id: null, _version: VERSION };
+  }
+}
+
+function nameOf({ workflowId, parentStepId, parentBranchId }: InspectedRun): string {
+  return parentBranchId === null ? workflowId : `${workflowId} ${parentStepId}[${parentBranchId}]`;
+}
+
+function eventOf({ event_type: type, seq, step_id, attempt, to_state, actor, metadata }: EventItem): SentEvent {
+  const event: SentEvent = { type, seq, attempt, state: to_state, actor };
+  const about: JsonObject = isObject(metadata) ? { metadata: excerptOf(metadata) } : {};
+  const step: JsonObject = step_id === undefined ? {} : { step_id };
+  return { ...event, ...step, ...about };
+}
+
+function excerptOf(metadata: JsonObject): JsonObject {
+  const text = JSON.stringify(metadata);
+  return text.length <= MAX_METADATA ? metadata : { excerpt: beginningOf(text, MAX_METADATA), truncated: true };
+}
