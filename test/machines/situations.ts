@@ -49,6 +49,8 @@ const next = (head: object) =>
     ...{ ...head, version: 2, entrypoints: { ask: "request", hear: "listen" } },
     migrations: { 1: RENAMED },
   });
+const NEXT_PLAIN = next({});
+const NEXT_HELPED = next(INCIDENTS);
 /** A version that no run may move to: its one step is of no run's. */
 const FOREIGN = program([{ id: "stranger", type: "noop" }], { version: 3 });
 
@@ -70,7 +72,7 @@ export class Situated extends Simulation {
 
   constructor(identity: { delayedUntil?: number; entrypoint?: string; inputs?: JsonObject } = {}, workflow = WORKFLOW) {
     const worker = { credit: true };
-    const versions = { 2: next(workflow === HELPED ? INCIDENTS : {}), 3: FOREIGN };
+    const versions = { 2: workflow === HELPED ? NEXT_HELPED : NEXT_PLAIN, 3: FOREIGN };
     super({ program: workflow, versions, actions: ACTIONS, identity, budget: 1, credit: () => worker.credit });
     this.worker = worker;
   }
