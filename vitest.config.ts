@@ -41,7 +41,5 @@ export default defineConfig({
     // more workers together open more sessions than a Postgres with its default settings allows; those of the long form are larger.
     maxWorkers: LONG ? 3 : 5,
     sequence: { sequencer: Mixed },
-    // Half a minute of processor time for the second run, and for the long form after the short one.
-    experimental: { fsModuleCache: true },
   },
 });
