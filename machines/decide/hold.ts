@@ -13,8 +13,8 @@ export function pause(draft: Draft, command: Command<"pause">): DecisionOn<"paus
   const { context } = draft;
   const { actor, reason } = command;
   if (isTerminal(context.state)) return ended(draft);
-  const overtaken = isOvertaken(draft, command);
-  if (overtaken || context.held) return draft.decided({ type: "acted", state: context.state, changed: false });
+  if (!isNext(draft, command) || context.held)
+    return draft.decided({ type: "acted", state: context.state, changed: false });
   draft.change({ held: { by: actor, since: draft.now, ...(reason !== undefined && { reason }) } });
   recordAct(draft, command);
   sendOn(draft, command);
@@ -26,8 +26,7 @@ export function pause(draft: Draft, command: Command<"pause">): DecisionOn<"paus
 export function resume(draft: Draft, command: Command<"resume">): DecisionOn<"resume"> {
   const { context } = draft;
   if (isTerminal(context.state)) return ended(draft);
-  const overtaken = isOvertaken(draft, command);
-  if (overtaken || !context.held) return notNow(draft, "the run is not paused by an operator");
+  if (!isNext(draft, command) || !context.held) return notNow(draft, "the run is not paused by an operator");
   draft.change({ held: undefined });
   sendOn(draft, command);
   recordAct(draft, command);
@@ -40,16 +39,16 @@ const SENT = "/holds";
 const RECEIVED = "/held";
 
 /**
- * Whether the parent has sent a later pause or resume, which came first: one is handed over at once, and another waits for the poll
- * because its node died. Without the number a pause that comes after its own resume would hold the child for ever.
+ * Records the number of a command from the parent. False: a later one has arrived already. Normally each is handed over at once, but after
+ * the death of a node it waits for the poll, and the next one can overtake it. A child that took an old pause would never be resumed.
  */
-function isOvertaken(draft: Draft, { nth }: Command<"pause" | "resume">): boolean {
+function isNext(draft: Draft, { nth }: Command<"pause" | "resume">): boolean {
   const { attempts } = draft.context;
-  if (nth === undefined) return false;
-  if (nth <= (attempts[RECEIVED] ?? 0)) return true;
+  if (nth === undefined) return true;
+  if (nth <= (attempts[RECEIVED] ?? 0)) return false;
   draft.change({ attempts: { ...attempts, [RECEIVED]: nth } });
   draft.close("note");
-  return false;
+  return true;
 }
 
 /** Each child does the same with its own children. */

@@ -11,7 +11,7 @@ import { path, RunIdText } from "./http/parameters.js";
 import { empty, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { noSuchRun } from "./sagas.js";
-import { CLOSE, notUpgraded, PING_MS } from "./stream.js";
+import { CLOSE, PING_MS, requireUpgrade } from "./stream.js";
 import { StreamBudget, StreamSocket } from "./stream-socket.js";
 
 /** Of a process. Each may follow a hundred runs. */
@@ -35,10 +35,7 @@ export function inspectRoutes(app: Api, deps: ApiDeps): void {
     method: "GET",
     url: "/api/v1/sagas/:id/inspect",
     schema: SCHEMA,
-    onRequest: async (request, reply) => {
-      if (!request.ws) reply.header("Upgrade", "websocket").header("Connection", "close, Upgrade");
-      if (!request.ws) throw notUpgraded();
-    },
+    onRequest: requireUpgrade,
     // Before the upgrade, so that a refusal is an HTTP answer.
     preHandler: async (request) => {
       const { id } = request.params;
@@ -46,9 +43,7 @@ export function inspectRoutes(app: Api, deps: ApiDeps): void {
       if (!run) throw noSuchRun(id);
       found.set(request, run);
     },
-    handler: async () => {
-      throw notUpgraded();
-    },
+    handler: requireUpgrade,
     wsHandler: (socket, request) => {
       const run = found.get(request);
       if (run) inspections.open(socket, run);

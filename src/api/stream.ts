@@ -1,7 +1,7 @@
 // The live stream of a run over a WebSocket: a snapshot, the events as they are committed, the end. This file is the
 // conversation with one client; the feed supplies the events.
 import type { WebSocket } from "@fastify/websocket";
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isTerminal, type JsonObject, type RunId, type RunState } from "../../machines/index.js";
 import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
@@ -41,10 +41,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
     method: "GET",
     url: "/api/v1/sagas/:id/stream",
     schema: SCHEMA,
-    onRequest: async (request, reply) => {
-      if (!request.ws) reply.header("Upgrade", "websocket").header("Connection", "close, Upgrade");
-      if (!request.ws) throw notUpgraded();
-    },
+    onRequest: requireUpgrade,
     // Before the upgrade, so that a refusal is an HTTP answer.
     preHandler: async (request) => {
       const { id } = request.params;
@@ -54,9 +51,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
       const afterSeq = Math.min(request.query.after_seq ?? view.lastSeq, view.lastSeq);
       starts.set(request, { runId: id, view, afterSeq });
     },
-    handler: async () => {
-      throw notUpgraded();
-    },
+    handler: requireUpgrade,
     wsHandler: (socket, request) => {
       const start = starts.get(request);
       if (start) new RunStream(socket, start, { ...deps, runs }, budget).open();
@@ -64,8 +59,11 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-export function notUpgraded() {
-  return upgradeRequired("this route is a WebSocket: ask for an upgrade");
+/** Of a route that is a WebSocket only. Throws 426. */
+export async function requireUpgrade({ ws }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  if (ws) return;
+  reply.header("Upgrade", "websocket").header("Connection", "close, Upgrade");
+  throw upgradeRequired("this route is a WebSocket: ask for an upgrade");
 }
 
 /** Replaces the plugin's own way, which closes clients without a reason. */
