@@ -6,7 +6,9 @@ import { API } from "typescript/unstable/sync";
 import { describe, expect, it } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..");
-const PROJECTS = ["machines/tsconfig.json", "tsconfig.json"].map((path) => resolve(ROOT, path));
+const PROJECTS = ["machines/tsconfig.json", "tsconfig.json", "src/console/tsconfig.json"].map((path) =>
+  resolve(ROOT, path),
+);
 
 const MAX_FILE_LINES = 300;
 const MAX_MEDIAN_LINES = 8;

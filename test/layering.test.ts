@@ -32,6 +32,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   trigger: 4,
   operate: 4,
   inspect: 4,
+  console: 4,
   cluster: 5,
   main: 5,
 };
@@ -60,6 +61,7 @@ const SIDEWAYS: readonly string[] = [
   "api -> trigger", // the routes of triggers ask their registrar, and read schedules
   "api -> operate", // the routes of reruns and bulk jobs hand over what they have checked
   "api -> inspect", // the inspection's route hands its socket to an inspection
+  "console -> api", // the types of what the API answers, and none of its code
   "api -> feed", // the run stream's route hands its socket to the feed
   "turns -> line", // long works of a party wait in line
   "main -> cluster", // the composition root starts the primary or the node
@@ -76,7 +78,7 @@ interface Arrow {
 const sources = (folder: string): string[] =>
   readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
     .map((name) => join(folder, name).split(sep).join("/"))
-    .filter((path) => path.endsWith(".ts"))
+    .filter((path) => /\.tsx?$/.test(path))
     .sort();
 
 const IMPORT =

@@ -29,6 +29,8 @@ export interface ApiConfig {
   readonly limits: { readonly bodyBytes: number; readonly outputBytes: number };
   /** Absent: runs cannot be inspected. `ui`: the page of the Stately inspector. */
   readonly inspector?: { readonly ui: string };
+  /** Absent: there is no console. `folder`: its files, as they were built. */
+  readonly console?: { readonly folder: string };
 }
 
 /** By which names and from which sites the service may be reached. */

@@ -5,6 +5,7 @@ import type { FastifyInstance } from "fastify";
 import { actRoutes } from "./acts.js";
 import { bulkRoutes } from "./bulk.js";
 import { commandRoutes } from "./commands.js";
+import { consoleRoutes } from "./console.js";
 import type { ApiDeps } from "./deps.js";
 import { eventRoutes } from "./events.js";
 import { explainRoutes } from "./explain.js";
@@ -45,6 +46,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   reportRoutes,
   streamRoutes,
   inspectRoutes,
+  consoleRoutes,
   userTaskRoutes,
   eventRoutes,
   triggerRoutes,

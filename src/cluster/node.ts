@@ -1,5 +1,6 @@
 // One node: the core and its ports, started in the order in which they need each other and stopped in reverse.
 import type { Server } from "node:http";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import {
   type CompileOptions,
@@ -14,6 +15,7 @@ import { type Config, ConfigError } from "../config/index.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics.js";
 import { Migrations } from "../operate/index.js";
+import { packageRoot } from "../package.js";
 import type { Catalog } from "../run/ports.js";
 import { migrateDatabase } from "../store/migrate.js";
 import { recordDeath } from "../store/suspects.js";
@@ -104,7 +106,11 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
 
 function apiConfig(config: Config): ApiConfig {
   const { limits, amqpUrl, inspect, inspectUi: ui } = config;
-  return { limits, access: config, ...(amqpUrl && { amqpUrl }), ...(inspect && { inspector: { ui } }) };
+  return {
+    ...{ limits, access: config, ...(amqpUrl && { amqpUrl }) },
+    ...(inspect && { inspector: { ui } }),
+    ...(config.console && { console: { folder: join(packageRoot(), "dist", "console") } }),
+  };
 }
 
 /** If a connection closes at the moment its client sends over it, the request fails, and a client does not repeat a POST. */

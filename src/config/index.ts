@@ -73,6 +73,8 @@ export interface Config {
   readonly eventRetentionDays: number;
   /** `SAGA_AUTH` (off) and the `SAGA_AUTH_` settings. */
   readonly auth: AuthConfig;
+  /** `SAGA_CONSOLE` (on). The web pages at `/console`. */
+  readonly console: boolean;
   /** `SAGA_INSPECT` (on). Runs can be inspected. */
   readonly inspect: boolean;
   /** `SAGA_INSPECT_UI` (https://stately.ai/inspect). The page of the Stately inspector. */
@@ -168,6 +170,7 @@ function readRest(environment: Environment) {
     retentionDays: environment.integer("SAGA_RETENTION_DAYS", { min: 1, max: 36_500 }),
     eventRetentionDays: environment.integer("SAGA_EVENT_RETENTION_DAYS", { min: 1, max: 36_500 }) ?? 30,
     auth: readAuth(environment),
+    console: environment.flag("SAGA_CONSOLE") ?? true,
     inspect: environment.flag("SAGA_INSPECT") ?? true,
     inspectUi: environment.url("SAGA_INSPECT_UI", ["http", "https"]) ?? "https://stately.ai/inspect",
     logLevel: environment.choice("LOG_LEVEL", LOG_LEVELS) ?? "info",

@@ -1,0 +1,2 @@
+// Files that the bundler takes in.
+declare module "*.css";

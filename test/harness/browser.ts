@@ -1,0 +1,86 @@
+// A real Chromium, headless, for the tests of pages: Debian's, or the one at CHROMIUM_PATH. A page of a test that throws, breaks the
+// Content-Security-Policy or asks another host fails the test's file.
+import { accessSync, constants } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { describe } from "vitest";
+import { atFileEnd } from "./file-end.js";
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome"];
+/** What a page shows comes over the network and from other processes. */
+const PATIENCE_MS = 30_000;
+
+function executable(): string | undefined {
+  const folders = (process.env.PATH ?? "").split(":");
+  const candidates = [
+    process.env.CHROMIUM_PATH,
+    ...NAMES.flatMap((name) => folders.map((folder) => join(folder, name))),
+  ];
+  return candidates.find((path) => path !== undefined && path !== "" && isExecutable(path));
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function describeWithBrowser(name: string, suite: () => void): void {
+  describe.skipIf(executable() === undefined)(`${name} (needs Chromium at CHROMIUM_PATH)`, suite);
+}
+
+let running: Promise<Browser> | undefined;
+
+/** One browser for a test process, which ends with the file. */
+function browser(): Promise<Browser> {
+  running ??= launch();
+  return running;
+}
+
+async function launch(): Promise<Browser> {
+  // As root it has no sandbox; a page of ours is all that it opens.
+  const options = { executablePath: executable(), args: ["--no-sandbox", "--disable-dev-shm-usage"] };
+  const launched = await chromium.launch(options as Parameters<typeof chromium.launch>[0]);
+  atFileEnd(async () => {
+    running = undefined;
+    await launched.close();
+  });
+  return launched;
+}
+
+export interface Watched {
+  readonly page: Page;
+  /** What went wrong in the page: uncaught errors, broken policies, requests to other hosts. */
+  readonly faults: readonly string[];
+}
+
+/** A page at an address of `origin`. Failed requests to it are no faults: a node may be away. */
+export async function openPage(origin: string, path: string, options: BrowserContextOptions = {}): Promise<Watched> {
+  const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE_MS);
+  const faults: string[] = [];
+  page.on("pageerror", (error) => faults.push(`uncaught: ${error.message}`));
+  page.on("console", (message) => {
+    const text = message.text();
+    if (message.type() === "error" && !/Failed to load resource|WebSocket connection to/.test(text)) faults.push(text);
+  });
+  page.on("request", (request) => {
+    const { protocol, host } = new URL(request.url());
+    if (/^(https?|wss?):$/.test(protocol) && host !== new URL(origin).host) faults.push(`asked ${request.url()}`);
+  });
+  await page.goto(`${origin}${path}`);
+  return { page, faults };
+}
+
+/** Kept as an artefact of the run, in the folder SAGA_TEST_SCREENSHOTS. */
+export async function screenshot(page: Page, name: string): Promise<void> {
+  const folder = process.env.SAGA_TEST_SCREENSHOTS;
+  if (folder === undefined || folder === "") return;
+  await mkdir(folder, { recursive: true });
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+}
