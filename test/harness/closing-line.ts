@@ -9,6 +9,7 @@ import type { Reporter, SerializedError, TestCase, TestModule, TestSuite } from 
 
 /** What waits for processes, sessions and sockets of a busy machine may be unsteady now and then. */
 const MOST_UNSTEADY = 3;
+const MOST_OF_A_LINE = 300;
 
 type Errors = readonly { readonly message: string }[];
 
@@ -76,9 +77,11 @@ export default class ClosingLine implements Reporter {
   }
 }
 
-function because(errors: Errors): string {
-  const [first] = errors;
-  return first ? `: ${first.message.split("\n", 1)[0]}` : "";
+/** A message may end with a log, whose last lines say most. */
+function because([error]: Errors): string {
+  if (!error) return "";
+  const [first, ...others] = error.message.split("\n").filter((line) => line.trim() !== "");
+  return `: ${[first, ...others.slice(-2)].map((line = "") => line.slice(0, MOST_OF_A_LINE)).join(" … ")}`;
 }
 
 function writeLines(lines: readonly string[]): void {
