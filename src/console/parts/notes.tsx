@@ -37,6 +37,16 @@ export function Answer<T>({ of, children }: { of: Asked<T>; children: (data: T) 
   return of.error ? <Refused error={of.error} /> : <Loading />;
 }
 
+/** After an upgrade of the service, the files of an open page are gone: loading it anew helps. */
+const Fault = ({ error }: { error: Error }) => (
+  <>
+    <Refused error={error} />
+    <button type="button" onClick={() => location.reload()}>
+      Reload the page
+    </button>
+  </>
+);
+
 /** A fault of one page leaves the way to the others. */
 export class Boundary extends Component<{ children: ReactNode }, { error?: Error }> {
   override state: { error?: Error } = {};
@@ -47,6 +57,6 @@ export class Boundary extends Component<{ children: ReactNode }, { error?: Error
 
   override render() {
     const { error } = this.state;
-    return error ? <Refused error={error} /> : this.props.children;
+    return error ? <Fault error={error} /> : this.props.children;
   }
 }
