@@ -4,7 +4,7 @@ import type { WebSocket } from "@fastify/websocket";
 import { SagaError } from "../errors.js";
 import { Charts, Inspection, type InspectionPorts, inspectPage, type Shown, type Viewer } from "../inspect/index.js";
 import { eventsAfter } from "../store/history.js";
-import { type InspectedRun, inspectedChildren, inspectedRun } from "../store/inspected-runs.js";
+import { definitionOf, type InspectedRun, inspectedChildren, inspectedRun } from "../store/inspected-runs.js";
 import type { ApiDeps } from "./deps.js";
 import { closeOf, goneOf } from "./http/gone.js";
 import { path, RunIdText } from "./http/parameters.js";
@@ -107,6 +107,10 @@ function portsOf({ reads, feed, turns }: ApiDeps, charts: Charts, gone: AbortSig
     events: (runId, seq) => reads.run(gone, (sql) => eventsAfter(sql, runId, seq)),
     children: (parents, known, limit) => reads.run(gone, (sql) => inspectedChildren(sql, parents, { known, limit })),
     chart: (definitionId) => charts.of(definitionId),
+    chartOf: async (workflowId, version) => {
+      const definitionId = await reads.run(gone, (sql) => definitionOf(sql, workflowId, version));
+      return definitionId === undefined ? undefined : charts.of(definitionId);
+    },
     compute: (piece) => turns.compute("inspect", piece),
   };
 }
