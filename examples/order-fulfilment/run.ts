@@ -138,7 +138,8 @@ async function demo(options: Options, home: string, cleanup: Cleanup, stop: Abor
   // When the worker has stopped nothing is in flight: a late effect is in the books now, or never will be.
   await shop.worker.stop();
   const balanced = await closeBooks(sql, runs, progress);
-  if (options.stay) await stay(shop, databaseUrl, stop.signal);
+  if (!options.stay) console.log("\nTo look at the runs in the browser: npm run demo -- --open");
+  else await stay(shop, databaseUrl, stop.signal);
   return balanced ? 0 : 1;
 }
 
