@@ -5,6 +5,7 @@ import { join, resolve } from "node:path";
 import type { FastifyInstance } from "fastify";
 import { beforeAll, expect, it, onTestFinished } from "vitest";
 import { appendEvents, endRun, insertRun, otherApi, useRig } from "../api/rig.js";
+import { seriousFindings } from "../console/axe.js";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import { freePorts } from "../harness/ports.js";
 
@@ -86,8 +87,10 @@ describeWithBrowser("the page of the inspector", () => {
   it("says what to do when there is no console either", async () => {
     const ui = await deadAddress();
     const origin = await serviceWith(ui);
-    const { page } = await openPage(origin, `/inspect/${runId}`, { allowed: [ui] });
+    const phone = { viewport: { width: 360, height: 700 }, colorScheme: "dark" } as const;
+    const { page } = await openPage(origin, `/inspect/${runId}`, { allowed: [ui], ...phone });
     await page.getByRole("status").getByText("has not answered").waitFor();
+    expect(await seriousFindings(page)).toEqual([]);
     await screenshot(page, "inspector-unreachable");
     expect(page.url()).toBe(`${origin}/inspect/${runId}`);
     expect(await page.getByRole("link").allTextContents()).not.toContain("console");
