@@ -3,7 +3,7 @@
 export { tenantName } from "./attribute/kinds.js";
 export type { Problem } from "./attribute/problem.js";
 export * from "./chart/actor.js";
-export { ChartGraph } from "./chart/graph.js";
+export { ChartGraph, placeOf } from "./chart/graph.js";
 export { mermaidOf } from "./chart/mermaid.js";
 export * from "./chart/program.js";
 export type { Chart } from "./chart/published.js";

@@ -3,7 +3,7 @@
 // Each process imports only what it runs: loading the code of a node takes a second, and a primary runs none.
 import cluster from "node:cluster";
 import type { PrimaryOptions } from "./cluster/primary.js";
-import { type Config, loadConfig } from "./config/index.js";
+import { type Config, loadConfig, publicUrlAt } from "./config/index.js";
 import { createLogger, type Logger } from "./log.js";
 import type { EmbeddedPostgres } from "./store/embedded/postgres.js";
 
@@ -33,7 +33,7 @@ async function main(): Promise<void> {
   const stopping = stopOnSignal({ service, embedded, timeoutMs, log });
   try {
     await service.start();
-    if (!stopping.begun) log.info({ http: service.httpPort, grpc: service.grpcPort }, "ready");
+    if (!stopping.begun) log.info(addressesOf(service, config), "ready");
   } catch (error) {
     // A start that fails because of the stop is not reported, and the stop ends the process.
     if (stopping.begun) return;
@@ -41,6 +41,10 @@ async function main(): Promise<void> {
     await embedded?.stop();
     throw error;
   }
+}
+
+function addressesOf({ httpPort: http, grpcPort: grpc }: Service, config: Config) {
+  return { http, grpc, ...(config.console && { console: `${publicUrlAt(http, config)}/console` }) };
 }
 
 async function startDatabase({ dataDir }: Config, log: Logger): Promise<EmbeddedPostgres> {

@@ -1,7 +1,7 @@
 // The package as users get it: packed, installed into an empty project, compiled against under strict tsc, and used. Not the
 // service's behaviour: that is tested from the source.
 import { execFile } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -41,6 +41,14 @@ describe("the list of packed files", () => {
     const needed = ["src/dispatch/worker.proto", "src/store/migrations/meta/_journal.json", "LICENSE", "README.md"];
     expect(files).toEqual(expect.arrayContaining(needed));
     expect(files.filter((path) => /^src\/store\/migrations\/\d+_\w+\.sql$/.test(path)).length).toBeGreaterThan(2);
+  });
+
+  it("has the console: its page, all files that the page names, and their compressed forms", () => {
+    const page = readFileSync(join(ROOT, "dist", "console", "index.html"), "utf8");
+    const named = [...page.matchAll(/(?:src|href)="\/(console\/assets\/[^"]+)"/g)].map(([, path]) => `dist/${path}`);
+    expect(named).toHaveLength(2);
+    const forms = named.flatMap((path) => [path, `${path}.gz`]);
+    expect(files).toEqual(expect.arrayContaining(["dist/console/index.html", ...forms]));
   });
 
   it("has no tests, benchmarks or source maps", () => {
@@ -109,6 +117,21 @@ describeLong("the package in an empty project", () => {
     expect(await run(project, process.execPath, join("out", "use.js"), service.url, service.grpcAddress)).toBe(
       "rehearsed succeeded, ran succeeded with paid 7\n",
     );
+    await service.stop();
+  });
+
+  it("serves its console without the packages that it was built from", { timeout: 120_000 }, async () => {
+    const installed = join(project, "node_modules");
+    const tools = ["react", "react-dom", "@xyflow/react", "esbuild"];
+    expect(Object.keys(manifest.devDependencies)).toEqual(expect.arrayContaining(tools));
+    expect(tools.filter((name) => existsSync(join(installed, name)))).toEqual([]);
+    const main = join(installed, "saga-orchestrator", "dist", "service", "main.js");
+    const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1" }, main);
+    await service.start();
+    const page = await fetch(`${service.url}/`);
+    expect([page.status, new URL(page.url).pathname]).toEqual([200, "/console"]);
+    const links = [...(await page.text()).matchAll(/(?:src|href)="(\/console\/[^"]+)"/g)].map(([, link]) => link);
+    for (const link of links) expect([link, (await fetch(`${service.url}${link}`)).status]).toEqual([link, 200]);
     await service.stop();
   });
 

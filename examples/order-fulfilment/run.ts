@@ -20,17 +20,19 @@ import {
   watch,
 } from "./batch.js";
 import { openBooks, placeOrder } from "./books.js";
+import { openInBrowser } from "./opener.js";
 import { printBooks, printVerdict, showProgress } from "./print.js";
 import { type Run, Saga } from "./rest.js";
 import { makeOrders, SCENARIOS, type ScenarioName } from "./scenarios.js";
-import { type Cleanup, openShop, strike } from "./stage.js";
+import { type Cleanup, openShop, type Shop, strike } from "./stage.js";
 
 const USAGE = `npm run demo -- [options]
   --orders N         the number of orders (default 120; environment: ORDERS)
   --kill-service N   kill the service N times with SIGKILL during the batch, and restart it (KILL_SERVICE)
   --kill-worker N    the same for the worker (KILL_WORKER)
   --redis URL        the service's nodes use this Redis, with a channel prefix of their own (SAGA_WORKERS sets how many there are)
-  --stay             keep everything running after the report, until Ctrl-C
+  --stay             keep everything running after the report, until Ctrl-C, so that the runs can be looked at
+  --open             open the console in the browser when the service is ready; it stays, too
 With DATABASE_URL the demo creates a database of its own on that server and drops it at the end. Without it, it starts Postgres.`;
 
 interface Options {
@@ -39,6 +41,7 @@ interface Options {
   readonly killWorker: number;
   readonly redis: string | undefined;
   readonly stay: boolean;
+  readonly open: boolean;
 }
 
 async function main(): Promise<number> {
@@ -67,7 +70,8 @@ async function main(): Promise<number> {
 function readOptions(): Options | undefined {
   const number = { type: "string" } as const;
   const kills = { "kill-service": number, "kill-worker": number };
-  const flags = { orders: number, ...kills, redis: { type: "string" }, stay: { type: "boolean" } } as const;
+  const flag = { type: "boolean", default: false } as const;
+  const flags = { orders: number, ...kills, redis: { type: "string" }, stay: flag, open: flag } as const;
   try {
     const { values } = parseArgs({ options: flags });
     const { ORDERS = "120", KILL_SERVICE = "0", KILL_WORKER = "0" } = process.env;
@@ -76,7 +80,8 @@ function readOptions(): Options | undefined {
       killService: whole("--kill-service", values["kill-service"] ?? KILL_SERVICE, 0, 100),
       killWorker: whole("--kill-worker", values["kill-worker"] ?? KILL_WORKER, 0, 100),
       redis: values.redis,
-      stay: values.stay ?? false,
+      stay: values.stay || values.open,
+      open: values.open,
     };
   } catch (error) {
     console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
@@ -102,6 +107,8 @@ async function demo(options: Options, home: string, cleanup: Cleanup, stop: Abor
   await openBooks(sql, 3 * options.orders);
 
   const shop = await openShop({ databaseUrl, redisUrl: options.redis, home }, cleanup, stop);
+  console.log(`The console: ${consoleOf(shop)}`);
+  if (options.open) openInBrowser(consoleOf(shop));
   const progress = newProgress(orders.length);
   const batchMs = longestMs(options);
   const late = AbortSignal.timeout(batchMs);
@@ -131,7 +138,8 @@ async function demo(options: Options, home: string, cleanup: Cleanup, stop: Abor
   // When the worker has stopped nothing is in flight: a late effect is in the books now, or never will be.
   await shop.worker.stop();
   const balanced = await closeBooks(sql, runs, progress);
-  if (options.stay) await stay(shop.api, databaseUrl, stop.signal);
+  if (!options.stay) console.log("\nTo look at the runs in the browser: npm run demo -- --open");
+  else await stay(shop, databaseUrl, stop.signal);
   return balanced ? 0 : 1;
 }
 
@@ -210,8 +218,14 @@ function runFaults(runs: readonly Run[], books: Audit): string[] {
   return faults;
 }
 
-async function stay(api: string, databaseUrl: string, signal: AbortSignal): Promise<void> {
-  console.log(`\nStill running until Ctrl-C:\n  API    ${api}/docs\n  books  ${databaseUrl} (schema shop)`);
+const consoleOf = ({ api }: Shop): string => `${api}/console`;
+
+/** With the worker: who looks at the runs may start another. */
+async function stay(shop: Shop, databaseUrl: string, signal: AbortSignal): Promise<void> {
+  shop.worker.start();
+  const places = { console: consoleOf(shop), API: `${shop.api}/docs`, books: `${databaseUrl} (schema shop)` };
+  const lines = Object.entries(places).map(([name, place]) => `  ${name.padEnd(9)}${place}`);
+  console.log(["\nStill running until Ctrl-C, with all runs:", ...lines].join("\n"));
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
 

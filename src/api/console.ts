@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join, sep } from "node:path";
 import fastifyStatic from "@fastify/static";
+import type { FastifyReply } from "fastify";
 import { notFound } from "../errors.js";
 import type { ApiDeps } from "./deps.js";
 import type { Api } from "./http/validation.js";
@@ -20,26 +21,32 @@ const POLICY = [
 
 /** The name of a file changes with its content. */
 const KEPT = { maxAge: "365d", immutable: true };
+/** The page names the files, so a browser asks each time whether it has changed: after an upgrade the old files are gone. */
+const ASKED_AGAIN = "no-cache";
 const PAGE = "index.html";
+
+/** What the query of an address says is for the page. */
+const ROUTE = { schema: { hide: true }, validatorCompiler: () => () => true };
 
 export function consoleRoutes(app: Api, { config: { console: built } }: ApiDeps): void {
   if (!built) return;
   const files = filesIn(built.folder);
-  const schema = { hide: true };
   app.register(fastifyStatic, { root: built.folder, serve: false, preCompressed: true });
-  app.get("/", { schema }, async (_, reply) => reply.redirect("/console"));
-  app.get("/console", { schema }, async (_, reply) =>
-    reply.header("content-security-policy", POLICY).sendFile(PAGE, { cacheControl: false }),
-  );
-  app.get("/console/*", { schema }, async (request, reply) => {
+  app.get("/", ROUTE, async (_, reply) => reply.redirect("/console"));
+  app.get("/console", ROUTE, async (_, reply) => sendPage(reply));
+  app.get("/console/*", ROUTE, async (request, reply) => {
     const { "*": name } = request.params as { "*": string };
-    reply.header("content-security-policy", POLICY);
-    if (files.has(name)) return reply.sendFile(name, KEPT);
+    if (files.has(name)) return withPolicy(reply).header("vary", "accept-encoding").sendFile(name, KEPT);
     if (name.startsWith("assets/")) throw notFound(`the console has no file ${name}`);
     // An address within the console: its program knows the pages.
-    return reply.sendFile(PAGE, { cacheControl: false });
+    return sendPage(reply);
   });
 }
+
+const withPolicy = (reply: FastifyReply) => reply.header("content-security-policy", POLICY);
+
+const sendPage = (reply: FastifyReply) =>
+  withPolicy(reply).header("cache-control", ASKED_AGAIN).sendFile(PAGE, { cacheControl: false });
 
 function filesIn(folder: string): ReadonlySet<string> {
   if (!existsSync(join(folder, PAGE)))

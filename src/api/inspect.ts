@@ -2,9 +2,9 @@
 // frames and page are made in inspect/. Nothing is read or computed for a run that no one inspects.
 import type { WebSocket } from "@fastify/websocket";
 import { SagaError } from "../errors.js";
-import { Charts, Inspection, type InspectionPorts, inspectPage, type Viewer } from "../inspect/index.js";
+import { Charts, Inspection, type InspectionPorts, inspectPage, type Shown, type Viewer } from "../inspect/index.js";
 import { eventsAfter } from "../store/history.js";
-import { type InspectedRun, inspectedChildren, inspectedRun } from "../store/inspected-runs.js";
+import { definitionOf, type InspectedRun, inspectedChildren, inspectedRun } from "../store/inspected-runs.js";
 import type { ApiDeps } from "./deps.js";
 import { closeOf, goneOf } from "./http/gone.js";
 import { path, RunIdText } from "./http/parameters.js";
@@ -28,7 +28,7 @@ const SCHEMA = {
 
 export function inspectRoutes(app: Api, deps: ApiDeps): void {
   if (!deps.config.inspector) return;
-  pageRoute(app, deps, deps.config.inspector);
+  pageRoute(app, deps, { ui: deps.config.inspector.ui, console: deps.config.console !== undefined });
   const found = new WeakMap<object, InspectedRun>();
   const inspections = new Inspections(deps);
   app.route({
@@ -51,7 +51,7 @@ export function inspectRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-function pageRoute(app: Api, { reads }: ApiDeps, { ui }: { readonly ui: string }): void {
+function pageRoute(app: Api, { reads }: ApiDeps, shown: Shown): void {
   const content = { "text/html": { schema: { type: "string" } } };
   const schema = {
     tags: ["sagas"],
@@ -62,7 +62,7 @@ function pageRoute(app: Api, { reads }: ApiDeps, { ui }: { readonly ui: string }
   app.get("/inspect/:run_id", { schema }, async ({ params: { run_id: id } }, reply) => {
     const run = await reads.look(goneOf(reply), (sql) => inspectedRun(sql, id));
     if (!run) throw noSuchRun(id);
-    const { html, policy } = inspectPage(run, ui);
+    const { html, policy } = inspectPage(run, shown);
     const headers = { "content-type": "text/html; charset=utf-8", "content-security-policy": policy };
     return reply.headers(headers).serializer(String).send(html);
   });
@@ -107,6 +107,10 @@ function portsOf({ reads, feed, turns }: ApiDeps, charts: Charts, gone: AbortSig
     events: (runId, seq) => reads.run(gone, (sql) => eventsAfter(sql, runId, seq)),
     children: (parents, known, limit) => reads.run(gone, (sql) => inspectedChildren(sql, parents, { known, limit })),
     chart: (definitionId) => charts.of(definitionId),
+    chartOf: async (workflowId, version) => {
+      const definitionId = await reads.run(gone, (sql) => definitionOf(sql, workflowId, version));
+      return definitionId === undefined ? undefined : charts.of(definitionId);
+    },
     compute: (piece) => turns.compute("inspect", piece),
   };
 }

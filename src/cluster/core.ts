@@ -2,7 +2,7 @@
 // and stopped before them. The core opens no port (node.ts does) and decides nothing.
 import type { RunLimits } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
-import type { Config } from "../config/index.js";
+import { type Config, publicUrlAt } from "../config/index.js";
 import { createDispatcher, type NodeDispatcher } from "../dispatch/node-dispatcher.js";
 import { WebhookCourier } from "../dispatch/webhook/courier.js";
 import type { BrokerEvents } from "../events/index.js";
@@ -196,12 +196,8 @@ export class Core {
     });
   }
 
-  /** The port that was chosen, where any free one was asked for. */
   listening(httpPort: number): void {
-    const url = new URL(this.publicUrl);
-    if (url.port !== "0") return;
-    url.port = String(httpPort);
-    this.publicUrl = url.href.replace(/\/+$/, "");
+    this.publicUrl = publicUrlAt(httpPort, this.foundations.config);
   }
 
   /** On return, other nodes see this one, and it works for its shards. */

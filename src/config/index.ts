@@ -129,6 +129,14 @@ function readAddresses(environment: Environment) {
   };
 }
 
+/** Once it is known which port was chosen, where any free one was asked for. */
+export function publicUrlAt(httpPort: number, { publicUrl }: Pick<Config, "publicUrl">): string {
+  const url = new URL(publicUrl);
+  if (url.port !== "0") return publicUrl;
+  url.port = String(httpPort);
+  return url.href.replace(/\/+$/, "");
+}
+
 /** A worker cannot call back an unspecified address. */
 function defaultPublicUrl(host: string, port: number): string {
   const reachable = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;

@@ -6,6 +6,7 @@ import {
   isTerminal,
   type JsonObject,
   type Move,
+  placeOf,
   type RunState,
   Trace,
 } from "../../machines/index.js";
@@ -55,15 +56,21 @@ export type Frame = Base &
 /** Two processes never give two runs the same one. */
 export const sessionOf = (runId: string): string => `run:${runId}`;
 
+/** The version under which the run goes on from this row. Undefined: the row moves it to none. */
+export function versionFrom({ metadata }: EventItem): number | undefined {
+  const { kind, version } = isObject(metadata) ? metadata : {};
+  return kind === "migrate" && typeof version === "number" ? version : undefined;
+}
+
 /** One run: it is given its audit rows in their order. */
 export class RunFrames {
-  private readonly trace: Trace;
+  private trace: Trace;
   private context: JsonObject;
 
   /** `rootId`: the run that is inspected, whose descendants are shown with it. */
   constructor(
     private readonly run: InspectedRun,
-    private readonly inspected: InspectedChart,
+    private inspected: InspectedChart,
     private readonly rootId: string,
   ) {
     this.trace = new Trace(inspected.graph);
@@ -72,6 +79,21 @@ export class RunFrames {
 
   /** The run as an actor that has not begun. Everything that it did follows. */
   actor(): Frame {
+    return this.actorAt("pending", this.run.startedAt.getTime());
+  }
+
+  /** The row moves the run to another version: the actor again, where it is now, with the chart by which it goes on. */
+  movedTo(inspected: InspectedChart, row: EventItem): readonly Frame[] {
+    const place = typeof row.step_id === "string" ? placeOf(row.step_id) : this.trace.place;
+    this.inspected = inspected;
+    this.trace = new Trace(inspected.graph);
+    this.trace.jump(place);
+    this.said(row);
+    const at = Date.parse(row.recorded_at);
+    return [this.actorAt(place, at), ...this.sent(eventOf(row), place, at)];
+  }
+
+  private actorAt(place: string, at: number): Frame {
     const { run } = this;
     const parent = run.id === this.rootId ? null : run.parentRunId;
     return {
@@ -79,8 +101,8 @@ export class RunFrames {
       name: nameOf(run),
       ...(parent !== null && { parentId: sessionOf(parent) }),
       definition: this.inspected.text(),
-      snapshot: this.snapshot("pending"),
-      ...this.base(run.startedAt.getTime()),
+      snapshot: this.snapshot(place),
+      ...this.base(at),
     };
   }
 
@@ -91,7 +113,7 @@ export class RunFrames {
     const moves = this.trace.take({ type, to, stepId, metadata } as Parameters<Trace["take"]>[0]);
     // The last row is itself an edge, unless rows before it are missing.
     const isEdge = moves.at(-1)?.label === type;
-    this.context = { ...this.context, state: to, seq: row.seq, ...(stepId !== undefined && { step: stepId }) };
+    this.said(row);
     const said = eventOf(row);
     const ways = moves.flatMap((move) => this.moved(move, move.label === type ? said : undefined, at));
     return isEdge ? ways : [...ways, ...this.sent(said, this.trace.place, at)];
@@ -107,6 +129,10 @@ export class RunFrames {
   /** Says something about the inspection itself, which the run did not do. */
   note(event: SentEvent): Frame {
     return { type: "@xstate.event", event, ...this.base(Date.now()) };
+  }
+
+  private said({ to_state: state, seq, step_id: step }: EventItem): void {
+    this.context = { ...this.context, state, seq, ...(step !== undefined && { step }) };
   }
 
   private moved({ label, place }: Move, said: SentEvent | undefined, at: number): readonly Frame[] {

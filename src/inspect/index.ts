@@ -2,4 +2,4 @@
 export { Charts, InspectedChart } from "./charts.js";
 export type { Frame } from "./frames.js";
 export { Inspection, type InspectionPorts, MAX_ACTORS, type Viewer } from "./inspection.js";
-export { inspectPage } from "./page.js";
+export { inspectPage, type Shown } from "./page.js";

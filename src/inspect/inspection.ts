@@ -4,7 +4,7 @@ import type { RunId } from "../../machines/index.js";
 import type { EventItem } from "../store/history.js";
 import type { InspectedRun } from "../store/inspected-runs.js";
 import type { InspectedChart } from "./charts.js";
-import { type Frame, RunFrames } from "./frames.js";
+import { type Frame, RunFrames, versionFrom } from "./frames.js";
 
 /** Runs of one inspection. */
 export const MAX_ACTORS = 100;
@@ -16,6 +16,8 @@ export interface InspectionPorts {
   events(runId: RunId, seq: number): Promise<readonly EventItem[]>;
   children(parents: readonly RunId[], known: readonly RunId[], limit: number): Promise<readonly InspectedRun[]>;
   chart(definitionId: string): Promise<InspectedChart>;
+  /** That of another version of a workflow. Undefined: there is none. */
+  chartOf(workflowId: string, version: number): Promise<InspectedChart | undefined>;
   /** Computes in turns with everything else. */
   compute<T>(piece: () => T): Promise<T>;
 }
@@ -132,10 +134,23 @@ export class Inspection {
 
   private async show(watched: Watched, row: EventItem): Promise<void> {
     if (this.isOver) return;
-    const frames = await this.ports.compute(() => watched.frames.of(row));
+    const next = await this.chartFrom(watched, row);
+    if (next?.hasChildren) this.becomesParent(watched);
+    const frames = await this.ports.compute(() => (next ? watched.frames.movedTo(next, row) : watched.frames.of(row)));
     for (const frame of frames) this.viewer.send(frame);
     watched.seq = row.seq;
     await this.viewer.drained();
+  }
+
+  private becomesParent(watched: Watched): void {
+    watched.mayHaveChildren = true;
+    this.again = true;
+  }
+
+  /** By which the run goes on from the row. Undefined: by the same as before. */
+  private async chartFrom({ run }: Watched, row: EventItem): Promise<InspectedChart | undefined> {
+    const version = versionFrom(row);
+    return version === undefined ? undefined : this.ports.chartOf(run.workflowId, version);
   }
 
   /** Whether there were any. */

@@ -1,5 +1,5 @@
 // The page that shows a run in the Stately inspector: a frame with the inspector, and a script that hands it the frames of our WebSocket.
-// It connects when the inspector says that it is there. What is written here is all that the page may load or run.
+// It connects when the inspector says that it is there, and otherwise leads to the console. What is written here is all that the page may load or run.
 import { createHash } from "node:crypto";
 import type { InspectedRun } from "../store/inspected-runs.js";
 
@@ -8,6 +8,16 @@ export interface Page {
   /** Its Content-Security-Policy. */
   readonly policy: string;
 }
+
+export interface Shown {
+  /** The page of the inspector. */
+  readonly ui: string;
+  /** The console is there, too: it shows the run if the inspector does not. */
+  readonly console: boolean;
+}
+
+/** How long the inspector may take to say that it is there. A frame that cannot be loaded says nothing to the page around it. */
+const PATIENCE_S = 5;
 
 const STYLE = `
 * { margin: 0; box-sizing: border-box; }
@@ -28,7 +38,8 @@ const SCRIPT = `
 const frame = document.getElementById("inspector");
 const site = new URL(frame.src).origin;
 const say = (text) => { document.getElementById("state").textContent = text; };
-const url = location.origin.replace(/^http/, "ws") + "/api/v1/sagas/" + document.body.dataset.run + "/inspect";
+const { run, instead } = document.body.dataset;
+const url = location.origin.replace(/^http/, "ws") + "/api/v1/sagas/" + run + "/inspect";
 let socket;
 addEventListener("message", ({ source, origin, data }) => {
   if (source !== frame.contentWindow || origin !== site || !data || data.type !== "@statelyai.connected") return;
@@ -39,30 +50,34 @@ addEventListener("message", ({ source, origin, data }) => {
   socket.onclose = ({ code, reason }) =>
     say(code === 1000 ? "The run has ended; all of it is shown." : "The connection was closed (" + code + " " + reason + "). Reload the page to connect again.");
 });
-setTimeout(() => { if (!socket) say("The inspector has not answered. See below what to do."); }, 10000);
+setTimeout(() => {
+  if (socket) return;
+  say("The inspector has not answered. See below what to do.");
+  if (instead) location.replace(instead);
+}, ${PATIENCE_S * 1_000});
 `;
 
 const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-/** `ui`: the page of the inspector. */
-export function inspectPage(run: InspectedRun, ui: string): Page {
+export function inspectPage(run: InspectedRun, shown: Shown): Page {
   const policy = [
     "default-src 'none'",
     `script-src ${hashOf(SCRIPT)}`,
     `style-src ${hashOf(STYLE)}`,
-    `frame-src ${new URL(ui).origin}`,
+    `frame-src ${new URL(shown.ui).origin}`,
     "connect-src 'self'",
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",
   ];
-  return { html: htmlOf(run, ui), policy: policy.join("; ") };
+  return { html: htmlOf(run, shown), policy: policy.join("; ") };
 }
 
-function htmlOf({ id, workflowId, version }: InspectedRun, ui: string): string {
-  const { origin } = new URL(ui);
-  const api = `/api/v1/sagas/${id}`;
-  const machine = `/api/v1/workflows/${encodeURIComponent(workflowId)}/machine?version=${version}`;
+function htmlOf(run: InspectedRun, shown: Shown): string {
+  const { id, workflowId } = run;
+  const { origin } = new URL(shown.ui);
+  const instead = shown.console ? `/console/runs/${id}` : undefined;
+  const waiting = instead ? ` Without an answer in ${PATIENCE_S} s this page leads to the console.` : "";
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -71,21 +86,33 @@ function htmlOf({ id, workflowId, version }: InspectedRun, ui: string): string {
 <title>Run ${id}</title>
 <style>${STYLE}</style>
 </head>
-<body data-run="${id}">
+<body data-run="${id}"${instead ? ` data-instead="${instead}"` : ""}>
 <header>
 <h1>${escaped(workflowId)}, run ${id}</h1>
-<p id="state" role="status">Waiting for the inspector.</p>
-<p>The inspector is a page of ${escaped(origin)}. If the space below stays empty, this browser cannot reach it: check the network, or set
-<code>SAGA_INSPECT_UI</code> to an inspector that it can reach. The run without it:
-<a href="${api}">run</a>, <a href="${api}/explain">explanation</a>, <a href="${api}/events">events</a>,
-<a href="${escaped(machine)}">machine</a>, <a href="${escaped(`${machine}&format=mermaid`)}">diagram</a>.</p>
+<p id="state" role="status">Waiting for the inspector.${waiting}</p>
+<p>The inspector is a page of ${escaped(origin)}. If it does not appear below, this browser cannot reach it: check the network, or set
+<code>SAGA_INSPECT_UI</code> to an inspector that it can reach. The run without it: ${linksOf(run, instead)}.</p>
 </header>
-<iframe id="inspector" title="Stately inspector" src="${escaped(ui)}" referrerpolicy="no-referrer"
+<iframe id="inspector" title="Stately inspector" src="${escaped(shown.ui)}" referrerpolicy="no-referrer"
  sandbox="allow-scripts allow-same-origin allow-popups allow-forms"></iframe>
 <script>${SCRIPT}</script>
 </body>
 </html>
 `;
+}
+
+/** The run without the inspector. `console`: its page there. */
+function linksOf({ id, workflowId, version }: InspectedRun, console: string | undefined): string {
+  const api = `/api/v1/sagas/${id}`;
+  const machine = `/api/v1/workflows/${encodeURIComponent(workflowId)}/machine?version=${version}`;
+  const links = {
+    ...(console && { console }),
+    ...{ run: api, explanation: `${api}/explain`, events: `${api}/events` },
+    ...{ machine, diagram: `${machine}&format=mermaid` },
+  };
+  return Object.entries(links)
+    .map(([name, link]) => `<a href="${escaped(link)}">${name}</a>`)
+    .join(", ");
 }
 
 function escaped(text: string): string {

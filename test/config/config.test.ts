@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ConfigError, loadConfig } from "../../src/config/index.js";
+import { ConfigError, loadConfig, publicUrlAt } from "../../src/config/index.js";
 
 let folder: string;
 const file = (name: string, content: string) => {
@@ -37,6 +37,7 @@ describe("defaults", () => {
       dataDir: join(process.cwd(), ".saga"),
       stepsPerCommit: 64,
       auth: { kind: "off" },
+      console: true,
       inspect: true,
       inspectUi: "https://stately.ai/inspect",
       logLevel: "info",
@@ -88,6 +89,7 @@ describe("settings", () => {
       { SAGA_INSPECT: "off", SAGA_INSPECT_UI: "http://ui" },
       { inspect: false, inspectUi: "http://ui" },
     ],
+    [{ SAGA_CONSOLE: "off" }, { console: false }],
     [
       { SAGA_EGRESS_ALLOW: "10.0.0.0/8, internal.example,fd00::/8", SAGA_WORKER_ALLOW: "127.0.0.1" },
       { egressAllow: ["10.0.0.0/8", "internal.example", "fd00::/8"], workerAllow: ["127.0.0.1"] },
@@ -140,6 +142,15 @@ describe("settings", () => {
     ],
   ])("%j", (env, expected) => {
     expect(loadConfig(env as unknown as Record<string, string>).config).toMatchObject(expected);
+  });
+});
+
+describe("the public URL", () => {
+  it("has the port that was chosen where any free one was asked for, and is otherwise as it is set", () => {
+    const at = (env: Record<string, string>) => publicUrlAt(4711, loadConfig(env).config);
+    expect(at({ HTTP_PORT: "0" })).toBe("http://127.0.0.1:4711");
+    expect(at({ HTTP_PORT: "81" })).toBe("http://127.0.0.1:81");
+    expect(at({ HTTP_PORT: "0", SAGA_PUBLIC_URL: "https://saga.example/base/" })).toBe("https://saga.example/base");
   });
 });
 

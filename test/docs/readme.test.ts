@@ -89,6 +89,9 @@ describe("README", () => {
     const ports = { HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
     const service = run(textsOf("service").join(""), { ...ports, SAGA_DATA_DIR: dataDir });
     await comesAbout("npm start", service, () => fetch(`${url}/readyz`).then((response) => response.ok));
+    await comesAbout("the address of the console", service, () =>
+      service.output().includes(`"console":"${url}/console"`),
+    );
     const worker = run(textsOf("worker").join(""), { SAGA_API: url, SAGA_GRPC: `127.0.0.1:${grpc}` });
     await comesAbout("the worker", worker, () => worker.output().includes("worker connected"));
 

@@ -22,7 +22,7 @@ const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 /** The tree without what is installed, built or ignored. */
 const TREE = tree(".");
 const documents = TREE.filter((path) => path.endsWith(".md"));
-const sources = TREE.filter((path) => /\.(ts|mjs|sql|proto)$/.test(path));
+const sources = TREE.filter((path) => /\.(tsx?|mjs|sql|proto)$/.test(path));
 
 const known: Known = {
   paths: new Set(TREE),

@@ -84,7 +84,8 @@ export const missingInComments: Finder = (file, source, { paths }) => {
 };
 
 /** Settings of the example's own worker, and of the tests. */
-const OTHER_SETTINGS = new Set(["SAGA_GRPC", "SAGA_API", "SAGA_TEST_LONG", "SAGA_TEST_ALONE", "SAGA_TEST_TALLY"]);
+const OF_TESTS = ["SAGA_TEST_LONG", "SAGA_TEST_ALONE", "SAGA_TEST_TALLY", "SAGA_TEST_SCREENSHOTS"];
+const OTHER_SETTINGS = new Set(["SAGA_GRPC", "SAGA_API", ...OF_TESTS]);
 
 export const unknownSettings: Finder = (_file, text, { settings }) =>
   matches(text, /\b(?:SAGA|REDIS|AMQP|DATABASE|HTTP|GRPC|LOG)_[A-Z_]*[A-Z]\b/g).filter(
@@ -92,7 +93,7 @@ export const unknownSettings: Finder = (_file, text, { settings }) =>
   );
 
 /** Served beside the document, and not in it. */
-const OTHER_ROUTES = ["/docs", "/openapi.json"];
+const OTHER_ROUTES = ["/", "/console", "/docs", "/openapi.json"];
 /** The volume of the image. */
 const NO_ROUTE = "/data";
 const ROUTE = /\/api\/v1(?:\/(?:[\w.~-]+|\{\w+\}|<[^>\n]+>|\$\w+))+/g;

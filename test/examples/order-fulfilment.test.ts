@@ -1,10 +1,12 @@
 // The example keeps its promises: the books make every effect once and none after its undo, the audit finds errors in them, and
 // the demo ends with balanced books in spite of kills. It runs the compiled demo (`dist`).
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Sql } from "postgres";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, onTestFinished } from "vitest";
 import { audit } from "../../examples/order-fulfilment/audit.js";
 import * as books from "../../examples/order-fulfilment/books.js";
 import { makeOrders, SCENARIO_NAMES, SCENARIOS } from "../../examples/order-fulfilment/scenarios.js";
@@ -250,6 +252,27 @@ describe("the demo", () => {
     expect(await databases()).toHaveLength(0);
     expect(children.filter(isAlive)).toEqual([]);
     await drop();
+  });
+
+  it("prints the console's address, opens it, and leaves its runs and its worker there until it is interrupted", async () => {
+    const bin = mkdtempSync(join(tmpdir(), "saga-demo-"));
+    onTestFinished(() => rmSync(bin, { recursive: true }));
+    const opened = join(bin, "opened");
+    const opener = join(bin, process.platform === "darwin" ? "open" : "xdg-open");
+    writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}\n`, { mode: 0o755 });
+    const PATH = `${bin}:${process.env.PATH}`;
+    const demo = run(["--orders", "4", "--open"], { DATABASE_URL: inject("databaseUrl"), PATH });
+    await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books" });
+    expect(demo.output()).toContain("The books balance: 4 orders");
+    const [, address = ""] = /^The console: (\S+)$/m.exec(demo.output()) ?? [];
+    expect(readFileSync(opened, "utf8").trim()).toBe(address);
+    expect((await fetch(address)).status).toBe(200);
+    const read = async (path: string) =>
+      (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
+    expect((await read("/sagas")).items).toHaveLength(4);
+    await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
+    demo.process.kill("SIGINT");
+    expect(await demo.ended).toBe(0);
   });
 
   it("refuses invalid options and prints the valid ones", async () => {

@@ -58,8 +58,18 @@ export interface Watched {
   readonly faults: readonly string[];
 }
 
+export interface PageOptions extends BrowserContextOptions {
+  /** Other origins that the page may ask. */
+  readonly allowed?: readonly string[];
+}
+
 /** A page at an address of `origin`. Failed requests to it are no faults: a node may be away. */
-export async function openPage(origin: string, path: string, options: BrowserContextOptions = {}): Promise<Watched> {
+export async function openPage(
+  origin: string,
+  path: string,
+  { allowed = [], ...options }: PageOptions = {},
+): Promise<Watched> {
+  const hosts = [origin, ...allowed].map((url) => new URL(url).host);
   const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
@@ -71,7 +81,7 @@ export async function openPage(origin: string, path: string, options: BrowserCon
   });
   page.on("request", (request) => {
     const { protocol, host } = new URL(request.url());
-    if (/^(https?|wss?):$/.test(protocol) && host !== new URL(origin).host) faults.push(`asked ${request.url()}`);
+    if (/^(https?|wss?):$/.test(protocol) && !hosts.includes(host)) faults.push(`asked ${request.url()}`);
   });
   await page.goto(`${origin}${path}`);
   return { page, faults };

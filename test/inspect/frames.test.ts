@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createActor, createMachine } from "xstate";
 import { type AuditEvent, asRunId, type Program, type RunState } from "../../machines/index.js";
 import { InspectedChart } from "../../src/inspect/charts.js";
-import { type Frame, RunFrames } from "../../src/inspect/frames.js";
+import { type Frame, RunFrames, versionFrom } from "../../src/inspect/frames.js";
 import type { EventItem } from "../../src/store/history.js";
 import type { InspectedRun } from "../../src/store/inspected-runs.js";
 import { EXAMPLE_INPUTS, EXAMPLES, exampleProgram, play } from "../machines/chart/examples.js";
@@ -39,13 +39,20 @@ function framesOf(compiled: Program, rows: readonly AuditEvent[], run = runOf())
   return [frames.actor(), ...rows.flatMap((row, index) => frames.of(itemOf(row, index + 1)))];
 }
 
+/** An actor of the frame's machine, in the state that the frame gives it. */
+function actorOf({ definition, snapshot: { value } }: Extract<Frame, { type: "@xstate.actor" }>) {
+  const machine = createMachine(JSON.parse(definition));
+  return createActor(machine, { snapshot: machine.resolveState({ value }) }).start();
+}
+
 /** Plays the events of the frames on the machine of the frames, and compares it with their snapshots. */
 function replayed(frames: readonly Frame[]): { value: unknown; status: string }[] {
   const [first] = frames;
   if (first?.type !== "@xstate.actor") throw new Error("no actor");
-  const actor = createActor(createMachine(JSON.parse(first.definition))).start();
+  let actor = actorOf(first);
   const seen = [];
   for (const frame of frames) {
+    if (frame.type === "@xstate.actor") actor = actorOf(frame);
     if (frame.type === "@xstate.event") actor.send(frame.event);
     if (frame.type !== "@xstate.snapshot") continue;
     const { value, status } = actor.getSnapshot();
@@ -113,6 +120,36 @@ describe("frames", () => {
     const child = runOf({ ...branch, id: asRunId("01900000-0000-7000-8000-000000000043") });
     expect(framesOf(compiled, [], child)[0]).toMatchObject({ name: "w fork[left]", parentId: `run:${parentRunId}` });
     expect(framesOf(compiled, [], runOf(branch))[0]).not.toHaveProperty("parentId");
+  });
+
+  it("of a run that moves to another version have its new chart from there, and the states of both", () => {
+    const wait = (id: string) => ({ id, type: "wait_for_signal", signal_name: "go" });
+    const before = program([wait("hold")]);
+    const after = program([
+      { ...wait("confirm"), next: "last" },
+      { id: "last", type: "noop" },
+    ]);
+    const first = play(before, {}, 1).rows.filter(({ type }) => /^(saga.started|step.started|step.paused)$/.test(type));
+    const rest = play(after, {}).rows;
+    const waited = rest.findIndex(({ type }) => type === "step.paused");
+    const paused = first.at(-1) as AuditEvent;
+    const metadata = { kind: "migrate", from_version: 1, version: 2, renamed: { hold: "confirm" } };
+    const move = itemOf({ ...paused, type: "log", stepId: "confirm", metadata }, first.length + 1);
+    const frames = new RunFrames(runOf(), new InspectedChart(before.chart), ID);
+    const sent = [frames.actor(), ...first.flatMap((row, nth) => frames.of(itemOf(row, nth + 1)))];
+    sent.push(...frames.movedTo(new InspectedChart(after.chart), move));
+    sent.push(...rest.slice(waited + 1).flatMap((row, nth) => frames.of(itemOf(row, first.length + 2 + nth))));
+    const seen = replayed(sent).map(({ value }) => JSON.stringify(value));
+    expect([...new Set(seen)]).toEqual([
+      ...["hold", "confirm", "last"].map((step) => JSON.stringify({ active: step })),
+      '"succeeded"',
+    ]);
+    expect(sent.filter(({ type }) => type === "@xstate.actor")).toMatchObject([
+      { snapshot: { value: "pending" } },
+      { sessionId: `run:${ID}`, snapshot: { value: { active: "confirm" }, tags: ["wait_for_signal"] } },
+    ]);
+    expect(versionFrom(move)).toBe(2);
+    expect(versionFrom(itemOf(paused, 1))).toBeUndefined();
   });
 
   it("carry large metadata as an excerpt", () => {

@@ -30,7 +30,11 @@ class World {
   private resume: () => void = () => {};
   private open = true;
 
-  constructor(private readonly compiled: Program = SINGLE) {}
+  /** `later`: the next version of the workflow. */
+  constructor(
+    private readonly compiled: Program = SINGLE,
+    private readonly later: Program = SINGLE,
+  ) {}
 
   add(nth: number, parent?: number, terminal = false): RunId {
     const id = idOf(nth);
@@ -86,7 +90,7 @@ class World {
   }
 
   inspect(): Inspection {
-    const { compiled } = this;
+    const { compiled, later } = this;
     const ports: InspectionPorts = {
       follow: (id, onHead) => {
         this.following.set(id, onHead);
@@ -101,6 +105,7 @@ class World {
           .filter(({ id, parentRunId }) => parentRunId !== null && parents.includes(parentRunId) && !known.includes(id))
           .slice(0, limit),
       chart: async () => new InspectedChart(compiled.chart),
+      chartOf: async (_, version) => (version === 2 ? new InspectedChart(later.chart) : undefined),
       compute: async (piece) => piece(),
     };
     const isOpen = () => this.open;
@@ -180,6 +185,30 @@ describe("an inspection", () => {
     await world.inspect().start();
     expect([world.actors.length, world.over]).toEqual([MAX_ACTORS, "ended"]);
     expect(world.frames.some((frame) => JSON.stringify(frame).includes("more runs than are shown"))).toBe(true);
+  });
+
+  it("of a run that has moved to another version shows it with the chart of that, and with the children that it has there", async () => {
+    const world = new World(SINGLE, FORKING);
+    world.add(0);
+    const inspection = world.inspect();
+    await inspection.start();
+    world.write(ROOT, "log", { step_id: "each", metadata: { kind: "migrate", from_version: 1, version: 2 } });
+    const child = world.add(1, 0, true);
+    world.end(ROOT);
+    await until(() => world.over === "ended");
+    expect(world.actors).toEqual([`run:${ROOT}`, `run:${ROOT}`, `run:${child}`]);
+    const [, moved] = world.frames.filter(({ type }) => type === "@xstate.actor");
+    expect(moved).toMatchObject({ definition: JSON.stringify(FORKING.chart), snapshot: { value: { active: "each" } } });
+    expect(world.seqs).toEqual([1, 2]);
+  });
+
+  it("of a run that has moved to a version that is gone goes on with the chart that it has", async () => {
+    const world = new World();
+    world.add(0);
+    world.write(ROOT, "log", { step_id: "a", metadata: { kind: "migrate", from_version: 1, version: 3 } });
+    world.end(ROOT);
+    await world.inspect().start();
+    expect([world.actors.length, world.over, world.seqs]).toEqual([1, "ended", [1, 2]]);
   });
 
   it("of a run whose rows are gone shows how it ended", async () => {

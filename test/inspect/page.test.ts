@@ -12,7 +12,9 @@ const RUN: InspectedRun = {
   ...{ parentBranchId: null, state: "running", startedAt: new Date(0), lastSeq: 0, terminal: false },
 };
 const UI = 'https://inspector.example/view?a="b"&c=<d>';
-const { html, policy } = inspectPage(RUN, UI);
+const { html, policy } = inspectPage(RUN, { ui: UI, console: true });
+const alone = inspectPage(RUN, { ui: UI, console: false });
+const INSTEAD = `/console/runs/${ID}`;
 
 const between = (from: string, to: string) => html.slice(html.indexOf(from) + from.length, html.indexOf(to));
 const hashOf = (text: string) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
@@ -37,10 +39,18 @@ describe("the page", () => {
     expect(html).toContain("SAGA_INSPECT_UI");
     const links = [...html.matchAll(/href="([^"]+)"/g)].map(([, link]) => link?.replaceAll("&#38;", "&"));
     expect(links).toEqual([
+      INSTEAD,
       ...["", "/explain", "/events"].map((part) => `/api/v1/sagas/${ID}${part}`),
       "/api/v1/workflows/order%3Aeu/machine?version=3",
       "/api/v1/workflows/order%3Aeu/machine?version=3&format=mermaid",
     ]);
+  });
+
+  it("knows the console only where it is, and may do the same without it", () => {
+    expect(html).toContain(`data-instead="${INSTEAD}"`);
+    expect(html).toContain("Without an answer in 5 s this page leads to the console.");
+    expect(alone.html).not.toContain("console");
+    expect(alone.policy).toBe(policy);
   });
 });
 
@@ -51,16 +61,17 @@ interface Message {
 }
 
 /** The script with a window, a frame and sockets of the test. */
-function browser() {
+function browser(instead?: string) {
   const posted: unknown[] = [];
+  const led: string[] = [];
   const sockets: { url: string; closed: boolean; onmessage?: (message: { data: string }) => void }[] = [];
   const inspector = { postMessage: (data: unknown, site: string) => posted.push([data, site]) };
   const elements = { inspector: { src: UI, contentWindow: inspector }, state: { textContent: "" } };
   let hear: (message: Message) => void = () => {};
   let late: () => void = () => {};
   const context = createContext({
-    document: { getElementById: (id: keyof typeof elements) => elements[id], body: { dataset: { run: ID } } },
-    location: { origin: "https://saga.example" },
+    document: { getElementById: (id: keyof typeof elements) => elements[id], body: { dataset: { run: ID, instead } } },
+    location: { origin: "https://saga.example", replace: (path: string) => void led.push(path) },
     URL,
     addEventListener: (_: string, listener: typeof hear) => {
       hear = listener;
@@ -82,6 +93,7 @@ function browser() {
   return {
     posted,
     sockets,
+    led,
     inspector,
     state: elements.state,
     hear: (message: Message) => hear(message),
@@ -113,9 +125,21 @@ describe("its script", () => {
     expect(sockets).toEqual([]);
   });
 
-  it("says that the inspector has not answered", () => {
-    const { state, late } = browser();
+  it("leads to the console when the inspector has not answered, and says so where there is none", () => {
+    const { state, led, late } = browser(INSTEAD);
     late();
+    expect(led).toEqual([INSTEAD]);
     expect(state.textContent).toContain("has not answered");
+    const without = browser();
+    without.late();
+    expect(without.led).toEqual([]);
+    expect(without.state.textContent).toContain("has not answered");
+  });
+
+  it("stays when the inspector has answered", () => {
+    const { led, inspector, hear, late } = browser(INSTEAD);
+    hear({ source: inspector, origin, data });
+    late();
+    expect(led).toEqual([]);
   });
 });

@@ -8,50 +8,29 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vites
 import WebSocket from "ws";
 import { type AnyActorRef, createActor, createMachine } from "xstate";
 import { useRig } from "../api/rig.js";
+import { openShop, type Shop } from "../faults/shop.js";
 import { freePorts } from "../harness/ports.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
-
-const noop = { type: "noop" };
-const BLOCKS = {
-  id: "blocks",
-  name: "Blocks",
-  start: "fork",
-  published: true,
-  steps: [
-    { id: "fork", type: "parallel", branches: { left: { next: "l" }, right: { next: "r.1" } }, next: "joined" },
-    { id: "l", ...noop },
-    { id: "r.1", ...noop },
-    { id: "joined", type: "join", next: "each" },
-    { id: "each", type: "foreach", items: "[1, 2]", body: "item", max_concurrency: 1, next: "go" },
-    { id: "item", ...noop },
-    { id: "go", type: "wait_for_signal", signal_name: "go", next: "try" },
-    { id: "try", type: "try_catch", try: "bad", catch: "caught", next: "loop" },
-    { id: "bad", type: "error", code: "bad" },
-    { id: "caught", ...noop },
-    { id: "loop", type: "while", condition: "iteration < 2", body: "round", next: "sub" },
-    { id: "round", type: "noop", next: "loop" },
-    { id: "sub", type: "sub_saga", workflow_id: "small", next: "choose" },
-    { id: "choose", type: "switch", cases: [{ when: "true", next: "end" }], default: "never" },
-    { id: "never", ...noop },
-    { id: "end", type: "end" },
-  ],
-};
-const SMALL = { id: "small", name: "Small", start: "only", published: true, steps: [{ id: "only", ...noop }] };
+import { BLOCKS, CHILDREN, ENDS, FIRST, MOVED_WAY, SECOND, SMALL, WAY } from "./every-block.js";
 
 const rig = useRig();
 let service: ServiceProcess;
+let shop: Shop;
 let port: number;
 
 beforeAll(async () => {
   service = await (await createService({ DATABASE_URL: rig.database.url, SAGA_WORKERS: "1" })).start();
   await rig.app.listen({ port: 0, host: "127.0.0.1" });
   port = (rig.app.server.address() as AddressInfo).port;
-  await post("/workflows", SMALL);
-  await post("/workflows", BLOCKS);
+  shop = await openShop({ grpc: service.grpcAddress, api: service.url });
+  for (const document of [SMALL, BLOCKS, FIRST, SECOND]) await post("/workflows", document);
 });
 
-afterAll(() => service?.stop());
+afterAll(async () => {
+  await shop?.stop();
+  await service?.stop();
+});
 
 async function post(path: string, body: object): Promise<Record<string, string>> {
   const headers = { "content-type": "application/json" };
@@ -69,16 +48,19 @@ function received(server: string): StatelyInspectionEvent[] {
   return frames;
 }
 
-/** The run and its five children have ended. */
-const isOver = (frames: readonly StatelyInspectionEvent[]) =>
+/** So many runs have ended. */
+const haveEnded = (count: number, frames: readonly StatelyInspectionEvent[]) =>
   new Set(frames.flatMap((frame) => (frame.type === "@xstate.snapshot" && isDone(frame) ? frame.sessionId : [])))
-    .size === 6;
+    .size === count;
 
-/** The run is at its signal, and has said that it waits. */
-const waitsIn = (frame: StatelyInspectionEvent, runId: string) =>
+/** The run and its five children. */
+const isOver = (frames: readonly StatelyInspectionEvent[]) => haveEnded(1 + CHILDREN.length, frames);
+
+/** The run is at its step, and has said that it waits. */
+const waitsIn = (frame: StatelyInspectionEvent, runId: string, step: string) =>
   frame.type === "@xstate.snapshot" &&
   frame.sessionId === `run:${runId}` &&
-  JSON.stringify(frame.snapshot).startsWith('{"status":"active","value":{"active":"go"}') &&
+  JSON.stringify(frame.snapshot).startsWith(`{"status":"active","value":{"active":"${step}"}`) &&
   JSON.stringify(frame.snapshot).includes('"state":"paused"');
 
 const isDone = ({ snapshot }: { readonly snapshot: unknown }) => (snapshot as { status: string }).status === "done";
@@ -96,8 +78,8 @@ function shown(frames: readonly StatelyInspectionEvent[]): Map<string, Shown> {
   for (const frame of frames) {
     const { sessionId } = frame;
     if (frame.type === "@xstate.actor") {
-      const actor = createActor(createMachine(JSON.parse(frame.definition as string))).start();
-      actors.set(sessionId, { name: frame.name, parentId: frame.parentId, actor, places: [] });
+      const { places = [] } = actors.get(sessionId) ?? {};
+      actors.set(sessionId, { name: frame.name, parentId: frame.parentId, actor: actorOf(frame), places });
     } else if (frame.type === "@xstate.event") actors.get(sessionId)?.actor.send(frame.event);
     else {
       const { actor, places } = actors.get(sessionId) as Shown;
@@ -109,60 +91,103 @@ function shown(frames: readonly StatelyInspectionEvent[]): Map<string, Shown> {
   return actors;
 }
 
-const at = (...steps: string[]) => steps.map((active) => ({ active }));
+const placesIn = (frames: readonly StatelyInspectionEvent[]) =>
+  Object.fromEntries([...shown(frames)].map(([sessionId, { places }]) => [sessionId, places]));
 
-function expectAllOf(frames: readonly StatelyInspectionEvent[], runId: string): void {
+/** A run that moves to another version comes as an actor again, in the middle of it. */
+function actorOf({ definition, snapshot }: Extract<StatelyInspectionEvent, { type: "@xstate.actor" }>): AnyActorRef {
+  const machine = createMachine(JSON.parse(definition as string));
+  const { value } = snapshot as unknown as { value: string };
+  return createActor(machine, { snapshot: machine.resolveState({ value }) }).start();
+}
+
+type End = keyof typeof ENDS;
+
+function expectAllOf(frames: readonly StatelyInspectionEvent[], runId: string, end: End): void {
   const actors = shown(frames);
-  expect(actors.get(`run:${runId}`)?.places).toEqual([
-    "pending",
-    ...at("fork", "joined", "each", "go", "try", "bad", "try", "caught", "try"),
-    ...at("loop", "round", "loop", "round", "loop", "sub", "choose", "end"),
-    "succeeded",
-  ]);
+  expect(actors.get(`run:${runId}`)?.places).toEqual([...WAY, ...ENDS[end]]);
   const [root, ...children] = [...actors.values()];
   expect(root?.parentId).toBeUndefined();
-  const names = ["blocks each[0]", "blocks each[1]", "blocks fork[left]", "blocks fork[right]", "small"];
-  expect(children.map(({ name }) => name).sort()).toEqual(names);
+  expect(children.map(({ name }) => name).sort()).toEqual(CHILDREN);
   for (const { parentId, actor, places } of children) {
     expect([parentId, places.at(-1), actor.getSnapshot().status]).toEqual([`run:${runId}`, "succeeded", "done"]);
   }
 }
 
 /** A run that waits for its signal, in the middle of it. */
-async function waiting(): Promise<string> {
-  const { run_id: runId = "" } = await post("/sagas/start", { workflow_id: "blocks" });
-  await until(async () => (await stateOf(runId)) === "paused", { what: "the wait for the signal" });
+async function waiting(workflow: string, step: string, inputs: object = {}): Promise<string> {
+  const { run_id: runId = "" } = await post("/sagas/start", { workflow_id: workflow, version: 1, inputs });
+  await until(async () => (await waitsAt(runId)) === step, { what: "the wait for the signal" });
   return runId;
 }
 
-async function stateOf(runId: string): Promise<unknown> {
-  const run = (await (await fetch(`${service.url}/api/v1/sagas/${runId}`)).json()) as Record<string, unknown>;
-  return run.current_step === "go" || run.state === "succeeded" ? run.state : undefined;
+async function get(path: string): Promise<Record<string, unknown>> {
+  return (await (await fetch(`${service.url}/api/v1${path}`)).json()) as Record<string, unknown>;
+}
+
+async function waitsAt(runId: string): Promise<unknown> {
+  const { state, current_step: step } = await get(`/sagas/${runId}`);
+  return state === "paused" ? step : undefined;
+}
+
+/** Gives a run of all blocks what it waits for. */
+async function driveOn(runId: string): Promise<void> {
+  await post(`/sagas/${runId}/signal/go`, {});
+  await post("/events", { topic: "news", headers: { run: runId } });
+  for (const step of ["approve", "form"]) {
+    await until(async () => (await waitsAt(runId)) === step, { what: `the task of ${step}` });
+    const { items } = (await get(`/sagas/${runId}/user_tasks`)) as { items: { id: string; step_id: string }[] };
+    const task = items.find(({ step_id }) => step_id === step);
+    await post(`/sagas/${runId}/user_task/${task?.id}/submit`, { result: { approved: true } });
+  }
+}
+
+/** As it was received live from a node that does not own it: once more after the end, and again from its owner. */
+async function expectTheSameAgain(live: readonly StatelyInspectionEvent[], runId: string): Promise<void> {
+  const late = received(socketOf(runId));
+  await until(() => late.length === live.length, { what: "as many frames as the live run had" });
+  const ofRoot = (frames: typeof live) => frames.filter(({ sessionId }) => sessionId === `run:${runId}`);
+  expect(ofRoot(late)).toEqual(ofRoot(live));
+  expect(placesIn(late)).toEqual(placesIn(live));
+  const owners = received(socketOf(runId, Number(new URL(service.url).port)));
+  await until(() => owners.length === late.length, { what: "the owner's frames" });
+  expect(owners).toEqual(late);
 }
 
 describe("the receiver of @statelyai/inspect", () => {
-  it("receives a live run from a node that does not own it, and the same again when it has ended", async () => {
-    const runId = await waiting();
+  it.each<[End, string]>([
+    ["good", "to its success"],
+    ["bad", "through its undo"],
+  ])(
+    "receives a live run with every block from a node that does not own it, %s: %s, and the same again when it has ended",
+    async (end) => {
+      const runId = await waiting("blocks", "go", { end });
+      const live = received(socketOf(runId));
+      await until(() => live.some((frame) => waitsIn(frame, runId, "go")), { what: "the frames so far" });
+      expect(isOver(live)).toBe(false);
+      await driveOn(runId);
+      await until(() => isOver(live), { what: "the end of the live run" });
+      expectAllOf(live, runId, end);
+      expect(shop.of(runId, "refund")).toHaveLength(end === "bad" ? 1 : 0);
+      await expectTheSameAgain(live, runId);
+    },
+  );
+
+  it("receives a run that moves to another version with the chart of each, and the same again when it has ended", async () => {
+    const runId = await waiting("moving", "hold");
     const live = received(socketOf(runId));
-    await until(() => live.some((frame) => waitsIn(frame, runId)), { what: "the frames so far" });
-    expect(isOver(live)).toBe(false);
+    await until(() => live.some((frame) => waitsIn(frame, runId, "hold")), { what: "the frames so far" });
+    await post(`/sagas/${runId}/migrate`, { version: 2 });
+    await until(() => live.some((frame) => waitsIn(frame, runId, "confirm")), { what: "the move" });
     await post(`/sagas/${runId}/signal/go`, {});
-    await until(() => isOver(live), { what: "the end of the live run" });
-    expectAllOf(live, runId);
-    const late = received(socketOf(runId));
-    await until(() => late.length === live.length, { what: "as many frames as the live run had" });
-    expectAllOf(late, runId);
-    const ofRoot = (frames: typeof live) => frames.filter(({ sessionId }) => sessionId === `run:${runId}`);
-    expect(ofRoot(late)).toEqual(ofRoot(live));
-    // The owner says the same.
-    const owners = received(socketOf(runId, Number(new URL(service.url).port)));
-    await until(() => owners.length === late.length, { what: "the owner's frames" });
-    expect(owners).toEqual(late);
+    await until(() => haveEnded(2, live), { what: "the end of the run and of its item" });
+    expect(shown(live).get(`run:${runId}`)?.places).toEqual(MOVED_WAY);
+    await expectTheSameAgain(live, runId);
   });
 
   it("receives a run through the relay of the package", async () => {
-    const runId = await waiting();
-    await post(`/sagas/${runId}/signal/go`, {});
+    const runId = await waiting("blocks", "go", { end: "bad" });
+    await driveOn(runId);
     const [relayPort = 0] = await freePorts(1);
     const relay = createInspectorServer({ port: relayPort, autoOpen: false });
     onTestFinished(() => relay.stop());
@@ -174,7 +199,7 @@ describe("the receiver of @statelyai/inspect", () => {
     const [code] = await once(from, "close");
     expect(code).toBe(1000);
     await until(() => isOver(frames), { what: "the end of the run, from the relay" });
-    expectAllOf(frames, runId);
+    expectAllOf(frames, runId, "bad");
     into.terminate();
   });
 });
