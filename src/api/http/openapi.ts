@@ -18,16 +18,18 @@ const TAGS = [
   { name: "workflows", description: "Workflow definitions and their versions." },
   { name: "rules", description: "Decision tables and their versions." },
   { name: "registry", description: "Actions that services expose." },
-  { name: "probes", description: "Liveness, readiness, metrics." },
+  { name: "probes", description: "Liveness, readiness, metrics, the cluster." },
 ];
 
-/** Registers before the routes: the plugin collects them as they are added. */
-export async function documentation(app: Api): Promise<void> {
+/** Registers before the routes: the plugin collects them as they are added. `complete` is given the paths of the document. */
+export async function documentation(app: Api, complete: (paths: Paths) => void): Promise<void> {
   await app.register(swagger, {
     openapi: { openapi: "3.1.0", info: INFO, tags: TAGS },
     transformObject: (transformed) => {
       const document = "openapiObject" in transformed ? transformed.openapiObject : transformed.swaggerObject;
-      for (const operations of Object.values(document.paths ?? {})) markOptionalBodies(operations as Operations);
+      const paths = (document.paths ?? {}) as Paths;
+      for (const operations of Object.values(paths)) markOptionalBodies(operations);
+      complete(paths);
       return document;
     },
     refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `def-${index}`) },
@@ -43,6 +45,7 @@ interface Operation {
   };
 }
 type Operations = Readonly<Record<string, Operation>>;
+type Paths = Readonly<Record<string, Operations>>;
 
 /** The plugin marks every body as required. A body whose schema has a default may be omitted. */
 function markOptionalBodies(operations: Operations): void {
