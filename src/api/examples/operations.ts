@@ -75,6 +75,24 @@ const STARTED = {
 const acted = (state: string) => ({ run_id: RUN_ID, state, changed: true });
 const HEALTHY = { status: "ok" };
 
+/** Of a workflow with one step: that of the order fills a screen. */
+const CHART = {
+  ...{ id: "approval", version: "1", description: "An approval", initial: "pending" },
+  states: {
+    pending: { on: { "begin.default": { target: "active.approve" } } },
+    active: {
+      initial: "approve",
+      states: {
+        approve: {
+          tags: ["manual_approval"],
+          on: { "run.succeeded": { target: "#approval.succeeded", description: "the last step is done" } },
+        },
+      },
+    },
+    succeeded: { type: "final", description: "The run has succeeded." },
+  },
+};
+
 /** By operation and status. */
 export const ANSWERS: ByOperation = {
   ...Object.fromEntries(["healthz", "livez", "health", "health/live"].map((path) => [`GET /${path} 200`, HEALTHY])),
@@ -96,13 +114,13 @@ export const ANSWERS: ByOperation = {
   [`POST ${SAGA}/migrate 200`]: { allowed: true, reasons: [] },
   [`POST ${SAGA}/migrate 202`]: acted("paused"),
   [`GET ${SAGA}/explain 200`]: {
-    ...{ run_id: RUN_ID, state: "paused", because: 'waits for the signal "delivered" (since 2026-11-24 09:30:00 UTC)' },
+    ...{ run_id: RUN_ID, state: "paused", because: "waits for the signal delivered (since 2026-11-24 09:30:00 UTC)" },
     waiting_for: [{ kind: "signal", step_id: "delivery", name: "delivered", since: LATER }],
-    ...{ since: LATER, can: ["cancel", "pause", "terminate", "migrate"] },
+    ...{ since: LATER, can: ["pause", "migrate", "cancel", "terminate"] },
   },
   "POST /api/v1/workflows/{wf_id}/migrations/check 200": {
     ...{ matched: 3, movable: 2, refused: 1 },
-    reasons: [{ path: "$.steps[1]", message: "the step under way is gone", count: 1, run_ids: [RUN_ID] }],
+    reasons: [{ path: "$.steps", message: 'version 2 has no step "delivery"', count: 1, run_ids: [RUN_ID] }],
   },
   "POST /api/v1/bulk 202": { bulk_id: BULK_ID, matched: 120 },
   "POST /api/v1/bulk/{id}/stop 202": { bulk_id: BULK_ID, state: "stopped", changed: true },
@@ -117,10 +135,7 @@ export const ANSWERS: ByOperation = {
     ...{ valid: true, errors: [] },
     warnings: [{ path: "$.steps[0].action", message: "the action shop.reserve is not registered" }],
   },
-  "GET /api/v1/workflows/{wf_id}/machine 200": {
-    ...{ id: "order", initial: "reserve" },
-    states: { reserve: { on: { done: "delivery" } }, delivery: { on: { delivered: "done" } }, done: { type: "final" } },
-  },
+  "GET /api/v1/workflows/{wf_id}/machine 200": CHART,
   "GET /api/v1/workflows/{wf_id}/stats 200": {
     ...{ success_rate_24h: 0.984, last_run_at: STARTED_AT, in_flight: 3 },
   },

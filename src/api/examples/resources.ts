@@ -60,7 +60,7 @@ const ofRuns = {
   BulkJob: {
     ...{ bulk_id: BULK_ID, action: "retry_step", filter: { workflow_id: "order", incident: true }, state: "done" },
     ...{ matched: 120, done: 119, refused: 1 },
-    refusals: [{ run_id: RUN_ID, message: "the run does not stand at an incident" }],
+    refusals: [{ run_id: RUN_ID, message: "no step of the run stands at an incident or in a backoff" }],
     ...{ started_at: STARTED_AT, ended_at: ENDED_AT },
   },
 } satisfies Partial<Examples>;
