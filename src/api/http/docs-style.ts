@@ -66,6 +66,7 @@ const PARTS = `
 .swagger-ui pre, .swagger-ui code, .swagger-ui pre * { font-weight: 400 !important; }
 .swagger-ui pre.microlight { overflow: visible !important; white-space: pre-wrap !important; }
 .swagger-ui .tab-header .tab-item .opblock-title span::after { background: var(--accent) !important; }
+.swagger-ui .info .main > a, .swagger-ui .response-col_links { display: none; }
 .swagger-ui section.models { border-radius: 8px; }
 .swagger-ui .json-schema-2020-12__attribute--primary, .swagger-ui .json-schema-2020-12-property .json-schema-2020-12__title { color: var(--text) !important; }`;
 
@@ -79,7 +80,8 @@ const CONTROLS = `
 }
 .swagger-ui .btn.execute { background: var(--accent) !important; border-color: var(--accent) !important; color: var(--ground) !important; }
 .swagger-ui .btn.cancel { color: var(--bad) !important; border-color: var(--bad) !important; }
-.swagger-ui .copy-to-clipboard, .swagger-ui .download-contents { background: var(--ground) !important; border: 1px solid var(--line); }
+.swagger-ui .copy-to-clipboard { background: light-dark(#576070, #363c47) !important; }
+.swagger-ui .download-contents { background: var(--ground) !important; border: 1px solid var(--line); }
 .swagger-ui .download-contents { height: auto; padding: 0.2rem 0.5rem; }`;
 
 const HEADER = `
