@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { docsPage } from "../../src/api/http/docs-page.js";
 import { DOCS_STYLE } from "../../src/api/http/docs-style.js";
 import { packageRoot } from "../../src/package.js";
 import { seriousFindings } from "../console/axe.js";
@@ -24,6 +25,15 @@ describe("the style of the page", () => {
     const colours = [...DOCS_STYLE.matchAll(/^ {2}(--[a-z-]+: light-dark\([^;]+;)$/gm)].map(([, colour]) => colour);
     expect(colours.length).toBeGreaterThan(10);
     for (const colour of colours) expect(console).toContain(colour);
+  });
+});
+
+describe("the header of the page", () => {
+  const script = (hasConsole: boolean) => docsPage({ hasConsole }).theme?.js?.[0]?.content;
+
+  it("leads to the console where there is one", () => {
+    expect(script(true)).toContain('href: "/console"');
+    expect(script(false)).not.toContain("/console");
   });
 });
 

@@ -21,17 +21,17 @@ const POLICY = [
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#2456c8"/>
 <path d="M8 12h13l-4-4m4 4-4 4M24 21H11l4-4m-4 4 4 4" fill="none" stroke="#fff" stroke-width="2.5" stroke-linecap="round" stroke-linejoin="round"/></svg>`;
 
-/** Before Swagger UI draws: the header of the console, the language and the width of the page. */
+/** Runs in the page. It adds the header of the console, and the width of a phone, which the page of Swagger UI does not know. */
 const header = (hasConsole: boolean) => `
 const make = (name, members, ...children) => {
   const element = Object.assign(document.createElement(name), members);
   element.append(...children);
   return element;
 };
-const links = [make("a", { href: "/openapi.json" }, "openapi.json")];
-const brand = ${hasConsole} ? make("a", { href: "/console", className: "brand" }, "Sagas") : make("span", { className: "brand" }, "Sagas");
-const here = make("a", { href: "${DOCS_PATH}", ariaCurrent: "page" }, "API");
-const nav = make("nav", { className: "top", ariaLabel: "Pages" }, brand, here, ...links);
+const nav = make("nav", { className: "top", ariaLabel: "Pages" },
+  ${hasConsole ? 'make("a", { href: "/console", className: "brand" }, "Sagas")' : 'make("span", { className: "brand" }, "Sagas")'},
+  make("a", { href: "${DOCS_PATH}", ariaCurrent: "page" }, "API"),
+  make("a", { href: "/openapi.json" }, "openapi.json"));
 document.body.prepend(make("header", {}, nav));
 document.head.append(make("meta", { name: "viewport", content: "width=device-width, initial-scale=1" }));
 `;
