@@ -4,10 +4,13 @@ import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance } from "fastify";
 import { actRoutes } from "./acts.js";
 import { bulkRoutes } from "./bulk.js";
+import { childRoutes } from "./children.js";
+import { clusterRoutes } from "./cluster.js";
 import { commandRoutes } from "./commands.js";
 import { consoleRoutes } from "./console.js";
 import type { ApiDeps } from "./deps.js";
 import { eventRoutes } from "./events.js";
+import { addExamples } from "./examples.js";
 import { explainRoutes } from "./explain.js";
 import { healthRoutes } from "./health.js";
 import { answerHandshakeError } from "./http/envelope.js";
@@ -17,6 +20,7 @@ import type { Api } from "./http/validation.js";
 import { inspectRoutes } from "./inspect.js";
 import { metricsRoutes } from "./metrics.js";
 import { migrateRoutes } from "./migrate.js";
+import { performanceRoutes } from "./performance.js";
 import { registryRoutes } from "./registry.js";
 import { rehearsalRoutes } from "./rehearsals.js";
 import { reportRoutes } from "./reports.js";
@@ -37,6 +41,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   healthRoutes,
   metricsRoutes,
   sagaRoutes,
+  childRoutes,
   commandRoutes,
   actRoutes,
   rerunRoutes,
@@ -51,10 +56,12 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   eventRoutes,
   triggerRoutes,
   workflowRoutes,
+  performanceRoutes,
   rehearsalRoutes,
   ruleRoutes,
   registryRoutes,
   workerRoutes,
+  clusterRoutes,
 ];
 
 /** A frame from a client carries nothing that the service reads. */
@@ -64,7 +71,7 @@ const MAX_CLIENT_FRAME = 64 * 1024;
 export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
   const app = createServer(deps);
   for (const [name, schema] of Object.entries(RESOURCES)) app.addSchema({ ...schema, $id: name });
-  await documentation(app);
+  await documentation(app, { hasConsole: deps.config.console !== undefined, complete: addExamples });
   await app.register(fastifyWebsocket, { options: { maxPayload: MAX_CLIENT_FRAME }, preClose: closeStreams });
   app.websocketServer.on("wsClientError", answerHandshakeError);
   for (const plugin of PLUGINS) app.register(async (scope) => plugin(scope, deps));
