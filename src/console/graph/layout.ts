@@ -20,9 +20,9 @@ export interface Layout {
   readonly height: number;
 }
 
-const STEP = { width: 216, height: 76 };
+const STEP = { width: 216, height: 70 };
 const OUTER = { width: 110, height: 36 };
-const GAP = { nodesep: 44, ranksep: 52, edgesep: 20, marginx: 24, marginy: 24 };
+const GAP = { nodesep: 44, ranksep: 40, edgesep: 20, marginx: 24, marginy: 24 };
 /** Dagre needs more than a second for larger graphs. They are laid out row by row. */
 const MAX_NODES = 400;
 const MAX_KEPT = 20;
@@ -75,7 +75,7 @@ function labelBox({ label, kind }: GraphEdge) {
 
 /** What follows a container stands below its block, though the run comes back to the container in between. */
 function afterBlocks({ edges }: GraphChart): (readonly [string, string])[] {
-  const returns = edges.filter(({ kind }) => kind === "return");
+  const returns = edges.filter(({ kind, quiet }) => kind === "return" || (quiet && kind === "error"));
   return returns.flatMap(({ from, to }) => {
     const follows = edges.filter((edge) => edge.from === to && /way|return/.test(edge.kind) && edge.to !== from);
     const inside = new Set(returns.filter((edge) => edge.to === to).map((edge) => edge.from));

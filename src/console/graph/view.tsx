@@ -11,15 +11,21 @@ import type { GraphProps } from "./props.js";
 
 const NODE_TYPES = { step: StepNode, begin: OuterNode, end: OuterNode };
 const EDGE_TYPES = { way: WayEdge, undo: UndoEdge };
+const MARGIN = 60;
 const FIT = { padding: 0.06, maxZoom: 1.1, duration: 0 };
 /** Above, only what is in sight is drawn. */
 const MANY = 300;
+/** Below, the whole graph is seen well enough without a minimap. */
+const FEW = 40;
 
 export default function View(props: GraphProps) {
+  const { height } = useMemo(() => layoutOf(props.chart), [props.chart]);
   return (
-    <ReactFlowProvider>
-      <Flow {...props} />
-    </ReactFlowProvider>
+    <div className="graph-frame" style={{ height: `${Math.round(height) + MARGIN}px` }}>
+      <ReactFlowProvider>
+        <Flow {...props} />
+      </ReactFlowProvider>
+    </div>
   );
 }
 
@@ -48,7 +54,9 @@ function Flow(props: GraphProps) {
       proOptions={{ hideAttribution: true }}
     >
       <Controls showInteractive={false} fitViewOptions={FIT} />
-      {isWide && <MiniMap pannable ariaLabel="The graph in small" nodeClassName={(node) => `small ${node.type}`} />}
+      {isWide && chart.nodes.length > FEW && (
+        <MiniMap pannable ariaLabel="The graph in small" nodeClassName={(node) => `small ${node.type}`} />
+      )}
       <Fitting chart={chart.key} />
     </ReactFlow>
   );
