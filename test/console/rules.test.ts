@@ -1,13 +1,11 @@
 // The pages of rules in a real browser, against a real service; and what they draw from, alone. How a rule is evaluated is tested with the machine.
 import { beforeAll, describe, expect, it } from "vitest";
-import type { Rule } from "../../src/console/browser/resources.js";
-import { cell, columnsOf, namesIn, sentence, verdicts } from "../../src/console/rules/table.js";
+import { cell, columnsOf, namesIn, type Spec, sentence, verdicts } from "../../src/console/rules/table.js";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { call, looksRight, startService } from "./definitions-service.js";
 
-const SPEC: Rule["spec"] = {
-  hit_policy: "first",
+const SPEC: Spec = {
   rows: [
     { when: "weight > 30", then: { branch: "freight" } },
     { when: "inputs.country in ['DE', 'AT'] && weight <= 2", then: { branch: "letter", price: 2.5 } },
@@ -15,7 +13,12 @@ const SPEC: Rule["spec"] = {
   ],
   default_output: { branch: "parcel", insured: true },
 };
-const RULE = { rule_id: "shipping", name: "How to ship", rule_type: "decision_table", spec: SPEC };
+const RULE = {
+  rule_id: "shipping",
+  name: "How to ship",
+  rule_type: "decision_table",
+  spec: { hit_policy: "first", ...SPEC },
+};
 
 const audit = (matched_row: number | null, tried: number) => ({
   output: {},
@@ -42,7 +45,7 @@ describe("a decision table", () => {
   it("names the inputs of its conditions, and neither texts, functions nor members of inputs' members", () => {
     expect(namesIn(SPEC)).toEqual(["weight", "country"]);
     const rows = [{ when: "size(order.lines) > 1 && name.startsWith('weight') || has(inputs.vip)", then: {} }];
-    expect(namesIn({ hit_policy: "first", rows })).toEqual(["order", "name", "vip"]);
+    expect(namesIn({ rows })).toEqual(["order", "name", "vip"]);
   });
 });
 

@@ -1,8 +1,12 @@
 // A decision table as columns and sentences. It is pure: what the service said of a trial comes in, and nothing is evaluated here.
-import type { Rule } from "../browser/resources.js";
 
-export type Row = Rule["spec"]["rows"][number];
-export type Output = Row["then"];
+export type Output = object;
+
+/** As a rule has it. */
+export interface Spec {
+  readonly rows: readonly { readonly when: string; readonly then: Output }[];
+  readonly default_output?: Output;
+}
 
 /** What the service answers to `POST /rules/{id}/evaluate`. */
 export interface Evaluated {
@@ -17,7 +21,7 @@ export interface Evaluated {
 }
 
 /** The members of all outputs, in the order in which the rows name them. */
-export function columnsOf({ rows, default_output: otherwise = {} }: Rule["spec"]): string[] {
+export function columnsOf({ rows, default_output: otherwise = {} }: Spec): string[] {
   return [...new Set([...rows.map(({ then }) => then), otherwise].flatMap(Object.keys))];
 }
 
@@ -39,7 +43,7 @@ export function verdicts(count: number, { audit }: Evaluated): Verdict[] {
 }
 
 /** The trial in one sentence. People count rows from 1. */
-export function sentence({ rows }: Rule["spec"], { audit }: Evaluated): string {
+export function sentence({ rows }: Spec, { audit }: Evaluated): string {
   const { matched_row: at, rows: tried } = audit;
   const when = at === null ? undefined : rows[at]?.when;
   if (at === null) return `None of the ${tried.length} rows matched, so the default is the output.`;
@@ -54,7 +58,7 @@ const TEXT = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g;
 const NAME = /(?<![\w.])(?:inputs\.)?([A-Za-z_]\w*)\b(?!\s*\()/g;
 
 /** The inputs that the conditions seem to name: a hint for the person who fills them in, no check. */
-export function namesIn({ rows }: Rule["spec"]): string[] {
+export function namesIn({ rows }: Spec): string[] {
   const conditions = rows.map(({ when }) => when.replace(TEXT, ""));
   const names = conditions.flatMap((text) => [...text.matchAll(NAME)].map(([, name = ""]) => name));
   return [...new Set(names)].filter((name) => !KEYWORDS.has(name));

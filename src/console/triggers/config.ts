@@ -1,8 +1,15 @@
 // A trigger's form and its config: what people fill in becomes what the service takes, and back. The service checks it; here only JSON is parsed.
-import type { Trigger } from "../browser/resources.js";
 import { parseObject } from "../parts/json-text.js";
 
-export type TriggerType = Trigger["trigger_type"];
+export type TriggerType = "cron" | "record_transition";
+
+/** What is read of a trigger here. */
+export interface Described {
+  readonly trigger_type: string;
+  readonly workflow_id: string;
+  readonly version?: number;
+  readonly config: object;
+}
 
 /** As they stand in the form: all of them text. */
 export interface Fields {
@@ -63,8 +70,9 @@ function transition({ record_type, from_state, to_state, input_mapping: text }: 
   return { config: { record_type, from_state, to_state, input_mapping } };
 }
 
-export function fieldsOf({ trigger_type, workflow_id, version, config }: Trigger): Fields {
+export function fieldsOf({ trigger_type: type, workflow_id, version, config }: Described): Fields {
   const given = Object.entries(config).map(([name, value]) => [name, textOf(value)]);
+  const trigger_type = type === "cron" ? type : "record_transition";
   return { ...EMPTY, ...Object.fromEntries(given), trigger_type, workflow_id, version: textOf(version) };
 }
 
@@ -72,7 +80,7 @@ const textOf = (value: unknown): string =>
   value === undefined ? "" : typeof value === "object" ? JSON.stringify(value, null, 2) : String(value);
 
 /** What fires it, in a few words. */
-export function occasion({ trigger_type: type, config }: Pick<Trigger, "trigger_type" | "config">): string {
+export function occasion({ trigger_type: type, config }: Pick<Described, "trigger_type" | "config">): string {
   const { schedule, record_type, from_state, to_state } = config as Readonly<Record<string, unknown>>;
   return type === "cron" ? `${schedule} (UTC)` : `${record_type}: ${from_state} → ${to_state}`;
 }

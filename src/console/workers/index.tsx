@@ -2,14 +2,21 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
+import type { List, Unserved, Worker } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Actions } from "./actions.js";
 import { Calls } from "./calls.js";
 import { Services } from "./services.js";
 import { UnservedActions } from "./unserved.js";
-import type { WorkersPage } from "./workers.js";
 import "./workers.css";
+
+/** What `GET /workers` answers. */
+interface WorkersPage extends List<Worker> {
+  readonly unserved: readonly Unserved[];
+  readonly silent_nodes?: readonly string[];
+  readonly left_off?: number;
+}
 
 const EVERY_MS = 2_000;
 const PER_PAGE = 100;

@@ -8,7 +8,7 @@ export function Services({ workers }: { workers: readonly Worker[] }) {
   return byService(workers).map((served) => <Service key={served.service} of={served} />);
 }
 
-function Service({ of }: { of: Served }) {
+function Service({ of }: { of: Served<Worker> }) {
   return (
     <section className="card service" aria-label={`Workers of ${of.service}`}>
       <h3>{of.service}</h3>

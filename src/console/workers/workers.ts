@@ -1,14 +1,14 @@
 // Workers by their service, and what a service may take. It is pure: the page of workers that was read comes in.
-import type { List, Unserved, Worker } from "../browser/resources.js";
 
-/** What `GET /workers` answers. */
-export interface WorkersPage extends List<Worker> {
-  readonly unserved: readonly Unserved[];
-  readonly silent_nodes?: readonly string[];
-  readonly left_off?: number;
+/** What is read of a worker here. */
+export interface Loaded {
+  readonly service: string;
+  readonly in_flight: number;
+  readonly max_in_flight: number;
+  readonly draining?: boolean;
 }
 
-export interface Served {
+export interface Served<Worker extends Loaded = Loaded> {
   readonly service: string;
   readonly workers: readonly Worker[];
   readonly inFlight: number;
@@ -17,7 +17,7 @@ export interface Served {
 }
 
 /** In the order of the page, which is that of the services. */
-export function byService(workers: readonly Worker[]): Served[] {
+export function byService<Worker extends Loaded>(workers: readonly Worker[]): Served<Worker>[] {
   const services = [...new Set(workers.map(({ service }) => service))];
   return services.map((service) =>
     served(
@@ -27,7 +27,7 @@ export function byService(workers: readonly Worker[]): Served[] {
   );
 }
 
-const served = (service: string, workers: readonly Worker[]): Served => ({
+const served = <Worker extends Loaded>(service: string, workers: readonly Worker[]): Served<Worker> => ({
   service,
   workers,
   inFlight: sum(workers, ({ in_flight }) => in_flight),
@@ -35,7 +35,7 @@ const served = (service: string, workers: readonly Worker[]): Served => ({
   draining: workers.filter(({ draining }) => draining).length,
 });
 
-const sum = (workers: readonly Worker[], of: (worker: Worker) => number) =>
+const sum = (workers: readonly Loaded[], of: (worker: Loaded) => number) =>
   workers.reduce((total, worker) => total + of(worker), 0);
 
 /** "3 workers hold 4 of 24 steps, 1 is draining". */
