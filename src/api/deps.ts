@@ -56,6 +56,8 @@ export type TriggerRegistrar = Pick<Registrar, "create" | "change" | "fire" | "m
 
 export interface ApiDeps {
   readonly config: ApiConfig;
+  /** Of this node. */
+  readonly nodeId?: string;
   readonly runs: Runs;
   /** Takes cancels. Absent: the service has none, and says so. */
   readonly canceller?: Pick<Runs, "command">;

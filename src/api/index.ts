@@ -4,6 +4,8 @@ import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance } from "fastify";
 import { actRoutes } from "./acts.js";
 import { bulkRoutes } from "./bulk.js";
+import { childRoutes } from "./children.js";
+import { clusterRoutes } from "./cluster.js";
 import { commandRoutes } from "./commands.js";
 import { consoleRoutes } from "./console.js";
 import type { ApiDeps } from "./deps.js";
@@ -17,6 +19,7 @@ import type { Api } from "./http/validation.js";
 import { inspectRoutes } from "./inspect.js";
 import { metricsRoutes } from "./metrics.js";
 import { migrateRoutes } from "./migrate.js";
+import { performanceRoutes } from "./performance.js";
 import { registryRoutes } from "./registry.js";
 import { rehearsalRoutes } from "./rehearsals.js";
 import { reportRoutes } from "./reports.js";
@@ -37,6 +40,7 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   healthRoutes,
   metricsRoutes,
   sagaRoutes,
+  childRoutes,
   commandRoutes,
   actRoutes,
   rerunRoutes,
@@ -51,10 +55,12 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
   eventRoutes,
   triggerRoutes,
   workflowRoutes,
+  performanceRoutes,
   rehearsalRoutes,
   ruleRoutes,
   registryRoutes,
   workerRoutes,
+  clusterRoutes,
 ];
 
 /** A frame from a client carries nothing that the service reads. */

@@ -82,7 +82,7 @@ export function sagaRoutes(app: Api, deps: ApiDeps): void {
   listRoute(app, runs);
   countsRoute(app, deps);
   getRoute(app, waiters);
-  for (const part of partsOf(runs)) partRoute(app, deps, part);
+  for (const part of PARTS) partRoute(app, deps, part);
 }
 
 function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
@@ -193,16 +193,10 @@ const onSession =
   ({ reads }, runId, page, gone) =>
     reads.run(gone, (sql) => list(sql, runId, page));
 
-const partsOf = (runs: RunReader): readonly Part[] => [
+const PARTS: readonly Part[] = [
   { name: "events", summary: "List a run's audit events", resource: "SagaRunEvent", list: onSession(listEvents) },
   { name: "signals", summary: "List a run's signals", resource: "SagaSignal", list: onSession(listSignals) },
   { name: "undo", summary: "List a run's undo entries", resource: "UndoEntry", list: onSession(listUndo) },
-  {
-    name: "children",
-    summary: "List a run's direct children: branches, items and sub-sagas",
-    resource: "SagaRun",
-    list: (_, parentRunId, page, gone) => runs.list({ parentRunId }, { page, newestFirst: false }, gone),
-  },
   {
     name: "user_tasks",
     summary: "List the user tasks of a run, its branches and items",

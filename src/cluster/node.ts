@@ -74,11 +74,11 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
 }
 
 async function openPorts(core: Core, { scrape }: NodeOptions) {
-  const { config, log, sql, reads, upkeep, clock, turns, metrics, schemas, feed } = core.foundations;
+  const { nodeId, config, log, sql, reads, upkeep, clock, turns, metrics, schemas, feed } = core.foundations;
   const { router: runs, admission, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
-    config: apiConfig(config),
+    ...{ nodeId, config: apiConfig(config) },
     ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
     triggers: triggers.registrar,
     ...{ reruns: operate.reruns, bulk: operate.bulk },

@@ -8,7 +8,7 @@ import { READ_ONLY, sqlStateOf } from "../store/failure.js";
 import { heartbeat, removeNode } from "../store/nodes.js";
 
 const HEARTBEAT_MS = 1_000;
-const STALE_SECONDS = 5;
+export const STALE_SECONDS = 5;
 /** A heartbeat that has no answer for so long has none to expect: a lost network says nothing. */
 const UNANSWERED_MS = 15_000;
 /** New sessions to a server that remains read-only are opened no more often. */

@@ -16,6 +16,7 @@ export interface RunFilter {
   readonly tenantId?: string;
   readonly triggerId?: string;
   readonly parentRunId?: RunId;
+  readonly parentStepId?: string;
   readonly rootOnly?: boolean;
   readonly businessKey?: string;
   readonly requiresManualReview?: boolean;
@@ -171,6 +172,7 @@ function conditionsOf(filter: RunFilter): readonly (SQL | undefined)[] {
     equals(runs.tenantId, filter.tenantId),
     equals(runs.triggerId, filter.triggerId),
     equals(runs.parentRunId, filter.parentRunId),
+    equals(runs.parentStepId, filter.parentStepId),
     filter.rootOnly ? isNull(runs.parentRunId) : undefined,
     businessKey === undefined ? undefined : sql`${runs.businessKey} collate "C" = ${businessKey}`,
     review === undefined

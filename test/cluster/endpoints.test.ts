@@ -197,6 +197,9 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
     ...["events", "signals", "undo", "children", "user_tasks"].map(
       (part): Row => [200, part, async () => get(`${await aRun()}/${part}`), PAGE],
     ),
+    [200, "its failed children", async () => get(`${await aRun()}/children?parent_step_id=x&state=failed`), PAGE],
+    [200, "the numbers of its children", async () => get(`${await aRun()}/children/counts`), { items: [] }],
+    [404, "the children of no run", () => get(`${unknownRun()}/children/counts`), { error: "not_found" }],
     [200, "undo of a run that succeeded", async () => get(`${await succeeded("paid")}/undo`), UNDO],
     [200, "explain", async () => get(`${await aRun()}/explain`), { waiting_for: [{ kind: "signal" }] }],
   ],
@@ -394,6 +397,20 @@ const TABLE: Readonly<Record<string, readonly Row[]>> = {
   "GET /workflows/{wf_id}/stats": [
     [200, "a workflow", () => get(`${API}/workflows/wait/stats`), { in_flight: expect.any(Number) }],
     [404, "no such workflow", () => get(`${API}/workflows/x/stats`), { error: "not_found" }],
+  ],
+  "GET /workflows/{wf_id}/performance": [
+    [
+      200,
+      "a workflow",
+      () => get(`${API}/workflows/wait/performance?hours=2`),
+      { bucket_ms: 120_000, run_ms: { count: expect.any(Number) } },
+    ],
+    [400, "too many hours", () => get(`${API}/workflows/wait/performance?hours=999`), { error: "bad_request" }],
+    [404, "no such workflow", () => get(`${API}/workflows/x/performance`), { error: "not_found" }],
+  ],
+  "GET /cluster": [
+    [200, "one node", () => get(`${API}/cluster`), { nodes: [{ shards: 256, version: expect.any(String) }] }],
+    [400, "an unknown parameter", () => get(`${API}/cluster?color=red`), { error: "bad_request" }],
   ],
   "the rest": [
     [200, "metrics", () => get("/metrics")],

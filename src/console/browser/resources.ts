@@ -10,17 +10,20 @@ export type Run = Of<"SagaRun">;
 export type RunState = Run["state"];
 export type AuditEvent = Of<"SagaRunEvent">;
 export type RunCount = Of<"RunCount">;
+export type ChildCount = Of<"ChildCount">;
 export type Signal = Of<"SagaSignal">;
 export type UndoEntry = Of<"UndoEntry">;
 export type UserTask = Of<"UserTask">;
 export type BulkJob = Of<"BulkJob">;
 export type Workflow = Of<"WorkflowDefinition">;
+export type Performance = Of<"Performance">;
 export type Rule = Of<"RuleDefinition">;
 export type Trigger = Of<"SagaTrigger">;
 export type Fire = Of<"TriggerFireRow">;
 export type Action = Of<"ActionRegistration">;
 export type Worker = Of<"Worker">;
 export type Unserved = Of<"UnservedAction">;
+export type Cluster = Of<"Cluster">;
 
 export interface List<T> {
   readonly items: readonly T[];

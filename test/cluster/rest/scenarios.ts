@@ -52,10 +52,11 @@ export async function publishAll(client: Client): Promise<void> {
 const untilHanging = ({ place }: Talk, runId: string) =>
   until(() => place.shop.hanging(runId).length > 0, { what: "the hanging step" });
 
+const PARTS = ["", "/explain", "/events", "/signals", "/undo", "/children", "/children/counts", "/user_tasks"];
+
 /** Everything that can be read of a run. */
 async function readAll(talk: Talk, runId: string): Promise<void> {
-  for (const part of ["", "/explain", "/events", "/signals", "/undo", "/children", "/user_tasks"])
-    expect((await talk.ask("GET", `/sagas/${runId}${part}`)).status).toBe(200);
+  for (const part of PARTS) expect((await talk.ask("GET", `/sagas/${runId}${part}`)).status).toBe(200);
 }
 
 async function ends(talk: Talk, runId: string, state: string): Promise<void> {
@@ -304,8 +305,21 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     await ends(talk, runId, "succeeded");
   },
 
+  async "the figures of a workflow and of the cluster"(talk) {
+    const runId = await talk.start("work", { inputs: { n: 1, refuse: false }, variables: { given: true } });
+    await ends(talk, runId, "succeeded");
+    const { body } = await talk.ask("GET", "/workflows/work/performance?hours=1");
+    expect(body.buckets.at(-1).succeeded + body.buckets.at(-2).succeeded).toBeGreaterThan(0);
+    expect(body.steps).not.toEqual([]);
+    expect((await talk.ask("GET", "/workflows/nowhere/performance")).status).toBe(404);
+    expect((await talk.ask("GET", "/workflows/work/performance?hours=0")).status).toBe(400);
+    const { nodes, shards } = (await talk.ask("GET", "/cluster")).body;
+    const owned = nodes.reduce((sum: number, node: { shards: number }) => sum + node.shards, 0);
+    expect([owned, shards.unowned]).toEqual([256, 0]);
+  },
+
   async "runs that are not there"(talk) {
-    for (const part of ["", "/explain", "/events", "/signals", "/undo", "/children", "/user_tasks"]) {
+    for (const part of PARTS) {
       expect((await talk.ask("GET", `/sagas/${uuidv7()}${part}`)).status).toBe(404);
       expect((await talk.ask("GET", `/sagas/17${part}`)).status).toBe(400);
     }

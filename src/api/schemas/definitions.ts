@@ -1,0 +1,91 @@
+// Definitions and triggers as JSON Schemas, and what is known of how a workflow does. Runs are in the file beside.
+import { Type } from "../http/type.js";
+import { Bool, Free, Int, opt, Text, Time, Uuid } from "./kinds.js";
+
+const Bucket = Type.Object({ at: Time, succeeded: Int, failed: Int, cancelled: Int });
+
+const StepPerformance = Type.Object({
+  step_id: Text,
+  count: Type.Integer({ description: "How often it succeeded or failed for good." }),
+  failed: Int,
+  p50_ms: opt(Type.Integer({ description: "Of its successes, from its beginning, attempts and waits included." })),
+  p90_ms: opt(Int),
+  p99_ms: opt(Int),
+});
+
+export const DEFINITION_RESOURCES = {
+  WorkflowDefinition: Type.Object(
+    {
+      id: Text,
+      version: Int,
+      tenant_id: opt(Text),
+      name: Text,
+      description: opt(Text),
+      start: Text,
+      entrypoints: opt(Type.Record(Text, Text)),
+      steps: Type.Array(Free),
+      published: Bool,
+      created_at: opt(Time),
+      created_by: opt(Text),
+      input_schema: opt(Free),
+      timeout_ms: opt(Int),
+    },
+    { additionalProperties: true },
+  ),
+  RuleDefinition: Type.Object({
+    id: Uuid,
+    rule_id: Text,
+    version: Int,
+    tenant_id: opt(Text),
+    name: Text,
+    rule_type: Type.String({ enum: ["decision_table"] }),
+    spec: Type.Object({
+      hit_policy: Type.String({ enum: ["first"] }),
+      rows: Type.Array(Type.Object({ when: Text, then: Free })),
+      default_output: opt(Free),
+    }),
+    published: Bool,
+    created_at: opt(Time),
+    created_by: opt(Text),
+  }),
+  SagaTrigger: Type.Object({
+    id: Uuid,
+    trigger_type: Type.String({ enum: ["cron", "record_transition"] }),
+    workflow_id: Text,
+    version: opt(Int),
+    config: Free,
+    enabled: Bool,
+    tenant_id: opt(Uuid),
+    created_at: Time,
+    created_by: opt(Text),
+    next_fire_at: opt(Time),
+    last_fired_at: opt(Time),
+  }),
+  TriggerFireRow: Type.Object({
+    id: Uuid,
+    trigger_id: Uuid,
+    workflow_id: Text,
+    scheduled_at: Time,
+    fired_at: Time,
+    resulting_run_id: opt(Uuid),
+    error: opt(Type.String({ description: "Why the fire started no run: a skip, a missed tick, a failure." })),
+  }),
+  Performance: Type.Object({
+    workflow_id: Text,
+    version: opt(Int),
+    from: Time,
+    to: Type.String({ format: "date-time", description: "The end of the minute that is not over yet." }),
+    bucket_ms: Int,
+    buckets: Type.Array(Bucket, { description: "One after the other, from `from` to `to`." }),
+    count_is_lower_bound: opt(
+      Type.Boolean({ description: "More runs ended than were read: some buckets have too few." }),
+    ),
+    run_ms: Type.Object(
+      { count: Int, p50: opt(Int), p90: opt(Int), p99: opt(Int) },
+      { description: "From the start to the end, of the runs that succeeded or failed." },
+    ),
+    steps: Type.Array(StepPerformance),
+    runs_read: Type.Integer({ description: "The runs, branches and items that durations and steps were read of." }),
+    is_sample: opt(Type.Boolean({ description: "They are the newest of more." })),
+  }),
+};

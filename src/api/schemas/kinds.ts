@@ -1,0 +1,10 @@
+// The kinds of members that the resources are made of. The resources are in the other files of this folder.
+import { Type } from "../http/type.js";
+
+export const Uuid = Type.String({ format: "uuid" });
+export const Time = Type.String({ format: "date-time" });
+export const Text = Type.String();
+export const Int = Type.Integer();
+export const Bool = Type.Boolean();
+export const Free = Type.Object({}, { additionalProperties: true });
+export const opt = Type.Optional;
