@@ -22,16 +22,20 @@ const POLICY = [
 const KEPT = { maxAge: "365d", immutable: true };
 const PAGE = "index.html";
 
+/** What a view shows is in its address: its program reads the parameters. */
+const ANY_QUERY = () => () => true;
+
 export function consoleRoutes(app: Api, { config: { console: built } }: ApiDeps): void {
   if (!built) return;
   const files = filesIn(built.folder);
   const schema = { hide: true };
+  const page = { schema, validatorCompiler: ANY_QUERY };
   app.register(fastifyStatic, { root: built.folder, serve: false, preCompressed: true });
   app.get("/", { schema }, async (_, reply) => reply.redirect("/console"));
-  app.get("/console", { schema }, async (_, reply) =>
+  app.get("/console", page, async (_, reply) =>
     reply.header("content-security-policy", POLICY).sendFile(PAGE, { cacheControl: false }),
   );
-  app.get("/console/*", { schema }, async (request, reply) => {
+  app.get("/console/*", page, async (request, reply) => {
     const { "*": name } = request.params as { "*": string };
     reply.header("content-security-policy", POLICY);
     if (files.has(name)) return reply.sendFile(name, KEPT);

@@ -1,0 +1,105 @@
+// The form library with our validator and our look, in a file of its own that is loaded when a form is opened. Pages use `form.tsx`.
+// Not by its index, which also loads what its tests need.
+import Form from "@rjsf/core/lib/components/Form.js";
+import getDefaultRegistry from "@rjsf/core/lib/getDefaultRegistry.js";
+import type {
+  BaseInputTemplateProps,
+  FieldErrorProps,
+  IconButtonProps,
+  MultiSchemaFieldTemplateProps,
+  RJSFSchema,
+  UiSchema,
+} from "@rjsf/utils";
+import { errorId } from "@rjsf/utils";
+import { useId, useMemo } from "react";
+import { misfitsAt } from "./form-problems.js";
+import { type DrawnProps, Submit, submitted } from "./form-submit.js";
+import { treeOf, validator } from "./form-validator.js";
+
+/** A member that nobody filled in stays absent. */
+const DEFAULTS = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "requiredOnly" } } as const;
+
+export default function DrawnForm(props: DrawnProps) {
+  const { schema, value, onChange, problems = [], at = "$" } = props;
+  const id = useId();
+  const asked = useMemo(() => widgetsOf(schema), [schema]);
+  const refused = useMemo(() => treeOf(misfitsAt(at, problems)), [at, problems]);
+  return (
+    <Form<unknown>
+      schema={schema}
+      uiSchema={asked}
+      validator={validator}
+      formData={value}
+      extraErrors={refused}
+      templates={TEMPLATES}
+      idPrefix={id}
+      noHtml5Validate
+      showErrorList={false}
+      focusOnFirstError
+      experimental_defaultFormStateBehavior={DEFAULTS}
+      onChange={({ formData }) => onChange(formData)}
+      onSubmit={({ formData }, event) => submitted(props, event, formData)}
+    >
+      <Submit {...props} />
+    </Form>
+  );
+}
+
+/** An unticked box would look like a no that was never said: a boolean that is required is a choice. */
+function widgetsOf({ properties = {}, required = [], items }: RJSFSchema): UiSchema<unknown> {
+  const members = Object.entries(properties).map(([name, member]) => {
+    if (typeof member !== "object") return [name, {}];
+    const isChoice = member.type === "boolean" && member.default === undefined && required.includes(name);
+    return [name, isChoice ? { "ui:widget": "select", "ui:placeholder": "Choose …" } : widgetsOf(member)];
+  });
+  const ofItems = items && typeof items === "object" && !Array.isArray(items) ? { items: widgetsOf(items) } : {};
+  return { ...Object.fromEntries(members), ...ofItems };
+}
+
+const Input = getDefaultRegistry<unknown>().templates.BaseInputTemplate;
+
+const MarkedInput = (props: BaseInputTemplateProps<unknown>) => (
+  <Input {...props} aria-invalid={(props.rawErrors?.length ?? 0) > 0 || undefined} />
+);
+
+function Misfits({ errors = [], fieldPathId }: FieldErrorProps<unknown>) {
+  if (errors.length === 0) return null;
+  return (
+    <ul id={errorId(fieldPathId)} className="misfit">
+      {[...new Set(errors)].map((error) => (
+        <li key={String(error)}>{error}</li>
+      ))}
+    </ul>
+  );
+}
+
+const Alternatives = ({ selector, optionSchemaField }: MultiSchemaFieldTemplateProps<unknown>) => (
+  <div className="alternatives">
+    {/* biome-ignore lint/a11y/noLabelWithoutControl: the selector is one */}
+    <label>Which of these {selector}</label>
+    {optionSchemaField}
+  </div>
+);
+
+const button = (text: string) =>
+  function FormButton({ id, className, onClick, disabled }: IconButtonProps<unknown>) {
+    return (
+      <button type="button" id={id} className={className} onClick={onClick} disabled={disabled}>
+        {text}
+      </button>
+    );
+  };
+
+const TEMPLATES = {
+  BaseInputTemplate: MarkedInput,
+  FieldErrorTemplate: Misfits,
+  MultiSchemaFieldTemplate: Alternatives,
+  ButtonTemplates: {
+    AddButton: button("Add"),
+    RemoveButton: button("Remove"),
+    MoveUpButton: button("Up"),
+    MoveDownButton: button("Down"),
+    CopyButton: button("Copy"),
+    ClearButton: button("Clear"),
+  },
+};

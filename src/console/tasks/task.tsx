@@ -1,0 +1,138 @@
+// One task: what it asks for, the run that waits for it, and its form. A task that is no longer open shows what was submitted.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link } from "wouter";
+import { ApiError, get, part } from "../browser/client.js";
+import { useCommand } from "../browser/command.js";
+import type { List, Run, UserTask, Workflow } from "../browser/resources.js";
+import { Answer, Refused } from "../parts/notes.js";
+import { Json, State, When } from "../parts/values.js";
+import { TaskForm } from "./task-form.js";
+import { Age, Due } from "./times.js";
+
+const REFRESH_MS = 3_000;
+const SEARCHED = 500;
+
+interface PaneProps {
+  readonly id: string;
+  readonly listed: readonly UserTask[] | undefined;
+  readonly runId: string | null;
+}
+
+/** A task that is not in the list at hand is looked for among all: it may have been submitted meanwhile. */
+export function TaskPane({ id, listed, runId }: PaneProps) {
+  const inList = listed?.find((task) => task.id === id);
+  const found = useQuery({
+    queryKey: ["user_task", id, runId],
+    queryFn: ({ signal }) => taskOf(id, runId, signal),
+    enabled: listed !== undefined && inList === undefined,
+    refetchInterval: REFRESH_MS,
+  });
+  const task = inList ?? found.data;
+  if (task === null) return <p>There is no such task among the first {SEARCHED}. Filter by its run to find it.</p>;
+  return <Answer of={{ data: task, error: found.error }}>{(task) => <Task task={task} />}</Answer>;
+}
+
+async function taskOf(id: string, runId: string | null, signal: AbortSignal): Promise<UserTask | null> {
+  const query = { limit: SEARCHED, run_id: runId ?? undefined };
+  const { items } = await get<List<UserTask>>("/user_tasks", { query, signal });
+  return items.find((task) => task.id === id) ?? null;
+}
+
+function Task({ task }: { task: UserTask }) {
+  const run = useQuery({
+    queryKey: ["run", task.run_id],
+    queryFn: ({ signal }) => get<Run>(`/sagas/${part(task.run_id)}`, { signal }),
+    refetchInterval: REFRESH_MS,
+  });
+  return (
+    <section className="card task" aria-labelledby="task-title">
+      <h2 id="task-title">{task.title ?? task.step_id}</h2>
+      <p className="quiet">
+        For {task.assignee} · <Age task={task} />
+        <Due task={task} />
+      </p>
+      <Answer of={run}>{(run) => <TaskOfRun task={task} run={run} />}</Answer>
+    </section>
+  );
+}
+
+/** Whether it is an approval is in the definition: the task does not say. */
+function TaskOfRun({ task, run }: { task: UserTask; run: Run }) {
+  const { workflow_id: id, version } = run;
+  const workflow = useQuery({
+    queryKey: ["workflow", id, version],
+    queryFn: ({ signal }) => get<Workflow>(`/workflows/${part(id)}`, { query: { version }, signal }),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  return (
+    <>
+      <Facts run={run} task={task} />
+      {task.status === "open" ? (
+        <Answer of={workflow}>{(workflow) => <OpenTask task={task} isApproval={isApproval(workflow, task)} />}</Answer>
+      ) : (
+        <Closed task={task} />
+      )}
+    </>
+  );
+}
+
+const isApproval = ({ steps }: Workflow, { step_id }: UserTask) =>
+  (steps as readonly { id?: string; type?: string }[]).some(
+    (step) => step.id === step_id && step.type === "manual_approval",
+  );
+
+const Facts = ({ run, task }: { run: Run; task: UserTask }) => (
+  <dl>
+    <dt>Run</dt>
+    <dd>
+      <Link href={`/runs/${run.id}`}>{run.business_key ?? run.id}</Link>{" "}
+      <State state={run.state} reason={run.paused_reason} />
+    </dd>
+    <dt>Workflow</dt>
+    <dd>
+      <Link href={`/workflows/${part(run.workflow_id)}`}>{run.workflow_id}</Link> version {run.version}, step{" "}
+      <code>{task.step_id}</code>
+    </dd>
+    <dt>Opened</dt>
+    <dd>
+      <When at={task.opened_at} />
+    </dd>
+  </dl>
+);
+
+const Closed = ({ task }: { task: UserTask }) => (
+  <>
+    <p role="status">
+      {task.status === "submitted" ? "The task is submitted." : "The task has expired: nobody can submit it."}
+    </p>
+    {task.result && <Json value={task.result} label="Result" />}
+  </>
+);
+
+function OpenTask({ task, isApproval }: { task: UserTask; isApproval: boolean }) {
+  const queries = useQueryClient();
+  const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "");
+  const command = useCommand(() => queries.invalidateQueries());
+  const submit = (result: unknown) => {
+    localStorage.setItem(NAME, by);
+    const path = `/sagas/${part(task.run_id)}/user_task/${part(task.id)}/submit`;
+    command.send(path, { result, ...(by.trim() !== "" && { submitted_by: by.trim() }) });
+  };
+  const details = command.error instanceof ApiError ? command.error.details : [];
+  return (
+    <>
+      {command.error && details.length === 0 && <Refused error={command.error} />}
+      {command.isSuccess && <p role="status">Submitted.</p>}
+      <TaskForm task={task} isApproval={isApproval} onSubmit={submit} problems={details} isBusy={command.isPending}>
+        <label className="by">
+          Submitted by
+          <input value={by} maxLength={256} autoComplete="name" onChange={({ target }) => setBy(target.value)} />
+        </label>
+      </TaskForm>
+    </>
+  );
+}
+
+/** The name under which the browser remembers who submits. */
+const NAME = "saga.submitted_by";

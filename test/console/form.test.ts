@@ -1,0 +1,79 @@
+// The validator of the console's forms, and how the problems of a refusal find their fields. The forms themselves are tested in a browser
+// with the page of tasks.
+import { describe, expect, it } from "vitest";
+import { keysOf, misfitsAt } from "../../src/console/parts/form-problems.js";
+import { misfits, validator } from "../../src/console/parts/form-validator.js";
+
+const PERSON = {
+  type: "object",
+  required: ["name"],
+  properties: { name: { type: "string", minLength: 2 }, age: { type: "integer", minimum: 0 } },
+};
+
+describe("the validator of forms", () => {
+  it("names the place of each misfit, and a missing member at its own field", () => {
+    const schema = { type: "object", properties: { people: { type: "array", items: PERSON } } };
+    const found = misfits(schema, { people: [{ age: -1 }, { name: "x" }] });
+    expect(found.map(({ place }) => place.join("."))).toEqual(["people.0.name", "people.0.age", "people.1.name"]);
+    expect(found[0]?.message).toBe("is required");
+  });
+
+  it("takes an undefined member for an absent one", () => {
+    expect(misfits(PERSON, { name: "ann", age: undefined })).toEqual([]);
+    expect(misfits(PERSON, { name: undefined })).toEqual([{ place: ["name"], message: "is required" }]);
+  });
+
+  it("reports the alternative that fits best", () => {
+    const card = { type: "object", required: ["card", "until"], properties: { card: { type: "string" } } };
+    const bank = { type: "object", required: ["iban"], properties: { iban: { type: "string" } } };
+    const schema = { type: "object", properties: { pay: { oneOf: [card, bank] } } };
+    expect(misfits(schema, { pay: { card: "4711" } })).toEqual([{ place: ["pay", "until"], message: "is required" }]);
+  });
+
+  it("resolves a definition of the whole schema for a part of it", () => {
+    const root: object = { $defs: { person: PERSON } };
+    const part = { $ref: "#/$defs/person" };
+    expect(validator.isValid(part, { name: "ann" }, root)).toBe(true);
+    expect(validator.isValid(part, { name: "a" }, root)).toBe(false);
+    expect(validator.isValid({ $ref: "#/$defs/none" }, {}, root)).toBe(false);
+  });
+
+  it("leaves the schema as it was", () => {
+    const schema = Object.freeze({
+      type: "object",
+      properties: Object.freeze({ a: Object.freeze({ type: "string" }) }),
+    });
+    expect(misfits(schema, { a: 1 })).toHaveLength(1);
+  });
+
+  it("does not run code that is made from text", () => {
+    const made = globalThis.Function;
+    globalThis.Function = (() => {
+      throw new Error("forbidden");
+    }) as unknown as FunctionConstructor;
+    try {
+      expect(misfits({ ...PERSON }, { name: "ann" })).toEqual([]);
+    } finally {
+      globalThis.Function = made;
+    }
+  });
+});
+
+describe("the problems of a refusal", () => {
+  it("are read from JSON paths with indexes and quoted keys", () => {
+    expect(keysOf('$.inputs.items[0]["a \\"b\\".c"].d')).toEqual(["inputs", "items", 0, 'a "b".c', "d"]);
+  });
+
+  it("belong to the field below the value that was sent, also where a pointer in the message leads on", () => {
+    const problems = [
+      { path: "$.result.street", message: "must be string" },
+      { path: "$.result", message: "/lines/1 must be integer" },
+      { path: "$.result", message: "must be object" },
+      { path: "$.submitted_by", message: "is too long" },
+    ];
+    expect(misfitsAt("$.result", problems)).toEqual([
+      { place: ["street"], message: "must be string" },
+      { place: ["lines", 1], message: "must be integer" },
+    ]);
+  });
+});
