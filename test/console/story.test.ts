@@ -69,7 +69,9 @@ describe("a story", () => {
   });
 
   it("shows a step that is being undone until its undo is answered", () => {
-    const undo = rows.findIndex(({ step_id, metadata }) => step_id === "a" && metadata?.phase === "compensation");
+    const undo = rows.findIndex(
+      ({ step_id, metadata }) => step_id === "a" && (metadata as JsonObject | undefined)?.phase === "compensation",
+    );
     expect(looksOf(chart, story.after(undo + 1)).looks.get("a")).toMatchObject({ tone: "undoing" });
     expect(looksOf(chart, story.after(undo)).looks.get("a")).toMatchObject({ tone: "done" });
   });

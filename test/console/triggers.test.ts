@@ -98,7 +98,9 @@ describeWithBrowser("the pages of triggers", () => {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "order: new → paid" }).waitFor();
     await page.getByRole("button", { name: "Fire now …" }).click();
-    await page.getByLabel("Payload of the event (JSON)").fill('{"record_type":"order","from_state":"new","to_state":"paid"}');
+    await page
+      .getByLabel("Payload of the event (JSON)")
+      .fill('{"record_type":"order","from_state":"new","to_state":"paid"}');
     await page.getByRole("button", { name: "Fire", exact: true }).click();
     await page.getByRole("link", { name: /^run / }).waitFor();
   });

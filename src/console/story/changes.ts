@@ -1,7 +1,7 @@
 // What each step changed in the variables, as far as audit rows and the definition tell. Rows have outputs, so what an output became is
 // known; what a set_var wrote is known by name only.
 import type { StepDocument } from "../graph/blocks.js";
-import { isUndo, kindOf, type Row, typeOf, willRetry } from "./rows.js";
+import { failureOf, isUndo, kindOf, type Row, saidIn, typeOf, willRetry } from "./rows.js";
 
 export interface Change {
   readonly seq: number;
@@ -32,7 +32,7 @@ export function changesOf(row: Row, documents: ReadonlyMap<string, StepDocument>
 
 /** The names of the variables that a person corrected; their values are in no row. */
 function corrected(row: Row): readonly Change[] {
-  const names = row.metadata?.variables;
+  const names = saidIn(row, "variables");
   return (Array.isArray(names) ? names : []).map((name) => ({
     ...at(row),
     ...{ name: String(name), isKnown: false, how: "corrected" },
@@ -47,7 +47,7 @@ const removed = (row: Row, document: StepDocument): Change => ({
 function succeeded(row: Row, document: StepDocument): readonly Change[] {
   if (document.type === "set_var") return namesOf(document).map((name) => unknown(row, name));
   const name = savedAs(document);
-  const output = row.metadata?.output;
+  const output = saidIn(row, "output");
   if (name === undefined || output === undefined) return [];
   return [{ ...at(row), name, value: output, isKnown: !isCut(row), how: "output" }];
 }
@@ -57,7 +57,8 @@ function failed(row: Row, document: StepDocument): readonly Change[] {
   const name = savedAs(document);
   const goesOn = document.on_error !== undefined && document.on_error !== "fail";
   if (!goesOn || willRetry(row) || name === undefined) return [];
-  const { code, message, details } = row.metadata ?? {};
+  const { code, message } = failureOf(row);
+  const details = saidIn(row, "details");
   const error = { code, message, step_id: row.step_id, ...(details !== undefined && { details }) };
   return [{ ...at(row), name, value: { error }, isKnown: true, how: "error" }];
 }
@@ -83,4 +84,4 @@ const attribute = (document: StepDocument, name: string): unknown =>
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
 /** A long output is cut in the row, which says so. */
-const isCut = ({ metadata }: Row): boolean => metadata?.truncated !== undefined;
+const isCut = (row: Row): boolean => saidIn(row, "truncated") !== undefined;

@@ -10,7 +10,7 @@ export interface Row {
   readonly from_state: string;
   readonly to_state: string;
   readonly actor: string;
-  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
+  readonly metadata?: object | undefined;
   readonly recorded_at: string;
 }
 
@@ -24,18 +24,21 @@ export const stateAfter = ({ to_state }: Row): RunState => to_state as RunState;
 export const timeOf = ({ recorded_at }: Row): number => Date.parse(recorded_at);
 
 /** Of an undo: in a rollback, or of a try. */
-export const isUndo = ({ metadata }: Row): boolean => metadata?.phase === "compensation";
+export const isUndo = (row: Row): boolean => saidIn(row, "phase") === "compensation";
 
-export const textIn = ({ metadata }: Row, name: string): string | undefined => {
-  const value = metadata?.[name];
+export const saidIn = ({ metadata }: Row, name: string): unknown =>
+  (metadata as Readonly<Record<string, unknown>> | undefined)?.[name];
+
+export const textIn = (row: Row, name: string): string | undefined => {
+  const value = saidIn(row, name);
   return typeof value === "string" ? value : undefined;
 };
 
 export const kindOf = (row: Row): string | undefined => textIn(row, "kind");
 
-export const willRetry = ({ metadata }: Row): boolean => metadata?.will_retry === true;
+export const willRetry = (row: Row): boolean => saidIn(row, "will_retry") === true;
 
-export const isIncident = ({ metadata }: Row): boolean => metadata?.incident !== undefined;
+export const isIncident = (row: Row): boolean => saidIn(row, "incident") !== undefined;
 
 export function failureOf(row: Row): Failure {
   return { code: textIn(row, "code") ?? "error", message: textIn(row, "message") ?? "" };
