@@ -74,3 +74,11 @@ export const part = (text: string): string => encodeURIComponent(text);
 /** Where a WebSocket of the API is. */
 export const socketUrl = (path: string, query?: Query): string =>
   `${location.origin.replace(/^http/, "ws")}${BASE}${path}${searchOf(query)}`;
+
+/** The metrics of all processes of one machine, as Prometheus reads them. They are no part of the API's tree. */
+export async function metricsText(signal: AbortSignal): Promise<string> {
+  const response = await fetch("/metrics", { signal });
+  const text = await response.text();
+  if (!response.ok) throw new ApiError(response.status, refusalOf(response, text));
+  return text;
+}

@@ -1,3 +1,79 @@
+// The rules, each by its latest version. A rule's table is on a page of its own.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { get } from "../browser/client.js";
+import type { List, Rule } from "../browser/resources.js";
+import { Answer } from "../parts/notes.js";
+import { Pager, useOffset } from "../parts/pager.js";
+import { When } from "../parts/values.js";
+import { Published } from "../parts/versions.js";
+
 export default function Page() {
-  return <h1>rules index</h1>;
+  const offset = useOffset();
+  const rules = useQuery({
+    queryKey: ["rules", "list", offset],
+    queryFn: ({ signal }) => get<List<Rule>>("/rules", { query: { offset }, signal }),
+  });
+  return (
+    <>
+      <h1>Rules</h1>
+      <Answer of={rules}>
+        {(page) => (
+          <>
+            {page.total === 0 ? <Nothing /> : <Table rules={page.items} />}
+            <Pager of={page} label="rules" />
+          </>
+        )}
+      </Answer>
+    </>
+  );
+}
+
+const Nothing = () => (
+  <p className="quiet">
+    There are no rules. A rule is a decision table that workflows evaluate; <code>POST /api/v1/rules</code> stores one.
+  </p>
+);
+
+function Table({ rules }: { rules: readonly Rule[] }) {
+  return (
+    <div className="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Rule</th>
+            <th scope="col">Id</th>
+            <th scope="col">Version</th>
+            <th scope="col">Rows</th>
+            <th scope="col">Stored</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rules.map((rule) => (
+            <Row key={rule.rule_id} rule={rule} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ rule: { rule_id: id, name, version, published, spec, created_at: at } }: { rule: Rule }) {
+  return (
+    <tr>
+      <td>
+        <Link href={`/rules/${id}`}>{name}</Link>
+      </td>
+      <td>
+        <code>{id}</code>
+      </td>
+      <td>
+        {version} <Published is={published} />
+      </td>
+      <td>{spec.rows.length}</td>
+      <td>
+        <When at={at} />
+      </td>
+    </tr>
+  );
 }

@@ -1,3 +1,41 @@
+// A rule: its decision table, its versions, and a trial of it whose hit row is lit. The service evaluates; this page draws.
+import { useState } from "react";
+import { useParams } from "wouter";
+import { numberIn, useAddress } from "../browser/address.js";
+import type { Rule } from "../browser/resources.js";
+import { useDocument } from "../browser/versions.js";
+import { Answer } from "../parts/notes.js";
+import { Published, Versions } from "../parts/versions.js";
+import { DecisionTable } from "./decision-table.js";
+import type { Evaluated } from "./table.js";
+import { Trial } from "./trial.js";
+import "./rules.css";
+
 export default function Page() {
-  return <h1>rules rule</h1>;
+  const { id = "" } = useParams();
+  const version = numberIn(useAddress()[0], "version");
+  const rule = useDocument<Rule>("rules", id, version);
+  return <Answer of={rule}>{(rule) => <Shown key={rule.id} rule={rule} />}</Answer>;
+}
+
+function Shown({ rule }: { rule: Rule }) {
+  const [evaluated, setEvaluated] = useState<Evaluated>();
+  return (
+    <>
+      <h1>{rule.name}</h1>
+      <p className="quiet">
+        <code>{rule.rule_id}</code> · version {rule.version} <Published is={rule.published} /> · the first row that
+        matches gives the output
+      </p>
+      <div className="rule-page">
+        <section aria-labelledby="table">
+          <h2 id="table">Decision table</h2>
+          <DecisionTable spec={rule.spec} evaluated={evaluated} />
+        </section>
+        <Trial rule={rule} evaluated={evaluated} onEvaluated={setEvaluated} />
+      </div>
+      <h2>Versions</h2>
+      <Versions collection="rules" id={rule.rule_id} shown={rule.version} />
+    </>
+  );
 }

@@ -1,3 +1,133 @@
+// The triggers, filtered by what the address says, and the way to a new one. What fired and what will is on a trigger's own page.
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { Link, useLocation } from "wouter";
+import { useAddress } from "../browser/address.js";
+import { get } from "../browser/client.js";
+import type { List, Trigger } from "../browser/resources.js";
+import { Answer } from "../parts/notes.js";
+import { Pager, useOffset } from "../parts/pager.js";
+import { When } from "../parts/values.js";
+import { occasion } from "./config.js";
+import { NewTrigger } from "./form.js";
+
 export default function Page() {
-  return <h1>triggers index</h1>;
+  const [isNew, setNew] = useState(false);
+  const [, navigate] = useLocation();
+  return (
+    <>
+      <h1>Triggers</h1>
+      <div className="row">
+        <Filters />
+        <button type="button" className="primary" onClick={() => setNew(true)}>
+          New trigger
+        </button>
+      </div>
+      <Answer of={useTriggers()}>
+        {(page) => (
+          <>
+            {page.items.length === 0 ? <Nothing /> : <Table triggers={page.items} />}
+            <Pager of={page} label="triggers" />
+          </>
+        )}
+      </Answer>
+      {isNew && <NewTrigger onClose={() => setNew(false)} onCreated={({ id }) => navigate(`/triggers/${id}`)} />}
+    </>
+  );
+}
+
+function useTriggers() {
+  const [parameters] = useAddress();
+  const offset = useOffset();
+  const [type, enabled, workflow_id] = ["type", "enabled", "workflow_id"].map((name) => parameters.get(name) ?? "");
+  return useQuery({
+    queryKey: ["triggers", "list", { type, enabled, workflow_id, offset }],
+    queryFn: ({ signal }) => get<List<Trigger>>("/triggers", { query: { type, enabled, workflow_id, offset }, signal }),
+    placeholderData: keepPreviousData,
+  });
+}
+
+const Nothing = () => (
+  <p className="quiet">No trigger matches. A trigger starts runs by a schedule, or when a record changes its state.</p>
+);
+
+function Filters() {
+  const [parameters, change] = useAddress();
+  const value = (name: string) => parameters.get(name) ?? "";
+  const set = (name: string) => (event: { target: { value: string } }) =>
+    change({ [name]: event.target.value, offset: undefined });
+  return (
+    <>
+      <label>
+        Type
+        <select value={value("type")} onChange={set("type")}>
+          <option value="">any</option>
+          <option value="cron">cron</option>
+          <option value="record_transition">record transition</option>
+        </select>
+      </label>
+      <label>
+        Enabled
+        <select value={value("enabled")} onChange={set("enabled")}>
+          <option value="">any</option>
+          <option value="true">enabled</option>
+          <option value="false">disabled</option>
+        </select>
+      </label>
+      <label>
+        Workflow
+        <input type="search" value={value("workflow_id")} onChange={set("workflow_id")} placeholder="its id" />
+      </label>
+    </>
+  );
+}
+
+function Table({ triggers }: { triggers: readonly Trigger[] }) {
+  return (
+    <div className="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Fires at</th>
+            <th scope="col">Workflow</th>
+            <th scope="col">Enabled</th>
+            <th scope="col">Next fire</th>
+            <th scope="col">Last fire</th>
+          </tr>
+        </thead>
+        <tbody>
+          {triggers.map((trigger) => (
+            <Row key={trigger.id} trigger={trigger} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+export const Enabled = ({ is }: { is: boolean }) => (
+  <span className={`state ${is ? "succeeded" : ""}`}>{is ? "enabled" : "disabled"}</span>
+);
+
+function Row({ trigger }: { trigger: Trigger }) {
+  const { id, workflow_id, version, enabled, next_fire_at, last_fired_at } = trigger;
+  return (
+    <tr>
+      <td>
+        <Link href={`/triggers/${id}`}>{occasion(trigger)}</Link>
+      </td>
+      <td>
+        <Link href={`/workflows/${workflow_id}`}>{workflow_id}</Link> {version !== undefined && `version ${version}`}
+      </td>
+      <td>
+        <Enabled is={enabled} />
+      </td>
+      <td>
+        <When at={next_fire_at} />
+      </td>
+      <td>
+        <When at={last_fired_at} />
+      </td>
+    </tr>
+  );
 }

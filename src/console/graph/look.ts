@@ -1,0 +1,40 @@
+// What a graph shows at a node beside the step itself: a tone with its word, a badge, a few lines. Whether that comes from a run, a dry run
+// or a validation is the page's matter.
+import type { GraphNode } from "./chart.js";
+
+export type Tone = "idle" | "live" | "waiting" | "done" | "failed" | "undoing" | "undone" | "skipped" | "hit";
+
+export interface Look {
+  readonly tone: Tone;
+  /** A few characters in the corner: a count, the place in an order. */
+  readonly badge?: string;
+  /** Two are drawn, all are read out. */
+  readonly lines?: readonly string[];
+}
+
+export type EdgeLook = "taken" | "undo";
+
+export const TONE_WORDS: Readonly<Record<Tone, string>> = {
+  idle: "",
+  live: "running",
+  waiting: "waiting",
+  done: "done",
+  failed: "failed",
+  undoing: "being undone",
+  undone: "undone",
+  skipped: "skipped",
+  hit: "hit",
+};
+
+/** As a screen reader says it. */
+export function spoken({ id, name, type, compensation }: GraphNode, look: Look | undefined): string {
+  const parts = [
+    name === id ? name : `${name} (${id})`,
+    type,
+    look && TONE_WORDS[look.tone],
+    look?.badge,
+    ...(look?.lines ?? []),
+    compensation !== undefined && `undone by ${compensation}`,
+  ];
+  return parts.filter(Boolean).join(", ");
+}

@@ -1,0 +1,35 @@
+// A field for JSON text. It shows a fault or a hint below; what the text says is for its page to check.
+import { useId } from "react";
+import "./fields.css";
+
+export interface JsonFieldProps {
+  readonly label: string;
+  readonly text: string;
+  readonly onChange: (text: string) => void;
+  readonly fault?: string | undefined;
+  readonly hint?: string | undefined;
+  readonly rows?: number;
+}
+
+export function JsonField({ label, text, onChange, fault, hint, rows = 6 }: JsonFieldProps) {
+  const id = useId();
+  return (
+    <div className="json-field">
+      <label>
+        {label}
+        <textarea
+          value={text}
+          rows={rows}
+          spellCheck={false}
+          autoComplete="off"
+          aria-invalid={fault !== undefined}
+          aria-describedby={id}
+          onChange={({ target }) => onChange(target.value)}
+        />
+      </label>
+      <p id={id} className={fault === undefined ? "quiet" : "fault"}>
+        {fault ?? hint}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,119 @@
+// The acts on a trigger: enable, disable, fire now, change, delete. Each is one request, and what it changed is read again.
+import { type FormEvent, useState } from "react";
+import { useLocation } from "wouter";
+import { useAct } from "../browser/act.js";
+import { part, post, send } from "../browser/client.js";
+import type { Trigger } from "../browser/resources.js";
+import { Dialog } from "../parts/dialog.js";
+import { JsonField } from "../parts/json-field.js";
+import { parseObject } from "../parts/json-text.js";
+import { Refused } from "../parts/notes.js";
+import { Buttons, ChangeTrigger } from "./form.js";
+
+type Open = "change" | "delete" | "fire";
+
+export function Acts({ trigger }: { trigger: Trigger }) {
+  const [open, setOpen] = useState<Open>();
+  const close = () => setOpen(undefined);
+  const isCron = trigger.trigger_type === "cron";
+  return (
+    <>
+      <div className="row">
+        {isCron ? <FireNow trigger={trigger} /> : <Opens what="fire" name="Fire now …" onOpen={setOpen} />}
+        <Toggle trigger={trigger} />
+        <Opens what="change" name="Change …" onOpen={setOpen} />
+        <Opens what="delete" name="Delete …" onOpen={setOpen} />
+      </div>
+      {open === "change" && <ChangeTrigger trigger={trigger} onClose={close} />}
+      {open === "delete" && <Delete trigger={trigger} onClose={close} />}
+      {open === "fire" && <FireWithPayload trigger={trigger} onClose={close} />}
+    </>
+  );
+}
+
+const Opens = ({ what, name, onOpen }: { what: Open; name: string; onOpen: (what: Open) => void }) => (
+  <button type="button" className={what === "delete" ? "danger" : undefined} onClick={() => onOpen(what)}>
+    {name}
+  </button>
+);
+
+function Toggle({ trigger: { id, enabled } }: { trigger: Trigger }) {
+  const toggle = useAct((enabled: boolean) => send<Trigger>("PATCH", `/triggers/${part(id)}`, { body: { enabled } }), {
+    changes: ["triggers"],
+  });
+  return (
+    <>
+      <button type="button" disabled={toggle.isPending} onClick={() => toggle.mutate(!enabled)}>
+        {enabled ? "Disable" : "Enable"}
+      </button>
+      {toggle.error && <Refused error={toggle.error} />}
+    </>
+  );
+}
+
+interface Fired {
+  readonly fire_id: string;
+  readonly run_id?: string;
+}
+
+const useFire = (id: string, onDone?: () => void) =>
+  useAct((body: object, idempotencyKey) => post<Fired>(`/triggers/${part(id)}/fire`, body, { idempotencyKey }), {
+    changes: ["triggers"],
+    ...(onDone && { onDone }),
+  });
+
+function FireNow({ trigger: { id } }: { trigger: Trigger }) {
+  const fire = useFire(id);
+  return (
+    <>
+      <button type="button" className="primary" disabled={fire.isPending} onClick={() => fire.mutate({})}>
+        Fire now
+      </button>
+      {fire.error && <Refused error={fire.error} />}
+    </>
+  );
+}
+
+function FireWithPayload({ trigger: { id }, onClose }: { trigger: Trigger; onClose: () => void }) {
+  const [text, setText] = useState("{}");
+  const [fault, setFault] = useState<string>();
+  const fire = useFire(id, onClose);
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    const { value: payload, fault } = parseObject(text);
+    setFault(fault);
+    if (fault === undefined) fire.mutate({ payload });
+  };
+  return (
+    <Dialog title="Fire now" onClose={onClose}>
+      <form onSubmit={submit}>
+        <JsonField label="Payload of the event (JSON)" text={text} fault={fault} onChange={setText} />
+        {fire.error && <Refused error={fire.error} />}
+        <Buttons onClose={onClose}>
+          <button type="submit" className="primary" disabled={fire.isPending}>
+            Fire
+          </button>
+        </Buttons>
+      </form>
+    </Dialog>
+  );
+}
+
+function Delete({ trigger: { id, workflow_id }, onClose }: { trigger: Trigger; onClose: () => void }) {
+  const [, navigate] = useLocation();
+  const remove = useAct(() => send("DELETE", `/triggers/${part(id)}`), {
+    changes: ["triggers"],
+    onDone: () => navigate("/triggers"),
+  });
+  return (
+    <Dialog title="Delete the trigger?" onClose={onClose}>
+      <p>It starts no further runs of {workflow_id}, and its past fires go with it. Runs that it has started go on.</p>
+      {remove.error && <Refused error={remove.error} />}
+      <Buttons onClose={onClose}>
+        <button type="button" className="danger" disabled={remove.isPending} onClick={() => remove.mutate(undefined)}>
+          Delete
+        </button>
+      </Buttons>
+    </Dialog>
+  );
+}
