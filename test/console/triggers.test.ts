@@ -3,7 +3,8 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { configOf, EMPTY, fieldsOf, occasion } from "../../src/console/triggers/config.js";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
-import { call, looksRight, startService } from "./definitions-service.js";
+import { looksRight } from "./definitions-service.js";
+import { call, startService } from "./runs-service.js";
 
 const NIGHTLY = { ...EMPTY, workflow_id: "nightly", schedule: " 30 2 * * * " };
 
@@ -49,7 +50,7 @@ describeWithBrowser("the pages of triggers", () => {
     call<{ id: string }>(service, "POST", "/triggers", { trigger_type: "cron", workflow_id, config: { schedule } });
 
   beforeAll(async () => {
-    service = await startService();
+    ({ service } = await startService());
     const steps = [{ id: "done", type: "end" }];
     for (const id of ["nightly", "paid"])
       await call(service, "POST", "/workflows", { id, name: id, start: "done", steps, published: true });
@@ -98,7 +99,9 @@ describeWithBrowser("the pages of triggers", () => {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "order: new → paid" }).waitFor();
     await page.getByRole("button", { name: "Fire now …" }).click();
-    await page.getByLabel("Payload of the event (JSON)").fill('{"record_type":"order","from_state":"new","to_state":"paid"}');
+    await page
+      .getByLabel("Payload of the event (JSON)")
+      .fill('{"record_type":"order","from_state":"new","to_state":"paid"}');
     await page.getByRole("button", { name: "Fire", exact: true }).click();
     await page.getByRole("link", { name: /^run / }).waitFor();
   });
