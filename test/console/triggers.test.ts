@@ -91,7 +91,7 @@ describeWithBrowser("the pages of triggers", () => {
   it("creates a record transition, and fires it with the payload of an event", async () => {
     const { page } = await openPage(service.url, "/console/triggers");
     await page.getByRole("button", { name: "New trigger" }).click();
-    await page.getByLabel("Type", { exact: true }).last().selectOption("record_transition");
+    await page.getByRole("dialog").getByLabel("Type").selectOption("record_transition");
     await page.getByLabel("Workflow", { exact: true }).last().fill("paid");
     await page.getByLabel("Type of the record").fill("order");
     await page.getByLabel("From the state").fill("new");

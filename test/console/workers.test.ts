@@ -46,6 +46,7 @@ describeWithBrowser("the page of workers", () => {
     atFileEnd(() => worker.stop());
     await worker.start();
     await startRun("held", "shop.hold");
+    await call(service, "POST", "/registry/register", { service: "bank", actions: [{ action_name: "pay" }] });
     await startRun("lost", "bank.pay");
   });
 
