@@ -1,35 +1,14 @@
-// A service for the tests of the pages about definitions, spoken to over the public API. It opens no page.
+// What the tests of the pages about definitions share: a page looked at in all its forms. The service itself is that of runs-service.ts.
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { openPage, screenshot } from "../harness/browser.js";
-import { createTestDatabase } from "../harness/database.js";
-import { atFileEnd } from "../harness/file-end.js";
-import { createService, type ServiceProcess } from "../harness/service.js";
 import { seriousFindings } from "./axe.js";
-
-export async function startService(): Promise<ServiceProcess> {
-  const database = await createTestDatabase();
-  atFileEnd(() => database.drop());
-  return (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1" })).start();
-}
-
-export async function call<T>({ url }: { url: string }, method: string, path: string, body?: unknown): Promise<T> {
-  const init =
-    body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
-  const response = await fetch(`${url}/api/v1${path}`, { method, ...init });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-  return JSON.parse(text) as T;
-}
-
-/** How far the page scrolls sideways. */
-export const widthOver = (page: Page) =>
-  page.evaluate<number>("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+import { widthOver } from "./runs-service.js";
 
 const SCHEMES = ["light", "dark"] as const;
 
 /** The page at an address, wide and narrow, light and dark: axe finds nothing serious, and nothing scrolls sideways on a phone. */
-export async function looksRight(service: ServiceProcess, path: string, name: string, ready: (page: Page) => unknown) {
+export async function looksRight(service: { url: string }, path: string, name: string, ready: (page: Page) => unknown) {
   for (const colorScheme of SCHEMES) {
     const { page, faults } = await openPage(service.url, path, { colorScheme });
     await ready(page);

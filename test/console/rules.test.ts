@@ -3,7 +3,8 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { cell, columnsOf, namesIn, type Spec, sentence, verdicts } from "../../src/console/rules/table.js";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
-import { call, looksRight, startService } from "./definitions-service.js";
+import { looksRight } from "./definitions-service.js";
+import { call, startService } from "./runs-service.js";
 
 const SPEC: Spec = {
   rows: [
@@ -53,7 +54,7 @@ describeWithBrowser("the pages of rules", () => {
   let service: ServiceProcess;
 
   beforeAll(async () => {
-    service = await startService();
+    ({ service } = await startService());
     await call(service, "POST", "/rules", { ...RULE, published: true });
     await call(service, "POST", "/rules", { ...RULE, rule_id: "draft", name: "Not yet" });
     await call(service, "POST", "/rules", {

@@ -3,7 +3,8 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { configOf, EMPTY, fieldsOf, occasion } from "../../src/console/triggers/config.js";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
-import { call, looksRight, startService } from "./definitions-service.js";
+import { looksRight } from "./definitions-service.js";
+import { call, startService } from "./runs-service.js";
 
 const NIGHTLY = { ...EMPTY, workflow_id: "nightly", schedule: " 30 2 * * * " };
 
@@ -49,7 +50,7 @@ describeWithBrowser("the pages of triggers", () => {
     call<{ id: string }>(service, "POST", "/triggers", { trigger_type: "cron", workflow_id, config: { schedule } });
 
   beforeAll(async () => {
-    service = await startService();
+    ({ service } = await startService());
     const steps = [{ id: "done", type: "end" }];
     for (const id of ["nightly", "paid"])
       await call(service, "POST", "/workflows", { id, name: id, start: "done", steps, published: true });
@@ -90,7 +91,7 @@ describeWithBrowser("the pages of triggers", () => {
   it("creates a record transition, and fires it with the payload of an event", async () => {
     const { page } = await openPage(service.url, "/console/triggers");
     await page.getByRole("button", { name: "New trigger" }).click();
-    await page.getByLabel("Type", { exact: true }).last().selectOption("record_transition");
+    await page.getByRole("dialog").getByLabel("Type").selectOption("record_transition");
     await page.getByLabel("Workflow", { exact: true }).last().fill("paid");
     await page.getByLabel("Type of the record").fill("order");
     await page.getByLabel("From the state").fill("new");

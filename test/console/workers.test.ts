@@ -6,7 +6,8 @@ import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
 import { describeWithBrowser, openPage } from "../harness/browser.js";
 import { atFileEnd } from "../harness/file-end.js";
 import type { ServiceProcess } from "../harness/service.js";
-import { call, looksRight, startService } from "./definitions-service.js";
+import { looksRight } from "./definitions-service.js";
+import { call, startService } from "./runs-service.js";
 
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -39,12 +40,13 @@ describeWithBrowser("the page of workers", () => {
   });
 
   beforeAll(async () => {
-    service = await startService();
+    ({ service } = await startService());
     const options = { service: "shop", grpc: service.grpcAddress, api: service.url, actions: [hold] };
     const worker = createWorker({ ...options, drainTimeoutMs: 10, log: SILENT });
     atFileEnd(() => worker.stop());
     await worker.start();
     await startRun("held", "shop.hold");
+    await call(service, "POST", "/registry/register", { service: "bank", actions: [{ action_name: "pay" }] });
     await startRun("lost", "bank.pay");
   });
 

@@ -1,3 +1,76 @@
+// The cluster: its nodes and their shards, what is owed, and how it commits while the page is open. All of it is asked again every two seconds.
+import { useQuery } from "@tanstack/react-query";
+import { get } from "../browser/client.js";
+import type { Cluster } from "../browser/resources.js";
+import { Answer } from "../parts/notes.js";
+import { duration } from "../parts/values.js";
+import { Live } from "./live.js";
+import { Nodes } from "./nodes.js";
+import "./cluster.css";
+
+const EVERY_MS = 2_000;
+
 export default function Page() {
-  return <h1>cluster index</h1>;
+  const cluster = useQuery({
+    queryKey: ["cluster"],
+    queryFn: ({ signal }) => get<Cluster>("/cluster", { signal }),
+    refetchInterval: EVERY_MS,
+  });
+  return (
+    <>
+      <h1>Cluster</h1>
+      <Answer of={cluster}>
+        {(cluster) => (
+          <>
+            <Warnings cluster={cluster} />
+            <Nodes cluster={cluster} />
+            <Backlog of={cluster.backlog} />
+          </>
+        )}
+      </Answer>
+      <Live />
+    </>
+  );
+}
+
+function Warnings({ cluster: { shards, silent_nodes: silent = [] } }: { cluster: Cluster }) {
+  return (
+    <>
+      {shards.unowned > 0 && (
+        <p className="refused">
+          No node owns {shards.unowned} of {shards.count} shards: their runs stand until a node is up.
+        </p>
+      )}
+      {silent.length > 0 && <p className="refused">These nodes did not answer in time: {silent.join(", ")}</p>}
+    </>
+  );
+}
+
+function Backlog({ of }: { of: Cluster["backlog"] }) {
+  const { wakes_due, oldest_due_ms: oldest, inbox, outbox, waiting_for_workers: waiting } = of;
+  return (
+    <section aria-labelledby="backlog">
+      <h2 id="backlog">Backlog</h2>
+      <ul className="figures">
+        <Figure
+          value={wakes_due}
+          name="runs to wake"
+          more={oldest !== undefined ? `the oldest for ${duration(oldest)}` : undefined}
+        />
+        <Figure value={inbox} name="commands from run to run" />
+        <Figure value={outbox} name="dispatches and posts to deliver" />
+        <Figure value={waiting} name="calls that wait for a worker" />
+      </ul>
+      {of.count_is_lower_bound && <p className="quiet">A number of 10,000 means that there are more.</p>}
+    </section>
+  );
+}
+
+function Figure({ value, name, more }: { value: number; name: string; more?: string | undefined }) {
+  return (
+    <li>
+      <strong>{value.toLocaleString()}</strong> {name}
+      {more !== undefined && <span className="quiet">, {more}</span>}
+    </li>
+  );
 }

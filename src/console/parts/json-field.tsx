@@ -14,7 +14,7 @@ export interface JsonFieldProps {
 export function JsonField({ label, text, onChange, fault, hint, rows = 6 }: JsonFieldProps) {
   const id = useId();
   return (
-    <div className="json-field">
+    <div className="json-text">
       <label>
         {label}
         <textarea

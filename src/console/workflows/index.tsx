@@ -1,3 +1,122 @@
+// The workflows, each by its latest version, with what its runs do now. The figures of a row are read when the row is seen.
+import { useQuery } from "@tanstack/react-query";
+import { type RefObject, useEffect, useRef, useState } from "react";
+import { Link, useLocation } from "wouter";
+import { useAddress } from "../browser/address.js";
+import { get } from "../browser/client.js";
+import type { List, Workflow } from "../browser/resources.js";
+import { Answer } from "../parts/notes.js";
+import { Pager, useOffset } from "../parts/pager.js";
+import { When } from "../parts/values.js";
+import { Published } from "../parts/versions.js";
+import { Editor } from "./editor.js";
+import { percent, useStats } from "./reading.js";
+import "./workflows.css";
+
 export default function Page() {
-  return <h1>workflows index</h1>;
+  const [parameters] = useAddress();
+  return parameters.has("new") ? <New /> : <Listed />;
+}
+
+const TEMPLATE = { id: "my-workflow", name: "My workflow", start: "done", steps: [{ id: "done", type: "end" }] };
+
+function New() {
+  const [, navigate] = useLocation();
+  return (
+    <>
+      <h1>New workflow</h1>
+      <Editor initial={TEMPLATE} onStored={({ id, version }) => navigate(`/workflows/${id}?version=${version}`)} />
+    </>
+  );
+}
+
+function Listed() {
+  const offset = useOffset();
+  const workflows = useQuery({
+    queryKey: ["workflows", "list", offset],
+    queryFn: ({ signal }) => get<List<Workflow>>("/workflows", { query: { offset }, signal }),
+  });
+  return (
+    <>
+      <div className="row heading">
+        <h1>Workflows</h1>
+        <Link href="/workflows?new=1" className="button">
+          New workflow
+        </Link>
+      </div>
+      <Answer of={workflows}>
+        {(page) => (
+          <>
+            {page.total === 0 ? <Nothing /> : <Table workflows={page.items} />}
+            <Pager of={page} label="workflows" />
+          </>
+        )}
+      </Answer>
+    </>
+  );
+}
+
+const Nothing = () => (
+  <p className="quiet">
+    There are no workflows. Write one here, or store one with <code>POST /api/v1/workflows</code>.
+  </p>
+);
+
+function Table({ workflows }: { workflows: readonly Workflow[] }) {
+  return (
+    <div className="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Workflow</th>
+            <th scope="col">Version</th>
+            <th scope="col">Steps</th>
+            <th scope="col">In flight</th>
+            <th scope="col">Succeeded in 24 h</th>
+            <th scope="col">Last run</th>
+          </tr>
+        </thead>
+        <tbody>
+          {workflows.map((workflow) => (
+            <Row key={workflow.id} workflow={workflow} />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({ workflow: { id, name, version, published, steps } }: { workflow: Workflow }) {
+  const row = useRef<HTMLTableRowElement>(null);
+  const { data } = useStats(id, useSeen(row));
+  return (
+    <tr ref={row}>
+      <td>
+        <Link href={`/workflows/${id}`}>{name}</Link> <code className="quiet">{id}</code>
+      </td>
+      <td>
+        {version} <Published is={published} />
+      </td>
+      <td>{steps.length}</td>
+      <td>{data ? <Link href={`/runs?workflow_id=${id}`}>{data.in_flight.toLocaleString()}</Link> : "…"}</td>
+      <td>{data ? rateOf(data.success_rate_24h) : "…"}</td>
+      <td>{data ? <When at={data.last_run_at ?? undefined} /> : "…"}</td>
+    </tr>
+  );
+}
+
+const rateOf = (rate: number | null) => (rate === null ? "no run ended" : percent.format(rate));
+
+/** True once it was in sight. */
+function useSeen(element: RefObject<HTMLElement | null>): boolean {
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    if (!element.current) return;
+    const watch = new IntersectionObserver((entries) => {
+      if (entries.some(({ isIntersecting }) => isIntersecting)) setSeen(true);
+    });
+    watch.observe(element.current);
+    return () => watch.disconnect();
+  }, [element]);
+  return isSeen;
 }

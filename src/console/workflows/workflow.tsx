@@ -1,3 +1,90 @@
+// A workflow: its head, and a tab for each thing to do with it. Which tab and which version are in the address.
+import { type ComponentType, lazy, Suspense } from "react";
+import { Link, useParams } from "wouter";
+import { numberIn, useAddress, useHref } from "../browser/address.js";
+import type { Workflow } from "../browser/resources.js";
+import { useDocument } from "../browser/versions.js";
+import { Answer, Loading } from "../parts/notes.js";
+import { Published } from "../parts/versions.js";
+import { percent, useStats } from "./reading.js";
+import "./workflows.css";
+
+interface Tab {
+  readonly id: string;
+  readonly name: string;
+  readonly tab: ComponentType<{ workflow: Workflow }>;
+}
+
+const GRAPH: Tab = { id: "graph", name: "Graph", tab: lazy(() => import("./graph-tab.js")) };
+const TABS: readonly Tab[] = [
+  GRAPH,
+  { id: "versions", name: "Versions", tab: lazy(() => import("./versions-tab.js")) },
+  { id: "stats", name: "Stats", tab: lazy(() => import("./stats-tab.js")) },
+  { id: "start", name: "Start", tab: lazy(() => import("./start-tab.js")) },
+  { id: "try", name: "Try", tab: lazy(() => import("./try-tab.js")) },
+  { id: "edit", name: "Edit", tab: lazy(() => import("./edit-tab.js")) },
+];
+
 export default function Page() {
-  return <h1>workflows workflow</h1>;
+  const { id = "" } = useParams();
+  const [parameters] = useAddress();
+  const workflow = useDocument<Workflow>("workflows", id, numberIn(parameters, "version"));
+  const { id: open, tab: Open } = TABS.find(({ id }) => id === parameters.get("tab")) ?? GRAPH;
+  return (
+    <Answer of={workflow}>
+      {(workflow) => (
+        <>
+          <Head workflow={workflow} />
+          <Tabs open={open} />
+          <Suspense fallback={<Loading />}>
+            <Open key={workflow.version} workflow={workflow} />
+          </Suspense>
+        </>
+      )}
+    </Answer>
+  );
+}
+
+function Head({ workflow: { id, name, version, published, description } }: { workflow: Workflow }) {
+  return (
+    <>
+      <h1>{name}</h1>
+      <p className="quiet">
+        <code>{id}</code> · version {version} <Published is={published} /> · <Now id={id} />
+      </p>
+      {description !== undefined && <p>{description}</p>}
+    </>
+  );
+}
+
+function Now({ id }: { id: string }) {
+  const { data } = useStats(id);
+  if (!data) return null;
+  const { in_flight: count, success_rate_24h: rate, concurrency } = data;
+  return (
+    <>
+      <Link href={`/runs?workflow_id=${id}`}>
+        {count.toLocaleString()} {count === 1 ? "run" : "runs"} in flight
+      </Link>
+      {rate !== null && ` · ${percent.format(rate)} succeeded in 24 h`}
+      {concurrency && ` · ${concurrency.held} slots held, ${concurrency.waiting} runs wait for one`}
+    </>
+  );
+}
+
+function Tabs({ open }: { open: string }) {
+  const href = useHref();
+  return (
+    <nav className="tabs" aria-label="About this workflow">
+      {TABS.map(({ id, name }) => (
+        <Link
+          key={id}
+          href={href({ tab: id === GRAPH.id ? undefined : id })}
+          aria-current={id === open ? "page" : undefined}
+        >
+          {name}
+        </Link>
+      ))}
+    </nav>
+  );
 }

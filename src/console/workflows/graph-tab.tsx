@@ -1,0 +1,52 @@
+// The graph of a version, with the definition of the selected step beside it. The selected step is in the address.
+import { useAddress } from "../browser/address.js";
+import type { Workflow } from "../browser/resources.js";
+import { Graph } from "../graph/index.js";
+import { Answer } from "../parts/notes.js";
+import { Json } from "../parts/values.js";
+import { useGraph } from "./reading.js";
+
+export default function GraphTab({ workflow }: { workflow: Workflow }) {
+  const [parameters, change] = useAddress();
+  const selected = parameters.get("step") ?? undefined;
+  return (
+    <div className="beside">
+      <Answer of={useGraph(workflow)}>
+        {(chart) => (
+          <Graph
+            chart={chart}
+            selected={selected}
+            onSelect={(step) => change({ step })}
+            label={`Graph of ${workflow.name}, version ${workflow.version}`}
+          />
+        )}
+      </Answer>
+      <Selected workflow={workflow} id={selected} />
+    </div>
+  );
+}
+
+function Selected({ workflow, id }: { workflow: Workflow; id: string | undefined }) {
+  const step = id === undefined ? undefined : workflow.steps.find((step) => idOf(step) === id);
+  if (step === undefined) return <WholeDocument workflow={workflow} />;
+  return (
+    <section aria-labelledby="step">
+      <h2 id="step">
+        Step <code>{id}</code>
+      </h2>
+      <Json value={step} label={`Definition of ${id}`} />
+    </section>
+  );
+}
+
+const idOf = (step: object) => (step as { readonly id?: unknown }).id;
+
+function WholeDocument({ workflow: { steps, ...rest } }: { workflow: Workflow }) {
+  return (
+    <section aria-labelledby="document">
+      <h2 id="document">Definition</h2>
+      <p className="quiet">Select one of the {steps.length} steps to see its definition.</p>
+      <Json value={rest} label="The definition without its steps" />
+    </section>
+  );
+}

@@ -1,0 +1,108 @@
+// How a rehearsal ended: in words, on the graph, and as a list of its events. Before the first one it is the graph alone.
+import { useMemo, useState } from "react";
+import type { Workflow } from "../browser/resources.js";
+import { Graph, type GraphChart } from "../graph/index.js";
+import { Answer } from "../parts/notes.js";
+import { Json, State, When } from "../parts/values.js";
+import { useGraph } from "./reading.js";
+import { drawn, type Happened, type Rehearsed } from "./rehearsal.js";
+
+interface Props {
+  readonly workflow: Workflow;
+  readonly rehearsed: Rehearsed | undefined;
+}
+
+export function RehearsalView({ workflow, rehearsed }: Props) {
+  const [step, setStep] = useState<string>();
+  return (
+    <section aria-label="The rehearsal">
+      <div role="status">{rehearsed && <End of={rehearsed} />}</div>
+      <Answer of={useGraph(workflow)}>
+        {(chart) => <Drawn {...{ workflow, chart, rehearsed }} selected={step} onSelect={setStep} />}
+      </Answer>
+      {rehearsed && <Events of={rehearsed.events} step={step} onAll={() => setStep(undefined)} />}
+    </section>
+  );
+}
+
+interface DrawnProps extends Props {
+  readonly chart: GraphChart;
+  readonly selected: string | undefined;
+  readonly onSelect: (step: string) => void;
+}
+
+function Drawn({ workflow, chart, rehearsed, selected, onSelect }: DrawnProps) {
+  const drawing = useMemo(() => rehearsed && drawn(rehearsed, chart), [rehearsed, chart]);
+  const label = `Graph of ${workflow.name}${rehearsed ? ", with the rehearsal" : ""}`;
+  return <Graph chart={chart} {...drawing} {...{ selected, onSelect, label }} />;
+}
+
+function End({ of: { state, error, left, output, requires_manual_review: review } }: { of: Rehearsed }) {
+  return (
+    <>
+      <p>
+        The rehearsal ends as <State state={state} />
+        {error && ` with ${error.code} at ${error.step_id ?? "the run"}: ${error.message}`}
+        {left !== undefined && `. It stopped before the end: ${left}`}
+        {review && ". A person would have to look at it"}
+      </p>
+      {output !== undefined && <Json value={output} label="Output of the rehearsal" />}
+    </>
+  );
+}
+
+/** A rehearsal may have ten thousand. */
+const MAX_SHOWN = 200;
+
+function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | undefined; onAll: () => void }) {
+  const all = step === undefined ? of : of.filter(({ step_id: id }) => id === step);
+  return (
+    <section aria-labelledby="events">
+      <h2 id="events">Events{step !== undefined && ` of ${step}`}</h2>
+      {step !== undefined && (
+        <button type="button" onClick={onAll}>
+          Show all {of.length}
+        </button>
+      )}
+      <div className="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">No.</th>
+              <th scope="col">Event</th>
+              <th scope="col">Step</th>
+              <th scope="col">Attempt</th>
+              <th scope="col">At (virtual)</th>
+              <th scope="col">What it says</th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.slice(0, MAX_SHOWN).map((event) => (
+              <EventRow key={`${event.run_id} ${event.seq}`} event={event} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {all.length > MAX_SHOWN && (
+        <p className="quiet">{all.length - MAX_SHOWN} more. Select a step to see its events alone.</p>
+      )}
+    </section>
+  );
+}
+
+function EventRow({ event: { seq, event_type, step_id, attempt, recorded_at, metadata } }: { event: Happened }) {
+  return (
+    <tr>
+      <td>{seq}</td>
+      <td>
+        {event_type} {metadata?.phase === "compensation" && <span className="state compensating">undo</span>}
+      </td>
+      <td>{step_id}</td>
+      <td>{attempt > 0 && attempt}</td>
+      <td>
+        <When at={recorded_at} />
+      </td>
+      <td className="said">{metadata && <code>{JSON.stringify(metadata)}</code>}</td>
+    </tr>
+  );
+}
