@@ -265,7 +265,7 @@ describe("the demo", () => {
     await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books" });
     expect(demo.output()).toContain("The books balance: 4 orders");
     const [, address = ""] = /^The console: (\S+)$/m.exec(demo.output()) ?? [];
-    expect(readFileSync(opened, "utf8").trim()).toBe(address);
+    await until(() => readFileSync(opened, "utf8").trim() === address, { what: "the address in the browser" });
     expect((await fetch(address)).status).toBe(200);
     const read = async (path: string) =>
       (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
