@@ -5,19 +5,8 @@ import fastifyStatic from "@fastify/static";
 import type { FastifyReply } from "fastify";
 import { notFound } from "../errors.js";
 import type { ApiDeps } from "./deps.js";
+import { PAGE_POLICY } from "./http/headers.js";
 import type { Api } from "./http/validation.js";
-
-/** Its pages load, run and ask nothing but what is of this service. Styles that a script sets on an element are no inline styles. */
-const POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
 
 /** The name of a file changes with its content. */
 const KEPT = { maxAge: "365d", immutable: true };
@@ -43,7 +32,7 @@ export function consoleRoutes(app: Api, { config: { console: built } }: ApiDeps)
   });
 }
 
-const withPolicy = (reply: FastifyReply) => reply.header("content-security-policy", POLICY);
+const withPolicy = (reply: FastifyReply) => reply.header("content-security-policy", PAGE_POLICY);
 
 const sendPage = (reply: FastifyReply) =>
   withPolicy(reply).header("cache-control", ASKED_AGAIN).sendFile(PAGE, { cacheControl: false });

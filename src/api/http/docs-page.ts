@@ -2,20 +2,9 @@
 // shows is made in openapi.ts.
 import type { FastifySwaggerUiOptions } from "@fastify/swagger-ui";
 import { DOCS_STYLE } from "./docs-style.js";
+import { PAGE_POLICY } from "./headers.js";
 
 export const DOCS_PATH = "/docs";
-
-/** A page of this service only. Swagger UI draws its icons as data. */
-const POLICY = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data:",
-  "connect-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
 
 /** A step that goes on, and the way back. */
 const ICON = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#2456c8"/>
@@ -39,7 +28,7 @@ document.head.append(make("meta", { name: "viewport", content: "width=device-wid
 export function docsPage({ hasConsole }: { readonly hasConsole: boolean }): FastifySwaggerUiOptions {
   return {
     routePrefix: DOCS_PATH,
-    staticCSP: POLICY,
+    staticCSP: PAGE_POLICY,
     logo: { type: "image/svg+xml", content: Buffer.from(ICON) },
     theme: {
       title: "Sagas: the API",

@@ -9,6 +9,18 @@ export const BROWSER_HEADERS = {
   "Referrer-Policy": "no-referrer",
 };
 
+/** The Content-Security-Policy of our pages: they load, run and ask only what is of this service. Icons may be data. */
+export const PAGE_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
 export function answerHeaders(app: FastifyInstance): void {
   app.addHook("onRequest", async (request, reply) => setHeaders(request, reply));
 }

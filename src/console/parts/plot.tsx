@@ -103,7 +103,7 @@ function optionsOf(host: HTMLElement, { lines, format }: PlotProps, height: numb
     padding: [8, 8, 0, 0],
     scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [axis, { ...axis, size: 56, values: (_, values) => values.map(text) }],
-    series: [{}, ...lines.map((line) => ({ ...strokeOf(host, line), points: { show: false } }))],
+    series: [{}, ...lines.map((line) => strokeOf(host, line))],
   };
 }
 
