@@ -99,6 +99,7 @@ describeWithBrowser("the page of runs", () => {
     await page.getByLabel("Awaited signal").press("Enter");
     await page.getByText("There are no such runs").waitFor();
     await page.waitForURL("**awaited_signal=stop**");
+    expect(await page.evaluate("document.activeElement?.closest('label')?.textContent")).toBe("Awaited signal");
   });
 
   it("says what the service refuses", async () => {
