@@ -104,7 +104,7 @@ describeWithBrowser("the page of runs", () => {
 
   it("says what the service refuses", async () => {
     const { page } = await opened("?bulk_id=nonsense");
-    await page.getByRole("alert").getByText("bulk_id must be a UUID").waitFor();
+    await page.getByRole("alert").getByText("the query parameter bulk_id must be a UUID").waitFor();
   });
 
   it("turns pages on and back", async () => {
