@@ -19,7 +19,8 @@ describeWithBrowser("bulk acts", () => {
   };
 
   beforeAll(async () => {
-    ({ service } = await startService());
+    // A job of many runs takes long enough to be stopped.
+    ({ service } = await startService({ SAGA_BULK_PER_SECOND: "4" }));
     const check = { id: "check", type: "assert", condition: "vars.price > 0", on_failure: "incident", next: "done" };
     await publish(service, "order", [check, { id: "done", type: "end", output: "${vars.price}" }]);
     await publish(service, "waits", [{ id: "hear", type: "wait_for_signal", signal_name: "go" }]);
@@ -87,5 +88,23 @@ describeWithBrowser("bulk acts", () => {
     await page.getByRole("button", { name: "Yes, pause" }).click();
     await page.getByText("3 of 3 runs").waitFor();
     expect(await totalOf("paused_reason=operator")).toBe(3);
+  });
+
+  it("stops a job and resumes it", async () => {
+    await publish(service, "many", [{ id: "hear", type: "wait_for_signal", signal_name: "go" }]);
+    for (let i = 0; i < 80; i++) await start(service, "many");
+    await until(async () => (await totalOf("workflow_id=many&paused_reason=signal")) === 80);
+    const { page, faults } = await openPage(service.url, "/console/runs?workflow_id=many");
+    await preview(page, "signal");
+    await page.getByLabel("Name of the signal").fill("go");
+    await page.getByRole("button", { name: "Preview" }).click();
+    await page.getByRole("button", { name: "Yes, signal" }).click();
+    await page.getByRole("button", { name: "Stop the job" }).click();
+    await page.locator(".state", { hasText: "stopped" }).waitFor();
+    expect(await totalOf("workflow_id=many&paused_reason=signal")).toBeGreaterThan(0);
+    await page.getByRole("button", { name: "Resume the job" }).click();
+    await page.getByText("80 of 80 runs").waitFor();
+    await until(async () => (await totalOf("workflow_id=many&state=succeeded")) === 80);
+    expect(faults).toEqual([]);
   });
 });

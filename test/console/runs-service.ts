@@ -4,11 +4,11 @@ import { createTestDatabase } from "../harness/database.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 
-export async function startService(): Promise<{ service: ServiceProcess; databaseUrl: string }> {
+export async function startService(env: Readonly<Record<string, string>> = {}): Promise<{ service: ServiceProcess }> {
   const database = await createTestDatabase();
   atFileEnd(() => database.drop());
-  const service = await (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1" })).start();
-  return { service, databaseUrl: database.url };
+  const service = await (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1", ...env })).start();
+  return { service };
 }
 
 export async function call<T>({ url }: { url: string }, method: string, path: string, body?: unknown): Promise<T> {

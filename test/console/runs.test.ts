@@ -99,11 +99,12 @@ describeWithBrowser("the page of runs", () => {
     await page.getByLabel("Awaited signal").press("Enter");
     await page.getByText("There are no such runs").waitFor();
     await page.waitForURL("**awaited_signal=stop**");
+    expect(await page.evaluate("document.activeElement?.closest('label')?.textContent")).toBe("Awaited signal");
   });
 
   it("says what the service refuses", async () => {
     const { page } = await opened("?bulk_id=nonsense");
-    await page.getByRole("alert").getByText("bulk_id must be a UUID").waitFor();
+    await page.getByRole("alert").getByText("the query parameter bulk_id must be a UUID").waitFor();
   });
 
   it("turns pages on and back", async () => {

@@ -136,6 +136,24 @@ describeWithBrowser("the page of tasks", () => {
     expect(faults).toEqual([]);
   });
 
+  it("shows what the service refuses in a list and at the fields", async () => {
+    const id = await withTask("delivery");
+    const { page, faults } = await opened(`?run_id=${id}`);
+    await page.getByRole("link", { name: "Deliver" }).click();
+    await page.getByRole("button", { name: "Edit as JSON" }).click();
+    await page.getByLabel("Result").fill('{"street": "M", "gift": true, "payment": {"card": "4711"}}');
+    await page.getByRole("button", { name: "Submit the task" }).click();
+    await page.getByRole("alert").getByText("$.result.street").waitFor();
+    await page.getByRole("button", { name: "Edit as a form" }).click();
+    const street = page.locator(".form-group", { has: page.getByLabel("Street") });
+    await street.locator(".misfit").last().waitFor();
+    expect(await page.getByLabel("Card number").inputValue()).toBe("4711");
+    await page.getByLabel("Street").fill("Main street 1");
+    await page.getByRole("button", { name: "Submit the task" }).click();
+    expect((await ended(id)).output).toMatchObject({ street: "Main street 1", payment: { card: "4711" } });
+    expect(faults).toEqual([]);
+  });
+
   it("takes any JSON where there is no schema, and says what is no JSON", async () => {
     const id = await withTask("free");
     const { page } = await opened(`?run_id=${id}`);

@@ -1,5 +1,5 @@
 // Fields of filters: what a person asks a list for. What they say is in the address; the page reads it from there.
-import { useId } from "react";
+import { useId, useState } from "react";
 
 export interface FilterFieldProps {
   readonly label: string;
@@ -12,22 +12,33 @@ export interface FilterFieldProps {
   readonly hint?: string;
 }
 
+/** What is being written; the address may change beneath it. The field stays the same one, so that it keeps the focus. */
+function useDraft(value: string) {
+  const [draft, setDraft] = useState({ value, text: value });
+  if (draft.value !== value) setDraft({ value, text: value });
+  return [draft.text, (text: string) => setDraft({ value, text })] as const;
+}
+
 /** It counts when the person leaves it or presses Enter: an id that is half typed is refused by the service. */
 export function FilterText({ label, value, onChange, known = [], type = "text", hint }: FilterFieldProps) {
   const list = useId();
+  const [text, setText] = useDraft(value);
   const take = (next: string) => next !== value && onChange(next);
+  const write = (next: string) => {
+    setText(next);
+    if (known.includes(next)) take(next);
+  };
   return (
     <label>
       {label}
       <input
-        key={value}
         type={type}
-        defaultValue={value}
+        value={text}
         placeholder={hint}
         list={known.length > 0 ? list : undefined}
-        onBlur={({ target }) => take(target.value.trim())}
-        onChange={({ target }) => known.includes(target.value) && take(target.value)}
-        onKeyDown={({ key, currentTarget }) => key === "Enter" && take(currentTarget.value.trim())}
+        onChange={({ target }) => write(target.value)}
+        onBlur={() => take(text.trim())}
+        onKeyDown={({ key }) => key === "Enter" && take(text.trim())}
       />
       {known.length > 0 && (
         <datalist id={list}>
@@ -58,19 +69,23 @@ export const FilterChoice = ({ label, value, onChange, options }: FilterChoicePr
 );
 
 /** In the time of the person; the address has it in UTC. */
-export const FilterTime = ({ label, value, onChange }: FilterFieldProps) => (
-  <label>
-    {label}
-    <input
-      key={value}
-      type="datetime-local"
-      step={1}
-      defaultValue={localTime(value)}
-      onBlur={({ target }) => target.value !== localTime(value) && onChange(utcTime(target.value))}
-      onKeyDown={({ key, currentTarget }) => key === "Enter" && onChange(utcTime(currentTarget.value))}
-    />
-  </label>
-);
+export function FilterTime({ label, value, onChange }: FilterFieldProps) {
+  const [text, setText] = useDraft(localTime(value));
+  const take = () => text !== localTime(value) && onChange(utcTime(text));
+  return (
+    <label>
+      {label}
+      <input
+        type="datetime-local"
+        step={1}
+        value={text}
+        onChange={({ target }) => setText(target.value)}
+        onBlur={take}
+        onKeyDown={({ key }) => key === "Enter" && take()}
+      />
+    </label>
+  );
+}
 
 const utcTime = (local: string) => (local === "" ? "" : new Date(local).toISOString());
 

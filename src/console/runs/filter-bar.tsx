@@ -38,7 +38,7 @@ const YES_NO = [
 ] as const;
 const NEWEST = "-started_at";
 /** A person who types is not asked about every letter. */
-const TYPING_MS = 200;
+const TYPING_MS = 150;
 
 export function FilterBar(props: SearchProps) {
   const { search, onSearch } = props;
