@@ -75,7 +75,7 @@ function Descendants(props: { run: Run; of: string | undefined; state: string | 
     <>
       {tree.error && <Refused error={tree.error} />}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls */}
-      <section className="rows" ref={scroll} aria-label="Children" tabIndex={0}>
+      <section className="rows" ref={scroll} aria-label="Tree of children" tabIndex={0}>
         <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
           {seen.map(({ index, start, key }) => (
             <div key={key} className="tree-line" style={{ transform: `translateY(${start}px)`, height: LINE_HEIGHT }}>
