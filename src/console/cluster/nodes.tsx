@@ -10,8 +10,8 @@ export function Nodes({ cluster: { nodes, shards } }: { cluster: Cluster }) {
     <section aria-labelledby="nodes">
       <h2 id="nodes">Nodes</h2>
       <p className="quiet">
-        {alive} {alive === 1 ? "node is" : "nodes are"} alive, and own {shards.count - shards.unowned} of {shards.count}{" "}
-        shards.
+        {alive === 1 ? "1 node is alive. It owns" : `${alive} nodes are alive. They own`}{" "}
+        {shards.count - shards.unowned} of {shards.count} shards.
       </p>
       <div className="scroll">
         <table>
