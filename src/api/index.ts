@@ -10,6 +10,7 @@ import { commandRoutes } from "./commands.js";
 import { consoleRoutes } from "./console.js";
 import type { ApiDeps } from "./deps.js";
 import { eventRoutes } from "./events.js";
+import { addExamples } from "./examples.js";
 import { explainRoutes } from "./explain.js";
 import { healthRoutes } from "./health.js";
 import { answerHandshakeError } from "./http/envelope.js";
@@ -70,7 +71,7 @@ const MAX_CLIENT_FRAME = 64 * 1024;
 export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
   const app = createServer(deps);
   for (const [name, schema] of Object.entries(RESOURCES)) app.addSchema({ ...schema, $id: name });
-  await documentation(app);
+  await documentation(app, { hasConsole: deps.config.console !== undefined, complete: addExamples });
   await app.register(fastifyWebsocket, { options: { maxPayload: MAX_CLIENT_FRAME }, preClose: closeStreams });
   app.websocketServer.on("wsClientError", answerHandshakeError);
   for (const plugin of PLUGINS) app.register(async (scope) => plugin(scope, deps));

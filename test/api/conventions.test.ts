@@ -27,6 +27,9 @@ describe("a known path with another method", () => {
     ["GET", START, "POST"],
     ["PUT", `/api/v1/sagas/${ID}`, "GET, HEAD"],
     ["GET", `/api/v1/sagas/${ID}/cancel`, "POST"],
+    ["POST", `/api/v1/sagas/${ID}/children/counts`, "GET, HEAD"],
+    ["POST", "/api/v1/workflows/orders/performance", "GET, HEAD"],
+    ["DELETE", "/api/v1/cluster", "GET, HEAD"],
     ["POST", "/healthz", "GET, HEAD"],
     ["DELETE", "/api/v1/workflows", "GET, HEAD, POST"],
     ["TRACE", "/api/v1/sagas", "GET, HEAD"],
@@ -262,8 +265,9 @@ describe("every answer", () => {
     const paths = ["/api/v1/sagas", "/api/v1/nothing", "/docs/"].map((path) => bytesOf({ path }));
     for (const bytes of [...paths, ...refusals.map(([, bytes]) => bytes)]) {
       const { headers } = await ask(port, bytes);
+      // A page adds to the policy.
       for (const [name, value] of PROTECTS)
-        expect([bytes.slice(0, 50), headers[name]]).toEqual([bytes.slice(0, 50), value]);
+        expect([bytes.slice(0, 50), headers[name]]).toEqual([bytes.slice(0, 50), expect.stringContaining(value)]);
     }
   });
 });

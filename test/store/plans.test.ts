@@ -2,11 +2,16 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
+import { SHARDS } from "../../src/shard/placement.js";
+import { readBacklog } from "../../src/store/backlog.js";
+import { countChildren } from "../../src/store/child-counts.js";
 import type { RunCommit } from "../../src/store/commit/rows.js";
 import { commitRuns } from "../../src/store/commit/statement.js";
 import { type Database, openDatabase } from "../../src/store/connection.js";
+import { countEnds } from "../../src/store/end-counts.js";
+import { workflowPerformance } from "../../src/store/performance.js";
 import { outbox, wakes } from "../../src/store/poll.js";
-import { readRuns } from "../../src/store/runs.js";
+import { listRuns, readRuns } from "../../src/store/runs.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 import { confirmation, creation, row, update, withEverything } from "./commit-rows.js";
@@ -136,5 +141,77 @@ describe.each([
       select custom_plans::int as custom from pg_prepared_statements where statement like '%"own_variables"%'`;
     // Postgres plans the first five executions one by one, whatever it finds.
     expect(lookup?.custom).toBeLessThanOrEqual(5);
+  });
+});
+
+describe("a view of the console", () => {
+  const PARENT = creation().runId;
+  const CHILDREN = 50;
+  const RUNS = 20_000;
+  const BOUNDS = { ends: 600, cancelled: 100, looked: 200, sample: 20, auditRows: 100 };
+  let database: TestDatabase;
+
+  const VIEWS: Readonly<Record<string, readonly [most: number, read: () => Promise<unknown>]>> = {
+    "a run's children, counted": [2 * CHILDREN, () => countChildren(database.sql, PARENT)],
+    "a run's failed children": [10 * CHILDREN, () => failedChildren()],
+    // Each minute that is counted, or each end; each run that is looked through; and the starts of those that might be dry.
+    "a workflow's performance": [2_500 + 1_440, () => performance()],
+    "the performance of one version": [2_500, () => performance(1)],
+    "the backlog": [2 * SHARDS.length + 200, () => readBacklog(database.sql, SHARDS, 100)],
+  };
+  const performance = (version?: number) =>
+    workflowPerformance(database.sql, { workflowId: "busy", version, hours: 24 }, BOUNDS);
+  const failedChildren = () =>
+    listRuns(
+      database.sql,
+      { parentRunId: PARENT, parentStepId: "each", states: ["failed"] },
+      { limit: 5, offset: 0 },
+      false,
+    );
+
+  async function insertRuns(from: number, count: number, parent?: RunId): Promise<void> {
+    await database.sql`
+      with new as (
+        insert into runs (id, shard, revision, last_seq, state, last_event_at, terminal_at, requires_manual_review, record,
+          workflow_id, version, definition_id, parent_run_id, parent_step_id, parent_branch_id, started_at)
+        select gen_random_uuid(), 0, 1, 1, (array['succeeded', 'failed', 'cancelled'])[1 + nth % 3], now(), at, false, '{}',
+          'busy', 1 + nth % 2, gen_random_uuid(), ${parent ?? null}::uuid, 'each', nth::text, at
+        from generate_series(${from}::int, ${from + count - 1}::int) nth, lateral (select now() - nth * interval '4 s' as at) ended
+        returning id, started_at
+      ), starts as (
+        insert into run_starts (run_id, inputs, identity, request_hash) select id, '{}', '{}', '' from new
+      ), woken as (
+        insert into wakes (run_id, shard, due_at) select id, 0, now() - interval '1 s' from new
+      )
+      insert into run_events (run_id, seq, recorded_at, event_type, step_id, attempt, from_state, to_state, actor, metadata)
+      select id, seq, started_at, 'step.succeeded', 'work', 1, 'running', 'running', 'coordinator', '{"duration_ms": 1}'
+      from new, generate_series(1, 2) seq`;
+  }
+
+  async function rowsRead(): Promise<number> {
+    await database.sql`select pg_stat_force_next_flush()`;
+    const [read] = await database.sql<{ rows: number }[]>`
+      select (select sum(seq_tup_read) from pg_stat_user_tables)::int8::int
+        + (select sum(idx_tup_read) from pg_stat_user_indexes)::int8::int as rows`;
+    return read?.rows ?? 0;
+  }
+
+  beforeAll(async () => {
+    database = await createTestDatabase({ max: 1, fresh: true });
+    await insertRuns(0, CHILDREN, PARENT);
+    // After a few executions, Postgres keeps a generic plan: of tables that are nearly empty.
+    for (const [, read] of Object.values(VIEWS)) for (let count = 0; count < 8; count++) await read();
+    await insertRuns(1, RUNS);
+    await countEnds(database.sql);
+    await database.sql`analyze`;
+  });
+  afterAll(() => database.drop());
+
+  it.each(Object.entries(VIEWS))("%s reads a bounded number of rows, however many runs there are", async (_, view) => {
+    const [most, read] = view;
+    for (let count = 0; count < 8; count++) await read();
+    const before = await rowsRead();
+    await read();
+    expect((await rowsRead()) - before).toBeLessThan(most);
   });
 });

@@ -1,0 +1,75 @@
+// The interactive page of the API in a browser: it is titled and coloured as the console is, asks no other host, and shows the examples.
+import { readFileSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { beforeAll, describe, expect, it } from "vitest";
+import { docsPage } from "../../src/api/http/docs-page.js";
+import { DOCS_STYLE } from "../../src/api/http/docs-style.js";
+import { packageRoot } from "../../src/package.js";
+import { seriousFindings } from "../console/axe.js";
+import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { useRig } from "./rig.js";
+
+const START = /^Start a run; with/;
+
+const rig = useRig();
+let origin: string;
+beforeAll(async () => {
+  await rig.app.listen({ port: 0, host: "127.0.0.1" });
+  origin = `http://127.0.0.1:${(rig.app.server.address() as AddressInfo).port}`;
+});
+
+describe("the style of the page", () => {
+  it("has the colours of the console", () => {
+    const console = readFileSync(join(packageRoot(), "src", "console", "style.css"), "utf8");
+    const colours = [...DOCS_STYLE.matchAll(/^ {2}(--[a-z-]+: light-dark\([^;]+;)$/gm)].map(([, colour]) => colour);
+    expect(colours.length).toBeGreaterThan(10);
+    for (const colour of colours) expect(console).toContain(colour);
+  });
+});
+
+describe("the header of the page", () => {
+  const script = (hasConsole: boolean) => docsPage({ hasConsole }).theme?.js?.[0]?.content;
+
+  it("leads to the console where there is one", () => {
+    expect(script(true)).toContain('href: "/console"');
+    expect(script(false)).not.toContain("/console");
+  });
+});
+
+describeWithBrowser("the page of the API", () => {
+  const opened = async (colorScheme: "light" | "dark", width = 1280) => {
+    const { page, faults } = await openPage(origin, "/docs", { colorScheme, viewport: { width, height: 900 } });
+    await page.getByText(START).waitFor();
+    return { page, faults };
+  };
+
+  it("has a title, an icon and a header of ours, and no bar of Swagger", async () => {
+    const { page, faults } = await opened("light");
+    expect(await page.title()).toBe("Sagas: the API");
+    expect(await page.locator(".topbar").count()).toBe(0);
+    expect(await page.getByRole("navigation", { name: "Pages" }).getByRole("link").allTextContents()).toContain("API");
+    expect((await page.request.get(`${origin}/docs/static/theme/icon.svg`)).headers()["content-type"]).toContain("svg");
+    await screenshot(page, "docs-light");
+    expect(faults).toEqual([]);
+  });
+
+  it.each(["light", "dark"] as const)("shows the examples of an operation, readable in %s", async (scheme) => {
+    const { page, faults } = await opened(scheme);
+    await page.getByText(START).click();
+    await page.getByText('"business_key": "order-1081"').first().waitFor();
+    await page.getByText('"deduplicated": false').first().waitFor();
+    await screenshot(page, `docs-operation-${scheme}`);
+    // Swagger UI itself has a link in a button.
+    const findings = (await seriousFindings(page)).filter((finding) => !finding.startsWith("nested-interactive"));
+    expect(findings).toEqual([]);
+    expect(faults).toEqual([]);
+  });
+
+  it("is no wider than a phone", async () => {
+    const { page } = await opened("dark", 360);
+    const wider = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+    await screenshot(page, "docs-phone");
+    expect(wider).toBeLessThanOrEqual(0);
+  });
+});
