@@ -89,7 +89,7 @@ async function pick(sql: Sql, rows: number): Promise<string[]> {
  * Runs that began a tenth of a second after each other, of ten workflows. One in a hundred waits for a signal, a thousandth failed, the others
  * succeeded. A run as a workload of this size leaves it would take minutes; these have no variables, no audit rows and no wakes, which lists do not read.
  */
-async function fill(sql: Sql, rows: number): Promise<void> {
+export async function fill(sql: Sql, rows: number): Promise<void> {
   await sql`
     insert into runs (id, shard, revision, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
       awaited_signal, paused_reason, record, workflow_id, version, definition_id, started_at)

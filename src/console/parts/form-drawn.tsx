@@ -7,8 +7,6 @@ import type {
   FieldErrorProps,
   IconButtonProps,
   MultiSchemaFieldTemplateProps,
-  RJSFSchema,
-  UiSchema,
 } from "@rjsf/utils";
 import { errorId } from "@rjsf/utils";
 import { useId, useMemo } from "react";
@@ -22,12 +20,10 @@ const DEFAULTS = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { popu
 export default function DrawnForm(props: DrawnProps) {
   const { schema, value, onChange, problems = [], at = "$" } = props;
   const id = useId();
-  const asked = useMemo(() => widgetsOf(schema), [schema]);
   const refused = useMemo(() => treeOf(misfitsAt(at, problems)), [at, problems]);
   return (
     <Form<unknown>
       schema={schema}
-      uiSchema={asked}
       validator={validator}
       formData={value}
       extraErrors={refused}
@@ -38,22 +34,13 @@ export default function DrawnForm(props: DrawnProps) {
       focusOnFirstError
       experimental_defaultFormStateBehavior={DEFAULTS}
       onChange={({ formData }) => onChange(formData)}
+      // The library would write what does not fit to the browser's log.
+      onError={() => undefined}
       onSubmit={({ formData }, event) => submitted(props, event, formData)}
     >
       <Submit {...props} />
     </Form>
   );
-}
-
-/** An unticked box would look like a no that was never said: a boolean that is required is a choice. */
-function widgetsOf({ properties = {}, required = [], items }: RJSFSchema): UiSchema<unknown> {
-  const members = Object.entries(properties).map(([name, member]) => {
-    if (typeof member !== "object") return [name, {}];
-    const isChoice = member.type === "boolean" && member.default === undefined && required.includes(name);
-    return [name, isChoice ? { "ui:widget": "select", "ui:placeholder": "Choose …" } : widgetsOf(member)];
-  });
-  const ofItems = items && typeof items === "object" && !Array.isArray(items) ? { items: widgetsOf(items) } : {};
-  return { ...Object.fromEntries(members), ...ofItems };
 }
 
 const Input = getDefaultRegistry<unknown>().templates.BaseInputTemplate;

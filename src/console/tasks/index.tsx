@@ -5,6 +5,7 @@ import { useId } from "react";
 import { Link, useSearchParams } from "wouter";
 import { get } from "../browser/client.js";
 import type { List, UserTask } from "../browser/resources.js";
+import { FilterChoice, FilterText } from "../parts/form-filter.js";
 import { Answer } from "../parts/notes.js";
 import { TaskPane } from "./task.js";
 import { Age, Due } from "./times.js";
@@ -60,42 +61,18 @@ function withParameter(now: URLSearchParams, name: string, value: string): URLSe
 }
 
 function Filters({ search, onChange }: { search: URLSearchParams; onChange: (name: string, value: string) => void }) {
+  const field = (name: string, label: string) => ({
+    label,
+    value: search.get(name) ?? "",
+    onChange: (value: string) => onChange(name, value),
+  });
+  const status = { ...field("status", "Status"), value: search.get("status") ?? "open" };
   return (
     <search className="row">
-      <label>
-        Status
-        <select value={search.get("status") ?? "open"} onChange={({ target }) => onChange("status", target.value)}>
-          {[...STATUSES, "any"].map((status) => (
-            <option key={status}>{status}</option>
-          ))}
-        </select>
-      </label>
-      <Text name="assignee" label="Assignee" search={search} onChange={onChange} />
-      <Text name="run_id" label="Run" search={search} onChange={onChange} />
+      <FilterChoice {...status} options={[...STATUSES, "any"].map((name) => [name, name])} />
+      <FilterText {...field("assignee", "Assignee")} />
+      <FilterText {...field("run_id", "Run")} />
     </search>
-  );
-}
-
-/** It counts when the person leaves it or presses Enter: an id that is half typed is refused. */
-function Text(props: {
-  name: string;
-  label: string;
-  search: URLSearchParams;
-  onChange: (name: string, value: string) => void;
-}) {
-  const { name, label, search, onChange } = props;
-  const value = search.get(name) ?? "";
-  return (
-    <label>
-      {label}
-      <input
-        key={value}
-        type="search"
-        defaultValue={value}
-        onBlur={({ target }) => target.value !== value && onChange(name, target.value.trim())}
-        onKeyDown={({ key, currentTarget }) => key === "Enter" && onChange(name, currentTarget.value.trim())}
-      />
-    </label>
   );
 }
 

@@ -1,0 +1,18 @@
+// How far a job is: a bar, and the numbers in words.
+import type { BulkJob } from "../browser/resources.js";
+
+const LOOKS: Readonly<Record<BulkJob["state"], string>> = { running: "running", done: "succeeded", stopped: "paused" };
+
+export function Progress({ job }: { job: BulkJob }) {
+  const { state, matched, done, refused } = job;
+  return (
+    <div className="progress">
+      <span className={`state ${LOOKS[state]}`}>{state}</span>
+      <progress max={Math.max(1, matched)} value={matched === 0 ? 1 : done + refused} aria-label="Runs acted on" />
+      <span>
+        {(done + refused).toLocaleString()} of {matched.toLocaleString()} runs
+        {refused > 0 && <b className="refusals">, {refused.toLocaleString()} refused</b>}
+      </span>
+    </div>
+  );
+}

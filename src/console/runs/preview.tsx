@@ -1,0 +1,108 @@
+// What a bulk job would hit: how many runs of which workflow and state, and the first of them. The job acts on those that match when it
+// is created, which may be others.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
+import { get } from "../browser/client.js";
+import type { List, Run, RunCount } from "../browser/resources.js";
+import { Answer } from "../parts/notes.js";
+import { State } from "../parts/values.js";
+import { sum, useCounts, words } from "./counts.js";
+import { queryOf, type RunQuery } from "./filters.js";
+
+const FIRST = 10;
+const MAX_KINDS = 50;
+
+export function Preview({ search, limit }: { search: URLSearchParams; limit: number }) {
+  const query = queryOf(search);
+  const counts = useCounts(query);
+  return (
+    <>
+      <FilterText query={query} />
+      <Answer of={counts}>{({ items }) => <Kinds items={items} limit={limit} />}</Answer>
+      <FirstRuns query={query} />
+    </>
+  );
+}
+
+function FilterText({ query }: { query: RunQuery }) {
+  const filters = Object.entries(query);
+  if (filters.length === 0) return <p>There is no filter: it matches every run.</p>;
+  return (
+    <p>
+      Filters:{" "}
+      {filters.map(([name, value]) => (
+        <code key={name} className="filter">
+          {name}={String(value)}
+        </code>
+      ))}
+    </p>
+  );
+}
+
+function Kinds({ items, limit }: { items: readonly RunCount[]; limit: number }) {
+  const total = sum(items);
+  return (
+    <>
+      <p role="status">
+        <b>{words(total)}</b> {total.count === 1 ? "run matches" : "runs match"} now; the limit is{" "}
+        {limit.toLocaleString()}.
+      </p>
+      {total.count > limit && (
+        <p className="refused">
+          More runs match than the limit allows. The service will refuse the job: nothing begins.
+        </p>
+      )}
+      {items.length > 0 && <KindTable items={items} />}
+    </>
+  );
+}
+
+const KindTable = ({ items }: { items: readonly RunCount[] }) => (
+  <table aria-label="Runs that match, by workflow and state">
+    <thead>
+      <tr>
+        <th scope="col">Workflow</th>
+        <th scope="col">State</th>
+        <th scope="col">Runs</th>
+      </tr>
+    </thead>
+    <tbody>
+      {items.slice(0, MAX_KINDS).map((item) => (
+        <tr key={`${item.workflow_id} ${item.version} ${item.state} ${item.paused_reason}`}>
+          <td>
+            {item.workflow_id} <span className="quiet">v{item.version}</span>
+          </td>
+          <td>
+            <State state={item.state} reason={item.paused_reason} />
+          </td>
+          <td>{words(sum([item]))}</td>
+        </tr>
+      ))}
+    </tbody>
+  </table>
+);
+
+function FirstRuns({ query: filters }: { query: RunQuery }) {
+  const query = { ...filters, limit: FIRST };
+  const runs = useQuery({
+    queryKey: ["sagas", query],
+    queryFn: ({ signal }) => get<List<Run>>("/sagas", { query, signal }),
+  });
+  return (
+    <details>
+      <summary>The first {FIRST} of them</summary>
+      <Answer of={runs}>
+        {({ items }) => (
+          <ul className="choices">
+            {items.map((run) => (
+              <li key={run.id}>
+                <Link href={`/runs/${run.id}`}>{run.business_key ?? run.id}</Link>{" "}
+                <State state={run.state} reason={run.paused_reason} />
+              </li>
+            ))}
+          </ul>
+        )}
+      </Answer>
+    </details>
+  );
+}
