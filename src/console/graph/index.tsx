@@ -3,6 +3,7 @@ import { lazy, Suspense } from "react";
 import { Loading } from "../parts/notes.js";
 import type { GraphProps } from "./props.js";
 
+export type { StepDocument } from "./blocks.js";
 export { edgeId, type GraphChart, graphOf } from "./chart.js";
 export type { EdgeLook, Look, Tone } from "./look.js";
 export type { GraphProps } from "./props.js";

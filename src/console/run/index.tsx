@@ -1,3 +1,92 @@
+// The page of a run: why it stands where it stands, what a person may do about it, and its story in tabs. Tab, step and moment are in the
+// address.
+import "./run.css";
+import { useMemo } from "react";
+import { useParams } from "wouter";
+import { useAddress } from "../browser/address.js";
+import { MAX_EVENTS } from "../browser/live.js";
+import type { Run } from "../browser/resources.js";
+import { Answer, Refused } from "../parts/notes.js";
+import { ChildrenTab } from "./children-tab.js";
+import { useDefinition, useRun, useStory } from "./data.js";
+import { EventsTab } from "./events-tab.js";
+import { GraphTab } from "./graph-tab.js";
+import { Header } from "./header.js";
+import { Slider, useShown } from "./moment.js";
+import { SignalsTab } from "./signals-tab.js";
+import { TasksTab } from "./tasks-tab.js";
+import { TimelineTab } from "./timeline-tab.js";
+import { UndoTab } from "./undo-tab.js";
+import { VariablesTab } from "./variables-tab.js";
+
+const TABS = {
+  graph: { name: "Graph", tab: GraphTab },
+  timeline: { name: "Timeline", tab: TimelineTab },
+  events: { name: "Events", tab: EventsTab },
+  variables: { name: "Variables", tab: VariablesTab },
+  signals: { name: "Signals", tab: SignalsTab },
+  tasks: { name: "Tasks", tab: TasksTab },
+  undo: { name: "Undo", tab: UndoTab },
+  children: { name: "Children", tab: ChildrenTab },
+} as const;
+
+type TabName = keyof typeof TABS;
+const NAMES = Object.keys(TABS) as readonly TabName[];
+
 export default function Page() {
-  return <h1>run index</h1>;
+  const { id = "" } = useParams();
+  const run = useRun(id);
+  return <Answer<Run> of={run}>{(data) => <RunPage key={id} run={data} />}</Answer>;
+}
+
+function RunPage({ run }: { run: Run }) {
+  const definition = useDefinition(run);
+  const told = useStory(run.id, definition.data?.machine);
+  const shown = useShown(told);
+  const tab = useTab();
+  const { tab: Tab } = TABS[tab];
+  return (
+    <>
+      <Header run={run} definition={definition.data} isPast={shown.at !== undefined} />
+      {told.live.error && <Refused error={told.live.error} />}
+      {definition.error && definition.data === undefined && <Refused error={definition.error} />}
+      {told.live.isCut && <Cut />}
+      <Slider told={told} shown={shown} />
+      <Tabs tab={tab} />
+      <section aria-label={TABS[tab].name} className="tab">
+        <Tab run={run} told={told} shown={shown} definition={definition.data} />
+      </section>
+    </>
+  );
+}
+
+const Cut = () => (
+  <p className="note">
+    The run has more events than this page keeps. It shows the first {MAX_EVENTS.toLocaleString()}; the API has all of
+    them.
+  </p>
+);
+
+function useTab(): TabName {
+  const [parameters] = useAddress();
+  const name = parameters.get("tab") ?? "graph";
+  return useMemo(() => NAMES.find((one) => one === name) ?? "graph", [name]);
+}
+
+function Tabs({ tab }: { tab: TabName }) {
+  const [, change] = useAddress();
+  return (
+    <nav className="tabs" aria-label="Views of the run">
+      {NAMES.map((name) => (
+        <button
+          key={name}
+          type="button"
+          aria-current={name === tab ? "true" : undefined}
+          onClick={() => change({ tab: name === "graph" ? undefined : name }, "keep")}
+        >
+          {TABS[name].name}
+        </button>
+      ))}
+    </nav>
+  );
 }

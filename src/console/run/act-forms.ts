@@ -1,0 +1,136 @@
+// The acts of an operator on a run: what each is called, what it will do, and what it asks for. Whether it may be done now, `explain` says;
+// nothing is sent here.
+import type { OperatorActName } from "../../../machines/index.js";
+
+export type FormAct = OperatorActName | "cancel" | "release" | "rerun" | "signal";
+
+export interface Field {
+  readonly name: string;
+  readonly label: string;
+  /** `object`: JSON that must be an object. */
+  readonly kind: "text" | "number" | "json" | "object" | "check";
+  readonly required?: true;
+  readonly hint?: string;
+}
+
+export interface ActForm {
+  readonly name: FormAct;
+  readonly button: string;
+  readonly title: string;
+  readonly words: string;
+  readonly fields: readonly Field[];
+  readonly isDangerous?: true;
+}
+
+const REASON: Field = { name: "reason", label: "Reason", kind: "text", hint: "It is kept in the audit log." };
+const ORDINAL: Field = {
+  ...{ name: "ordinal", label: "Number in the undo list", kind: "number" },
+  hint: "Empty: the undo at which the rollback stands.",
+};
+
+export const ACT_FORMS: readonly ActForm[] = [
+  {
+    ...{ name: "retry_step", button: "Retry step", title: "Retry the step" },
+    words:
+      "The step is evaluated anew, with the variables as corrected here, and a new series of attempts begins at once. It keeps its idempotency key.",
+    fields: [
+      {
+        name: "variables",
+        label: "Corrected variables",
+        kind: "object",
+        hint: 'For example {"amount": 12}. Others stay.',
+      },
+    ],
+  },
+  {
+    ...{ name: "skip_step", button: "Skip step", title: "Skip the step" },
+    words:
+      "The step counts as succeeded with this output, and the run goes on. If the run rolls back later, the step is undone like any other.",
+    fields: [{ name: "output", label: "Output", kind: "json", hint: "JSON. Empty: null." }],
+  },
+  {
+    ...{ name: "fail", button: "Let it fail", title: "Let the step fail" },
+    words:
+      "The error takes its course: to a catch around the step, to the join or foreach of a child, or to a rollback of the run.",
+    fields: [REASON],
+    isDangerous: true,
+  },
+  {
+    ...{ name: "compensations/retry", button: "Retry undo", title: "Retry the undo" },
+    words: "The undo at which the rollback stands begins anew, with what is registered for its action now.",
+    fields: [ORDINAL],
+  },
+  {
+    ...{ name: "compensations/skip", button: "Skip undo", title: "Skip the undo" },
+    words: "The undo counts as failed, the run is marked for a manual review, and the rollback goes on.",
+    fields: [ORDINAL],
+    isDangerous: true,
+  },
+  {
+    ...{ name: "signal", button: "Send signal", title: "Send a signal" },
+    words:
+      "The run takes the signal if it waits for it, or one of its branches or items does. Otherwise it is kept for a later wait.",
+    fields: [
+      { name: "signal_name", label: "Signal", kind: "text", required: true },
+      { name: "payload", label: "Payload", kind: "object", hint: "A JSON object. Empty: {}." },
+    ],
+  },
+  {
+    ...{ name: "pause", button: "Pause", title: "Pause the run" },
+    words: "The run and its children begin nothing new until they are resumed. What a worker has is not taken from it.",
+    fields: [REASON],
+  },
+  {
+    ...{ name: "resume", button: "Resume", title: "Resume the run" },
+    words: "The run and its children go on. Signals, submits and timeouts that came meanwhile take effect now.",
+    fields: [REASON],
+  },
+  {
+    ...{ name: "release", button: "Release", title: "Release the run from quarantine" },
+    words: "The run goes on. If it ends another trial process, it comes back to quarantine.",
+    fields: [],
+  },
+  {
+    ...{ name: "migrate", button: "Migrate", title: "Move the run to another version" },
+    words: "The run goes on under another published version of its workflow. What has begun goes on as it began.",
+    fields: [
+      { name: "version", label: "Version", kind: "number", required: true },
+      { name: "steps", label: "Renamed steps", kind: "object", hint: 'Old id to new id, as {"hold": "wait"}.' },
+    ],
+  },
+  {
+    ...{ name: "rerun", button: "Run again", title: "Run again" },
+    words:
+      "A new run of the same workflow begins, with the inputs that this one was started with unless others are given here.",
+    fields: [
+      { name: "version", label: "Version", kind: "number", hint: "Empty: the latest published one." },
+      { name: "inputs", label: "Inputs", kind: "object", hint: "A JSON object. Empty: those of this run." },
+    ],
+  },
+  {
+    ...{ name: "cancel", button: "Cancel", title: "Cancel the run" },
+    words: "The run undoes its completed steps, the newest first, and then is cancelled.",
+    fields: [REASON, { name: "skip_undo", label: "Undo nothing: end at once", kind: "check" }],
+    isDangerous: true,
+  },
+  {
+    ...{ name: "terminate", button: "Terminate", title: "Terminate the run" },
+    words:
+      "The run ends without waiting for anything. What is still owed is not undone, and the run is marked for a manual review.",
+    fields: [{ ...REASON, required: true }],
+    isDangerous: true,
+  },
+];
+
+export type Values = Readonly<Record<string, unknown>>;
+
+/** Where the act is sent, below the run. */
+export const pathOf = (name: FormAct, { signal_name }: Values): string =>
+  name === "signal" ? `signal/${encodeURIComponent(String(signal_name))}` : name;
+
+/** Fields that are left empty are not sent. */
+export function bodyOf(name: FormAct, values: Values): Values {
+  const { signal_name: _, skip_undo, ...given } = values;
+  if (name === "signal") return { payload: values.payload ?? {} };
+  return name === "cancel" && skip_undo === true ? { ...given, compensate: false } : given;
+}

@@ -1,0 +1,142 @@
+// The head of the page of a run: its state, why it stands there, what failed, what may be done, and where it belongs.
+import { Link } from "wouter";
+import type { Run } from "../browser/resources.js";
+import { Json, State, When } from "../parts/values.js";
+import { Acts } from "./acts.js";
+import { type Definition, type Explanation, hasEnded, useExplanation } from "./data.js";
+
+export function Header(props: { run: Run; definition: Definition | undefined; isPast: boolean }) {
+  const { run, definition, isPast } = props;
+  const explanation = useExplanation(run);
+  return (
+    <header className="run-head">
+      <div className="run-title">
+        <h1>{definition?.workflow.name ?? run.workflow_id}</h1>
+        <State state={run.state} reason={run.paused_reason} />
+        {run.dry_run && <span className="state">dry run</span>}
+        {run.requires_manual_review && <span className="state failed">needs a manual review</span>}
+      </div>
+      {explanation.data && <Headline run={run} explanation={explanation.data} isPast={isPast} />}
+      <Failure run={run} />
+      {explanation.data && <Acts run={run} can={explanation.data.can} />}
+      <Facts run={run} />
+    </header>
+  );
+}
+
+function Headline({ run, explanation, isPast }: { run: Run; explanation: Explanation; isPast: boolean }) {
+  return (
+    <p className="because" role="status">
+      {isPast && <span className="quiet">Now: </span>}The run {explanation.because}.
+      {!hasEnded(run) && explanation.next_at && (
+        <span className="quiet">
+          {" "}
+          It goes on by itself at <When at={explanation.next_at} />.
+        </span>
+      )}
+    </p>
+  );
+}
+
+/** What failed for good, or what the run failed with. */
+function Failure({ run: { incident, error, quarantine } }: { run: Run }) {
+  const failure = incident ?? error;
+  if (!failure && !quarantine) return null;
+  return (
+    <div className="refused">
+      {failure && (
+        <p>
+          <strong>{failure.code}</strong>
+          {failure.step_id !== undefined && <> at {failure.step_id}</>}: {failure.message}
+          {incident && <> ({incident.attempts} attempts)</>}
+        </p>
+      )}
+      {error?.cause !== undefined && <Json value={error.cause} label="The cause" />}
+      {quarantine && <Json value={quarantine} label="The quarantine" />}
+    </div>
+  );
+}
+
+function Facts({ run }: { run: Run }) {
+  return (
+    <details className="facts" open={window.innerWidth > 900}>
+      <summary>
+        <code>{run.id}</code>
+      </summary>
+      <div className="fact-grid">
+        <Times run={run} />
+        <Belongs run={run} />
+        <Names run={run} />
+      </div>
+    </details>
+  );
+}
+
+function Times({ run }: { run: Run }) {
+  return (
+    <dl>
+      <dt>workflow</dt>
+      <dd>
+        <Link href={`/workflows/${encodeURIComponent(run.workflow_id)}?version=${run.version}`}>{run.workflow_id}</Link>{" "}
+        version {run.version}
+      </dd>
+      <dt>started</dt>
+      <dd>
+        <When at={run.started_at} />
+      </dd>
+      <dt>{run.terminal_at ? "ended" : "last event"}</dt>
+      <dd>
+        <When at={run.terminal_at ?? run.last_event_at} />
+      </dd>
+    </dl>
+  );
+}
+
+function Belongs({ run }: { run: Run }) {
+  const { parent_run_id, parent_step_id, parent_branch_id, root_run_id, rerun_of } = run;
+  const branch = parent_branch_id === undefined ? "" : `[${parent_branch_id}]`;
+  return (
+    <dl>
+      {parent_run_id && <RunLink id={parent_run_id} as="parent" more={` at ${parent_step_id}${branch}`} />}
+      {root_run_id && root_run_id !== parent_run_id && root_run_id !== run.id && <RunLink id={root_run_id} as="root" />}
+      {rerun_of && <RunLink id={rerun_of} as="rerun of" />}
+      {run.current_step !== undefined && (
+        <>
+          <dt>at step</dt>
+          <dd>{run.current_step}</dd>
+        </>
+      )}
+      <dt>elsewhere</dt>
+      <dd>
+        <a href={`/inspect/${run.id}`}>Stately inspector</a> · <a href={`/api/v1/sagas/${run.id}`}>JSON</a>
+      </dd>
+    </dl>
+  );
+}
+
+const RunLink = ({ id, as, more = "" }: { id: string; as: string; more?: string }) => (
+  <>
+    <dt>{as}</dt>
+    <dd>
+      <Link href={`/runs/${id}`}>{id}</Link>
+      {more}
+    </dd>
+  </>
+);
+
+function Names({ run: { business_key, labels = {}, tenant_id } }: { run: Run }) {
+  const facts = [["business key", business_key], ["tenant", tenant_id], ...Object.entries(labels)] as const;
+  return (
+    <dl>
+      {facts.map(
+        ([name, value]) =>
+          value !== undefined && (
+            <div key={name} className="fact">
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+      )}
+    </dl>
+  );
+}

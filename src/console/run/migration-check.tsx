@@ -1,0 +1,43 @@
+// Whether a run could be moved to a version, asked without moving it. The move itself is an act like the others.
+import { useMutation } from "@tanstack/react-query";
+import { part, post } from "../browser/client.js";
+import type { Run } from "../browser/resources.js";
+import { Refused } from "../parts/notes.js";
+import type { Values } from "./act-forms.js";
+
+interface Checked {
+  readonly allowed: boolean;
+  readonly reasons: readonly { readonly path?: string; readonly message: string }[];
+}
+
+export function MigrationCheck({ run, values }: { run: Run; values: Values }) {
+  const check = useMutation({
+    mutationFn: () => post<Checked>(`/sagas/${part(run.id)}/migrate`, { ...values, check: true }),
+  });
+  return (
+    <>
+      <p className="quiet">The run is of version {run.version}.</p>
+      <button type="button" disabled={values.version === undefined || check.isPending} onClick={() => check.mutate()}>
+        Check
+      </button>
+      {check.error && <Refused error={check.error} />}
+      {check.data && <Answer checked={check.data} />}
+    </>
+  );
+}
+
+function Answer({ checked: { allowed, reasons } }: { checked: Checked }) {
+  if (allowed) return <p role="status">The run can be moved to this version.</p>;
+  return (
+    <div className="refused" role="status">
+      <p>The run cannot be moved:</p>
+      <ul>
+        {reasons.map(({ path = "", message }) => (
+          <li key={`${path} ${message}`}>
+            <code>{path}</code> {message}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}

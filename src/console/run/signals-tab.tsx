@@ -1,0 +1,65 @@
+// The signals that a run received, and one to send.
+import { useState } from "react";
+import type { List, Signal } from "../browser/resources.js";
+import { Answer } from "../parts/notes.js";
+import { Pager, useOffset } from "../parts/pager.js";
+import { When } from "../parts/values.js";
+import { ActDialog } from "./act-dialog.js";
+import { ACT_FORMS } from "./act-forms.js";
+import { hasEnded, useOfRun } from "./data.js";
+import type { TabProps } from "./moment.js";
+
+const FORM = ACT_FORMS.find(({ name }) => name === "signal");
+
+export function SignalsTab({ run }: TabProps) {
+  const signals = useOfRun<List<Signal>>(run, "signals", { limit: 50, offset: useOffset("page") });
+  const [isSending, setIsSending] = useState(false);
+  return (
+    <>
+      {!hasEnded(run) && (
+        <p>
+          <button type="button" onClick={() => setIsSending(true)}>
+            Send a signal …
+          </button>
+        </p>
+      )}
+      {isSending && FORM && <ActDialog run={run} form={FORM} onClose={() => setIsSending(false)} />}
+      <Answer of={signals}>{(list) => <Signals list={list} />}</Answer>
+    </>
+  );
+}
+
+function Signals({ list }: { list: List<Signal> }) {
+  if (list.total === 0) return <p className="quiet">The run has received no signal.</p>;
+  return (
+    <>
+      <div className="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Signal</th>
+              <th scope="col">Received</th>
+              <th scope="col">Taken</th>
+              <th scope="col">Payload</th>
+            </tr>
+          </thead>
+          <tbody>
+            {list.items.map((signal) => (
+              <tr key={signal.id}>
+                <td>{signal.signal_name}</td>
+                <td>
+                  <When at={signal.received_at} />
+                </td>
+                <td>{signal.consumed_at ? <When at={signal.consumed_at} /> : "not yet"}</td>
+                <td>
+                  <code className="value">{JSON.stringify(signal.payload)}</code>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <Pager of={list} name="page" label="signals" />
+    </>
+  );
+}

@@ -1,0 +1,69 @@
+// The undo list of a run: what it owes if it rolls back, and what became of each entry. The acts on an undo that failed stand beside it.
+import { Link } from "wouter";
+import type { List, UndoEntry } from "../browser/resources.js";
+import { Answer } from "../parts/notes.js";
+import { Pager, useOffset } from "../parts/pager.js";
+import { Acts } from "./acts.js";
+import { useExplanation, useOfRun } from "./data.js";
+import type { TabProps } from "./moment.js";
+
+const WORDS: Readonly<Record<UndoEntry["state"], string>> = {
+  owed: "owed if the run rolls back",
+  done: "undone",
+  failed: "the undo failed",
+  passed: "there was nothing to call",
+  abandoned: "abandoned: the run ended without undoing it",
+  not_needed: "not needed: the run succeeded",
+};
+
+export function UndoTab({ run }: TabProps) {
+  const undos = useOfRun<List<UndoEntry>>(run, "undo", { limit: 100, offset: useOffset("page") });
+  const can = useExplanation(run).data?.can ?? [];
+  return (
+    <>
+      <Acts run={run} can={can} only={["compensations/retry", "compensations/skip"]} />
+      <Answer of={undos}>
+        {(list) =>
+          list.total === 0 ? (
+            <p className="quiet">The run has nothing to undo.</p>
+          ) : (
+            <>
+              <p className="quiet">In the order of completion. A rollback takes them from the last to the first.</p>
+              <Entries entries={list.items} />
+              <Pager of={list} name="page" label="undo entries" />
+            </>
+          )
+        }
+      </Answer>
+    </>
+  );
+}
+
+function Entries({ entries }: { entries: readonly UndoEntry[] }) {
+  return (
+    <div className="scroll">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Number</th>
+            <th scope="col">Step</th>
+            <th scope="col">Undone by</th>
+            <th scope="col">State</th>
+            <th scope="col">Of child</th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map(({ ordinal, step_id, action, child_run_id, state }) => (
+            <tr key={ordinal}>
+              <td>{ordinal}</td>
+              <td>{step_id}</td>
+              <td>{action ?? "–"}</td>
+              <td className={`undo-state ${state}`}>{WORDS[state]}</td>
+              <td>{child_run_id && <Link href={`/runs/${child_run_id}`}>{child_run_id}</Link>}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
