@@ -16,6 +16,7 @@ export async function looksRight(service: { url: string }, path: string, name: s
     await screenshot(page, `${name}-${colorScheme}`);
     await page.setViewportSize({ width: 360, height: 780 });
     expect(await widthOver(page)).toBe(0);
+    expect(await seriousFindings(page)).toEqual([]);
     await screenshot(page, `${name}-${colorScheme}-phone`);
     expect(faults).toEqual([]);
     await page.context().close();

@@ -80,7 +80,7 @@ describeWithBrowser("the pages of workflows", () => {
   it("compares two versions: what was added and what changed, from one value to another", async () => {
     const { page, faults } = await opened("/order?tab=versions");
     await page.getByRole("link", { name: "Compare version 1 with version 2" }).click();
-    await page.getByRole("region", { name: "Step note added" }).waitFor();
+    await page.getByRole("region", { name: "Step note added", exact: true }).waitFor();
     const check = page.getByRole("region", { name: "Step check changed" });
     expect(await check.locator("tbody tr").allTextContents()).toEqual(['$.assignee"ann""bob"']);
     expect(page.url()).toContain("compare=1");
@@ -126,7 +126,7 @@ describeWithBrowser("the pages of workflows", () => {
   it("draws a rehearsal: the steps that it reached, the error at its step, the undo, and its events", async () => {
     const { page, faults } = await opened("/order?tab=try&version=1");
     await page.getByLabel("Inputs (JSON)").fill('{"sku": "tea", "quantity": 20}');
-    await page.getByLabel("Step", { exact: false }).selectOption("ship");
+    await page.getByRole("combobox", { name: "Step" }).selectOption("ship");
     await page.getByRole("button", { name: "Let it fail" }).click();
     await page.getByRole("button", { name: "Rehearse" }).click();
     await page.locator("[data-step=ship][data-tone=failed]").waitFor();
