@@ -5,7 +5,7 @@ import type { StepDocument } from "../../src/console/graph/blocks.js";
 import { BEGIN, edgeId, FAILED, type GraphChart, graphOf, SUCCEEDED } from "../../src/console/graph/chart.js";
 import { drawnEdges, drawnNodes } from "../../src/console/graph/drawn.js";
 import { layoutOf } from "../../src/console/graph/layout.js";
-import { spoken } from "../../src/console/graph/look.js";
+import { unseen } from "../../src/console/graph/look.js";
 import { EXAMPLES, exampleProgram } from "../machines/chart/examples.js";
 import { program } from "../machines/definitions.js";
 
@@ -67,10 +67,10 @@ describe("a graph", () => {
     },
   );
 
-  it("tells a screen reader the step, its type and how it stands", () => {
-    const node = blocks.nodes.find(({ id }) => id === "risky")!;
-    expect(spoken(node, { tone: "failed", badge: "2×", lines: ["declined"] })).toBe(
-      "risky, action, failed, 2×, declined, undone by shop.calm",
+  it("tells a screen reader what is not drawn: the id beside a title, more lines, the undo", () => {
+    const node = { ...blocks.nodes.find(({ id }) => id === "risky")!, name: "A risk" };
+    expect(unseen(node, { tone: "failed", lines: ["a", "b", "declined"] })).toBe(
+      "risky, declined, undone by shop.calm",
     );
   });
 });

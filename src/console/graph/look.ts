@@ -26,14 +26,13 @@ export const TONE_WORDS: Readonly<Record<Tone, string>> = {
   hit: "hit",
 };
 
-/** As a screen reader says it. */
-export function spoken({ id, name, type, compensation }: GraphNode, look: Look | undefined): string {
+export const MAX_LINES = 2;
+
+/** What a screen reader says besides what is drawn. */
+export function unseen({ id, name, compensation }: GraphNode, { lines = [] }: Partial<Look> = {}): string {
   const parts = [
-    name === id ? name : `${name} (${id})`,
-    type,
-    look && TONE_WORDS[look.tone],
-    look?.badge,
-    ...(look?.lines ?? []),
+    name !== id && id,
+    ...lines.slice(MAX_LINES),
     compensation !== undefined && `undone by ${compensation}`,
   ];
   return parts.filter(Boolean).join(", ");

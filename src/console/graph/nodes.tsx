@@ -2,7 +2,7 @@
 import { Handle, type NodeProps, Position, useReactFlow } from "@xyflow/react";
 import { type FocusEvent, memo } from "react";
 import type { DrawnNode } from "./drawn.js";
-import { type Look, spoken, TONE_WORDS } from "./look.js";
+import { type Look, MAX_LINES, TONE_WORDS, unseen } from "./look.js";
 
 type Props = NodeProps<DrawnNode>;
 
@@ -16,7 +16,6 @@ export const StepNode = memo(({ id, data }: Props) => {
       <button
         type="button"
         className={`node ${tone} ${node.childOf === undefined ? "" : "of-child"} ${tone === "live" ? "live" : ""}`}
-        aria-label={spoken(node, look)}
         aria-pressed={isSelected}
         title={node.about}
         data-step={id}
@@ -28,13 +27,14 @@ export const StepNode = memo(({ id, data }: Props) => {
         <Lines look={look} />
         {look?.badge !== undefined && <span className="node-badge">{look.badge}</span>}
         {node.compensation !== undefined && <span className="node-undo" aria-hidden="true" />}
+        <span className="hidden">{unseen(node, look)}</span>
       </button>
     </>
   );
 });
 
 function Lines({ look }: { look: Look | undefined }) {
-  return <span className="node-lines">{look?.lines?.slice(0, 2).join(" · ")}</span>;
+  return <span className="node-lines">{look?.lines?.slice(0, MAX_LINES).join(" · ")}</span>;
 }
 
 /** A node that is reached by keyboard comes into sight. */

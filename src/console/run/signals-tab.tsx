@@ -8,6 +8,7 @@ import { ActDialog } from "./act-dialog.js";
 import { ACT_FORMS } from "./act-forms.js";
 import { hasEnded, useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
+import { ShortJson } from "./short-json.js";
 
 const FORM = ACT_FORMS.find(({ name }) => name === "signal");
 
@@ -52,7 +53,7 @@ function Signals({ list }: { list: List<Signal> }) {
                 </td>
                 <td>{signal.consumed_at ? <When at={signal.consumed_at} /> : "not yet"}</td>
                 <td>
-                  <code className="value">{JSON.stringify(signal.payload)}</code>
+                  <ShortJson value={signal.payload} label={`The payload of ${signal.signal_name}`} />
                 </td>
               </tr>
             ))}

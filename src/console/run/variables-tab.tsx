@@ -6,6 +6,7 @@ import { type Change, changesOf } from "../story/changes.js";
 import type { Story } from "../story/story.js";
 import type { Definition } from "./data.js";
 import type { Shown, TabProps } from "./moment.js";
+import { ShortJson } from "./short-json.js";
 
 const MAX_CHANGES = 500;
 
@@ -67,12 +68,12 @@ function Then({ changes, run }: { changes: readonly Change[]; run: Run }) {
   );
 }
 
-const Value = ({ change: { isKnown, value, how } }: { change: Change }) => {
+const Value = ({ change: { name, isKnown, value, how } }: { change: Change }) => {
   if (how === "removed") return <span className="quiet">removed</span>;
   if (!isKnown && value === undefined) return <span className="quiet">not recorded</span>;
   return (
     <>
-      <code className="value">{JSON.stringify(value)}</code>
+      <ShortJson value={value} label={`The value of ${name}`} />
       {!isKnown && <span className="quiet"> (cut in the audit log)</span>}
     </>
   );

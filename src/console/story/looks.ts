@@ -94,11 +94,12 @@ function groupedBy<T>(items: readonly T[], key: (item: T) => string): ReadonlyMa
 }
 
 /** A child begins at the edge from its container, and ends along that to the step which waits. */
-function edgeLooks({ edges }: GraphChart, { taken }: Moment): ReadonlyMap<string, EdgeLook> {
+function edgeLooks({ edges }: GraphChart, { taken, steps }: Moment): ReadonlyMap<string, EdgeLook> {
   const isTaken = ({ id, from, to, kind }: GraphChart["edges"][number]) => {
     if (taken.has(id)) return true;
     if (kind === "return") return taken.has(edgeId(from, SUCCEEDED));
-    return kind === "children" && (taken.has(edgeId(BEGIN, to)) || hasLeft(from, taken, edges));
+    if (kind !== "children") return false;
+    return taken.has(edgeId(BEGIN, to)) || steps.get(from)?.hasChildren === true || hasLeft(from, taken, edges);
   };
   return new Map(edges.filter(isTaken).map(({ id }) => [id, "taken"]));
 }

@@ -27,6 +27,8 @@ export interface StepStory {
   readonly enteredAt: number;
   readonly endedAt?: number;
   readonly awaiting?: string;
+  /** Its branches or items have begun. */
+  readonly hasChildren?: true;
   readonly error?: Failure;
   readonly undo?: UndoStanding;
 }
@@ -132,13 +134,18 @@ function stepAfter(before: StepStory | undefined, row: Row): StepStory {
     case "step.dispatched":
       return { ...step, standing: "running", attempts: step.attempts + 1 };
     case "step.paused":
-      return { ...step, standing: "waiting", ...(awaiting !== undefined && { awaiting }) };
+      return { ...step, standing: "waiting", ...awaits(awaiting) };
     case "step.failed":
       return failed(step, row);
     default:
       return { ...step, standing: typeOf(row) === "step.skipped" ? "skipped" : "done", endedAt: timeOf(row) };
   }
 }
+
+const awaits = (awaiting: string | undefined) => ({
+  ...(awaiting !== undefined && { awaiting }),
+  ...(awaiting === "children" && { hasChildren: true as const }),
+});
 
 function failed(step: StepStory, row: Row): StepStory {
   const error = failureOf(row);
