@@ -3,7 +3,9 @@ import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { openPage, screenshot } from "../harness/browser.js";
 import { seriousFindings } from "./axe.js";
-import { widthOver } from "./runs-service.js";
+import { call, widthOver } from "./runs-service.js";
+
+export { call, widthOver };
 
 const SCHEMES = ["light", "dark"] as const;
 
