@@ -82,7 +82,7 @@ describeWithBrowser("the page of the cluster", () => {
   it("shows the nodes, all shards owned, the backlog, and how the service commits while the page is open", async () => {
     const { page, faults } = await openPage(service.url, "/console/cluster");
     const nodes = page.getByRole("region", { name: "Nodes" });
-    await nodes.getByText("2 nodes are alive and own 256 of 256 shards.").waitFor();
+    await nodes.getByText("2 nodes are alive. They own 256 of 256 shards.").waitFor();
     expect(await nodes.locator("tbody tr").count()).toBe(2);
     await page.getByText("runs to wake").waitFor();
     const live = page.getByRole("region", { name: "Commits" });

@@ -3,7 +3,9 @@ import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { openPage, screenshot } from "../harness/browser.js";
 import { seriousFindings } from "./axe.js";
-import { widthOver } from "./runs-service.js";
+import { call, widthOver } from "./runs-service.js";
+
+export { call, widthOver };
 
 const SCHEMES = ["light", "dark"] as const;
 
@@ -16,6 +18,7 @@ export async function looksRight(service: { url: string }, path: string, name: s
     await screenshot(page, `${name}-${colorScheme}`);
     await page.setViewportSize({ width: 360, height: 780 });
     expect(await widthOver(page)).toBe(0);
+    expect(await seriousFindings(page)).toEqual([]);
     await screenshot(page, `${name}-${colorScheme}-phone`);
     expect(faults).toEqual([]);
     await page.context().close();

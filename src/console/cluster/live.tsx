@@ -28,7 +28,7 @@ export function Live() {
       <h2 id="live">Commits</h2>
       {error && !data && <Refused error={error} />}
       <InWords point={history.points.at(-1)} />
-      {history.points.length > 1 && <Plots points={history.points} />}
+      {history.points.length > 0 && <Plots points={history.points} />}
       <p className="quiet">
         The numbers of the machine that answered, of the last two seconds; the plots begin when this page is opened.
       </p>

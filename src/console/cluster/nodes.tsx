@@ -1,5 +1,6 @@
 // The nodes as a table, each with the shards that it owns. A node that is gone stays in it for a day.
 import type { Cluster } from "../browser/resources.js";
+import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
 
 type Node = Cluster["nodes"][number];
@@ -10,10 +11,10 @@ export function Nodes({ cluster: { nodes, shards } }: { cluster: Cluster }) {
     <section aria-labelledby="nodes">
       <h2 id="nodes">Nodes</h2>
       <p className="quiet">
-        {alive} {alive === 1 ? "node is alive and owns" : "nodes are alive and own"} {shards.count - shards.unowned} of{" "}
-        {shards.count} shards.
+        {alive === 1 ? "1 node is alive. It owns" : `${alive} nodes are alive. They own`}{" "}
+        {shards.count - shards.unowned} of {shards.count} shards.
       </p>
-      <div className="scroll">
+      <Scroll label="Table of the nodes">
         <table>
           <thead>
             <tr>
@@ -31,7 +32,7 @@ export function Nodes({ cluster: { nodes, shards } }: { cluster: Cluster }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

@@ -51,7 +51,7 @@ export function Plot(props: PlotProps) {
 function Legend({ lines }: { lines: readonly Line[] }) {
   if (lines.length < 2) return null;
   return (
-    <span className="legend">
+    <span className="plot-legend">
       {lines.map(({ name, tone }) => (
         <span key={name}>
           <span className={`swatch ${tone}`} aria-hidden="true" /> {name}
@@ -94,20 +94,52 @@ function optionsOf(host: HTMLElement, { lines, format }: PlotProps, height: numb
     grid: { stroke: colour(host, "line"), width: 1 },
     ticks: { show: false },
   };
+  const x: uPlot.Axis = {
+    ...axis,
+    size: 30,
+    space: 70,
+    values: (_, marks, _axis, _space, apart) => timesOf(marks, apart),
+  };
   const text = format ?? ((value: number) => number.format(value));
   return {
     width: host.clientWidth,
     height,
     legend: { show: false },
     cursor: { show: false },
-    padding: [8, 8, 0, 0],
-    scales: { y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] } },
-    axes: [axis, { ...axis, size: 56, values: (_, values) => values.map(text) }],
+    padding: [8, 28, 0, 0],
+    scales: {
+      x: { range: (_, min, max) => [Math.min(min, max - LEAST_S), max] },
+      y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] },
+    },
+    axes: [x, { ...axis, size: 56, values: (_, values) => values.map(text) }],
     series: [{}, ...lines.map((line) => strokeOf(host, line))],
   };
 }
 
-const strokeOf = (host: HTMLElement, { name, tone }: Line) => ({ label: name, stroke: colour(host, tone), width: 2 });
+function strokeOf(host: HTMLElement, { name, tone }: Line): uPlot.Series {
+  const stroke = colour(host, tone);
+  const points = { show: true, size: 5, fill: stroke, filter: (plot: uPlot, nth: number) => alone(plot.data[nth]) };
+  return { label: name, stroke, width: 2, points };
+}
+
+/** A value between two gaps is no line: it is drawn as a point. */
+function alone(values: ArrayLike<number | null | undefined> = []): number[] {
+  const has = (at: number) => typeof values[at] === "number";
+  return Array.from({ length: values.length }, (_, at) => at).filter((at) => has(at) && !has(at - 1) && !has(at + 1));
+}
+
+/** A plot that has just begun is not stretched over seconds. */
+const LEAST_S = 60;
+const DAY_S = 86_400;
+const DAYS = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const SECONDS = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
+
+/** As fine as the marks are apart. */
+function timesOf(marks: readonly number[], apartS: number): string[] {
+  const format = apartS >= DAY_S ? DAYS : apartS >= 60 ? MINUTES : SECONDS;
+  return marks.map((at) => format.format(at * 1_000));
+}
 
 /** A canvas knows no custom properties, so a token is read as a colour that the page has worked out. */
 function colour(host: HTMLElement, token: string): string {

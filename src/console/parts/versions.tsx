@@ -8,6 +8,7 @@ import { Answer, Refused } from "./notes.js";
 import { Pager, useOffset } from "./pager.js";
 import { When } from "./values.js";
 import "./fields.css";
+import { Scroll } from "./scroll.js";
 
 export const Published = ({ is }: { is: boolean }) => (
   <span className={`state ${is ? "succeeded" : ""}`}>{is ? "published" : "draft"}</span>
@@ -47,7 +48,7 @@ interface TableProps extends VersionsProps {
 
 function Table({ page, ...rest }: TableProps) {
   return (
-    <div className="scroll">
+    <Scroll label="Versions">
       <table>
         <thead>
           <tr>
@@ -66,7 +67,7 @@ function Table({ page, ...rest }: TableProps) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -5,6 +5,7 @@ import { get } from "../browser/client.js";
 import type { List, Rule } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
+import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
 import { Published } from "../parts/versions.js";
 
@@ -37,7 +38,7 @@ const Nothing = () => (
 
 function Table({ rules }: { rules: readonly Rule[] }) {
   return (
-    <div className="scroll">
+    <Scroll label="Rules">
       <table>
         <thead>
           <tr>
@@ -54,7 +55,7 @@ function Table({ rules }: { rules: readonly Rule[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -7,6 +7,7 @@ import { get } from "../browser/client.js";
 import type { List, Trigger } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
+import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
 import { occasion } from "./config.js";
 import { NewTrigger } from "./form.js";
@@ -84,7 +85,7 @@ function Filters() {
 
 function Table({ triggers }: { triggers: readonly Trigger[] }) {
   return (
-    <div className="scroll">
+    <Scroll label="Triggers">
       <table>
         <thead>
           <tr>
@@ -101,7 +102,7 @@ function Table({ triggers }: { triggers: readonly Trigger[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

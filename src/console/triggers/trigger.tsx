@@ -10,6 +10,7 @@ import { Acts } from "./acts.js";
 import { occasion } from "./config.js";
 import { Enabled } from "./index.js";
 import "./triggers.css";
+import { Scroll } from "../parts/scroll.js";
 
 /** A fire's run is started after the fire, so it comes a moment later. */
 const EVERY_MS = 2_000;
@@ -95,7 +96,7 @@ function Fires({ id }: { id: string }) {
 
 function FireTable({ fires }: { fires: readonly Fire[] }) {
   return (
-    <div className="scroll">
+    <Scroll label="Fires">
       <table>
         <thead>
           <tr>
@@ -120,7 +121,7 @@ function FireTable({ fires }: { fires: readonly Fire[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

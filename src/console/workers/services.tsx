@@ -1,5 +1,6 @@
 // Connected workers as tables, one a service, each with its load. Which of them is asked next is the service's matter.
 import type { Worker } from "../browser/resources.js";
+import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
 import { byService, inWords, type Served } from "./workers.js";
 
@@ -13,7 +14,7 @@ function Service({ of }: { of: Served<Worker> }) {
     <section className="card service" aria-label={`Workers of ${of.service}`}>
       <h3>{of.service}</h3>
       <p className="quiet">{inWords(of)}</p>
-      <div className="scroll">
+      <Scroll label={`Table of ${of.service}`}>
         <table>
           <thead>
             <tr>
@@ -31,7 +32,7 @@ function Service({ of }: { of: Served<Worker> }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

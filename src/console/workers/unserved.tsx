@@ -1,6 +1,7 @@
 // The actions that runs wait for and no connected worker serves. Runs that wait for a busy worker are not among them.
 import { Link } from "wouter";
 import type { Unserved } from "../browser/resources.js";
+import { Scroll } from "../parts/scroll.js";
 
 /** No filter of the list of runs knows the action: a run is running, or compensating, while it waits for a worker. */
 const WAITING = "/runs?state=running,compensating";
@@ -10,7 +11,7 @@ export function UnservedActions({ actions }: { actions: readonly Unserved[] }) {
   return (
     <section aria-labelledby="unserved" className="unserved">
       <h2 id="unserved">Runs wait for actions that no worker serves</h2>
-      <div className="scroll">
+      <Scroll label="Actions that no worker serves">
         <table>
           <thead>
             <tr>
@@ -26,7 +27,7 @@ export function UnservedActions({ actions }: { actions: readonly Unserved[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       <p>
         Start a worker that serves them. <Link href={WAITING}>The runs that are running or compensating</Link> include
         those that wait.

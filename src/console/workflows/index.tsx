@@ -12,6 +12,7 @@ import { Published } from "../parts/versions.js";
 import { Editor } from "./editor.js";
 import { percent, useStats } from "./reading.js";
 import "./workflows.css";
+import { Scroll } from "../parts/scroll.js";
 
 export default function Page() {
   const [parameters] = useAddress();
@@ -64,7 +65,7 @@ const Nothing = () => (
 
 function Table({ workflows }: { workflows: readonly Workflow[] }) {
   return (
-    <div className="scroll">
+    <Scroll label="Workflows">
       <table>
         <thead>
           <tr>
@@ -82,7 +83,7 @@ function Table({ workflows }: { workflows: readonly Workflow[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -3,7 +3,8 @@ import { useMemo, useState } from "react";
 import type { Workflow } from "../browser/resources.js";
 import { Graph, type GraphChart } from "../graph/index.js";
 import { Answer } from "../parts/notes.js";
-import { Json, State, When } from "../parts/values.js";
+import { Scroll } from "../parts/scroll.js";
+import { duration, Json, State } from "../parts/values.js";
 import { useGraph } from "./reading.js";
 import { drawn, type Happened, type Rehearsed } from "./rehearsal.js";
 
@@ -64,7 +65,7 @@ function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | u
           Show all {of.length}
         </button>
       )}
-      <div className="scroll">
+      <Scroll label="Events">
         <table>
           <thead>
             <tr>
@@ -72,17 +73,17 @@ function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | u
               <th scope="col">Event</th>
               <th scope="col">Step</th>
               <th scope="col">Attempt</th>
-              <th scope="col">At (virtual)</th>
+              <th scope="col">After</th>
               <th scope="col">What it says</th>
             </tr>
           </thead>
           <tbody>
             {all.slice(0, MAX_SHOWN).map((event) => (
-              <EventRow key={`${event.run_id} ${event.seq}`} event={event} />
+              <EventRow key={`${event.run_id} ${event.seq}`} event={event} since={of[0]?.recorded_at} />
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {all.length > MAX_SHOWN && (
         <p className="quiet">{all.length - MAX_SHOWN} more. Select a step to see its events alone.</p>
       )}
@@ -90,7 +91,9 @@ function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | u
   );
 }
 
-function EventRow({ event: { seq, event_type, step_id, attempt, recorded_at, metadata } }: { event: Happened }) {
+/** The clock of a rehearsal is virtual: what counts is the time since its beginning. */
+function EventRow({ event, since = event.recorded_at }: { event: Happened; since: string | undefined }) {
+  const { seq, event_type, step_id, attempt, recorded_at, metadata } = event;
   return (
     <tr>
       <td>{seq}</td>
@@ -99,9 +102,7 @@ function EventRow({ event: { seq, event_type, step_id, attempt, recorded_at, met
       </td>
       <td>{step_id}</td>
       <td>{attempt > 0 && attempt}</td>
-      <td>
-        <When at={recorded_at} />
-      </td>
+      <td>{duration(Date.parse(recorded_at) - Date.parse(since))}</td>
       <td className="said">{metadata && <code>{JSON.stringify(metadata)}</code>}</td>
     </tr>
   );

@@ -1,5 +1,6 @@
 // How long steps took: a table of percentiles, each with a bar as long as its share of the longest. The bars repeat the numbers.
 import type { Performance } from "../browser/resources.js";
+import { Scroll } from "../parts/scroll.js";
 import { duration } from "../parts/values.js";
 
 type Step = Performance["steps"][number];
@@ -10,7 +11,7 @@ export function StepDurations({ steps }: { steps: readonly Step[] }) {
   return (
     <section aria-labelledby="durations">
       <h2 id="durations">Durations of steps</h2>
-      <div className="scroll">
+      <Scroll label="Durations">
         <table className="durations">
           <thead>
             <tr>
@@ -31,7 +32,7 @@ export function StepDurations({ steps }: { steps: readonly Step[] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

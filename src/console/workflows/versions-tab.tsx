@@ -5,6 +5,7 @@ import { numberIn, useAddress, useHref } from "../browser/address.js";
 import type { Workflow } from "../browser/resources.js";
 import { useDocument } from "../browser/versions.js";
 import { Answer } from "../parts/notes.js";
+import { Scroll } from "../parts/scroll.js";
 import { Json } from "../parts/values.js";
 import { Versions } from "../parts/versions.js";
 import { type Change, type Difference, difference, isSame, type Step } from "./difference.js";
@@ -93,7 +94,7 @@ function WholeStep({ word, step }: { word: "added" | "removed"; step: Step }) {
 
 function Changes({ of }: { of: readonly Change[] }) {
   return (
-    <div className="scroll">
+    <Scroll label="Changed members">
       <table>
         <thead>
           <tr>
@@ -114,7 +115,7 @@ function Changes({ of }: { of: readonly Change[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 
