@@ -1,5 +1,6 @@
 // The timeline of a run: a lane for each step, with its waits for workers, attempts, backoffs, waits, children and undos. It zooms by
 // buttons, by keyboard and by the wheel with a key held.
+import "./timeline.css";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { duration } from "../parts/values.js";
