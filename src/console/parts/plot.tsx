@@ -108,7 +108,7 @@ function optionsOf(host: HTMLElement, { lines, format }: PlotProps, height: numb
     cursor: { show: false },
     padding: [8, 28, 0, 0],
     scales: {
-      x: { range: (_, min, max) => [Math.min(min, max - LEAST_S), max] },
+      x: { range: ({ data: [at] }) => spanOf(at) },
       y: { range: (_, _min, max) => [0, max > 0 ? max * 1.1 : 1] },
     },
     axes: [x, { ...axis, size: 56, values: (_, values) => values.map(text) }],
@@ -134,6 +134,12 @@ const DAY_S = 86_400;
 const DAYS = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
 const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const SECONDS = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
+
+/** Of one moment alone, uPlot would make years. */
+function spanOf(at: ArrayLike<number>): [number, number] {
+  const [first = 0, last = 0] = [at[0], at[at.length - 1]];
+  return [Math.min(first, last - LEAST_S), last];
+}
 
 /** As fine as the marks are apart. */
 function timesOf(marks: readonly number[], apartS: number): string[] {
