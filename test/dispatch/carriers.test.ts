@@ -5,6 +5,7 @@ import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { Client } from "../faults/client.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { describeLong } from "../harness/long.js";
 import { brokerSettings } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 import { TcpGate } from "../harness/tcp-gate.js";
@@ -270,7 +271,7 @@ describe("a worker", () => {
 
   describe("over gRPC", () => suite("grpc", openGrpcWorker));
   describe("over HTTP that reports later", () => suite("http-later", () => openHttpWorker(false)));
-  describe("over HTTP that answers inline", () => suite("http-inline", () => openHttpWorker(true)));
+  describeLong("over HTTP that answers inline", () => suite("http-inline", () => openHttpWorker(true)));
 });
 
 describeWithRabbitMq("a worker", (url) => {

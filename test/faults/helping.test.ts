@@ -1,4 +1,4 @@
-// People help runs that cannot go on, as in the runbook of docs/operations.md: on a service with two nodes, with a worker that breaks and is
+// People help runs that cannot go on, as in the runbook of docs/operations.md: on a service (of two nodes in the long form), with a worker that breaks and is
 // repaired. Every story ends with balanced books.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { until } from "../harness/until.js";
