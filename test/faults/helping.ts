@@ -1,7 +1,6 @@
 // A service whose runs people help, over its API: a shop that can be broken and repaired, the acts, and the books of the shop.
 import { expect } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { LONG } from "../harness/long.js";
 import { createService } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import type { Step } from "../run/rig.js";
@@ -67,12 +66,8 @@ export class Counter {
     private readonly stop: () => Promise<unknown>,
   ) {}
 
-  /** A service of two nodes, and a worker; in the short form, a service in this process. */
-  static open(): Promise<Counter> {
-    return LONG ? Counter.openNodes() : Counter.openHere();
-  }
-
-  private static async openNodes(): Promise<Counter> {
+  /** A service of two processes, and a worker. */
+  static async open(): Promise<Counter> {
     const database = await createTestDatabase({ max: 2 });
     const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", LOG_LEVEL: "warn" });
     await service.start();
