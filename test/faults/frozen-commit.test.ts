@@ -13,7 +13,7 @@ import { nothingUnwatched, report, type Seen } from "../run/seen.js";
 import { Client } from "./client.js";
 import { openShop, receiptFor, type Shop } from "./shop.js";
 
-const RUNS = 12;
+const RUNS = long(5, 12);
 
 describeWithRedis("a service that is frozen in the middle of a commit", (redisUrl) => {
   let database: TestDatabase;

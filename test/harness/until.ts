@@ -4,13 +4,13 @@ import { setTimeout as delay } from "node:timers/promises";
 /** Mutants have less: what one of them prevents need not be waited for that long. */
 const WITHIN_MS = Number(process.env.SAGA_TEST_PATIENCE_MS ?? 60_000);
 
-/** Pauses begin short, because most facts come soon. */
-const FIRST_PAUSE_MS = 2;
+/** Pauses begin short, because most facts come soon: with this part of the longest one. */
+const FIRST_PAUSE = 0.1;
 
 export interface UntilOptions {
   /** Milliseconds; 60,000 if absent. */
   readonly within?: number;
-  /** The longest pause between two questions, in milliseconds. Use a longer one if a question costs a request. */
+  /** The longest pause between two questions, in milliseconds; the first one is a tenth. Use a longer one if a question costs a request. */
   readonly pause?: number;
   /** The fact, for the message of a failure. */
   readonly what?: string;
@@ -26,7 +26,7 @@ export async function until<T>(
 ): Promise<Exclude<T, undefined | null | false>> {
   const deadline = performance.now() + within;
   let last = "nothing was seen";
-  let pause = FIRST_PAUSE_MS;
+  let pause = FIRST_PAUSE * longest;
   do {
     try {
       const value = await fact();

@@ -73,14 +73,16 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     couriers,
     ahead = 0,
   } = options;
-  const { sql, close } = openDatabase(url, { max: 6, applicationName, log: silentLog });
+  // As a node has them: whatever a session plans, every further session plans again.
+  const { sql, close } = openDatabase(url, { max: 4, applicationName, log: silentLog });
+  const commits = openDatabase(url, { max: 2, applicationName, log: silentLog, plannedOnce: true });
   const metrics = createMetrics();
   const measured = new DatabaseClock();
   await measured.measure(sql);
   const clock = { now: () => measured.now() + ahead };
   const catalog = new StoreCatalog(sql, silentLog, new Turns());
   await catalog.start();
-  const committer = new Committer({ sql, log: silentLog, metrics });
+  const committer = new Committer({ sql: commits.sql, log: silentLog, metrics });
   const dispatcher = new HandDispatcher(options.reply);
   const schemas = new Schemas();
   const licences = { licensed: () => true };
@@ -117,7 +119,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     await runtime.stop();
     await committer.stop();
     catalog.stop();
-    await close();
+    await Promise.all([close(), commits.close()]);
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;
   return {

@@ -16,6 +16,9 @@ beforeAll(async () => {
     insert into definitions (definition_id, workflow_id, version, name, published, ever_published, document)
     select gen_random_uuid(), workflow, version, workflow, true, true, '{}'
     from unnest(array['rare', 'common']) workflow, generate_series(1, 2) version`;
+  // The oldest: the list begins at its other end.
+  await insert("rare", 0, 60);
+  await insert("common", 60, 500);
 });
 afterAll(() => database.drop());
 
@@ -76,48 +79,6 @@ const RARE: Readonly<Record<string, RunFilter>> = {
   "q, of a key": { q: "rare" },
   "q, of an id": { q: "0a" },
 };
-
-describe("the first page of a list by", () => {
-  async function rowsRead(): Promise<number> {
-    await database.sql`select pg_stat_force_next_flush()`;
-    const [read] = await database.sql<{ rows: number }[]>`
-      select (select sum(seq_tup_read) from pg_stat_user_tables where relname ~ '^run')::int8::int
-        + (select sum(idx_tup_read) from pg_stat_user_indexes where relname ~ '^run')::int8::int as rows`;
-    return read?.rows ?? 0;
-  }
-  async function readOf(filter: RunFilter): Promise<number> {
-    // After a few executions, Postgres keeps a generic plan.
-    for (let count = 0; count < 7; count++) await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
-    const before = await rowsRead();
-    await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
-    return (await rowsRead()) - before;
-  }
-
-  const early = new Map<string, number>();
-  beforeAll(async () => {
-    // The oldest: the list begins at its other end.
-    await insert("rare", 0, 60);
-    await insert("common", 60, 500);
-    for (const [name, filter] of Object.entries(RARE)) early.set(name, await readOf(filter));
-    await insert("common", 560, 10_000);
-    await database.sql`analyze`;
-  });
-
-  it.each(Object.entries(RARE))(
-    "%s reads as few rows as before, when there are twenty times as many runs",
-    async (name, filter) => {
-      expect(await readOf(filter)).toBeLessThan((early.get(name) ?? 0) + 100);
-    },
-  );
-
-  it("a label that most runs have reads a part of them", async () => {
-    const filter = { labels: { kind: "common" } };
-    const { items, total } = await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
-    expect([items.length, total]).toEqual([5, 10_000]);
-    // Twice, once to choose the way and once for the total.
-    expect(await readOf(filter)).toBeLessThan(2 * 10_500);
-  });
-});
 
 describe("a filter", () => {
   const states: readonly (readonly RunState[])[] = [
@@ -209,12 +170,7 @@ describe("a filter", () => {
       from runs r left join run_labels l on l.run_id = r.id order by started_at desc, id desc`;
     for (const filter of filters) {
       const ids = plainly(rows, filter);
-      expect([filter, ...(await listed(filter))]).toEqual([
-        filter,
-        ids.slice(0, 40),
-        ids.slice(7, 10),
-        Math.min(ids.length, 10_000),
-      ]);
+      expect([filter, ...(await listed(filter))]).toEqual([filter, ids.slice(0, 40), ids.slice(7, 10), ids.length]);
     }
   };
 
@@ -235,5 +191,44 @@ describe("a filter", () => {
         or ended_with is distinct from case when terminal_at is not null then run_error_code(state, record) end`;
     expect(left).toEqual({ count: 0 });
     await check();
+  });
+});
+
+describe("the first page of a list by", () => {
+  async function rowsRead(): Promise<number> {
+    await database.sql`select pg_stat_force_next_flush()`;
+    const [read] = await database.sql<{ rows: number }[]>`
+      select (select sum(seq_tup_read) from pg_stat_user_tables where relname ~ '^run')::int8::int
+        + (select sum(idx_tup_read) from pg_stat_user_indexes where relname ~ '^run')::int8::int as rows`;
+    return read?.rows ?? 0;
+  }
+  async function readOf(filter: RunFilter): Promise<number> {
+    // After a few executions, Postgres keeps a generic plan.
+    for (let count = 0; count < 7; count++) await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
+    const before = await rowsRead();
+    await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
+    return (await rowsRead()) - before;
+  }
+
+  const early = new Map<string, number>();
+  beforeAll(async () => {
+    for (const [name, filter] of Object.entries(RARE)) early.set(name, await readOf(filter));
+    await insert("common", 560, 10_000);
+    await database.sql`analyze`;
+  });
+
+  it.each(Object.entries(RARE))(
+    "%s reads as few rows as before, when there are twenty times as many runs",
+    async (name, filter) => {
+      expect(await readOf(filter)).toBeLessThan((early.get(name) ?? 0) + 100);
+    },
+  );
+
+  it("a label that most runs have reads a part of them", async () => {
+    const filter = { labels: { kind: "common" } };
+    const { items, total } = await listRuns(database.sql, filter, { limit: 5, offset: 0 }, true);
+    expect([items.length, total]).toEqual([5, 10_000]);
+    // Twice, once to choose the way and once for the total.
+    expect(await readOf(filter)).toBeLessThan(2 * 10_500);
   });
 });

@@ -131,8 +131,8 @@ function refuseUnsafeIds(value: Json): void {
 
 const OPTIONS = { strict: false, allErrors: false, validateFormats: true, logger: false } as const;
 
-/** Checks schemas against the meta-schema. It takes 30 ms to compile (measured), so there is one. */
-const metaSchema = new Ajv2020(OPTIONS);
+/** Checks schemas against the meta-schema. Every process compiles it: 80 ms with the library's optimiser and inlining, 55 without (measured). */
+const metaSchema = new Ajv2020({ ...OPTIONS, inlineRefs: false, code: { optimize: false } });
 // The first check compiles the meta-schema: at the start, so that no request waits for it.
 metaSchema.validateSchema({});
 
