@@ -11,7 +11,7 @@ function withLongForm(): string[] {
   return paths.filter(
     (path) =>
       /(?<!\.alone)\.test\.ts$/.test(path) &&
-      (/\.long\./.test(path) || readFileSync(path, "utf8").includes("/long.js")),
+      (/\.long\./.test(path) || /\/long\.js|describeLongWithBrowser/.test(readFileSync(path, "utf8"))),
   );
 }
 

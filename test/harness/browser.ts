@@ -3,9 +3,10 @@
 import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { describe } from "vitest";
+import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { describe, onTestFinished } from "vitest";
 import { atFileEnd } from "./file-end.js";
+import { LONG } from "./long.js";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 /** What a page shows comes over the network and from other processes. */
@@ -33,23 +34,33 @@ export function describeWithBrowser(name: string, suite: () => void): void {
   describe.skipIf(executable() === undefined)(`${name} (needs Chromium at CHROMIUM_PATH)`, suite);
 }
 
+/** In the long form only. */
+export const describeLongWithBrowser: typeof describeWithBrowser = LONG ? describeWithBrowser : () => {};
+
 let running: Promise<Browser> | undefined;
 
-/** One browser for a test process, which ends with the file. */
+/** One browser for a test process, as it is one second of a processor to start. It ends with the process. */
 function browser(): Promise<Browser> {
-  running ??= launch();
+  // As root it has no sandbox; a page of ours is all that it opens.
+  const options = { executablePath: executable(), args: ["--no-sandbox", "--disable-dev-shm-usage"] };
+  running ??= chromium.launch(options as Parameters<typeof chromium.launch>[0]);
   return running;
 }
 
-async function launch(): Promise<Browser> {
-  // As root it has no sandbox; a page of ours is all that it opens.
-  const options = { executablePath: executable(), args: ["--no-sandbox", "--disable-dev-shm-usage"] };
-  const launched = await chromium.launch(options as Parameters<typeof chromium.launch>[0]);
+const WIDE = { viewport: { width: 1280, height: 900 } };
+
+let shared: Promise<BrowserContext> | undefined;
+
+/** The pages of a file have one context, and with it one cache, unless a test wants a browser with options of its own. */
+async function contextFor(options: BrowserContextOptions): Promise<BrowserContext> {
+  if (Object.keys(options).length === 0 && shared) return shared;
+  const created = browser().then((running) => running.newContext({ ...WIDE, ...options }));
+  if (Object.keys(options).length === 0) shared = created;
   atFileEnd(async () => {
-    running = undefined;
-    await launched.close();
+    if (shared === created) shared = undefined;
+    await (await created).close();
   });
-  return launched;
+  return created;
 }
 
 export interface Watched {
@@ -63,15 +74,16 @@ export interface PageOptions extends BrowserContextOptions {
   readonly allowed?: readonly string[];
 }
 
-/** A page at an address of `origin`. Failed requests to it are no faults: a node may be away. */
+/** A page of a test at an address of `origin`. Failed requests to it are no faults: a node may be away. */
 export async function openPage(
   origin: string,
   path: string,
   { allowed = [], ...options }: PageOptions = {},
 ): Promise<Watched> {
   const hosts = [origin, ...allowed].map((url) => new URL(url).host);
-  const context = await (await browser()).newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  const page = await context.newPage();
+  const page = await (await contextFor(options)).newPage();
+  // An open page goes on asking the service.
+  onTestFinished(() => page.close());
   page.setDefaultTimeout(PATIENCE_MS);
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(`uncaught: ${error.message}`));
