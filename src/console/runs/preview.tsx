@@ -5,6 +5,7 @@ import { Link } from "wouter";
 import { get } from "../browser/client.js";
 import type { List, Run, RunCount } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
+import { Scroll } from "../parts/scroll.js";
 import { State } from "../parts/values.js";
 import { sum, useCounts, words } from "./counts.js";
 import { queryOf, type RunQuery } from "./filters.js";
@@ -58,28 +59,30 @@ function Kinds({ items, limit }: { items: readonly RunCount[]; limit: number }) 
 }
 
 const KindTable = ({ items }: { items: readonly RunCount[] }) => (
-  <table aria-label="Runs that match, by workflow and state">
-    <thead>
-      <tr>
-        <th scope="col">Workflow</th>
-        <th scope="col">State</th>
-        <th scope="col">Runs</th>
-      </tr>
-    </thead>
-    <tbody>
-      {items.slice(0, MAX_KINDS).map((item) => (
-        <tr key={`${item.workflow_id} ${item.version} ${item.state} ${item.paused_reason}`}>
-          <td>
-            {item.workflow_id} <span className="quiet">v{item.version}</span>
-          </td>
-          <td>
-            <State state={item.state} reason={item.paused_reason} />
-          </td>
-          <td>{words(sum([item]))}</td>
+  <Scroll label="Runs that match, by workflow and state">
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Workflow</th>
+          <th scope="col">State</th>
+          <th scope="col">Runs</th>
         </tr>
-      ))}
-    </tbody>
-  </table>
+      </thead>
+      <tbody>
+        {items.slice(0, MAX_KINDS).map((item) => (
+          <tr key={`${item.workflow_id} ${item.version} ${item.state} ${item.paused_reason}`}>
+            <td>
+              {item.workflow_id} <span className="quiet">v{item.version}</span>
+            </td>
+            <td>
+              <State state={item.state} reason={item.paused_reason} />
+            </td>
+            <td>{words(sum([item]))}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </Scroll>
 );
 
 function FirstRuns({ query: filters }: { query: RunQuery }) {
