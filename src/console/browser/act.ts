@@ -9,7 +9,7 @@ const MAX_DELAY_MS = 5_000;
 /** No answer, or 503: the outcome is unknown, and a repeat with the same key takes effect once. */
 const isUnknown = (error: Error) => !(error instanceof ApiError) || error.status === 503;
 
-export interface ActOptions<Output> {
+interface ActOptions<Output> {
   /** The first members of the keys of queries that show something else afterwards. */
   readonly changes?: readonly string[];
   /** What it changes by itself is changed before the queries are read again. */
@@ -51,7 +51,7 @@ function useKey(): (input?: unknown) => string {
 }
 
 /** `crypto.randomUUID` exists at https addresses only. */
-export function randomKey(): string {
+function randomKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

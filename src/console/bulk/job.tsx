@@ -4,9 +4,9 @@ import { Link, useParams } from "wouter";
 import { useAct } from "../browser/act.js";
 import { get, part, post } from "../browser/client.js";
 import type { BulkJob } from "../browser/resources.js";
+import { FilterText } from "../parts/filter-text.js";
 import { Answer, Refused } from "../parts/notes.js";
 import { When } from "../parts/values.js";
-import { FilterText } from "./filter-text.js";
 import { Progress } from "./progress.js";
 import "./bulk.css";
 

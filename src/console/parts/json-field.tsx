@@ -2,7 +2,7 @@
 import { type Ref, useId } from "react";
 import "./fields.css";
 
-export interface JsonFieldProps {
+interface JsonFieldProps {
   readonly label: string;
   readonly text: string;
   readonly onChange: (text: string) => void;

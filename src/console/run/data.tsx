@@ -8,6 +8,7 @@ import { ApiError, get, part } from "../browser/client.js";
 import { type Live, useLive } from "../browser/live.js";
 import type { ChildCount, Run, Workflow } from "../browser/resources.js";
 import { type GraphChart, graphOf, type StepDocument } from "../graph/index.js";
+import { hasEnded } from "../story/counts.js";
 import { Story } from "../story/story.js";
 
 /** What may be done now. A task is submitted on a page of its own. */
@@ -24,9 +25,6 @@ export interface Explanation {
 export const RUN_KEY = "run";
 const ASK_AGAIN_MS = 2_000;
 const SETTLE_MS = 250;
-
-const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled"]);
-export const hasEnded = ({ state }: Pick<Run, "state">): boolean => ENDED.has(state);
 
 export function useRun(id: string) {
   return useQuery({

@@ -6,8 +6,9 @@ import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
+import { hasEnded } from "../story/counts.js";
 import { ActDialog } from "./act-dialog.js";
-import { hasEnded, useOfRun } from "./data.js";
+import { useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
 import { ShortJson } from "./short-json.js";
 

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { get } from "../browser/client.js";
 import type { List, Run, RunCount } from "../browser/resources.js";
+import { FilterText } from "../parts/filter-text.js";
 import { Answer } from "../parts/notes.js";
 import { Scroll } from "../parts/scroll.js";
 import { State } from "../parts/values.js";
@@ -18,25 +19,12 @@ export function Preview({ search, limit }: { search: URLSearchParams; limit: num
   const counts = useCounts(query);
   return (
     <>
-      <FilterText query={query} />
+      <p>
+        What matches: <FilterText filter={query} />
+      </p>
       <Answer of={counts}>{({ items }) => <Kinds items={items} limit={limit} />}</Answer>
       <FirstRuns query={query} />
     </>
-  );
-}
-
-function FilterText({ query }: { query: RunQuery }) {
-  const filters = Object.entries(query);
-  if (filters.length === 0) return <p>There is no filter: it matches every run.</p>;
-  return (
-    <p>
-      Filters:{" "}
-      {filters.map(([name, value]) => (
-        <code key={name} className="filter">
-          {name}={String(value)}
-        </code>
-      ))}
-    </p>
   );
 }
 
