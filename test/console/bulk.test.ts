@@ -96,7 +96,7 @@ describeWithBrowser("bulk acts", () => {
     await until(async () => (await totalOf("workflow_id=many&paused_reason=signal")) === 80);
     const { page, faults } = await openPage(service.url, "/console/runs?workflow_id=many");
     await preview(page, "signal");
-    await page.getByLabel("Name of the signal").fill("go");
+    await page.getByLabel("Signal", { exact: true }).fill("go");
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("button", { name: "Yes, signal" }).click();
     await page.getByRole("button", { name: "Stop the job" }).click();

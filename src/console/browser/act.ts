@@ -3,15 +3,17 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
 import { ApiError } from "./client.js";
 
-const MAX_TRIES = 6;
+const MAX_TRIES = 8;
+const MAX_DELAY_MS = 5_000;
 
 /** No answer, or 503: the outcome is unknown, and a repeat with the same key takes effect once. */
 const isUnknown = (error: Error) => !(error instanceof ApiError) || error.status === 503;
 
-export interface ActOptions<Output> {
+interface ActOptions<Output> {
   /** The first members of the keys of queries that show something else afterwards. */
   readonly changes?: readonly string[];
-  readonly onDone?: (output: Output) => void;
+  /** What it changes by itself is changed before the queries are read again. */
+  readonly onDone?: (output: Output) => unknown;
 }
 
 /** A command that is given again with the same input after an unknown outcome has the same key. */
@@ -24,13 +26,13 @@ export function useAct<Input, Output>(
   return useMutation({
     mutationFn: (input: Input) => send(input, keyFor(input)),
     retry: (failures, error) => isUnknown(error) && failures < MAX_TRIES,
-    retryDelay: (failures) => 250 * 2 ** failures,
+    retryDelay: (failures) => Math.min(250 * 2 ** failures, MAX_DELAY_MS),
     onError: (error) => {
       if (!isUnknown(error)) keyFor();
     },
     onSuccess: async (output: Output) => {
       keyFor();
-      onDone?.(output);
+      await onDone?.(output);
       await Promise.all(changes.map((key) => queries.invalidateQueries({ queryKey: [key] })));
     },
   });
@@ -49,7 +51,7 @@ function useKey(): (input?: unknown) => string {
 }
 
 /** `crypto.randomUUID` exists at https addresses only. */
-export function randomKey(): string {
+function randomKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -40,7 +40,7 @@ async function readDocument<T>(
   }
 }
 
-export const VERSIONS_PER_PAGE = 20;
+const VERSIONS_PER_PAGE = 20;
 
 export function useVersions<T extends Versioned>(collection: Collection, id: string, offset = 0) {
   return useQuery({

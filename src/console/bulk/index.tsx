@@ -3,9 +3,9 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "wouter";
 import { get } from "../browser/client.js";
 import type { BulkJob, List } from "../browser/resources.js";
+import { FilterText } from "../parts/filter-text.js";
 import { Answer } from "../parts/notes.js";
 import { When } from "../parts/values.js";
-import { FilterText } from "./filter-text.js";
 import { Progress } from "./progress.js";
 import "./bulk.css";
 

@@ -1,12 +1,12 @@
 // One bulk job: how far it is, live, what refused, and how to stop it or go on. The runs that it changed are in the list of runs.
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "wouter";
-import { get, part } from "../browser/client.js";
-import { useCommand } from "../browser/command.js";
+import { useAct } from "../browser/act.js";
+import { get, part, post } from "../browser/client.js";
 import type { BulkJob } from "../browser/resources.js";
+import { FilterText } from "../parts/filter-text.js";
 import { Answer, Refused } from "../parts/notes.js";
 import { When } from "../parts/values.js";
-import { FilterText } from "./filter-text.js";
 import { Progress } from "./progress.js";
 import "./bulk.css";
 
@@ -67,26 +67,36 @@ const Job = ({ job }: { job: BulkJob }) => (
   </>
 );
 
-/** An answer to a request that waits is older than the act: the page forgets the request. */
-function Acts({ job: { bulk_id: id, state } }: { job: BulkJob }) {
+/** An answer to a request that waits is older than the act: the page forgets the request, and shows the state that the act led to. */
+function useChange(id: string) {
   const queries = useQueryClient();
-  const command = useCommand(async () => {
-    await queries.cancelQueries({ queryKey: ["bulk", id] });
-    queries.setQueryData<BulkJob>(["bulk", id], (job) => job && { ...job, state: "stopped" });
-    await queries.invalidateQueries({ queryKey: ["bulk", id] });
-  });
-  const act = (name: "stop" | "resume") => command.send(`/bulk/${part(id)}/${name}`);
+  const queryKey = ["bulk", id];
+  return useAct(
+    (name: "stop" | "resume", idempotencyKey) =>
+      post<Pick<BulkJob, "state">>(`/bulk/${part(id)}/${name}`, {}, { idempotencyKey }),
+    {
+      changes: ["bulk"],
+      onDone: async ({ state }) => {
+        await queries.cancelQueries({ queryKey });
+        queries.setQueryData<BulkJob>(queryKey, (job) => job && { ...job, state });
+      },
+    },
+  );
+}
+
+function Acts({ job: { bulk_id: id, state } }: { job: BulkJob }) {
+  const change = useChange(id);
   return (
     <>
-      {command.error && <Refused error={command.error} />}
+      {change.error && <Refused error={change.error} />}
       <div className="row">
         {state === "running" && (
-          <button type="button" className="danger" disabled={command.isPending} onClick={() => act("stop")}>
+          <button type="button" className="danger" disabled={change.isPending} onClick={() => change.mutate("stop")}>
             Stop the job
           </button>
         )}
         {state === "stopped" && (
-          <button type="button" disabled={command.isPending} onClick={() => act("resume")}>
+          <button type="button" disabled={change.isPending} onClick={() => change.mutate("resume")}>
             Resume the job
           </button>
         )}

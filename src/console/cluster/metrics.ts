@@ -54,7 +54,7 @@ export function rate(before: Reading, after: Reading, name: string): number | un
 }
 
 /** The mean of a histogram's values between two readings, and an upper bound of their 99th percentile. */
-export interface Distribution {
+interface Distribution {
   readonly count: number;
   readonly mean: number;
   readonly p99: number;

@@ -51,7 +51,7 @@ export function FilterText({ label, value, onChange, known = [], type = "text", 
   );
 }
 
-export interface FilterChoiceProps extends FilterFieldProps {
+interface FilterChoiceProps extends FilterFieldProps {
   readonly options: readonly (readonly [value: string, words: string])[];
 }
 

@@ -2,12 +2,10 @@
 // not fit; what becomes of the value is for the page.
 import { type FormEvent, lazy, Suspense, useState } from "react";
 import type { Problem } from "../browser/resources.js";
-import { JsonField } from "./form-json.js";
 import { type SchemaFormProps, Submit, submitted } from "./form-submit.js";
+import { JsonValue } from "./json-value.js";
 import { Loading } from "./notes.js";
 import "./form.css";
-
-export { JsonField, type SchemaFormProps };
 
 /** The form library is as large as all pages together. */
 const DrawnForm = lazy(() => import("./form-drawn.js"));
@@ -68,7 +66,7 @@ function TextForm(props: SchemaFormProps & { onChange: (value: unknown) => void 
   };
   return (
     <form onSubmit={submit}>
-      <JsonField label={props.label ?? "JSON"} value={props.value ?? {}} onChange={props.onChange} />
+      <JsonValue label={props.label ?? "JSON"} value={props.value ?? {}} onChange={props.onChange} />
       <Submit {...props} />
     </form>
   );

@@ -9,9 +9,13 @@ export interface Parsed {
 export function parseObject(text: string): Parsed {
   const { value, fault } = text.trim() === "" ? { value: {} } : parseJson(text);
   if (fault !== undefined) return { fault };
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return isObject ? { value } : { fault: "This is JSON, but not an object: it must begin with { and end with }." };
+  return isObject(value)
+    ? { value }
+    : { fault: "This is JSON, but not an object: it must begin with { and end with }." };
 }
+
+export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 export function parseJson(text: string): Parsed {
   try {

@@ -29,7 +29,8 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
   [1_000, "s"],
 ];
 
-export function duration(ms: number): string {
+export function duration(ms: number | undefined): string {
+  if (ms === undefined) return "–";
   const [size, name] = UNITS.find(([size]) => ms >= size) ?? [1, "ms"];
   return `${(ms / size).toLocaleString(undefined, { maximumFractionDigits: size === 1 ? 0 : 1 })} ${name}`;
 }

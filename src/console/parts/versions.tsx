@@ -14,7 +14,7 @@ export const Published = ({ is }: { is: boolean }) => (
   <span className={`state ${is ? "succeeded" : ""}`}>{is ? "published" : "draft"}</span>
 );
 
-export interface VersionsProps {
+interface VersionsProps {
   readonly collection: Collection;
   readonly id: string;
   /** The version that the page shows. */

@@ -1,6 +1,7 @@
 // A decision table drawn as a table: a row for each condition, a column for each member of the outputs. After a trial each row says how it fared.
 import { memo, useEffect, useRef } from "react";
 import type { Rule } from "../browser/resources.js";
+import { Scroll } from "../parts/scroll.js";
 import { cell, columnsOf, type Evaluated, type Output, type Verdict, verdicts } from "./table.js";
 
 interface Props {
@@ -13,8 +14,7 @@ export const DecisionTable = memo(({ spec, evaluated }: Props) => {
   const columns = columnsOf(spec);
   const said = evaluated && verdicts(spec.rows.length, evaluated);
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
-    <section className="scroll decision" aria-label="Rows of the decision table" tabIndex={0}>
+    <Scroll className="decision" label="Rows of the decision table">
       <table>
         <Head columns={columns} isTried={said !== undefined} />
         <tbody>
@@ -24,7 +24,7 @@ export const DecisionTable = memo(({ spec, evaluated }: Props) => {
           <Default {...{ spec, columns, evaluated }} />
         </tbody>
       </table>
-    </section>
+    </Scroll>
   );
 });
 

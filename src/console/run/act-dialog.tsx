@@ -2,13 +2,14 @@
 // tried, so that it takes effect once.
 import { type FormEvent, useState } from "react";
 import { Link } from "wouter";
+import { type Act, fieldsOf } from "../acts/acts.js";
+import { ActFields } from "../acts/fields.js";
+import { bodyOf, pathOf, type Texts, type Values, valuesOf } from "../acts/values.js";
 import { useAct } from "../browser/act.js";
 import { part, post } from "../browser/client.js";
 import type { Run } from "../browser/resources.js";
 import { Dialog } from "../parts/dialog.js";
 import { Refused } from "../parts/notes.js";
-import { ActField, initialTexts, type Texts, valuesOf } from "./act-fields.js";
-import { type ActForm, bodyOf, pathOf, type Values } from "./act-forms.js";
 import { RUN_KEY } from "./data.js";
 import { MigrationCheck } from "./migration-check.js";
 
@@ -18,48 +19,56 @@ interface Acted {
   readonly already_terminal?: boolean;
 }
 
+/** What is known already: the signal that is awaited, and nothing else, so that nothing is sent by accident. */
+const initialTexts = ({ name }: Act, { awaited_signal }: Run): Texts =>
+  name === "signal" && awaited_signal !== undefined ? { signal_name: awaited_signal } : {};
+
 interface Props {
   readonly run: Run;
-  readonly form: ActForm;
+  readonly act: Act;
   readonly onClose: () => void;
 }
 
-export function ActDialog({ run, form, onClose }: Props) {
-  const [texts, setTexts] = useState<Texts>(() => initialTexts(form, run));
-  const act = useSending(run, form, (answer) => {
-    if (form.name !== "rerun" && answer.changed !== false) onClose();
+export function ActDialog({ run, act, onClose }: Props) {
+  const [texts, setTexts] = useState<Texts>(() => initialTexts(act, run));
+  const sending = useSending(run, act, (answer) => {
+    if (act.name !== "rerun" && answer.changed !== false) onClose();
   });
-  const { values, faults } = valuesOf(form, texts);
+  const fields = fieldsOf(act, "run");
+  const { values, faults } = valuesOf(fields, texts);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    if (Object.keys(faults).length === 0) act.mutate(values);
+    if (Object.keys(faults).length === 0) sending.mutate(values);
   };
   return (
-    <Dialog title={form.title} onClose={onClose}>
-      <p>{form.words}</p>
+    <Dialog title={act.title} onClose={onClose}>
+      <p>{act.words}</p>
       <form onSubmit={submit}>
-        {form.fields.map((field) => (
-          <ActField key={field.name} field={field} texts={texts} fault={faults[field.name]} onChange={setTexts} />
-        ))}
-        {form.name === "migrate" && <MigrationCheck run={run} values={values} />}
-        {act.error && <Refused error={act.error} />}
-        {act.data && <Answered answer={act.data} form={form} />}
-        <Buttons form={form} isSending={act.isPending} isDone={act.data?.run_id !== undefined} onClose={onClose} />
+        <ActFields {...{ fields, texts, faults }} onChange={setTexts} />
+        {act.name === "migrate" && <MigrationCheck run={run} values={values} />}
+        {sending.error && <Refused error={sending.error} />}
+        {sending.data && <Answered answer={sending.data} act={act} />}
+        <Buttons
+          act={act}
+          isSending={sending.isPending}
+          isDone={sending.data?.run_id !== undefined}
+          onClose={onClose}
+        />
       </form>
     </Dialog>
   );
 }
 
-function useSending(run: Run, form: ActForm, onDone: (answer: Acted) => void) {
+function useSending(run: Run, act: Act, onDone: (answer: Acted) => void) {
   return useAct<Values, Acted>(
     (values, idempotencyKey) =>
-      post<Acted>(`/sagas/${part(run.id)}/${pathOf(form.name, values)}`, bodyOf(form.name, values), { idempotencyKey }),
+      post<Acted>(`/sagas/${part(run.id)}/${pathOf(act.name, values)}`, bodyOf(act.name, values), { idempotencyKey }),
     { changes: [RUN_KEY], onDone },
   );
 }
 
-function Answered({ answer, form }: { answer: Acted; form: ActForm }) {
-  if (form.name === "rerun" && answer.run_id !== undefined)
+function Answered({ answer, act }: { answer: Acted; act: Act }) {
+  if (act.name === "rerun" && answer.run_id !== undefined)
     return (
       <p role="status">
         The new run: <Link href={`/runs/${answer.run_id}`}>{answer.run_id}</Link>
@@ -68,13 +77,13 @@ function Answered({ answer, form }: { answer: Acted; form: ActForm }) {
   return answer.changed === false ? <p role="status">Nothing changed: the run is so already.</p> : null;
 }
 
-function Buttons(props: { form: ActForm; isSending: boolean; isDone: boolean; onClose: () => void }) {
-  const { form, isSending, isDone, onClose } = props;
+function Buttons(props: { act: Act; isSending: boolean; isDone: boolean; onClose: () => void }) {
+  const { act, isSending, isDone, onClose } = props;
   return (
     <div className="row">
       {!isDone && (
-        <button type="submit" className={form.isDangerous ? "danger" : "primary"} disabled={isSending}>
-          {isSending ? "Sending …" : form.title}
+        <button type="submit" className={act.isDangerous ? "danger" : "primary"} disabled={isSending}>
+          {isSending ? "Sending …" : act.title}
         </button>
       )}
       <button type="button" onClick={onClose}>

@@ -1,24 +1,24 @@
 // The acts that may be done now, as buttons; each opens a dialog that says what it will do. What is possible, `explain` says.
 import { useState } from "react";
 import { Link } from "wouter";
+import { ACTS, type Act } from "../acts/acts.js";
 import type { Run } from "../browser/resources.js";
 import { ActDialog } from "./act-dialog.js";
-import { ACT_FORMS, type ActForm } from "./act-forms.js";
-import type { Act } from "./data.js";
+import type { Possible } from "./data.js";
 
-export function Acts({ run, can, only }: { run: Run; can: readonly Act[]; only?: readonly Act[] }) {
-  const [open, setOpen] = useState<ActForm>();
-  const possible = ACT_FORMS.filter(({ name }) => can.includes(name) && (only === undefined || only.includes(name)));
+export function Acts({ run, can, only }: { run: Run; can: readonly Possible[]; only?: readonly Possible[] }) {
+  const [open, setOpen] = useState<Act>();
+  const possible = ACTS.filter(({ name }) => can.includes(name) && (only === undefined || only.includes(name)));
   return (
     <div className="row acts">
-      {possible.map((form) => (
+      {possible.map((act) => (
         <button
-          key={form.name}
+          key={act.name}
           type="button"
-          className={form.isDangerous ? "danger" : undefined}
-          onClick={() => setOpen(form)}
+          className={act.isDangerous ? "danger" : undefined}
+          onClick={() => setOpen(act)}
         >
-          {form.button}
+          {act.button}
         </button>
       ))}
       {can.includes("submit") && !only && (
@@ -26,7 +26,7 @@ export function Acts({ run, can, only }: { run: Run; can: readonly Act[]; only?:
           Submit the task
         </Link>
       )}
-      {open && <ActDialog key={open.name} run={run} form={open} onClose={() => setOpen(undefined)} />}
+      {open && <ActDialog key={open.name} run={run} act={open} onClose={() => setOpen(undefined)} />}
     </div>
   );
 }

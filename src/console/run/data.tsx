@@ -2,29 +2,29 @@
 // when something happened, and now and then while children go on, of which the run itself has no events.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
-import type { Chart, OperatorActName } from "../../../machines/index.js";
+import type { Chart } from "../../../machines/index.js";
+import type { ActName } from "../acts/acts.js";
 import { ApiError, get, part } from "../browser/client.js";
 import { type Live, useLive } from "../browser/live.js";
 import type { ChildCount, Run, Workflow } from "../browser/resources.js";
 import { type GraphChart, graphOf, type StepDocument } from "../graph/index.js";
+import { hasEnded } from "../story/counts.js";
 import { Story } from "../story/story.js";
 
-export type Act = OperatorActName | "cancel" | "release" | "rerun" | "signal" | "submit";
+/** What may be done now. A task is submitted on a page of its own. */
+export type Possible = ActName | "submit";
 
 export interface Explanation {
   readonly because: string;
   readonly since: string;
   readonly next_at?: string;
-  readonly can: readonly Act[];
+  readonly can: readonly Possible[];
   readonly waiting_for: readonly Readonly<Record<string, unknown>>[];
 }
 
 export const RUN_KEY = "run";
 const ASK_AGAIN_MS = 2_000;
 const SETTLE_MS = 250;
-
-const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled"]);
-export const hasEnded = ({ state }: Pick<Run, "state">): boolean => ENDED.has(state);
 
 export function useRun(id: string) {
   return useQuery({

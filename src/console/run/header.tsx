@@ -2,8 +2,9 @@
 import { Link } from "wouter";
 import type { Run } from "../browser/resources.js";
 import { Json, State, When } from "../parts/values.js";
+import { hasEnded } from "../story/counts.js";
 import { Acts } from "./acts.js";
-import { type Definition, type Explanation, hasEnded, useExplanation } from "./data.js";
+import { type Definition, type Explanation, useExplanation } from "./data.js";
 
 export function Header(props: { run: Run; definition: Definition | undefined; isPast: boolean }) {
   const { run, definition, isPast } = props;

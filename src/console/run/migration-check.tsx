@@ -1,9 +1,9 @@
 // Whether a run could be moved to a version, asked without moving it. The move itself is an act like the others.
 import { useMutation } from "@tanstack/react-query";
+import type { Values } from "../acts/values.js";
 import { part, post } from "../browser/client.js";
 import type { Run } from "../browser/resources.js";
 import { Refused } from "../parts/notes.js";
-import type { Values } from "./act-forms.js";
 
 interface Checked {
   readonly allowed: boolean;

@@ -1,16 +1,18 @@
 // The signals that a run received, and one to send.
 import { useState } from "react";
+import { ACTS } from "../acts/acts.js";
 import type { List, Signal } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
+import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
+import { hasEnded } from "../story/counts.js";
 import { ActDialog } from "./act-dialog.js";
-import { ACT_FORMS } from "./act-forms.js";
-import { hasEnded, useOfRun } from "./data.js";
+import { useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
 import { ShortJson } from "./short-json.js";
 
-const FORM = ACT_FORMS.find(({ name }) => name === "signal");
+const SIGNAL = ACTS.find(({ name }) => name === "signal");
 
 export function SignalsTab({ run }: TabProps) {
   const signals = useOfRun<List<Signal>>(run, "signals", { limit: 50, offset: useOffset("page") });
@@ -24,7 +26,7 @@ export function SignalsTab({ run }: TabProps) {
           </button>
         </p>
       )}
-      {isSending && FORM && <ActDialog run={run} form={FORM} onClose={() => setIsSending(false)} />}
+      {isSending && SIGNAL && <ActDialog run={run} act={SIGNAL} onClose={() => setIsSending(false)} />}
       <Answer of={signals}>{(list) => <Signals list={list} />}</Answer>
     </>
   );
@@ -34,7 +36,7 @@ function Signals({ list }: { list: List<Signal> }) {
   if (list.total === 0) return <p className="quiet">The run has received no signal.</p>;
   return (
     <>
-      <div className="scroll">
+      <Scroll label="Received signals">
         <table>
           <thead>
             <tr>
@@ -59,7 +61,7 @@ function Signals({ list }: { list: List<Signal> }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       <Pager of={list} name="page" label="signals" />
     </>
   );

@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import type { List, UserTask } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
+import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
 import { useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
@@ -30,7 +31,7 @@ export function TasksTab({ run }: TabProps) {
 
 function Tasks({ tasks }: { tasks: readonly UserTask[] }) {
   return (
-    <div className="scroll">
+    <Scroll label="Tasks of the run">
       <table>
         <thead>
           <tr>
@@ -62,6 +63,6 @@ function Tasks({ tasks }: { tasks: readonly UserTask[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }

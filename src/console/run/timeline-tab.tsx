@@ -4,11 +4,11 @@ import "./timeline.css";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { duration } from "../parts/values.js";
+import { hasEnded } from "../story/counts.js";
 import { type Bar, barsOf, type Lane, lanesOf, marksOf, moved, type Window, zoomed } from "../story/lanes.js";
 import { timeOf } from "../story/rows.js";
 import { type Span, Spans } from "../story/spans.js";
 import type { Story } from "../story/story.js";
-import { hasEnded } from "./data.js";
 import type { Shown, TabProps } from "./moment.js";
 
 const LANE_HEIGHT = 34;

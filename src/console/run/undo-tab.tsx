@@ -3,6 +3,7 @@ import { Link } from "wouter";
 import type { List, UndoEntry } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
+import { Scroll } from "../parts/scroll.js";
 import { Acts } from "./acts.js";
 import { useExplanation, useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
@@ -41,7 +42,7 @@ export function UndoTab({ run }: TabProps) {
 
 function Entries({ entries }: { entries: readonly UndoEntry[] }) {
   return (
-    <div className="scroll">
+    <Scroll label="Undo entries">
       <table>
         <thead>
           <tr>
@@ -64,6 +65,6 @@ function Entries({ entries }: { entries: readonly UndoEntry[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }

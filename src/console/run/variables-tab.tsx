@@ -1,6 +1,7 @@
 // The variables of a run: as they are now, and what each step changed up to the moment. What no audit row has is said to be unknown.
 import { useMemo } from "react";
 import type { Run } from "../browser/resources.js";
+import { Scroll } from "../parts/scroll.js";
 import { Json } from "../parts/values.js";
 import { type Change, changesOf } from "../story/changes.js";
 import type { Story } from "../story/story.js";
@@ -47,7 +48,7 @@ function Then({ changes, run }: { changes: readonly Change[]; run: Run }) {
   const last = new Map(changes.map((change) => [change.name, change]));
   const others = Object.keys(run.variables).filter((name) => !last.has(name));
   return (
-    <div className="scroll">
+    <Scroll label="Variables at the moment">
       <table>
         <caption>Variables at the moment</caption>
         <tbody>
@@ -64,7 +65,7 @@ function Then({ changes, run }: { changes: readonly Change[]; run: Run }) {
         </tbody>
       </table>
       {others.length > 0 && <p className="quiet">Of the beginning, or set later: {others.join(", ")}.</p>}
-    </div>
+    </Scroll>
   );
 }
 
@@ -82,7 +83,7 @@ const Value = ({ change: { name, isKnown, value, how } }: { change: Change }) =>
 function Changes({ changes, shown }: { changes: readonly Change[]; shown: Shown }) {
   if (changes.length === 0) return <p className="quiet">No step has changed a variable.</p>;
   return (
-    <div className="scroll">
+    <Scroll label="Changes of variables">
       <table>
         <thead>
           <tr>
@@ -99,7 +100,7 @@ function Changes({ changes, shown }: { changes: readonly Change[]; shown: Shown 
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

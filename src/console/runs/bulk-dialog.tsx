@@ -2,11 +2,13 @@
 // its own.
 import { type FormEvent, useState } from "react";
 import { useLocation } from "wouter";
-import { useCommand } from "../browser/command.js";
+import { ACTS, type Act, fieldsOf } from "../acts/acts.js";
+import { ActFields } from "../acts/fields.js";
+import { paramsOf, type Texts, valuesOf } from "../acts/values.js";
+import { useAct } from "../browser/act.js";
+import { post } from "../browser/client.js";
 import { Dialog } from "../parts/dialog.js";
 import { Refused } from "../parts/notes.js";
-import { ActFields } from "./act-fields.js";
-import { ACTS, type Act, type Params, paramsOf } from "./acts.js";
 import { bulkFilterOf } from "./filters.js";
 import { Preview } from "./preview.js";
 
@@ -15,7 +17,7 @@ const MAX_LIMIT = 100_000;
 
 interface Asked {
   readonly act: Act;
-  readonly params: Params;
+  readonly texts: Texts;
   readonly limit: number;
 }
 
@@ -23,7 +25,7 @@ const [FIRST] = ACTS as readonly [Act, ...Act[]];
 
 /** The filters are those at the moment of the click: what the person sees in the preview is what the job is asked for. */
 export function BulkDialog({ search, onClose }: { search: URLSearchParams; onClose: () => void }) {
-  const [asked, setAsked] = useState<Asked>({ act: FIRST, params: {}, limit: STANDARD_LIMIT });
+  const [asked, setAsked] = useState<Asked>({ act: FIRST, texts: {}, limit: STANDARD_LIMIT });
   const [isSure, setSure] = useState(false);
   return (
     <Dialog title="Act on all runs that match" onClose={onClose}>
@@ -44,32 +46,19 @@ interface ChoiceProps {
 }
 
 function Choice({ asked, onChange, onDone, onClose }: ChoiceProps) {
-  const { act, params, limit } = asked;
+  const { act, texts } = asked;
+  const fields = fieldsOf(act, "bulk");
+  const { faults } = valuesOf(fields, texts);
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    onDone();
+    if (Object.keys(faults).length === 0) onDone();
   };
   return (
     <form className="act" onSubmit={submit}>
-      <ActChoice act={act} onChange={(act) => onChange({ ...asked, act, params: {} })} />
-      <p className="quiet">For each run, this will {act.does}.</p>
-      <ActFields
-        key={act.name}
-        fields={act.fields}
-        value={params}
-        onChange={(params) => onChange({ ...asked, params })}
-      />
-      <label>
-        At most this many runs
-        <input
-          type="number"
-          required
-          min={1}
-          max={MAX_LIMIT}
-          value={limit}
-          onChange={({ target }) => onChange({ ...asked, limit: target.valueAsNumber })}
-        />
-      </label>
+      <ActChoice act={act} onChange={(act) => onChange({ ...asked, act, texts: {} })} />
+      <p className="quiet">{act.words}</p>
+      <ActFields {...{ fields, texts, faults }} onChange={(texts) => onChange({ ...asked, texts })} />
+      <Limit limit={asked.limit} onChange={(limit) => onChange({ ...asked, limit })} />
       <div className="row">
         <button type="submit" className="primary">
           Preview
@@ -93,26 +82,39 @@ const ActChoice = ({ act, onChange }: { act: Act; onChange: (act: Act) => void }
   </label>
 );
 
+const Limit = ({ limit, onChange }: { limit: number; onChange: (limit: number) => void }) => (
+  <label>
+    At most this many runs
+    <input
+      type="number"
+      required
+      min={1}
+      max={MAX_LIMIT}
+      value={Number.isNaN(limit) ? "" : limit}
+      onChange={({ target }) => onChange(target.valueAsNumber)}
+    />
+  </label>
+);
+
 interface ConfirmProps {
   readonly asked: Asked;
   readonly search: URLSearchParams;
   readonly onBack: () => void;
 }
 
-function Confirm({ asked: { act, params, limit }, search, onBack }: ConfirmProps) {
-  const [, navigate] = useLocation();
-  const command = useCommand<{ bulk_id: string }>(({ bulk_id: id }) => navigate(`/bulk/${id}`));
-  const create = () =>
-    command.send("/bulk", { filter: bulkFilterOf(search), action: act.name, params: paramsOf(act, params), limit });
+function Confirm({ asked: { act, texts, limit }, search, onBack }: ConfirmProps) {
+  const job = useCreate();
+  const params = paramsOf(valuesOf(fieldsOf(act, "bulk"), texts).values);
+  const create = () => job.mutate({ filter: bulkFilterOf(search), action: act.name, params, limit });
   return (
     <div className="act">
       <p>
-        <b>{act.name}</b>: for each of these runs, this will {act.does}.
+        <b>{act.title}</b>, for each of these runs: {act.words}
       </p>
       <Preview search={search} limit={limit} />
-      {command.error && <Refused error={command.error} />}
+      {job.error && <Refused error={job.error} />}
       <div className="row">
-        <button type="button" className="danger" disabled={command.isPending} onClick={create}>
+        <button type="button" className="danger" disabled={job.isPending} onClick={create}>
           Yes, {act.name} all of them
         </button>
         <button type="button" onClick={onBack}>
@@ -121,4 +123,13 @@ function Confirm({ asked: { act, params, limit }, search, onBack }: ConfirmProps
       </div>
     </div>
   );
+}
+
+/** Leads to the job. */
+function useCreate() {
+  const [, navigate] = useLocation();
+  return useAct((body: object, idempotencyKey) => post<{ bulk_id: string }>("/bulk", body, { idempotencyKey }), {
+    changes: ["bulk"],
+    onDone: ({ bulk_id: id }) => navigate(`/bulk/${id}`),
+  });
 }

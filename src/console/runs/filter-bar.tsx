@@ -62,7 +62,7 @@ export function FilterBar(props: SearchProps) {
             ["started_at", "oldest first"],
           ]}
         />
-        <label className="switch">
+        <label className="check">
           <input
             type="checkbox"
             checked={hasChildren}

@@ -4,7 +4,9 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { get } from "../browser/client.js";
 import type { List, Run, RunCount } from "../browser/resources.js";
+import { FilterText } from "../parts/filter-text.js";
 import { Answer } from "../parts/notes.js";
+import { Scroll } from "../parts/scroll.js";
 import { State } from "../parts/values.js";
 import { sum, useCounts, words } from "./counts.js";
 import { queryOf, type RunQuery } from "./filters.js";
@@ -17,25 +19,12 @@ export function Preview({ search, limit }: { search: URLSearchParams; limit: num
   const counts = useCounts(query);
   return (
     <>
-      <FilterText query={query} />
+      <p>
+        What matches: <FilterText filter={query} />
+      </p>
       <Answer of={counts}>{({ items }) => <Kinds items={items} limit={limit} />}</Answer>
       <FirstRuns query={query} />
     </>
-  );
-}
-
-function FilterText({ query }: { query: RunQuery }) {
-  const filters = Object.entries(query);
-  if (filters.length === 0) return <p>There is no filter: it matches every run.</p>;
-  return (
-    <p>
-      Filters:{" "}
-      {filters.map(([name, value]) => (
-        <code key={name} className="filter">
-          {name}={String(value)}
-        </code>
-      ))}
-    </p>
   );
 }
 
@@ -58,28 +47,30 @@ function Kinds({ items, limit }: { items: readonly RunCount[]; limit: number }) 
 }
 
 const KindTable = ({ items }: { items: readonly RunCount[] }) => (
-  <table aria-label="Runs that match, by workflow and state">
-    <thead>
-      <tr>
-        <th scope="col">Workflow</th>
-        <th scope="col">State</th>
-        <th scope="col">Runs</th>
-      </tr>
-    </thead>
-    <tbody>
-      {items.slice(0, MAX_KINDS).map((item) => (
-        <tr key={`${item.workflow_id} ${item.version} ${item.state} ${item.paused_reason}`}>
-          <td>
-            {item.workflow_id} <span className="quiet">v{item.version}</span>
-          </td>
-          <td>
-            <State state={item.state} reason={item.paused_reason} />
-          </td>
-          <td>{words(sum([item]))}</td>
+  <Scroll label="Runs that match, by workflow and state">
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Workflow</th>
+          <th scope="col">State</th>
+          <th scope="col">Runs</th>
         </tr>
-      ))}
-    </tbody>
-  </table>
+      </thead>
+      <tbody>
+        {items.slice(0, MAX_KINDS).map((item) => (
+          <tr key={`${item.workflow_id} ${item.version} ${item.state} ${item.paused_reason}`}>
+            <td>
+              {item.workflow_id} <span className="quiet">v{item.version}</span>
+            </td>
+            <td>
+              <State state={item.state} reason={item.paused_reason} />
+            </td>
+            <td>{words(sum([item]))}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </Scroll>
 );
 
 function FirstRuns({ query: filters }: { query: RunQuery }) {

@@ -16,7 +16,7 @@ import {
   willRetry,
 } from "./rows.js";
 
-export type StepStanding = "running" | "waiting" | "retrying" | "incident" | "done" | "failed" | "skipped";
+type StepStanding = "running" | "waiting" | "retrying" | "incident" | "done" | "failed" | "skipped";
 export type UndoStanding = "undoing" | "undone" | "failed" | "passed";
 
 export interface StepStory {

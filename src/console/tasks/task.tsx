@@ -1,9 +1,9 @@
 // One task: what it asks for, the run that waits for it, and its form. A task that is no longer open shows what was submitted.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
-import { ApiError, get, part } from "../browser/client.js";
-import { useCommand } from "../browser/command.js";
+import { useAct } from "../browser/act.js";
+import { ApiError, get, part, post } from "../browser/client.js";
 import type { List, Run, UserTask, Workflow } from "../browser/resources.js";
 import { Answer, Refused } from "../parts/notes.js";
 import { Json, State, When } from "../parts/values.js";
@@ -111,13 +111,11 @@ const Closed = ({ task }: { task: UserTask }) => (
 );
 
 function OpenTask({ task, isApproval }: { task: UserTask; isApproval: boolean }) {
-  const queries = useQueryClient();
   const [by, setBy] = useState(() => localStorage.getItem(NAME) ?? "");
-  const command = useCommand(() => queries.invalidateQueries());
+  const command = useSubmit(task);
   const submit = (result: unknown) => {
     localStorage.setItem(NAME, by);
-    const path = `/sagas/${part(task.run_id)}/user_task/${part(task.id)}/submit`;
-    command.send(path, { result, ...(by.trim() !== "" && { submitted_by: by.trim() }) });
+    command.mutate({ result, ...(by.trim() !== "" && { submitted_by: by.trim() }) });
   };
   const details = command.error instanceof ApiError ? command.error.details : [];
   return (
@@ -133,6 +131,13 @@ function OpenTask({ task, isApproval }: { task: UserTask; isApproval: boolean })
     </>
   );
 }
+
+const useSubmit = ({ id, run_id }: UserTask) =>
+  useAct(
+    (body: object, idempotencyKey) =>
+      post(`/sagas/${part(run_id)}/user_task/${part(id)}/submit`, body, { idempotencyKey }),
+    { changes: ["user_tasks", "user_task", "run"] },
+  );
 
 /** The name under which the browser remembers who submits. */
 const NAME = "saga.submitted_by";

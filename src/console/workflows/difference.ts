@@ -1,4 +1,5 @@
 // What two versions of a workflow differ in: steps added, removed and changed, each change with its path. It is pure, and compares what was posted.
+import { isObject } from "../parts/json-text.js";
 
 export interface Change {
   /** A JSON path within the step, or within the document. */
@@ -87,6 +88,3 @@ function isEqual(left: unknown, right: unknown): boolean {
   const names = Object.keys(left);
   return names.length === Object.keys(right).length && names.every((name) => isEqual(left[name], right[name]));
 }
-
-const isObject = (value: unknown): value is Step =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -12,7 +12,7 @@ import { Remarks, type Report } from "./remarks.js";
 import { remarked, sketch, stepAt } from "./sketch.js";
 import { Store } from "./store.js";
 
-export interface EditorProps {
+interface EditorProps {
   readonly initial: Document;
   readonly onStored: (workflow: Workflow) => void;
 }

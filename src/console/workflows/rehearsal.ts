@@ -25,7 +25,7 @@ export interface Rehearsed {
   readonly left?: string;
 }
 
-export interface Drawing {
+interface Drawing {
   readonly looks: ReadonlyMap<string, Look>;
   readonly edgeLooks: ReadonlyMap<string, EdgeLook>;
   readonly undoWay: readonly string[];

@@ -1,6 +1,8 @@
 // A definition that is being written, as a graph: what it says so far, right or wrong. The chart of a stored version is the service's; this is a sketch of it.
+
 import { BEGIN, edgeId, type GraphChart, type GraphEdge, type GraphNode } from "../graph/chart.js";
 import type { Look } from "../graph/look.js";
+import { isObject } from "../parts/json-text.js";
 import type { Document, Step } from "./difference.js";
 
 /** A problem or a warning of `POST /workflows/validate`. */
@@ -119,6 +121,3 @@ const said = (remarks: readonly Remark[], noun: string) => ({
   badge: `${remarks.length} ${noun}${remarks.length === 1 ? "" : "s"}`,
   lines: remarks.map(({ path, message }) => `${path.replace(/^\$\.steps\[\d+\]\.?/, "")} ${message}`.trim()),
 });
-
-const isObject = (value: unknown): value is Step =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -88,7 +88,6 @@ function linesOf({ buckets, bucket_ms }: Performance) {
 function InWords({ of: { buckets, run_ms: run } }: { of: Performance }) {
   const ended = sum(buckets);
   const rate = successRate(ended);
-  const time = (ms: number | undefined) => (ms === undefined ? "–" : duration(ms));
   return (
     <dl>
       <dt>Succeeded</dt>
@@ -101,7 +100,7 @@ function InWords({ of: { buckets, run_ms: run } }: { of: Performance }) {
       <dd>{rate === undefined ? "no run ended" : percent.format(rate)}</dd>
       <dt>A run takes</dt>
       <dd>
-        50 % at most {time(run.p50)}, 90 % {time(run.p90)}, 99 % {time(run.p99)}
+        50 % at most {duration(run.p50)}, 90 % {duration(run.p90)}, 99 % {duration(run.p99)}
       </dd>
     </dl>
   );

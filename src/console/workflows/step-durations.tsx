@@ -46,17 +46,15 @@ function Row({ step, longest }: { step: Step; longest: number }) {
       </th>
       <td>{count.toLocaleString()}</td>
       <td className={failed > 0 ? "fault" : undefined}>{failed.toLocaleString()}</td>
-      <td>{time(p50_ms)}</td>
-      <td>{time(p90_ms)}</td>
-      <td>{time(p99_ms)}</td>
+      <td>{duration(p50_ms)}</td>
+      <td>{duration(p90_ms)}</td>
+      <td>{duration(p99_ms)}</td>
       <td className="bars">
         <Bars of={[p99_ms, p90_ms, p50_ms]} longest={longest} />
       </td>
     </tr>
   );
 }
-
-const time = (ms: number | undefined) => (ms === undefined ? "–" : duration(ms));
 
 /** The longest lies behind the others. */
 const Bars = ({ of, longest }: { of: readonly (number | undefined)[]; longest: number }) => (

@@ -1,4 +1,4 @@
-// The filter of a job in words. It is what was asked for when the job began.
+// A filter of runs in words. It asks for nothing.
 const textOf = (value: unknown) => (Array.isArray(value) ? value.join(", ") : String(value));
 
 export function FilterText({ filter }: { filter: Readonly<Record<string, unknown>> }) {

@@ -1,8 +1,11 @@
-// The acts of an operator on a run: what each is called, what it will do, and what it asks for. Whether it may be done now, `explain` says;
-// nothing is sent here.
+// The acts of an operator on a run, or on many in a bulk job: what each is called, what it will do, and what it asks for. Whether an act
+// may be done now, the service says; nothing is sent here.
 import type { OperatorActName } from "../../../machines/index.js";
 
-export type FormAct = OperatorActName | "cancel" | "release" | "rerun" | "signal";
+export type ActName = OperatorActName | "cancel" | "release" | "rerun" | "signal";
+
+/** One run, or each run of a bulk job. */
+export type Where = "run" | "bulk";
 
 export interface Field {
   readonly name: string;
@@ -10,13 +13,16 @@ export interface Field {
   /** `object`: JSON that must be an object. */
   readonly kind: "text" | "number" | "json" | "object" | "check";
   readonly required?: true;
+  /** Asked for there alone. */
+  readonly only?: Where;
   readonly hint?: string;
 }
 
-export interface ActForm {
-  readonly name: FormAct;
+export interface Act {
+  readonly name: ActName;
   readonly button: string;
   readonly title: string;
+  /** What will happen to the run. */
   readonly words: string;
   readonly fields: readonly Field[];
   readonly isDangerous?: true;
@@ -28,7 +34,7 @@ const ORDINAL: Field = {
   hint: "Empty: the undo at which the rollback stands.",
 };
 
-export const ACT_FORMS: readonly ActForm[] = [
+export const ACTS: readonly Act[] = [
   {
     ...{ name: "retry_step", button: "Retry step", title: "Retry the step" },
     words:
@@ -101,10 +107,17 @@ export const ACT_FORMS: readonly ActForm[] = [
   {
     ...{ name: "rerun", button: "Run again", title: "Run again" },
     words:
-      "A new run of the same workflow begins, with the inputs that this one was started with unless others are given here.",
+      "A new run of the same workflow begins, with the inputs that the run was started with unless others are given here.",
     fields: [
       { name: "version", label: "Version", kind: "number", hint: "Empty: the latest published one." },
-      { name: "inputs", label: "Inputs", kind: "object", hint: "A JSON object. Empty: those of this run." },
+      { name: "inputs", label: "Inputs", kind: "object", hint: "A JSON object. Empty: those of the run." },
+      {
+        name: "labels",
+        label: "Labels",
+        kind: "object",
+        only: "bulk",
+        hint: "A JSON object. Empty: those of the run.",
+      },
     ],
   },
   {
@@ -122,15 +135,6 @@ export const ACT_FORMS: readonly ActForm[] = [
   },
 ];
 
-export type Values = Readonly<Record<string, unknown>>;
-
-/** Where the act is sent, below the run. */
-export const pathOf = (name: FormAct, { signal_name }: Values): string =>
-  name === "signal" ? `signal/${encodeURIComponent(String(signal_name))}` : name;
-
-/** Fields that are left empty are not sent. */
-export function bodyOf(name: FormAct, values: Values): Values {
-  const { signal_name: _, skip_undo, ...given } = values;
-  if (name === "signal") return { payload: values.payload ?? {} };
-  return name === "cancel" && skip_undo === true ? { ...given, compensate: false } : given;
-}
+/** Those that the act asks for at one run, or in a bulk job. */
+export const fieldsOf = ({ fields }: Act, where: Where): readonly Field[] =>
+  fields.filter(({ only = where }) => only === where);
