@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type History, MAX_POINTS, seen } from "../../src/console/cluster/history.js";
 import { distribution, parseMetrics, rate, total } from "../../src/console/cluster/metrics.js";
-import { describeWithBrowser, openPage } from "../harness/browser.js";
+import { describeLongWithBrowser, openPage } from "../harness/browser.js";
 import { createTestDatabase } from "../harness/database.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
@@ -70,7 +70,7 @@ describe("what the page has seen", () => {
   });
 });
 
-describeWithBrowser("the page of the cluster", () => {
+describeLongWithBrowser("the page of the cluster", () => {
   let service: ServiceProcess;
 
   beforeAll(async () => {

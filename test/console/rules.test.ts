@@ -1,7 +1,7 @@
 // The pages of rules in a real browser, against a real service; and what they draw from, alone. How a rule is evaluated is tested with the machine.
 import { beforeAll, describe, expect, it } from "vitest";
 import { cell, columnsOf, namesIn, type Spec, sentence, verdicts } from "../../src/console/rules/table.js";
-import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { looksRight } from "./definitions-service.js";
 import { call, startService } from "./runs-service.js";
@@ -50,7 +50,7 @@ describe("a decision table", () => {
   });
 });
 
-describeWithBrowser("the pages of rules", () => {
+describeLongWithBrowser("the pages of rules", () => {
   let service: ServiceProcess;
 
   beforeAll(async () => {

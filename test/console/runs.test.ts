@@ -3,7 +3,7 @@
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import { bulkFilterOf, parseLabel, queryOf, toggled } from "../../src/console/runs/filters.js";
-import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
@@ -42,7 +42,7 @@ describe("the filters of an address", () => {
 
 const RUNS = 60;
 
-describeWithBrowser("the page of runs", () => {
+describeLongWithBrowser("the page of runs", () => {
   let service: ServiceProcess;
 
   const opened = (search = "", options = {}) => openPage(service.url, `/console/runs${search}`, options);

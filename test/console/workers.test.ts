@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { beforeAll, describe, expect, it } from "vitest";
 import { byService, inWords } from "../../src/console/workers/workers.js";
 import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
-import { describeWithBrowser, openPage } from "../harness/browser.js";
+import { describeLongWithBrowser, openPage } from "../harness/browser.js";
 import { atFileEnd } from "../harness/file-end.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { looksRight } from "./definitions-service.js";
@@ -20,7 +20,7 @@ describe("workers by service", () => {
   });
 });
 
-describeWithBrowser("the page of workers", () => {
+describeLongWithBrowser("the page of workers", () => {
   let service: ServiceProcess;
 
   const startRun = async (id: string, action: string) => {
