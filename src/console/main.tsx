@@ -6,6 +6,7 @@ import { Router } from "wouter";
 import { App } from "./app.js";
 import { ApiError } from "./browser/client.js";
 import "./style.css";
+import "./parts/tabs.css";
 
 /** A node that is replaced answers nothing for a while, or 503: the page goes on by itself. A refusal stays one. */
 const MAX_TRIES = 20;

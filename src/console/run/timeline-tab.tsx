@@ -203,9 +203,9 @@ function LaneRow({ lane, top, view, now, shown, at }: LaneProps) {
         {bars.map((bar) => (
           <BarButton key={`${bar.span.seq} ${bar.span.kind}`} bar={bar} now={now} shown={shown} />
         ))}
-        {left > 0 && <span className="left quiet">and {left} more: zoom in</span>}
+        {left > 0 && <span className="unseen quiet">and {left} more: zoom in</span>}
         {at !== undefined && at >= view.from && at <= view.to && (
-          <span className="now" style={{ left: share(at, view) }} />
+          <span className="here" style={{ left: share(at, view) }} />
         )}
       </div>
     </div>
@@ -216,7 +216,7 @@ function BarButton({ bar: { span, left, width }, now, shown }: { bar: Bar; now: 
   return (
     <button
       type="button"
-      className={`bar ${span.kind} ${span.ended ?? ""}`}
+      className={`span ${span.kind} ${span.ended ?? ""}`}
       style={{ left: `${left * 100}%`, width: `max(3px, ${width * 100}%)` }}
       aria-label={wordsOf(span, now)}
       title={wordsOf(span, now)}
@@ -245,7 +245,7 @@ const Legend = () => (
   <p className="quiet lane-legend">
     {KINDS.map((kind) => (
       <span key={kind}>
-        <span className={`bar sample ${kind}`} aria-hidden="true" /> {KIND_WORDS[kind]}
+        <span className={`span sample ${kind}`} aria-hidden="true" /> {KIND_WORDS[kind]}
       </span>
     ))}
     <span>The wheel zooms while Ctrl or Shift is held.</span>
