@@ -21,6 +21,6 @@ export async function looksRight(service: { url: string }, path: string, name: s
     expect(await seriousFindings(page)).toEqual([]);
     await screenshot(page, `${name}-${colorScheme}-${viewport.width}`);
     expect(faults).toEqual([]);
-    await page.context().close();
+    await page.close();
   }
 }

@@ -78,7 +78,7 @@ describeWithBrowser("the page of a run", () => {
     expect(await shared.page.locator("[data-step=fork]").getAttribute("data-tone")).toBe("idle");
     await screenshot(shared.page, "run-moment");
     expect(shared.faults).toEqual([]);
-    await shared.page.context().close();
+    await shared.page.close();
     await page.goto(`${stage.service.url}/console/runs/${id}`);
     await node(page, "reserve", "undone").waitFor();
   }
@@ -111,7 +111,7 @@ describeWithBrowser("the page of a run", () => {
     expect(await seriousFindings(dark.page)).toEqual([]);
     await screenshot(dark.page, "run-dark-phone");
     expect(dark.faults).toEqual([]);
-    await dark.page.context().close();
+    await dark.page.close();
   }
 
   it("goes on by itself when the service was killed and comes back", async () => {
