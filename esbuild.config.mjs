@@ -75,7 +75,7 @@ const service = await build({
 const pages = await build({
   entryPoints: { console: "src/console/main.tsx" },
   outdir: CONSOLE,
-  // A browser keeps a file for ever, so its name changes with its content.
+  // A browser caches a file without asking again, so its name changes with its content.
   entryNames: "assets/[name]-[hash]",
   chunkNames: "assets/[name]-[hash]",
   assetNames: "assets/[name]-[hash]",

@@ -1,5 +1,5 @@
 // Follows a run: its audit events from the first one, then those that come, over the live stream. What they mean is for the story; how
-// the run itself stands is asked by whoever shows it.
+// the run stands is a query of the page that shows it.
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 import { ApiError, get, part, socketUrl } from "./client.js";
 import type { AuditEvent, List } from "./resources.js";
