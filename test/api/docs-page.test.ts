@@ -7,7 +7,7 @@ import { docsPage } from "../../src/api/http/docs-page.js";
 import { DOCS_STYLE } from "../../src/api/http/docs-style.js";
 import { packageRoot } from "../../src/package.js";
 import { seriousFindings } from "../console/axe.js";
-import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import { useRig } from "./rig.js";
 
 const START = /^Start a run; with/;
@@ -37,7 +37,7 @@ describe("the header of the page", () => {
   });
 });
 
-describeWithBrowser("the page of the API", () => {
+describeLongWithBrowser("the page of the API", () => {
   const opened = async (colorScheme: "light" | "dark", width = 1280) => {
     const { page, faults } = await openPage(origin, "/docs", { colorScheme, viewport: { width, height: 900 } });
     await page.getByText(START).waitFor();

@@ -2,7 +2,9 @@
 import type { Page } from "playwright-core";
 import { beforeAll, expect, it } from "vitest";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { suspect } from "../harness/deadly-trial.js";
 import { seriousFindings } from "./axe.js";
+import { call } from "./definitions-service.js";
 import { openStage, type Stage } from "./run-stage.js";
 
 const state = (page: Page, name: string) => page.locator(`.run-title .state.${name}`).first().waitFor();
@@ -95,6 +97,21 @@ describeWithBrowser("an act on the page of a run", () => {
     await page.locator("[data-step=more]").waitFor();
     await (await act(page, "Terminate", "Terminate the run", { Reason: "it is over" })).waitFor(isGone);
     await state(page, "cancelled");
+  }, 120_000);
+
+  it("releases a run from quarantine", async () => {
+    const { page } = await opened("sleeps");
+    await page.locator("[data-step=hold][data-tone=waiting]").waitFor();
+    const id = new URL(page.url()).pathname.split("/").at(-1) ?? "";
+    const reason = async () =>
+      (await call<{ paused_reason?: string }>(stage.service, "GET", `/sagas/${id}`)).paused_reason;
+    await suspect(stage.database.sql, id);
+    await page.locator(".acts").first().getByRole("button", { name: "Release", exact: true }).waitFor();
+    expect(await reason()).toBe("quarantine");
+    await screenshot(page, "run-quarantine");
+    await (await act(page, "Release", "Release the run from quarantine")).waitFor(isGone);
+    await page.locator(".acts").first().getByRole("button", { name: "Pause", exact: true }).waitFor();
+    expect(await reason()).toBe("timer");
   }, 120_000);
 
   it("shows a refusal in its dialog", async () => {

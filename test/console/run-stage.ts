@@ -1,7 +1,8 @@
 // A service, a worker whose work the test holds back and lets go, and workflows to look at: the stage of the tests of the page of a run. It
 // opens no page.
 import { ActionError, createWorker, defineAction } from "../../src/sdk/worker/index.js";
-import { createTestDatabase } from "../harness/database.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { DIES_OF_ITS_TRIAL } from "../harness/deadly-trial.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { call } from "./definitions-service.js";
@@ -29,6 +30,7 @@ class Gate {
 
 export interface Stage {
   readonly service: ServiceProcess;
+  readonly database: TestDatabase;
   /** Holds the items of the journey. */
   readonly packing: Gate;
   /** Holds its undos. */
@@ -41,7 +43,8 @@ export interface Stage {
 export async function openStage(): Promise<Stage> {
   const database = await createTestDatabase();
   atFileEnd(() => database.drop());
-  const service = await (await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "1" })).start();
+  const env = { DATABASE_URL: database.url, SAGA_WORKERS: "1", NODE_OPTIONS: DIES_OF_ITS_TRIAL };
+  const service = await (await createService(env)).start();
   const [packing, undoing] = [new Gate(), new Gate()];
   let isMended = false;
   const work = (name: string, execute: (input: Record<string, unknown>) => unknown) =>
@@ -66,7 +69,7 @@ export async function openStage(): Promise<Stage> {
   atFileEnd(() => worker.stop());
   for (const document of WORKFLOWS) await call(service, "POST", "/workflows", { ...document, published: true });
   return {
-    ...{ service, packing, undoing },
+    ...{ service, database, packing, undoing },
     mendUndo: () => {
       isMended = true;
     },
@@ -101,6 +104,7 @@ const WAIT = { id: "hold", type: "wait_for_signal", signal_name: "go", next: "en
 const WORKFLOWS = [
   JOURNEY,
   { id: "waits", name: "Waits", start: "hold", steps: [WAIT, { id: "end", type: "end", output: "${vars.hold}" }] },
+  { id: "sleeps", name: "Sleeps", start: "hold", steps: [{ id: "hold", type: "wait_duration", duration: "PT1H" }] },
   {
     ...{ id: "charges", name: "Charges", start: "charge", on_failure: "incident" },
     steps: [{ id: "charge", type: "action", action: "shop.charge", inputs: { amount: "${vars.amount}" } }],

@@ -215,12 +215,10 @@ describe("the demo", () => {
   });
 
   async function endsAlthoughNodesAreKilled(options: readonly string[]): Promise<void> {
-    const [orders, nodes, kills] = [45, 4, 3];
+    const [orders, nodes, kills] = [45, 3, 3];
     const killed = ["--orders", String(orders), "--kill-service", String(kills), "--kill-worker", "1"];
-    const demo = run([...killed, ...options], {
-      SAGA_WORKERS: String(nodes),
-      DATABASE_URL: inject("databaseUrl"),
-    });
+    // Killed nodes leave their sessions open for a moment. With a Postgres of its own, they are not missing elsewhere.
+    const demo = run([...killed, ...options], { SAGA_WORKERS: String(nodes) });
     const code = await demo.ended;
     expect(demo.output()).toContain(`The books balance: ${orders} orders`);
     expect(demo.output()).toContain(`the service was killed ${kills} time(s), and the worker was killed 1 time(s)`);
@@ -254,26 +252,29 @@ describe("the demo", () => {
     await drop();
   });
 
-  it("prints the console's address, opens it, and leaves its runs and its worker there until it is interrupted", async () => {
-    const bin = mkdtempSync(join(tmpdir(), "saga-demo-"));
-    onTestFinished(() => rmSync(bin, { recursive: true }));
-    const opened = join(bin, "opened");
-    const opener = join(bin, process.platform === "darwin" ? "open" : "xdg-open");
-    writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}\n`, { mode: 0o755 });
-    const PATH = `${bin}:${process.env.PATH}`;
-    const demo = run(["--orders", "4", "--open"], { DATABASE_URL: inject("databaseUrl"), PATH });
-    await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books" });
-    expect(demo.output()).toContain("The books balance: 4 orders");
-    const [, address = ""] = /^The console: (\S+)$/m.exec(demo.output()) ?? [];
-    await until(() => readFileSync(opened, "utf8").trim() === address, { what: "the address in the browser" });
-    expect((await fetch(address)).status).toBe(200);
-    const read = async (path: string) =>
-      (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
-    expect((await read("/sagas")).items).toHaveLength(4);
-    await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
-    demo.process.kill("SIGINT");
-    expect(await demo.ended).toBe(0);
-  });
+  itLong(
+    "prints the console's address, opens it, and leaves its runs and its worker there until it is interrupted",
+    async () => {
+      const bin = mkdtempSync(join(tmpdir(), "saga-demo-"));
+      onTestFinished(() => rmSync(bin, { recursive: true }));
+      const opened = join(bin, "opened");
+      const opener = join(bin, process.platform === "darwin" ? "open" : "xdg-open");
+      writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}\n`, { mode: 0o755 });
+      const PATH = `${bin}:${process.env.PATH}`;
+      const demo = run(["--orders", "4", "--open"], { DATABASE_URL: inject("databaseUrl"), PATH });
+      await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books" });
+      expect(demo.output()).toContain("The books balance: 4 orders");
+      const [, address = ""] = /^The console: (\S+)$/m.exec(demo.output()) ?? [];
+      await until(() => readFileSync(opened, "utf8").trim() === address, { what: "the address in the browser" });
+      expect((await fetch(address)).status).toBe(200);
+      const read = async (path: string) =>
+        (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
+      expect((await read("/sagas")).items).toHaveLength(4);
+      await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
+      demo.process.kill("SIGINT");
+      expect(await demo.ended).toBe(0);
+    },
+  );
 
   it("refuses invalid options and prints the valid ones", async () => {
     const demo = run(["--orders", "many"]);

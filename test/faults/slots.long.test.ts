@@ -6,7 +6,6 @@ import { uuidv7 } from "../../src/ids.js";
 import { createWorker, defineAction, type Worker } from "../../src/sdk/worker/index.js";
 import { livingNodes } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
@@ -15,8 +14,8 @@ import { Client } from "./client.js";
 const NODES = 4;
 /** A service without nodes shows nothing. */
 const LEFT_ALIVE = 2;
-const CONTENDERS = long(40, 200);
-const KILLS = long(2, 8);
+const CONTENDERS = 120;
+const KILLS = 5;
 const PATIENCE_MS = 120_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const anObject = { type: "object" };

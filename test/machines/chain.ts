@@ -156,8 +156,10 @@ class Reader {
         if (entry && OVER_LIMIT.test(String(metadata.message))) entry.limited = true;
         return;
       }
-      // The dispatch of an abandoned run is not awaited: it may have happened.
-      if (entry && attempt > 0 && context.ending?.abandon && reading.unwinding === 0) entry.happened = true;
+      // The dispatch of an abandoned run is not awaited: it may have happened. One inside a try that is being left is, unless the run is terminated.
+      const { ending } = context;
+      const awaited = !ending?.abandon || (reading.unwinding !== 0 && !ending.terminated);
+      if (entry && attempt > 0 && !awaited) entry.happened = true;
       if (compensates && (entry?.limited || OVER_LIMIT.test(String(metadata.message)))) reading.either.push(key());
       else if (compensates && (did || entry?.happened)) reading.due.push(key());
       open.delete(stepId);

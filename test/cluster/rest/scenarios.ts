@@ -2,20 +2,9 @@
 import { expect, vi } from "vitest";
 import { uuidv7 } from "../../../src/ids.js";
 import type { Client } from "../../faults/client.js";
+import { DIES_OF_ITS_TRIAL, suspect } from "../../harness/deadly-trial.js";
 import { until } from "../../harness/until.js";
 import type { Talk } from "./talk.js";
-
-/** Loaded into a trial process (law 7): it dies as soon as it has begun the trial of a run, but not of its quarantine. */
-const DIES_OF_ITS_TRIAL = `data:text/javascript,${encodeURIComponent(`
-  const { emit, send } = process;
-  let deadly = false;
-  process.emit = (name, message, ...rest) => {
-    if (message?.type === "try") deadly = message.suspects.some(({ command }) => command.type !== "quarantine");
-    return emit.call(process, name, message, ...rest);
-  };
-  const die = () => process.kill(process.pid, "SIGKILL");
-  process.send = (message, done) => send.call(process, message, deadly && message.type === "began" ? die : done);
-`)}`;
 
 const compensation = { action: "shop.refund" };
 const once = { max_attempts: 1, initial_backoff_ms: 0 };
@@ -234,9 +223,8 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     const runId = await talk.start("sleep");
     await talk.aside.untilState(runId, "paused");
     expect((await talk.ask("POST", `/sagas/${runId}/release`)).status).toBe(409);
-    // As left by three nodes that took the row and died. Its trials die as well.
-    vi.stubEnv("NODE_OPTIONS", `--import=${DIES_OF_ITS_TRIAL}`);
-    await talk.place.database.sql`update wakes set tries = 3, trial_deaths = 2, due_at = now() where run_id = ${runId}`;
+    vi.stubEnv("NODE_OPTIONS", DIES_OF_ITS_TRIAL);
+    await suspect(talk.place.database.sql, runId);
     await until(async () => (await talk.aside.run(runId)).paused_reason === "quarantine");
     vi.unstubAllEnvs();
     await talk.ask("GET", `/sagas/${runId}`);
