@@ -9,6 +9,7 @@ import type { RunCommit } from "../../src/store/commit/rows.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
+import { until } from "../harness/until.js";
 import { AT, confirmation, creation, event, row, rowsOf, update } from "../store/commit-rows.js";
 import { report } from "./seen.js";
 
@@ -199,5 +200,62 @@ describe("the bounds of the group commit", () => {
     const rows = (await metrics.commitRows.get()).values.filter(({ metricName }) => metricName?.endsWith("_count"));
     expect(rows[0]?.value).toBe(4);
     await grouped.stop();
+  });
+});
+
+/** A committer whose statements wait until the test lets them go, and how many runs each has. */
+function heldCommitter() {
+  const waiting: (() => void)[] = [];
+  const metrics = createMetrics();
+  const sql = new Proxy(database.sql, {
+    get: (target, name) => {
+      if (name !== "unsafe") return Reflect.get(target, name);
+      return async (...statement: Parameters<typeof target.unsafe>) => {
+        await new Promise<void>((go) => waiting.push(go));
+        return target.unsafe(...statement);
+      };
+    },
+  });
+  const groups = async () => {
+    const { values } = await metrics.commitRows.get();
+    const of = (name: string) => values.find(({ metricName }) => metricName?.endsWith(name))?.value ?? 0;
+    return { statements: of("_count"), runs: of("_sum") };
+  };
+  return { waiting, groups, committer: new Committer({ sql, log: silentLog, metrics }) };
+}
+
+describe("while a statement is in flight", () => {
+  it("a few runs wait for its end and share the next one, but not for long", async () => {
+    const held = heldCommitter();
+    const first = held.committer.submit(creation());
+    await until(() => held.waiting.length === 1);
+    const few = Array.from({ length: 3 }, () => held.committer.submit(creation()));
+    held.waiting.shift()?.();
+    await first;
+    await until(() => held.waiting.length === 1, { what: "the statement of the three" });
+    const late = held.committer.submit(creation());
+    await until(() => held.waiting.length === 2, { what: "a statement beside the one that is held up" });
+    for (const go of held.waiting.splice(0)) go();
+    expect(await Promise.all([...few, late])).toEqual([true, true, true, true]);
+    expect(await held.groups()).toEqual({ statements: 3, runs: 5 });
+    await held.committer.stop();
+  });
+
+  it("many runs do not wait, and a third statement is never sent", async () => {
+    const held = heldCommitter();
+    const shares = [held.committer.submit(creation())];
+    await until(() => held.waiting.length === 1);
+    while (shares.length < 60) {
+      shares.push(...Array.from({ length: 16 }, () => held.committer.submit(creation())));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(held.waiting.length).toBe(2);
+    await until(async () => {
+      for (const go of held.waiting.splice(0)) go();
+      return (await held.groups()).runs === shares.length;
+    });
+    expect(new Set(await Promise.all(shares))).toEqual(new Set([true]));
+    expect((await held.groups()).statements).toBe(3);
+    await held.committer.stop();
   });
 });
