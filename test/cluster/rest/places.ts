@@ -22,9 +22,9 @@ export interface Place {
 
 export type OpenPlace = (redisUrl: string) => Promise<Place>;
 
+/** The short form asks where a request has the longest way. */
 export const PLACES: Readonly<Record<string, OpenPlace>> = {
-  ...(LONG && { "a node alone": openAlone }),
-  "the owner": (redisUrl) => openTwo(redisUrl, ([owner]) => owner),
+  ...(LONG && { "a node alone": openAlone, "the owner": (redisUrl: string) => openTwo(redisUrl, ([owner]) => owner) }),
   "another node": (redisUrl) => openTwo(redisUrl, ([, other]) => other),
 };
 
