@@ -16,6 +16,7 @@ import {
   workflowSlots,
 } from "../../src/store/slots.js";
 import { newRunId } from "../harness/ids.js";
+import { until } from "../harness/until.js";
 import { creation, openCommitStore, row, update } from "./commit-rows.js";
 
 const store = openCommitStore();
@@ -210,8 +211,15 @@ describe("reservations", () => {
 
   it("of starts at the same moment, as many are accepted as there are slots", async () => {
     const key = newKey();
-    const reserved = await Promise.all(Array.from({ length: 12 }, () => reserveSlot(store.sql, key, 3, newRunId())));
-    expect(reserved.filter(Boolean)).toHaveLength(3);
+    let reserving: Promise<boolean>[] = [];
+    await store.sql.begin(async (sql) => {
+      await sql`select lock_slot_key(${key.scope}, ${key.key}, ${slotTenant(key)})`;
+      reserving = Array.from({ length: 6 }, () => reserveSlot(store.sql, key, 3, newRunId()));
+      const waiting = () => store.sql`
+        select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      await until(async () => (await waiting()).length === reserving.length, { what: "all of them, waiting" });
+    });
+    expect((await Promise.all(reserving)).filter(Boolean)).toHaveLength(3);
   });
 });
 
