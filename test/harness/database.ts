@@ -10,10 +10,19 @@ import { until } from "./until.js";
 
 export const silentLog = createLogger({ logLevel: "silent" });
 
+/** The pools that a node works with. */
+export interface NodePools {
+  readonly sql: Sql;
+  readonly commits: Sql;
+  close(): Promise<void>;
+}
+
 export interface TestDatabase extends Database {
   readonly url: string;
   /** A session of its own, for what a session holds: locks, a transaction. Close it before `drop`. */
   session(): Database;
+  /** All nodes of one name share their pools, until `drop`: to open a session takes longer than many a test. */
+  poolsOf(node: string): NodePools;
   /** Closes the pool, checks that no other session is left, and gives the database back. */
   drop(): Promise<void>;
 }
@@ -26,6 +35,9 @@ export interface TestDatabaseOptions {
   readonly fresh?: boolean;
 }
 
+/** The name of the sessions of a test database's own pool. */
+const OWN = "saga-test";
+
 /** Migrated databases of this worker that no file uses. They are as new, and are dropped at the end of the run. */
 const unused: string[] = [];
 
@@ -37,13 +49,30 @@ export async function createTestDatabase({
 }: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const name = (!fresh && unused.pop()) || (await createDatabase(migrated));
   const url = urlOf(name);
-  const database = openDatabase(url, { max, applicationName: "saga-test", log: silentLog });
-  const drop = async () => {
-    await database.close();
-    await giveBack(name, !fresh);
+  const database = openDatabase(url, { max, applicationName: OWN, log: silentLog });
+  const nodes = new Map<string, NodePools>();
+  const poolsOf = (node: string) => {
+    const pools = nodes.get(node) ?? openNodePools(url, node);
+    nodes.set(node, pools);
+    return { ...pools, close: async () => {} };
   };
-  const session = () => openDatabase(url, { max: 1, applicationName: "saga-test", log: silentLog });
-  return { ...database, url, session, drop };
+  const drop = async () => {
+    for (const { close } of nodes.values()) await close();
+    await giveBack(database.sql, name, !fresh);
+    await database.close();
+  };
+  const session = () => openDatabase(url, { max: 1, applicationName: `${OWN}-session`, log: silentLog });
+  return { ...database, url, session, poolsOf, drop };
+}
+
+/** As a node has them: whatever a session of `sql` plans, every further session plans again. */
+export function openNodePools(url: string, applicationName: string): NodePools {
+  const { sql, close } = openDatabase(url, { max: 4, applicationName, log: silentLog });
+  const commits = openDatabase(url, { max: 2, applicationName, log: silentLog, plannedOnce: true });
+  const closeBoth = async () => {
+    await Promise.all([close(), commits.close()]);
+  };
+  return { sql, commits: commits.sql, close: closeBoth };
 }
 
 async function createDatabase(migrated: boolean): Promise<string> {
@@ -69,12 +98,9 @@ export async function deleteRuns(sql: Sql): Promise<void> {
 }
 
 /** Fails if a session is left open. The database is kept for the next file, or left to the end of the run: a drop waits for a checkpoint. */
-async function giveBack(name: string, reuse: boolean): Promise<void> {
-  const reusable = await onDatabase(urlOf(name), async (sql) => {
-    await untilUnused(sql, name);
-    return reuse && makeAsNew(sql, inject("databaseSchema"));
-  });
-  if (reusable) unused.push(name);
+async function giveBack(sql: Sql, name: string, reuse: boolean): Promise<void> {
+  await untilUnused(sql);
+  if (reuse && (await makeAsNew(sql, inject("databaseSchema")))) unused.push(name);
 }
 
 async function onDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -86,10 +112,10 @@ async function onDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promi
   }
 }
 
-async function untilUnused(sql: Sql, name: string): Promise<void> {
+async function untilUnused(sql: Sql): Promise<void> {
   const others = () => sql<{ application_name: string }[]>`
     select application_name from pg_stat_activity
-    where datname = ${name} and backend_type = 'client backend' and pid <> pg_backend_pid()`;
+    where datname = current_database() and backend_type = 'client backend' and application_name <> ${OWN}`;
   try {
     await until(async () => (await others()).length === 0, { within: 10_000 });
   } catch {

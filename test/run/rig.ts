@@ -13,11 +13,10 @@ import { Runtime, type RuntimeOptions } from "../../src/run/runtime.js";
 import { SlotGranter } from "../../src/run/slots/granter.js";
 import type { Judge } from "../../src/run/trial/trials.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { openDatabase } from "../../src/store/connection.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { register } from "../../src/store/registry.js";
 import { Turns } from "../../src/turns.js";
-import { silentLog, type TestDatabase } from "../harness/database.js";
+import { openNodePools, silentLog, type TestDatabase } from "../harness/database.js";
 import { HandDispatcher, type Reply } from "./hand-dispatcher.js";
 
 export interface HalfOptions {
@@ -73,16 +72,15 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     couriers,
     ahead = 0,
   } = options;
-  // As a node has them: whatever a session plans, every further session plans again.
-  const { sql, close } = openDatabase(url, { max: 4, applicationName, log: silentLog });
-  const commits = openDatabase(url, { max: 2, applicationName, log: silentLog, plannedOnce: true });
+  const pools = url === database.url ? database.poolsOf(applicationName) : openNodePools(url, applicationName);
+  const { sql, commits } = pools;
   const metrics = createMetrics();
   const measured = new DatabaseClock();
   await measured.measure(sql);
   const clock = { now: () => measured.now() + ahead };
   const catalog = new StoreCatalog(sql, silentLog, new Turns());
   await catalog.start();
-  const committer = new Committer({ sql: commits.sql, log: silentLog, metrics });
+  const committer = new Committer({ sql: commits, log: silentLog, metrics });
   const dispatcher = new HandDispatcher(options.reply);
   const schemas = new Schemas();
   const licences = { licensed: () => true };
@@ -119,7 +117,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     await runtime.stop();
     await committer.stop();
     catalog.stop();
-    await Promise.all([close(), commits.close()]);
+    await pools.close();
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;
   return {

@@ -87,7 +87,7 @@ describe("the success rate", () => {
 
   it("counts no minute before the transactions are over that may end a run in it", async () => {
     await insert(100);
-    const other = openDatabase(database.url, { max: 1, applicationName: "saga-test", log: silentLog });
+    const other = openDatabase(database.url, { max: 1, applicationName: "saga-other", log: silentLog });
     const id = await unfinished();
     await other.sql.begin(async (sql) => {
       const [{ began }] = await sql<[{ began: Date }]>`select now() as began`;

@@ -101,7 +101,7 @@ describe("a migration that needs a table which a long transaction reads", () => 
     await migrating;
     expect(JSON.parse(all.find((line) => line.includes("waits")) ?? "{}")).toMatchObject({
       level: "warn",
-      sessions: [{ pid: expect.any(Number), application: "saga-test", state: "idle in transaction" }],
+      sessions: [{ pid: expect.any(Number), application: "saga-test-session", state: "idle in transaction" }],
     });
   });
 
@@ -110,7 +110,7 @@ describe("a migration that needs a table which a long transaction reads", () => 
     const folder = laterRelease(GROW_RUNS);
     const patience = { lockMs: 100, totalMs: 300 };
     await expect(migrateDatabase(database.url, silentLog, { folder, patience })).rejects.toThrow(
-      /has waited 0\.3 s for locks; in its way: \d+ \("saga-test", idle in transaction, \d+ s\)\. End these sessions/,
+      /has waited 0\.3 s for locks; in its way: \d+ \("saga-test-session", idle in transaction, \d+ s\)\. End these sessions/,
     );
     await letGo();
     await migrateDatabase(database.url, silentLog, { folder });

@@ -32,7 +32,7 @@ describe.each([
   beforeAll(async () => {
     // One session of each kind: a statement that was prepared stays prepared.
     database = await createTestDatabase({ max: 1, fresh: true });
-    commits = openDatabase(database.url, { max: 1, applicationName: "saga-test", log: silentLog, plannedOnce: true });
+    commits = openDatabase(database.url, { max: 1, applicationName: "saga-other", log: silentLog, plannedOnce: true });
   });
   afterAll(async () => {
     await commits.close();

@@ -123,7 +123,7 @@ describe("the counts of runs", () => {
 
   it("count no run before the transactions are over that may end one at its time", async () => {
     await insert(20);
-    const other = openDatabase(database.url, { max: 1, applicationName: "saga-test", log: silentLog });
+    const other = openDatabase(database.url, { max: 1, applicationName: "saga-other", log: silentLog });
     await other.sql.begin(async (sql) => {
       await end(5, "5 s", sql as unknown as typeof database.sql);
       await keepCounts(database.sql);
@@ -145,7 +145,7 @@ describe("the counts of runs", () => {
 
   it("wait with a deletion until a count is over, and a count waits for a deletion", async () => {
     await insert(60, 300);
-    const other = openDatabase(database.url, { max: 1, applicationName: "saga-test", log: silentLog });
+    const other = openDatabase(database.url, { max: 1, applicationName: "saga-other", log: silentLog });
     for (let round = 0; round < 4; round++) {
       await Promise.all([
         keepCounts(other.sql),
