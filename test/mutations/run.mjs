@@ -10,7 +10,7 @@ import { MUTANTS } from "./mutants.mjs";
 import { NamedTests } from "./named-tests.mjs";
 
 /** Mutants that are tried at the same time, each in a copy of the tree. */
-const AT_ONCE = 3;
+const AT_ONCE = 4;
 /** `.ci/run` has just seen the same tests pass. */
 const UNMUTATED_PASS = process.env.SAGA_TEST_UNMUTATED_PASS === "true";
 /** How long a test waits for a fact that its mutant may have prevented. Without a mutation each is there within a few seconds. */
