@@ -14,6 +14,7 @@ import { outbox, wakes } from "../../src/store/poll.js";
 import { listRuns, readRuns } from "../../src/store/runs.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
+import { until } from "../harness/until.js";
 import { confirmation, creation, row, update, withEverything } from "./commit-rows.js";
 
 const GROUP = 10;
@@ -210,8 +211,13 @@ describe("a view of the console", () => {
   it.each(Object.entries(VIEWS))("%s reads a bounded number of rows, however many runs there are", async (_, view) => {
     const [most, read] = view;
     for (let count = 0; count < 8; count++) await read();
-    const before = await rowsRead();
-    await read();
-    expect((await rowsRead()) - before).toBeLessThan(most);
+    const isBounded = async () => {
+      // An index leads to deleted rows, too, until a vacuum that no older session of autovacuum holds up.
+      await database.sql`vacuum late_run_ends`;
+      const before = await rowsRead();
+      await read();
+      return (await rowsRead()) - before < most;
+    };
+    await until(isBounded, { what: `a read of fewer than ${most} rows` });
   });
 });
