@@ -58,8 +58,11 @@ export async function createTestDatabase({
   };
   const drop = async () => {
     for (const { close } of nodes.values()) await close();
-    await giveBack(database.sql, name, !fresh);
-    await database.close();
+    try {
+      await giveBack(database.sql, name, !fresh);
+    } finally {
+      await database.close();
+    }
   };
   const session = () => openDatabase(url, { max: 1, applicationName: `${OWN}-session`, log: silentLog });
   return { ...database, url, session, poolsOf, drop };
