@@ -35,12 +35,15 @@ const LONGEST = [
   "console/console",
   "sdk/transports",
   "faults/postgres-killed",
+  "machines/hostile",
+  "machines/budget",
+  "api/many-streams",
 ];
 
 export default class Mixed extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    const waiting = sorted.filter(({ moduleId }) => WAITING.test(moduleId)).sort((a, b) => rank(a) - rank(b));
+    const sorted = (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
+    const waiting = sorted.filter(({ moduleId }) => WAITING.test(moduleId));
     const computing = sorted.filter(({ moduleId }) => !WAITING.test(moduleId));
     return [...placed(waiting), ...placed(computing)].sort((a, b) => a.place - b.place).map(({ file }) => file);
   }
