@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
-import { DRIVER, mendDriver } from "./postgres-driver.mjs";
+import { builtModules, LEFT_TO_NODE } from "./test/harness/built.js";
 import { ALONE, LONG } from "./test/harness/long.js";
 import Mixed from "./test/harness/sequencer.js";
 
@@ -19,9 +19,9 @@ const shortForm = () => ["test/**/!(*.long|*.alone).test.ts"];
 const alone = () => ["test/**/*.alone.test.ts"];
 
 export default defineConfig({
-  plugins: [{ name: "mended-driver", transform: (text, path) => (DRIVER.test(path) ? mendDriver(text) : undefined) }],
+  plugins: [builtModules],
   test: {
-    server: { deps: { inline: ["postgres"] } },
+    server: { deps: { external: [LEFT_TO_NODE] } },
     include: ALONE ? alone() : LONG ? withLongForm() : shortForm(),
     globalSetup: ["test/harness/global-setup.ts"],
     setupFiles: ["test/harness/setup.ts"],
@@ -34,7 +34,11 @@ export default defineConfig({
     hookTimeout: 120_000,
     pool: "forks",
     // Most of what a test allocates is garbage when it ends. In a young generation that begins this large, little of it is copied before.
-    execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=64"],
+    execArgv: [
+      `--import=${new URL("test/harness/mended-driver.mjs", import.meta.url)}`,
+      "--min-semi-space-size=64",
+      "--max-semi-space-size=64",
+    ],
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
     // More than the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end. The services of
