@@ -4,13 +4,19 @@ import { setTimeout as delay } from "node:timers/promises";
 /** Mutants have less: what one of them prevents need not be waited for that long. */
 const WITHIN_MS = Number(process.env.SAGA_TEST_PATIENCE_MS ?? 60_000);
 
+/** Asking takes this part of the time at most: a question that costs a request of a busy machine is asked less often … */
+const MOST_ASKING = 0.1;
+
+/** … but after this many of the longest pauses at the latest. */
+const MOST_PAUSES = 10;
+
 /** Pauses begin short, because most facts come soon: with this part of the longest one. */
 const FIRST_PAUSE = 0.1;
 
 export interface UntilOptions {
   /** Milliseconds; 60,000 if absent. */
   readonly within?: number;
-  /** The longest pause between two questions, in milliseconds; the first one is a tenth. Use a longer one if a question costs a request. */
+  /** The longest pause between two questions, in milliseconds, if the question takes no time; the first one is a tenth. */
   readonly pause?: number;
   /** The fact, for the message of a failure. */
   readonly what?: string;
@@ -28,6 +34,7 @@ export async function until<T>(
   let last = "nothing was seen";
   let pause = FIRST_PAUSE * longest;
   do {
+    const asked = performance.now();
     try {
       const value = await fact();
       if (value !== undefined && value !== null && value !== false)
@@ -36,7 +43,8 @@ export async function until<T>(
     } catch (error) {
       last = `last error: ${error instanceof Error ? error.message : String(error)}`;
     }
-    await delay(pause);
+    const took = performance.now() - asked;
+    await delay(Math.min(Math.max(pause, took / MOST_ASKING), MOST_PAUSES * longest));
     pause = Math.min(pause * 1.5, longest);
   } while (performance.now() < deadline);
   throw new Error(`${what} was not seen within ${within} ms (${last}; asked by ${fact.toString().slice(0, 200)})`);

@@ -4,10 +4,23 @@ import { compileWorkflow, type Program } from "../../machines/index.js";
 
 export type StepDocument = Record<string, unknown> & { id: string; type: string };
 
+/** A document is run again at each point of a crash or a cancel. Its program never changes, so it is compiled once. */
+const compiledPrograms = new Map<string, Program>();
+const MOST_PROGRAMS = 200;
+
 export function program(steps: readonly StepDocument[], head: Record<string, unknown> = {}): Program {
-  const compiled = compileWorkflow({ id: "test", name: "test", start: steps[0]?.id, steps, ...head });
-  if (!compiled.program) throw new Error(JSON.stringify(compiled.problems, null, 1));
-  return compiled.program;
+  const document = { id: "test", name: "test", start: steps[0]?.id, steps, ...head };
+  const key = JSON.stringify(document);
+  const compiled = compiledPrograms.get(key) ?? compile(document);
+  if (compiledPrograms.size >= MOST_PROGRAMS) compiledPrograms.clear();
+  compiledPrograms.set(key, compiled);
+  return compiled;
+}
+
+function compile(document: unknown): Program {
+  const { program, problems } = compileWorkflow(document);
+  if (!program) throw new Error(JSON.stringify(problems, null, 1));
+  return program;
 }
 
 export const ACTIONS = {
