@@ -151,10 +151,11 @@ describeLongWithBrowser("the page of runs", () => {
   });
 
   it("fits a phone, in light and dark, without a serious finding of axe", async () => {
+    const { page } = await opened("", { viewport: { width: 360, height: 740 } });
+    await rows(page).first().waitFor();
+    await page.getByText("More filters").click();
     for (const colorScheme of ["light", "dark"] as const) {
-      const { page } = await opened("", { viewport: { width: 360, height: 740 }, colorScheme });
-      await rows(page).first().waitFor();
-      await page.getByText("More filters").click();
+      await page.emulateMedia({ colorScheme });
       expect(await widthOver(page)).toBe(0);
       expect(await seriousFindings(page)).toEqual([]);
       await screenshot(page, `runs-phone-${colorScheme}`);

@@ -196,10 +196,11 @@ describeWithBrowser("the page of tasks", () => {
 
   it("fits a phone and the dark", async () => {
     const id = await withTask("delivery");
+    const { page } = await opened(`?run_id=${id}`, { viewport: { width: 360, height: 740 } });
+    await page.getByRole("link", { name: "Deliver" }).click();
+    await page.getByRole("button", { name: "Submit the task" }).waitFor();
     for (const colorScheme of ["light", "dark"] as const) {
-      const { page } = await opened(`?run_id=${id}`, { viewport: { width: 360, height: 740 }, colorScheme });
-      await page.getByRole("link", { name: "Deliver" }).click();
-      await page.getByRole("button", { name: "Submit the task" }).waitFor();
+      await page.emulateMedia({ colorScheme });
       expect(await widthOver(page)).toBe(0);
       expect(await seriousFindings(page)).toEqual([]);
       await screenshot(page, `tasks-phone-${colorScheme}`);
