@@ -5,9 +5,9 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symli
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "./harness/database.js";
-import { describeLong } from "./harness/long.js";
+import { describeLong, describeShort } from "./harness/long.js";
 import { createService } from "./harness/service.js";
 
 const ROOT = resolve(import.meta.dirname, "..");
@@ -30,7 +30,7 @@ async function run(folder: string, program: string, ...args: string[]): Promise<
   return stdout;
 }
 
-describe("the list of packed files", () => {
+describeShort("the list of packed files", () => {
   let files: readonly string[];
   beforeAll(async () => {
     const [packed] = JSON.parse(await run(ROOT, "npm", "pack", "--dry-run", "--json", "--ignore-scripts"));
@@ -56,7 +56,7 @@ describe("the list of packed files", () => {
   });
 });
 
-describe("an entry of the SDK", () => {
+describeShort("an entry of the SDK", () => {
   /** The packages that the compiled file loads, itself or through its own files. */
   function loaded(file: string, seen = new Set<string>()): Set<string> {
     const packages = new Set<string>();

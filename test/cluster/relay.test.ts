@@ -14,7 +14,7 @@ import { nothingUnwatched, report } from "../run/seen.js";
 import { BareWorker } from "./bare-worker.js";
 import { livingNodes } from "./rig.js";
 
-const RUNS = long(8, 60);
+const RUNS = long(8, 40);
 
 class Stage {
   readonly workers: BareWorker[] = [];

@@ -6,7 +6,7 @@ import { Client } from "../faults/client.js";
 import { Load } from "../faults/load.js";
 import { openShop, type Shop } from "../faults/shop.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { LONG, long } from "../harness/long.js";
+import { itShort, LONG, long } from "../harness/long.js";
 import { openPrivateRedis, type PrivateRedis } from "../harness/redis.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
@@ -58,7 +58,7 @@ describeWithRedis("two services", (shared) => {
   /** A client that uses the two services in turn. */
   const client = (index: number): Client => clients[index % 2] as Client;
 
-  it("a command gets the same answer from the owner of the run and from another node", async () => {
+  itShort("a command gets the same answer from the owner of the run and from another node", async () => {
     const runIds = await Promise.all(Array.from({ length: RUNS / 2 }, (_, index) => client(index).start("wait")));
     for (const [index, runId] of runIds.entries()) {
       await client(index).untilState(runId, "paused");
@@ -81,7 +81,7 @@ describeWithRedis("two services", (shared) => {
     await client(0).allEnd(runIds);
   });
 
-  it("either service explains a run, and knows the workers of both", async () => {
+  itShort("either service explains a run, and knows the workers of both", async () => {
     const actions = [{ action_name: "work" }];
     expect(await client(0).insist("POST", "/registry/register", { service: "lonely", actions })).toMatchObject({
       status: 200,
@@ -112,38 +112,41 @@ describeWithRedis("two services", (shared) => {
     await client(1).insist("POST", `/sagas/${runId}/cancel`);
   });
 
-  it("registering an action anew, over HTTP and by a worker that comes, touches no dispatch in flight", async () => {
-    await client(0).publish("hang", [{ id: "hang", type: "action", action: "shop.hang", save_as: "done" }]);
-    const runId = await client(0).start("hang");
-    const hanging = await until(() => shops.flatMap((shop) => shop.hanging(runId))[0], { what: "the dispatch" });
-    const moved = {
-      action_name: "hang",
-      output_schema: { required: ["other"] },
-      transport: "http",
-      address: "http://127.0.0.1:9/",
-    };
-    const { body } = await client(1).insist("POST", "/registry/register", { service: "shop", actions: [moved] });
-    expect(body.changed).toMatchObject([
-      { action_name: "hang", members: expect.arrayContaining(["output_schema", "transport", "address"]) },
-    ]);
-    const before = await client(0).run(runId);
-    hanging();
-    const run = await client(0).untilState(runId, "succeeded");
-    expect(run).toMatchObject({ variables: { done: { receipt: expect.any(String) } } });
-    expect(before).toMatchObject({ state: "running", current_attempt: 1 });
-    // A worker that starts registers its actions as they were, and says hello.
-    const third = await openShop({ grpc: services[0]?.grpcAddress ?? "", api: services[0]?.url ?? "" });
-    await third.stop();
-    const warned = services.flatMap(({ log }) => log.filter((line) => line.includes("registered action changed")));
-    expect(warned.map((line) => JSON.parse(line).action)).toEqual(["shop.hang@1", "shop.hang@1"]);
-  });
+  itShort(
+    "registering an action anew, over HTTP and by a worker that comes, touches no dispatch in flight",
+    async () => {
+      await client(0).publish("hang", [{ id: "hang", type: "action", action: "shop.hang", save_as: "done" }]);
+      const runId = await client(0).start("hang");
+      const hanging = await until(() => shops.flatMap((shop) => shop.hanging(runId))[0], { what: "the dispatch" });
+      const moved = {
+        action_name: "hang",
+        output_schema: { required: ["other"] },
+        transport: "http",
+        address: "http://127.0.0.1:9/",
+      };
+      const { body } = await client(1).insist("POST", "/registry/register", { service: "shop", actions: [moved] });
+      expect(body.changed).toMatchObject([
+        { action_name: "hang", members: expect.arrayContaining(["output_schema", "transport", "address"]) },
+      ]);
+      const before = await client(0).run(runId);
+      hanging();
+      const run = await client(0).untilState(runId, "succeeded");
+      expect(run).toMatchObject({ variables: { done: { receipt: expect.any(String) } } });
+      expect(before).toMatchObject({ state: "running", current_attempt: 1 });
+      // A worker that starts registers its actions as they were, and says hello.
+      const third = await openShop({ grpc: services[0]?.grpcAddress ?? "", api: services[0]?.url ?? "" });
+      await third.stop();
+      const warned = services.flatMap(({ log }) => log.filter((line) => line.includes("registered action changed")));
+      expect(warned.map((line) => JSON.parse(line).action)).toEqual(["shop.hang@1", "shop.hang@1"]);
+    },
+  );
 
   it(
     "continue without Redis and after its return, and bring every run to its expected end",
     async () => {
       const load = new Load(clients, shops);
       const began = performance.now();
-      await load.begin({ atOnce: long(2, 8) });
+      await load.begin({ atOnce: long(2, 4) });
       await load.more(SHARE);
       const with_ = performance.now() - began;
       await redis.kill();

@@ -8,7 +8,7 @@ import { NodeProcess } from "../../src/cluster/node-process.js";
 import { NodeDidNotStart, Supervisor } from "../../src/cluster/supervisor.js";
 import { createLogger } from "../../src/log.js";
 import { silentLog } from "../harness/database.js";
-import { itLong } from "../harness/long.js";
+import { describeShort, itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { lives } from "./rig.js";
 
@@ -65,7 +65,7 @@ function supervise(count: number, behaviours: readonly Behaviour[], times: Parti
 
 const logged = (part: string) => lines.filter(({ msg }) => msg.includes(part));
 
-describe("starting", () => {
+describeShort("starting", () => {
   it("a node that never serves is killed, and the start fails after the first", async () => {
     await expect(supervise(3, ["silent"], { start: 300 }).start()).rejects.toThrow(NodeDidNotStart);
     expect(nodes).toHaveLength(1);
@@ -81,7 +81,7 @@ describe("starting", () => {
 });
 
 describe("the others, once the first node serves", () => {
-  it("may die while they start: the service starts, and they are started again", async () => {
+  itShort("may die while they start: the service starts, and they are started again", async () => {
     const supervisor = supervise(3, ["good", "broken", "good"]);
     await supervisor.start();
     await until(() => supervisor.serving.length === 3);
@@ -100,7 +100,7 @@ describe("the others, once the first node serves", () => {
 });
 
 describe("a node that dies", () => {
-  it("is replaced after pauses that double up to the longest", async () => {
+  itShort("is replaced after pauses that double up to the longest", async () => {
     await supervise(1, ["short"]).start();
     await until(() => logged("starting another").length >= 5);
     expect(
@@ -118,14 +118,14 @@ describe("a node that dies", () => {
     expect(pauses.slice(0, 4)).toEqual([10, 20, 40, 40]);
   });
 
-  it("is replaced after the shortest pause if it had served for long", async () => {
+  itShort("is replaced after the shortest pause if it had served for long", async () => {
     await supervise(1, ["short"], { steady: 0 }).start();
     await until(() => logged("starting another").length >= 4);
     expect(new Set(logged("starting another").map(({ pause }) => pause))).toEqual(new Set([10]));
   });
 });
 
-describe("an unresponsive node", () => {
+describeShort("an unresponsive node", () => {
   it("is killed and replaced; a responsive one is left alone", async () => {
     const supervisor = supervise(2, ["stuck", "good"], { silence: 5_000 });
     await supervisor.start();
@@ -137,7 +137,7 @@ describe("an unresponsive node", () => {
 });
 
 describe("replacing", () => {
-  it("keeps the old node if no successor becomes ready, and still replaces it when it dies", async () => {
+  itShort("keeps the old node if no successor becomes ready, and still replaces it when it dies", async () => {
     const supervisor = supervise(1, ["good", "broken", "good"]);
     await supervisor.start();
     await supervisor.replaceAll();
@@ -157,7 +157,7 @@ describe("replacing", () => {
     expect(nodes).toHaveLength(3);
   });
 
-  it("does one more round, not more, if it is requested again meanwhile", async () => {
+  itShort("does one more round, not more, if it is requested again meanwhile", async () => {
     const supervisor = supervise(2, ["good"]);
     await supervisor.start();
     const asked = [supervisor.replaceAll(), supervisor.replaceAll(), supervisor.replaceAll()];
@@ -169,7 +169,7 @@ describe("replacing", () => {
 });
 
 describe("stopping", () => {
-  it("kills a node that does not stop, and reports it", async () => {
+  itShort("kills a node that does not stop, and reports it", async () => {
     const supervisor = supervise(2, ["good", "deaf"], { stop: 5_000 });
     await supervisor.start();
     await expect(supervisor.stop()).rejects.toThrow("1 of 2 nodes");
@@ -187,7 +187,7 @@ describe("stopping", () => {
     expect(dead).toEqual([nodes[1]]);
   });
 
-  it("ends a pause, and nothing is started after it", async () => {
+  itShort("ends a pause, and nothing is started after it", async () => {
     const supervisor = supervise(1, ["good"], { shortestPause: 60_000, longestPause: 60_000 });
     await supervisor.start();
     nodes[0]?.kill();
@@ -196,7 +196,7 @@ describe("stopping", () => {
     expect(nodes).toHaveLength(1);
   });
 
-  it("is safe to call twice, and before the start", async () => {
+  itShort("is safe to call twice, and before the start", async () => {
     const supervisor = supervise(1, ["good"]);
     await Promise.all([supervisor.stop(), supervisor.stop()]);
     expect(nodes).toEqual([]);

@@ -8,7 +8,7 @@ import type { Secrets } from "../../src/egress/secrets.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics, type Metrics } from "../../src/metrics.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
+import { describeShort, itShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Asked, Site, secretsOf } from "./requests-rig.js";
 
@@ -88,7 +88,7 @@ const counted = async (outcome: string) =>
 const verified = (secret: string | Uint8Array, { body, headers }: Asked, raw = false) =>
   new Webhook(secret, raw ? { format: "raw" } : undefined).verify(body, headers as Record<string, string>);
 
-describe("a webhook", () => {
+describeShort("a webhook", () => {
   it("is a POST of type, timestamp and data, under its row's id, and gone when it is answered", async () => {
     const id = await post({ headers: { "x-tenant": "eu" } });
     open().carry(id);
@@ -156,7 +156,7 @@ describe("a webhook", () => {
   });
 });
 
-describe("one that is not taken", () => {
+describeShort("one that is not taken", () => {
   it.each([404, 500, 302])("with %i is put off, and sent again under the same id, newly signed", async (status) => {
     const id = await post();
     const courier = open({ backoffMs: 100_000 }, secretsOf({}, WHSEC));
@@ -232,7 +232,7 @@ describe("one that is not taken", () => {
 });
 
 describe("many", () => {
-  it("go so many at once, and no more of them to one host", async () => {
+  itShort("go so many at once, and no more of them to one host", async () => {
     let [now, most] = [0, 0];
     const held: (() => void)[] = [];
     site.answer = (_, response) => {
@@ -257,7 +257,7 @@ describe("many", () => {
   it("to a healthy receiver are all delivered at their first attempt beside receivers that hang", async () => {
     const hanging = [await Site.open(() => {}), await Site.open(() => {})];
     site.answer = (_, response) => setTimeout(() => response.end(), 50);
-    const [each, count] = [long(30, 300), long(100, 1_500)];
+    const [each, count] = [long(30, 120), long(100, 600)];
     const stuck = (await Promise.all(hanging.map(({ url }) => postMany(each, `${url}/hook`)))).flat();
     const ids = await postMany(count, `${site.url}/hook`);
     // No webhook of the hanging receivers is put off meanwhile: what is put off was a healthy one.
@@ -271,7 +271,7 @@ describe("many", () => {
     for (const one of hanging) await one.close();
   });
 
-  it("that wait too long for their host are put off, each for its own time", async () => {
+  itShort("that wait too long for their host are put off, each for its own time", async () => {
     const held: (() => void)[] = [];
     site.answer = (_, response) => held.push(() => response.end());
     const courier = open({ underWayPerHost: 1, queuedMs: 0, backoffMs: 600_000 });
@@ -286,7 +286,7 @@ describe("many", () => {
     expect(site.asked).toHaveLength(1);
   });
 
-  it("wait in a line of a bound; what is over it stays in its row", async () => {
+  itShort("wait in a line of a bound; what is over it stays in its row", async () => {
     let finish: (() => void) | undefined;
     site.answer = (_, response) => {
       finish = () => response.end();
@@ -303,7 +303,7 @@ describe("many", () => {
     expect([site.asked.length, typeof (await dueIn(ids[2]))]).toEqual([2, "number"]);
   });
 
-  it("under way at a stop get their grace, and are owed still when it is over", async () => {
+  itShort("under way at a stop get their grace, and are owed still when it is over", async () => {
     let finish = () => {};
     site.answer = ({ headers }, response) => {
       if (headers["webhook-id"] === first) finish = () => response.end();

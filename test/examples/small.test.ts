@@ -15,7 +15,7 @@ import { loadConfig } from "../../src/config/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { packageRoot } from "../../src/package.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { itLong } from "../harness/long.js";
+import { describeShort, itLong, itShort } from "../harness/long.js";
 import { brokerSettings } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 
@@ -58,7 +58,7 @@ function command(name: string, env: Readonly<Record<string, string>>): Promise<{
   });
 }
 
-describe("the example", () => {
+describeShort("the example", () => {
   it("http-worker prints a label, and refuses one without an address", async () => {
     const [label, refused] = await printed(httpWorker);
     expect(label).toBe("the run succeeded: L-1 to Rue 1, Basel");
@@ -101,12 +101,12 @@ describeWithRabbitMq("the example", (url) => {
 });
 
 describe("the command", () => {
-  it("runs an example on the service that SAGA_API names", async () => {
+  itShort("runs an example on the service that SAGA_API names", async () => {
     const { code, output } = await command("record-transition", { SAGA_API: api() });
     expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining("two transitions, 1 run") });
   });
 
-  it("refuses an unknown example and names the known ones, and says what an example needs", async () => {
+  itShort("refuses an unknown example and names the known ones, and says what an example needs", async () => {
     const { code, output } = await command("moon", {});
     expect(code).toBe(2);
     for (const name of ["http-worker", "rabbitmq-worker", "nightly-cron", "record-transition", "three-transports"])
@@ -121,7 +121,7 @@ describe("the command", () => {
   });
 });
 
-describe("the index", () => {
+describeShort("the index", () => {
   it("names every example", () => {
     const index = readFileSync(join(EXAMPLES, "README.md"), "utf8");
     const folders = readdirSync(EXAMPLES, { withFileTypes: true }).filter((entry) => entry.isDirectory());

@@ -9,7 +9,7 @@ import { long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 
-const REQUESTS = long(14, 240);
+const REQUESTS = long(14, 120);
 const AT_ONCE = 4;
 
 const many = <T>(count: number, of: (index: number) => T): T[] => Array.from({ length: count }, (_, n) => of(n));

@@ -6,7 +6,7 @@ import { long } from "../harness/long.js";
 import { publish, start, startHalf } from "../run/rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "../run/seen.js";
 
-const OVERDUE = long(1_100, 10_000);
+const OVERDUE = long(1_100, 4_000);
 
 let database: TestDatabase;
 beforeAll(async () => {

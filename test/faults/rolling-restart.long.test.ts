@@ -49,7 +49,7 @@ describe("a rolling restart under load", () => {
     const client = new WatchfulClient(service.url);
     const before = livingNodes(service).map(({ pid }) => pid);
     const load = new Load([client], [shop]);
-    await load.begin({ atOnce: 8 });
+    await load.begin({ atOnce: 4 });
     await load.more(10);
     const began = performance.now();
     process.kill(service.pid, "SIGHUP");

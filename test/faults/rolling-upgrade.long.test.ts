@@ -128,7 +128,7 @@ describeWithRedis("a rolling upgrade under load", (redisUrl) => {
   it("to this build and back: no refusal but 503 with Retry-After, and every run ends right", async () => {
     const client = new BalancedClient(machines.map(({ now }) => now.url));
     const [load, trips] = [new Load([client], shops), new Trips(client, shops)];
-    await load.begin({ atOnce: 4 });
+    await load.begin({ atOnce: 2 });
     await trips.begin(6);
     const began = performance.now();
     const replace = async (from: ServiceProcess, to: ServiceProcess) => {

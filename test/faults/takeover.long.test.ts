@@ -71,7 +71,7 @@ describe("two nodes of one service, without Redis", () => {
   it("a killed one is taken over, and every run under load comes to its expected end", async () => {
     const [victim] = await nodes();
     const load = new Load([client(0)], shops);
-    await load.begin({ atOnce: 6 });
+    await load.begin({ atOnce: 3 });
     const runIds = await measure("a node killed under its primary", victim.nodeId, client(0), () =>
       process.kill(victim.pid, "SIGKILL"),
     );
@@ -83,7 +83,7 @@ describe("two nodes of one service, without Redis", () => {
 
   it("a frozen one is taken over, again and again, and changes nothing after its thaw", async () => {
     const load = new Load([client(0)], shops);
-    await load.begin({ atOnce: 6 });
+    await load.begin({ atOnce: 3 });
     const ticking: string[] = [];
     for (const nth of [0, 1]) {
       const victim = (await nodes())[nth] as NodeSeen;
@@ -109,7 +109,7 @@ describeWithRedis("two services", (redisUrl) => {
   it("a frozen one is taken over, and changes nothing after its thaw", async () => {
     const [nodeId = ""] = await nodeIds(2);
     const load = new Load(clients, shops);
-    await load.begin({ atOnce: 6 });
+    await load.begin({ atOnce: 3 });
     const runIds = await measure("a service frozen", nodeId, client(1), () => service(0).freeze()).finally(() =>
       service(0).thaw(),
     );
@@ -122,7 +122,7 @@ describeWithRedis("two services", (redisUrl) => {
   it("a killed one is taken over", async () => {
     const [, nodeId = ""] = await nodeIds(2);
     const load = new Load(clients, shops);
-    await load.begin({ atOnce: 6 });
+    await load.begin({ atOnce: 3 });
     const runIds = await measure("a service killed", nodeId, client(0), () => service(1).kill());
     await endTicking(client(0), runIds);
     await service(1).start();

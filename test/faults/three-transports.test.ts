@@ -18,7 +18,7 @@ import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
 import { Client } from "./client.js";
 
-const RUNS = long(6, 200);
+const RUNS = long(6, 100);
 const AT_ONCE = 8;
 /** How long the broker is away. The short form waits for facts alone. */
 const AWAY_MS = long(0, 20_000);

@@ -11,9 +11,16 @@ export const ALONE = process.env.SAGA_TEST_ALONE === "true";
 /** The number of seeds, rounds, runs or kills for this form of the suite. */
 export const long = <T>(shortForm: T, longForm: T): T => (LONG ? longForm : shortForm);
 
-/** `it` and `describe` of the long form only. The short form does not define these tests, so they do not count as skipped. */
-export const itLong = (LONG ? it : () => {}) as typeof it;
-export const describeLong = (LONG ? describe : () => {}) as typeof describe;
+/** Defines nothing, so that the tests of the other form do not count as skipped. */
+const leftOut = Object.assign(() => {}, { each: () => () => {} });
+
+/** `it` and `describe` of the long form only. */
+export const itLong = (LONG ? it : leftOut) as typeof it;
+export const describeLong = (LONG ? describe : leftOut) as typeof describe;
+
+/** `it` and `describe` of the short form only: what has no long form of its own and takes seconds, in a file with tests that have one. */
+export const itShort = (LONG ? leftOut : it) as typeof it;
+export const describeShort = (LONG ? leftOut : describe) as typeof describe;
 
 /** The number of random cases: CASES if it is set, else that of this form. */
 export const cases = (shortForm: number, longForm: number): number =>

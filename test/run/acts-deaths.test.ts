@@ -181,7 +181,7 @@ async function expectOnce({ act, end }: Case, { root, target }: Helped, members:
 }
 
 /** The number of the commit after the act. */
-const POINTS = long([1, 3], [1, 2, 3, 4, 5, 6, 8]);
+const POINTS = long([1, 3], [1, 2, 4, 6, 8]);
 
 describe("an act on a family whose node dies at a commit that follows", () => {
   it("is done once, and the next node brings the family to its end", async () => {

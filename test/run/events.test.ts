@@ -10,12 +10,12 @@ import { correlatedRuns } from "../../src/store/correlation.js";
 import { publishEvent } from "../../src/store/events.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
+import { describeShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
 
-const PAIRS = long(12, 200);
+const PAIRS = long(12, 80);
 
 let database: TestDatabase;
 let here: Half;
@@ -142,7 +142,7 @@ async function expectTaken(pairs: readonly (readonly [runId: string, eventId: st
   return seen.filter(({ events }) => events.some(({ event_type }) => event_type === "step.paused")).length;
 }
 
-describe("an event", () => {
+describeShort("an event", () => {
   it("is offered to the runs whose `match` it can pass, at each of their waits, and to no others", async () => {
     const ofs = ["a", "b", "c"].map((name) => name + uuidv7());
     const runIds = await Promise.all(ofs.map((of) => start(here.runtime, "match-twice", { inputs: { of } })));
@@ -226,7 +226,7 @@ async function late<T>(turns: number, work: () => Promise<T>): Promise<T> {
   return work();
 }
 
-describe("one event", () => {
+describeShort("one event", () => {
   // The poll announces what memory has not announced.
   beforeAll(() => {
     for (const { poller } of [here, there]) poller.start();
@@ -281,7 +281,7 @@ describe("one event", () => {
   });
 });
 
-describe("the announcer", () => {
+describeShort("the announcer", () => {
   it("continues where another one stopped, and calls its listeners until they accept the event", async () => {
     await announcer.stop();
     const of = uuidv7();

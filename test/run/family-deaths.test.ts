@@ -176,7 +176,7 @@ describe.each(long<readonly (typeof ALL)[number][]>(FEW, ALL))(
     it("is undone exactly once, wherever its node dies", async () => {
       const [[most = 0] = []] = await through(workflowId, [[NONE]], stepsPerCommit);
       // Commits are grouped differently each time, so a few more than in the first run.
-      const points = Array.from({ length: most + 3 }, (_, nth) => nth + 1).filter((at) => at % long(16, 6) === 0);
+      const points = Array.from({ length: most + 3 }, (_, nth) => nth + 1).filter((at) => at % long(16, 8) === 0);
       const deaths = points.flatMap((at): Death[] => [
         { at, when: "before" },
         { at, when: "after" },

@@ -9,7 +9,7 @@ import { cancel, type Half, type HalfOptions, publish, start, startHalf } from "
 import { allEnd, nothingUnwatched, report } from "./seen.js";
 
 const MIB = 1024 * 1024;
-const ITEMS = long(60, 1_000);
+const ITEMS = long(60, 500);
 /** The limit of residents. */
 const MOST = long(20, 60);
 

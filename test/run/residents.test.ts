@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
+import { describeShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, type HalfOptions, publish, signal, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
@@ -84,7 +84,7 @@ describe("ten times as many parked runs as fit in memory", () => {
   });
 });
 
-describe("a passivated run", () => {
+describeShort("a passivated run", () => {
   it("has no timer; its wake row brings it back", async () => {
     const one = await half({ residents: { max: 10 } });
     const instant = new Date(Date.now() + 5_000).toISOString();
@@ -106,7 +106,7 @@ describe("a passivated run", () => {
   });
 });
 
-describe("the estimated bytes of idle runs", () => {
+describeShort("the estimated bytes of idle runs", () => {
   it("have a limit of their own: few large runs stay where many small ones would", async () => {
     const heavy = await half({ residents: { max: 1_000, maxBytes: 4 * 2 ** 20 } });
     const text = "x".repeat(200_000);
@@ -146,7 +146,7 @@ describe("the estimated bytes of idle runs", () => {
   });
 });
 
-describe("a node that stops", () => {
+describeShort("a node that stops", () => {
   it("does not take up a child that its last commit has created; another node does", async () => {
     const stopping = await half({ onCommit: (_, events) => forked(events) && void stopping.runtime.stop() });
     const forked = (events: readonly { readonly type: string }[]) => events.some(({ type }) => type === "step.paused");

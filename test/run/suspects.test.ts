@@ -20,7 +20,7 @@ import { type Judge, Trials, type Verdict } from "../../src/run/trial/trials.js"
 import { listSuspects, recordDeath } from "../../src/store/suspects.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
-import { long } from "../harness/long.js";
+import { describeShort, itShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, signal, start, startHalf } from "./rig.js";
 import { allSound, look, nothingUnwatched } from "./seen.js";
@@ -92,7 +92,7 @@ async function insist<T>(ask: () => Promise<T>): Promise<T> {
   return answer.value;
 }
 
-describe("a run that a node died of", () => {
+describeShort("a run that a node died of", () => {
   it("is tried with the next command, and quarantined if the command is proven to end the process; the command is kept", async () => {
     const calm = await half();
     const runId = await waiting("waits-for-poison", calm);
@@ -206,13 +206,13 @@ describe("a start that a node died of", () => {
     await start(node.runtime, "waits", { inputs: { n: 7 } });
   });
 
-  it("is not begun without a verdict", async () => {
+  itShort("is not begun without a verdict", async () => {
     const node = await half({ verdictOn: async () => ({ kind: "undecided" }) });
     node.suspects.name(await keyOf(node, "waits"));
     await expect(start(node.runtime, "waits", { inputs: { n: 7 } })).rejects.toMatchObject({ status: 503 });
   });
 
-  it("goes on if it lives", async () => {
+  itShort("goes on if it lives", async () => {
     const node = await half();
     await recordDeath(database.sql, await keyOf(node, "waits"));
     node.suspects.name(await keyOf(node, "waits"));
@@ -220,7 +220,7 @@ describe("a start that a node died of", () => {
   });
 });
 
-describe("last words", () => {
+describeShort("last words", () => {
   it("are read after the process was killed, and are none when it decided nothing", async () => {
     const file = openNamelessFile();
     const module = pathToFileURL(join(packageRoot(), "dist", "src", "run", "trial", "last-words.js")).href;

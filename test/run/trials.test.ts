@@ -15,7 +15,7 @@ import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, wakes } from "../../src/store/poll.js";
 import { lives } from "../cluster/rig.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeLong, itLong, long } from "../harness/long.js";
+import { describeLong, describeShort, itLong, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched } from "./seen.js";
@@ -105,7 +105,7 @@ async function onlyTheGuiltyIsQuarantined(
   return metadata;
 }
 
-describe("a healthy run", () => {
+describeShort("a healthy run", () => {
   it("is never quarantined because its node was killed, however often", async () => {
     const { runtime, poller } = await half();
     const runId = await start(runtime, "healthy");
@@ -147,7 +147,7 @@ describe("a run that brings its node down", () => {
   });
 });
 
-describe("a run that this node cannot read", () => {
+describeShort("a run that this node cannot read", () => {
   async function leavesAlone(count: number): Promise<void> {
     const { runtime, poller } = await half();
     const runId = await start(runtime, "healthy");
@@ -181,7 +181,7 @@ describe("a run that this node cannot read", () => {
   });
 });
 
-describe("a verdict", () => {
+describeShort("a verdict", () => {
   const suspect = { runId: asRunId("018f0000-0000-7000-8000-000000000000"), command: { type: "advance" } } as const;
   const death = { nth: 0, end: "ended", signal: "SIGKILL", heap_mb: 1, ms: 1 } as const;
   const nothing = new Map<number, "lived">();

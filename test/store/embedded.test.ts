@@ -6,12 +6,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import postgres, { type Sql } from "postgres";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from "vitest";
 import { packageRoot } from "../../src/package.js";
 import { DataDirInUse } from "../../src/store/embedded/owner-lock.js";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { silentLog } from "../harness/database.js";
-import { itLong } from "../harness/long.js";
+import { itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 
 /** A data directory as a first start leaves it. To initialise one takes a second: most tests begin with a copy. */
@@ -99,7 +99,7 @@ async function startElsewhere({ quiet = false } = {}): Promise<string | undefine
 }
 
 describe("embedded Postgres", () => {
-  it("a second start finds the data, the port and the password; a stop leaves no process", async () => {
+  itShort("a second start finds the data, the port and the password; a stop leaves no process", async () => {
     useInitialised();
     const first = await start();
     const pid = postmasterPid()!;
@@ -112,25 +112,28 @@ describe("embedded Postgres", () => {
     expect(await kept(second.url)).toBe(42);
   });
 
-  it("the server asks for the password, listens on loopback only, and no other user can read the password", async () => {
-    useInitialised();
-    const { url } = await start();
-    expect(statSync(join(dataDir, "postgres-password")).mode & 0o777).toBe(0o600);
-    const wrong = new URL(url);
-    wrong.password = "wrong";
-    await expect(query(wrong.href, (sql) => sql`select 1`)).rejects.toThrow("password authentication failed");
-    const settings = await query(
-      url,
-      (sql) =>
-        sql`select name, setting from pg_settings where name in ('listen_addresses', 'unix_socket_directories', 'fsync', 'synchronous_commit')`,
-    );
-    expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
-      listen_addresses: "127.0.0.1",
-      unix_socket_directories: "",
-      fsync: "on",
-      synchronous_commit: "on",
-    });
-  });
+  itShort(
+    "the server asks for the password, listens on loopback only, and no other user can read the password",
+    async () => {
+      useInitialised();
+      const { url } = await start();
+      expect(statSync(join(dataDir, "postgres-password")).mode & 0o777).toBe(0o600);
+      const wrong = new URL(url);
+      wrong.password = "wrong";
+      await expect(query(wrong.href, (sql) => sql`select 1`)).rejects.toThrow("password authentication failed");
+      const settings = await query(
+        url,
+        (sql) =>
+          sql`select name, setting from pg_settings where name in ('listen_addresses', 'unix_socket_directories', 'fsync', 'synchronous_commit')`,
+      );
+      expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
+        listen_addresses: "127.0.0.1",
+        unix_socket_directories: "",
+        fsync: "on",
+        synchronous_commit: "on",
+      });
+    },
+  );
 
   itLong("Ctrl-C on the service's process group leaves the server to the service", async () => {
     useInitialised();
@@ -154,7 +157,7 @@ describe("embedded Postgres", () => {
     expect(await kept(url)).toBe(42);
   });
 
-  it("a second service on the directory is refused, and the first continues", async () => {
+  itShort("a second service on the directory is refused, and the first continues", async () => {
     useInitialised();
     const url = (await startElsewhere())!;
     await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
@@ -169,7 +172,7 @@ describe("embedded Postgres", () => {
     expect(isAlive(postmasterPid()!)).toBe(true);
   });
 
-  it("a server that dies is restarted with the same URL and the same owner", async () => {
+  itShort("a server that dies is restarted with the same URL and the same owner", async () => {
     useInitialised();
     const { url } = await start();
     await keep(url);
@@ -181,7 +184,7 @@ describe("embedded Postgres", () => {
     await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
   });
 
-  it("a stale process id that now belongs to another program is removed", async () => {
+  itShort("a stale process id that now belongs to another program is removed", async () => {
     useInitialised();
     const first = await start();
     await keep(first.url);

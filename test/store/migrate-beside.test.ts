@@ -11,7 +11,7 @@ import { migrateDatabase } from "../../src/store/migrate.js";
 import { heartbeat } from "../../src/store/nodes.js";
 import { startService } from "../faults/rig.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
+import { describeShort, itShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "../run/rig.js";
 import { allEnd } from "../run/seen.js";
@@ -105,20 +105,23 @@ describe("a migration that needs a table which a long transaction reads", () => 
     });
   });
 
-  it("gives up when its patience is used up, and names the session in its way; the next start goes on", async () => {
-    const letGo = await reader();
-    const folder = laterRelease(GROW_RUNS);
-    const patience = { lockMs: 100, totalMs: 300 };
-    await expect(migrateDatabase(database.url, silentLog, { folder, patience })).rejects.toThrow(
-      /has waited 0\.3 s for locks; in its way: \d+ \("saga-test-session", idle in transaction, \d+ s\)\. End these sessions/,
-    );
-    await letGo();
-    await migrateDatabase(database.url, silentLog, { folder });
-    await database.sql`select later from runs`;
-  });
+  itShort(
+    "gives up when its patience is used up, and names the session in its way; the next start goes on",
+    async () => {
+      const letGo = await reader();
+      const folder = laterRelease(GROW_RUNS);
+      const patience = { lockMs: 100, totalMs: 300 };
+      await expect(migrateDatabase(database.url, silentLog, { folder, patience })).rejects.toThrow(
+        /has waited 0\.3 s for locks; in its way: \d+ \("saga-test-session", idle in transaction, \d+ s\)\. End these sessions/,
+      );
+      await letGo();
+      await migrateDatabase(database.url, silentLog, { folder });
+      await database.sql`select later from runs`;
+    },
+  );
 });
 
-describe("an index that is built concurrently", () => {
+describeShort("an index that is built concurrently", () => {
   const INDEX = 'CREATE UNIQUE INDEX CONCURRENTLY "later_index" ON "trigger_fires" USING btree ("workflow_id")';
   const fire = () => database.sql`
     insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at)
@@ -190,16 +193,19 @@ describe("a new column", () => {
     expect(row?.count).toBe(0);
   });
 
-  it("ends the sessions of nodes that read rows with *, before their statements become invalid, and no others", async () => {
-    const node = openDatabase(database.url, { max: 1, applicationName: "saga", log: silentLog });
-    const session = async () => (await node.sql`select pg_backend_pid() as pid`)[0]?.pid;
-    const newer = await session();
-    await heartbeat(database.sql, { nodeId: uuidv7(), recordFormat: 2, staleSeconds: 5 });
-    await migrateDatabase(database.url, silentLog, { folder: laterRelease(GROW_RUNS) });
-    expect(await session()).toBe(newer);
-    await heartbeat(database.sql, { nodeId: uuidv7(), recordFormat: 1, staleSeconds: 5 });
-    await migrateDatabase(database.url, silentLog, { folder: laterRelease(GROW_RUNS.replace("later", "latest")) });
-    expect(await until(session)).not.toBe(newer);
-    await node.close();
-  });
+  itShort(
+    "ends the sessions of nodes that read rows with *, before their statements become invalid, and no others",
+    async () => {
+      const node = openDatabase(database.url, { max: 1, applicationName: "saga", log: silentLog });
+      const session = async () => (await node.sql`select pg_backend_pid() as pid`)[0]?.pid;
+      const newer = await session();
+      await heartbeat(database.sql, { nodeId: uuidv7(), recordFormat: 2, staleSeconds: 5 });
+      await migrateDatabase(database.url, silentLog, { folder: laterRelease(GROW_RUNS) });
+      expect(await session()).toBe(newer);
+      await heartbeat(database.sql, { nodeId: uuidv7(), recordFormat: 1, staleSeconds: 5 });
+      await migrateDatabase(database.url, silentLog, { folder: laterRelease(GROW_RUNS.replace("later", "latest")) });
+      expect(await until(session)).not.toBe(newer);
+      await node.close();
+    },
+  );
 });

@@ -13,7 +13,7 @@ import { workflowPerformance } from "../../src/store/performance.js";
 import { outbox, wakes } from "../../src/store/poll.js";
 import { listRuns, readRuns } from "../../src/store/runs.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
+import { describeShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { confirmation, creation, row, update, withEverything } from "./commit-rows.js";
 
@@ -145,7 +145,7 @@ describe.each([
   });
 });
 
-describe("a view of the console", () => {
+describeShort("a view of the console", () => {
   const PARENT = creation().runId;
   const CHILDREN = 50;
   const RUNS = 20_000;

@@ -66,7 +66,11 @@ async function databaseNow(): Promise<number> {
 
 /** Resolves when the database's time has come. */
 async function untilTime(time: number): Promise<void> {
-  await until(async () => (await databaseNow()) >= time, { within: 2 * MINUTE, what: new Date(time).toISOString() });
+  await until(async () => (await databaseNow()) >= time, {
+    within: 2 * MINUTE,
+    pause: 200,
+    what: new Date(time).toISOString(),
+  });
 }
 
 /** Triggers whose fire of this tick owes nothing any more. */

@@ -5,6 +5,8 @@ import { long } from "../harness/long.js";
 
 const MINUTE = 60_000;
 /** The short form ends after the leap day. */
+/** Of those that tick every few minutes, these many are enough. */
+const MOST_TICKS = 5_000;
 const YEAR = long(60, 366) * 86_400_000;
 /** A leap year, so that a 29 February lies in it. */
 const FROM = Date.UTC(2028, 0, 1);
@@ -64,9 +66,11 @@ describe("a schedule", () => {
     const schedule = Schedule.parse(text);
     const matches = oracle(text);
     const expected: number[] = [];
-    for (let time = FROM; time < FROM + YEAR; time += MINUTE) if (matches(time)) expected.push(time);
+    for (let time = FROM; time < FROM + YEAR && expected.length < MOST_TICKS; time += MINUTE)
+      if (matches(time)) expected.push(time);
     const ticks: number[] = [];
-    for (let tick = schedule.after(FROM - 1); tick !== undefined && tick < FROM + YEAR; tick = schedule.after(tick))
+    let tick = schedule.after(FROM - 1);
+    for (; tick !== undefined && tick < FROM + YEAR && ticks.length < MOST_TICKS; tick = schedule.after(tick))
       ticks.push(tick);
     expect(ticks).toEqual(expected);
   });
