@@ -15,7 +15,7 @@ const folder = mkdtempSync(join(tmpdir(), "saga-streams-"));
 afterEach(hangUp);
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const RUNS = 10;
+const RUNS = long(4, 10);
 const STREAMS = long(20, 300);
 const STALLED = (STREAMS * 2) / 5;
 const BATCH = 3;

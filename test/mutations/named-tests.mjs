@@ -6,7 +6,7 @@ import { createVitest } from "vitest/node";
 const PATIENCE_MS = 60_000;
 const PATIENCE_WITH_ALL_MS = 300_000;
 /** Of a test that gives none of its own. */
-const TEST_TIMEOUT_MS = 40_000;
+const TEST_TIMEOUT_MS = 25_000;
 
 export class NamedTests {
   vitest;

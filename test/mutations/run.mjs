@@ -14,7 +14,7 @@ const AT_ONCE = 4;
 /** `.ci/run` has just seen the same tests pass. */
 const UNMUTATED_PASS = process.env.SAGA_TEST_UNMUTATED_PASS === "true";
 /** How long a test waits for a fact that its mutant may have prevented. Without a mutation each is there within a few seconds. */
-process.env.SAGA_TEST_PATIENCE_MS ??= "20000";
+process.env.SAGA_TEST_PATIENCE_MS ??= "12000";
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 
 /** The tracked files as they are in the work tree, beside its installed packages and its build, which is not mutated. */

@@ -17,7 +17,7 @@ import { report } from "./seen.js";
 const LASTS_MS = long(200, 8_000);
 const SEED = firstSeed();
 /** Families that run at once. */
-const CROWD = 40;
+const CROWD = long(15, 40);
 const SHAPES = ["all", "any", "all_settled"] as const;
 
 let database: TestDatabase;
