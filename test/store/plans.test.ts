@@ -22,6 +22,8 @@ const GROUP = 10;
 const MANY = long(40, 150);
 /** A lookup in an index that has grown by a level reads two pages instead of one; splits of pages and a vacuum read some more. */
 const MORE_PAGES = 4;
+/** Dead rows that are not removed yet, because another session may see them, are read once more. A walk reads hundreds of times as many. */
+const MORE_ROWS = 3;
 
 describe.each([
   ["are planned before the first row", "select"],
@@ -118,7 +120,7 @@ describe.each([
     await leaveTasks();
     const late = await read();
     console.info(`rows read for 80 runs: ${early.rows} in small tables, ${late.rows} in larger ones`);
-    expect(late.rows).toBeLessThan(early.rows * 1.5);
+    expect(late.rows).toBeLessThan(early.rows * MORE_ROWS);
     const walked = [...late.pages].filter(([index, pages]) => pages > (early.pages.get(index) ?? 0) * MORE_PAGES);
     expect(walked).toEqual([]);
   });
