@@ -8,6 +8,9 @@ export const LONG = process.env.SAGA_TEST_LONG === "true";
 /** `npm run test:alone`: the tests that need the whole machine (`*.alone.test.ts`), in their long form. */
 export const ALONE = process.env.SAGA_TEST_ALONE === "true";
 
+/** The npm scripts build first and set SAGA_TEST_BUILT=true: tests import the compiled modules. See built.ts. */
+export const BUILT = process.env.SAGA_TEST_BUILT === "true";
+
 /** The number of seeds, rounds, runs or kills for this form of the suite. */
 export const long = <T>(shortForm: T, longForm: T): T => (LONG ? longForm : shortForm);
 
