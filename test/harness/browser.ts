@@ -3,9 +3,8 @@
 import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { type BrowserContext, chromium, type Page } from "playwright-core";
 import { describe, onTestFinished } from "vitest";
-import { atFileEnd } from "./file-end.js";
 import { LONG } from "./long.js";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
@@ -37,30 +36,19 @@ export function describeWithBrowser(name: string, suite: () => void): void {
 /** In the long form only. */
 export const describeLongWithBrowser: typeof describeWithBrowser = LONG ? describeWithBrowser : () => {};
 
-let running: Promise<Browser> | undefined;
+const WIDE = { width: 1280, height: 900 };
 
-/** One browser for a test process, as it is one second of a processor to start. It ends with the process. */
-function browser(): Promise<Browser> {
+let running: Promise<BrowserContext> | undefined;
+
+/**
+ * One browser for a test process, as it is one second of a processor to start. It ends with the process. It has a folder of its own, as a
+ * person's browser has: without one it would compile the scripts of the console anew for every page.
+ */
+function browser(): Promise<BrowserContext> {
   // As root it has no sandbox; a page of ours is all that it opens.
-  const options = { executablePath: executable(), args: ["--no-sandbox", "--disable-dev-shm-usage"] };
-  running ??= chromium.launch(options as Parameters<typeof chromium.launch>[0]);
+  const options = { executablePath: executable(), args: ["--no-sandbox", "--disable-dev-shm-usage"], viewport: WIDE };
+  running ??= chromium.launchPersistentContext("", options as Parameters<typeof chromium.launchPersistentContext>[1]);
   return running;
-}
-
-const WIDE = { viewport: { width: 1280, height: 900 } };
-
-let shared: Promise<BrowserContext> | undefined;
-
-/** The pages of a file have one context, and with it one cache, unless a test wants a browser with options of its own. */
-async function contextFor(options: BrowserContextOptions): Promise<BrowserContext> {
-  if (Object.keys(options).length === 0 && shared) return shared;
-  const created = browser().then((running) => running.newContext({ ...WIDE, ...options }));
-  if (Object.keys(options).length === 0) shared = created;
-  atFileEnd(async () => {
-    if (shared === created) shared = undefined;
-    await (await created).close();
-  });
-  return created;
 }
 
 export interface Watched {
@@ -69,22 +57,26 @@ export interface Watched {
   readonly faults: readonly string[];
 }
 
-export interface PageOptions extends BrowserContextOptions {
+export interface PageOptions {
   /** Other origins that the page may ask. */
   readonly allowed?: readonly string[];
+  readonly viewport?: { readonly width: number; readonly height: number };
+  readonly colorScheme?: "light" | "dark";
 }
 
 /** A page of a test at an address of `origin`. Failed requests to it are no faults: a node may be away. */
 export async function openPage(
   origin: string,
   path: string,
-  { allowed = [], ...options }: PageOptions = {},
+  { allowed = [], viewport, colorScheme }: PageOptions = {},
 ): Promise<Watched> {
   const hosts = [origin, ...allowed].map((url) => new URL(url).host);
-  const page = await (await contextFor(options)).newPage();
+  const page = await (await browser()).newPage();
   // An open page goes on asking the service.
   onTestFinished(() => page.close());
   page.setDefaultTimeout(PATIENCE_MS);
+  if (viewport) await page.setViewportSize(viewport);
+  if (colorScheme) await page.emulateMedia({ colorScheme });
   const faults: string[] = [];
   page.on("pageerror", (error) => faults.push(`uncaught: ${error.message}`));
   page.on("console", (message) => {
