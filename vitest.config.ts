@@ -43,7 +43,7 @@ export default defineConfig({
     isolate: false,
     // More than the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end. The services of
     // more workers together open more sessions than a Postgres with its default settings allows; those of the long form are larger.
-    maxWorkers: LONG ? 3 : 5,
+    maxWorkers: LONG ? 4 : 5,
     sequence: { sequencer: Mixed },
   },
 });

@@ -1,6 +1,7 @@
 // A client of the live stream that does not read: it is closed with 1013, and the other clients are not affected.
 import type { AddressInfo } from "node:net";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect } from "vitest";
+import { itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { Client, committed, hangUp } from "./client.js";
 import { appendEvents, insertRun, useRig } from "./rig.js";
@@ -16,7 +17,7 @@ async function listen(): Promise<number> {
 const closing = () => [...rig.app.websocketServer.clients].some((client) => client.readyState === client.CLOSING);
 
 describe("a client that does not read", () => {
-  it.each([
+  itShort.each([
     ["more than 4 MiB", 60_000, 20],
     ["more than 1000 frames", 2_000, 100],
   ])("is closed with %s unsent", async (_, size, batch) => {
@@ -47,7 +48,7 @@ describe("a client that does not read", () => {
     expect(slow.seqs).toEqual(good.seqs.slice(0, slow.seqs.length));
   });
 
-  it("is closed if it reads nothing of a replay", async () => {
+  itLong("is closed if it reads nothing of a replay", async () => {
     const port = await listen();
     const runId = await insertRun(rig);
     const metadata = { text: "z".repeat(60_000) };

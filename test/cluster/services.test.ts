@@ -6,16 +6,16 @@ import { Client } from "../faults/client.js";
 import { Load } from "../faults/load.js";
 import { openShop, type Shop } from "../faults/shop.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { itShort, LONG, long } from "../harness/long.js";
+import { itLong, itShort, long } from "../harness/long.js";
 import { openPrivateRedis, type PrivateRedis } from "../harness/redis.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 
-const RUNS = long(8, 40);
+const RUNS = long(8, 20);
 /** Orders that come in before Redis is killed, half of those while it is away, and those after it is back. */
-const SHARE = long(3, 16);
+const SHARE = 8;
 
 describeWithRedis("two services", (shared) => {
   let database: TestDatabase;
@@ -141,12 +141,12 @@ describeWithRedis("two services", (shared) => {
     },
   );
 
-  it(
+  itLong(
     "continue without Redis and after its return, and bring every run to its expected end",
     async () => {
       const load = new Load(clients, shops);
       const began = performance.now();
-      await load.begin({ atOnce: long(2, 4) });
+      await load.begin({ atOnce: 4 });
       await load.more(SHARE);
       const with_ = performance.now() - began;
       await redis.kill();
@@ -154,8 +154,6 @@ describeWithRedis("two services", (shared) => {
       const without = performance.now() - began - with_;
       // The runs that were in progress when it died end as well.
       const dead = load.runIds.slice(0, SHARE);
-      // Some of them take ten seconds: in the short form no others come in meanwhile.
-      if (!LONG) load.hold();
       await client(0).allEnd(dead);
       await redis.start();
       await load.more(SHARE);
@@ -164,7 +162,7 @@ describeWithRedis("two services", (shared) => {
       for (const service of services) expect(service.log.some((line) => line.includes('"level":"fatal"'))).toBe(false);
       await nothingUnwatched(database.sql);
     },
-    long(120_000, 400_000),
+    400_000,
   );
 
   it("runs end wherever their commands and their workers are, also if their node is killed", async () => {

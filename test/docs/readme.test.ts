@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { LONG } from "../harness/long.js";
+import { itLong } from "../harness/long.js";
 import { freePorts } from "../harness/ports.js";
 import { until } from "../harness/until.js";
 
@@ -20,18 +20,10 @@ const blocks = [...README.matchAll(/(?:<!-- run: (\w+) -->\n\n)?```sh\n([\s\S]*?
     text,
   }),
 );
-/** The short form runs on the build that it was started with: building again is a third of this file's time. */
-const { start: START } = (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Manifest).scripts;
-const asStarted = (command: string) =>
-  LONG ? command : command.replace("npm start", START.replace("npm run -s build && ", ""));
 const textsOf = (runner: string) => blocks.filter((block) => block.runner === runner).map(({ text }) => text);
 
 const dataDir = mkdtempSync(join(tmpdir(), "saga-readme-"));
 const started: ChildProcess[] = [];
-
-interface Manifest {
-  readonly scripts: { readonly start: string };
-}
 
 interface Running {
   output(): string;
@@ -92,11 +84,11 @@ describe("README", () => {
     expect(README).toContain(`\`\`\`ts\n${worker}\`\`\``);
   });
 
-  it("has commands that work, on a service that it starts itself", { timeout: 400_000 }, async () => {
+  itLong("has commands that work, on a service that it starts itself", { timeout: 400_000 }, async () => {
     const [http, grpc] = await freePorts(2);
     const url = `http://127.0.0.1:${http}`;
     const ports = { HTTP_PORT: String(http), GRPC_PORT: String(grpc) };
-    const service = run(asStarted(textsOf("service").join("")), { ...ports, SAGA_DATA_DIR: dataDir });
+    const service = run(textsOf("service").join(""), { ...ports, SAGA_DATA_DIR: dataDir });
     await comesAbout("npm start", service, () => fetch(`${url}/readyz`).then((response) => response.ok));
     await comesAbout("the address of the console", service, () =>
       service.output().includes(`"console":"${url}/console"`),

@@ -218,13 +218,13 @@ describe("the demo", () => {
   }
 
   itLong("ends with balanced books on nodes that are killed", { timeout: 360_000 }, () =>
-    endsAlthoughNodesAreKilled({ orders: 45, nodes: 3, kills: 3 }),
+    endsAlthoughNodesAreKilled({ orders: 24, nodes: 3, kills: 2 }),
   );
 
   if (LONG)
     describeWithRedis("over Redis", (redisUrl) => {
       it("ends with balanced books on nodes that are killed", { timeout: 360_000 }, () =>
-        endsAlthoughNodesAreKilled({ orders: 24, nodes: 2, kills: 2 }, "--redis", redisUrl),
+        endsAlthoughNodesAreKilled({ orders: 12, nodes: 2, kills: 1 }, "--redis", redisUrl),
       );
     });
 

@@ -13,11 +13,11 @@ import { nothingUnwatched, report } from "../run/seen.js";
 import { Client } from "./client.js";
 
 /** Runs that are started before the broker goes, while it is away, and after it came back. */
-const RUNS = 60;
+const RUNS = 30;
 /** The message of every third order is published twice. */
 const TWICE = Math.ceil(RUNS / 3);
-const AWAY_MS = 20_000;
-const MESSAGES = 1_000;
+const AWAY_MS = 10_000;
+const MESSAGES = 400;
 
 describeWithRabbitMq("events and dispatches over RabbitMQ", (url) => {
   let database: TestDatabase;

@@ -1,7 +1,6 @@
-// People help runs that cannot go on, as in the runbook of docs/operations.md: on a service (of two nodes in the long form), with a worker that breaks and is
-// repaired. Every story ends with balanced books.
+// People help runs that cannot go on, as in the runbook of docs/operations.md: on a service with a worker that breaks and
+// is repaired. Every story ends with balanced books.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { LONG } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched } from "../run/seen.js";
 import { PAUSE_MS } from "./client.js";
@@ -11,7 +10,7 @@ import { openShop } from "./shop.js";
 let counter: Counter;
 
 beforeAll(async () => {
-  counter = await (LONG ? Counter.open() : Counter.openHere());
+  counter = await Counter.openHere();
   const { client } = counter;
   const done = { id: "done", type: "end", output: "${vars.ship}" };
   await client.publish("order", [charge("pay", { next: "ship" }), ship({ next: "done" }), done], HELPED);

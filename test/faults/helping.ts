@@ -1,13 +1,12 @@
 // A service whose runs people help, over its API: a shop that can be broken and repaired, the acts, and the books of the shop.
 import { expect } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { createService } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import type { Step } from "../run/rig.js";
 import type { Seen } from "../run/seen.js";
-import { type Answer, Client, PAUSE_MS } from "./client.js";
+import { type Answer, type Client, PAUSE_MS } from "./client.js";
 import { startService } from "./rig.js";
-import { openShop, type Shop } from "./shop.js";
+import type { Shop } from "./shop.js";
 
 export interface Incident {
   readonly code: string;
@@ -66,18 +65,7 @@ export class Counter {
     private readonly stop: () => Promise<unknown>,
   ) {}
 
-  /** A service of two processes, and a worker. */
-  static async open(): Promise<Counter> {
-    const database = await createTestDatabase({ max: 2 });
-    const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", LOG_LEVEL: "warn" });
-    await service.start();
-    const at = { grpc: service.grpcAddress, api: service.url };
-    const shop = await openShop(at);
-    const stop = () => shop.stop().then(() => service.stop());
-    return new Counter(database, new Client(at.api), shop, at, stop);
-  }
-
-  /** A service in this process. */
+  /** A service in this process, and a worker. */
   static async openHere(): Promise<Counter> {
     const database = await createTestDatabase({ max: 2 });
     const { node, client, shop, stop } = await startService(database.url);

@@ -2,11 +2,10 @@
 // alone, and nothing happens early.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import { type Service, startService } from "./rig.js";
 
-const RUNS = long(6, 20);
+const RUNS = 6;
 /** The poll leaves a new run to its hints for this long. */
 const GRACE_MS = 2_000;
 

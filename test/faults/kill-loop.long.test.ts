@@ -1,4 +1,4 @@
 // The kill loop for twenty seconds, on a machine that has other work.
 import { describeKillLoop } from "./kills.js";
 
-describeKillLoop({ lastsMs: 20_000, runsPerSecond: 30, least: { kills: 3, acknowledged: 100 } });
+describeKillLoop({ lastsMs: 12_000, runsPerSecond: 30, least: { kills: 2, acknowledged: 60 } });

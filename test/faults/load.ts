@@ -33,8 +33,6 @@ export class Load {
   private last: number | undefined;
   private drivers: Promise<void>[] = [];
   private failed = new Promise<never>(() => {});
-  private held: Promise<void> | undefined;
-  private letGo = () => {};
 
   constructor(
     private readonly clients: readonly Client[],
@@ -57,16 +55,8 @@ export class Load {
     this.failed.catch(() => {});
   }
 
-  /** No further orders come in until the next `more` or `finish`; those that have come in go on. */
-  hold(): void {
-    this.held = new Promise((resolve) => {
-      this.letGo = resolve;
-    });
-  }
-
   /** Waits until so many more orders have come in. */
   async more(count: number): Promise<void> {
-    this.letGo();
     const wanted = this.started.size + count;
     const came = until(() => this.started.size >= wanted, { what: `${wanted} orders` });
     await Promise.race([came, this.failed]);
@@ -75,7 +65,6 @@ export class Load {
   /** Takes no further orders, waits for the end of all runs, and checks each against its fate. */
   async finish(within = long(60_000, 300_000)): Promise<Seen[]> {
     this.last ??= this.next;
-    this.letGo();
     await Promise.all(this.drivers);
     const numbers = [...this.started.keys()].sort((one, other) => one - other);
     const runIds = this.runIds;
@@ -92,10 +81,7 @@ export class Load {
   }
 
   private async driveMany(): Promise<void> {
-    while (this.last === undefined || this.next < this.last) {
-      await this.drive(this.next++);
-      await this.held;
-    }
+    while (this.last === undefined || this.next < this.last) await this.drive(this.next++);
   }
 
   /** Each request goes to the next service, and is repeated until it is answered: it has an idempotency key. */

@@ -8,8 +8,8 @@ import { Client } from "./client.js";
 import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 
-const RUNS = 90;
-const KILLS = 4;
+const RUNS = 45;
+const KILLS = 3;
 
 let database: TestDatabase;
 let services: ServiceProcess[];

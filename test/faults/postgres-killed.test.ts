@@ -13,7 +13,7 @@ import { nothingUnwatched, report } from "../run/seen.js";
 import { type Service, startService } from "./rig.js";
 import { receiptFor } from "./shop.js";
 
-const WAITING = long(8, 40);
+const WAITING = long(6, 16);
 const HANGING = WAITING;
 const STARTS = 3 * WAITING;
 /** Acknowledgements before the kill. */

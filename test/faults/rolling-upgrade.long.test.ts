@@ -16,7 +16,7 @@ import { openShop, type Shop } from "./shop.js";
 import { Trips } from "./trips.js";
 
 /** Orders of each stage, in which both builds run side by side. */
-const ORDERS = 25;
+const ORDERS = 15;
 /** As orchestrators have it: afterwards the service is killed. The earlier build never stops if one of its runs forks meanwhile. */
 const GRACE_MS = 8_000;
 

@@ -1,4 +1,4 @@
-// Concurrency keys on a service of four node processes, of which one after the other is killed (SIGKILL): 200 contenders for one slot, and
+// Concurrency keys on a service of four node processes, of which one after the other is killed (SIGKILL): many contenders for one slot, and
 // steps that share two. Never more than the limit at once, every run ends, no slot is left, and the queue keeps its order.
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -14,8 +14,8 @@ import { Client } from "./client.js";
 const NODES = 4;
 /** A service without nodes shows nothing. */
 const LEFT_ALIVE = 2;
-const CONTENDERS = 120;
-const KILLS = 5;
+const CONTENDERS = 60;
+const KILLS = 2;
 const PATIENCE_MS = 120_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const anObject = { type: "object" };

@@ -13,7 +13,7 @@ import { Load } from "./load.js";
 import { openShop, type Shop } from "./shop.js";
 import { databaseTime, endTicking, startTicking, untilAllAdvance } from "./ticking.js";
 
-const TICKING = 24;
+const TICKING = 12;
 
 let database: TestDatabase;
 const services: ServiceProcess[] = [];

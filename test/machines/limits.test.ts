@@ -17,7 +17,7 @@ describe("the limits of a run", () => {
   });
 
   it("a step entry over the limit fails the run, whatever on_error says", () => {
-    const entries = long(2_000, STANDARD_RUN_LIMITS.entries);
+    const entries = long(2_000, 20_000);
     const loop: Draft[] = [{ type: "noop", next: "s2" }, { type: "noop", next: "s", on_error: "s3" }, { type: "noop" }];
     const run = start(loop, { entries: 2 * entries, budget: 64, identity: { id: RUN_ID }, limits: { entries } });
     expect(failureOf(run)).toBe(`limit_exceeded: the run has entered ${entries} steps`);

@@ -14,10 +14,10 @@ import type { Outcome } from "./hand-dispatcher.js";
 import { type Half, publish, registerActions, type Step, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const LASTS_MS = long(200, 8_000);
+const LASTS_MS = long(200, 4_000);
 const SEED = firstSeed();
 /** Families that run at once. */
-const CROWD = long(15, 40);
+const CROWD = long(12, 30);
 const SHAPES = ["all", "any", "all_settled"] as const;
 
 let database: TestDatabase;

@@ -97,6 +97,8 @@ describeShort("a run that a node died of", () => {
     const calm = await half();
     const runId = await waiting("waits-for-poison", calm);
     await recordDeath(database.sql, runId);
+    // Two trials have died of it already.
+    await database.sql`update suspects set trial_deaths = 2 where key = ${runId}`;
     const node = await half();
     expect(await insist(() => give(runId, node))).toMatchObject({ matched: false });
     const { run, events } = await look(database.sql, runId);

@@ -15,7 +15,7 @@ import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, wakes } from "../../src/store/poll.js";
 import { lives } from "../cluster/rig.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeLong, describeShort, itLong, long } from "../harness/long.js";
+import { describeLong, describeShort, itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched } from "./seen.js";
@@ -127,22 +127,26 @@ describeShort("a healthy run", () => {
 });
 
 describe("a run that brings its node down", () => {
-  it("is found among others and quarantined, and only it, with what was seen", async () => {
+  itShort("is found among others and quarantined, and only it, with what was seen", async () => {
     const seen = await onlyTheGuiltyIsQuarantined("brings-its-node-down", {
       healthyRuns: 24,
-      deathsBefore: long(1, 0),
+      deathsBefore: 1,
     });
     expect(seen).toMatchObject({ trials: 3, end: "ended", signal: "SIGKILL" });
   });
 
-  it("by hanging is found in the same way", async () => {
-    const hung = { healthyRuns: long(0, 24), hangMs: 3_000, deathsBefore: long(2, 0) };
+  itLong("by hanging is found in the same way", async () => {
+    const hung = { healthyRuns: 10, hangMs: 3_000, deathsBefore: 1 };
     const seen = await onlyTheGuiltyIsQuarantined("hangs-its-node", hung);
     expect(seen).toMatchObject({ trials: 3, end: "hung", signal: "SIGKILL" });
   });
 
   itLong("by exhausting its memory is found in the same way", async () => {
-    const seen = await onlyTheGuiltyIsQuarantined("exhausts-its-node", { healthyRuns: 24, heapMb: 64 });
+    const seen = await onlyTheGuiltyIsQuarantined("exhausts-its-node", {
+      healthyRuns: 10,
+      heapMb: 64,
+      deathsBefore: 1,
+    });
     expect(seen).toMatchObject({ trials: 3, end: "ended", out_of_memory: true });
   });
 });

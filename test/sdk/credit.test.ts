@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { CreditDivision, type CreditStream } from "../../src/sdk/worker/credit.js";
 import { long } from "../harness/long.js";
 
-const SEEDS = long(60, 500);
+const SEEDS = long(40, 200);
 const ACTS = 400;
 
 /** A small generator, so that a failed seed can be repeated. */

@@ -172,7 +172,7 @@ describe("embedded Postgres", () => {
     expect(isAlive(postmasterPid()!)).toBe(true);
   });
 
-  itShort("a server that dies is restarted with the same URL and the same owner", async () => {
+  itLong("a server that dies is restarted with the same URL and the same owner", async () => {
     useInitialised();
     const { url } = await start();
     await keep(url);
@@ -184,7 +184,7 @@ describe("embedded Postgres", () => {
     await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
   });
 
-  itShort("a stale process id that now belongs to another program is removed", async () => {
+  itLong("a stale process id that now belongs to another program is removed", async () => {
     useInitialised();
     const first = await start();
     await keep(first.url);

@@ -1,12 +1,13 @@
 // The filters of the list of runs: each finds what a plain comparison finds, and its first page reads no more rows when there are more runs.
 import type postgres from "postgres";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { asRunId, RUN_STATES, type RunState } from "../../machines/index.js";
 import { openDatabase } from "../../src/store/connection.js";
 import type { RunFilter } from "../../src/store/matching-runs.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { listRuns } from "../../src/store/runs.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { describeLong, describeShort } from "../harness/long.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -80,7 +81,7 @@ const RARE: Readonly<Record<string, RunFilter>> = {
   "q, of an id": { q: "0a" },
 };
 
-describe("a filter", () => {
+describeShort("a filter", () => {
   const states: readonly (readonly RunState[])[] = [
     ...RUN_STATES.map((state) => [state]),
     ["failed", "running"],
@@ -196,7 +197,7 @@ describe("a filter", () => {
   });
 });
 
-describe("the first page of a list by", () => {
+describeLong("the first page of a list by", () => {
   async function rowsRead(): Promise<number> {
     await database.sql`select pg_stat_force_next_flush()`;
     const [read] = await database.sql<{ rows: number }[]>`

@@ -16,7 +16,7 @@ import { type Half, publish, startHalf } from "../run/rig.js";
 import { report } from "../run/seen.js";
 
 const NODES = 4;
-const VISITS = long(4, 8);
+const VISITS = long(3, 6);
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const NOON = Date.UTC(2026, 10, 22, 12);

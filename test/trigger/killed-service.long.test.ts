@@ -13,7 +13,7 @@ import { nothingUnwatched, report } from "../run/seen.js";
 
 const NODES = 3;
 /** Of each kind. */
-const TRIGGERS = 150;
+const TRIGGERS = 60;
 const MINUTE = 60_000;
 /** Ticks: one under kills, and the one that no node is there for. */
 const MINUTES = 2;
@@ -22,7 +22,7 @@ const KILLING_MS = 30_000;
 /** `catchup: none`: a tick that is decided later than this is missed. */
 const ON_TIME_MS = 30_000;
 /** Settled ticks between two kills. */
-const MOST_BETWEEN_KILLS = TRIGGERS / 2;
+const MOST_BETWEEN_KILLS = TRIGGERS;
 
 const seed = firstSeed();
 const random = randomOf(seed);

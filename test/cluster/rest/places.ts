@@ -7,7 +7,6 @@ import { ownerOf, SHARDS } from "../../../src/shard/placement.js";
 import { logLines } from "../../bus/log-lines.js";
 import { openShop, type Shop } from "../../faults/shop.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../../harness/database.js";
-import { LONG } from "../../harness/long.js";
 import { until } from "../../harness/until.js";
 
 export interface Place {
@@ -22,9 +21,9 @@ export interface Place {
 
 export type OpenPlace = (redisUrl: string) => Promise<Place>;
 
-/** The short form asks where a request has the longest way. */
 export const PLACES: Readonly<Record<string, OpenPlace>> = {
-  ...(LONG && { "a node alone": openAlone, "the owner": (redisUrl: string) => openTwo(redisUrl, ([owner]) => owner) }),
+  "a node alone": openAlone,
+  "the owner": (redisUrl) => openTwo(redisUrl, ([owner]) => owner),
   "another node": (redisUrl) => openTwo(redisUrl, ([, other]) => other),
 };
 

@@ -42,7 +42,7 @@ describe("a diagram", () => {
       fc.property(documents, ({ steps, head }) => {
         expect(strangeLines(program(steps, head).chart)).toEqual([]);
       }),
-      { seed: firstSeed(), numRuns: cases(30, 200) },
+      { seed: firstSeed(), numRuns: cases(20, 80) },
     );
   });
 

@@ -40,7 +40,7 @@ function placesOf(run: Simulation, labels: readonly string[]): string[] {
 describe("the moves that audit rows show", () => {
   it("are edges of the chart, and lead where the run went", { timeout: 60_000 }, () => {
     const first = firstSeed();
-    const stories = cases(6, 40);
+    const stories = cases(6, 20);
     console.log(`trace: ${stories} seeds from ${first}`);
     let [exact, all] = [0, 0];
     for (let seed = first; seed < first + stories; seed++) {

@@ -318,7 +318,7 @@ describe.each(types)("%s in a block", (type) => {
     (place) => {
       for (const compensate of [true, false]) {
         let points = 0;
-        for (; cancelledAt(type, place, points, compensate); points += long(29, 4));
+        for (; cancelledAt(type, place, points, compensate); points += long(41, 7));
         expect(points).toBeGreaterThan(0);
       }
     },

@@ -5,11 +5,10 @@ import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 
-const REQUESTS = long(14, 120);
+const REQUESTS = 40;
 const AT_ONCE = 4;
 
 const many = <T>(count: number, of: (index: number) => T): T[] => Array.from({ length: count }, (_, n) => of(n));

@@ -6,7 +6,6 @@ import { shardOf, uuidv7 } from "../../src/ids.js";
 import { ownerOf } from "../../src/shard/placement.js";
 import { Client } from "../faults/client.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { itLong, LONG, long } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
@@ -14,7 +13,7 @@ import { nothingUnwatched, report } from "../run/seen.js";
 import { BareWorker } from "./bare-worker.js";
 import { livingNodes } from "./rig.js";
 
-const RUNS = long(8, 40);
+const RUNS = 16;
 
 class Stage {
   readonly workers: BareWorker[] = [];
@@ -111,37 +110,33 @@ function promises(
     report({ runs: RUNS, owned_there: owned, ms: performance.now() - began });
   });
 
-  itLong(
-    "after the death of its node, dispatches that the worker claims elsewhere are not sent again, the others are; all runs end",
-    async () => {
-      const s = stage();
-      for (const service of ["claimed", "orphaned"]) await s.prepare(service);
-      const { worker, nodeId } = await s.worker("w-claimed", "claimed", home());
-      const target = home();
-      const gone = await onNode(s, "w-orphaned", "orphaned", target, nodeId);
-      worker.answering = false;
-      gone.answering = false;
-      const runIds = [...(await s.start("claimed")), ...(await s.start("orphaned"))];
-      await until(() => worker.sent.length === RUNS && gone.sent.length === RUNS);
-      const other = await killNode(nodeId);
-      const killed = performance.now();
-      await until(() => worker.lost);
-      await worker.connect(other.grpcAddress);
-      const isInTime = performance.now() - killed < DEFAULT_LIMITS.claimWaitMs;
-      worker.letGo();
-      const { worker: heir } = await s.worker("w-heir", "orphaned", other);
-      for (const { run } of await new Client(other.url).allEnd(runIds))
-        expect(run).toMatchObject({ state: "succeeded" });
-      report({ runs: runIds.length, all_ended_ms_after_kill: performance.now() - killed });
-      expect(new Set(worker.sent).size).toBe(2 * RUNS);
-      // On a busy machine the claim may come too late. The same without real time is in dispatch/relay-faults.test.ts.
-      if (isInTime) expect(worker.sent).toHaveLength(2 * RUNS);
-      // The unanswered steps, unchanged, and then the second step of each run.
-      for (const dispatchId of gone.sent) expect(heir.sent).toContain(dispatchId);
-      expect(new Set(heir.sent).size).toBe(2 * RUNS);
-      await nothingUnwatched(s.database.sql);
-    },
-  );
+  it("after the death of its node, dispatches that the worker claims elsewhere are not sent again, the others are; all runs end", async () => {
+    const s = stage();
+    for (const service of ["claimed", "orphaned"]) await s.prepare(service);
+    const { worker, nodeId } = await s.worker("w-claimed", "claimed", home());
+    const target = home();
+    const gone = await onNode(s, "w-orphaned", "orphaned", target, nodeId);
+    worker.answering = false;
+    gone.answering = false;
+    const runIds = [...(await s.start("claimed")), ...(await s.start("orphaned"))];
+    await until(() => worker.sent.length === RUNS && gone.sent.length === RUNS);
+    const other = await killNode(nodeId);
+    const killed = performance.now();
+    await until(() => worker.lost);
+    await worker.connect(other.grpcAddress);
+    const isInTime = performance.now() - killed < DEFAULT_LIMITS.claimWaitMs;
+    worker.letGo();
+    const { worker: heir } = await s.worker("w-heir", "orphaned", other);
+    for (const { run } of await new Client(other.url).allEnd(runIds)) expect(run).toMatchObject({ state: "succeeded" });
+    report({ runs: runIds.length, all_ended_ms_after_kill: performance.now() - killed });
+    expect(new Set(worker.sent).size).toBe(2 * RUNS);
+    // On a busy machine the claim may come too late. The same without real time is in dispatch/relay-faults.test.ts.
+    if (isInTime) expect(worker.sent).toHaveLength(2 * RUNS);
+    // The unanswered steps, unchanged, and then the second step of each run.
+    for (const dispatchId of gone.sent) expect(heir.sent).toContain(dispatchId);
+    expect(new Set(heir.sent).size).toBe(2 * RUNS);
+    await nothingUnwatched(s.database.sql);
+  });
 }
 
 /** Connections go to nodes in turn, so one to another node is closed again. */
@@ -154,9 +149,7 @@ async function onNode(s: Stage, id: string, service: string, at: ServiceProcess,
   });
 }
 
-const describeLongWithRedis = LONG ? describeWithRedis : () => {};
-
-describeLongWithRedis("over Redis", (redisUrl) => {
+describeWithRedis("over Redis", (redisUrl) => {
   let stage: Stage;
   beforeAll(async () => {
     const REDIS_PREFIX = `test:${uuidv7()}:`;

@@ -7,12 +7,11 @@ import { Announcer } from "../../src/run/poll/announcer.js";
 import { publishEvent } from "../../src/store/events.js";
 import { Turns } from "../../src/turns.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "./rig.js";
 
-const BURNERS = long(45, 150);
-const WAITERS = long(60, 150);
+const BURNERS = 60;
+const WAITERS = 60;
 /** A small run takes a few turns and commits, during which this part of them ends at most. */
 const MOST = 0.75;
 /** Uses its whole budget, and fails. */

@@ -3,11 +3,10 @@ import { get } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Client, hangUp } from "../api/client.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Service, startService } from "./rig.js";
 
-const READS = long(40, 80);
+const READS = 40;
 
 let database: TestDatabase;
 let service: Service;
