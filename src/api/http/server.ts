@@ -1,6 +1,7 @@
 // The HTTP server below the routes: its bounds, how requests are parsed and checked, and how every answer leaves. It knows no
 // resource.
 import { randomUUID } from "node:crypto";
+import type { Socket } from "node:net";
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from "fastify";
 import type { Metrics } from "../../metrics.js";
 import type { ApiDeps } from "../deps.js";
@@ -19,6 +20,8 @@ import { type Api, validateRequests } from "./validation.js";
 const REQUEST_TIMEOUT_MS = 120_000;
 /** A body of which nothing arrives for this long is given up. */
 const BODY_STALL_MS = 10_000;
+/** A connection that is accepted while the server closes has this long to send the beginning of a request. */
+const FIRST_BYTE_MS = 1_000;
 
 export function createServer({
   config,
@@ -66,6 +69,7 @@ export function createServer({
   validateRequests(app);
   measureRequests(app, metrics);
   closeKeptConnections(app, ready);
+  closeUnusedConnections(app);
   return app;
 }
 
@@ -73,6 +77,24 @@ export function createServer({
 function closeKeptConnections(app: FastifyInstance, ready: ApiDeps["ready"]): void {
   app.addHook("onSend", async (_, reply) => {
     if (!ready()) reply.header("connection", "close");
+  });
+}
+
+/** Browsers open connections in advance. For Node one is not idle before its first request: it would hold up the end for a minute. */
+function closeUnusedConnections(app: FastifyInstance): void {
+  const open = new Set<Socket>();
+  let closing = false;
+  const closeIfUnused = (socket: Socket) => {
+    if (socket.bytesRead === 0) socket.destroy();
+  };
+  app.server.on("connection", (socket: Socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+    if (closing) setTimeout(closeIfUnused, FIRST_BYTE_MS, socket).unref();
+  });
+  app.addHook("preClose", async () => {
+    closing = true;
+    for (const socket of open) closeIfUnused(socket);
   });
 }
 

@@ -1,0 +1,62 @@
+// Connections over which nothing is sent, as browsers and load balancers open them in advance: they do not hold up the end of the server.
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { until } from "../harness/until.js";
+import { otherApi, useRig } from "./rig.js";
+
+const rig = useRig();
+const opened: Socket[] = [];
+afterEach(() => {
+  for (const socket of opened.splice(0)) socket.destroy();
+});
+
+async function connected({ server }: { server: { address(): AddressInfo | string | null } }): Promise<Socket> {
+  const socket = connect((server.address() as AddressInfo).port, "127.0.0.1");
+  opened.push(socket.on("error", () => {}));
+  await once(socket, "connect");
+  return socket.resume();
+}
+
+async function listening() {
+  const app = await otherApi(rig, {});
+  await app.listen({ port: 0, host: "127.0.0.1" });
+  return app;
+}
+
+const isOpen = (app: Awaited<ReturnType<typeof listening>>) =>
+  new Promise<number>((resolve) => app.server.getConnections((_, count) => resolve(count)));
+
+describe("a connection over which nothing is sent", () => {
+  it("is closed when the server closes, which does not wait for it", async () => {
+    const app = await listening();
+    const unused = await connected(app);
+    await until(async () => (await isOpen(app)) === 1, { what: "the connection at the server" });
+    await app.close();
+    await until(() => unused.closed, { what: "the end of the connection" });
+  }, 30_000);
+
+  it("is closed soon if it is accepted while the server closes for a request in progress", async () => {
+    const app = await listening();
+    const asking = await connected(app);
+    const arrived = once(app.server, "request");
+    asking.write(
+      "POST /api/v1/sagas/start HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{",
+    );
+    await arrived;
+    let isClosed = false;
+    const closed = app.close().then(() => {
+      isClosed = true;
+    });
+    await until(() => !app.server.listening, { what: "a server that closes" });
+    // As the primary hands connections to its nodes.
+    const primary = createServer((socket) => app.server.emit("connection", socket)).listen(0, "127.0.0.1");
+    await once(primary, "listening");
+    const late = await connected({ server: primary });
+    await until(() => late.closed, { what: "the end of the late connection" });
+    expect(isClosed).toBe(false);
+    asking.destroy();
+    await closed;
+    primary.close();
+  }, 30_000);
+});
