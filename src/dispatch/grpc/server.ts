@@ -1,7 +1,7 @@
 // The gRPC server of a node: the worker service, health checking and reflection on one port. It opens and closes the
 // port; stream.ts handles what is sent on a stream.
 import { Server, ServerCredentials, type ServiceDefinition } from "@grpc/grpc-js";
-import { loadSync } from "@grpc/proto-loader";
+import { loadSync, type PackageDefinition } from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, protoPath as healthProtoPath } from "grpc-health-check";
 import type { Log } from "../../log.js";
@@ -55,9 +55,17 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   return { port, stop };
 }
 
+let loaded: PackageDefinition | undefined;
+
+/** The worker service and health checking. Parsed once a process. */
+function packageDefinition(): PackageDefinition {
+  loaded ??= loadSync([protoPath(), healthProtoPath], PROTO_OPTIONS);
+  return loaded;
+}
+
 function createServer(options: GrpcServerOptions, health: HealthImplementation): Server {
   const { dispatcher, authenticate, keepalive = { afterMs: 10_000, waitMs: 5_000 } } = options;
-  const definition = loadSync([protoPath(), healthProtoPath], PROTO_OPTIONS);
+  const definition = packageDefinition();
   const handlers: WorkerServiceHandlers = { ExecuteStep: (call) => dispatcher.workers.attach(call, authenticate) };
   const server = new Server({
     // Room for a result over its limit: it fails its step and does not break the stream. A larger message closes the
