@@ -37,7 +37,12 @@ const addressOf = (app: FastifyInstance) => `http://127.0.0.1:${(app.server.addr
 /** A service whose inspector is at the address. */
 async function serviceWith(ui: string, console?: { readonly folder: string }): Promise<string> {
   const app = await otherApi(rig, {}, { config: { inspector: { ui }, console } as never });
-  onTestFinished(() => app.close());
+  // The browser keeps connections, and this service never says that it is about to end.
+  onTestFinished(async () => {
+    const closed = app.close();
+    app.server.closeAllConnections();
+    await closed;
+  });
   await app.listen({ port: 0, host: "127.0.0.1" });
   return addressOf(app);
 }
