@@ -29,7 +29,7 @@ describe("a hundred streams on one node", () => {
     await rig.app.listen({ path: at });
     const runIds = await Promise.all(upTo(RUNS).map(() => insertRun(rig)));
     const clients: Client[] = [];
-    // Not all at once: hundreds of handshakes would overrun the listener's backlog.
+    // Not all at once: a hundred handshakes might overrun the listener's backlog.
     for (let index = 0; index < STREAMS; index += 20) {
       const more = upTo(20).map((nth) => new Client(at, runIds[(index + nth) % RUNS] ?? ""));
       clients.push(...more);

@@ -1,5 +1,5 @@
 // RabbitMQ killed and started again under load, and the service killed while it takes and publishes events: everything resumes by itself,
-// nothing is lost, and what comes twice has the same id and key. In the short form the connections to the shared broker are cut instead.
+// nothing is lost, and what comes twice has the same id and key. Where no broker can be started, connections are cut instead.
 import { setTimeout as delay } from "node:timers/promises";
 import type { ConsumeMessage } from "amqplib";
 import { afterAll, beforeAll, expect, it } from "vitest";

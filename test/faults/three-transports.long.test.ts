@@ -1,5 +1,5 @@
 // One saga whose three steps use three transports and that fails late: it is undone over all three, while the HTTP server, the broker and
-// the service are each killed and restarted in flight. In the short form the connections to the shared broker are cut instead of killing one.
+// the service are each killed and restarted in flight. Where no broker can be started, the connections to the shared one are cut instead.
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "amqplib";
@@ -19,7 +19,7 @@ import { Client } from "./client.js";
 
 const RUNS = 30;
 const AT_ONCE = 8;
-/** How long the broker is away. The short form waits for facts alone. */
+/** How long the broker is away: longer than its clients wait between two tries. */
 const AWAY_MS = 10_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const TIMING = { resendMs: 100, backoffMs: 50, backoffMaxMs: 500, abortGraceMs: 100, lookAgainMs: 1_000 };

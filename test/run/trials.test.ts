@@ -85,7 +85,7 @@ async function onlyTheGuiltyIsQuarantined(
   const beside = [...(await healthy())];
   const guilty = await start(runtime, workflow);
   beside.push(...(await healthy()));
-  // In the short form it has died alone before, on nodes that are gone.
+  // If so wanted, it has died alone before, on nodes that are gone: that saves trials.
   await database.sql`update wakes set trial_deaths = ${deathsBefore} where run_id = ${guilty}`;
   await killNodes(2);
   const quarantined = async () => {
