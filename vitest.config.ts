@@ -34,11 +34,7 @@ export default defineConfig({
     hookTimeout: 120_000,
     pool: "forks",
     // Most of what a test allocates is garbage when it ends. In a young generation that begins this large, little of it is copied before.
-    execArgv: [
-      `--import=${new URL("test/harness/mended-driver.mjs", import.meta.url)}`,
-      "--min-semi-space-size=64",
-      "--max-semi-space-size=64",
-    ],
+    execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=64"],
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
     // More than the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end. The services of

@@ -1,2 +1,0 @@
-export const DRIVER: RegExp;
-export function mendDriver(text: string): string;
