@@ -30,7 +30,7 @@ async function run(folder: string, program: string, ...args: string[]): Promise<
   return stdout;
 }
 
-describeShort("the list of packed files", () => {
+describeLong("the list of packed files", () => {
   let files: readonly string[];
   beforeAll(async () => {
     const [packed] = JSON.parse(await run(ROOT, "npm", "pack", "--dry-run", "--json", "--ignore-scripts"));

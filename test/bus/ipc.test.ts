@@ -9,6 +9,7 @@ import { type Channel, createProcessChannel, type IpcPeer } from "../../src/bus/
 import { IpcBus } from "../../src/bus/ipc.js";
 import { IpcRelay } from "../../src/bus/ipc-relay.js";
 import { newRunId } from "../harness/ids.js";
+import { describeLong } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { anyBody, type Bench, busConformance, openNode } from "./conformance.js";
 import type { Order, Report } from "./forked-node.js";
@@ -169,7 +170,7 @@ interface Forked {
   carryOut(order: Omit<Order, "order">): Promise<JsonObject | undefined>;
 }
 
-describe("processes forked by node:cluster", () => {
+describeLong("processes forked by node:cluster", () => {
   const exec = resolve(import.meta.dirname, "../../dist/test/bus/forked-node.js");
   const workers: Worker[] = [];
   afterEach(async () => {

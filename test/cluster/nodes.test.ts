@@ -2,7 +2,7 @@
 import { setTimeout as delay, setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeLong, describeShort, itLong, itShort } from "../harness/long.js";
+import { describeLong, itLong, itShort } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { lives, livingNodes, logged, nodeOfStream, request, runService, sampled } from "./rig.js";
@@ -233,7 +233,7 @@ describe("two nodes of one primary", () => {
   });
 });
 
-describeShort("a start", () => {
+describeLong("a start", () => {
   it("is ended by SIGTERM, and leaves nothing", async () => {
     const service = await (await twoNodes()).start({ ready: false });
     await until(() => livingNodes(service).length === 1);

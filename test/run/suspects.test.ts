@@ -20,7 +20,7 @@ import { type Judge, Trials, type Verdict } from "../../src/run/trial/trials.js"
 import { listSuspects, recordDeath } from "../../src/store/suspects.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
-import { describeShort, itShort, long } from "../harness/long.js";
+import { describeShort, itLong, itShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, signal, start, startHalf } from "./rig.js";
 import { allSound, look, nothingUnwatched } from "./seen.js";
@@ -92,7 +92,7 @@ async function insist<T>(ask: () => Promise<T>): Promise<T> {
   return answer.value;
 }
 
-describeShort("a run that a node died of", () => {
+describe("a run that a node died of", () => {
   it("is tried with the next command, and quarantined if the command is proven to end the process; the command is kept", async () => {
     const calm = await half();
     const runId = await waiting("waits-for-poison", calm);
@@ -107,22 +107,25 @@ describeShort("a run that a node died of", () => {
     await nothingUnwatched(database.sql);
   });
 
-  it("keeps the count of its deaths in trials if the next one is of a row of the poll, and the node is another", async () => {
-    const runId = await start((await half(undefined, false)).runtime, "meets-poison");
-    await recordDeath(database.sql, runId);
-    await database.sql`update suspects set trial_deaths = 2`;
-    const node = await half(undefined, false);
-    const quarantined = async () => {
-      await database.sql`update wakes set tries = 3, due_at = now() - interval '1 s'`;
-      await node.poller.tick();
-      return (await look(database.sql, runId)).run.paused_reason === "quarantine";
-    };
-    await until(quarantined, { within: VERDICT_MS });
-    const { run } = await look(database.sql, runId);
-    expect(run).toMatchObject({ paused_reason: "quarantine", quarantine: { trials: 3, signal: "SIGKILL" } });
-    expect(await node.died()).toBe(1);
-    await nothingUnwatched(database.sql);
-  });
+  itLong(
+    "keeps the count of its deaths in trials if the next one is of a row of the poll, and the node is another",
+    async () => {
+      const runId = await start((await half(undefined, false)).runtime, "meets-poison");
+      await recordDeath(database.sql, runId);
+      await database.sql`update suspects set trial_deaths = 2`;
+      const node = await half(undefined, false);
+      const quarantined = async () => {
+        await database.sql`update wakes set tries = 3, due_at = now() - interval '1 s'`;
+        await node.poller.tick();
+        return (await look(database.sql, runId)).run.paused_reason === "quarantine";
+      };
+      await until(quarantined, { within: VERDICT_MS });
+      const { run } = await look(database.sql, runId);
+      expect(run).toMatchObject({ paused_reason: "quarantine", quarantine: { trials: 3, signal: "SIGKILL" } });
+      expect(await node.died()).toBe(1);
+      await nothingUnwatched(database.sql);
+    },
+  );
 
   it("is known to a node before the node decides on anything", async () => {
     const runId = newRunId();
@@ -214,7 +217,7 @@ describe("a start that a node died of", () => {
     await expect(start(node.runtime, "waits", { inputs: { n: 7 } })).rejects.toMatchObject({ status: 503 });
   });
 
-  itShort("goes on if it lives", async () => {
+  itLong("goes on if it lives", async () => {
     const node = await half();
     await recordDeath(database.sql, await keyOf(node, "waits"));
     node.suspects.name(await keyOf(node, "waits"));

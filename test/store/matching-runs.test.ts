@@ -1,13 +1,13 @@
 // The filters of the list of runs: each finds what a plain comparison finds, and its first page reads no more rows when there are more runs.
 import type postgres from "postgres";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, RUN_STATES, type RunState } from "../../machines/index.js";
 import { openDatabase } from "../../src/store/connection.js";
 import type { RunFilter } from "../../src/store/matching-runs.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { listRuns } from "../../src/store/runs.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeLong, describeShort } from "../harness/long.js";
+import { describeLong, itLong, itShort } from "../harness/long.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -81,7 +81,7 @@ const RARE: Readonly<Record<string, RunFilter>> = {
   "q, of an id": { q: "0a" },
 };
 
-describeShort("a filter", () => {
+describe("a filter", () => {
   const states: readonly (readonly RunState[])[] = [
     ...RUN_STATES.map((state) => [state]),
     ["failed", "running"],
@@ -177,9 +177,9 @@ describeShort("a filter", () => {
     }
   };
 
-  it("finds what a plain comparison finds", () => check(filters));
+  itShort("finds what a plain comparison finds", () => check(filters));
 
-  it("finds runs that ended before there was a note of it, and the pruner adds the note", async () => {
+  itLong("finds runs that ended before there was a note of it, and the pruner adds the note", async () => {
     await database.sql.begin(async (sql) => {
       await sql`set local session_replication_role = replica`;
       await sql`update runs set ended_as = null, ended_in = null, ended_with = null where shard = 0`;

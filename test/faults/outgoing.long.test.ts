@@ -7,7 +7,6 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { Site } from "../dispatch/requests-rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeShort, itLong, itShort } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, type Seen } from "../run/seen.js";
@@ -74,7 +73,7 @@ async function ends(runId: string, state: string): Promise<Seen> {
   return seen;
 }
 
-describeShort("a request", () => {
+describe("a request", () => {
   it("is retried no sooner than the server asks, under one key, and its response is the output", async () => {
     const at: number[] = [];
     site.answer = (_, response) => {
@@ -173,7 +172,7 @@ describeShort("a request", () => {
 describe("a webhook", () => {
   const owed = async () => (await database.sql`select 1 from outbox`).length;
 
-  itShort("does not delay its run, and arrives signed", async () => {
+  it("does not delay its run, and arrives signed", async () => {
     site.answer = () => {};
     const runId = await client.start("tell");
     await ends(runId, "succeeded");
@@ -183,7 +182,7 @@ describe("a webhook", () => {
     expect(await owed()).toBe(1);
   });
 
-  itLong("that was interrupted by a kill is sent again with the same id", async () => {
+  it("that was interrupted by a kill is sent again with the same id", async () => {
     site.answer = () => {};
     const runId = await client.start("tell");
     await until(() => hooksOf(runId).length === 1);
@@ -198,7 +197,7 @@ describe("a webhook", () => {
     for (const { body, headers } of asked) new Webhook(SIGNING).verify(body, headers as Record<string, string>);
   });
 
-  itShort("is counted", async () => {
+  it("is counted", async () => {
     await ends(await client.start("tell"), "succeeded");
     const isCounted = async () =>
       /^saga_webhooks_total\{outcome="delivered"\} [1-9]/m.test(await (await fetch(`${service.url}/metrics`)).text());
