@@ -37,9 +37,9 @@ export default defineConfig({
     execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=64"],
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
-    // More than the processors of a small machine: tests with processes mostly wait for one to start or for a lease to end. The services of
-    // more workers together open more sessions than a Postgres with its default settings allows; those of the long form are larger.
-    maxWorkers: LONG ? 4 : 5,
+    // More than the processors of a small machine: some tests mostly wait for a process to start or for a lease to end. The services of
+    // more workers together open more sessions than a Postgres with its default settings allows.
+    maxWorkers: 4,
     sequence: { sequencer: Mixed },
   },
 });

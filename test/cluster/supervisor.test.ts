@@ -157,7 +157,7 @@ describe("replacing", () => {
     expect(nodes).toHaveLength(3);
   });
 
-  itShort("does one more round, not more, if it is requested again meanwhile", async () => {
+  itLong("does one more round, not more, if it is requested again meanwhile", async () => {
     const supervisor = supervise(2, ["good"]);
     await supervisor.start();
     const asked = [supervisor.replaceAll(), supervisor.replaceAll(), supervisor.replaceAll()];

@@ -570,17 +570,6 @@ describe("drain, cancel, heartbeat", () => {
 });
 
 describe("ends", () => {
-  it("a worker that does not read its stream is closed, and its steps go elsewhere", async () => {
-    const n = await node({ limits: { stallMs: 3_000, claimWaitMs: 10 } });
-    const frozen = await worker(n.target, { worker_id: "frozen", max_in_flight: 200 });
-    frozen.freeze();
-    const inputs = { blob: "x".repeat(100_000) };
-    for (let index = 0; index < 100; index++) dispatchNow(n, { call: makeCall({ inputs }) });
-    await until(() => n.dispatcher.workers.connected === 0);
-    const other = await worker(n.target, { worker_id: "other", max_in_flight: 200 });
-    await other.wait("execute", 100);
-  });
-
   it("stop records the answers under way, then closes the streams with UNAVAILABLE", async () => {
     const n = await node();
     const w = await worker(n.target);

@@ -3,7 +3,7 @@
 import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { type BrowserContext, chromium, type Page } from "playwright-core";
+import type { BrowserContext, Page } from "playwright-core";
 import { describe, onTestFinished } from "vitest";
 import { LONG } from "./long.js";
 
@@ -45,10 +45,16 @@ let running: Promise<BrowserContext> | undefined;
  * person's browser has: without one it would compile the scripts of the console anew for every page.
  */
 function browser(): Promise<BrowserContext> {
+  running ??= launch();
+  return running;
+}
+
+async function launch(): Promise<BrowserContext> {
+  // To load it takes a second, also where no page is opened.
+  const { chromium } = await import("playwright-core");
   // As root it has no sandbox; a page of ours is all that it opens.
   const options = { executablePath: executable(), args: ["--no-sandbox", "--disable-dev-shm-usage"], viewport: WIDE };
-  running ??= chromium.launchPersistentContext("", options as Parameters<typeof chromium.launchPersistentContext>[1]);
-  return running;
+  return chromium.launchPersistentContext("", options as Parameters<typeof chromium.launchPersistentContext>[1]);
 }
 
 export interface Watched {

@@ -1,7 +1,7 @@
 // Runs once before all test files: leads what they write into memory, finds the services that they use, starts an embedded Postgres if
 // DATABASE_URL names none, and migrates the database that all test databases are copies of.
 import { randomBytes } from "node:crypto";
-import { mkdtemp, readdir, rm, statfs } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import postgres, { type Sql } from "postgres";
@@ -10,14 +10,13 @@ import { createLogger } from "../../src/log.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { migrateDatabase } from "../../src/store/migrate.js";
 import { schemaOf } from "./emptying.js";
+import { writeIntoMemory } from "./memory.js";
 import { answersAsPostgres, answersAsRabbitMq, answersAsRedis } from "./probe.js";
 
 const silentLog = createLogger({ logLevel: "silent" });
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const folder = await folderForFiles();
-  // Workers, and what they start, inherit it.
-  process.env.TMPDIR = folder;
+  await writeIntoMemory();
   const { REDIS_URL, AMQP_URL } = process.env;
   project.provide("redisUrl", REDIS_URL && (await answersAsRedis(REDIS_URL)) ? REDIS_URL : "");
   project.provide("amqpUrl", AMQP_URL && (await answersAsRabbitMq(AMQP_URL)) ? AMQP_URL : "");
@@ -31,40 +30,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     await onServer(server.url, (sql) => dropAll(sql, run));
     await server.stop();
-    await rm(folder, { recursive: true, force: true });
   };
-}
-
-/** Where Linux has files in memory. */
-const MEMORY = "/dev/shm";
-/** All files of a short form together are 0.6 GB (measured). */
-const ROOM_BYTES = 4 * 2 ** 30;
-
-/** In memory, where there is room: a test database is some hundred files, and creating them on a disk takes a fifth of the tests' time. */
-async function folderForFiles(): Promise<string> {
-  const free = await statfs(MEMORY).then(
-    ({ bavail, bsize }) => Math.min(bavail * bsize, process.availableMemory()),
-    () => 0,
-  );
-  const parent = free >= ROOM_BYTES ? MEMORY : tmpdir();
-  await removeLeftOver(parent);
-  return mkdtemp(join(parent, `saga-test-${process.pid}-`));
-}
-
-/** Runs that were killed have left their folders. */
-async function removeLeftOver(parent: string): Promise<void> {
-  for (const name of await readdir(parent)) {
-    const [, pid] = /^saga-test-(\d+)-/.exec(name) ?? [];
-    if (pid !== undefined && !isAlive(Number(pid))) await rm(join(parent, name), { recursive: true, force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }
 
 interface Server {

@@ -78,7 +78,7 @@ function refusal(text: string): number {
   }
 }
 
-const options = { numRuns: cases(300, 1_500), seed: firstSeed() };
+const options = { numRuns: cases(150, 1_500), seed: firstSeed() };
 
 /** CEL allows these, and the library's parser does not. */
 const MORE: readonly (readonly [string, string])[] = [

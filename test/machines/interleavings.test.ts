@@ -10,7 +10,7 @@ import { CALM, type Random, randomOf, Scheduler } from "./scheduler.js";
 import type { Simulation, SimulationOptions, World } from "./simulation.js";
 import type { Send } from "./world.js";
 
-const FAMILIES = cases(8, 16);
+const FAMILIES = cases(5, 16);
 const FIRST = firstSeed(1);
 
 /** Undefined: the commit was lost, and the command must be sent again. */

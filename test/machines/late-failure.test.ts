@@ -161,6 +161,6 @@ describe.each([
   it.each(["before", "after"] as const)("does so when nodes die %s one of its commits, whichever it is", (point) => {
     const { commits } = play(fails, cancelAt, -1, point).death;
     expect(commits).toBeGreaterThan(30);
-    for (let at = 0; at < commits; at += long(23, 6)) expectUndone(play(fails, cancelAt, at, point), state);
+    for (let at = 0; at < commits; at += long(41, 6)) expectUndone(play(fails, cancelAt, at, point), state);
   });
 });

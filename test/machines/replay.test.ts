@@ -177,7 +177,7 @@ function typesBegun({ rows, program }: Simulation): string[] {
 }
 
 describe("stopping after every commit, reloading and going on gives the same end and the same audit rows", () => {
-  const runs = cases(8, 30);
+  const runs = cases(5, 30);
 
   it("of runs without blocks", { timeout: 60_000 + runs * 60 }, () => {
     const blocks = [

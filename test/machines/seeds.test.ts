@@ -8,7 +8,7 @@ import { worldViolations } from "./chain.js";
 import { families, optionsOf } from "./families.js";
 import { randomOf, Scheduler } from "./scheduler.js";
 
-const SEEDS = cases(12, 60);
+const SEEDS = cases(8, 60);
 const FIRST = firstSeed();
 
 /** The broken laws with the moves before them. Undefined: none. */

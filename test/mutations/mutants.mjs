@@ -45,7 +45,7 @@ export const MUTANTS = [
     find: "if (isTerminal(state) || isHalted(draft.context)) return false;",
     replace: "if (isTerminal(state) || draft.context.quarantined) return false;",
     test: COMMANDS_TEST,
-    red: "timer, paused due: advanced -> same",
+    red: "timer, paused answers every command as the table says, and can then reach a sound end",
   },
   {
     name: "the retry of an incident is a new step entry, and so has another idempotency key",
@@ -85,7 +85,7 @@ export const MUTANTS = [
     find: "const FREE = { held: undefined, slot: undefined };",
     replace: "const FREE = { held: undefined };",
     test: COMMANDS_TEST,
-    red: "slot cancel: cancel cancelled -> cancelled | slot.released",
+    red: "slot answers every command as the table says, and can then reach a sound end",
   },
   {
     name: "a step that is left keeps its slot",
@@ -464,7 +464,7 @@ export const MUTANTS = [
     find: 'import { isTerminal, type RunState } from "../state/lifecycle.js";',
     replace: 'import type { RunState } from "../state/lifecycle.js";\nconst isTerminal = (_: RunState) => false;',
     test: COMMANDS_TEST,
-    red: "succeeded cancel: cancel succeeded already -> same",
+    red: "succeeded answers every command as the table says, and can then reach a sound end",
   },
   {
     name: "an answer to a stale attempt counts",
@@ -472,7 +472,7 @@ export const MUTANTS = [
     find: "if (command.attempt !== undefined && command.attempt !== wait.attempt) return false;",
     replace: "",
     test: COMMANDS_TEST,
-    red: "dispatched result of stale attempt: stale -> same",
+    red: "dispatched answers every command as the table says, and can then reach a sound end",
   },
   {
     name: "an answer without an id answers an undo",
@@ -480,7 +480,7 @@ export const MUTANTS = [
     find: 'return call.phase === "forward" || command.attempt !== undefined;',
     replace: "return true;",
     test: COMMANDS_TEST,
-    red: "undo dispatched result bare: stale -> same",
+    red: "undo dispatched answers every command as the table says, and can then reach a sound end",
   },
   {
     name: "a result is checked by the output schema that is registered now, not by the one that its call was made with",

@@ -21,7 +21,7 @@ describe("the machine that runs refines the published chart", () => {
   it("of random workflows, with blocks and without", () => {
     const seed = firstSeed();
     console.log(`refinement: seed ${seed}`);
-    const options = { seed, numRuns: cases(10, 80) };
+    const options = { seed, numRuns: cases(5, 80) };
     fc.assert(
       fc.property(documents, ({ steps, head }) => {
         expect(differencesOf(program(steps, head))).toEqual([]);
