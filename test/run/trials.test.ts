@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { createMetrics } from "../../src/metrics.js";
 import { packageRoot } from "../../src/package.js";
@@ -15,7 +15,7 @@ import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, wakes } from "../../src/store/poll.js";
 import { lives } from "../cluster/rig.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeLong, describeShort, itLong, itShort } from "../harness/long.js";
+import { describeLong, describeShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched } from "./seen.js";
@@ -126,8 +126,8 @@ describeShort("a healthy run", () => {
   });
 });
 
-describe("a run that brings its node down", () => {
-  itShort("is found among others and quarantined, and only it, with what was seen", async () => {
+describeLong("a run that brings its node down", () => {
+  it("is found among others and quarantined, and only it, with what was seen", async () => {
     const seen = await onlyTheGuiltyIsQuarantined("brings-its-node-down", {
       healthyRuns: 24,
       deathsBefore: 1,
@@ -135,13 +135,13 @@ describe("a run that brings its node down", () => {
     expect(seen).toMatchObject({ trials: 3, end: "ended", signal: "SIGKILL" });
   });
 
-  itLong("by hanging is found in the same way", async () => {
+  it("by hanging is found in the same way", async () => {
     const hung = { healthyRuns: 10, hangMs: 3_000, deathsBefore: 1 };
     const seen = await onlyTheGuiltyIsQuarantined("hangs-its-node", hung);
     expect(seen).toMatchObject({ trials: 3, end: "hung", signal: "SIGKILL" });
   });
 
-  itLong("by exhausting its memory is found in the same way", async () => {
+  it("by exhausting its memory is found in the same way", async () => {
     const seen = await onlyTheGuiltyIsQuarantined("exhausts-its-node", {
       healthyRuns: 10,
       heapMb: 64,

@@ -7,13 +7,12 @@ import postgres, { type Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { silentLog } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 import { type Service, startService } from "./rig.js";
 import { receiptFor } from "./shop.js";
 
-const WAITING = long(6, 16);
+const WAITING = 16;
 const HANGING = WAITING;
 const STARTS = 3 * WAITING;
 /** Acknowledgements before the kill. */
