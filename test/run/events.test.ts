@@ -15,7 +15,7 @@ import { until } from "../harness/until.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
 
-const PAIRS = long(12, 40);
+const PAIRS = long(8, 40);
 
 let database: TestDatabase;
 let here: Half;

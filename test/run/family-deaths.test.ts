@@ -181,7 +181,7 @@ describe.each(CASES)("the saga %s, up to %i steps a commit, %i deaths", (workflo
   it("is undone exactly once, wherever its node dies", async () => {
     const [[most = 0] = []] = await through(workflowId, [[NONE]], stepsPerCommit);
     // Commits are grouped differently each time, so a few more than in the first run.
-    const points = Array.from({ length: most + 3 }, (_, nth) => nth + 1).filter((at) => at % long(24, 8) === 0);
+    const points = Array.from({ length: most + 3 }, (_, nth) => nth + 1).filter((at) => at % long(40, 8) === 0);
     const deaths = points.flatMap((at): Death[] => [
       { at, when: "before" },
       { at, when: "after" },

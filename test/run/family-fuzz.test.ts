@@ -17,7 +17,7 @@ import { report } from "./seen.js";
 const LASTS_MS = long(200, 4_000);
 const SEED = firstSeed();
 /** Families that run at once. */
-const CROWD = long(12, 30);
+const CROWD = long(8, 30);
 const SHAPES = ["all", "any", "all_settled"] as const;
 
 let database: TestDatabase;

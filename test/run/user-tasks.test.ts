@@ -9,7 +9,7 @@ import { Gate, holdBack } from "./gate.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report, type Seen } from "./seen.js";
 
-const PAIRS = long(12, 40);
+const PAIRS = long(8, 40);
 const HOUR_MS = 3_600_000;
 
 let database: TestDatabase;

@@ -107,7 +107,7 @@ describe("an event", () => {
     const paths = ['["payload","x"]', '["payload","y","z"]', '["headers","a"]'].map(
       (path) => [path, ["1", 1, true, "ü"] as const] as const,
     );
-    for (let nth = 0; nth < cases(15, 60); nth++) {
+    for (let nth = 0; nth < cases(8, 60); nth++) {
       await database.sql.unsafe("delete from event_waits");
       const waits = Array.from({ length: 60 }, () => {
         const equal = subset(paths, 0.3);

@@ -95,7 +95,7 @@ const bounded = (bounds: Partial<CountBounds>) => ({ bounds: { matching: 5, besi
 
 describe("the counts of runs", () => {
   it("are right after random ends on time and late, deletions and counts in any order", async () => {
-    for (let round = 0; round < long(10, 30); round++) {
+    for (let round = 0; round < long(6, 30); round++) {
       const some = Math.ceil(Math.random() * 40);
       const acts = [
         () => insert(some),
