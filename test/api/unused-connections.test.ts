@@ -28,12 +28,28 @@ const isOpen = (app: Awaited<ReturnType<typeof listening>>) =>
   new Promise<number>((resolve) => app.server.getConnections((_, count) => resolve(count)));
 
 describe("a connection over which nothing is sent", () => {
-  it("is closed when the server closes, which does not wait for it", async () => {
+  it("is closed soon after the server begins to close, which does not wait longer for it", async () => {
     const app = await listening();
     const unused = await connected(app);
     await until(async () => (await isOpen(app)) === 1, { what: "the connection at the server" });
     await app.close();
     await until(() => unused.closed, { what: "the end of the connection" });
+  }, 30_000);
+
+  it("is not closed under its first request, which may be on its way when the server begins to close", async () => {
+    const app = await listening();
+    const socket = await connected(app);
+    await until(async () => (await isOpen(app)) === 1, { what: "the connection at the server" });
+    const closed = app.close();
+    await until(() => !app.server.listening, { what: "a server that closes" });
+    let answer = "";
+    socket.setEncoding("utf8").on("data", (text: string) => {
+      answer += text;
+    });
+    socket.write("GET /api/v1/workflows HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    await until(() => socket.closed, { what: "the end of the connection" });
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    await closed;
   }, 30_000);
 
   it("is closed soon if it is accepted while the server closes for a request in progress", async () => {

@@ -20,7 +20,7 @@ import { type Api, validateRequests } from "./validation.js";
 const REQUEST_TIMEOUT_MS = 120_000;
 /** A body of which nothing arrives for this long is given up. */
 const BODY_STALL_MS = 10_000;
-/** A connection that is accepted while the server closes has this long to send the beginning of a request. */
+/** When the server closes, a connection has this long to send the beginning of its first request: it may be on its way. */
 const FIRST_BYTE_MS = 1_000;
 
 export function createServer({
@@ -87,14 +87,15 @@ function closeUnusedConnections(app: FastifyInstance): void {
   const closeIfUnused = (socket: Socket) => {
     if (socket.bytesRead === 0) socket.destroy();
   };
+  const closeSoonIfUnused = (socket: Socket) => setTimeout(closeIfUnused, FIRST_BYTE_MS, socket).unref();
   app.server.on("connection", (socket: Socket) => {
     open.add(socket);
     socket.once("close", () => open.delete(socket));
-    if (closing) setTimeout(closeIfUnused, FIRST_BYTE_MS, socket).unref();
+    if (closing) closeSoonIfUnused(socket);
   });
   app.addHook("preClose", async () => {
     closing = true;
-    for (const socket of open) closeIfUnused(socket);
+    for (const socket of open) closeSoonIfUnused(socket);
   });
 }
 
