@@ -107,25 +107,22 @@ describe("a run that a node died of", () => {
     await nothingUnwatched(database.sql);
   });
 
-  itLong(
-    "keeps the count of its deaths in trials if the next one is of a row of the poll, and the node is another",
-    async () => {
-      const runId = await start((await half(undefined, false)).runtime, "meets-poison");
-      await recordDeath(database.sql, runId);
-      await database.sql`update suspects set trial_deaths = 2`;
-      const node = await half(undefined, false);
-      const quarantined = async () => {
-        await database.sql`update wakes set tries = 3, due_at = now() - interval '1 s'`;
-        await node.poller.tick();
-        return (await look(database.sql, runId)).run.paused_reason === "quarantine";
-      };
-      await until(quarantined, { within: VERDICT_MS });
-      const { run } = await look(database.sql, runId);
-      expect(run).toMatchObject({ paused_reason: "quarantine", quarantine: { trials: 3, signal: "SIGKILL" } });
-      expect(await node.died()).toBe(1);
-      await nothingUnwatched(database.sql);
-    },
-  );
+  it("keeps the count of its deaths in trials if the next one is of a row of the poll, and the node is another", async () => {
+    const runId = await start((await half(undefined, false)).runtime, "meets-poison");
+    await recordDeath(database.sql, runId);
+    await database.sql`update suspects set trial_deaths = 2`;
+    const node = await half(undefined, false);
+    const quarantined = async () => {
+      await database.sql`update wakes set tries = 3, due_at = now() - interval '1 s'`;
+      await node.poller.tick();
+      return (await look(database.sql, runId)).run.paused_reason === "quarantine";
+    };
+    await until(quarantined, { within: VERDICT_MS });
+    const { run } = await look(database.sql, runId);
+    expect(run).toMatchObject({ paused_reason: "quarantine", quarantine: { trials: 3, signal: "SIGKILL" } });
+    expect(await node.died()).toBe(1);
+    await nothingUnwatched(database.sql);
+  });
 
   it("is known to a node before the node decides on anything", async () => {
     const runId = newRunId();
