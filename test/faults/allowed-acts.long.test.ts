@@ -5,7 +5,6 @@ import { DatabaseClock } from "../../src/clock.js";
 import { uuidv7 } from "../../src/ids.js";
 import { Membership } from "../../src/shard/membership.js";
 import { silentLog } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import type { Step } from "../run/rig.js";
 import { nothingUnwatched } from "../run/seen.js";
@@ -99,19 +98,6 @@ const STANDS: Readonly<Record<string, Stand>> = {
   },
 };
 
-/** Those of the short form: every act but `release` is allowed in one of them. What a run accepts in every state is in `machines/commands.test.ts`. */
-const SOME = [
-  ...[
-    "with a worker",
-    "at a signal",
-    "at a signal, paused",
-    "at an incident",
-    "at the incident of an undo",
-    "succeeded",
-  ],
-];
-const stands = Object.entries(STANDS).filter(([name]) => long(SOME.includes(name), true));
-
 let counter: Counter;
 beforeAll(async () => {
   counter = await Counter.openHere();
@@ -140,7 +126,7 @@ async function comeTo(name: string, { at, after = [], delayed }: Stand): Promise
 const listed = (can: readonly string[]) => can.map((act) => act.replace(/^signal\/.*/, "signal")).sort();
 
 describe("what explain lists is what a run accepts", () => {
-  it.concurrent.each(stands)("%s", async (name, stand) => {
+  it.concurrent.each(Object.entries(STANDS))("%s", async (name, stand) => {
     const runId = await comeTo(name, stand);
     expect((await counter.can(runId)).toSorted()).toEqual(listed(stand.can));
     const before = await counter.client.look(runId);
