@@ -50,8 +50,8 @@ await mendDriver();
 
 /** Where modules are. A packed copy of the sources has the first two only. */
 const ROOMS = ["machines", "src", "test", "bench", "examples"];
-/** Pages for the browser are bundled only, and the bench of peers is a program of its own. */
-const NO_MODULES = /\.d\.ts$|^src\/console\/browser\/|^bench\/peers\/apps\//;
+/** Pages for the browser are bundled only, and the bench of peers is a program of its own, with packages of its own. */
+const NO_MODULES = /\.d\.ts$|\/node_modules\/|^src\/console\/browser\/|^bench\/peers\/apps\//;
 
 const modules = await build({
   entryPoints: (await Promise.all(ROOMS.map(modulesOf))).flat(),
