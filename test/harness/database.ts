@@ -38,8 +38,26 @@ export interface TestDatabaseOptions {
 /** The name of the sessions of a test database's own pool. */
 const OWN = "saga-test";
 
+/** The name of the node in most files. */
+export const NODE = "saga-half";
+
+/** A database with its open sessions. The next file goes on with them: a session takes Postgres longer to open than many a test takes. */
+interface Open {
+  readonly name: string;
+  readonly size: number;
+  readonly database: Database;
+  /** By the names of their nodes. */
+  readonly nodes: Map<string, NodePools>;
+}
+
 /** Migrated databases of this worker that no file uses. They are as new, and are dropped at the end of the run. */
 const unused: string[] = [];
+
+/** Another one, whose sessions are open. */
+let kept: Open | undefined;
+
+/** Most sessions of the own pool of a database that is kept: those of all workers wait at the server that all tests share. */
+const MOST_KEPT = 6;
 
 /** Call it in `beforeAll`, and `drop` in `afterAll`. */
 export async function createTestDatabase({
@@ -47,25 +65,54 @@ export async function createTestDatabase({
   migrated = true,
   fresh = !migrated,
 }: TestDatabaseOptions = {}): Promise<TestDatabase> {
-  const name = (!fresh && unused.pop()) || (await createDatabase(migrated));
+  // With few sizes, more files can go on with a pool.
+  const size = max === 1 || max > MOST_KEPT ? max : MOST_KEPT;
+  const open = fresh ? openAt(await createDatabase(migrated), size) : await openUsed(size);
+  const { name, database, nodes } = open;
   const url = urlOf(name);
-  const database = openDatabase(url, { max, applicationName: OWN, log: silentLog });
-  const nodes = new Map<string, NodePools>();
   const poolsOf = (node: string) => {
     const pools = nodes.get(node) ?? openNodePools(url, node);
     nodes.set(node, pools);
     return { ...pools, close: async () => {} };
   };
   const drop = async () => {
-    for (const { close } of nodes.values()) await close();
-    try {
-      await giveBack(database.sql, name, !fresh);
-    } finally {
-      await database.close();
-    }
+    await closeNodes(nodes, (node) => !fresh && node === NODE);
+    const isAsNew = await giveBack(open, !fresh).catch(async (error) => {
+      await close(open);
+      throw error;
+    });
+    if (!isAsNew) await close(open);
   };
   const session = () => openDatabase(url, { max: 1, applicationName: `${OWN}-session`, log: silentLog });
   return { ...database, url, session, poolsOf, drop };
+}
+
+function openAt(name: string, size: number, nodes = new Map<string, NodePools>()): Open {
+  const database = openDatabase(urlOf(name), { max: size, applicationName: OWN, log: silentLog });
+  return { name, size, database, nodes };
+}
+
+/** A database that another file of this worker has used, if there is one. */
+async function openUsed(size: number): Promise<Open> {
+  if (kept === undefined) return openAt(unused.pop() ?? (await createDatabase(true)), size);
+  const open = kept;
+  kept = undefined;
+  if (open.size === size) return open;
+  await open.database.close();
+  return openAt(open.name, size, open.nodes);
+}
+
+async function close({ database, nodes }: Open): Promise<void> {
+  await closeNodes(nodes, () => false);
+  await database.close();
+}
+
+async function closeNodes(nodes: Map<string, NodePools>, but: (node: string) => boolean): Promise<void> {
+  for (const [node, pools] of nodes) {
+    if (but(node)) continue;
+    nodes.delete(node);
+    await pools.close();
+  }
 }
 
 /** As a node has them: whatever a session of `sql` plans, every further session plans again. */
@@ -100,10 +147,20 @@ export async function deleteRuns(sql: Sql): Promise<void> {
   await sql.unsafe(RUN_TABLES.map((table) => `delete from ${table}`).join("; "));
 }
 
-/** Fails if a session is left open. The database is kept for the next file, or left to the end of the run: a drop waits for a checkpoint. */
-async function giveBack(sql: Sql, name: string, reuse: boolean): Promise<void> {
-  await untilUnused(sql);
-  if (reuse && (await makeAsNew(sql, inject("databaseSchema")))) unused.push(name);
+/**
+ * Fails if a session is left open. The database is kept for the next file, or left to the end of the run: a drop waits for a checkpoint.
+ * False: its sessions are not kept with it.
+ */
+async function giveBack(open: Open, reuse: boolean): Promise<boolean> {
+  const { name, database } = open;
+  const sessions = await untilUnused(database.sql, [...open.nodes.keys()]);
+  if (!reuse || !(await makeAsNew(database.sql, inject("databaseSchema")))) return false;
+  if (sessions > MOST_KEPT || kept !== undefined) {
+    unused.push(name);
+    return false;
+  }
+  kept = open;
+  return true;
 }
 
 async function onDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -115,14 +172,17 @@ async function onDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promi
   }
 }
 
-async function untilUnused(sql: Sql): Promise<void> {
-  const others = () => sql<{ application_name: string }[]>`
+/** The number of sessions of the database's own pool, when there are no others but those of the nodes. */
+async function untilUnused(sql: Sql, nodes: readonly string[]): Promise<number> {
+  const sessions = () => sql<{ application_name: string }[]>`
     select application_name from pg_stat_activity
-    where datname = current_database() and backend_type = 'client backend' and application_name <> ${OWN}`;
+    where datname = current_database() and backend_type = 'client backend' and application_name <> all(${[...nodes]}::text[])`;
+  const others = async () => (await sessions()).filter(({ application_name }) => application_name !== OWN);
   try {
     await until(async () => (await others()).length === 0, { within: 10_000 });
   } catch {
     const names = (await others()).map((row) => row.application_name);
     throw new Error(`sessions of the test database were left open: ${names.join(", ")}`);
   }
+  return (await sessions()).length;
 }

@@ -13,7 +13,7 @@ import { Gate, holdBack, type Side } from "./gate.js";
 import { cancel, type Half, publish, registerActions, signal, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const FAMILIES = long(4, 18);
+const FAMILIES = long(3, 14);
 const HOUR_MS = 3_600_000;
 
 let database: TestDatabase;

@@ -12,7 +12,7 @@ import { allEnd } from "./seen.js";
 let database: TestDatabase;
 let node: Half;
 
-const ROUNDS = 20;
+const ROUNDS = 8;
 const fork: Step[] = [
   { id: "both", type: "parallel", branches: { l: { next: "left" }, r: { next: "right" } }, next: "join" },
   { id: "left", type: "transform", expression: "size(vars.big)" },
@@ -35,7 +35,7 @@ afterEach(() => node.stop());
 afterAll(() => database.drop());
 
 /** Random, so that it does not compress. */
-const big = Array.from({ length: 30_000 }, () => Math.random().toString(36).slice(2, 14));
+const big = Array.from({ length: 10_000 }, () => Math.random().toString(36).slice(2, 14));
 const note = "a small value";
 const items = (count: number) => Array.from({ length: count }, (_, nth) => nth);
 

@@ -43,7 +43,7 @@ const parked = async (runIds: readonly string[]) => {
 /** The commits of the last runs have been answered, so all runs are idle. */
 const atRest = ({ runtime }: Half) => until(() => runtime.residents.busy === 0);
 
-const ROOM = long(25, 80);
+const ROOM = long(10, 80);
 const PARKED = 10 * ROOM;
 
 describe("ten times as many parked runs as fit in memory", () => {

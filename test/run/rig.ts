@@ -16,7 +16,7 @@ import { SHARDS } from "../../src/shard/placement.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { register } from "../../src/store/registry.js";
 import { Turns } from "../../src/turns.js";
-import { openNodePools, silentLog, type TestDatabase } from "../harness/database.js";
+import { NODE, openNodePools, silentLog, type TestDatabase } from "../harness/database.js";
 import { HandDispatcher, type Reply } from "./hand-dispatcher.js";
 
 export interface HalfOptions {
@@ -65,7 +65,7 @@ export interface Half {
 export async function startHalf(database: TestDatabase, options: HalfOptions = {}): Promise<Half> {
   const {
     url = database.url,
-    applicationName = "saga-half",
+    applicationName = NODE,
     hints,
     stepsPerCommit = 64,
     pollMs = 50,

@@ -11,7 +11,7 @@ import { expectSettled, familiesEnd } from "./family-laws.js";
 import { type Half, publish, type Step, signal, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const FAMILIES = long(6, 20);
+const FAMILIES = long(4, 16);
 /** Families at once: more would put the end of the wait behind a queue of commits, away from the signals. */
 const AT_ONCE = 16;
 const WAIT_MS = 600;
