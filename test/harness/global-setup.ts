@@ -28,23 +28,29 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide("databaseTemplate", template);
   project.provide("databaseSchema", await createTemplate(server.url, template));
   return async () => {
-    await onServer(server.url, (sql) => dropAll(sql, run));
+    if (!server.isOurs) await onServer(server.url, (sql) => dropAll(sql, run));
     await server.stop();
   };
 }
 
 interface Server {
   readonly url: string;
+  /** It ends with its databases. */
+  readonly isOurs: boolean;
   stop(): Promise<void>;
 }
 
 async function findPostgres(): Promise<Server> {
   const { DATABASE_URL } = process.env;
   if (DATABASE_URL) {
-    if (await answersAsPostgres(DATABASE_URL)) return { url: DATABASE_URL, stop: async () => {} };
+    if (await answersAsPostgres(DATABASE_URL)) return { url: DATABASE_URL, isOurs: false, stop: async () => {} };
     throw new Error("No PostgreSQL answers at DATABASE_URL");
   }
-  return startEmbeddedPostgres({ dataDir: await mkdtemp(join(tmpdir(), "postgres-")), log: silentLog });
+  const { url, stop } = await startEmbeddedPostgres({
+    dataDir: await mkdtemp(join(tmpdir(), "postgres-")),
+    log: silentLog,
+  });
+  return { url, isOurs: true, stop };
 }
 
 /** The migrated database that test databases are copied from. */

@@ -197,7 +197,7 @@ describe("a start that a node died of", () => {
     return said[0] ?? "";
   };
 
-  it("is refused if it is proven to end the process, and other starts are not", async () => {
+  itLong("is refused if it is proven to end the process, and other starts are not", async () => {
     const node = await half();
     node.suspects.name(await keyOf(node, EVIL));
     await recordDeath(database.sql, await keyOf(node, EVIL));

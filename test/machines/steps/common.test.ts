@@ -250,9 +250,7 @@ const PLACES: Record<string, (entry: string) => Draft[]> = {
 };
 
 /** In the short form some of them: each makes the block a run of its own, or another step of the same run. */
-const places = Object.keys(PLACES).filter((place) =>
-  long(["by itself", "in an item", "in a try"].includes(place), true),
-);
+const places = Object.keys(PLACES).filter((place) => long(["by itself", "in an item"].includes(place), true));
 
 function placed(type: string, place: string, more: Record<string, unknown> = {}, following: Draft[] = []) {
   const { entry = "s" } = sound(type);

@@ -7,17 +7,17 @@ import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
-import { firstSeed, long } from "../harness/long.js";
+import { firstSeed } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Deed, expectSettled, familiesEnd, grouped, undoOf, undoViolations } from "./family-laws.js";
 import type { Outcome } from "./hand-dispatcher.js";
 import { type Half, publish, registerActions, type Step, start, startHalf } from "./rig.js";
 import { report } from "./seen.js";
 
-const LASTS_MS = long(200, 4_000);
+const LASTS_MS = 4_000;
 const SEED = firstSeed();
 /** Families that run at once. */
-const CROWD = long(8, 30);
+const CROWD = 30;
 const SHAPES = ["all", "any", "all_settled"] as const;
 
 let database: TestDatabase;
