@@ -180,7 +180,8 @@ describeLong("processes forked by node:cluster", () => {
 
   async function fork(relay: IpcRelay, nodeId: string): Promise<Forked> {
     expect(existsSync(exec), "run `npm run build` first").toBe(true);
-    cluster.setupPrimary({ exec, args: [nodeId], execArgv: [] });
+    // All of them: what another file of this process has set, as files that it has closed since, stays otherwise.
+    cluster.setupPrimary({ exec, args: [nodeId], execArgv: [], stdio: ["ignore", "ignore", "ignore", "ipc"] });
     const worker = cluster.fork();
     workers.push(worker);
     const detach = relay.attach(createProcessChannel(worker.process));
