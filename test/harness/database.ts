@@ -77,11 +77,11 @@ export async function createTestDatabase({
   };
   const drop = async () => {
     await closeNodes(nodes, (node) => !fresh && node === NODE);
-    const isAsNew = await giveBack(open, !fresh).catch(async (error) => {
-      await close(open);
-      throw error;
-    });
-    if (!isAsNew) await close(open);
+    try {
+      await giveBack(open, !fresh);
+    } finally {
+      if (kept !== open) await close(open);
+    }
   };
   const session = () => openDatabase(url, { max: 1, applicationName: `${OWN}-session`, log: silentLog });
   return { ...database, url, session, poolsOf, drop };
@@ -148,19 +148,15 @@ export async function deleteRuns(sql: Sql): Promise<void> {
 }
 
 /**
- * Fails if a session is left open. The database is kept for the next file, or left to the end of the run: a drop waits for a checkpoint.
- * False: its sessions are not kept with it.
+ * Fails if a session is left open. The database is kept for the next file, with its sessions if they are few and no other one's are, or
+ * left to the end of the run: a drop waits for a checkpoint.
  */
-async function giveBack(open: Open, reuse: boolean): Promise<boolean> {
+async function giveBack(open: Open, reuse: boolean): Promise<void> {
   const { name, database } = open;
   const sessions = await untilUnused(database.sql, [...open.nodes.keys()]);
-  if (!reuse || !(await makeAsNew(database.sql, inject("databaseSchema")))) return false;
-  if (sessions > MOST_KEPT || kept !== undefined) {
-    unused.push(name);
-    return false;
-  }
-  kept = open;
-  return true;
+  if (!reuse || !(await makeAsNew(database.sql, inject("databaseSchema")))) return;
+  if (sessions > MOST_KEPT || kept !== undefined) unused.push(name);
+  else kept = open;
 }
 
 async function onDatabase<T>(url: string, work: (sql: Sql) => Promise<T>): Promise<T> {
