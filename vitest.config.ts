@@ -33,8 +33,10 @@ export default defineConfig({
     testTimeout: LONG ? 400_000 : 150_000,
     hookTimeout: 120_000,
     pool: "forks",
-    // Most of what a test allocates is garbage when it ends. In a young generation that begins this large, little of it is copied before.
-    execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=64"],
+    // Most of what a test allocates is garbage when it ends: in a young generation that begins this large, little of it is copied before.
+    // And most functions run for one file only. V8 optimises one at an eighth of the use that this budget asks for; that takes a fifth
+    // of a worker's CPU time, and gives less back. With the budget a room takes a tenth less.
+    execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=64", "--interrupt-budget=1000000"],
     // Workers keep their modules from one file to the next: importing them again for each file costs more than most files' tests.
     isolate: false,
     // More than the processors of a small machine: some tests mostly wait for a process to start or for a lease to end. The services of
