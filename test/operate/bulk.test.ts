@@ -5,8 +5,8 @@ import { until } from "../harness/until.js";
 import { type Answer, ended, useNode } from "./rig.js";
 
 /** Slow: a job of `MANY` runs is stopped long before it has acted on all of them. */
-const rig = useNode({ SAGA_BULK_PER_SECOND: "50" });
-const MANY = 60;
+const rig = useNode({ SAGA_BULK_PER_SECOND: "25" });
+const MANY = 30;
 
 beforeAll(async () => {
   await rig.client.publish("wait", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
@@ -279,10 +279,10 @@ describe("reading", () => {
   });
 
   it("with wait_ms answers when more is done, and at the end", async () => {
-    const { filter } = await waiting(30);
+    const { filter } = await waiting(12);
     const { body } = await post({ filter, action: "pause" });
     const seen: number[] = [];
-    for (let done = -1; done < 30; ) {
+    for (let done = -1; done < 12; ) {
       const job = await read(body.bulk_id, `?wait_ms=20000&after_done=${Math.max(done, 0)}`);
       expect(job.done).toBeGreaterThan(done);
       seen.push(job.done);
@@ -290,7 +290,7 @@ describe("reading", () => {
       if (job.state === "done") break;
     }
     expect(seen.length).toBeGreaterThan(1);
-    expect(seen.at(-1)).toBe(30);
+    expect(seen.at(-1)).toBe(12);
     expect((await ended(rig, "echo")).state).toBe("succeeded");
   });
 });

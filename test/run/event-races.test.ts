@@ -24,7 +24,7 @@ beforeAll(async () => {
   database = await createTestDatabase({ max: 6 });
   const wait = { topic: "sent", headers: { of: "${run.id}" }, timeout_ms: HOUR_MS / 2 };
   await publish(database, "hear", [{ id: "hear", type: "wait_for_event", ...wait }]);
-  here = await startHalf(database, { applicationName: "saga-here" });
+  here = await startHalf(database);
   ahead = await startHalf(database, { applicationName: "saga-ahead", ahead: HOUR_MS });
   for (const half of [here, ahead]) holdBack(half, gates);
 });

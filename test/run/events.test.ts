@@ -48,7 +48,7 @@ beforeAll(async () => {
   await publish(database, "emit", [
     { id: "emit", type: "emit_event", topic: "sent", headers: { of: "${inputs.of}" }, payload: { of: "${inputs.of}" } },
   ]);
-  here = await startHalf(database, { applicationName: "saga-here" });
+  here = await startHalf(database);
   there = await startHalf(database, { applicationName: "saga-there" });
   for (const half of [here, there]) holdBack(half);
   announcer = announcerOf(there);

@@ -93,7 +93,7 @@ interface Raced extends Racer {
 /** Runs the race and checks all families against the laws. `happened`: whether the payment may have been made. */
 async function race(about: Race, happened: (raced: Raced) => boolean = () => true): Promise<Raced[]> {
   const { ahead = 0, stepsPerCommit } = about;
-  here = await startHalf(database, { applicationName: "saga-here", reply: work, stepsPerCommit });
+  here = await startHalf(database, { reply: work, stepsPerCommit });
   there = await startHalf(database, { applicationName: "saga-there", reply: work, ahead });
   for (const half of [here, there]) {
     holdBack(half, gates);

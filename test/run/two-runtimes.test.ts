@@ -46,7 +46,7 @@ afterEach(async () => {
 afterAll(() => database.drop());
 
 async function pair(options: HalfOptions = {}): Promise<readonly [Half, Half]> {
-  const one = await startHalf(database, { applicationName: "saga-one", ...options });
+  const one = await startHalf(database, options);
   const other = await startHalf(database, { applicationName: "saga-other", ...options });
   halves = [one, other];
   return [one, other];
@@ -265,8 +265,8 @@ describe("two runs that spawn under one key at the same time", () => {
 
 describe("a run that moves between nodes", () => {
   it("has audit times that never go back, whichever node's clock is ahead", async () => {
-    const fast = await startHalf(database, { applicationName: "saga-fast", ahead: 60_000 });
-    const slow = await startHalf(database, { applicationName: "saga-slow" });
+    const fast = await startHalf(database, { applicationName: "saga-other", ahead: 60_000 });
+    const slow = await startHalf(database);
     halves = [fast, slow];
     const runId = await start(fast.runtime, "wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");

@@ -21,8 +21,8 @@ beforeAll(async () => {
   database = await createTestDatabase({ max: 6 });
   const form = { assignee: "ann", form_schema: { type: "object", required: ["n"] } };
   await publish(database, "ask", [{ id: "ask", type: "collect_input", ...form, due_in_ms: HOUR_MS / 2 }]);
-  here = await startHalf(database, { applicationName: "saga-here" });
-  ahead = await startHalf(database, { applicationName: "saga-ahead", ahead: HOUR_MS });
+  here = await startHalf(database);
+  ahead = await startHalf(database, { applicationName: "saga-other", ahead: HOUR_MS });
   for (const half of [here, ahead]) holdBack(half, gates);
 });
 afterAll(async () => {
@@ -167,7 +167,7 @@ describe("in every order of their commits, one wins and nothing happens twice:",
 
 async function withoutSkew<T>(body: () => Promise<T>): Promise<T> {
   await ahead.stop();
-  ahead = await startHalf(database, { applicationName: "saga-beside" });
+  ahead = await startHalf(database, { applicationName: "saga-other" });
   holdBack(ahead, gates);
   return body();
 }
