@@ -279,10 +279,11 @@ describe("reading", () => {
   });
 
   it("with wait_ms answers when more is done, and at the end", async () => {
-    const { filter } = await waiting(12);
+    const matched = 12;
+    const { filter } = await waiting(matched);
     const { body } = await post({ filter, action: "pause" });
     const seen: number[] = [];
-    for (let done = -1; done < 12; ) {
+    for (let done = -1; done < matched; ) {
       const job = await read(body.bulk_id, `?wait_ms=20000&after_done=${Math.max(done, 0)}`);
       expect(job.done).toBeGreaterThan(done);
       seen.push(job.done);
@@ -290,7 +291,7 @@ describe("reading", () => {
       if (job.state === "done") break;
     }
     expect(seen.length).toBeGreaterThan(1);
-    expect(seen.at(-1)).toBe(12);
+    expect(seen.at(-1)).toBe(matched);
     expect((await ended(rig, "echo")).state).toBe("succeeded");
   });
 });
