@@ -1,41 +1,79 @@
-// Mends the Postgres driver where it is installed, before the service is bundled and tests load it. In postgres 3.4.9, a session that is lost
-// keeps what it was about to write and the mark of a write that is on its way: the next statement on it, as of a transaction, throws where nothing
-// can catch it and ends the process, or never leaves it. Reported as porsager/postgres#1154, #1208; to be removed with the release that mends it.
+// Mends the Postgres driver where it is installed, before the service is bundled and tests load it. To be removed with the release that has all of it.
+// What goes wrong in postgres 3.4.9:
+// - A session that is lost keeps what it was about to write and the statements that it was at. On the next session, the first of them throws where
+//   nothing can catch it and ends the process, or a statement gets the error of another one, or none gets an answer any more, or a result begins with
+//   as many empty rows as had come before (porsager/postgres#1154, #1208, #1142).
+// - A transaction whose session is lost goes on: its next statements run on the next session, in nobody's transaction or in another's (#1216).
+// - A transaction that begins behind as many statements as a session takes does not get the session for itself: others' statements run in it (#1189).
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-const DRIVER = join(import.meta.dirname, "node_modules/postgres/src/connection.js");
+const SOURCES = join(import.meta.dirname, "node_modules/postgres/src");
 
-const MENDED = [
-  ["    clearImmediate(nextWriteTimer)\n    if (socket) {\n", "    forget()\n    if (socket) {\n"],
-  ["    incomings = null\n    clearImmediate(nextWriteTimer)\n", "    incomings = null\n    forget()\n"],
-  [
-    "  function nextWrite(fn) {\n",
-    `  function forget() {
-    clearImmediate(nextWriteTimer)
-    chunk = nextWriteTimer = null
-  }
-
-  function nextWrite(fn) {
-    if (!socket) {
-      forget()
-      error(Errors.connection('CONNECTION_CLOSED', options))
-      return false
-    }
+const MENDS = {
+  "connection.js": [
+    [
+      "    incomings = null\n    clearImmediate(nextWriteTimer)\n",
+      "    incomings = null\n    clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = null\n",
+    ],
+    [
+      "    !hadError && (query || sent.length) && error(Errors.connection('CONNECTION_CLOSED', options, socket))\n",
+      `    if (query || sent.length) error(Errors.connection('CONNECTION_CLOSED', options, socket))
+    query = results = errorResponse = null
+    result = new Result()
+    rows = 0
 `,
+    ],
+    [
+      `      return write(toBuffer(q))
+        && !q.describeFirst
+        && !q.cursorFn
+        && sent.length < max_pipeline
+        && (!q.options.onexecute || q.options.onexecute(connection))
+`,
+      `      const takesMore = write(toBuffer(q))
+      if (q.options.onexecute) return q.options.onexecute(connection)
+      return takesMore
+        && !q.describeFirst
+        && !q.cursorFn
+        && sent.length < max_pipeline
+`,
+    ],
   ],
-];
+  "index.js": [
+    ["    let savepoints = 0\n      , connection\n", "    let savepoints = 0\n      , connection\n      , lost\n"],
+    [
+      "        new Promise((_, reject) => connection.onclose = reject)\n",
+      `        new Promise((_, reject) => connection.onclose = e => {
+          lost = e
+          while (queries.length) queries.shift().reject(e)
+          reject(e)
+        })
+`,
+    ],
+    [
+      "        q.catch(e => uncaughtError || (uncaughtError = e))\n",
+      "        q.catch(e => uncaughtError || (uncaughtError = e))\n        if (lost) return q.reject(lost)\n",
+    ],
+  ],
+};
 
 /** Does nothing to a mended driver. Throws if the driver is another one: it was updated, and this must be looked at. */
 export async function mendDriver() {
-  const text = await readFile(DRIVER, "utf8");
-  if (MENDED.every(([, repair]) => text.includes(repair))) return;
-  const mended = MENDED.reduce((part, [fault, repair]) => {
-    if (part.split(fault).length !== 2) throw new Error(`postgres-driver.mjs does not fit this driver: ${fault}`);
+  for (const [name, mends] of Object.entries(MENDS)) await mendFile(join(SOURCES, name), mends);
+}
+
+async function mendFile(path, mends) {
+  const text = await readFile(path, "utf8");
+  const mended = mends.reduce((part, [fault, repair]) => {
+    if (part.includes(repair)) return part;
+    if (part.split(fault).length !== 2)
+      throw new Error(`postgres-driver.mjs does not fit this driver (npm ci installs the right one): ${fault}`);
     return part.replace(fault, () => repair);
   }, text);
+  if (mended === text) return;
   // Whoever reads it at this moment reads the whole of the one or of the other.
-  const written = `${DRIVER}.${process.pid}`;
+  const written = `${path}.${process.pid}`;
   await writeFile(written, mended);
-  await rename(written, DRIVER);
+  await rename(written, path);
 }

@@ -1,6 +1,7 @@
 // The pool: its types, its timeouts, and lost sessions, which crash nothing. And the query builder on it.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { eq, sql } from "drizzle-orm";
+import type { Sql, TransactionSql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { openDatabase } from "../../src/store/connection.js";
@@ -167,22 +168,6 @@ describe("sessions", () => {
     }
   });
 
-  it("that are lost within a transaction fail its next statement, and serve again", async () => {
-    const { sql, close } = openDatabase(database.url, { max: 1, applicationName: "saga-pinned", log: silentLog });
-    const isGone = async () =>
-      (await database.sql`select 1 from pg_stat_activity where application_name = 'saga-pinned'`).length === 0;
-    const transaction = sql.begin(async (session) => {
-      const [own] = await session<{ pid: number }[]>`select pg_backend_pid() as pid`;
-      await database.sql`select pg_terminate_backend(${own?.pid ?? 0})`;
-      await until(isGone);
-      // Whether the driver has seen it by now or not.
-      await Promise.all([session`select 1`, session`select 2`, nextTurn().then(() => session`select 3`)]);
-    });
-    await expect(transaction).rejects.toThrow();
-    expect(await until(() => sql`select 4 as n`)).toEqual([{ n: 4 }]);
-    await close();
-  });
-
   it("cannot be reserved, which could wait without end", () => {
     expect(() => database.sql.reserve()).toThrow("begin");
   });
@@ -192,4 +177,110 @@ describe("sessions", () => {
     await expect(nowhere.sql`select 1`).rejects.toThrow("ECONNREFUSED");
     await nowhere.close();
   });
+});
+
+describe("a session that is lost", () => {
+  /** With a pool of one session, so that the next statement after it is lost meets what it has left. */
+  const withOneSession = async (url: string, work: (sql: Sql) => Promise<void>) => {
+    const { sql, close } = openDatabase(url, { max: 1, applicationName: "saga-lost", log: silentLog });
+    await work(sql).finally(close);
+  };
+  /** Before the server is a proxy, which resets the connection at a request with the text that is given it. */
+  const withResets = async (work: (sql: Sql, resetAt: (text: string) => void) => Promise<void>) => {
+    const proxy = await CuttingProxy.before(database.url);
+    const resetAt = (text: string) => void proxy.cutAt(text, "before", "reset");
+    await withOneSession(proxy.url, (sql) => work(sql, resetAt)).finally(() => proxy.close());
+  };
+  const serves = async (sql: Sql) => {
+    await until(() => sql`select 1`);
+    for (const n of [2, 3, 4]) expect(await sql`select ${n}::int as n`).toEqual([{ n }]);
+  };
+
+  it("within a transaction fails its next statements, and the pool serves again", () =>
+    withOneSession(database.url, async (sql) => {
+      const transaction = sql.begin(async (session) => {
+        await end(session);
+        // Whether the driver has seen it by now or not.
+        await Promise.all([session`select 1`, session`select 2`, nextTurn().then(() => session`select 3`)]);
+      });
+      await expect(transaction).rejects.toThrow();
+      await serves(sql);
+    }));
+
+  it("by a reset within a transaction fails the statements on their way, and the pool serves again", () =>
+    withResets(async (sql, resetAt) => {
+      resetAt("select 1");
+      const transaction = sql.begin((session) =>
+        session`select 1`.catch(async () => {
+          // What is written in this turn of the event loop is on its way when the connection is closed.
+          await nextTurn();
+          await session`select 2`;
+        }),
+      );
+      await expect(transaction).rejects.toMatchObject({ code: "CONNECTION_CLOSED" });
+      await serves(sql);
+    }));
+
+  it("within a transaction fails those of its statements that wait for an answer to another one", () =>
+    withResets(async (sql, resetAt) => {
+      resetAt("described first");
+      let outcomes: PromiseSettledResult<unknown>[] = [];
+      const transaction = sql.begin(async (session) => {
+        outcomes = await Promise.allSettled([session`select ${1}::int as "described first"`, session`select 2`]);
+      });
+      await expect(transaction).rejects.toMatchObject({ code: "CONNECTION_CLOSED" });
+      await until(() => outcomes.length > 0);
+      expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+      await serves(sql);
+    }));
+
+  it("fails all that a transaction does afterwards, though the pool has a new session", () =>
+    withOneSession(database.url, async (sql) => {
+      const id = uuidv7();
+      let late: PromiseSettledResult<unknown>[] = [];
+      const transaction = sql.begin(async (session) => {
+        await end(session);
+        await until(() => sql`select 1`);
+        late = await Promise.allSettled([
+          session`insert into rules (id, rule_id, version, name, rule_type, spec, published, ever_published)
+            values (${id}, 'late', 1, 'n', 't', '{}', false, false)`,
+          session`select 1`,
+        ]);
+      });
+      await expect(transaction).rejects.toMatchObject({ code: "CONNECTION_CLOSED" });
+      await until(() => late.length > 0);
+      expect(late.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+      expect(await sql`select 1 from rules where id = ${id}`).toEqual([]);
+    }));
+
+  it("amid an answer leaves nothing of it in the next one", () =>
+    withOneSession(database.url, async (sql) => {
+      // Longer than what the server collects before it sends.
+      const cutOff = sql`select repeat('x', 10000), case n when 3 then pg_terminate_backend(pg_backend_pid()) end
+        from generate_series(1, 3) n`;
+      await expect(cutOff).rejects.toThrow();
+      expect(await sql`select n from generate_series(1, 2) n`).toEqual([{ n: 1 }, { n: 2 }]);
+      await serves(sql);
+    }));
+
+  const end = async (session: Sql | TransactionSql) => {
+    const [own] = await session<{ pid: number }[]>`select pg_backend_pid() as pid`;
+    await database.sql`select pg_terminate_backend(${own?.pid ?? 0}, 60000)`;
+  };
+});
+
+it("a transaction has a session for itself, behind however many statements it begins", async () => {
+  const { sql, close } = openDatabase(database.url, { max: 1, applicationName: "saga-many", log: silentLog });
+  await sql`select 1`;
+  const before = Array.from({ length: 100 }, () => sql`select 1`.execute());
+  const transaction = sql.begin(async (session) => {
+    const after = sql`select pg_current_xact_id_if_assigned() as id`;
+    const [own] = await session`select pg_current_xact_id() as id`;
+    return { own, after };
+  });
+  await Promise.all(before);
+  const { own, after } = await transaction;
+  expect(own?.id).toEqual(expect.any(String));
+  expect(await after).toEqual([{ id: null }]);
+  await close();
 });
