@@ -4,6 +4,7 @@
 //   nothing can catch it and ends the process, or a statement gets the error of another one, or none gets an answer any more, or a result begins with
 //   as many empty rows as had come before (porsager/postgres#1154, #1208, #1142).
 // - A transaction whose session is lost goes on: its next statements run on the next session, in nobody's transaction or in another's (#1216).
+// - A pool that has ended opens a session again for a statement that had waited, and keeps it.
 // - A transaction that begins behind as many statements as a session takes does not get the session for itself: others' statements run in it (#1189).
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -41,6 +42,10 @@ const MENDS = {
     ],
   ],
   "index.js": [
+    [
+      "    if (queries.length === 0)\n      return move(c, open)\n",
+      "    if (queries.length === 0)\n      return ending ? c.end() : move(c, open)\n",
+    ],
     ["    let savepoints = 0\n      , connection\n", "    let savepoints = 0\n      , connection\n      , lost\n"],
     [
       "        new Promise((_, reject) => connection.onclose = reject)\n",

@@ -142,6 +142,17 @@ describe("sessions", () => {
     await expect(other.sql`select 1`).rejects.toThrow();
   });
 
+  it("are all closed when they are replaced, also if statements waited for them", async () => {
+    const replaced = openDatabase(database.url, { max: 1, applicationName: "saga-replaced", log: silentLog });
+    // The first one waits for the description of its parameter, the others for the session.
+    const waiting = [0.01, 0, 0].map((seconds) => replaced.sql`select pg_sleep(${seconds})`.execute());
+    replaced.renew();
+    await Promise.all(waiting);
+    await replaced.close();
+    const open = () => database.sql`select 1 from pg_stat_activity where application_name = 'saga-replaced'`;
+    await until(async () => (await open()).length === 0);
+  });
+
   it("that are lost at their very start fail what waits for them, and nothing else", async () => {
     const proxy = await CuttingProxy.before(database.url);
     const { sql, close } = openDatabase(proxy.url, { max: 2, applicationName: "saga-newborn", log: silentLog });
