@@ -2,17 +2,21 @@
 // in this process or a primary with several. It stops in order on SIGTERM. A forked node begins here too.
 // Each process imports only what it runs: loading the code of a node takes a second, and a primary runs none.
 import cluster from "node:cluster";
+import { refuseTakenPorts } from "./cluster/ports.js";
 import type { PrimaryOptions } from "./cluster/primary.js";
 import { type Config, loadConfig, publicUrlAt } from "./config/index.js";
 import { createLogger, type Logger } from "./log.js";
 import type { EmbeddedPostgres } from "./store/embedded/postgres.js";
+import { awaitDatabase } from "./store/readiness.js";
 
 /** A stop that hangs must not keep the process alive. The nodes of a primary have 30 s of the longer time. */
 const STOP_TIMEOUT_MS = 30_000;
 const STOP_NODES_TIMEOUT_MS = 45_000;
 
 /** Errors that an operator can correct: they are shown without a stack. */
-const OPERATOR_ERRORS: readonly string[] = ["ConfigError", "DefinitionsError", "NodeDidNotStart"];
+const OPERATOR_ERRORS: readonly string[] = [
+  ...["ConfigError", "DefinitionsError", "NodeDidNotStart", "UnusableDatabase", "DataDirInUse", "AddressNotFree"],
+];
 
 interface Service {
   readonly httpPort: number;
@@ -27,11 +31,14 @@ async function main(): Promise<void> {
   const { config, warnings } = loadConfig();
   const log = createLogger(config);
   for (const warning of warnings) log.warn(warning);
+  await refuseTakenPorts(config);
   const embedded = config.databaseUrl === undefined ? await startDatabase(config, log) : undefined;
-  const service = await createService({ config, databaseUrl: config.databaseUrl ?? embedded?.url ?? "", log });
+  const databaseUrl = config.databaseUrl ?? embedded?.url ?? "";
+  const service = await createService({ config, databaseUrl, log });
   const timeoutMs = config.workers === 1 ? STOP_TIMEOUT_MS : STOP_NODES_TIMEOUT_MS;
   const stopping = stopOnSignal({ service, embedded, timeoutMs, log });
   try {
+    await awaitDatabase(databaseUrl, log);
     await service.start();
     if (!stopping.begun) log.info(addressesOf(service, config), "ready");
   } catch (error) {

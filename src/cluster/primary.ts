@@ -1,7 +1,6 @@
 // The primary of a service with several nodes: shared ports, migrations before the first fork, the supervisor, the metrics of
 // all nodes, and the rows of dead nodes. It serves no requests and holds no run. If it dies, its nodes stop in order.
 import cluster from "node:cluster";
-import { createServer } from "node:net";
 import { createProcessChannel } from "../bus/channel.js";
 import { IpcRelay } from "../bus/ipc-relay.js";
 import type { Config } from "../config/index.js";
@@ -12,6 +11,7 @@ import { removeNode } from "../store/nodes.js";
 import { recordDeath } from "../store/suspects.js";
 import { MetricsGatherer } from "./metrics-page.js";
 import { NodeProcess } from "./node-process.js";
+import { choosePorts } from "./ports.js";
 import { Supervisor, type SupervisorTimes } from "./supervisor.js";
 
 export interface PrimaryOptions {
@@ -122,22 +122,4 @@ export class Primary {
     });
     return this.stopping;
   }
-}
-
-/**
- * With port 0 node:cluster gives all nodes one port, but a new one after all of them have died. So the port is chosen here, for
- * the life of the service. Another process may take it before the first node does; then the start fails.
- */
-async function choosePorts({ host, httpPort, grpcPort }: Config): Promise<[number, number]> {
-  const held = await Promise.all([httpPort, grpcPort].map((port) => (port === 0 ? listenOnFreePort(host) : undefined)));
-  const ports = held.map((server) => (server?.address() as { port: number } | undefined)?.port);
-  await Promise.all(held.map((server) => server && new Promise((resolve) => server.close(resolve))));
-  return [ports[0] ?? httpPort, ports[1] ?? grpcPort];
-}
-
-function listenOnFreePort(host: string): Promise<ReturnType<typeof createServer>> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(0, host, () => resolve(server));
-  });
 }

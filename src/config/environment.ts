@@ -2,6 +2,7 @@
 // strings, numbers, URLs); the settings themselves are defined in index.ts.
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
+import { DatabaseUrlError, parseDatabaseUrl } from "./database-url.js";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
@@ -70,6 +71,20 @@ export class Environment {
     if (URL.canParse(text) && schemes.includes(new URL(text).protocol.slice(0, -1))) return text;
     this.problem(name, `must be a URL that begins with ${schemes.map((scheme) => `${scheme}://`).join(" or ")}`);
     return undefined;
+  }
+
+  /** A URL of a database, as libpq takes it. */
+  databaseUrl(name: string): string | undefined {
+    const text = this.text(name);
+    if (text === undefined) return undefined;
+    try {
+      parseDatabaseUrl(text);
+      return text;
+    } catch (error) {
+      if (!(error instanceof DatabaseUrlError)) throw error;
+      this.problem(name, error.message);
+      return undefined;
+    }
   }
 
   /** A comma-separated list of addresses, CIDR blocks and host names. */

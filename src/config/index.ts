@@ -5,12 +5,14 @@ import { resolve } from "node:path";
 import { inspect } from "node:util";
 import { type AuthConfig, readAuth } from "./auth.js";
 import { type Capacity, readCapacity } from "./capacity.js";
+import { printableDatabaseUrl } from "./database-url.js";
 import { type Env, Environment } from "./environment.js";
 import { type Limits, readLimits } from "./limits.js";
 import { readStartupProvider, type StartupProviderConfig } from "./startup-variables.js";
 
 export type { ApiKey, AuthConfig, Role } from "./auth.js";
 export type { Capacity } from "./capacity.js";
+export { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl } from "./database-url.js";
 export type { Env } from "./environment.js";
 export type { Limits } from "./limits.js";
 export type { StartupProviderConfig } from "./startup-variables.js";
@@ -145,7 +147,7 @@ function defaultPublicUrl(host: string, port: number): string {
 
 function readStores(environment: Environment) {
   return {
-    databaseUrl: environment.url("DATABASE_URL", ["postgres", "postgresql"]),
+    databaseUrl: environment.databaseUrl("DATABASE_URL"),
     dataDir: resolve(environment.text("SAGA_DATA_DIR") ?? ".saga"),
     redisUrl: environment.url("REDIS_URL", ["redis", "rediss"]),
     redisPrefix: environment.text("REDIS_PREFIX") ?? "",
@@ -213,7 +215,7 @@ function redacted(config: Config): Record<string, unknown> {
   const url = (text: string | undefined) => text && hidePassword(text);
   return {
     ...config,
-    databaseUrl: url(config.databaseUrl),
+    databaseUrl: config.databaseUrl && printableDatabaseUrl(config.databaseUrl),
     redisUrl: url(config.redisUrl),
     amqpUrl: url(config.amqpUrl),
     startupProvider: config.startupProvider && { ...config.startupProvider, url: url(config.startupProvider.url) },

@@ -1,7 +1,8 @@
 // The process's one LISTEN connection. It keeps the wanted channels listened to across broken connections. Notifications that
 // are sent while the connection is down are lost; a caller that must not miss any has to poll.
-import postgres, { type Sql } from "postgres";
+import type { Sql } from "postgres";
 import type { Logger } from "../log.js";
+import { openSessions } from "../store/session.js";
 
 export interface ListenerOptions {
   /** Postgres URL; a session of its own, never a pooled one. */
@@ -92,19 +93,12 @@ export class Listener {
 
   private connect(): Sql {
     const { url, onNotify } = this.options;
-    const settings = {
-      max: 1,
-      idle_timeout: 0,
-      max_lifetime: null,
-      fetch_types: false,
-      onnotify: onNotify,
+    const sql = openSessions(url, {
+      ...{ max: 1, idle_timeout: 0, max_lifetime: null, applicationName: "saga-feed", onnotify: onNotify },
       onclose: () => {
         if (this.sql === sql) this.disconnected();
       },
-      connection: { application_name: "saga-feed" },
-    };
-    // The type of the options does not know `onnotify`.
-    const sql = postgres(url, settings as postgres.Options<never>);
+    });
     return sql;
   }
 

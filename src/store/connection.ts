@@ -1,8 +1,8 @@
 // Opens the pool of Postgres sessions that a process works with, and closes it. The statements are elsewhere; LISTEN and the
 // migrations have sessions of their own.
-import postgres, { type Notice, type Sql } from "postgres";
+import type { Notice, Sql } from "postgres";
 import type { Logger } from "../log.js";
-import { ARRAY_TYPES } from "./arrays.js";
+import { openSessions } from "./session.js";
 
 export interface Database {
   /** int8 and numeric arrive as strings, timestamps as Dates, `json` parsed (by JSON.parse). */
@@ -26,9 +26,9 @@ export interface DatabaseOptions {
 
 /** In milliseconds. The session of a frozen process must not hold a row of a run for long. */
 const SESSION_TIMEOUTS = {
-  statement_timeout: 30_000,
-  lock_timeout: 5_000,
-  idle_in_transaction_session_timeout: 10_000,
+  statement_timeout: "30000",
+  lock_timeout: "5000",
+  idle_in_transaction_session_timeout: "10000",
 };
 
 /**
@@ -40,7 +40,6 @@ const PLANS = { enable_seqscan: "off", enable_mergejoin: "off", jit: "off" };
 /** Postgres plans a statement again at each execution where the estimates for known parameters are lower: 1 ms for a commit of 0.3. */
 const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" };
 
-const CONNECT_TIMEOUT_S = 10;
 /**
  * Seconds before a lost session is opened again. The driver's own pauses reach 20 s after a few refusals, counted over the whole pool:
  * callers would wait longer than their replays may take, while the server is already back.
@@ -51,7 +50,6 @@ const CLOSE_TIMEOUT_S = 2;
 
 /** Connects lazily: if the server is not reachable yet, the queries fail, not this call. Lost connections are opened again. */
 export function openDatabase(url: string, options: DatabaseOptions): Database {
-  refuseAsynchronousCommit(url);
   const open = () => openPool(url, options);
   let pool = open();
   let closing: Promise<void> | undefined;
@@ -84,27 +82,14 @@ function following(pool: () => Sql): Sql {
 }
 
 function openPool(url: string, { max, applicationName, log, readOnly, plannedOnce }: DatabaseOptions): Sql {
-  return postgres(url, {
-    max,
-    connect_timeout: CONNECT_TIMEOUT_S,
-    backoff: reconnectAfter,
-    ...OWN_TYPES,
-    connection: {
-      ...{ application_name: applicationName, synchronous_commit: "on", ...SESSION_TIMEOUTS, ...PLANS },
-      ...(readOnly && { default_transaction_read_only: true }),
+  return openSessions(url, {
+    ...{ max, applicationName, backoff: reconnectAfter, onnotice: noticesTo(log) },
+    settings: {
+      ...{ ...SESSION_TIMEOUTS, ...PLANS },
+      ...(readOnly && { default_transaction_read_only: "on" }),
       ...(plannedOnce && PLANNED_ONCE),
     },
-    onnotice: noticesTo(log),
   });
-}
-
-/** Parameters of the URL override ours, and nothing may leave the process before its commit is on disk (law 5). */
-function refuseAsynchronousCommit(url: string): void {
-  if (new URL(url).search.includes("synchronous_commit")) {
-    throw new Error(
-      "The database URL sets synchronous_commit, but every commit of this service must be durable: remove the parameter",
-    );
-  }
 }
 
 /** Notices are the server's messages about our own statements; at these levels they contain no row data. */
@@ -114,17 +99,3 @@ export function noticesTo(log: Logger): (notice: Notice) => void {
     log[level]({ code: notice.code }, `postgres: ${notice.message}`);
   };
 }
-
-/** JSON parameters that are strings are JSON text: our own statements and the columns of schema.ts hand over that. */
-const JSON_TYPE = {
-  to: 114,
-  from: [114, 3802],
-  parse: JSON.parse,
-  serialize: (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value)),
-};
-
-/**
- * The driver asks the catalogue for the types of arrays as a session begins, and waits for no answer: the end of the session at that moment
- * would be an unhandled rejection and end the process, and its pool would not know how to send arrays. So every session brings its own.
- */
-export const OWN_TYPES = { fetch_types: false, types: { json: JSON_TYPE, ...ARRAY_TYPES } };

@@ -1,13 +1,14 @@
 // Brings a database up to this release: applies the migration files, one service at a time, and creates the partitions of the audit
 // log. Services of the previous release keep working meanwhile and afterwards (law 13); the rules for the files are in CONTRIBUTING.md.
 import { join } from "node:path";
-import postgres, { type Sql, type TransactionSql } from "postgres";
+import type { Sql, TransactionSql } from "postgres";
 import type { Logger } from "../log.js";
 import { packageRoot } from "../package.js";
-import { noticesTo, OWN_TYPES } from "./connection.js";
+import { noticesTo } from "./connection.js";
 import { type Migration, readMigrations } from "./migration-files.js";
 import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, patiently } from "./migration-locks.js";
 import { createEventPartitions } from "./partitions.js";
+import { openSessions } from "./session.js";
 
 /**
  * Advisory locks: "saga" and "turn" in ASCII. They must never change: releases that run side by side have to agree on them. Releases up to
@@ -42,12 +43,11 @@ export async function migrateDatabase(url: string, log: Logger, options: Migrate
   }
 }
 
-/** Without a timeout for statements: a migration may work on a large table. */
+/** Without timeouts, whatever the database sets: a migration may work on a large table. */
 function openSession(url: string, log: Logger): Sql {
-  return postgres(url, {
-    ...OWN_TYPES,
-    ...{ max: 1, max_lifetime: null, idle_timeout: 0, onnotice: noticesTo(log) },
-    connection: { application_name: "saga-migrate", statement_timeout: 0, lock_timeout: 0 },
+  return openSessions(url, {
+    ...{ max: 1, max_lifetime: null, idle_timeout: 0, onnotice: noticesTo(log), applicationName: "saga-migrate" },
+    settings: { statement_timeout: "0", lock_timeout: "0", idle_in_transaction_session_timeout: "0" },
   });
 }
 

@@ -183,7 +183,7 @@ describe("problems", () => {
     [{ HTTP_PORT: "9090" }, "GRPC_PORT must differ from HTTP_PORT"],
     [{ SAGA_STEPS_PER_COMMIT: "65" }, "SAGA_STEPS_PER_COMMIT must be a whole number from 1 to 64"],
     [{ SAGA_WORKERS: "0" }, "SAGA_WORKERS"],
-    [{ DATABASE_URL: "mysql://x" }, "DATABASE_URL must be a URL that begins with postgres://"],
+    [{ DATABASE_URL: "mysql://x" }, "DATABASE_URL must begin with postgres://"],
     [{ REDIS_URL: "localhost:6379" }, "REDIS_URL"],
     [{ AMQP_URL: "http://x" }, "AMQP_URL"],
     [{ SAGA_PUBLIC_URL: "saga.example" }, "SAGA_PUBLIC_URL"],
@@ -257,7 +257,7 @@ describe("what is loaded", () => {
     const { config } = loadConfig(env);
     for (const printed of [JSON.stringify(config), inspect(config), inspect({ config }, { depth: 9 })]) {
       expect(printed).not.toContain("hunter2");
-      expect(printed).toContain("@db/x");
+      expect(printed).toContain("@db:5432/x");
     }
     expect(config.databaseUrl).toBe(env.DATABASE_URL);
     expect(config.signingSecret).toBe("hunter2");

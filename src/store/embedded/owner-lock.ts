@@ -1,9 +1,10 @@
 // The owner lock: an advisory lock in the embedded server that says which service uses it. The service holds it in a session of its own,
 // so the kernel frees it when the service dies, however it dies.
 import { setTimeout as delay } from "node:timers/promises";
-import postgres, { type Sql } from "postgres";
+import type { Sql } from "postgres";
 import type { Logger } from "../../log.js";
-import { noticesTo, OWN_TYPES } from "../connection.js";
+import { noticesTo } from "../connection.js";
+import { openSessions } from "../session.js";
 
 /** "sagaown" in ASCII. Must never change: releases have to agree on it. */
 const OWNER_LOCK = "32476718965946222";
@@ -72,15 +73,10 @@ export async function isLockFree(url: string, log: Logger): Promise<boolean> {
 }
 
 function openSession(url: string, log: Logger, onclose: () => void): Sql {
-  return postgres(url, {
-    ...OWN_TYPES,
-    max: 1,
-    idle_timeout: 0,
-    max_lifetime: null,
-    connect_timeout: 5,
-    connection: { application_name: "saga-owner", statement_timeout: 0 },
-    onclose,
-    onnotice: noticesTo(log),
+  return openSessions(url, {
+    ...{ max: 1, idle_timeout: 0, max_lifetime: null, connect_timeout: 5 },
+    ...{ applicationName: "saga-owner", settings: { statement_timeout: "0" } },
+    ...{ onclose, onnotice: noticesTo(log) },
   });
 }
 

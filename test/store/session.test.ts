@@ -1,0 +1,212 @@
+// How sessions begin: they reach the server that a URL names, in every form in which it can be named, and read and write the same values
+// whatever the database, its role or its server sets.
+import { mkdtempSync, rmSync } from "node:fs";
+import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseDatabaseUrl } from "../../src/config/index.js";
+import { awaitDatabase } from "../../src/store/readiness.js";
+import { openSessions } from "../../src/store/session.js";
+import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { freePorts } from "../harness/ports.js";
+import { until } from "../harness/until.js";
+
+let database: TestDatabase;
+/** Where the server of the tests is: its own URL says so. */
+let server: { host: string; port: number; user: string; password: string };
+let folder: string;
+const doors: Server[] = [];
+
+/** A door to the server of the tests at another address. */
+async function openDoor(address: { host: string; port?: number } | { path: string }): Promise<number> {
+  const door = createServer((client) => {
+    const behind = connect(server.port, server.host);
+    for (const [one, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const)
+      one.pipe(other).on("error", () => one.destroy());
+  });
+  await new Promise<void>((resolve) => door.listen("path" in address ? address : { port: 0, ...address }, resolve));
+  doors.push(door);
+  return (door.address() as AddressInfo).port;
+}
+
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 2, migrated: false });
+  const { hosts = [], ports = [], user = "", password = "" } = parseDatabaseUrl(database.url);
+  server = { host: hosts[0] ?? "127.0.0.1", port: ports[0] ?? 5432, user, password };
+  folder = mkdtempSync(join(tmpdir(), "saga-sockets-"));
+});
+afterAll(async () => {
+  for (const door of doors) await new Promise((resolve) => door.close(resolve));
+  rmSync(folder, { recursive: true });
+  await database.drop();
+});
+
+const nameOf = (url: string) => new URL(url).pathname.slice(1);
+const credentials = () => `${server.user}${server.password && `:${encodeURIComponent(server.password)}`}`;
+
+/** The database that is reached, and the settings of the session. */
+async function reached(url: string): Promise<{ name: string; user: string; geqo: string }> {
+  const sql = openSessions(url, { max: 1, applicationName: "saga-test-door", onnotice: () => {} });
+  try {
+    const [row] = await sql<[{ name: string; user: string; geqo: string }]>`
+      select current_database() as name, current_user as user, current_setting('geqo') as geqo`;
+    return row;
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+describe("a session reaches the database of its URL", () => {
+  it("at an IPv6 address, in a socket's folder, and as parameters", async () => {
+    const name = nameOf(database.url);
+    const six = await openDoor({ host: "::1" });
+    const port = 6543;
+    await openDoor({ path: join(folder, `.s.PGSQL.${port}`) });
+    const urls = [
+      `postgres://${credentials()}@[::1]:${six}/${name}`,
+      `postgresql://${credentials()}@/${name}?host=${folder}&port=${port}`,
+      `postgresql://${credentials()}@${encodeURIComponent(folder)}:${port}/${name}`,
+      `postgres:///?host=${server.host}&port=${server.port}&dbname=${name}&user=${server.user}&password=${server.password}`,
+    ].map((url) => url.replace("&password=&", "&").replace(/&password=$/, ""));
+    for (const url of urls) expect(await reached(url), url).toMatchObject({ name, user: server.user });
+  });
+
+  it("whose name needs escaping", async () => {
+    const [name, written] = [`a b#${nameOf(database.url)}%é`, "a%20b#"];
+    await database.sql.unsafe(`create database "${name}"`);
+    try {
+      const url = `postgres://${credentials()}@${server.host}:${server.port}/${written}${nameOf(database.url)}%25%C3%A9`;
+      expect(await reached(url)).toMatchObject({ name });
+    } finally {
+      await database.sql.unsafe(`drop database "${name}" with (force)`);
+    }
+  });
+
+  it("at the second host while the first one is away", async () => {
+    const [away] = await freePorts(1);
+    const hosts = `127.0.0.1:${away},${server.host}:${server.port}`;
+    const url = `postgres://${credentials()}@${hosts}/${nameOf(database.url)}?target_session_attrs=read-write`;
+    expect(await reached(url)).toMatchObject({ name: nameOf(database.url) });
+  });
+
+  it("with the options of the URL, which cannot change what the service relies on", async () => {
+    const options = encodeURIComponent("-c geqo=off -c TimeZone=Asia/Tokyo");
+    expect(await reached(`${database.url}?options=${options}`)).toMatchObject({ geqo: "off" });
+    const sql = openSessions(`${database.url}?options=${options}`, { max: 1, applicationName: "saga-test-door" });
+    const [row] = await sql`select current_setting('TimeZone') as zone`;
+    await sql.end({ timeout: 1 });
+    expect(row).toEqual({ zone: "UTC" });
+  });
+});
+
+describe("whatever the database sets", () => {
+  const HOSTILE = {
+    DateStyle: "'German'",
+    IntervalStyle: "'sql_standard'",
+    TimeZone: "'Asia/Shanghai'",
+    extra_float_digits: "-15",
+    bytea_output: "'escape'",
+    standard_conforming_strings: "off",
+    array_nulls: "off",
+    transform_null_equals: "on",
+    default_transaction_isolation: "'serializable'",
+    synchronous_commit: "off",
+    statement_timeout: "1",
+    client_encoding: "'LATIN1'",
+  };
+
+  it("a session reads and writes the same values", async () => {
+    const name = nameOf(database.url);
+    for (const [setting, value] of Object.entries(HOSTILE))
+      await database.sql.unsafe(`alter database "${name}" set ${setting} = ${value}`);
+    const sql = openSessions(database.url, {
+      ...{ max: 1, applicationName: "saga-test-hostile", onnotice: () => {} },
+      settings: { statement_timeout: "0" },
+    });
+    try {
+      const at = new Date("2026-11-27T23:30:00.123Z");
+      const [row] = await sql`
+        select ${at}::timestamptz as at, ${at}::timestamptz::text as text, '2026-03-02'::date::text as day,
+          0.1::float8 + 0.2::float8 as sum, '\\x00ff'::bytea as bytes, 'a\\b' as backslash,
+          interval '36 hours 5 seconds' as span, ${["a", null]}::text[] as gaps, (null = null) is null as nulls, '😀' as emoji,
+          to_char(${at}::timestamptz, 'YYYY-MM-DD HH24:MI') as written`;
+      expect(row).toEqual({
+        at,
+        text: "2026-11-27 23:30:00.123+00",
+        day: "2026-03-02",
+        sum: 0.30000000000000004,
+        bytes: Buffer.from([0, 255]),
+        backslash: "a\\b",
+        span: "36:00:05",
+        gaps: ["a", null],
+        nulls: true,
+        emoji: "😀",
+        written: "2026-11-27 23:30",
+      });
+      const settings = await sql<{ name: string; setting: string }[]>`
+        select name, setting from pg_settings where name = any (${["default_transaction_isolation", "synchronous_commit"]}) order by 1`;
+      expect(settings.map(({ setting }) => setting)).toEqual(["read committed", "on"]);
+    } finally {
+      await sql.end({ timeout: 1 });
+      await database.sql.unsafe(`alter database "${name}" reset all`);
+    }
+  });
+});
+
+describe("a start", () => {
+  /** The lines that it logs. */
+  const listening = () => {
+    const lines: string[] = [];
+    return { lines, log: { ...silentLog, warn: (fields: object) => lines.push(JSON.stringify(fields)) } };
+  };
+  const often = { pause: 20, said: 50 };
+
+  it("waits for a server that is away, and says so again and again", async () => {
+    const [port] = await freePorts(1);
+    const { lines, log } = listening();
+    const url = `postgres://${credentials()}@127.0.0.1:${port}/${nameOf(database.url)}`;
+    let ready = false;
+    const waiting = awaitDatabase(url, log as never, often).then(() => {
+      ready = true;
+    });
+    await until(() => lines.length >= 3, { what: "three lines of the log" });
+    expect(lines[0]).toBe('{"reason":"ECONNREFUSED"}');
+    expect(ready).toBe(false);
+    await openDoor({ host: "127.0.0.1", port: port as number });
+    await waiting;
+  });
+
+  it("stops at a database that is not UTF-8", async () => {
+    const name = `latin_${nameOf(database.url)}`;
+    await database.sql.unsafe(
+      `create database "${name}" encoding 'LATIN1' locale_provider libc locale 'C' template template0`,
+    );
+    try {
+      const url = database.url.replace(nameOf(database.url), name);
+      await expect(awaitDatabase(url, silentLog)).rejects.toThrow("has the encoding LATIN1");
+    } finally {
+      await database.sql.unsafe(`drop database "${name}" with (force)`);
+    }
+  });
+
+  it("stops at a database whose triggers do not run", async () => {
+    const name = nameOf(database.url);
+    await database.sql.unsafe(`alter database "${name}" set session_replication_role = replica`);
+    try {
+      await expect(awaitDatabase(database.url, silentLog)).rejects.toThrow("sets session_replication_role to replica");
+    } finally {
+      await database.sql.unsafe(`alter database "${name}" reset all`);
+    }
+  });
+
+  it("stops at a database that does not exist, with the server's own words", async () => {
+    const url = database.url.replace(nameOf(database.url), "there-is-none");
+    await expect(awaitDatabase(url, silentLog)).rejects.toThrow(
+      'The database of DATABASE_URL cannot be used: database "there-is-none" does not exist',
+    );
+  });
+});
