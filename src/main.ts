@@ -2,12 +2,10 @@
 // in this process or a primary with several. It stops in order on SIGTERM. A forked node begins here too.
 // Each process imports only what it runs: loading the code of a node takes a second, and a primary runs none.
 import cluster from "node:cluster";
-import { refuseTakenPorts } from "./cluster/ports.js";
 import type { PrimaryOptions } from "./cluster/primary.js";
 import { type Config, loadConfig, publicUrlAt } from "./config/index.js";
 import { createLogger, type Logger } from "./log.js";
 import type { EmbeddedPostgres } from "./store/embedded/postgres.js";
-import { awaitDatabase } from "./store/readiness.js";
 
 /** A stop that hangs must not keep the process alive. The nodes of a primary have 30 s of the longer time. */
 const STOP_TIMEOUT_MS = 30_000;
@@ -31,6 +29,7 @@ async function main(): Promise<void> {
   const { config, warnings } = loadConfig();
   const log = createLogger(config);
   for (const warning of warnings) log.warn(warning);
+  const { refuseTakenPorts } = await import("./cluster/ports.js");
   await refuseTakenPorts(config);
   const embedded = config.databaseUrl === undefined ? await startDatabase(config, log) : undefined;
   const databaseUrl = config.databaseUrl ?? embedded?.url ?? "";
@@ -38,6 +37,7 @@ async function main(): Promise<void> {
   const timeoutMs = config.workers === 1 ? STOP_TIMEOUT_MS : STOP_NODES_TIMEOUT_MS;
   const stopping = stopOnSignal({ service, embedded, timeoutMs, log });
   try {
+    const { awaitDatabase } = await import("./store/readiness.js");
     await awaitDatabase(databaseUrl, log);
     await service.start();
     if (!stopping.begun) log.info(addressesOf(service, config), "ready");

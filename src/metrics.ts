@@ -1,6 +1,7 @@
 // The service's own metrics, in a registry of their own: two instances in one process (tests) do not share counters. Metrics
 // that workflows emit (`metric_emit`) join the registry in run/workflow-metrics.ts.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { type Logger, lostLines } from "./log.js";
 
 /** The names of the metrics are public: dashboards and alerts depend on them, so they must not change. */
 export interface Metrics {
@@ -62,9 +63,11 @@ const COMMIT_ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-export function createMetrics(): Metrics {
+/** `log`: whose lost lines are counted. */
+export function createMetrics(log?: Logger): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  countLostLines(registry, log);
   return {
     registry,
     ...runMetrics(registry),
@@ -72,6 +75,19 @@ export function createMetrics(): Metrics {
     ...loadMetrics(registry),
     ...outsideMetrics(registry),
   };
+}
+
+/** Read from the log itself: it is there before the metrics, and counts where nothing can be logged. */
+function countLostLines(registry: Registry, log: Logger | undefined): void {
+  new Counter({
+    name: "saga_log_lines_lost_total",
+    help: "Lines of the log that could not be written.",
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(log ? lostLines(log) : 0);
+    },
+  });
 }
 
 function runMetrics(registry: Registry) {

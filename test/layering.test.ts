@@ -14,6 +14,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   ids: 1,
   times: 1,
   log: 1,
+  "log-output": 1,
   metrics: 1,
   package: 1,
   pressure: 1,

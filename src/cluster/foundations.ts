@@ -88,7 +88,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   };
   for (const warning of egress.secrets.warnings) log.warn(warning);
   const clock = new DatabaseClock();
-  const metrics = createMetrics();
+  const metrics = createMetrics(log);
   const provided = { secrets: egress.secrets, log, metrics, now: () => clock.now() };
   const startupProvider = openStartupProvider(config.startupProvider, provided);
   const nodeId = uuidv7();

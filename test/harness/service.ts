@@ -116,6 +116,11 @@ export class ServiceProcess {
       throw new Error(`the service did not become ready (${state}):\n${this.lines.slice(-40).join("\n")}`);
   }
 
+  /** The exit code of a service that ends by itself, or the signal that ended it. */
+  async exit(): Promise<number | NodeJS.Signals> {
+    return (await this.ended) ?? 0;
+  }
+
   /** Sends SIGTERM to the primary. Returns its exit code, or the signal that ended it. */
   async stop(within = STOP_WITHIN_MS): Promise<number | NodeJS.Signals> {
     if (this.child === undefined || this.ended === undefined) return 0;
