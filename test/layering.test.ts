@@ -15,6 +15,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   times: 1,
   log: 1,
   "log-output": 1,
+  "json-text": 1,
   metrics: 1,
   package: 1,
   pressure: 1,

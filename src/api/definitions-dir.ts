@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Sql } from "postgres";
 import { isObject } from "../../machines/index.js";
 import { type ErrorDetail, SagaError } from "../errors.js";
+import { parseJson } from "../json-text.js";
 import type { Logger } from "../log.js";
 import type { TriggerRegistrar } from "./deps.js";
 import { rules } from "./rules.js";
@@ -86,7 +87,8 @@ const kindOf = (file: string) => file.split(".").at(-2) ?? "";
 async function definitionFiles(dir: string): Promise<string[]> {
   try {
     const names = await readdir(dir);
-    return names.filter((name) => /\.(workflow|rule|trigger)\.json$/.test(name)).sort();
+    // What begins with a dot is the file system's or an editor's own: macOS writes `._a.workflow.json` beside a file.
+    return names.filter((name) => /^[^.].*\.(workflow|rule|trigger)\.json$/.test(name)).sort();
   } catch (error) {
     throw new DefinitionsError([`${dir} cannot be read: ${error instanceof Error ? error.message : "unknown error"}`]);
   }
@@ -105,7 +107,7 @@ async function load(dir: string, name: string, deps: DefinitionsDeps): Promise<L
 }
 
 function parseDocument(text: string): unknown {
-  const document: unknown = JSON.parse(text, (key, value) => {
+  const document: unknown = parseJson(text, (key, value) => {
     if (key === "__proto__") throw new Error("it has a member named __proto__");
     return value;
   });

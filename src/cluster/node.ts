@@ -105,9 +105,9 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
 }
 
 function apiConfig(config: Config): ApiConfig {
-  const { limits, amqpUrl, inspect, inspectUi: ui } = config;
+  const { limits, amqpUrl, inspect, inspectUi: ui, httpKeepaliveMs: keepAliveMs } = config;
   return {
-    ...{ limits, access: config, ...(amqpUrl && { amqpUrl }) },
+    ...{ limits, keepAliveMs, access: config, ...(amqpUrl && { amqpUrl }) },
     ...(inspect && { inspector: { ui } }),
     ...(config.console && { console: { folder: join(packageRoot(), "dist", "console") } }),
   };

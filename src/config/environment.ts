@@ -2,6 +2,7 @@
 // strings, numbers, URLs); the settings themselves are defined in index.ts.
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
+import { parseJson } from "../json-text.js";
 import { DatabaseUrlError, parseDatabaseUrl } from "./database-url.js";
 
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -110,7 +111,7 @@ export class Environment {
     const text = this.text(name);
     if (text === undefined) return undefined;
     try {
-      return JSON.parse(text);
+      return parseJson(text);
     } catch {
       this.problem(name, "must be JSON");
       return undefined;

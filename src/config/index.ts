@@ -27,6 +27,8 @@ export interface Config {
   readonly httpPort: number;
   /** `GRPC_PORT` (9090). 0: any free port. */
   readonly grpcPort: number;
+  /** `SAGA_HTTP_KEEPALIVE_MS` (620000). */
+  readonly httpKeepaliveMs: number;
   /** `SAGA_GRPC_KEEPALIVE_MS` (10000) and `SAGA_GRPC_KEEPALIVE_TIMEOUT_MS` (5000). */
   readonly grpcKeepalive: { readonly afterMs: number; readonly waitMs: number };
   /** `SAGA_PUBLIC_URL` (from host and port). Base of `callback_url`, without a slash at its end. */
@@ -101,6 +103,12 @@ const PORTS = { min: 0, max: 65_535 };
 /** Below, signs of life would be load; above, a node would hold dispatches of a worker that is gone for hours. */
 const KEEPALIVE = { min: 200, max: 3_600_000 };
 
+/**
+ * A balancer that sends a request over a connection which the service closes at that moment answers 502, so the service keeps connections
+ * for longer: those of Google Cloud are kept for 600 s, those of AWS and nginx for 60 s by default.
+ */
+const KEPT_FOR_MS = 620_000;
+
 /** Throws ConfigError with all problems. The warnings are for the log, which needs the configuration first. */
 export function loadConfig(env: Env = process.env): { config: Config; warnings: string[] } {
   const environment = new Environment(env);
@@ -122,6 +130,7 @@ function readAddresses(environment: Environment) {
   const publicUrl = environment.url("SAGA_PUBLIC_URL", ["http", "https"]) ?? defaultPublicUrl(host, httpPort);
   return {
     ...{ host, httpPort, grpcPort, publicUrl: publicUrl.replace(/\/+$/, "") },
+    httpKeepaliveMs: environment.integer("SAGA_HTTP_KEEPALIVE_MS", { min: 1_000, max: 86_400_000 }) ?? KEPT_FOR_MS,
     grpcKeepalive: {
       afterMs: environment.integer("SAGA_GRPC_KEEPALIVE_MS", KEEPALIVE) ?? 10_000,
       waitMs: environment.integer("SAGA_GRPC_KEEPALIVE_TIMEOUT_MS", KEEPALIVE) ?? 5_000,

@@ -2,6 +2,7 @@
 // hosts that it is meant for, and for nothing else: it appears in no log, error, audit row or stored call.
 import { readFileSync, statSync } from "node:fs";
 import { ConfigError } from "../config/index.js";
+import { parseJson } from "../json-text.js";
 import { Mask } from "./mask.js";
 import { keyOf } from "./signature.js";
 
@@ -135,7 +136,7 @@ function parsed(file: string): object {
   let document: unknown;
   try {
     refuseReadable(file);
-    document = JSON.parse(readFileSync(file, "utf8"));
+    document = parseJson(readFileSync(file, "utf8"));
   } catch (error) {
     if (error instanceof ConfigError) throw error;
     const { code } = error as NodeJS.ErrnoException;

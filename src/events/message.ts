@@ -11,6 +11,7 @@ import {
   measure,
   TOPIC_PATTERN,
 } from "../../machines/index.js";
+import { parseJson } from "../json-text.js";
 import type { IncomingEvent } from "../run/event-intake.js";
 
 /** Set by the service on everything that it publishes. What it published itself is not taken again. */
@@ -89,7 +90,7 @@ function payloadOf(content: Buffer, { contentEncoding }: MessageProperties, limi
 function parsed(text: string): Json {
   let value: Json;
   try {
-    value = JSON.parse(text);
+    value = parseJson(text) as Json;
   } catch {
     throw new Refused("the body is not JSON");
   }

@@ -6,6 +6,7 @@ import { ExchangeFailed, exchange, type Incoming } from "../egress/exchange.js";
 import { Guard } from "../egress/guard.js";
 import { type Secret, type Secrets, secretMisuse } from "../egress/secrets.js";
 import { overloaded } from "../errors.js";
+import { parseJson } from "../json-text.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { areVariables, type TenantSettings } from "./tenant-settings.js";
@@ -149,7 +150,7 @@ function requestOutcome(answer: Answered | { fault: Fault }): "ok" | "timeout" |
 
 function parsed(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString("utf8"));
+    return parseJson(body.toString("utf8"));
   } catch {
     return undefined;
   }

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { FORBIDDEN_NAMES, isObject, type JsonObject, measure } from "../../machines/index.js";
 import { ConfigError } from "../config/index.js";
+import { parseJson } from "../json-text.js";
 
 /** Applies to every tenant, and to runs without one. */
 const EVERYONE = "*";
@@ -56,7 +57,7 @@ function readByTenant<T>(
 
 function parse(file: string): unknown {
   try {
-    return JSON.parse(readFileSync(file, "utf8"));
+    return parseJson(readFileSync(file, "utf8"));
   } catch (error) {
     throw new ConfigError([`${file}: ${error instanceof Error ? error.message : "cannot be read"}`]);
   }

@@ -159,6 +159,11 @@ describe("every refusal", () => {
     });
   });
 
+  it("of a path names the path", async () => {
+    const { json } = await ask(port, bytesOf({ path: `/api/v1/sagas/${"a".repeat(600)}` }));
+    expect(json.message).toBe("a segment of the path is longer than 512 characters: ids have up to 128");
+  });
+
   it("is at most 64 KiB, and says that it was cut", async () => {
     const steps = Array.from({ length: 900 }, (_, nth) => ({
       id: `s${nth}`,

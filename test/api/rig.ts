@@ -146,7 +146,7 @@ const LOOPBACK: ApiConfig["access"] = {
 export function otherApi(
   rig: Rig,
   access: Partial<ApiConfig["access"]>,
-  other: Partial<ApiDeps> = {},
+  other: Omit<Partial<ApiDeps>, "config"> & { readonly config?: Partial<ApiConfig> } = {},
 ): Promise<FastifyInstance> {
   const deps = depsOf(rig, {});
   return buildApi({
@@ -182,6 +182,7 @@ function depsOf(
     config: {
       ...(amqp && { amqpUrl: "amqp://localhost" }),
       limits: { bodyBytes: 2 * 1024 * 1024, outputBytes: 1024 * 1024 },
+      keepAliveMs: 60_000,
       access: LOOPBACK,
       inspector: { ui: "https://stately.ai/inspect" },
     },

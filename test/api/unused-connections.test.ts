@@ -76,3 +76,20 @@ describe("a connection over which nothing is sent", () => {
     primary.close();
   }, 30_000);
 });
+
+describe("a connection without a request", () => {
+  it("is kept for as long as the setting says, which its answers tell, and then closed", async () => {
+    const app = await otherApi(rig, {}, { config: { keepAliveMs: 1_000 } });
+    await app.listen({ port: 0, host: "127.0.0.1" });
+    const kept = await connected(app);
+    let answer = "";
+    kept.setEncoding("utf8").on("data", (text: string) => {
+      answer += text;
+    });
+    kept.write("GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    await until(() => answer.includes("\r\n\r\n"), { what: "the answer" });
+    expect(answer).toMatch(/^keep-alive: timeout=1\r$/im);
+    await until(() => kept.closed, { what: "the end of the connection" });
+    await app.close();
+  });
+});

@@ -224,6 +224,14 @@ describe("the definitions directory", () => {
     expect(rules.body).toMatchObject({ total: 1, items: [{ version: 1, published: true, spec }] });
   });
 
+  it("has no definitions in files that begin with a dot, and reads a byte order mark", async () => {
+    await write("._a.workflow.json", "\0\u0005\u0016\u0007 of the file system");
+    await write(".hidden.workflow.json", "{");
+    await write("marked.workflow.json", `\uFEFF${JSON.stringify(named("marked"))}`);
+    await load();
+    expect((await rig.call("GET", "/api/v1/workflows/marked")).status).toBe(200);
+  });
+
   it("an invalid file stops the startup with its name and every problem, and nothing is stored", async () => {
     const before = await rig.countRows();
     await write("b.workflow.json", { ...named("filed-2"), stpes: 1, start: 2 });

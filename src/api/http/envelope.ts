@@ -68,6 +68,9 @@ function fittingDetails(details: readonly ErrorDetail[], bytes: number): ErrorDe
   return fitting;
 }
 
+/** Characters of a segment of the path. Ids have up to 128, and a URL may encode each of them as three. */
+export const MAX_SEGMENT = 512;
+
 const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value));
 const cut = (text: string) => (text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`);
 
@@ -123,6 +126,9 @@ function refusalOf(status: number, code: string): SagaError {
   if (status === 415) return unsupportedMediaType("the body must be application/json");
   if (status === 404) return notFound("there is no such resource");
   if (code === "FST_ERR_BAD_URL") return badRequest("the URL is malformed");
+  if (code === "FST_ERR_MAX_PARAM_LENGTH")
+    return badRequest(`a segment of the path is longer than ${MAX_SEGMENT} characters: ids have up to 128`);
+  if (!code.startsWith("FST_ERR_CTP_") && code !== "undefined") return badRequest("the request is malformed");
   const message = "the body is not JSON, or has a member that could reach an object's prototype";
   return badRequest(message, [{ path: "$", message: "is not acceptable JSON" }]);
 }

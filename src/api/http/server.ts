@@ -8,7 +8,7 @@ import type { ApiDeps } from "../deps.js";
 import { admitRequests, boundConnections } from "./admission.js";
 import { parseJsonBodies, refuseEncodings } from "./body.js";
 import { refuseOtherSites } from "./browsers.js";
-import { answerClientError, installErrors, sendError } from "./envelope.js";
+import { answerClientError, installErrors, MAX_SEGMENT, sendError } from "./envelope.js";
 import { answerHeaders, setHeaders } from "./headers.js";
 import { RouteTable, refuseUnknownRoutes } from "./routes.js";
 import { takeTurns } from "./turns.js";
@@ -42,8 +42,8 @@ export function createServer({
     bodyLimit: config.limits.bodyBytes,
     genReqId: () => randomUUID(),
     requestIdHeader: false,
-    // Ids have up to 128 characters, and a URL may encode each of them as three.
-    routerOptions: { maxParamLength: 512, ignoreTrailingSlash: true },
+    routerOptions: { maxParamLength: MAX_SEGMENT, ignoreTrailingSlash: true },
+    keepAliveTimeout: config.keepAliveMs,
     // A request that arrives while the node drains is still answered.
     return503OnClosing: false,
     forceCloseConnections: "idle",
