@@ -52,6 +52,8 @@ export interface Metrics {
   readonly eventsOut: Counter<"outcome">;
   readonly eventsOwed: Gauge;
   readonly eventLinksAway: Gauge<"direction">;
+  /** 1 while the exchange or a queue of events is missing, or is there and cannot serve. */
+  readonly eventTopologyMissing: Gauge;
   /** Starts that needed startup variables over HTTP, by what they got. */
   readonly startupVariables: Counter<"outcome">;
   /** Requests for them. */
@@ -178,6 +180,10 @@ function outsideMetrics(registry: Registry) {
       "Nodes whose connection to RabbitMQ for events is away, by direction.",
       "sum",
       ["direction"],
+    ),
+    eventTopologyMissing: gauge(
+      "saga_event_topology_missing",
+      "Nodes that found the exchange or a queue of events at RabbitMQ missing or unfit, and could not declare it.",
     ),
     startupVariables: counter(
       "saga_startup_variables_total",

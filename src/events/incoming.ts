@@ -6,16 +6,16 @@ import { uuidv7 } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { EventIntake } from "../run/event-intake.js";
-import { BrokerLink } from "../sdk/broker/index.js";
+import { BrokerLink, UnfitTopology } from "../sdk/broker/index.js";
 import { isStoreAway } from "../store/failure.js";
 import type { Turns } from "../turns.js";
 import { isOwn, type MessageLimits, REASON_HEADER, Refused, readMessage, TOPIC_HEADER } from "./message.js";
 import type { Outgoing } from "./outgoing.js";
-import { declareQueues, type Topology } from "./topology.js";
+import { ensureTopology, isComplete, type Topology } from "./topology.js";
 
 export interface IncomingOptions {
   readonly log: Log;
-  readonly metrics: Pick<Metrics, "eventsIn" | "eventLinksAway">;
+  readonly metrics: Pick<Metrics, "eventsIn" | "eventLinksAway" | "eventTopologyMissing">;
   /** Holds a password. */
   readonly url: string;
   readonly topology: Topology;
@@ -27,6 +27,8 @@ export interface IncomingOptions {
   /** False: the node sheds load, and messages wait. */
   readonly admits: () => boolean;
   readonly backoffMs?: number;
+  /** Between two looks at what the service has at the broker. Default 2000. */
+  readonly lookMs?: number;
 }
 
 /** Messages in hand; the broker keeps the others. */
@@ -35,6 +37,7 @@ const BACKOFF_MS = 100;
 const BACKOFF_MAX_MS = 5_000;
 /** After so many failures that are not the store's absence, the message is at fault. */
 const FAILURES = 5;
+const LOOK_MS = 2_000;
 /** How long a stop waits for commits. */
 const GRACE_MS = 2_000;
 /** A message with larger headers, and ours beside them, might not fit into a frame. */
@@ -48,6 +51,9 @@ export class Incoming {
   private lost = new AbortController();
   private channel: Channel | undefined;
   private consumerTag = "";
+  private looking: NodeJS.Timeout | undefined;
+  /** The exchange and the queues were complete before: what is missing was deleted. */
+  private wasComplete = false;
   private readonly underWay = new Set<Promise<void>>();
 
   constructor(private readonly options: IncomingOptions) {
@@ -79,6 +85,7 @@ export class Incoming {
   }
 
   private forget(): void {
+    clearTimeout(this.looking);
     this.channel = undefined;
     this.lost.abort();
   }
@@ -88,7 +95,7 @@ export class Incoming {
     const channel = await connection.createChannel();
     channel.on("error", (error) => this.link.reset(error.message));
     channel.on("close", () => this.link.reset("the channel was closed"));
-    await declareQueues(channel, topology);
+    await this.complete(connection);
     await channel.prefetch(PREFETCH);
     this.lost = new AbortController();
     this.channel = channel;
@@ -99,6 +106,42 @@ export class Incoming {
     };
     this.consumerTag = (await channel.consume(topology.queue, deliver)).consumerTag;
     metrics.eventLinksAway.set({ direction: "in" }, 0);
+    this.lookAgain(connection, channel);
+  }
+
+  /** An operator may delete what the service relies on. Without its binding, the broker would confirm events and drop them. */
+  private lookAgain(connection: ChannelModel, channel: Channel): void {
+    const { topology, lookMs = LOOK_MS } = this.options;
+    clearTimeout(this.looking);
+    this.looking = setTimeout(async () => {
+      const complete = await isComplete(connection, topology);
+      if (this.channel !== channel) return;
+      try {
+        if (!complete) await this.complete(connection);
+        if (this.channel === channel) this.lookAgain(connection, channel);
+      } catch (error) {
+        this.link.reset(error instanceof Error ? error.message : String(error));
+      }
+    }, lookMs).unref();
+  }
+
+  private async complete(connection: ChannelModel): Promise<void> {
+    const { topology, metrics, log } = this.options;
+    try {
+      const missing = await ensureTopology(connection, topology);
+      if (missing.length > 0) {
+        const names = missing.map((part) => topology[part]);
+        if (this.wasComplete)
+          log.warn({ names }, "deleted at RabbitMQ, and declared again: events of others may be lost");
+        else log.info({ names }, "declared at RabbitMQ");
+      }
+      this.wasComplete = true;
+      metrics.eventTopologyMissing.set(0);
+    } catch (error) {
+      metrics.eventTopologyMissing.set(1);
+      if (error instanceof UnfitTopology) log.error({ reason: error.message }, "no events are taken from RabbitMQ");
+      throw error;
+    }
   }
 
   private begin(channel: Channel, message: ConsumeMessage): void {

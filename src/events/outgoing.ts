@@ -6,7 +6,7 @@ import type { Log } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { type Message, type Published, Publisher } from "../sdk/broker/index.js";
 import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/outgoing-events.js";
-import { declareExchange, type Topology } from "./topology.js";
+import { ensureTopology, type Topology } from "./topology.js";
 
 export interface OutgoingOptions {
   readonly sql: Sql;
@@ -38,7 +38,8 @@ export class Outgoing {
     const { url, log, topology, metrics } = options;
     this.publisher = new Publisher({
       ...{ url, log, name: "saga events out" },
-      declare: (channel) => declareExchange(channel, topology),
+      // The exchange with its queue: without it, the broker would confirm events of others and drop them.
+      declare: (connection) => ensureTopology(connection, topology),
       opened: () => {
         metrics.eventLinksAway.set({ direction: "out" }, 0);
         this.soon();

@@ -1,6 +1,7 @@
 // What the service has at the broker: a topic exchange, the queue of the events that it takes from it, and the queue of the messages that it
 // could not take. The names are a format: others bind to the exchange.
-import type { Channel } from "amqplib";
+import type { ChannelModel } from "amqplib";
+import { ensureQueue, ensureTopicExchange, onChannel } from "../sdk/broker/index.js";
 
 export interface Topology {
   readonly exchange: string;
@@ -8,20 +9,37 @@ export interface Topology {
   readonly dead: string;
 }
 
+export type Part = keyof Topology;
+
 export function topologyOf(exchange: string): Topology {
   return { exchange, queue: `${exchange}.in`, dead: `${exchange}.dead` };
 }
 
-/** Fails if there is another exchange of that name. */
-export async function declareExchange(channel: Channel, { exchange }: Topology): Promise<void> {
-  await channel.assertExchange(exchange, "topic", { durable: true });
+/**
+ * Every node consumes the one queue, so each event is taken by one of them. The answer names the parts that were missing. The broker does
+ * not tell whether the binding was there: it is made again. Throws UnfitTopology if a part is there and cannot serve.
+ */
+export async function ensureTopology(connection: ChannelModel, topology: Topology): Promise<readonly Part[]> {
+  const { exchange, queue, dead } = topology;
+  const missing: Part[] = [];
+  if (await ensureTopicExchange(connection, exchange)) missing.push("exchange");
+  if (await ensureQueue(connection, dead)) missing.push("dead");
+  if (await ensureQueue(connection, queue)) missing.push("queue");
+  await onChannel(connection, (channel) => channel.bindQueue(queue, exchange, "#"));
+  return missing;
 }
 
-/** Every node consumes the one queue, so each event is taken by one of them. */
-export async function declareQueues(channel: Channel, topology: Topology): Promise<void> {
-  const { exchange, queue, dead } = topology;
-  await declareExchange(channel, topology);
-  await channel.assertQueue(dead, { durable: true });
-  await channel.assertQueue(queue, { durable: true });
-  await channel.bindQueue(queue, exchange, "#");
+/** Whether all parts are there, asked in one channel. Cheap enough to be asked every few seconds. */
+export async function isComplete(connection: ChannelModel, { exchange, queue, dead }: Topology): Promise<boolean> {
+  try {
+    await onChannel(connection, async (channel) => {
+      await channel.checkExchange(exchange);
+      await channel.checkQueue(dead);
+      await channel.checkQueue(queue);
+      await channel.bindQueue(queue, exchange, "#");
+    });
+    return true;
+  } catch {
+    return false;
+  }
 }

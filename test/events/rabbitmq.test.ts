@@ -93,6 +93,28 @@ describeWithRabbitMq("events over RabbitMQ", (url) => {
       expect(empty).toMatchObject({ headers: {}, payload: {}, key: null });
     });
 
+    it("counts without the headers of other libraries that no condition could name", async () => {
+      const foreign = {
+        "$.diagnostics.originating.hostid": "0a5b",
+        "NServiceBus.ReplyToAddress": "orders",
+        "a b": "c",
+        "": "empty",
+        trace: "t".repeat(1_025),
+        zero: "\0",
+        to: "ann",
+      };
+      await exchange.send("order.foreign", { order: 7 }, { headers: foreign });
+      const [event] = await until(async () => (await stored("order.foreign")).length > 0 && stored("order.foreign"));
+      expect(event).toMatchObject({ headers: { to: "ann", "NServiceBus.ReplyToAddress": "orders" } });
+      expect(Object.keys(event?.headers ?? {})).toHaveLength(2);
+    });
+
+    it("may begin with a byte order mark", async () => {
+      await exchange.send("order.marked", Buffer.from('\uFEFF{"order":8}'));
+      const [event] = await until(async () => (await stored("order.marked")).length > 0 && stored("order.marked"));
+      expect(event).toMatchObject({ payload: { order: 8 } });
+    });
+
     it("that is delivered twice is committed once, and the same key over HTTP is the same event", async () => {
       const before = (await metric("saga_events_in_total")).repeated ?? 0;
       const [messageId, event] = [randomUUID(), { topic: "order.twice", headers: { to: "ann" }, payload: [1] }];
@@ -180,13 +202,12 @@ describeWithRabbitMq("events over RabbitMQ", (url) => {
       ["not storable", "order.bad", { a: "\u0000" }, {}, "the payload cannot be stored: $.a contains U+0000"],
       ["hostile", "order.bad", Buffer.from('{"a":{"__proto__":{}}}'), {}, "would reach the prototype of an object"],
       ["a bad topic", "order bad", {}, {}, "the routing key must match"],
-      ["a bad header", "order.bad", {}, { headers: { "a b": "c" } }, "the names of headers must match"],
       [
-        "a long header",
+        "too many headers",
         "order.bad",
         {},
-        { headers: { a: "b".repeat(1_025) } },
-        "the header a is longer than 1024 characters",
+        { headers: Object.fromEntries(Array.from({ length: 33 }, (_, nth) => [`h${nth}`, "x"])) },
+        "there are more than 32 headers",
       ],
     ])("%s", async (_, topic, body, options, reason) => {
       await exchange.send(topic, body, { ...options, messageId: "m-7", appId: "shop", expiration: "600000" });

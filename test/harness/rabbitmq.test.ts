@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "amqplib";
 import { describe, expect, it } from "vitest";
-import { declareQueues, topologyOf } from "../../src/events/topology.js";
+import { ensureTopology, topologyOf } from "../../src/events/topology.js";
 import { packageRoot } from "../../src/package.js";
 import { endWithFile } from "./file-end.js";
 import { brokerSettings } from "./rabbitmq.js";
@@ -13,7 +13,7 @@ describeWithRabbitMq("an exchange of a test's own", (url) => {
   it("goes with the test file, and its queues with it", async () => {
     const topology = topologyOf(brokerSettings(url).SAGA_EVENTS_EXCHANGE);
     const connection = await connect(url);
-    await declareQueues(await connection.createChannel(), topology);
+    await ensureTopology(connection, topology);
     await endWithFile();
     for (const check of [
       async () => (await checking(connection)).checkExchange(topology.exchange),

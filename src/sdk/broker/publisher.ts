@@ -1,6 +1,6 @@
 // Publishes messages that must arrive: persistent, confirmed by the broker, and returned if no queue takes them. It does not try again: its
 // owner knows whether that is wanted.
-import type { Channel, ChannelModel, ConfirmChannel } from "amqplib";
+import type { ChannelModel, ConfirmChannel } from "amqplib";
 import { BrokerLink, type BrokerLog } from "./link.js";
 
 export interface Message {
@@ -28,7 +28,7 @@ export interface PublisherOptions {
   readonly name: string;
   readonly log: BrokerLog;
   /** Declares what messages are published to, on every new connection. */
-  readonly declare?: (channel: Channel) => Promise<void>;
+  readonly declare?: (connection: ChannelModel) => Promise<unknown>;
   /** It can publish (again). */
   readonly opened?: () => void;
   /** It can publish no more, for now. */
@@ -90,7 +90,7 @@ export class Publisher {
     channel.on("return", ({ properties }) => {
       if (this.unconfirmed.has(properties.messageId)) this.returned.add(properties.messageId);
     });
-    await this.options.declare?.(channel);
+    await this.options.declare?.(connection);
     connection.on("blocked", () => this.block(true));
     connection.on("unblocked", () => this.block(false));
     this.channel = channel;

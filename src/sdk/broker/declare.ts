@@ -1,0 +1,63 @@
+// Queues and exchanges that must exist. One that is there is taken as it is: its type and arguments are the matter of its owner, and declaring
+// it with others is an error of the protocol.
+import type { Channel, ChannelModel } from "amqplib";
+
+/** It exists, and cannot serve. The message says which, why, and what to do. */
+export class UnfitTopology extends Error {
+  override readonly name = "UnfitTopology";
+}
+
+/** A durable queue. True: it was missing, and is there now. */
+export async function ensureQueue(connection: ChannelModel, queue: string): Promise<boolean> {
+  if (await exists(connection, (channel) => channel.checkQueue(queue))) return false;
+  await onChannel(connection, (channel) => channel.assertQueue(queue, { durable: true }));
+  return true;
+}
+
+/** A durable topic exchange. True: it was missing, and is there now. Throws UnfitTopology if one of that name routes in another way. */
+export async function ensureTopicExchange(connection: ChannelModel, exchange: string): Promise<boolean> {
+  const isThere = await exists(connection, (channel) => channel.checkExchange(exchange));
+  try {
+    await onChannel(connection, (channel) => channel.assertExchange(exchange, "topic", { durable: true }));
+  } catch (error) {
+    if (!isThere || !isRefusal(error, PRECONDITION_FAILED)) throw error;
+    // Other arguments, an alternate exchange for example, are its owner's; another type would not route by topics.
+    if (error.message.includes("inequivalent arg 'type'"))
+      throw new UnfitTopology(`the exchange ${exchange} has another type than topic: delete it, or name another one`);
+  }
+  return !isThere;
+}
+
+const [NOT_FOUND, RESOURCE_LOCKED, PRECONDITION_FAILED] = [404, 405, 406];
+
+async function exists(connection: ChannelModel, check: (channel: Channel) => Promise<unknown>): Promise<boolean> {
+  try {
+    await onChannel(connection, check);
+    return true;
+  } catch (error) {
+    if (isRefusal(error, NOT_FOUND)) return false;
+    if (isRefusal(error, RESOURCE_LOCKED))
+      throw new UnfitTopology(
+        "the queue is exclusive to the connection of another program: delete it, or name another one",
+      );
+    throw error;
+  }
+}
+
+const isRefusal = (error: unknown, code: number): error is Error =>
+  error instanceof Error && (error as { code?: unknown }).code === code;
+
+/** A channel of its own: the broker closes the one over which it was asked for what does not exist. */
+export async function onChannel<T>(connection: ChannelModel, ask: (channel: Channel) => Promise<T>): Promise<T> {
+  const channel = await connection.createChannel();
+  channel.on("error", () => {});
+  try {
+    return await ask(channel);
+  } finally {
+    try {
+      await channel.close();
+    } catch {
+      // The broker has closed it.
+    }
+  }
+}

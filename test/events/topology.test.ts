@@ -1,0 +1,123 @@
+// What the service relies on at the broker: it is there again whoever removed it, what exists already is taken as it is, and what cannot serve
+// is refused in words, in the log and in a gauge.
+import { type ChannelModel, connect } from "amqplib";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { type NodeHandle, startNode } from "../../src/cluster/node.js";
+import { loadConfig } from "../../src/config/index.js";
+import { topologyOf } from "../../src/events/topology.js";
+import { createLogger } from "../../src/log.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { brokerSettings } from "../harness/rabbitmq.js";
+import { describeWithRabbitMq } from "../harness/services.js";
+import { until } from "../harness/until.js";
+
+describeWithRabbitMq("at the broker", (url) => {
+  let settings: ReturnType<typeof brokerSettings>;
+  let connection: ChannelModel;
+  let database: TestDatabase;
+  let node: NodeHandle | undefined;
+  let lines: string[];
+
+  beforeEach(async () => {
+    settings = brokerSettings(url);
+    connection = await connect(url);
+    database = await createTestDatabase();
+    lines = [];
+  });
+  afterEach(async () => {
+    await node?.stop();
+    node = undefined;
+    await connection.close();
+    await database.drop();
+  });
+
+  const names = () => topologyOf(settings.SAGA_EVENTS_EXCHANGE);
+  const channel = async () => (await connection.createChannel()).on("error", () => {});
+  const gauge = async () => {
+    const page = await node?.metrics.registry.getSingleMetricAsString("saga_event_topology_missing");
+    return Number(/^saga_event_topology_missing (\d)$/m.exec(page ?? "")?.[1]);
+  };
+  const away = async () => {
+    const page = await node?.metrics.registry.getSingleMetricAsString("saga_event_links_away");
+    return page?.match(/ 1$/gm)?.length ?? 0;
+  };
+  async function start(): Promise<void> {
+    const env = { HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "info", ...settings };
+    const log = createLogger({ logLevel: "info" }, { write: (line) => void lines.push(line) });
+    node = await startNode({ config: loadConfig(env).config, databaseUrl: database.url, log });
+  }
+  async function started(): Promise<void> {
+    await start();
+    await until(async () => (await away()) === 0 && (await gauge()) === 0, { what: "both connections" });
+  }
+  const stored = async (topic: string) => (await database.sql`select 1 from events where topic = ${topic}`).length > 0;
+  /** Sent until it is taken: an event that finds no exchange, or no queue behind it, is lost. */
+  const isTaken = (topic: string) =>
+    until(
+      async () => {
+        const sending = await channel();
+        sending.publish(names().exchange, topic, Buffer.from("{}"), { messageId: topic });
+        await sending.close().catch(() => {});
+        return stored(topic);
+      },
+      { what: `the event ${topic}`, pause: 100 },
+    );
+
+  it("a deleted exchange, queue, queue of dead messages or binding is there again, without any event of ours", async () => {
+    await started();
+    const { exchange, queue, dead } = names();
+    const removals: Record<string, () => Promise<unknown>> = {
+      exchange: async () => (await channel()).deleteExchange(exchange),
+      binding: async () => (await channel()).unbindQueue(queue, exchange, "#"),
+      queue: async () => (await channel()).deleteQueue(queue),
+      dead: async () => (await channel()).deleteQueue(dead),
+    };
+    for (const [what, remove] of Object.entries(removals)) {
+      await remove();
+      await isTaken(`after.${what}`);
+    }
+    await until(async () => (await channel()).checkQueue(dead).catch(() => undefined), {
+      what: "the queue of the dead",
+    });
+    for (const name of [exchange, dead])
+      expect(lines.some((line) => line.includes("declared again") && line.includes(`"${name}"`))).toBe(true);
+    expect(await gauge()).toBe(0);
+  }, 60_000);
+
+  it("queues and an exchange that exist with other arguments are taken as they are", async () => {
+    const { exchange, queue, dead } = names();
+    const before = await channel();
+    await before.assertExchange(`${exchange}.rest`, "fanout", { autoDelete: true });
+    await before.assertExchange(exchange, "topic", { durable: true, alternateExchange: `${exchange}.rest` });
+    await before.assertQueue(queue, { durable: true, arguments: { "x-queue-type": "quorum" } });
+    await before.assertQueue(dead, { durable: true, maxLength: 1_000 });
+    await started();
+    await isTaken("order.quorum");
+    expect(lines.filter((line) => line.includes("connecting again"))).toEqual([]);
+    await before.deleteExchange(`${exchange}.rest`);
+  });
+
+  it("an exchange of another type is refused in words, and taken when it has gone", async () => {
+    const { exchange } = names();
+    const before = await channel();
+    await before.assertExchange(exchange, "direct", { durable: true });
+    await start();
+    await until(async () => (await gauge()) === 1, { what: "the gauge" });
+    expect(lines.some((line) => line.includes(`the exchange ${exchange} has another type than topic`))).toBe(true);
+    await before.deleteExchange(exchange);
+    await until(async () => (await gauge()) === 0, { what: "the gauge at 0" });
+    await isTaken("order.later");
+  });
+
+  it("a queue of another program's connection is refused in words", async () => {
+    const before = await channel();
+    const other = await connect(url);
+    await (await other.createChannel()).assertQueue(names().queue, { exclusive: true });
+    await start();
+    await until(async () => (await gauge()) === 1, { what: "the gauge" });
+    expect(lines.some((line) => line.includes("is exclusive to the connection of another program"))).toBe(true);
+    await other.close();
+    await until(async () => (await gauge()) === 0, { what: "the gauge at 0" });
+    await before.close();
+  });
+});
