@@ -121,7 +121,7 @@ export const expression: Kind<Expression> = {
   parse(raw, place) {
     if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
     if (!place.weigh(raw.length)) return undefined;
-    const read = new CelExpression(raw);
+    const read = new CelExpression(raw, place.inDocument);
     place.later(() => checked([{ expression: read, check: () => read.check() }], place));
     return read;
   },
@@ -206,7 +206,7 @@ function isWholeTemplate(raw: Json): raw is string {
 
 function template(raw: Json, place: Place): Template | undefined {
   if (storable(raw, place) === undefined || !place.weigh(templateWeight(raw))) return undefined;
-  const read = compiling(place, () => readTemplate(raw));
+  const read = compiling(place, () => readTemplate(raw, place.inDocument));
   if (read && read.found.length > 0) place.later(() => checked(read.found, place));
   return read?.template;
 }

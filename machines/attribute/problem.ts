@@ -35,6 +35,11 @@ export class Place {
     private readonly open: Later[] = [],
   ) {}
 
+  /** The path as people write it in a sentence: `steps[2].inputs`. Undefined: the place is not in a document. */
+  get inDocument(): string | undefined {
+    return this.path.startsWith("$.") ? this.path.slice(2) : undefined;
+  }
+
   /** The place of a member or an item below this one. */
   at(key: string | number): Place {
     const plain = typeof key === "string" && /^[A-Za-z_]\w*$/.test(key);

@@ -5,7 +5,7 @@ import type { Json } from "../values/json.js";
 import { WeightedCache } from "../values/weighted-cache.js";
 import { type Analysis, analyse } from "./analyse.js";
 import { evaluation } from "./border.js";
-import { ExpressionError, ExpressionSyntaxError, explain } from "./errors.js";
+import { ExpressionError, ExpressionSyntaxError, explain, locate } from "./errors.js";
 import { budgetExhausted, isExhausted, isShared } from "./fuel.js";
 import { environment } from "./functions.js";
 import { parse } from "./parse.js";
@@ -97,7 +97,11 @@ function checkBrackets(source: string): void {
 export class CelExpression implements Expression {
   private known: Analysis | undefined;
 
-  constructor(readonly source: string) {}
+  /** `place`: where it is in its document, for the messages of its failures. */
+  constructor(
+    readonly source: string,
+    private readonly place?: string,
+  ) {}
 
   /** Throws ExpressionSyntaxError. Every other use of an expression that is none throws it, too. */
   check(): void {
@@ -128,16 +132,26 @@ export class CelExpression implements Expression {
   /** Inside `withFuel` the result may become part of a larger one, so its size counts. */
   evaluate(scope: Scope): Json {
     const bounded = isShared();
-    return evaluation(() => toJson(this.value(scope), bounded));
+    return this.located(() => toJson(this.value(scope), bounded));
   }
 
   test(scope: Scope): boolean {
-    return evaluation(() => {
+    return this.located(() => {
       const value = this.value(scope);
       if (typeof value === "boolean") return value;
       if (isCelList(value) || isCelMap(value)) return value.size > 0;
       return truthy(toJson(value, false));
     });
+  }
+
+  private located<T>(work: () => T): T {
+    try {
+      return evaluation(work);
+    } catch (error) {
+      throw this.place !== undefined && error instanceof ExpressionError
+        ? locate(error, this.source, this.place)
+        : error;
+    }
   }
 
   private value(scope: Scope): CelValue {

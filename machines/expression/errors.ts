@@ -15,6 +15,23 @@ export class ExpressionSyntaxError extends Error {
 /** The evaluation failed: a missing key, a wrong type, an exhausted step budget, or a result that is not JSON. */
 export class ExpressionError extends Error {
   override readonly name = "ExpressionError";
+
+  /** `located`: the message says which expression failed. */
+  constructor(
+    message: string,
+    readonly located = false,
+  ) {
+    super(message);
+  }
+}
+
+const MAX_EXCERPT = 120;
+
+/** The error with its expression, and the place of that in its document: `missing key "nights": inputs.nights in steps[3].inputs.nights`. */
+export function locate(error: ExpressionError, source: string, place: string): ExpressionError {
+  if (error.located) return error;
+  const excerpt = source.length <= MAX_EXCERPT ? source : `${[...source].slice(0, MAX_EXCERPT).join("")}…`;
+  return new ExpressionError(`${error.message}: ${excerpt} in ${place}`, true);
 }
 
 const PLAIN =

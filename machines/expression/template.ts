@@ -60,14 +60,14 @@ export function compileTemplate(value: Json): Template {
   return template;
 }
 
-/** Reads its structure, and leaves the parsing of its expressions to the caller: there may be thousands. Throws ExpressionSyntaxError. */
-export function readTemplate(value: Json): UncheckedTemplate {
+/** `place`: where it is in its document. Reads its structure, and leaves the parsing of its expressions to the caller: there may be thousands. Throws ExpressionSyntaxError. */
+export function readTemplate(value: Json, place?: string): UncheckedTemplate {
   if (typeof value === "string") {
-    const whole = wholeExpression(value);
+    const whole = wholeExpression(value, place);
     if (whole !== undefined) return { template: new Whole(value, whole.expression), found: [whole] };
   }
   const found: Found[] = [];
-  const node = readNode(value, found, undefined, 0);
+  const node = readNode(value, { found, place }, undefined, 0);
   const expressions = found.map(({ expression }) => expression);
   return { template: new Composite(value, node, expressions), found };
 }
@@ -134,16 +134,21 @@ class Composite implements Template {
   }
 }
 
-function readNode(value: Json, found: Found[], path: Path, depth: number): Node {
-  if (depth > MAX_DEPTH) throw new ExpressionSyntaxError("the template is nested too deeply");
-  if (typeof value === "string") return readText(value, found, path);
-  if (typeof value !== "object" || value === null) return { constant: value };
-  if (Array.isArray(value)) return readList(value, found, path, depth);
-  return readObject(value as JsonObject, found, path, depth);
+interface Reading {
+  readonly found: Found[];
+  readonly place: string | undefined;
 }
 
-function readList(list: readonly Json[], found: Found[], path: Path, depth: number): Node {
-  const nodes = list.map((item, index) => readNode(item, found, { key: `[${index}]`, above: path }, depth + 1));
+function readNode(value: Json, reading: Reading, path: Path, depth: number): Node {
+  if (depth > MAX_DEPTH) throw new ExpressionSyntaxError("the template is nested too deeply");
+  if (typeof value === "string") return readText(value, reading, path);
+  if (typeof value !== "object" || value === null) return { constant: value };
+  if (Array.isArray(value)) return readList(value, reading, path, depth);
+  return readObject(value as JsonObject, reading, path, depth);
+}
+
+function readList(list: readonly Json[], reading: Reading, path: Path, depth: number): Node {
+  const nodes = list.map((item, index) => readNode(item, reading, { key: `[${index}]`, above: path }, depth + 1));
   if (nodes.every((node, index) => "constant" in node && node.constant === list[index])) return { constant: list };
   const items = nodes.map(toRender);
   const render = (scope: Scope) => items.map((item) => item(scope));
@@ -152,9 +157,11 @@ function readList(list: readonly Json[], found: Found[], path: Path, depth: numb
     : { render, weight: () => weightOf(...nodes) };
 }
 
-function readObject(object: JsonObject, found: Found[], path: Path, depth: number): Node {
+function readObject(object: JsonObject, reading: Reading, path: Path, depth: number): Node {
   const names = Object.keys(object);
-  const nodes = names.map((name) => readNode(object[name] ?? null, found, { key: `.${name}`, above: path }, depth + 1));
+  const nodes = names.map((name) =>
+    readNode(object[name] ?? null, reading, { key: `.${name}`, above: path }, depth + 1),
+  );
   const same = (node: Node, index: number) =>
     "constant" in node && node.constant === (object[names[index] ?? ""] ?? null);
   if (nodes.every(same)) return { constant: object };
@@ -183,11 +190,11 @@ function toRender(node: Node): Render {
 
 type Part = string | { readonly source: string; readonly offset: number };
 
-function readText(text: string, found: Found[], path: Path): Node {
+function readText(text: string, { found, place }: Reading, path: Path): Node {
   if (!text.includes("${")) return { constant: text };
   const parts = within(path, () => split(text)).map((part) => {
     if (typeof part === "string") return part;
-    const read = expressionAt(part, path);
+    const read = expressionAt(part, path, place);
     found.push(read);
     return read.expression;
   });
@@ -213,12 +220,12 @@ function interpolate(parts: readonly (string | CelExpression)[], scope: Scope): 
   return text;
 }
 
-function wholeExpression(text: string): Found | undefined {
+function wholeExpression(text: string, place: string | undefined): Found | undefined {
   if (!text.startsWith("${") || !text.endsWith("}")) return undefined;
   const [part, ...others] = split(text);
   return part === undefined || typeof part === "string" || others.length > 0
     ? undefined
-    : expressionAt(part, undefined);
+    : expressionAt(part, undefined, place);
 }
 
 /** Splits a string into its texts, with escapes resolved, and its expressions. */
@@ -249,9 +256,10 @@ function split(text: string): Part[] {
 }
 
 /** Trims the source, so that `${ a }` and `${a}` share a plan. */
-function expressionAt({ source, offset }: Exclude<Part, string>, path: Path): Found {
+function expressionAt({ source, offset }: Exclude<Part, string>, path: Path, place: string | undefined): Found {
   const trimmed = source.trimStart();
-  return new Found(new CelExpression(trimmed.trimEnd()), offset + (source.length - trimmed.length), path);
+  const at = place === undefined ? undefined : place + written(path);
+  return new Found(new CelExpression(trimmed.trimEnd(), at), offset + (source.length - trimmed.length), path);
 }
 
 function checkAt(expression: CelExpression, offset: number): void {

@@ -1,7 +1,7 @@
 // Evaluates a decision table: the output of the first row that matches, and an audit of the rows tried.
-import { ExpressionError, type Scope, withFuel } from "../expression/index.js";
+import { type Scope, withFuel } from "../expression/index.js";
 import type { JsonObject } from "../values/json.js";
-import type { Rule, RuleRow } from "./document.js";
+import type { Rule } from "./document.js";
 
 /** The audit of an evaluation. Its names are part of the API. */
 export interface RuleAudit {
@@ -24,7 +24,7 @@ export interface RuleResult {
 export function evaluateRule(rule: Rule, inputs: JsonObject): RuleResult {
   // A member of the inputs may not hide `inputs` itself.
   const scope: Scope = { ...inputs, inputs };
-  const matched = withFuel(() => rule.rows.findIndex((row, index) => rowMatches(row, index, scope)));
+  const matched = withFuel(() => rule.rows.findIndex(({ when }) => when.test(scope)));
   const found = rule.rows[matched];
   const looked = found ? matched + 1 : rule.rows.length;
   return {
@@ -37,13 +37,4 @@ export function evaluateRule(rule: Rule, inputs: JsonObject): RuleResult {
       rows: Array.from({ length: looked }, (_, index) => ({ index, matched: index === matched })),
     },
   };
-}
-
-function rowMatches({ when }: RuleRow, index: number, scope: Scope): boolean {
-  try {
-    return when.test(scope);
-  } catch (error) {
-    if (!(error instanceof ExpressionError)) throw error;
-    throw new ExpressionError(`rows[${index}].when: ${error.message}`);
-  }
 }

@@ -183,7 +183,9 @@ describe("evaluating", () => {
     expect(none.body.message).toMatch(/^no_decision_row_matched/);
     const broken = await evaluate("failing", { inputs: { amount: 1 } });
     expect(broken).toMatchObject({ status: 422, body: { error: "unprocessable" } });
-    expect(broken.body.message).toBe('the rule cannot be evaluated: rows[1].when: missing key "vip"');
+    expect(broken.body.message).toMatch(
+      /^the rule cannot be evaluated: missing key "vip": .* in spec\.rows\[1\]\.when$/,
+    );
     const typed = await evaluate("failing", { inputs: { amount: "secret" } });
     expect(typed.status).toBe(422);
     expect(JSON.stringify(typed.body)).not.toContain("secret");

@@ -140,6 +140,6 @@ describe("a value at which the host throws", () => {
 
   it("names the class of the host's error, and never a value", () => {
     const { context } = start([{ type: "transform", expression: FAR }]);
-    expect(context.ending?.error?.message).toBe("evaluation failed (RangeError)");
+    expect(context.ending?.error?.message).toBe(`evaluation failed (RangeError): ${FAR} in steps[0].expression`);
   });
 });

@@ -150,7 +150,9 @@ describe("an evaluation", () => {
   it("sees inputs and each of its keys; inputs is always the inputs", () => {
     const row = [{ when: "inputs.inputs == 1 && inputs['a-b'] == 2 && size(inputs) == 2", then: {} }];
     expect(evaluated(row, { inputs: 1, "a-b": 2 }).audit.matched_row).toBe(0);
-    expect(() => evaluated([{ when: "vars.x", then: {} }], {})).toThrow('rows[0].when: unknown name "vars"');
+    expect(() => evaluated([{ when: "vars.x", then: {} }], {})).toThrow(
+      'unknown name "vars": vars.x in spec.rows[0].when',
+    );
   });
 
   it("is truthy as everywhere: text, numbers, lists", () => {
@@ -165,7 +167,7 @@ describe("an evaluation", () => {
       { when: "missing > 1", then: {} },
       { when: "true", then: {} },
     ];
-    expect(() => evaluated(failing, {})).toThrow('rows[0].when: unknown name "missing"');
+    expect(() => evaluated(failing, {})).toThrow('unknown name "missing": missing > 1 in spec.rows[0].when');
     expect(evaluated([...failing].reverse(), {}).audit.matched_row).toBe(0);
   });
 
@@ -173,7 +175,9 @@ describe("an evaluation", () => {
     const list = Array.from({ length: 1000 }, (_, index) => index);
     const heavy = { when: "list.exists(x, x < 0)", then: {} };
     expect(evaluated([heavy], { list }).audit.matched_row).toBeNull();
-    expect(() => evaluated(Array(1000).fill(heavy), { list })).toThrow(/^rows\[\d+\]\.when: .* step budget$/);
+    expect(() => evaluated(Array(1000).fill(heavy), { list })).toThrow(
+      / step budget: list\.exists\(x, x < 0\) in spec\.rows\[\d+\]\.when$/,
+    );
   });
 
   it("a key such as __proto__ does not reach a prototype", () => {

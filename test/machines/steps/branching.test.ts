@@ -24,7 +24,9 @@ describe("decision and switch", () => {
     expect(taken(decide({ expression: "inputs.v / 2.0" }), { v: 4 })).toBe("b");
     expect(taken(decide(), { v: true })).toBe("b");
     expect(taken(decide(), { v: [1, 2] })).toBe("a");
-    expect(failureOf(way(decide({ expression: "vars.x" })))).toBe('expression_error: missing key "x"');
+    expect(failureOf(way(decide({ expression: "vars.x" })))).toBe(
+      'expression_error: missing key "x": vars.x in steps[0].expression',
+    );
     const either = [": needs either expression or rule_id"];
     expect(problemsOf({ type: "decision", branches: { a: { next: "s" } } })).toEqual(either);
     expect(problemsOf(decide({ rule_id: "r" }), A, B)).toEqual(either);
@@ -137,7 +139,7 @@ describe("decision and switch", () => {
   attribute("decision.rule_inputs", "are what the rule sees; the run's inputs if absent", () => {
     expect(ruled(byRule({ rule_inputs: { v: "${inputs.deep.v}" } }), { deep: { v: "a" } }).context.output).toBe("a");
     expect(failureOf(ruled(byRule({ rule_inputs: {} }), { v: "a" }))).toBe(
-      'expression_error: rows[0].when: unknown name "v"',
+      "expression_error: unknown name \"v\": v == 'a' in spec.rows[0].when",
     );
     expect(failureOf(ruled(byRule({ rule_inputs: "${1}" }), {}))).toBe(
       "expression_error: rule_inputs must be an object",

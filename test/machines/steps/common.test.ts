@@ -169,7 +169,7 @@ describeShort.each(types)("%s", (type) => {
   it("when: a truthy one changes nothing; one that fails is an expression_error", () => {
     expect(typesOf(run(type, stepsOf(type, { when: "1" })), "s")).toEqual(typesOf(run(type, stepsOf(type)), "s"));
     expect(failureOf(run(type, stepsOf(type, { when: "vars.nowhere" })))).toBe(
-      'expression_error: missing key "nowhere"',
+      'expression_error: missing key "nowhere": vars.nowhere in steps[0].when',
     );
   });
 
@@ -185,7 +185,11 @@ describeShort.each(types)("%s", (type) => {
   });
 
   it("on_error: fail is the default; continue and a step's id both store the error and go on", () => {
-    const error = { code: "expression_error", message: 'missing key "nowhere"', step_id: "s" };
+    const error = {
+      code: "expression_error",
+      message: 'missing key "nowhere": vars.nowhere in steps[0].when',
+      step_id: "s",
+    };
     expect(run(type, ruledBy(type, {})).state).toBe("failed");
     expect(run(type, ruledBy(type, { on_error: "fail" })).state).toBe("failed");
     const goesOn = run(type, ruledBy(type, { on_error: "continue" }));

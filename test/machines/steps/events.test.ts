@@ -69,7 +69,11 @@ describe("wait_for_event and emit_event", () => {
       const run = start([hear({ match: "event.payload.n > 1" })]);
       const id = run.publish("sent", {});
       expect(run.state).toBe("paused");
-      expect(metadataOf(run, "log")).toEqual({ kind: "event_not_matched", event_id: id, message: 'missing key "n"' });
+      expect(metadataOf(run, "log")).toEqual({
+        kind: "event_not_matched",
+        event_id: id,
+        message: 'missing key "n": event.payload.n > 1 in steps[0].match',
+      });
       run.publish("sent", { n: 2 });
       expect(run.state).toBe("succeeded");
 
@@ -91,7 +95,11 @@ describe("wait_for_event and emit_event", () => {
     run.publish("sent", { of: "you", n: 2 });
     expect(typesOf(run, "s")).toEqual(["step.started", "step.paused"]);
     const id = run.publish("sent", { of: "me" });
-    expect(metadataOf(run, "log")).toEqual({ kind: "event_not_matched", event_id: id, message: 'missing key "n"' });
+    expect(metadataOf(run, "log")).toEqual({
+      kind: "event_not_matched",
+      event_id: id,
+      message: 'missing key "n": event.payload.of == inputs.of && event.payload.n > 1 in steps[0].match',
+    });
     run.publish("sent", { of: "me", n: 2 });
     expect(run.context.output).toMatchObject({ payload: { of: "me", n: 2 } });
   });
@@ -103,7 +111,9 @@ describe("wait_for_event and emit_event", () => {
     for (const payload of [list, [], list]) run.publish("sent", payload);
     run.elapse();
     expect(run.context.output).toMatchObject({ payload: [] });
-    expect(metadataOf(run, "log", "s2")).toMatchObject({ message: "the expression used up its step budget" });
+    expect(metadataOf(run, "log", "s2")).toMatchObject({
+      message: `the expression used up its step budget: ${spendsAll} in steps[1].match`,
+    });
   });
 
   attribute(

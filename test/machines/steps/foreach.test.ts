@@ -136,7 +136,10 @@ describe("foreach", () => {
 
   attribute("foreach.tolerated_failures", "an error in it fails the step before any item runs", () => {
     const run = told(waiting("[1, 2]", { tolerated_failures: "${vars.nowhere}" }));
-    expect([failureOf(run), items(run)]).toEqual(['expression_error: missing key "nowhere"', []]);
+    expect([failureOf(run), items(run)]).toEqual([
+      'expression_error: missing key "nowhere": vars.nowhere in steps[0].tolerated_failures',
+      [],
+    ]);
   });
 
   attribute("foreach.tolerated_failures", "no item starts after the failure that exceeds the tolerance", () => {

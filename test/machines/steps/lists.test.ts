@@ -33,7 +33,7 @@ describe("merge, filter and map", () => {
     );
     expect(failureOf(run({ type: "merge", sources: ["null"] }))).toBe("expression_error: sources[0] must be an object");
     expect(failureOf(run({ type: "merge", sources: ["vars.nowhere"] }))).toBe(
-      'expression_error: missing key "nowhere"',
+      'expression_error: missing key "nowhere": vars.nowhere in steps[0].sources[0]',
     );
   });
 
@@ -100,7 +100,9 @@ describe("merge, filter and map", () => {
     expect(outputOf(filter({ items: "[]" }))).toEqual([]);
     expect(failureOf(run(filter({ items: "inputs.base" })))).toBe("expression_error: items must be a list");
     expect(failureOf(run(filter({ items: "null" })))).toBe("expression_error: items must be a list");
-    expect(failureOf(run(filter({ items: "item" })))).toBe('expression_error: unknown name "item"');
+    expect(failureOf(run(filter({ items: "item" })))).toBe(
+      'expression_error: unknown name "item": item in steps[0].items',
+    );
     expect(problemsOf({ type: "filter", condition: "true" })).toEqual([".items: is required"]);
     expect(problemsOf(filter({ items: [1] }))).toEqual([".items: must be a CEL expression (a string)"]);
   });
@@ -116,7 +118,7 @@ describe("merge, filter and map", () => {
       true,
     ]);
     expect(failureOf(run(filter({ condition: "item.colour == 'red'" })))).toBe(
-      'expression_error: missing key "colour"',
+      "expression_error: missing key \"colour\": item.colour == 'red' in steps[0].condition",
     );
     expect(problemsOf({ type: "filter", items: "[]" })).toEqual([".condition: is required"]);
     expect(problemsOf(filter({ condition: "item >" }))).toEqual([
@@ -150,7 +152,9 @@ describe("merge, filter and map", () => {
       [2, "desk", "outer"],
     ]);
     expect(outputOf(map({ expression: "null" }))).toEqual([null, null, null]);
-    expect(failureOf(run(map({ expression: "item.nothing" })))).toBe('expression_error: missing key "nothing"');
+    expect(failureOf(run(map({ expression: "item.nothing" })))).toBe(
+      'expression_error: missing key "nothing": item.nothing in steps[0].expression',
+    );
   });
 
   attribute("map.template", "is a document with templates inside; one of the two is needed", () => {
@@ -173,18 +177,18 @@ describe("merge, filter and map", () => {
   });
 
   it("filter, map: all items share one budget, and it ends", () => {
-    const spent = "expression_error: the expression used up its step budget";
+    const spent = /^expression_error: the expression used up its step budget: .* in steps\[0\]\./;
     const each = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, a + b > 0))";
-    expect(failureOf(run(filter({ condition: each }), LONG))).toBe(spent);
-    expect(failureOf(run(map({ expression: each }), LONG))).toBe(spent);
-    expect(failureOf(run(asPosted(template({ a: [`\${${each}}`] })), LONG))).toBe(spent);
+    expect(failureOf(run(filter({ condition: each }), LONG))).toMatch(spent);
+    expect(failureOf(run(map({ expression: each }), LONG))).toMatch(spent);
+    expect(failureOf(run(asPosted(template({ a: [`\${${each}}`] })), LONG))).toMatch(spent);
   });
 
   it("map: a large value in every item of the result is refused before it is one", () => {
     const big = { rows: LONG.rows, text: "x".repeat(100_000) };
-    const tooLarge = "expression_error: the result is too large";
-    expect(failureOf(run(map({ expression: "inputs.text" }), big))).toBe(tooLarge);
-    expect(failureOf(run(asPosted(template("${inputs.text}")), big))).toBe(tooLarge);
+    const tooLarge = /^expression_error: the result is too large: inputs\.text in steps\[0\]\.(expression|template)$/;
+    expect(failureOf(run(map({ expression: "inputs.text" }), big))).toMatch(tooLarge);
+    expect(failureOf(run(asPosted(template("${inputs.text}")), big))).toMatch(tooLarge);
   });
 
   it("a failed merge, filter or map stores its error, and the run goes on where on_error says", () => {

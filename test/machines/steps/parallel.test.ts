@@ -118,7 +118,9 @@ describe("parallel", () => {
 
   attribute("parallel.max_concurrency", "its error is the parallel's, and its join's on_error takes it", () => {
     const broken = { max_concurrency: "${vars.nowhere}" };
-    expect(failureOf(told(fork(["a"], {}, broken)))).toBe('expression_error: missing key "nowhere"');
+    expect(failureOf(told(fork(["a"], {}, broken)))).toBe(
+      'expression_error: missing key "nowhere": vars.nowhere in steps[0].max_concurrency',
+    );
     const run = told(fork(["a"], { on_error: "continue" }, { ...broken, on_error: "fail" }));
     expect([run.state, typesOf(run, "j")]).toEqual(["succeeded", []]);
     expect(run.context.variables.j).toMatchObject({ error: { code: "expression_error", step_id: "s" } });
@@ -192,7 +194,7 @@ describe("parallel", () => {
     attribute("join.count", "one that can never be met, or an error in it, ends the branches and fails at once", () => {
       for (const [count, message] of [
         [3, "count is 3, and 2 branches decide"],
-        ["${vars.nowhere}", 'missing key "nowhere"'],
+        ["${vars.nowhere}", 'missing key "nowhere": vars.nowhere in steps[1].count'],
         ["${0}", "count must be a number of at least 1"],
       ]) {
         const run = told(fork(["a", "b"], { mode: "count", count }));

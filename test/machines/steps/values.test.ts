@@ -14,7 +14,9 @@ describe("steps that compute", () => {
     expect(outputOf({ type: "end", output: [1, "${inputs.list}"] })).toEqual([1, [1, 2]]);
     expect(outputOf({ type: "end" })).toBeUndefined();
     expect(outputOf({ type: "end", output: null })).toBeUndefined();
-    expect(failureOf(finish([{ type: "end", output: "${vars.x}" }]))).toBe('expression_error: missing key "x"');
+    expect(failureOf(finish([{ type: "end", output: "${vars.x}" }]))).toBe(
+      'expression_error: missing key "x": vars.x in steps[0].output',
+    );
   });
 
   it("end: ends the run from anywhere, stores nothing, and has no next", () => {
@@ -86,7 +88,7 @@ describe("steps that compute", () => {
 
   attribute("set_var.variables", "one that fails sets none", () => {
     const run = finish([{ type: "set_var", variables: { a: 1, b: "${vars.nowhere}" } }]);
-    expect(failureOf(run)).toBe('expression_error: missing key "nowhere"');
+    expect(failureOf(run)).toBe('expression_error: missing key "nowhere": vars.nowhere in steps[0].variables.b');
     expect(run.context.variables).toEqual({});
   });
 
@@ -190,7 +192,9 @@ describe("steps that compute", () => {
       { type: "action", action: "shop.notify", inputs: { x: "a${'\\u0000'}" } },
       { type: "transform", expression: "{'\\u0000': 1}" },
     ])
-      expect(failureOf(finish([step])), JSON.stringify(step)).toBe("expression_error: the result contains U+0000");
+      expect(failureOf(finish([step])), JSON.stringify(step)).toMatch(
+        /^expression_error: the result contains U\+0000: .* in steps\[0\]\./,
+      );
   });
 
   it("nested attributes: types without a payload of their own take them in inputs too, and flat wins", () => {

@@ -15,7 +15,9 @@ describe("while", () => {
     expect(run.context.output).toEqual([0, 1, 2]);
     expect(typesOf(finish(loop({ condition: "false" })), "b")).toEqual([]);
     expect(finish(loop({ condition: "false" })).context.output).toEqual([]);
-    expect(failureOf(finish(loop({ condition: "vars.last < 1" })))).toBe('expression_error: missing key "last"');
+    expect(failureOf(finish(loop({ condition: "vars.last < 1" })))).toBe(
+      'expression_error: missing key "last": vars.last < 1 in steps[0].condition',
+    );
     expect(problemsOf({ type: "while", body: "s" })).toContain(".condition: is required");
   });
 
@@ -80,7 +82,10 @@ describe("while", () => {
     expect(failureOf(run)).toMatch(/has run 2 rounds/);
     for (const name of ["max_iterations", "keep_last"]) {
       const broken = finish(loop({ [name]: "${vars.nowhere}" }));
-      expect([failureOf(broken), typesOf(broken, "b")]).toEqual(['expression_error: missing key "nowhere"', []]);
+      expect([failureOf(broken), typesOf(broken, "b")]).toEqual([
+        `expression_error: missing key "nowhere": vars.nowhere in steps[0].${name}`,
+        [],
+      ]);
     }
   });
 
