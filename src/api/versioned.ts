@@ -136,7 +136,7 @@ export class VersionedResource<Draft> {
       request.log.info({ ...this.label(document), stored, warnings: warnings.length }, `${noun} posted`);
       const location = `${this.url}/${document.key}?version=${document.version}`;
       reply.status(stored ? 201 : 200).header("Location", location);
-      return document.item;
+      return withWarnings(document, warnings);
     });
   }
 
@@ -148,18 +148,22 @@ export class VersionedResource<Draft> {
     const schema = this.schema(summary, { params, body: NoMembers, response });
     app.post(`${this.item}/versions/:version/${act}`, { schema }, async ({ params }) => {
       const [name, version] = [this.name(params), Number(params.version)];
-      if (published) await this.refuseInvalid(deps, name, version);
+      const warnings = published ? await this.warningsOf(deps, name, version) : [];
       const document = await this.kind.store.publish(deps.sql, name, version, published);
       if (!document) throw this.missing(name, version);
       await deps.catalog.refresh();
-      return document.item;
+      return withWarnings(document, warnings);
     });
   }
 
-  /** A draft may have been stored by a release that allowed more. */
-  private async refuseInvalid(deps: ApiDeps, name: string, version: number): Promise<void> {
-    const draft = await this.kind.store.read(deps.sql, name, version);
-    if (draft && !draft.published) await this.draftOf(draft.item, deps);
+  /** A draft may have been stored by a release that allowed more: it is refused. What is published already stays, whatever is wrong with it. */
+  private async warningsOf(deps: ApiDeps, name: string, version: number): Promise<Problems> {
+    const stored = await this.kind.store.read(deps.sql, name, version);
+    if (!stored) return [];
+    const { warnings } = stored.published
+      ? await this.kind.check(stored.item, deps)
+      : await this.draftOf(stored.item, deps);
+    return warnings;
   }
 
   private listRoute(app: Api, { reads }: ApiDeps): void {
@@ -232,5 +236,8 @@ export class VersionedResource<Draft> {
     return shaped<unknown>(AnyObject({ description: this.kind.description }), () => ANYTHING);
   }
 }
+
+const withWarnings = ({ item }: StoredVersion, warnings: Problems) =>
+  warnings.length > 0 ? { ...item, warnings } : item;
 
 const ANYTHING = Type.Unknown();

@@ -130,6 +130,26 @@ describe("reading", () => {
     expect(await rig.countRows()).toBe(before);
   });
 
+  it("posting and publishing answer with the warnings of validating, and reading does not", async () => {
+    const steps = [
+      { id: "begin", type: "action", action: "shop.chrage" },
+      { id: "lost", type: "noop" },
+    ];
+    const { body: report } = await rig.call("POST", "/api/v1/workflows/validate", named("warned", { steps }));
+    expect(report.warnings.map(({ path }: { path: string }) => path)).toEqual(["$.steps[1]", "$.steps[0].action"]);
+    expect(await post(named("warned", { steps }))).toMatchObject({ status: 201, body: { warnings: report.warnings } });
+    for (let nth = 0; nth < 2; nth++) {
+      const published = await rig.call("POST", "/api/v1/workflows/warned/versions/1/publish");
+      expect(published).toMatchObject({ status: 200, body: { published: true, warnings: report.warnings } });
+    }
+    const silent = [
+      await rig.call("GET", "/api/v1/workflows/warned"),
+      await rig.call("POST", "/api/v1/workflows/warned/versions/1/unpublish"),
+      await post(named("fine")),
+    ];
+    for (const { body } of silent) expect(body).not.toHaveProperty("warnings");
+  });
+
   it("the machine is a state chart that XState runs to its end", async () => {
     await post(named("charted", { published: true }));
     const { status, body } = await rig.call("GET", "/api/v1/workflows/charted/machine");

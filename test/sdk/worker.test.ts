@@ -18,6 +18,7 @@ import {
 } from "../../src/sdk/worker/index.js";
 import { dispatchNow, makeCall, makeDispatch, type Node, type NodeOptions, startNode, until } from "../dispatch/rig.js";
 import { newDispatchId } from "../harness/ids.js";
+import { freePorts } from "../harness/ports.js";
 import { TcpRelay } from "../harness/tcp-relay.js";
 import { until as untilTrue } from "../harness/until.js";
 
@@ -173,6 +174,23 @@ describe("registering", () => {
     expect(late.bodies).toHaveLength(4);
     const strict = await registry(400);
     await expect(start(n, () => ({}), { api: strict.url })).rejects.toThrow("refused to register payments: 400");
+  });
+
+  it("that fails names the address and the cause, and says when it has worked", async () => {
+    const n = await node();
+    const lines: string[] = [];
+    const keep = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
+    const [port] = await freePorts(1);
+    const started = start(n, () => ({}), {
+      api: `http://127.0.0.1:${port}`,
+      log: { ...silent, info: keep, warn: keep },
+    });
+    await untilTrue(() => lines.length > 0, { what: "a line" });
+    expect(lines[0]).toContain(`POST http://127.0.0.1:${port}/api/v1/registry/register: fetch failed (ECONNREFUSED)`);
+    const server = createServer((_, response) => response.end("{}")).listen(port, "127.0.0.1");
+    closers.push(() => new Promise((resolve) => server.close(resolve).closeAllConnections()));
+    await started;
+    expect(lines.some((line) => line.startsWith("actions registered"))).toBe(true);
   });
 
   it("ends when the worker is stopped", async () => {
@@ -430,6 +448,19 @@ describe("answers", () => {
     await until(() => !second.dispatcher.holds(dispatch.dispatchId));
     expect(second.runs.of("result")).toMatchObject([{ dispatchId: dispatch.dispatchId, result: { kept: true } }]);
     expect(runs).toBe(1);
+  });
+
+  it("after a restart of the service, the last line of the log says that the worker is connected", async () => {
+    const first = await startNode();
+    const lines: string[] = [];
+    const keep = (fields: object, message: string) => void lines.push(`${message} ${JSON.stringify(fields)}`);
+    await start(first, () => ({}), { log: { ...silent, info: keep, warn: keep } });
+    await first.stop();
+    await untilTrue(() => lines.some((line) => line.includes("reconnecting")), { what: "the loss in the log" });
+    expect(lines.at(-1)).toContain(`"target":"127.0.0.1:${first.port}"`);
+    const second = await node({ port: first.port });
+    await until(() => second.dispatcher.workers.connected === 1);
+    await untilTrue(() => lines.at(-1)?.startsWith("connected to the service again"), { what: "the last line" });
   });
 
   it("given while the service is away are sent at once on reconnect", async () => {

@@ -2,6 +2,10 @@
 import { Type } from "../http/type.js";
 import { Bool, Free, Int, opt, Text, Time, Uuid } from "./kinds.js";
 
+const Warnings = Type.Array(Type.Object({ path: Text, message: Text }), {
+  description: "Only in the answer of a post or a publish: what is most likely a mistake.",
+});
+
 const Bucket = Type.Object({ at: Time, succeeded: Int, failed: Int, cancelled: Int });
 
 const StepPerformance = Type.Object({
@@ -29,6 +33,7 @@ export const DEFINITION_RESOURCES = {
       created_by: opt(Text),
       input_schema: opt(Free),
       timeout_ms: opt(Int),
+      warnings: opt(Warnings),
     },
     { additionalProperties: true },
   ),
@@ -47,6 +52,7 @@ export const DEFINITION_RESOURCES = {
     published: Bool,
     created_at: opt(Time),
     created_by: opt(Text),
+    warnings: opt(Warnings),
   }),
   SagaTrigger: Type.Object({
     id: Uuid,

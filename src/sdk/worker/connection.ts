@@ -142,6 +142,7 @@ export class Connection implements CreditStream {
     if (this.outgoing) this.outgoing.batches = ack.batches;
     const fresh = this.state === "connecting";
     this.state = "live";
+    if (this.failures > 0) this.log.info({ nodeId: ack.node_id }, "connected to the service again");
     this.failures = 0;
     if (fresh && this.draining) this.send({ drain: {} });
     this.owner.onHelloAck(this, ack);
@@ -156,7 +157,7 @@ export class Connection implements CreditStream {
     this.state = "connecting";
     if (this.failures === 0 || error?.code === status.UNAUTHENTICATED || error?.code === status.INVALID_ARGUMENT) {
       const reason = error ? `${status[error.code]}: ${error.details}` : "the stream ended";
-      this.log.warn({ reason }, "stream to the service lost, reconnecting");
+      this.log.warn({ target: this.target, reason }, "stream to the service lost, reconnecting");
     }
     this.timer = setTimeout(() => this.open(), jitteredBackoff(this.timing, this.failures++));
     this.owner.onLost(this);

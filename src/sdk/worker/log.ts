@@ -33,3 +33,11 @@ export function withFields(log: Log, fields: Readonly<Record<string, unknown>>):
     error: (more, message) => log.error({ ...fields, ...more }, message),
   };
 }
+
+/** Why a request got no answer. `fetch` says "fetch failed" alone, and keeps the reason in the cause. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const { cause } = error as { cause?: { code?: unknown; message?: unknown } };
+  const detail = cause?.code ?? cause?.message;
+  return detail === undefined ? error.message : `${error.message} (${detail})`;
+}

@@ -1,7 +1,7 @@
 // Registers the worker's actions, and retries until the service accepts them or refuses them for good.
 import { setTimeout as delay } from "node:timers/promises";
 import { type Action, type Reach, registration } from "./action.js";
-import type { Log } from "./log.js";
+import { type Log, reasonOf } from "./log.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
 export interface RegisterOptions {
@@ -27,7 +27,10 @@ export async function register(options: RegisterOptions): Promise<void> {
   for (let tries = 0; ; tries++) {
     signal.throwIfAborted();
     const problem = await post(options);
-    if (problem === undefined) return;
+    if (problem === undefined) {
+      if (tries > 0) log.info({ tries }, "actions registered");
+      return;
+    }
     if (problem.final) throw new Error(`the service refused to register ${options.service}: ${problem.message}`);
     if (tries === 0) log.warn({ reason: problem.message }, "actions could not be registered, retrying");
     await delay(jitteredBackoff(timing, tries), undefined, { signal });
@@ -37,8 +40,9 @@ export async function register(options: RegisterOptions): Promise<void> {
 /** Undefined: registered. `final`: a retry would not help. */
 async function post(options: RegisterOptions): Promise<{ final: boolean; message: string } | undefined> {
   const { service, serviceVersion, actions, reach, token } = options;
+  const url = `${options.api.replace(/\/+$/, "")}/api/v1/registry/register`;
   try {
-    const response = await fetch(`${options.api.replace(/\/+$/, "")}/api/v1/registry/register`, {
+    const response = await fetch(url, {
       method: "POST",
       headers: {
         "content-type": "application/json",
@@ -56,6 +60,6 @@ async function post(options: RegisterOptions): Promise<{ final: boolean; message
     return { final, message: `${response.status} ${text.slice(0, 2_000)}` };
   } catch (error) {
     options.signal.throwIfAborted();
-    return { final: false, message: error instanceof Error ? error.message : String(error) };
+    return { final: false, message: `POST ${url}: ${reasonOf(error)}` };
   }
 }

@@ -1,6 +1,6 @@
 // Reports to the service's API: an answer, again until it is recorded, and heartbeats, whose answer says whether to go on.
 import { setTimeout as delay } from "node:timers/promises";
-import type { Log } from "../log.js";
+import { type Log, reasonOf } from "../log.js";
 import { jitteredBackoff, type Timing } from "../timing.js";
 
 export interface ReportsOptions {
@@ -23,13 +23,15 @@ export class Reports {
   async answer(callbackUrl: string, body: string, deadline: number, signal: AbortSignal): Promise<Recorded> {
     const { log, timing } = this.options;
     for (let tries = 0; ; tries++) {
-      const status = await this.post(callbackUrl, body);
+      const { status, reason } = await this.post(callbackUrl, body);
       if (status === 202 || status === 404) return "recorded";
       if (status >= 400 && status < 500 && !RETRYABLE.has(status)) {
         log.error({ status }, "the service refused an answer, giving it up");
         return "refused";
       }
-      if (tries === 0) log.warn({ status }, "answer could not be reported, retrying");
+      // The query of the URL names the dispatch.
+      const url = callbackUrl.replace(/\?.*/, "");
+      if (tries === 0) log.warn({ url, status, reason }, "answer could not be reported, retrying");
       if (signal.aborted || Date.now() > deadline) return "late";
       await delay(jitteredBackoff(timing, tries), undefined, { signal }).catch(() => {});
     }
@@ -45,14 +47,14 @@ export class Reports {
     return cancelled || stale;
   }
 
-  /** 0: no answer. */
-  private async post(url: string, body: string): Promise<number> {
+  /** Status 0: no answer, for this reason. */
+  private async post(url: string, body: string): Promise<{ readonly status: number; readonly reason?: string }> {
     try {
       const response = await this.request(url, body);
       await response.arrayBuffer();
-      return response.status;
-    } catch {
-      return 0;
+      return { status: response.status };
+    } catch (error) {
+      return { status: 0, reason: reasonOf(error) };
     }
   }
 
