@@ -1,15 +1,21 @@
 // Instants and durations as text: RFC 3339 and ISO 8601 to and from epoch milliseconds.
 
-const DAY_MS = 86_400_000;
+const DAY_S = 86_400;
+const DAY_MS = 1000 * DAY_S;
 
 /** Ten years. A longer wait, timeout or backoff is refused as a mistake, and might end outside the calendar. */
 export const LONGEST_WAIT_MS = 10 * 366 * DAY_MS;
 
-const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+/** RFC 3339, section 5.6. The ranges of the numbers are checked below. */
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+/** Years and months only as zeros, with which some libraries write every duration. */
 const ISO_8601_DURATION = (() => {
-  const part = (unit: string) => `(?:(\\d{1,12}(?:\\.\\d{1,9})?)${unit})?`;
-  return new RegExp(`^P(?=.)${part("W")}${part("D")}(?:T(?=.)${part("H")}${part("M")}${part("S")})?$`);
+  const part = (unit: string) => `(?:(\\d+)(?:[.,](\\d+))?${unit})?`;
+  const day = `(?:0+Y)?(?:0+M)?${part("W")}${part("D")}`;
+  return new RegExp(`^P(?=.)${day}(?:T(?=.)${part("H")}${part("M")}${part("S")})?$`);
 })();
+/** No duration up to ten years needs more. A number of a million digits would take minutes to read. */
+const MAX_DURATION_CHARS = 200;
 const UNITS_MS = [7 * DAY_MS, DAY_MS, 3_600_000, 60_000, 1000];
 
 /** 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z: the years of four digits. */
@@ -49,8 +55,17 @@ export function civilFromDays(days: number): CivilDate {
   return { year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day };
 }
 
-/** RFC 3339 text as epoch milliseconds; a finer fraction is cut. Undefined if the text is not valid. */
-export function parseInstant(text: string): number | undefined {
+/** A point in time in whole seconds since the epoch, and nanoseconds (0 to 999,999,999) after them. */
+export interface ReadInstant {
+  readonly seconds: number;
+  readonly nanos: number;
+}
+
+/**
+ * RFC 3339 text as a point in time: the only grammar of times. A leap second, which only the last second of a day in UTC can be, is read
+ * as the second after it; a fraction that is finer than a nanosecond is cut. Undefined if the text is no time of the years 0000 to 9999.
+ */
+export function readInstant(text: string): ReadInstant | undefined {
   const match = RFC_3339.exec(text);
   if (match === null) return undefined;
   const [year, month, day, hour, minute, second] = match.slice(1, 7).map(Number) as [
@@ -62,13 +77,20 @@ export function parseInstant(text: string): number | undefined {
     number,
   ];
   const offset = offsetMinutes(match[8], Number(match[9] ?? 0), Number(match[10] ?? 0));
-  if (offset === undefined || hour > 23 || minute > 59 || second > 59) return undefined;
+  if (offset === undefined || hour > 23 || minute > 59 || second > 60) return undefined;
   const days = daysFromCivil({ year, month, day });
   const back = civilFromDays(days);
   if (month < 1 || month > 12 || back.month !== month || back.day !== day) return undefined;
-  const fraction = Number((match[7] ?? "").padEnd(3, "0").slice(0, 3));
-  const ms = days * DAY_MS + (hour * 60 + minute - offset) * 60_000 + second * 1000 + fraction;
-  return ms >= FIRST_MS && ms <= LAST_MS ? ms : undefined;
+  const seconds = days * DAY_S + (hour * 60 + minute - offset) * 60 + second;
+  if (second === 60 && seconds % DAY_S !== 0) return undefined;
+  if (seconds * 1000 < FIRST_MS || seconds * 1000 > LAST_MS) return undefined;
+  return { seconds, nanos: Number((match[7] ?? "").padEnd(9, "0").slice(0, 9)) };
+}
+
+/** RFC 3339 text as epoch milliseconds; a finer fraction is cut. Undefined if the text is not valid. */
+export function parseInstant(text: string): number | undefined {
+  const read = readInstant(text);
+  return read && read.seconds * 1000 + Math.floor(read.nanos / 1_000_000);
 }
 
 function offsetMinutes(sign: string | undefined, hours: number, minutes: number): number | undefined {
@@ -93,13 +115,19 @@ function digits(value: number, width: number): string {
 }
 
 /**
- * An ISO 8601 duration (`PnWnDTnHnMnS`, with fractions) in whole milliseconds. Undefined if the text is not valid. Years and months
- * are refused, because their length varies.
+ * An ISO 8601 duration (`PnWnDTnHnMnS`, with fractions after a point or a comma) in whole milliseconds, rounded up so that nothing fires
+ * early. Undefined if the text is not valid. Years and months other than zero are refused, because their length varies.
  */
 export function parseDuration(text: string): number | undefined {
-  const match = ISO_8601_DURATION.exec(text);
+  const match = text.length > MAX_DURATION_CHARS ? null : ISO_8601_DURATION.exec(text);
   if (match === null) return undefined;
-  const ms = UNITS_MS.reduce((sum, unit, index) => sum + Number(match[index + 1] ?? 0) * unit, 0);
-  const whole = Math.round(ms);
-  return Number.isSafeInteger(whole) ? whole : undefined;
+  // In units of 10^-digits ms, which are whole: 1.1 * 1000 is not 1100 in doubles of every length.
+  const digits = Math.max(...UNITS_MS.map((_, index) => (match[2 * index + 2] ?? "").length));
+  const scale = 10n ** BigInt(digits);
+  const scaled = UNITS_MS.reduce((sum, unit, index) => {
+    const [whole = "0", fraction = ""] = match.slice(2 * index + 1, 2 * index + 3);
+    return sum + BigInt(`${whole}${fraction.padEnd(digits, "0")}`) * BigInt(unit);
+  }, 0n);
+  const ms = Number((scaled + scale - 1n) / scale);
+  return Number.isSafeInteger(ms) ? ms : undefined;
 }
