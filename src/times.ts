@@ -1,11 +1,13 @@
-// Times as clients write them: whether such a text is a time that exists and that Postgres reads. Values that are asked for in a
-// definition are checked by machines/.
+// Times as clients write them, in the form that Postgres reads. The grammar is that of machines/, here and everywhere.
+import { formatInstant, readInstant, YEAR_1_S, YEAR_9999_END_S } from "../machines/index.js";
 
-const RFC3339 = /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-](0\d|1[0-5]):[0-5]\d)$/;
-
-/** `Date` reads 31 February as a day in March, and offsets that Postgres refuses: from 16 hours on. */
-export function isTime(text: string): boolean {
-  if (!RFC3339.test(text) || Number.isNaN(Date.parse(text))) return false;
-  const day = text.slice(0, 10);
-  return !day.startsWith("0000") && new Date(`${day}T12:00:00Z`).toISOString().startsWith(day);
+/**
+ * In UTC, cut to the microsecond. Nothing here is older than the year 1 or later than 9999, so times outside are as good as the first or
+ * the last second. Undefined: the text is no RFC 3339 time.
+ */
+export function postgresTime(text: string): string | undefined {
+  const read = readInstant(text);
+  if (read === undefined) return undefined;
+  const second = Math.min(Math.max(read.seconds, YEAR_1_S), YEAR_9999_END_S);
+  return formatInstant(second * 1000).replace("000Z", `${String(Math.floor(read.nanos / 1000)).padStart(6, "0")}Z`);
 }

@@ -70,7 +70,11 @@ const SIDEWAYS: readonly string[] = [
 ];
 
 /** Inner files of `machines` that pages import: its door would bring CEL and XState into the browser. */
-const IN_BROWSERS: readonly string[] = ["machines/chart/graph.ts", "machines/chart/trace.ts"];
+const IN_BROWSERS: readonly string[] = [
+  "machines/chart/graph.ts",
+  "machines/chart/trace.ts",
+  "machines/values/time.ts",
+];
 
 /** The packages that `machines` may import. re2js: `matches` in linear time. */
 const PURE_PACKAGES = /^(xstate|re2js|@bufbuild\/(cel|protobuf)(\/.*)?)$/;

@@ -1,9 +1,9 @@
-// The fields of a CEL timestamp (getHours, getDayOfWeek ...) by civil arithmetic. The library computes them in the host's local
-// time zone, which is wrong around clock changes and would make a run depend on its machine.
+// CEL timestamps: `timestamp()`, and their fields (getHours, getDayOfWeek ...) by civil arithmetic. The library computes the fields in the
+// host's local time zone, which is wrong around clock changes and would make a run depend on its machine.
 import { type CelError, type CelValue, celError } from "@bufbuild/cel";
-import { civilFromDays, daysFromCivil } from "../values/time.js";
+import { civilFromDays, daysFromCivil, readInstant, YEAR_1_S, YEAR_9999_END_S } from "../values/time.js";
 import { spend } from "./fuel.js";
-import { asTimestamp } from "./values.js";
+import { asTimestamp, toTimestamp } from "./values.js";
 
 const DAY_MS = 86_400_000;
 const MAX_CACHED_ZONES = 64;
@@ -26,6 +26,18 @@ const FIELDS: Readonly<Record<string, (local: number) => number>> = {
 };
 
 export const CALENDAR_FUNCTIONS: readonly string[] = Object.keys(FIELDS);
+
+/**
+ * `timestamp()` of RFC 3339 text, to the nanosecond, or of seconds. The library takes days that do not exist, no leap second, and
+ * milliseconds for seconds.
+ */
+export function timestampOf(source: string | bigint): CelValue | CelError {
+  spend(20);
+  const read = typeof source === "string" ? readInstant(source) : { seconds: Number(source), nanos: 0 };
+  if (read === undefined) return celError("invalid argument of timestamp()");
+  if (read.seconds < YEAR_1_S || read.seconds > YEAR_9999_END_S) return celError("timestamp out of range");
+  return toTimestamp(read);
+}
 
 /** Undefined: the target is not a timestamp. The library handles durations, which have fields of the same names. */
 export function calendarField(

@@ -15,12 +15,12 @@ import {
   isCelUint,
 } from "@bufbuild/cel";
 import { strings } from "@bufbuild/cel/ext";
-import { CALENDAR_FUNCTIONS, calendarField } from "./calendar.js";
+import { CALENDAR_FUNCTIONS, calendarField, timestampOf } from "./calendar.js";
 import { isPlain } from "./errors.js";
 import { spend } from "./fuel.js";
 import { arithmetic, isNumber, type Operator, order, type Relation, sameNumber, whole } from "./numbers.js";
 import { asciiOf, join, length, makeText, matches, paySearch, replace, splitToList } from "./text.js";
-import { concat, JsonList, JsonMap, timestamp } from "./values.js";
+import { concat, JsonList, JsonMap } from "./values.js";
 
 type Result = CelValue | CelError;
 
@@ -33,8 +33,6 @@ export const RANGE = "@range";
 export const COPY = "@copy";
 
 const library = celEnv({ funcs: strings });
-const MIN_TIMESTAMP_S = -62_135_596_800n;
-const MAX_TIMESTAMP_S = 253_402_300_799n;
 /** The cost of a failure, for which the library creates one or two Errors, even if an operator absorbs it. */
 const FAILURE = 20;
 /** The longest text that a conversion reads: `int()` of a million digits would take seconds. */
@@ -115,9 +113,9 @@ const RULES: Readonly<Record<string, Rule>> = {
   double: numeralRule("double"),
   duration: numeralRule("duration"),
   timestamp: ([value = null, ...excess]) => {
-    const seconds = whole(value);
-    if (typeof seconds !== "bigint" || excess.length > 0) return numeralRule("timestamp")([value]);
-    return fromSeconds(seconds);
+    const source = whole(value);
+    const known = typeof source === "string" || typeof source === "bigint";
+    return known && excess.length === 0 ? timestampOf(source) : undefined;
   },
   matches: textRule(2, ([text = "", pattern = ""], excess) =>
     excess === undefined ? matches(text, pattern) : undefined,
@@ -172,12 +170,6 @@ function plus(left: CelValue, right: CelValue): Result | undefined {
   }
   if (isCelList(left) && isCelList(right)) return concat(left, right);
   return arithmetic("_+_", left, right);
-}
-
-/** CEL specifies seconds; the library reads milliseconds. */
-function fromSeconds(seconds: bigint): Result {
-  const known = seconds >= MIN_TIMESTAMP_S && seconds <= MAX_TIMESTAMP_S;
-  return known ? timestamp(Number(seconds) * 1000) : celError("timestamp out of range");
 }
 
 function contains(value: CelValue, container: CelValue): Result | undefined {

@@ -5,6 +5,7 @@ import { create } from "@bufbuild/protobuf";
 import { isReflectMessage, type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { type Duration, DurationSchema, type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import type { Json, JsonObject } from "../values/json.js";
+import type { ReadInstant } from "../values/time.js";
 import { spend } from "./fuel.js";
 
 /** A point in time in a scope. Expressions see a CEL timestamp, for which JSON has no type. */
@@ -38,7 +39,10 @@ export function toCel(value: ScopeValue, named = false): CelValue {
 
 export function timestamp(ms: number): ReflectMessage {
   const seconds = Math.floor(ms / 1000);
-  const nanos = Math.round((ms - seconds * 1000) * 1_000_000);
+  return toTimestamp({ seconds, nanos: Math.round((ms - seconds * 1000) * 1_000_000) });
+}
+
+export function toTimestamp({ seconds, nanos }: ReadInstant): ReflectMessage {
   return reflect(TimestampSchema, create(TimestampSchema, { seconds: BigInt(seconds), nanos }));
 }
 

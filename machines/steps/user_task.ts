@@ -7,7 +7,7 @@ import { ExpressionError, type Scope } from "../expression/index.js";
 import type { OpenedTask } from "../messages/effect.js";
 import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
-import { LONGEST_WAIT_MS, parseInstant } from "../values/time.js";
+import { LONGEST_WAIT_MS, parseInstant, YEAR_1_S } from "../values/time.js";
 import { durationOf, type Entered, type Outcome, textOf } from "./step.js";
 import { onTimeout } from "./wait_for_signal.js";
 
@@ -66,7 +66,7 @@ function dueOf({ due_in_ms, due_at }: Parsed<Task>, scope: Scope, now: number): 
   const at = parseInstant(textOf(due_at, scope, "due_at"));
   if (at === undefined) throw new ExpressionError("due_at is not an RFC 3339 time");
   if (at > now + LONGEST_WAIT_MS) throw new ExpressionError("the task is due in more than ten years");
-  return at;
+  return Math.max(at, YEAR_1_S * 1000);
 }
 
 function bounded(value: string, name: string, limit: number): string {

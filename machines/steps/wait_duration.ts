@@ -20,6 +20,15 @@ export const waitDuration = stepType({
     if (!duration?.constant) return;
     if (parseDuration(String(duration.render({}))) === undefined) place.at("duration").problem(NO_DURATION);
   },
+  youngerChecks: [
+    {
+      since: "0.7",
+      check({ duration }, place) {
+        const ms = duration?.constant ? parseDuration(String(duration.render({}))) : undefined;
+        if (ms !== undefined && ms > LONGEST_WAIT_MS) place.at("duration").problem("is longer than ten years");
+      },
+    },
+  ],
   nextWhen: ({ duration_ms, duration }) =>
     `after ${duration_ms === undefined ? duration && written(duration) : span(duration_ms)}`,
   enter({ attributes: { duration_ms, duration }, scope, facts, run }) {

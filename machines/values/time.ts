@@ -21,6 +21,9 @@ const UNITS_MS = [7 * DAY_MS, DAY_MS, 3_600_000, 60_000, 1000];
 /** 0000-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z: the years of four digits. */
 const FIRST_MS = -62_167_219_200_000;
 const LAST_MS = 253_402_300_799_999;
+/** The first and the last second of CEL's timestamps, of the years 1 and 9999. Postgres, too, has no year 0. */
+export const YEAR_1_S = -62_135_596_800;
+export const YEAR_9999_END_S = 253_402_300_799;
 
 export interface CivilDate {
   readonly year: number;
@@ -63,7 +66,8 @@ export interface ReadInstant {
 
 /**
  * RFC 3339 text as a point in time: the only grammar of times. A leap second, which only the last second of a day in UTC can be, is read
- * as the second after it; a fraction that is finer than a nanosecond is cut. Undefined if the text is no time of the years 0000 to 9999.
+ * as the second after it; a fraction that is finer than a nanosecond is cut. With its offset it may be a day outside of the years 0000 to
+ * 9999, which `formatInstant` refuses. Undefined if the text is not valid.
  */
 export function readInstant(text: string): ReadInstant | undefined {
   const match = RFC_3339.exec(text);
@@ -83,7 +87,6 @@ export function readInstant(text: string): ReadInstant | undefined {
   if (month < 1 || month > 12 || back.month !== month || back.day !== day) return undefined;
   const seconds = days * DAY_S + (hour * 60 + minute - offset) * 60 + second;
   if (second === 60 && seconds % DAY_S !== 0) return undefined;
-  if (seconds * 1000 < FIRST_MS || seconds * 1000 > LAST_MS) return undefined;
   return { seconds, nanos: Number((match[7] ?? "").padEnd(9, "0").slice(0, 9)) };
 }
 

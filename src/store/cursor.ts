@@ -2,7 +2,7 @@
 // the same place however many rows come or go before it.
 import { badRequest } from "../errors.js";
 import { isUuid } from "../ids.js";
-import { isTime } from "../times.js";
+import { postgresTime } from "../times.js";
 
 const KINDS = {
   uuid: /^[0-9a-f-]{36}$/,
@@ -43,7 +43,7 @@ export function readCursor(list: string, key: readonly KeyColumn[], cursor: stri
 
 function fitsKind(kind: KeyColumn["kind"], value: unknown): value is string {
   if (typeof value !== "string" || !KINDS[kind].test(value)) return false;
-  if (kind === "time") return isTime(value);
+  if (kind === "time") return postgresTime(value)?.startsWith(value.slice(0, -1)) === true;
   return kind !== "uuid" || isUuid(value);
 }
 

@@ -30,7 +30,7 @@ export interface RunFilter {
   readonly errorCode?: string;
   /** This bulk job has changed the run, or started it again. */
   readonly bulkId?: string;
-  /** RFC 3339; both bounds are exclusive. */
+  /** Times as Postgres reads them; both bounds are exclusive. */
   readonly startedAfter?: string;
   readonly startedBefore?: string;
   /** The run has all of them. */

@@ -9,6 +9,7 @@ const CASES: Readonly<Record<string, { readonly step: object; readonly at: strin
     step: { url: "https://api.example/", timeout_ms: 3_600_000 },
     at: "$.steps[0].timeout_ms",
   },
+  "wait_duration since 0.7": { step: { duration: "P4000D" }, at: "$.steps[0].duration" },
 };
 
 const younger = [...STEP_TYPES.values()].flatMap(({ name, youngerChecks = [] }) =>

@@ -5,7 +5,7 @@ import type { DispatchId, Json, JsonObject, RunId } from "../../../machines/inde
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
-import { isTime } from "../../times.js";
+import { postgresTime } from "../../times.js";
 import { type Checked, jsonPath } from "./checked.js";
 import { Type } from "./type.js";
 
@@ -233,7 +233,7 @@ const UUID: Parameter = {
 };
 
 const TIME: Parameter = {
-  read: (value) => (isTime(value) ? value : undefined),
+  read: postgresTime,
   expected: "an RFC 3339 time",
 };
 

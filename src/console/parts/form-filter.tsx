@@ -1,5 +1,6 @@
 // Fields of filters: what a person asks a list for. What they say is in the address; the page reads it from there.
 import { useId, useState } from "react";
+import { parseInstant } from "../../../machines/values/time.js";
 
 export interface FilterFieldProps {
   readonly label: string;
@@ -78,6 +79,7 @@ export function FilterTime({ label, value, onChange }: FilterFieldProps) {
       <input
         type="datetime-local"
         step={1}
+        max="9999-12-31T23:59:59"
         value={text}
         onChange={({ target }) => setText(target.value)}
         onBlur={take}
@@ -90,7 +92,7 @@ export function FilterTime({ label, value, onChange }: FilterFieldProps) {
 const utcTime = (local: string) => (local === "" ? "" : new Date(local).toISOString());
 
 function localTime(utc: string): string {
-  const at = Date.parse(utc);
-  if (Number.isNaN(at)) return "";
+  const at = parseInstant(utc);
+  if (at === undefined) return "";
   return new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }

@@ -7,6 +7,7 @@ import {
   inOnePiece,
   type Json,
   type JsonObject,
+  parseInstant,
   type Slices,
   WeightedCache,
 } from "../../../machines/index.js";
@@ -149,6 +150,7 @@ function* validatorOf(whole: JsonObject): Slices<ValidateFunction> {
     code: { regExp: linearRegExp, process: metered, optimize: false },
   });
   (formats as unknown as (instance: Ajv2020) => void)(ajv);
+  ajv.addFormat("date-time", (text: string) => parseInstant(text) !== undefined);
   meterReading(ajv);
   const { parts, schema } = partsOf(whole);
   // Nothing in it asks which members were evaluated, and keeping account of them would be a fifth of the work.

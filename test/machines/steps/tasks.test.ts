@@ -67,6 +67,8 @@ describe("manual_approval and collect_input", () => {
       const past = start([ask({ due_at: "2001-01-01T00:00:00Z", on_timeout: "continue" })]);
       expect(past.submit(YES)).toMatchObject({ type: "closed" });
       expect([past.state, past.tasks[0]?.state]).toEqual(["succeeded", "closed"]);
+      const ancient = start([ask({ due_at: "0000-01-01T00:00:00+23:59", on_timeout: "continue" })]);
+      expect(wakeAt(ancient.context)).toBe(Date.parse("0001-01-01T00:00:00Z"));
       expect(problemsOf(ask({ due_at: "tomorrow" }))).toEqual([".due_at: is not an RFC 3339 time"]);
       expect(problemsOf(ask({ due_at: at, due_in_ms: 1 }))).toEqual([": takes due_in_ms or due_at, not both"]);
       expect(failureOf(finish([ask({ due_at: "${'tomorrow'}" })]))).toBe(

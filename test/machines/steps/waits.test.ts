@@ -38,6 +38,11 @@ describe("steps that wait", () => {
     expect(dueIn({ type: "wait_duration", duration: "PT1M30S" })).toBe(90_000);
     expect(dueIn({ type: "wait_duration", duration: "${duration('2s')}" })).toBe(2000);
     expect(dueIn({ type: "wait_duration", duration: "PT${inputs.n}H" }, { n: 2 })).toBe(7_200_000);
+    for (const whole of ["PT${inputs.n * 1.0}H", "${'PT' + string(inputs.n) + 'H'}", "PT${double(inputs.n)}H"])
+      expect(dueIn({ type: "wait_duration", duration: whole }, { n: 2 }), whole).toBe(7_200_000);
+    expect(dueIn({ type: "wait_duration", duration: "PT1,5S" })).toBe(1500);
+    expect(dueIn({ type: "wait_duration", duration: "P0Y0M0DT${inputs.n / 4}S" }, { n: 2 })).toBe(500);
+    expect(problemsOf({ type: "wait_duration", duration: "P3661D" })).toEqual([".duration: is longer than ten years"]);
     expect(problemsOf({ type: "wait_duration", duration: "1 hour" })).toEqual([`.duration: ${NO_DURATION}`]);
     expect(problemsOf({ type: "wait_duration", duration: "P1Y" })).toEqual([`.duration: ${NO_DURATION}`]);
     const either = [": needs either duration_ms or duration"];
@@ -57,6 +62,7 @@ describe("steps that wait", () => {
     expect(dueIn({ type: "wait_until", until: at })).toBe(Date.parse(at) - START);
     expect(dueIn({ type: "wait_until", until: "${now + duration('1h')}" })).toBe(3_600_000);
     expect(dueIn({ type: "wait_until", until: "${inputs.at}" }, { at })).toBe(Date.parse(at) - START);
+    expect(dueIn({ type: "wait_until", until: "2023-12-31T23:59:60Z" })).toBe(Date.UTC(2024, 0, 1) - START);
     const past = finish([{ type: "wait_until", until: "2001-01-01T00:00:00Z" }]);
     expect(typesOf(past)).toEqual(["step.started", "step.succeeded", "run.succeeded"]);
     expect(problemsOf({ type: "wait_until" })).toEqual([".until: is required"]);
