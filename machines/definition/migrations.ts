@@ -4,10 +4,7 @@ import { record } from "../attribute/composite.js";
 import { id, type Kind } from "../attribute/kinds.js";
 import type { Place } from "../attribute/problem.js";
 import { isObject, type Json } from "../values/json.js";
-import { MAX_BRANCHES, MAX_STEPS } from "../values/limits.js";
-
-/** As of the attribute `version`. */
-const MAX_VERSION = 2_147_483_647;
+import { MAX_BRANCHES, MAX_STEPS, MAX_VERSION } from "../values/limits.js";
 
 const earlierVersion: Kind<string> = {
   name: "version",

@@ -11,7 +11,13 @@ import type { Program } from "../chart/program.js";
 import { runConcurrency } from "../steps/concurrency.js";
 import type { Layout } from "../steps/plan.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
-import { type DefinitionLimits, MAX_BRANCHES, MAX_STEPS, STANDARD_DEFINITION_LIMITS } from "../values/limits.js";
+import {
+  type DefinitionLimits,
+  MAX_BRANCHES,
+  MAX_STEPS,
+  MAX_VERSION,
+  STANDARD_DEFINITION_LIMITS,
+} from "../values/limits.js";
 import { inOnePiece, inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { checkTargets, mentions, readEntries, unnamed, warnAboutUnreachable } from "./graph.js";
@@ -27,7 +33,7 @@ const anyStep = { name: "step", parse: (raw: Json) => raw };
 const DOCUMENT = {
   $schema: optional(plainText, "For editors; the service does not read it."),
   id: required(id, "The workflow's identifier."),
-  version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
+  version: optional(plainNumber({ min: 1, max: MAX_VERSION, whole: true }), "Given at the latest when it is stored."),
   tenant_id: optional(tenant, "Only this tenant can start it."),
   name: required(plainText, "Display name."),
   description: optional(plainText, "The state chart shows it."),

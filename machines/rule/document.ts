@@ -17,6 +17,7 @@ import {
 import { Place, type Problem } from "../attribute/problem.js";
 import type { Expression } from "../expression/index.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
+import { MAX_VERSION } from "../values/limits.js";
 import { inOnePiece, type Slices } from "../values/slices.js";
 
 export const MAX_ROWS = 1_000;
@@ -61,7 +62,7 @@ const DOCUMENT = {
   $schema: optional(plainText, "For editors; the service does not read it."),
   id: optional(plainText, "Set by the service."),
   rule_id: required(id, "The rule's identifier."),
-  version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Given at the latest when it is stored."),
+  version: optional(plainNumber({ min: 1, max: MAX_VERSION, whole: true }), "Given at the latest when it is stored."),
   tenant_id: optional(tenant, "Only this tenant can evaluate it."),
   name: required(plainText, "Display name."),
   rule_type: required(oneOf("decision_table"), "The kind of rule."),

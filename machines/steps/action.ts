@@ -85,7 +85,7 @@ export const ACTION_NAME_RULE = 'must be "service.name" or "service.name@version
 
 /** Splits at the last dot: the name of an action has none. */
 export function parseActionName(text: string): { service: string; name: string; version?: number } | undefined {
-  const match = /^([A-Za-z0-9_.:-]{1,128})\.([A-Za-z0-9_:-]{1,128})(?:@(\d{1,9}))?$/.exec(text);
+  const match = /^([A-Za-z0-9_.:-]{1,128})\.([A-Za-z0-9_:-]{1,128})(?:@(\d{1,10}))?$/.exec(text);
   if (!match?.[1] || !match[2]) return undefined;
   return { service: match[1], name: match[2], ...(match[3] && { version: Number(match[3]) }) };
 }

@@ -19,6 +19,7 @@ import {
 } from "../attribute/kinds.js";
 import { Place, type Problem } from "../attribute/problem.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
+import { MAX_VERSION } from "../values/limits.js";
 import { inOnePiece } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 
@@ -83,7 +84,7 @@ const DOCUMENT = {
   $schema: optional(plainText, "For editors; the service does not read it."),
   trigger_type: required(oneOf("cron", "record_transition"), "What fires it."),
   workflow_id: required(id, "The workflow that a fire starts."),
-  version: optional(plainNumber({ min: 1, max: 2_147_483_647, whole: true }), "Absent: the latest published one."),
+  version: optional(plainNumber({ min: 1, max: MAX_VERSION, whole: true }), "Absent: the latest published one."),
   config: required(anyObject, "By trigger_type."),
   enabled: defaulted(flag, true, "Whether it fires by itself."),
   tenant_id: optional(tenant, "The tenant of its runs."),

@@ -27,6 +27,9 @@ export interface DefinitionLimits {
 
 export const STANDARD_DEFINITION_LIMITS: DefinitionLimits = { steps: 1_000, branches: 100 };
 
+/** The last version of a definition, a rule or an action: what its column holds. */
+export const MAX_VERSION = 2_147_483_647;
+
 /** The upper bounds of the settings. */
 export const MAX_STEPS = 100_000;
 export const MAX_BRANCHES = 10_000;

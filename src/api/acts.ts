@@ -28,7 +28,11 @@ const Skip = Type.Object(
 const Undo = Type.Object(
   {
     ordinal: Type.Optional(
-      Type.Integer({ minimum: 1, description: "As the run's undo list has it; it must be the one that failed." }),
+      Type.Integer({
+        minimum: 1,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description: "As the run's undo list has it; it must be the one that failed.",
+      }),
     ),
   },
   { default: {} },

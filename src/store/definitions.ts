@@ -2,7 +2,7 @@
 // and are compiled elsewhere.
 import { and, desc, eq, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
+import { type JsonObject, MAX_VERSION } from "../../machines/index.js";
 import { countsForRate } from "./end-counts.js";
 import { present } from "./item.js";
 import { query } from "./query.js";
@@ -48,6 +48,7 @@ export async function publishedDefinition(
   workflowId: string,
   version?: number,
 ): Promise<DefinitionDocument | undefined> {
+  if (version !== undefined && version > MAX_VERSION) return undefined;
   const which = version === undefined ? undefined : eq(definitions.version, version);
   const [row] = await query(database)
     .select(documentColumns)

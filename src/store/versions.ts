@@ -3,7 +3,7 @@
 import { and, desc, eq, getTableColumns, getTableName, max, not, type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { PgTable } from "drizzle-orm/pg-core";
 import type { ISql, Sql, TransactionSql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
+import { type JsonObject, MAX_VERSION } from "../../machines/index.js";
 import { conflict } from "../errors.js";
 import { uuidv7 } from "../ids.js";
 import { inRange, type Page, type PageQuery, readPage } from "./page.js";
@@ -60,7 +60,7 @@ export class Versions<Draft extends VersionDraft, Row extends VersionRow> {
       const [same] = await this.select(transaction, key, this.atVersion(draft.version), this.kind.equals(draft));
       if (same && (same.published || !draft.publish)) return { document: this.stored(same), stored: false };
       if (same) return { document: await this.setPublished(transaction, same, true), stored: false };
-      const version = draft.version ?? (await this.highest(transaction, key)) + 1;
+      const version = draft.version ?? (await this.next(transaction, key));
       return { document: await this.write(transaction, draft, version), stored: true };
     });
   }
@@ -150,13 +150,15 @@ export class Versions<Draft extends VersionDraft, Row extends VersionRow> {
     return version === undefined ? undefined : eq(this.table.version, version);
   }
 
-  private async highest(database: ISql, key: string): Promise<number> {
-    const { table } = this;
+  private async next(database: ISql, key: string): Promise<number> {
+    const { table, kind } = this;
     const [row] = await query(database)
       .select({ highest: max(table.version) })
       .from(table)
       .where(eq(table.key, key));
-    return row?.highest ?? 0;
+    const highest = row?.highest ?? 0;
+    if (highest < MAX_VERSION) return highest + 1;
+    throw conflict(`${kind.noun} ${key} has its last version, ${MAX_VERSION}: post it with a version that is free`);
   }
 
   /**

@@ -1,7 +1,7 @@
 // Path and query parameters: their schemas, and the strict reading of their text by these schemas. Nothing is coerced: `1e2` is not
 // an integer here. Bodies are in body.ts.
 import type { Static, TObject, TProperties, TSchema } from "typebox";
-import type { DispatchId, Json, JsonObject, RunId } from "../../../machines/index.js";
+import { type DispatchId, type Json, type JsonObject, MAX_VERSION, type RunId } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
@@ -22,7 +22,7 @@ export const Id = Type.String({ pattern: ID_PATTERN, description: ID_TEXT });
 export const Flag = Type.Boolean();
 export const Time = Type.String({ format: "date-time" });
 export const Int = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum });
-export const Version = Int(1, MAX_INT32);
+export const Version = Int(1, MAX_VERSION);
 export const Text = ({ min = 1, max }: { min?: number; max: number }) =>
   Type.String({ minLength: min, maxLength: max });
 export const OneOf = <const T extends string>(...values: readonly T[]) =>
