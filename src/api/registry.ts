@@ -1,7 +1,7 @@
 // The action registry over HTTP: services declare their actions, which are checked and completed; all of them can be listed.
 import type { FastifyBaseLogger } from "fastify";
 import type { Static } from "typebox";
-import type { JsonObject, Slices } from "../../machines/index.js";
+import { type JsonObject, LONGEST_WAIT_MS, type Slices } from "../../machines/index.js";
 import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
 import { draftFault, schemaSize, sizeFault } from "../run/json-schema/schemas.js";
 import { type ChangedRegistration, listActions, type Registration, register } from "../store/registry.js";
@@ -20,8 +20,7 @@ const MAX_MESSAGE_WEIGHT = 40_000;
 const opt = Type.Optional;
 const Service = Type.String({ pattern: ID_PATTERN });
 const LongText = Type.String({ maxLength: 8192 });
-/** Stored as a 32-bit integer: at most 24.8 days. */
-const Ms = (minimum: number) => Type.Integer({ minimum, maximum: MAX_INT32 });
+const Ms = (minimum: number) => Type.Integer({ minimum, maximum: LONGEST_WAIT_MS });
 
 const Retry = Type.Object({
   max_attempts: Type.Integer({ minimum: -1, maximum: MAX_INT32, not: { const: 0 }, description: "-1 is unlimited." }),

@@ -3,10 +3,9 @@
 import type { Dispatch } from "../../machines/index.js";
 import type { ExecuteStep } from "../sdk/protocol/index.js";
 
-const UINT32_MAX = 4_294_967_295;
-
 /**
- * `remainingMs` is the time that is left to the deadline: the only member that differs when a dispatch is sent again.
+ * `remainingMs` is the time that is left to the deadline: the only member that differs when a dispatch is sent again. Times are whole, and
+ * may be longer than the worker protocol can say: see grpc/execute-step.ts.
  */
 export function stepMessage(dispatch: Dispatch, remainingMs: number): Omit<ExecuteStep, "inputs_json"> {
   const { call } = dispatch;
@@ -24,8 +23,8 @@ export function stepMessage(dispatch: Dispatch, remainingMs: number): Omit<Execu
     phase: call.phase === "compensation" ? "COMPENSATION" : "FORWARD",
     tenant_id: dispatch.tenantId ?? "",
     traceparent: "",
-    timeout_ms: Math.min(Math.max(Math.ceil(remainingMs), 1), UINT32_MAX),
-    heartbeat_timeout_ms: Math.min(call.heartbeatTimeoutMs ?? 0, UINT32_MAX),
+    timeout_ms: Math.max(Math.ceil(remainingMs), 1),
+    heartbeat_timeout_ms: call.heartbeatTimeoutMs ?? 0,
     forward_idempotency_key: call.forwardIdempotencyKey ?? "",
   };
 }

@@ -470,7 +470,9 @@ export const actions = pgTable(
     outputSchema: json("output_schema").$type<JsonObject>().notNull(),
     errorCodes: json("error_codes"),
     defaultRetry: json("default_retry").$type<Partial<RetryPolicy>>(),
+    /** At most 2,147,483,647; the whole time is `longTimeoutMs` then. */
     defaultTimeoutMs: integer("default_timeout_ms"),
+    longTimeoutMs: bigint("long_timeout_ms", { mode: "number" }),
     deprecated: boolean("deprecated").notNull(),
     registeredAt: time("registered_at").notNull().defaultNow(),
     serviceVersion: text("service_version"),

@@ -68,6 +68,28 @@ describe("the action registry", () => {
     expect(second).not.toHaveProperty("default_retry");
   });
 
+  it("the times of an action are at most ten years, as those of a step are", async () => {
+    const DAY_MS = 86_400_000;
+    const timed = (ms: number) => ({
+      ...{ service: "slow", action_name: "build", default_timeout_ms: ms },
+      default_retry: { max_attempts: 2, initial_backoff_ms: ms, max_backoff_ms: ms },
+    });
+    const register1 = async (ms: number) => (await register([timed(ms)])).body;
+    for (const days of [24, 25, 60, 3_660]) {
+      const { actions, changed } = await register1(days * DAY_MS);
+      expect(actions[0]).toMatchObject(timed(days * DAY_MS));
+      expect(actions[0]).not.toHaveProperty("long_timeout_ms");
+      expect(changed.map(({ members }: { members: string[] }) => members)).toEqual(
+        days === 24 ? [] : [["default_retry", "default_timeout_ms"]],
+      );
+      const listed = await rig.call("GET", "/api/v1/registry/actions?service=slow");
+      expect(listed.body.items).toEqual(actions);
+      expect((await register1(days * DAY_MS)).changed).toEqual([]);
+    }
+    const { details } = await register1(3_660 * DAY_MS + 1);
+    expect(details.map(({ path }: { path: string }) => path)).toContain("$[0].default_timeout_ms");
+  });
+
   it("registering a version anew answers what differs, and a difference that runs rely on is logged as a warning", async () => {
     const register1 = (more: object) =>
       register({ service: "anew", actions: [{ action_name: "a", ...more }, { action_name: "b" }] });

@@ -111,6 +111,20 @@ describeWithRabbitMq("a dispatch to a queue", (url) => {
     expect([node.outcome(dispatch), node.dispatcher.inFlight]).toEqual([undefined, 1]);
   });
 
+  it("of 60 days, or of the longest time that there is, is accepted and says in full how long it has", async () => {
+    const node = await open();
+    const messages = await messagesOf(await declare(newQueue()));
+    for (const [nth, days] of [60, 3_660].entries()) {
+      const deadlineAt = Date.now() + days * 86_400_000;
+      const dispatch = send(node, dispatchTo(queues[0] ?? "", { deadlineAt }));
+      const { content, properties } = await until(() => messages[nth]);
+      expect(JSON.parse(content.toString()).timeout_ms).toBeGreaterThan((days - 1) * 86_400_000);
+      // The broker takes ten years of 365 days at most.
+      expect(properties.expiration === undefined).toBe(days === 3_660);
+      await accepted(dispatch);
+    }
+  });
+
   it("that no queue takes is tried again until there is one, and until then the queue is missing", async () => {
     const node = await open({ destinations: { ...QUICK, backoffMs: 500, backoffMaxMs: 500 } });
     const queue = newQueue();

@@ -1,10 +1,8 @@
 // A dispatch in the hands of this node: reserved until it has its `dispatch`, then on its way to the worker. It decides nothing.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
+import { Alarm } from "../../sdk/timer.js";
 import type { Address } from "./addresses.js";
 import type { CutOffReason, Destination } from "./outlet.js";
-
-/** The longest time that a timer can wait. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class HeldDispatch {
   dispatch: Dispatch | undefined;
@@ -20,7 +18,7 @@ export class HeldDispatch {
   readonly cutOff = new AbortController();
   /** Aborted when the run waits for it no longer. */
   readonly resolved = new AbortController();
-  private timer: NodeJS.Timeout | undefined;
+  private ringing: Alarm | undefined;
 
   constructor(
     readonly dispatchId: DispatchId,
@@ -38,10 +36,10 @@ export class HeldDispatch {
   /** Replaces the former alarm. */
   alarm(ms: number, ring: () => void): void {
     this.silence();
-    this.timer = setTimeout(ring, Math.min(Math.max(ms, 0), LONGEST_TIMER_MS)).unref();
+    this.ringing = new Alarm(ms, ring).unref();
   }
 
   silence(): void {
-    clearTimeout(this.timer);
+    this.ringing?.stop();
   }
 }

@@ -3,6 +3,9 @@
 import type { ChannelModel, ConfirmChannel } from "amqplib";
 import { BrokerLink, type BrokerLog } from "./link.js";
 
+/** Ten years of 365 days. RabbitMQ closes the channel over a longer one. */
+const LONGEST_EXPIRATION_MS = 315_360_000_000;
+
 export interface Message {
   /** Empty: the default exchange, where the routing key is the name of a queue. */
   readonly exchange: string;
@@ -12,7 +15,7 @@ export interface Message {
   readonly body: Buffer;
   readonly contentType?: string;
   readonly headers?: Readonly<Record<string, unknown>>;
-  /** The broker drops it after this time. */
+  /** The broker drops it after this time, unless it is longer than the broker takes. */
   readonly expirationMs?: number;
   /** False: it is confirmed also if no queue takes it. Default true. */
   readonly mandatory?: boolean;
@@ -133,6 +136,7 @@ function send(channel: ConfirmChannel, message: Message, confirmed: (error: unkn
   } = message;
   const appId = "appId" in message ? message.appId : "saga";
   const properties = { persistent: true, mandatory, messageId, contentType, headers, appId };
-  const expiration = expirationMs === undefined ? {} : { expiration: Math.max(Math.ceil(expirationMs), 0) };
+  const ms = Math.max(Math.ceil(expirationMs ?? Number.POSITIVE_INFINITY), 0);
+  const expiration = ms > LONGEST_EXPIRATION_MS ? {} : { expiration: ms };
   channel.publish(exchange, routingKey, body, { ...properties, ...expiration }, confirmed);
 }

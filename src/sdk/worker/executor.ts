@@ -1,9 +1,11 @@
 // Executes actions: one execution per dispatch, with its deadline, abort signal and heartbeats, whose outcome becomes
 // an answer. It does not send answers: worker.ts does.
 import type { ExecuteStep } from "../protocol/index.js";
+import { Alarm, LONGEST_TIMER_MS } from "../timer.js";
 import type { Action } from "./action.js";
 import type { AnswerMessage } from "./answers.js";
 import type { ActionContext } from "./context.js";
+import { deadlineOf } from "./deadline.js";
 import { ActionError } from "./error.js";
 import { type Log, withFields } from "./log.js";
 
@@ -38,9 +40,6 @@ interface Execution<From> {
 
 const MESSAGE_CHARACTERS = 8_192;
 
-/** The longest time that a timer can wait. */
-const TIMER_MAX = 2 ** 31 - 1;
-
 export class Executor<From extends Origin> {
   private readonly running = new Map<string, Execution<From>>();
   private readonly actions: ReadonlyMap<string, Action>;
@@ -71,7 +70,7 @@ export class Executor<From extends Origin> {
       running.via = via;
       return true;
     }
-    const deadline = step.timeout_ms > 0 ? Date.now() + step.timeout_ms : Date.parse(step.deadline_at);
+    const deadline = deadlineOf(step);
     if (!(deadline > Date.now())) {
       this.options.log.warn(
         { runId: step.run_id, stepId: step.step_id },
@@ -101,10 +100,7 @@ export class Executor<From extends Origin> {
   private async run(execution: Execution<From>): Promise<void> {
     const { step, abort, deadline } = execution;
     const action = this.actions.get(`${step.action}@${step.version}`);
-    const timer = setTimeout(
-      () => abort.abort(new Error("the deadline has passed")),
-      Math.min(deadline - Date.now(), TIMER_MAX),
-    );
+    const atDeadline = new Alarm(deadline - Date.now(), () => abort.abort(new Error("the deadline has passed")));
     const heartbeats = this.heartbeats(execution, action?.autoHeartbeat ?? true);
     let message: AnswerMessage;
     try {
@@ -118,7 +114,7 @@ export class Executor<From extends Origin> {
     } catch (error) {
       message = failed(step, error);
     } finally {
-      clearTimeout(timer);
+      atDeadline.stop();
       heartbeats.stop();
     }
     this.running.delete(step.dispatch_id);
@@ -129,7 +125,8 @@ export class Executor<From extends Origin> {
   private heartbeats(execution: Execution<From>, automatic: boolean): { send(): void; stop(): void } {
     const timeout = execution.step.heartbeat_timeout_ms;
     if (timeout === 0) return { send: () => {}, stop: () => {} };
-    const interval = Math.min(Math.max(timeout / 4, execution.via.heartbeatIntervalMs), timeout / 3);
+    const rarely = Math.min(Math.max(timeout / 4, execution.via.heartbeatIntervalMs), timeout / 3);
+    const interval = Math.min(rarely, LONGEST_TIMER_MS);
     let last = Number.NEGATIVE_INFINITY;
     const send = () => {
       const at = performance.now();

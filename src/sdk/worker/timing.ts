@@ -1,4 +1,5 @@
 // The worker's intervals and time limits, with their defaults.
+import { LONGEST_TIMER_MS } from "../timer.js";
 
 /** All times are in milliseconds. */
 export interface Timing {
@@ -33,6 +34,15 @@ export const DEFAULT_TIMING: Timing = {
   keepaliveTimeoutMs: 5_000,
   abortGraceMs: 1_000,
 };
+
+/** A timer of the host rings at once if it is set for longer than it can wait. */
+export function completeTiming(given: Partial<Timing> = {}): Timing {
+  const bounded = Object.entries({ ...DEFAULT_TIMING, ...given }).map(([name, ms]) => [
+    name,
+    Math.min(ms, LONGEST_TIMER_MS),
+  ]);
+  return Object.fromEntries(bounded) as unknown as Timing;
+}
 
 /** Pause before the next try, between half of the backoff and the whole. `tries` counts from 0. */
 export function jitteredBackoff({ backoffMs, backoffMaxMs }: Timing, tries: number): number {

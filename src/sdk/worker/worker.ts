@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { ExecuteStep, Hello, HelloAck } from "../protocol/index.js";
+import { Alarm } from "../timer.js";
 import type { Action } from "./action.js";
 import { Answers, type PendingAnswer as Pending } from "./answers.js";
 import type { Connection, ConnectionOwner } from "./connection.js";
@@ -11,7 +12,7 @@ import { CreditDivision } from "./credit.js";
 import { Executor, OUTPUT_BYTES } from "./executor.js";
 import { type Log, stderrLog } from "./log.js";
 import { register } from "./register.js";
-import { DEFAULT_TIMING, type Timing } from "./timing.js";
+import { completeTiming, type Timing } from "./timing.js";
 
 export interface WorkerOptions {
   /** The service whose actions these are: workflows name them "service.action". */
@@ -85,7 +86,7 @@ class StreamWorker implements Worker, ConnectionOwner {
   constructor(private readonly options: WorkerOptions) {
     if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
     this.workerId = options.workerId ?? makeId(options.service);
-    this.timing = { ...DEFAULT_TIMING, ...options.timing };
+    this.timing = completeTiming(options.timing);
     this.log = options.log ?? stderrLog();
     this.executor = new Executor({
       actions: options.actions,
@@ -209,9 +210,9 @@ class StreamWorker implements Worker, ConnectionOwner {
   /** Whether all steps were answered and all answers recorded within the time. */
   private async settledWithin(ms: number): Promise<boolean> {
     const isSettled = () => this.executor.size === 0 && this.answers.size === 0;
-    let timer: NodeJS.Timeout | undefined;
+    let alarm: Alarm | undefined;
     const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, ms);
+      alarm = new Alarm(ms, resolve);
     });
     const settled = new Promise<void>((resolve) => {
       this.onSettled = () => {
@@ -220,7 +221,7 @@ class StreamWorker implements Worker, ConnectionOwner {
       this.onSettled();
     });
     await Promise.race([timeout, settled]);
-    clearTimeout(timer);
+    alarm?.stop();
     return isSettled();
   }
 

@@ -2,10 +2,11 @@
 // recorded, and a heartbeat's answer may cancel it. How steps come is the business of http/ and rabbitmq/.
 import type { Action, Reach } from "../action.js";
 import { type AnswerMessage, Answers } from "../answers.js";
+import { deadlineOf } from "../deadline.js";
 import { Executor, type Origin, OUTPUT_BYTES } from "../executor.js";
 import { type Log, stderrLog } from "../log.js";
 import { register } from "../register.js";
-import { DEFAULT_TIMING, type Timing } from "../timing.js";
+import { completeTiming, type Timing } from "../timing.js";
 import { answerBody, type CalledStep } from "./message.js";
 import { Reports } from "./reports.js";
 
@@ -55,7 +56,7 @@ export class CalledWorkerCore {
   constructor(private readonly options: CalledWorkerOptions) {
     if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
     this.log = options.log ?? stderrLog();
-    this.timing = { ...DEFAULT_TIMING, ...options.timing };
+    this.timing = completeTiming(options.timing);
     this.reports = new Reports({ token: options.token, timing: this.timing, log: this.log });
     this.executor = new Executor<Task>({
       actions: options.actions,
@@ -83,7 +84,7 @@ export class CalledWorkerCore {
 
   /** The answer, once the step is executed: once for a dispatch, however often it comes. Undefined: its deadline has passed. */
   execute({ step, callbackUrl }: CalledStep): Promise<AnswerMessage> | undefined {
-    const deadline = step.timeout_ms > 0 ? Date.now() + step.timeout_ms : Date.parse(step.deadline_at);
+    const deadline = deadlineOf(step);
     const task: Task = { live: true, heartbeatIntervalMs: 0, callbackUrl, deadline };
     const known = this.answers.again(step.dispatch_id, task);
     if (known) return Promise.resolve(known.message);

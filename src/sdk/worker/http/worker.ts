@@ -1,5 +1,6 @@
 // An HTTP worker: verifies each call, executes its step, and answers inline if that is quick enough, or reports later.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { Alarm } from "../../timer.js";
 import type { AnswerMessage } from "../answers.js";
 import { CalledWorkerCore, type CalledWorkerOptions } from "../callback/core.js";
 import { answerBody, type CalledStep, readStep } from "../callback/message.js";
@@ -92,9 +93,9 @@ const refuse = (reply: FastifyReply, status: number, message: string) => reply.c
 /** Undefined: it takes longer. */
 async function within<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
   if (ms <= 0) return undefined;
-  let timer: NodeJS.Timeout | undefined;
+  let alarm: Alarm | undefined;
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(() => resolve(undefined), ms);
+    alarm = new Alarm(ms, () => resolve(undefined));
   });
-  return Promise.race([work, late]).finally(() => clearTimeout(timer));
+  return Promise.race([work, late]).finally(() => alarm?.stop());
 }

@@ -1,0 +1,141 @@
+// No timer is set beyond what the host can wait, 24.8 days: one that is rings at once. Every timer of the sources has a constant, or is
+// listed here with what bounds it; times that users choose are an `Alarm`'s (src/sdk/timer.ts).
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { describe, expect, it } from "vitest";
+import { packageRoot } from "../src/package.js";
+
+const SRC = join(packageRoot(), "src");
+const LONGEST_MS = 2 ** 31 - 1;
+
+/** By what bounds them: the file and the delay as it is written. */
+const BOUNDED: Readonly<Record<string, readonly string[]>> = {
+  "a constant of the room, or the option of a test": [
+    "api/http/receive.ts: bounds.stallMs",
+    "api/inspect.ts: pingMs",
+    "api/stream.ts: pingMs",
+    "cluster/counts.ts: pause",
+    "cluster/supervisor.ts: ms",
+    "cluster/supervisor.ts: pause",
+    "cluster/supervisor.ts: this.times.silence / SILENCE_CHECKS",
+    "console/run/use-tree.tsx: AGAIN_MS / 4",
+    "dispatch/grpc/stream.ts: limits.helloMs",
+    "dispatch/grpc/stream.ts: this.limits.stallMs",
+    "dispatch/grpc/streams.ts: limits.tickMs",
+    "dispatch/grpc/streams.ts: graceMs",
+    "dispatch/push/carrier.ts: limits.tickMs",
+    "dispatch/push/carrier.ts: graceMs",
+    "dispatch/relay/demand.ts: this.options.limits.demandGatherMs",
+    "dispatch/relay/relay.ts: limits.tickMs",
+    "dispatch/webhook/courier.ts: graceMs",
+    "dispatch/webhook/courier.ts: this.limits.attemptMs",
+    "events/outgoing.ts: this.options.intervalMs ?? INTERVAL_MS",
+    "feed/index.ts: pollMs",
+    "inspect/page.ts: ${PATIENCE_S * 1_000}",
+    "main.ts: timeoutMs",
+    "poll.ts: this.options.pauseMs",
+    "run/poll/announcer.ts: this.options.intervalMs ?? 500",
+    "run/poll/poller.ts: ms",
+    "run/trial/trial-process.ts: hangMs / HANG_CHECKS",
+    "store/reads.ts: this.timeoutMs",
+  ],
+  "a backoff with a maximum": [
+    "bus/exchange.ts: Math.min(withinMs, MAX_WAIT_MS)",
+    "console/browser/live.ts: delay",
+    "dispatch/offers.ts: delay",
+    "dispatch/push/reporter.ts: ms",
+    "events/incoming.ts: Math.min(backoffMs * 2 ** Math.min(tries, 20), BACKOFF_MAX_MS)",
+    "operate/pace.ts: ms",
+    "run/back-off.ts: Math.min(FIRST_MS * 2 ** nth, LONGEST_MS) * (0.5 + Math.random() / 2)",
+    "sdk/broker/link.ts: pause",
+    "store/embedded/postgres.ts: ms",
+    "store/embedded/server.ts: ms",
+    "store/migration-locks.ts: pause * (0.5 + Math.random() / 2)",
+  ],
+  "the schema of a parameter, or a setting with a maximum": [
+    "api/waiting.ts: ms",
+    "operate/progress.ts: ms",
+    "run/startup-provider.ts: timeoutMs",
+  ],
+  "TIMER_HORIZON_MS: what is due later is the poll's": ["run/runtime.ts: Math.max(1, ahead + 1)"],
+  completeTiming: [
+    "sdk/worker/callback/reports.ts: jitteredBackoff(timing, tries)",
+    "sdk/worker/connection-pool.ts: wait",
+    "sdk/worker/connection.ts: jitteredBackoff(this.timing, this.failures++)",
+    "sdk/worker/connection.ts: this.timing.abortGraceMs",
+    "sdk/worker/connection.ts: this.timing.helloMs",
+    "sdk/worker/register.ts: jitteredBackoff(timing, tries)",
+    "sdk/worker/worker.ts: timing.resendMs",
+  ],
+  LONGEST_TIMER_MS: ["sdk/timer.ts: part", "sdk/worker/executor.ts: interval"],
+};
+
+/** Of sockets, not timers. */
+const OTHERS = /(?:raw|socket)\.$/;
+const CALLS = /\b(setTimeout|setInterval|AbortSignal\.timeout|delay)\(/g;
+
+interface Timer {
+  readonly file: string;
+  readonly delay: string;
+}
+
+function timersOf(path: string): Timer[] {
+  const text = readFileSync(path, "utf8").replace(/^\s*(\/\/|\/?\*).*$/gm, "");
+  const file = relative(SRC, path);
+  // node:timers/promises has the delay first.
+  const isPromised = /import \{ setTimeout \} from "node:timers\/promises"/.test(text);
+  return [...text.matchAll(CALLS)].flatMap(({ 1: name = "", index }) => {
+    if (OTHERS.test(text.slice(0, index))) return [];
+    const given = argumentsOf(text, index + name.length + 1);
+    const first = name === "AbortSignal.timeout" || name === "delay" || isPromised;
+    return [{ file, delay: given[first ? 0 : 1] ?? "1" }];
+  });
+}
+
+/** As they are written, from the place behind the parenthesis. */
+function argumentsOf(text: string, from: number): string[] {
+  const found: string[] = [];
+  let [depth, begin, quote] = [1, from, ""];
+  for (let at = from; depth > 0 && at < text.length; at++) {
+    const sign = text.charAt(at);
+    if (quote !== "") quote = sign === quote ? "" : quote;
+    else if (/["'`]/.test(sign)) quote = sign;
+    else if (/[([{]/.test(sign)) depth++;
+    else if (/[)\]}]/.test(sign)) depth--;
+    if ((sign === "," && depth === 1 && quote === "") || depth === 0) {
+      found.push(text.slice(begin, at).trim());
+      begin = at + 1;
+    }
+  }
+  return found.filter((argument) => argument !== "");
+}
+
+const timers = (readdirSync(SRC, { recursive: true }) as string[])
+  .filter((name) => /\.tsx?$/.test(name) && !name.includes("generated"))
+  .flatMap((name) => timersOf(join(SRC, name)));
+
+const isConstant = (delay: string) => /^[A-Z][A-Z0-9_]*$/.test(delay);
+const isNumber = (delay: string) => /^[\d_]+$/.test(delay);
+
+describe("a timer of the sources", () => {
+  it("has a constant, or is listed with what bounds it", () => {
+    expect(timers.length).toBeGreaterThan(80);
+    const computed = timers.filter(({ delay }) => !isConstant(delay) && !isNumber(delay));
+    const found = new Set(computed.map(({ file, delay }) => `${file}: ${delay}`));
+    expect([...found].sort()).toEqual(Object.values(BOUNDED).flat().sort());
+  });
+
+  it("with a constant has one that a timer can wait", () => {
+    for (const { file, delay } of timers) {
+      const text = isConstant(delay) ? constantOf(file, delay) : delay;
+      if (!isNumber(text)) continue;
+      expect(Number(text.replaceAll("_", "")), `${file}: ${delay}`).toBeLessThanOrEqual(LONGEST_MS);
+    }
+  });
+});
+
+/** Of a constant that the file itself has as a number. */
+function constantOf(file: string, name: string): string {
+  const text = readFileSync(join(SRC, file), "utf8");
+  return new RegExp(`const ${name} = ([\\d_]+);`).exec(text)?.[1] ?? "";
+}
