@@ -59,6 +59,7 @@ export * from "./values/limits.js";
 export { compilePattern } from "./values/pattern.js";
 export * from "./values/retry.js";
 export * from "./values/slices.js";
+export * from "./values/text.js";
 export * from "./values/time.js";
 export * from "./values/uuid.js";
 export { WeightedCache } from "./values/weighted-cache.js";

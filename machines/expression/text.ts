@@ -2,6 +2,7 @@
 // functions are used as they are.
 import { type CelError, type CelList, type CelValue, celError, celList, isCelList } from "@bufbuild/cel";
 import { compilePattern, type Pattern, PatternError } from "../values/pattern.js";
+import { codePoints } from "../values/text.js";
 import { ExpressionError } from "./errors.js";
 import { isFirstUse, MAX_TEXT_CHARS, spend } from "./fuel.js";
 
@@ -11,19 +12,10 @@ export function makeText(chars: number): void {
   spend(chars >>> 6);
 }
 
-/** The length in code points, as CEL counts it. */
+/** The length as CEL counts it. */
 export function length(text: string): bigint {
-  let count = 0;
-  for (let index = 0; index < text.length; index++, count++) {
-    const unit = text.charCodeAt(index);
-    if (unit >= 0xd800 && unit <= 0xdbff && isTrail(text.charCodeAt(index + 1))) index++;
-  }
   spend(text.length >>> 4);
-  return BigInt(count);
-}
-
-function isTrail(unit: number): boolean {
-  return unit >= 0xdc00 && unit <= 0xdfff;
+  return BigInt(codePoints(text));
 }
 
 /**

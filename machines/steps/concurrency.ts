@@ -13,6 +13,7 @@ import {
 import { ExpressionError, type Scope, type Template } from "../expression/index.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { OnLimit, SlotKey } from "../state/slot.js";
+import { isLongerThan } from "../values/text.js";
 
 /** Characters of a key. */
 const MAX_KEY = 256;
@@ -70,7 +71,7 @@ function keyOf(template: Template, scope: Scope): string {
   if (!["string", "number", "boolean"].includes(typeof rendered))
     throw new ExpressionError("the key of concurrency must be a string, a number or a boolean");
   const key = String(rendered);
-  if (key.length <= MAX_KEY) return key;
+  if (!isLongerThan(key, MAX_KEY)) return key;
   throw new ExpressionError(`the key of concurrency has more than ${MAX_KEY} characters`);
 }
 

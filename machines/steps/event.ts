@@ -16,6 +16,7 @@ import type { EventConditions } from "../messages/effect.js";
 import type { EventFact } from "../messages/fact.js";
 import type { Wait } from "../state/wait.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
+import { isLongerThan } from "../values/text.js";
 import { objectOf, textOf } from "./step.js";
 
 export type EventWait = Extract<Wait, { kind: "event" }>;
@@ -63,7 +64,7 @@ export function eventHeadersOf(template: Template | undefined, scope: Scope): Re
       if (!HEADER_NAME.test(name)) throw new ExpressionError("headers have a name that is not a header name");
       if (typeof value === "object") throw new ExpressionError(`headers.${name} must be a string`);
       const text = asText(value);
-      if (text.length > MAX_HEADER_CHARS)
+      if (isLongerThan(text, MAX_HEADER_CHARS))
         throw new ExpressionError(`headers.${name} is longer than ${MAX_HEADER_CHARS} characters`);
       return [name, text];
     }),

@@ -3,6 +3,7 @@
 import { defaulted, number, object, oneOf, optional, required, text } from "../attribute/kinds.js";
 import { asText, ExpressionError, type Scope, type Template } from "../expression/index.js";
 import type { JsonObject } from "../values/json.js";
+import { isLongerThan } from "../values/text.js";
 import { failed, numberOf, objectOf, stepType, textOf } from "./step.js";
 
 export const METRIC_KINDS = ["counter", "gauge", "histogram"] as const;
@@ -39,7 +40,7 @@ const NAME_RULE = `must have 1 to ${LONGEST_NAME} characters`;
 const COUNTER_RULE = "must not be negative: a counter only grows";
 
 function isName(name: string): boolean {
-  return name.length > 0 && name.length <= LONGEST_NAME;
+  return name.length > 0 && !isLongerThan(name, LONGEST_NAME);
 }
 
 function tagsOf(tags: Template, scope: Scope): JsonObject {

@@ -3,6 +3,7 @@
 import { type Kind, object, text } from "../attribute/kinds.js";
 import { asText, ExpressionError, type Scope, type Template } from "../expression/index.js";
 import { isObject } from "../values/json.js";
+import { isLongerThan } from "../values/text.js";
 import { objectOf, textOf } from "./step.js";
 
 const MAX_URL_CHARS = 8_192;
@@ -63,7 +64,7 @@ export function headersOf(template: Template | undefined, scope: Scope): Record<
 }
 
 function urlFault(url: string): string | undefined {
-  if (url.length > MAX_URL_CHARS) return `is longer than ${MAX_URL_CHARS} characters`;
+  if (isLongerThan(url, MAX_URL_CHARS)) return `is longer than ${MAX_URL_CHARS} characters`;
   if (!/^https?:\/\/[^/?#]/i.test(url)) return "must begin with http:// or https://";
   if (/\s/.test(url)) return "must not contain spaces or line breaks";
   if (/^https?:\/\/[^/?#]*@/i.test(url)) return "must not contain credentials: use secret_ref";

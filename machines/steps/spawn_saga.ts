@@ -4,6 +4,7 @@ import { optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import { startupSource } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
+import { isLongerThan } from "../values/text.js";
 import { stepType, textOf } from "./step.js";
 import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
 import { written } from "./words.js";
@@ -23,7 +24,7 @@ export const spawnSaga = stepType({
     if ("kind" in called) return called;
     const { workflow, entrypoint, inputs, startup } = called;
     const key = attributes.idempotency_key && textOf(attributes.idempotency_key, scope, "idempotency_key");
-    if (key !== undefined && !/^.{1,255}$/u.test(key))
+    if (key !== undefined && (key === "" || isLongerThan(key, 255)))
       throw new ExpressionError("idempotency_key must be 1 to 255 characters");
     if (key !== undefined && facts.keyedRun === undefined)
       return { kind: "need", need: { kind: "keyed_run", workflowId: workflow.workflowId, key } };

@@ -7,6 +7,7 @@ import { ExpressionError, type Scope } from "../expression/index.js";
 import type { OpenedTask } from "../messages/effect.js";
 import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
+import { isLongerThan } from "../values/text.js";
 import { LONGEST_WAIT_MS, parseInstant, YEAR_1_S } from "../values/time.js";
 import { durationOf, type Entered, type Outcome, textOf } from "./step.js";
 import { onTimeout } from "./wait_for_signal.js";
@@ -70,6 +71,6 @@ function dueOf({ due_in_ms, due_at }: Parsed<Task>, scope: Scope, now: number): 
 }
 
 function bounded(value: string, name: string, limit: number): string {
-  if (value.length > 0 && value.length <= limit) return value;
+  if (value.length > 0 && !isLongerThan(value, limit)) return value;
   throw new ExpressionError(`${name} must be 1 to ${limit} characters`);
 }

@@ -1,6 +1,6 @@
 // What a worker reports, as a run can take it. A result that Postgres cannot store becomes a failure of unknown outcome (law 12), because
 // the step did happen and has to be undone.
-import { type EngineErrorCode, isObject, type JsonObject, measure } from "../../machines/index.js";
+import { type EngineErrorCode, firstCharacters, isObject, type JsonObject, measure } from "../../machines/index.js";
 
 const MESSAGE_CHARACTERS = 8_192;
 const NAME_CHARACTERS = 128;
@@ -57,6 +57,5 @@ export function storableMessage(text: string): string {
 
 /** Text that Postgres can store: U+0000 and lone surrogates are replaced, and it is cut after so many characters. */
 function storable(text: string, characters: number): string {
-  const cut = text.length > characters ? text.slice(0, characters) : text;
-  return cut.replace(/\0|\p{Surrogate}/gu, "\uFFFD");
+  return firstCharacters(text, characters).replace(/\0|\p{Surrogate}/gu, "\uFFFD");
 }

@@ -4,6 +4,7 @@ import { isUtf8 } from "node:buffer";
 import type { ConsumeMessage, MessageProperties } from "amqplib";
 import {
   HEADER_NAME_PATTERN,
+  isLongerThan,
   isObject,
   type Json,
   MAX_EVENT_HEADERS,
@@ -51,7 +52,7 @@ export function readMessage({ content, fields, properties }: ConsumeMessage, lim
 
 function keyOf({ messageId }: MessageProperties): string | undefined {
   const key = messageId === undefined ? "" : String(messageId);
-  if (key.length > MAX_KEY_CHARS) throw new Refused(`the message id has more than ${MAX_KEY_CHARS} characters`);
+  if (isLongerThan(key, MAX_KEY_CHARS)) throw new Refused(`the message id has more than ${MAX_KEY_CHARS} characters`);
   if (typeof measure(key) !== "number") throw new Refused("the message id cannot be stored");
   return key || undefined;
 }
@@ -73,7 +74,7 @@ function headersOf(found: Readonly<Record<string, unknown>>): Record<string, str
 const isHeader = (name: string, value: string) =>
   HEADER_NAME.test(name) &&
   !HISTORY.test(name) &&
-  value.length <= MAX_HEADER_CHARS &&
+  !isLongerThan(value, MAX_HEADER_CHARS) &&
   typeof measure(value) === "number";
 
 /** An empty body is an absent payload. */

@@ -1,7 +1,7 @@
 // One act of a bulk job on one of its targets: the command, or the start, whose id follows from both. A node that repeats it gets the
 // recorded answer.
 import type { Sql } from "postgres";
-import { asRunId, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
+import { asRunId, firstCharacters, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
 import { SagaError } from "../errors.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import type { Runs } from "../run/ports.js";
@@ -40,7 +40,7 @@ export async function actOn(options: TargetActOptions, job: Job, runId: RunId): 
   }
 }
 
-const refusedFor = (reason: string): Outcome => ({ message: reason.slice(0, MAX_MESSAGE) });
+const refusedFor = (reason: string): Outcome => ({ message: firstCharacters(reason, MAX_MESSAGE) });
 
 async function outcomeOf({ sql, runs, reruns }: TargetActOptions, job: Job, runId: RunId): Promise<Outcome> {
   if (job.action === "rerun") {

@@ -2,7 +2,14 @@
 // recorded it. The service's own metrics are in src/metrics.ts. This is not a ledger: a commit whose outcome stayed unknown is
 // not counted here, although its audit row exists.
 import type { Metric } from "prom-client";
-import { isObject, type Json, type JsonObject, type RunId } from "../../machines/index.js";
+import {
+  firstCharacters,
+  isLongerThan,
+  isObject,
+  type Json,
+  type JsonObject,
+  type RunId,
+} from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { CommitListener } from "./ports.js";
@@ -103,8 +110,8 @@ export class WorkflowMetrics {
     const labels: Record<string, string> = {};
     for (const [tag, text] of Object.entries(isObject(tags) ? tags : {})) {
       const full = typeof text === "string" ? text : JSON.stringify(text);
-      if (full.length > this.limits.labelChars) this.drop("label_length", runId);
-      labels[labelName(tag)] = full.slice(0, this.limits.labelChars);
+      if (isLongerThan(full, this.limits.labelChars)) this.drop("label_length", runId);
+      labels[labelName(tag)] = firstCharacters(full, this.limits.labelChars);
     }
     return { name: familyName(name), kind, value, labels, at };
   }

@@ -4,6 +4,7 @@ import type { StepError } from "../../state/entry.js";
 import type { Failure, StepPlan } from "../../steps/step.js";
 import { givenCode } from "../../values/error-code.js";
 import { beginningOf, type Json, type JsonObject, measure } from "../../values/json.js";
+import { firstCharacters } from "../../values/text.js";
 import type { Draft } from "../draft.js";
 
 /** Stores the error of a failed step as its output. An error over the limits of an output is replaced by the error that says so. */
@@ -60,7 +61,11 @@ export function storeCaughtError(draft: Draft, name: string, error: StepError): 
     !storeVariables(draft, { [name]: { ...error } as JsonObject })
   )
     return error;
-  const short: StepError = { code: givenCode(code.slice(0, 256)), message: beginningOf(message, 4096), step_id };
+  const short: StepError = {
+    code: givenCode(firstCharacters(code, 256)),
+    message: beginningOf(message, 4096),
+    step_id,
+  };
   return storeVariables(draft, { [name]: { ...short } as JsonObject })
     ? { code, message: "the error is too large", step_id }
     : short;

@@ -2,6 +2,7 @@
 // id is part of the commit of the command's outcome (law 6), so every node that gets a repeat finds the first answer.
 import { isUtf8 } from "node:buffer";
 import type { FastifyRequest } from "fastify";
+import { isLongerThan } from "../../../machines/index.js";
 import { badRequest } from "../../errors.js";
 import { derivedUuid, shardOf } from "../../ids.js";
 import type { CommandOptions } from "../../run/ports.js";
@@ -20,7 +21,7 @@ export function idempotencyKey({ headers }: Pick<FastifyRequest, "headers">, mem
   const header = headers["idempotency-key"];
   if (header === undefined) return member;
   const key = decoded(String(header));
-  if (key.length < MIN_LENGTH || key.length > MAX_LENGTH)
+  if (key.length < MIN_LENGTH || isLongerThan(key, MAX_LENGTH))
     throw badRequest(`the header Idempotency-Key must have ${MIN_LENGTH} to ${MAX_LENGTH} characters`);
   if (member === undefined || member === key) return key;
   throw badRequest("the header Idempotency-Key and the member $.idempotency_key differ", [

@@ -1,7 +1,15 @@
 // Path and query parameters: their schemas, and the strict reading of their text by these schemas. Nothing is coerced: `1e2` is not
 // an integer here. Bodies are in body.ts.
 import type { Static, TObject, TProperties, TSchema } from "typebox";
-import { type DispatchId, type Json, type JsonObject, MAX_VERSION, type RunId } from "../../../machines/index.js";
+import {
+  codePoints,
+  type DispatchId,
+  isLongerThan,
+  type Json,
+  type JsonObject,
+  MAX_VERSION,
+  type RunId,
+} from "../../../machines/index.js";
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
@@ -237,10 +245,12 @@ const TIME: Parameter = {
   expected: "an RFC 3339 time",
 };
 
+const isBetween = (text: string, min: number, max: number) => !isLongerThan(text, max) && codePoints(text) >= min;
+
 /** Decoding the URL has left nothing that Postgres cannot store, except U+0000. */
 function text({ minLength: min = 0, maxLength: max = 0 }: ParameterSchema): Parameter {
   return {
-    read: (value) => (value.length >= min && value.length <= max && !value.includes("\u0000") ? value : undefined),
+    read: (value) => (isBetween(value, min, max) && !value.includes("\u0000") ? value : undefined),
     expected: `a text of ${min} to ${max} characters`,
   };
 }

@@ -131,7 +131,7 @@ function Typed({ label, value, onChange }: { label: string } & ReturnType<Field>
   return (
     <label>
       {label}
-      <input type="search" value={text} maxLength={256} onChange={({ target }) => setText(target.value)} />
+      <input type="search" value={text} maxLength={2 * 256} onChange={({ target }) => setText(target.value)} />
     </label>
   );
 }

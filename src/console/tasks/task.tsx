@@ -125,7 +125,7 @@ function OpenTask({ task, isApproval }: { task: UserTask; isApproval: boolean })
       <TaskForm task={task} isApproval={isApproval} onSubmit={submit} problems={details} isBusy={command.isPending}>
         <label className="by">
           Submitted by
-          <input value={by} maxLength={256} autoComplete="name" onChange={({ target }) => setBy(target.value)} />
+          <input value={by} maxLength={2 * 256} autoComplete="name" onChange={({ target }) => setBy(target.value)} />
         </label>
       </TaskForm>
     </>

@@ -72,7 +72,7 @@ function OptionFields({ workflow, options, fault, change }: FieldsProps) {
         Business key
         <input
           value={options.businessKey}
-          maxLength={256}
+          maxLength={2 * 256}
           onChange={({ target }) => change({ businessKey: target.value })}
         />
       </label>
