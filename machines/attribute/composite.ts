@@ -1,7 +1,7 @@
 // Kinds that are made of others (lists, records, shapes), and the reading of declared attributes. kinds.ts has the plain kinds.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { Budget } from "./budget.js";
-import type { Attribute, Attributes, Kind, Parsed } from "./kinds.js";
+import { type Attribute, type Attributes, given, type Kind, type Parsed } from "./kinds.js";
 import { Place } from "./problem.js";
 
 export type PartOf<A extends Attributes> = { readonly [K in keyof A]?: Parsed<A>[K] | undefined };
@@ -30,7 +30,9 @@ export function readAttributes<A extends Attributes>(attributes: A, get: (name: 
   const parsed: Record<string, unknown> = {};
   let [valid, complete] = [true, true];
   for (const [name, attribute] of Object.entries(attributes)) {
-    const { raw = attribute.fallback, place } = get(name);
+    const { raw: found, place } = get(name);
+    const known = given(found, attribute);
+    const raw = known === undefined ? attribute.fallback : known;
     if (raw === undefined && !attribute.required) continue;
     parsed[name] = raw === undefined ? place.problem("is required") : attribute.kind.parse(raw, place);
     if (parsed[name] !== undefined) continue;

@@ -21,6 +21,8 @@ import type { Place } from "./problem.js";
 export interface Kind<T> {
   readonly name: string;
   parse(raw: Json, place: Place): T | undefined;
+  /** Null is a value of it. Elsewhere null counts as absent. */
+  readonly takesNull?: true;
   /** What is left of a faulty value, so that the rest of the document can be checked beside it. Undefined: nothing. */
   salvage?(raw: Json): T | undefined;
 }
@@ -51,11 +53,17 @@ export function defaulted<T>(kind: Kind<T>, fallback: Json, doc: string): Attrib
   return { kind, doc, required: false, fallback };
 }
 
+/** The value of an attribute that a document gives. Undefined: it is absent, or null where null says nothing. */
+export function given(raw: Json | undefined, { kind }: Attribute<unknown>): Json | undefined {
+  return raw === null && !kind.takesNull ? undefined : raw;
+}
+
 /** A number, or one whole template that computes it when the step is entered. */
 export type NumberSource = number | Template;
 
-export const id: Kind<string> = {
-  name: "id",
+/** The name of a variable. Expressions can write `vars["step-1"]`. */
+export const variableName: Kind<string> = {
+  name: "variable name",
   parse(raw, place) {
     if (typeof raw !== "string") return place.problem("must be a string");
     if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(raw)) return place.problem("must be 1 to 128 of A-Z a-z 0-9 _ . : -");
@@ -64,8 +72,19 @@ export const id: Kind<string> = {
   },
 };
 
-/** The name of a variable: any id. Expressions can write `vars["step-1"]`. */
-export const variableName: Kind<string> = { ...id, name: "variable name" };
+/** In a URL these are steps up and down its path, however they are written. */
+export const PATH_STEPS: ReadonlySet<string> = new Set([".", ".."]);
+export const PATH_STEP_RULE = 'must not be "." or "..", which no URL can name';
+
+/** What has an id can be addressed by it. */
+export const id: Kind<string> = {
+  name: "id",
+  parse(raw, place) {
+    const name = variableName.parse(raw, place);
+    // Since release 0.7. A stored document may have one.
+    return name !== undefined && PATH_STEPS.has(name) && place.isPosted ? place.problem(PATH_STEP_RULE) : name;
+  },
+};
 
 const CEL_WORDS: ReadonlySet<string> = new Set(
   "true false null in as break const continue else for function if import let loop package namespace return var void while".split(
@@ -136,7 +155,7 @@ export const text: Kind<Template> = {
 };
 
 /** Any JSON value whose strings are templates. */
-export const value: Kind<Template> = { name: "any value, templates inside", parse: template };
+export const value: Kind<Template> = { name: "any value, templates inside", parse: template, takesNull: true };
 
 export const object: Kind<Template> = {
   name: "object, templates inside",

@@ -6,6 +6,7 @@ import {
   defaulted,
   expression,
   flag,
+  given,
   id,
   type Kind,
   number,
@@ -53,6 +54,7 @@ const retry: Kind<RetrySource> = shape("RetryPolicy", {
 
 const saveAs: Kind<string | false> = {
   name: "variable name | null",
+  takesNull: true,
   parse: (raw, place) => (raw === null ? false : variableName.parse(raw, place)),
 };
 
@@ -168,7 +170,7 @@ function stepTypeOf(raw: JsonObject, place: Place): StepType | undefined {
 
 function ownRetry(raw: JsonObject, place: Place): RetrySource | undefined {
   const policy = own(raw, "retry");
-  return policy === undefined ? undefined : retry.parse(policy, place.at("retry"));
+  return (policy ?? null) === null ? undefined : retry.parse(policy as Json, place.at("retry"));
 }
 
 /** The attributes of a type without `inputs` may also be written inside `inputs`. One written outside wins. */
@@ -178,7 +180,8 @@ function memberOf(
   type: StepType,
   place: Place,
 ): { raw: Json | undefined; place: Place } {
-  const flat = own(raw, name);
+  const attribute = type.attributes[name];
+  const flat = attribute && given(own(raw, name), attribute);
   const nested = nestedAttributes(raw, type);
   if (flat !== undefined || !nested || !Object.hasOwn(nested, name)) return { raw: flat, place: place.at(name) };
   return { raw: nested[name], place: place.at("inputs").at(name) };
@@ -195,10 +198,12 @@ function refuseUnknownMembers(raw: JsonObject, type: StepType, place: Place): vo
   for (const key of Object.keys(raw)) {
     if (Object.hasOwn(COMMON, key) || Object.hasOwn(type.attributes, key)) continue;
     if (key === "retry" && type.retries) continue;
+    if (key === "inputs" && takesNested && raw[key] === null) continue;
     if (key === "inputs" && takesNested) refuseUnknownNested(raw, type, place.at("inputs"));
     else refuseMember(key, type, place, Object.keys(COMMON));
   }
-  if (type.last && own(raw, "next") !== undefined) place.at("next").problem(`a step of type ${type.name} has no next`);
+  if (type.last && given(own(raw, "next"), COMMON.next) !== undefined)
+    place.at("next").problem(`a step of type ${type.name} has no next`);
 }
 
 function refuseUnknownNested(raw: JsonObject, type: StepType, place: Place): void {

@@ -21,7 +21,7 @@ function setBy(step: JsonObject): readonly (Json | undefined)[] {
     case "set_var":
       return [...all("name"), ...all("variables").flatMap((map) => (isObject(map) ? Object.keys(map) : []))];
     case "try_catch":
-      return [...all("error_var"), all("error_var").every((name) => name === undefined) ? "error" : undefined];
+      return [...all("error_var"), all("error_var").every((name) => (name ?? null) === null) ? "error" : undefined];
     default:
       return hasOutput(step) ? [own(step, "save_as") === undefined ? own(step, "id") : own(step, "save_as")] : [];
   }

@@ -58,9 +58,26 @@ export function readMocks(raw: unknown, program: Program, path = "$.mocks"): { m
     return { mocks: {}, problems };
   }
   const size = measure(raw);
-  if (typeof size !== "number") place.below(size.path).problem(size.message);
-  else for (const [key, list] of Object.entries(raw)) checkList(key, list, program, place.at(key));
-  return { mocks: raw as unknown as Mocks, problems };
+  if (typeof size !== "number") {
+    place.below(size.path).problem(size.message);
+    return { mocks: {}, problems };
+  }
+  const mocks = Object.entries(raw).map(
+    ([key, list]) => [key, Array.isArray(list) ? list.map(present) : list] as const,
+  );
+  for (const [key, list] of mocks) checkList(key, list, program, place.at(key));
+  return { mocks: Object.fromEntries(mocks) as unknown as Mocks, problems };
+}
+
+/** The mock without members that are null; an output alone may be null. */
+function present(mock: Json): Json {
+  if (!isObject(mock) || !("error" in mock)) return mock;
+  const { output = null, error, ...others } = mock;
+  if (error === null) return { output, ...others };
+  const members = isObject(error)
+    ? Object.fromEntries(Object.entries(error).filter(([, value]) => value !== null))
+    : error;
+  return { ...(output !== null && { output }), error: members, ...others } as Json;
 }
 
 function checkList(key: string, list: Json, program: Program, place: Place): void {

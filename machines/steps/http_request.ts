@@ -20,7 +20,7 @@ import { completeRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { resolveRetry } from "./action.js";
 import { headers, headersOf, url, urlOf } from "./outgoing.js";
-import { durationOf, failed, objectOf, stepType, textOf } from "./step.js";
+import { durationOf, failed, isNull, objectOf, stepType, textOf } from "./step.js";
 
 /** The longest attempt: a request holds one of the node's slots until it is answered. */
 const LONGEST_ATTEMPT_MS = 600_000;
@@ -58,7 +58,7 @@ export const httpRequest = stepType({
   retries: true,
   dryRunSkips: () => true,
   check({ method, body }, place) {
-    if (body && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);
+    if (body && !isNull(body) && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);
   },
   youngerChecks: [
     {
@@ -76,7 +76,7 @@ export const httpRequest = stepType({
       method,
       url: target,
       headers: headersOf(attributes.headers, scope),
-      ...(body && { body: body.render(scope) }),
+      ...(body && !BODILESS.has(method) && { body: body.render(scope) }),
       expectedStatus: expected_status,
       followRedirects: follow_redirects,
       ...(secret_ref && { secretRef: textOf(secret_ref, scope, "secret_ref") }),

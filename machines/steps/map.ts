@@ -1,7 +1,7 @@
 // `map`: computes a value from every item of a list, in the step itself. `foreach` runs steps for every item.
 import { expression, optional, required, value } from "../attribute/kinds.js";
 import { forEachItem } from "../expression/index.js";
-import { listOf, stepType } from "./step.js";
+import { isNull, listOf, stepType } from "./step.js";
 
 export const map = stepType({
   name: "map",
@@ -13,7 +13,8 @@ export const map = stepType({
   },
   output: "the values, in the order of the items",
   check({ expression, template }, place) {
-    if ((expression === undefined) === (template === undefined)) place.problem("needs either expression or template");
+    if ((expression === undefined) === (template === undefined) && !isNull(template))
+      place.problem("needs either expression or template");
   },
   enter({ attributes: { items, expression, template }, scope }) {
     const all = listOf(items, scope, "items");

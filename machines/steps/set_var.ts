@@ -2,7 +2,7 @@
 import { record } from "../attribute/composite.js";
 import { optional, value, variableName } from "../attribute/kinds.js";
 import type { Json } from "../values/json.js";
-import { stepType } from "./step.js";
+import { isNull, stepType } from "./step.js";
 
 export const setVar = stepType({
   name: "set_var",
@@ -16,7 +16,8 @@ export const setVar = stepType({
     value: optional(value, "The value of `name`."),
   },
   check({ variables, name, value }, place) {
-    if ((name === undefined) !== (value === undefined)) place.problem("needs both name and value");
+    const lone = name === undefined ? value !== undefined && !isNull(value) : value === undefined;
+    if (lone) place.problem("needs both name and value");
     else if (variables === undefined && name === undefined) place.problem("needs variables, or name and value");
   },
   enter({ attributes: { variables = {}, name, value }, scope }) {

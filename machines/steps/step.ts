@@ -252,6 +252,10 @@ export function stepType<A extends Attributes>(type: StepType<A>): StepType {
   return type as unknown as StepType;
 }
 
+/** Written as null. Beside the other form of a step it says nothing. */
+export const isNull = (template: Template | undefined): boolean =>
+  template?.constant === true && template.render({}) === null;
+
 export function textOf(template: Template, scope: Scope, name: string): string {
   const rendered = template.render(scope);
   if (typeof rendered === "string") return rendered;

@@ -1,6 +1,6 @@
 // `transform`: computes a value from the run's data.
 import { expression, optional, value } from "../attribute/kinds.js";
-import { stepType } from "./step.js";
+import { isNull, stepType } from "./step.js";
 
 export const transform = stepType({
   name: "transform",
@@ -11,7 +11,8 @@ export const transform = stepType({
   },
   output: "the value",
   check({ expression, template }, place) {
-    if ((expression === undefined) === (template === undefined)) place.problem("needs either expression or template");
+    if ((expression === undefined) === (template === undefined) && !isNull(template))
+      place.problem("needs either expression or template");
   },
   enter: ({ attributes: { expression, template }, scope }) => ({
     kind: "done",

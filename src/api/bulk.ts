@@ -8,6 +8,7 @@ import { listJobs } from "../store/bulk-jobs.js";
 import { ACT_ROUTES } from "./acts.js";
 import { Cancel, refuseReserved } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
+import { withoutNulls } from "./http/absent.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
@@ -98,8 +99,9 @@ function createRoute(app: Api, deps: ApiDeps): void {
     response: responses({ 202: created }, 400, 409, 413, 415, 422, 501),
   };
   app.post(URL, { schema }, async (request, reply) => {
-    const { filter, action, params = {}, limit } = request.body;
-    const runs = readFilter(filter);
+    const { filter: asGiven, action, params = {}, limit } = request.body;
+    const runs = readFilter(asGiven);
+    const filter = withoutNulls(filters, asGiven) as JsonObject;
     checkParams(action, params, deps);
     const asked = { action, filter, runs, params, ...(limit !== undefined && { limit }), actor: "api" };
     const { id, matched } = await deps.bulk.create(asked, idempotencyKey(request));

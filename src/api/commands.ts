@@ -71,7 +71,7 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
   const properties = { signal_id: { type: "string", format: "uuid" }, matched: { type: "boolean" } };
   const schema = {
     tags: ["sagas"],
-    summary: "Deliver a signal; a body with other members is the payload itself",
+    summary: "Deliver a signal; a body without `payload` that has other members is the payload itself",
     params: signalPath,
     body: SignalBody,
     headers: IdempotencyHeader,
@@ -110,12 +110,17 @@ export function refuseReserved(name: string, path: string): void {
   throw badRequest("signals named user_task.… come from submitted user tasks only", details);
 }
 
+/** A `payload` that is null counts as absent. */
 function isWholePayload(body: unknown): body is JsonObject {
-  return isObject(body) && Object.keys(body).some((name) => name !== "payload" && name !== "idempotency_key");
+  if (!isObject(body) || (body.payload ?? null) !== null) return false;
+  return Object.keys(body).some((name) => name !== "payload" && name !== "idempotency_key");
 }
 
 function signalOf(body: Static<typeof SignalBody>): { payload: JsonObject; member?: string } {
-  if (isWholePayload(body)) return { payload: body };
+  if (isWholePayload(body)) {
+    const { payload: _, ...payload } = body;
+    return { payload };
+  }
   const { payload = {}, idempotency_key: member } = body as Static<typeof Signal>;
   return { payload, member };
 }

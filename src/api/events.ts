@@ -26,7 +26,7 @@ const Headers = Type.Unsafe<Readonly<Record<string, string>>>({
 const Publish = Type.Object({
   topic: Type.String({ pattern: TOPIC_PATTERN }),
   headers: Type.Optional(Headers),
-  payload: Type.Optional(Type.Unsafe<Json>({ description: "Any JSON value; {} if absent." })),
+  payload: Type.Optional(Type.Unsafe<Json>({ description: "Any JSON value; {} if absent or null." })),
   idempotency_key: Type.Optional(IdempotencyKey),
 });
 

@@ -1,6 +1,6 @@
 // Triggers over HTTP: create, list, get, change, delete, fire now; past fires and the next ones. The registrar checks them.
 import type { Static } from "typebox";
-import { type Json, readTriggerConfig } from "../../machines/index.js";
+import { readTriggerConfig } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
 import { listFires } from "../store/trigger-fires.js";
 import { deleteTrigger, listTriggers, type TriggerRow, triggerItem } from "../store/triggers.js";
@@ -32,9 +32,7 @@ const Change = Type.Object({
 });
 const Fire = Type.Object(
   {
-    payload: Type.Optional(
-      Type.Unsafe<Json>({ description: "Of a record_transition trigger: the payload of the event." }),
-    ),
+    payload: Type.Optional(AnyObject({ description: "Of a record_transition trigger: the payload of the event." })),
   },
   { default: {} },
 );

@@ -78,8 +78,9 @@ function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
   });
 }
 
+/** A `result` that is null counts as absent. */
 function isWholeResult(body: unknown): body is JsonObject {
-  return isObject(body) && body.result === undefined;
+  return isObject(body) && (body.result ?? null) === null;
 }
 
 /** A body without `result` is the result as a whole, `submitted_by` included. */
@@ -88,9 +89,10 @@ function submitted(body: Static<typeof SubmitBody>): { result: JsonObject; submi
     const { result = {}, submitted_by: submittedBy } = body as Static<typeof Submit>;
     return { result, submittedBy };
   }
-  const { submitted_by: by } = body;
+  const { result: _, ...result } = body;
+  const { submitted_by: by } = result;
   const isName = typeof by === "string" && by.length > 0 && by.length <= MAX_NAME;
-  return { result: body, ...(isName && { submittedBy: by }) };
+  return { result, ...(isName && { submittedBy: by }) };
 }
 
 async function submit(

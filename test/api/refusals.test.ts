@@ -40,7 +40,7 @@ const OTHER_METHOD = { status: 405, code: "method_not_allowed" };
 const GONE = { status: 404, code: "not_found" };
 
 const REFUSALS: readonly Refusal[] = [
-  post("a start without a body", START, undefined, "$"),
+  post("a start without a body", START, undefined, "$.workflow_id"),
   post("a start that is not JSON", START, "{oops", "JSON"),
   post("a start that is a list", START, [], "$ must be object"),
   post("a start that is null", START, "null", "$ must be object"),
@@ -48,7 +48,6 @@ const REFUSALS: readonly Refusal[] = [
   post("a workflow id with a space", START, { workflow_id: "a b" }, "$.workflow_id"),
   post("a workflow id that is too long", START, { workflow_id: "a".repeat(129) }, "$.workflow_id"),
   post("a version that is text", START, { workflow_id: "w", version: "1" }, "$.version"),
-  post("a version of null", START, { workflow_id: "w", version: null }, "$.version"),
   post("a version of 0", START, { workflow_id: "w", version: 0 }, "$.version"),
   post("a version that is not an integer", START, { workflow_id: "w", version: 1.5 }, "$.version"),
   post("a version beyond the column", START, { workflow_id: "w", version: 2 ** 31 }, "$.version"),
@@ -170,7 +169,7 @@ const REFUSALS: readonly Refusal[] = [
 
   post("neither a result nor an error", RESULT, {}, "$.result"),
   post("both a result and an error", RESULT, { result: {}, error: { code: "x", message: "y" } }, "$.result"),
-  post("a result without a body", RESULT, undefined, "$"),
+  post("a result without a body", RESULT, undefined, "$.result"),
   post("a result that is a list", RESULT, { result: [] }, "$.result"),
   post("a result of null", RESULT, { result: null }, "$.result"),
   post("an error without a code", RESULT, { error: { message: "y" } }, "$.error.code"),

@@ -28,7 +28,7 @@ const MALFORMED: readonly (readonly [string, unknown, readonly string[]])[] = [
   ["a version with a fraction", document({ version: 1.5 }), ["$.version must be a whole number"]],
   ["a version that is a template", document({ version: "${1}" }), ["$.version must be a number"]],
   ["a name that is none", document({ name: 1 }), ["$.name must be a string"]],
-  ["a tenant that is none", document({ tenant_id: null }), ["$.tenant_id must be a string"]],
+  ["a tenant that is none", document({ tenant_id: 1 }), ["$.tenant_id must be a string"]],
   ["a type that is none", document({ rule_type: "tree" }), ["$.rule_type must be one of decision_table"]],
   ["published as text", document({ published: "yes" }), ["$.published must be true or false"]],
   ["a spec that is a list", document({ spec: [] }), ["$.spec must be an object"]],
@@ -57,7 +57,7 @@ const MALFORMED: readonly (readonly [string, unknown, readonly string[]])[] = [
     ['$.spec.rows[0].when unknown function "f" (at character 1)'],
   ],
   ["a then that is text", table([{ ...ROW, then: "a" }]), ["$.spec.rows[0].then must be an object"]],
-  ["a then that is null", table([{ ...ROW, then: null }]), ["$.spec.rows[0].then must be an object"]],
+  ["a then that is null", table([{ ...ROW, then: null }]), ["$.spec.rows[0].then is required"]],
   [
     "a default that is a list",
     document({ spec: spec({ default_output: [] }) }),

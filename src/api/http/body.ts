@@ -15,6 +15,7 @@ import {
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
 import type { Turns } from "../../turns.js";
+import { type SchemaNode, withoutNulls } from "./absent.js";
 import { type Checked, jsonPath, pathOfPointer } from "./checked.js";
 import { type BodyBounds, receiveBody } from "./receive.js";
 import { partyOf } from "./turns.js";
@@ -27,14 +28,14 @@ const MAX_IGNORED_NAMED = 50;
 /** Of all names in the header: clients take 8 to 16 KiB of headers. */
 const MAX_IGNORED_CHARS = 4_000;
 
-/** Stands for a body that was not sent. */
+/** Stands for a body that was not sent: it counts as `{}`. `null` is a body. */
 export const ABSENT = Symbol("absent");
 
 /** Any JSON object, as it is. In other objects, members that the schema does not name are ignored. */
 export const AnyObject = (options: object = {}) =>
   Type.Unsafe<JsonObject>({ type: "object", additionalProperties: true, ...options });
 
-/** The body of a command that takes nothing: it may be omitted. */
+/** The body of a command that takes nothing. A schema with a `default` is that of a body without required members. */
 export const NoMembers = Type.Object({}, { default: {} });
 
 const SHAPE = Symbol("shape");
@@ -66,16 +67,29 @@ function announcesBody(headers: IncomingHttpHeaders): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
+const JSON_TYPE = /^application\/json\s*(;|$)/i;
+
+/**
+ * A body of another type is refused at its first byte: one without content is absent, whatever its type. Fastify would refuse a type before it
+ * knows whether content follows, so it is shown the type of JSON only.
+ */
 export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, turns: Turns): void {
   const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
+  app.addHook("onRequest", async ({ headers }) => {
+    if (!announcesBody(headers) || !JSON_TYPE.test(headers["content-type"] ?? "")) delete headers["content-type"];
+  });
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
     const bytes = await receiveBody(request, payload, bounds);
     return turns.compute(partyOf(request), () => parse(request, bytes));
   });
+  const nothing = { ...bounds, bytes: 0, excess: () => unsupportedMediaType("the body must be application/json") };
+  app.addContentTypeParser("*", async (request: FastifyRequest, payload: IncomingMessage) => {
+    await receiveBody(request, payload, nothing);
+  });
 }
 
-/** An empty body counts as absent, whatever its content type. */
+/** An empty body counts as absent. */
 function jsonParser(app: FastifyInstance): (request: FastifyRequest, bytes: Buffer) => unknown {
   const parse = app.getDefaultJsonParser("error", "error");
   return (request, bytes) => {
@@ -123,17 +137,15 @@ function compile(schema: TSchema): ValidateFunction {
   return known;
 }
 
-/** The check of a route's body. An absent body is the schema's `default`; without a default it is refused. */
-export function bodyCheck(schema: TSchema & { readonly default?: unknown }): (body: unknown) => Checked {
-  return (body) => {
-    if (body === ABSENT) return "default" in schema ? { value: structuredClone(schema.default) } : { error: missing() };
-    const validate = compile(shapeOf(schema, body));
-    return validate(body) ? { value: body } : { error: refusal(validate.errors ?? []) };
+/** The check of a route's body. Its value has no optional member that is null. */
+export function bodyCheck(schema: TSchema): (body: unknown) => Checked {
+  return (given) => {
+    const body = given === ABSENT ? {} : given;
+    const shape = shapeOf(schema, body);
+    const value = withoutNulls(shape, body);
+    const validate = compile(shape);
+    return validate(value) ? { value } : { error: refusal(validate.errors ?? []) };
   };
-}
-
-function missing(): SagaError {
-  return badRequest("a JSON body is required", [{ path: "$", message: "is missing" }]);
 }
 
 function refusal(errors: readonly ErrorObject[]): SagaError {
@@ -164,12 +176,6 @@ function shortened(names: readonly string[], count: number): string[] {
     return left >= 0;
   });
   return fitting.length < count ? [...fitting, "..."] : fitting;
-}
-
-interface SchemaNode {
-  readonly properties?: Readonly<Record<string, SchemaNode>>;
-  readonly additionalProperties?: unknown;
-  readonly items?: SchemaNode;
 }
 
 function* unknownMembers(schema: SchemaNode, value: unknown, path: string): Generator<string> {

@@ -141,8 +141,9 @@ class KnownParameters {
     this.names = `${whose} ${names.length === 0 ? "none" : names.join(", ")}`;
   }
 
-  /** As `read`, of a value that is JSON and not text. */
+  /** As `read`, of a value that is JSON and not text. A parameter that is null counts as absent. */
   readMember(name: string, given: Json, values: Record<string, unknown>): string | undefined {
+    if (given === null && this.single.has(name)) return undefined;
     const { json = "string", repeatable } = this.single.get(name) ?? {};
     const isList = repeatable && Array.isArray(given) && given.every((item) => typeof item === "string");
     // No parameter takes a text with U+0000.

@@ -1,16 +1,18 @@
 // The bytes of a request's body, as they arrive: counted, bounded, and given up if they stop. What they mean is body.ts.
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
-import { badRequest, bodyTooLarge, requestTimeout } from "../../errors.js";
+import { badRequest, bodyTooLarge, requestTimeout, type SagaError } from "../../errors.js";
 import { countBody } from "./admission.js";
 
 export interface BodyBounds {
   readonly bytes: number;
   /** A body of which nothing arrives for this long is given up. */
   readonly stallMs: number;
+  /** The refusal of what is over the bound. Absent: 413. */
+  readonly excess?: () => SagaError;
 }
 
-/** Rejects with 408, 413 or 503; the rest of such a body is discarded. */
+/** Rejects with 408, 503, or the refusal of what is over the bound; the rest of such a body is discarded. */
 export function receiveBody(request: FastifyRequest, body: Readable, bounds: BodyBounds): Promise<Buffer> {
   if (Number(request.headers["content-length"]) > bounds.bytes) return Promise.reject(tooLarge(bounds));
   return new Promise((resolve, reject) => {
@@ -46,7 +48,7 @@ export function receiveBody(request: FastifyRequest, body: Readable, bounds: Bod
   });
 }
 
-const tooLarge = ({ bytes }: BodyBounds) =>
-  bodyTooLarge(`the body is larger than ${bytes} bytes (SAGA_LIMIT_BODY_BYTES)`);
+const tooLarge = ({ bytes, excess }: BodyBounds) =>
+  excess?.() ?? bodyTooLarge(`the body is larger than ${bytes} bytes (SAGA_LIMIT_BODY_BYTES)`);
 
 const stalledAfter = ({ stallMs }: BodyBounds) => requestTimeout(`nothing of the body has arrived for ${stallMs} ms`);

@@ -34,7 +34,7 @@ export function validateRequests(app: FastifyInstance): void {
     if (schema) schema.querystring ??= query({});
   });
   app.setValidatorCompiler(compileCheck);
-  // Fastify gives `null` to the check of an absent body, but a body may be `null` too.
+  // Fastify gives `null` to the check of an absent body, but `null` is a body, which is refused.
   app.addHook("preValidation", async (request) => {
     if (request.body === undefined && request.routeOptions.schema?.body) request.body = ABSENT;
   });

@@ -425,7 +425,7 @@ describeShort("the chart", () => {
 
   attribute("step.on_error", "is fail, continue or a step that exists", () => {
     expect(problemsOf({ type: "noop", on_error: "nowhere" })).toEqual(['.on_error: there is no step "nowhere"']);
-    expect(problemsOf({ type: "noop", on_error: null })).toEqual([".on_error: must be a string"]);
+    expect(problemsOf({ type: "noop", on_error: 1 })).toEqual([".on_error: must be a string"]);
   });
 
   attribute("step.on_error", "an error that is not stored leaves no variable", () => {

@@ -54,7 +54,7 @@ describe("merge, filter and map", () => {
     expect(outputOf(merge())).toEqual(shallow);
     expect(outputOf(merge({ strategy: "shallow" }))).toEqual(shallow);
     expect(problemsOf(merge({ strategy: "wide" }))).toEqual([".strategy: must be one of shallow, deep"]);
-    expect(problemsOf(merge({ strategy: null }))).toEqual([".strategy: must be one of shallow, deep"]);
+    expect(problemsOf(merge({ strategy: 1 }))).toEqual([".strategy: must be one of shallow, deep"]);
   });
 
   attribute("merge.strategy", "deep: objects that meet are merged, arrays and all else are replaced", () => {

@@ -25,7 +25,7 @@ describe("metric_emit", () => {
     expect(emitted({ value: -1, kind: "gauge" })?.value).toBe(-1);
     expect(failed({ value: "${inputs.shop}" })).toMatch(/^expression_error: value must be a number/);
     expect(problemsOf(emit({ value: "2" }))).toEqual([".value: must be a number"]);
-    expect(problemsOf(emit({ value: null }))).toEqual([".value: must be a number"]);
+    expect(problemsOf(emit({ value: [] }))).toEqual([".value: must be a number"]);
   });
 
   attribute("metric_emit.kind", "is a counter by default; a counter never falls", () => {

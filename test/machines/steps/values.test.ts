@@ -167,7 +167,7 @@ describe("steps that compute", () => {
       code: "late_${inputs.n}",
     };
     expect(failureOf(finish([assert], { inputs: INPUTS }))).toBe("late_2: Ada is late");
-    expect(problemsOf({ ...assert, message: 1, code: null })).toEqual([
+    expect(problemsOf({ ...assert, message: 1, code: 2 })).toEqual([
       ".message: must be a string",
       ".code: must be a string",
     ]);

@@ -1,0 +1,40 @@
+// What of a body counts as absent: clients in many languages write `null` for a member that has no value. Whether the rest is valid, body.ts
+// checks.
+import { isObject } from "../../../machines/index.js";
+
+/** As much of a JSON Schema as says where members are. */
+export interface SchemaNode {
+  readonly properties?: Readonly<Record<string, SchemaNode>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: unknown;
+  readonly items?: SchemaNode;
+  readonly maxItems?: number;
+}
+
+/**
+ * The body without the optional members that are null. Only members that the schema names: what is inside inputs, variables, payloads and
+ * outputs is a value. Nothing is copied unless something is left out.
+ */
+export function withoutNulls(schema: object, body: unknown): unknown {
+  const { properties, items, required, maxItems }: SchemaNode = schema;
+  if (Array.isArray(body)) return items ? eachWithoutNulls(items, body, maxItems) : body;
+  if (!properties || !isObject(body)) return body;
+  let kept: Record<string, unknown> | undefined;
+  for (const [name, member] of Object.entries(properties)) {
+    if (!Object.hasOwn(body, name)) continue;
+    const given = body[name];
+    const left = given === null && !required?.includes(name) ? undefined : withoutNulls(member, given);
+    if (left === given) continue;
+    kept ??= { ...body };
+    if (left === undefined) delete kept[name];
+    else kept[name] = left;
+  }
+  return kept ?? body;
+}
+
+/** A list that is too long is refused, and is not looked through before that. */
+function eachWithoutNulls(items: SchemaNode, list: readonly unknown[], most = list.length): readonly unknown[] {
+  if (list.length > most) return list;
+  const kept = list.map((item) => withoutNulls(items, item));
+  return kept.some((item, index) => item !== list[index]) ? kept : list;
+}
