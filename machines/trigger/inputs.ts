@@ -11,14 +11,15 @@ export interface RecordTransition {
   readonly recordType: string;
   readonly fromState: string;
   readonly toState: string;
-  /** `{}` if the event has none. */
+  /** `{}` if the event has none, or null. */
   readonly record: JsonObject;
 }
 
 /** Undefined: the payload does not report a transition. */
 export function recordTransition(payload: Json): RecordTransition | undefined {
   if (!isObject(payload)) return undefined;
-  const { record_type: recordType, from_state: fromState, to_state: toState, record = {} } = payload;
+  const { record_type: recordType, from_state: fromState, to_state: toState } = payload;
+  const record = payload.record ?? {};
   const states = typeof recordType === "string" && typeof fromState === "string" && typeof toState === "string";
   return states && isObject(record) ? { recordType, fromState, toState, record } : undefined;
 }

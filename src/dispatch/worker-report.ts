@@ -13,12 +13,12 @@ export interface Unfit {
 
 export type CheckedResult = { readonly result: JsonObject } | Unfit;
 
-/** A result as bytes of JSON. None is `{}`. */
+/** A result as bytes of JSON. None, or null, is `{}`. */
 export function parsedResult(bytes: Buffer, limit: number): CheckedResult {
   if (bytes.length === 0) return { result: {} };
   if (bytes.length > limit) return overLimit(bytes.length, limit);
   const value = parsedJson(bytes);
-  return "code" in value ? value : checkedResult(value.value);
+  return "code" in value ? value : checkedResult(value.value ?? {});
 }
 
 /** A value that came as JSON. */

@@ -198,7 +198,7 @@ const REFUSALS: readonly Refusal[] = [
   post("a heartbeat that is text", `/api/v1/sagas/${ID}/actions/charge/heartbeat`, '"x"', "$ must be object"),
   post("a cancel of null", `/api/v1/sagas/${ID}/cancel`, "null", "$ must be object"),
 
-  post("a workflow without a body", "/api/v1/workflows", undefined, "$"),
+  post("a workflow without a body", "/api/v1/workflows", undefined, "$.id", CONFIG),
   post("a workflow that is a list", "/api/v1/workflows", [], "$", CONFIG),
   post("an empty workflow", "/api/v1/workflows", {}, "$.start", CONFIG),
   post("a workflow with an unknown field", "/api/v1/workflows", { ...WORKFLOW, stpes: [] }, "$.stpes", CONFIG),

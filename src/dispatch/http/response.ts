@@ -36,17 +36,18 @@ export function responded(incoming: Incoming, host: string, { outputBytes, now }
   return outcome ? { kind: "answered", outcome, by: host } : { kind: "accepted" };
 }
 
-/** Undefined: the body has no outcome, so the worker reports it later. */
+/** Undefined: the body has no outcome, so the worker reports it later. A member that is null counts as absent. */
 function outcomeIn(bytes: Buffer, outputBytes: number): Outcome | undefined {
   const parsed = bytes.length === 0 ? undefined : parsedJson(bytes);
   const body = parsed && "value" in parsed ? parsed.value : undefined;
-  if (!isObject(body) || (body.result === undefined && body.error === undefined)) return undefined;
-  if (body.error === undefined) return resultOf(body.result, outputBytes);
-  const error = body.result === undefined ? reportedError(body.error) : undefined;
+  const { result = null, error: reported = null }: JsonObject = isObject(body) ? body : {};
+  if (result === null && reported === null) return undefined;
+  if (reported === null) return resultOf(result, outputBytes);
+  const error = result === null ? reportedError(reported) : undefined;
   return error ?? effective(unfit("the response must have one of result and error, as a report has"));
 }
 
-function resultOf(result: Json | undefined, outputBytes: number): Outcome {
+function resultOf(result: Json, outputBytes: number): Outcome {
   const bytes = Buffer.byteLength(JSON.stringify(result));
   const checked: CheckedResult = bytes > outputBytes ? overLimit(bytes, outputBytes) : checkedResult(result);
   return "result" in checked ? checked : effective(checked);
@@ -55,7 +56,8 @@ function resultOf(result: Json | undefined, outputBytes: number): Outcome {
 /** Undefined: it is not an error as reports have it. */
 function reportedError(error: Json): Outcome | undefined {
   if (!isObject(error)) return undefined;
-  const { code, message, retryable = true, outcome_unknown: outcomeUnknown = false }: JsonObject = error;
+  const { code, message } = error;
+  const [retryable, outcomeUnknown] = [error.retryable ?? true, error.outcome_unknown ?? false];
   if (typeof code !== "string" || code === "" || typeof message !== "string") return undefined;
   if (typeof retryable !== "boolean" || typeof outcomeUnknown !== "boolean") return undefined;
   return { code: givenCode(storableName(code)), message: storableMessage(message), retryable, outcomeUnknown };
