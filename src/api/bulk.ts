@@ -12,7 +12,18 @@ import { withoutNulls } from "./http/absent.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
-import { Int, MAX_INT32, memberCheck, OneOf, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
+import {
+  Id,
+  Int,
+  MAX_INT32,
+  memberCheck,
+  OneOf,
+  PageParameters,
+  pageOf,
+  path,
+  query,
+  Uuid,
+} from "./http/parameters.js";
 import { object, one, page, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
@@ -26,7 +37,7 @@ const ITEM = `${URL}/:id`;
 const bulkPath = path({ id: Uuid });
 
 const SignalParams = Type.Object({
-  signal_name: Type.String({ minLength: 1, maxLength: 256 }),
+  signal_name: Id,
   payload: Type.Optional(AnyObject()),
 });
 

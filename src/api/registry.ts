@@ -8,7 +8,7 @@ import { type ChangedRegistration, listActions, type Registration, register } fr
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
-import { ID_PATTERN, MAX_INT32, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
+import { MAX_INT32, NEW_ID_PATTERN, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
@@ -18,7 +18,7 @@ const MAX_DETAILS = 100;
 const MAX_MESSAGE_WEIGHT = 40_000;
 
 const opt = Type.Optional;
-const Service = Type.String({ pattern: ID_PATTERN });
+const Service = Type.String({ pattern: NEW_ID_PATTERN });
 const LongText = Type.String({ maxLength: 8192 });
 const Ms = (minimum: number) => Type.Integer({ minimum, maximum: LONGEST_WAIT_MS });
 

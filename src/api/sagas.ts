@@ -15,7 +15,18 @@ import { releasePlace } from "./http/admission.js";
 import { AnyObject, refuseNames } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
-import { ID_PATTERN, OneOf, PAGE, PageParameters, pageOf, path, query, RunIdText, Version } from "./http/parameters.js";
+import {
+  ID_PATTERN,
+  NEW_ID_PATTERN,
+  OneOf,
+  PAGE,
+  PageParameters,
+  pageOf,
+  path,
+  query,
+  RunIdText,
+  Version,
+} from "./http/parameters.js";
 import { object, one, page, ref, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
@@ -29,7 +40,7 @@ const MAX_MS = 10 * 366 * 86_400_000;
 
 export const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
   type: "object",
-  propertyNames: { pattern: ID_PATTERN },
+  propertyNames: { pattern: NEW_ID_PATTERN },
   additionalProperties: { type: "string", minLength: 1, maxLength: MAX_LABEL },
   maxProperties: 16,
   description: "They stay with the run, and are filters of the list.",

@@ -43,7 +43,7 @@ const ROOT = "openapi.json";
 /** Stricter than the document can say: UTC, with milliseconds. */
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 /** Answers from before there is a route. */
-const WITHOUT_ROUTE: ReadonlySet<number> = new Set([408, 417, 431]);
+const WITHOUT_ROUTE: ReadonlySet<number> = new Set([405, 408, 417, 431]);
 
 export class Documented {
   private readonly routes: readonly Route[];
@@ -79,9 +79,9 @@ export class Documented {
     const asked = sent === "HEAD" ? "GET" : sent;
     const bare = path.split("?")[0]?.replace(/(?<=.)\/$/, "") ?? "";
     const alike = this.routes.filter(({ pattern }) => pattern.test(bare));
-    // A path without parameters comes first, as in the router: with another method it is 405.
+    // A path without parameters comes first, as in the router.
     const exact = alike.filter(({ path }) => path === bare);
-    return (exact.length > 0 ? exact : alike).find(({ method }) => method === asked);
+    return [...exact, ...alike].find(({ method }) => method === asked);
   }
 
   private checkResponse({ name, method, path, operation }: Route, heard: Heard): void {

@@ -18,6 +18,8 @@ import { type Checked, jsonPath } from "./checked.js";
 import { Type } from "./type.js";
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
+/** Of what is new: "." and ".." are steps in a path, and no URL can name them. Read are the ids that earlier releases took, too. */
+export const NEW_ID_PATTERN = "^(?!\\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$";
 export const MAX_INT32 = 2_147_483_647;
 
 /** Read in lower case. */

@@ -1,12 +1,16 @@
 // Which paths there are, and with which methods: for refusals that name the methods of a path, and for upgrades. Requests are
 // routed by Fastify; this table answers what its router does not tell.
 import type { FastifyInstance, FastifyRequest, RouteOptions } from "fastify";
+import type { TObject } from "typebox";
 import { methodNotAllowed, type SagaError } from "../../errors.js";
 import { noRoute } from "./envelope.js";
+import { parameterCheck } from "./parameters.js";
 
 interface Route {
   readonly matches: RegExp;
   readonly methods: Set<string>;
+  /** Whether the path, which matches, has parameters as the route wants them: `start` is no id of a run. */
+  readonly takes: (path: string) => boolean;
 }
 
 export class RouteTable {
@@ -16,9 +20,11 @@ export class RouteTable {
   private readonly fixed = new Map<string, Route>();
   private readonly webSockets: RegExp[] = [];
 
-  add({ url, method, wsHandler }: Pick<RouteOptions, "url" | "method" | "wsHandler">): void {
+  add({ url, method, wsHandler, schema }: Pick<RouteOptions, "url" | "method" | "wsHandler" | "schema">): void {
     const pattern = trimmed(url);
-    const route = this.routes.get(pattern) ?? { matches: matcher(pattern), methods: new Set() };
+    const matches = matcher(pattern);
+    const known = this.routes.get(pattern);
+    const route = known ?? { matches, methods: new Set(), takes: taker(pattern, matches, schema?.params) };
     for (const each of Array.isArray(method) ? method : [method]) route.methods.add(each);
     this.routes.set(pattern, route);
     if (!/[:*]/.test(pattern)) this.fixed.set(pattern, route);
@@ -34,11 +40,13 @@ export class RouteTable {
   otherMethods({ url, method, is404 }: Pick<FastifyRequest, "url" | "method" | "is404">): readonly string[] {
     const path = pathOf(url);
     const fixed = this.fixed.get(path);
-    // `GET /sagas/start` is no run with the id "start".
-    if (fixed) return fixed.methods.has(method) ? [] : [...fixed.methods].sort();
-    if (!is404) return [];
-    const found = [...this.routes.values()].find(({ matches }) => matches.test(path));
-    return found ? [...found.methods].sort() : [];
+    if (fixed ? fixed.methods.has(method) : !is404) return [];
+    // `GET /sagas/start` is no run with the id "start", but `GET /workflows/validate` is the workflow of that name.
+    const alike = [...this.routes.values()].filter(
+      ({ matches, takes }) => matches.test(path) && (!fixed || takes(path)),
+    );
+    const methods = new Set(alike.flatMap((route) => [...route.methods]));
+    return methods.has(method) ? [] : [...methods].sort();
   }
 }
 
@@ -60,10 +68,21 @@ function notAllowed({ method, url }: FastifyRequest): SagaError {
 const pathOf = (url: string) => trimmed(url.split(/[?#]/, 1)[0] ?? "");
 const trimmed = (path: string) => (path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path);
 
+/** By the schema of the route's parameters. A route without one takes any path that matches, unless it takes whole trees. */
+function taker(pattern: string, matches: RegExp, schema: unknown): Route["takes"] {
+  if (!schema) return () => !pattern.includes("*");
+  const names = pattern.split("/").flatMap((part) => (part.startsWith(":") ? [part.slice(1)] : []));
+  const check = parameterCheck("path", schema as TObject);
+  return (path) => {
+    const [, ...given] = matches.exec(path) ?? [];
+    return !("error" in check(Object.fromEntries(names.map((name, nth) => [name, given[nth] ?? ""]))));
+  };
+}
+
 function matcher(pattern: string): RegExp {
   const parts = pattern.split("/").map((part) => {
     if (part === "*") return ".*";
-    return part.startsWith(":") ? "[^/]+" : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    return part.startsWith(":") ? "([^/]+)" : part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
   });
   return new RegExp(`^${parts.join("/")}$`);
 }

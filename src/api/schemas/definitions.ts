@@ -1,6 +1,6 @@
 // Definitions and triggers as JSON Schemas, and what is known of how a workflow does. Runs are in the file beside.
 import { Type } from "../http/type.js";
-import { Bool, Free, Int, opt, Text, Time, Uuid } from "./kinds.js";
+import { Bool, Free, Int, opt, orNull, Text, Time, Uuid } from "./kinds.js";
 
 const Warnings = Type.Array(Type.Object({ path: Text, message: Text }), {
   description: "Only in the answer of a post or a publish: what is most likely a mistake.",
@@ -22,17 +22,17 @@ export const DEFINITION_RESOURCES = {
     {
       id: Text,
       version: Int,
-      tenant_id: opt(Text),
+      tenant_id: orNull(Text),
       name: Text,
-      description: opt(Text),
+      description: orNull(Text),
       start: Text,
-      entrypoints: opt(Type.Record(Text, Text)),
+      entrypoints: orNull(Type.Record(Text, Text)),
       steps: Type.Array(Free),
       published: Bool,
       created_at: opt(Time),
-      created_by: opt(Text),
-      input_schema: opt(Free),
-      timeout_ms: opt(Int),
+      created_by: orNull(Text),
+      input_schema: orNull(Free),
+      timeout_ms: orNull(Int),
       warnings: opt(Warnings),
     },
     { additionalProperties: true },
@@ -47,7 +47,7 @@ export const DEFINITION_RESOURCES = {
     spec: Type.Object({
       hit_policy: Type.String({ enum: ["first"] }),
       rows: Type.Array(Type.Object({ when: Text, then: Free })),
-      default_output: opt(Free),
+      default_output: orNull(Free),
     }),
     published: Bool,
     created_at: opt(Time),
