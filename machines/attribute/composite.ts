@@ -123,6 +123,17 @@ export function shape<A extends Attributes>(name: string, attributes: A): Kind<P
   };
 }
 
+/** An object without the declared members that say no more than their absence: null where it is no value, defaults, empty objects. */
+export function normalForm(attributes: Attributes, raw: JsonObject): JsonObject {
+  const saysMore = ([name, value]: [string, Json]) => {
+    const attribute = own(attributes as unknown as JsonObject, name) as unknown as Attribute<unknown> | undefined;
+    if (!attribute) return true;
+    const isEmpty = isObject(value) && Object.keys(value).length === 0;
+    return given(value, attribute) !== undefined && value !== attribute.fallback && !isEmpty;
+  };
+  return Object.fromEntries(Object.entries(raw).filter(saysMore));
+}
+
 /** An own member of an object. */
 export function own(object: JsonObject, key: string): Json | undefined {
   return Object.hasOwn(object, key) ? object[key] : undefined;

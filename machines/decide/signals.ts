@@ -14,6 +14,7 @@ import { isHalted, type RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Wait } from "../state/wait.js";
 import type { RunId } from "../values/ids.js";
+import { MAX_KEPT_SIGNALS } from "../values/limits.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import { consumeSignal } from "./ledger/signals.js";
 import { isTaskSignal } from "./tasks.js";
@@ -24,8 +25,9 @@ export function recordSignal(draft: Draft, { id, name, payload }: Command<"signa
   const { context } = draft;
   if (isTaskSignal(name)) return refused("signals named user_task.… come from submitted user tasks only");
   const recorded = { kind: "signal.recorded", id, name, payload } as const;
-  if (isTerminal(context.state))
-    return unchanged({ type: "signal", id, matched: false }, [{ ...recorded, consumed: false }]);
+  const ended = isTerminal(context.state);
+  if (!awaitsSignal(context, name) && keepsTooMany(draft, ended)) return refused(keptSentence(ended));
+  if (ended) return unchanged({ type: "signal", id, matched: false, ended }, [{ ...recorded, consumed: false }]);
   const earlier = promisedSignal(draft);
   const consumed = !earlier && awaitsSignal(context, name);
   const promisedTo = consumed ? undefined : nextWaiter(draft, name);
@@ -38,6 +40,19 @@ export function recordSignal(draft: Draft, { id, name, payload }: Command<"signa
   if (earlier) takePromised(draft, earlier);
   return draft.decided({ type: "signal", id, matched });
 }
+
+/**
+ * Whether the run has as many unconsumed signals as it may keep. The number that a running one knows counts those that its branches took, too,
+ * and an ended one counts no more: then the rows are counted.
+ */
+function keepsTooMany({ context, facts }: Draft, ended: boolean): boolean {
+  if (!ended && context.unconsumedSignals < MAX_KEPT_SIGNALS) return false;
+  if (facts.keptSignals === undefined) throw new Needed({ kind: "kept_signals" });
+  return facts.keptSignals >= MAX_KEPT_SIGNALS;
+}
+
+const keptSentence = (ended: boolean) =>
+  `the signal is not recorded: the run ${ended ? "has ended and " : ""}has ${MAX_KEPT_SIGNALS} signals that no step has taken, the most that are kept`;
 
 /** The signal that this branch or item has been promised, if it waits for one. */
 function promisedSignal({ context: { wait, run }, facts }: Draft): RecordedSignal | undefined {

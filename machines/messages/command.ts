@@ -187,6 +187,8 @@ export interface SignalRecorded {
   readonly id: string;
   /** Whether a waiting step took it, or a waiting branch was offered it. */
   readonly matched: boolean;
+  /** The run has ended: no step will ever take it. Older releases do not say so. */
+  readonly ended?: true;
 }
 
 export interface CancelAccepted {

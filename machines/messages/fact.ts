@@ -51,6 +51,8 @@ export interface Facts {
    * offered one. Null: there is none.
    */
   readonly waiter?: { readonly id: RunId } | null;
+  /** How many unconsumed signals the run has, of all names, as far as the limit. */
+  readonly keptSignals?: number;
   /** The run's unconsumed signals of the name, oldest first, each with the branch or item that it is to be offered to. */
   readonly unmatched?: readonly Unmatched[];
   /** An output schema that a registration has replaced. Null: it was not kept. */
@@ -169,6 +171,7 @@ export type Need =
   | { readonly kind: "workflow"; readonly workflowId: string; readonly version?: number }
   | { readonly kind: "target"; readonly runId: RunId }
   | { readonly kind: "waiter" | "unmatched"; readonly name: string }
+  | { readonly kind: "kept_signals" }
   | { readonly kind: "startup"; readonly runId: RunId }
   | { readonly kind: "output_schema"; readonly hash: string }
   | { readonly kind: "keyed_run"; readonly workflowId: string; readonly key: string }
@@ -187,6 +190,7 @@ export type Fetched = Pick<
   | "target"
   | "waiter"
   | "unmatched"
+  | "keptSignals"
   | "startup"
   | "outputSchema"
   | "keyedRun"

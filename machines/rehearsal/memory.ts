@@ -164,6 +164,8 @@ export class Memory {
         const pairs = waiting.slice(0, signals.length).map(({ id: waiter }, nth) => [signals[nth], waiter] as const);
         return { unmatched: pairs.flatMap(([signal, waiter]) => (signal ? { signalId: signal.id, waiter } : [])) };
       }
+      case "kept_signals":
+        return { keptSignals: this.signals.filter(({ runId, consumed }) => runId === run.id && !consumed).length };
       case "startup":
         return { startup: {} };
       case "output_schema":

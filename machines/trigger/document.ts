@@ -1,7 +1,7 @@
 // Reads a trigger document into a trigger, or lists its problems, each with its JSON path.
 
 import { Budget } from "../attribute/budget.js";
-import { beginSalvage, own, readAttributes, refuseUnknown, shape } from "../attribute/composite.js";
+import { beginSalvage, normalForm, own, readAttributes, refuseUnknown, shape } from "../attribute/composite.js";
 import {
   dataObject,
   defaulted,
@@ -95,6 +95,13 @@ const SCOPE: ReadonlySet<string> = new Set(["record", "event", "now"]);
 
 export function readTrigger(document: unknown): Checked<Trigger> {
   return checked((place) => triggerAt(document, place));
+}
+
+/** A valid document as it is compared with another: what says no more than its absence is left out. */
+export function normalTrigger(document: JsonObject): JsonObject {
+  const { config, ...head } = normalForm(DOCUMENT, document);
+  const attributes = head.trigger_type === "cron" ? CRON : RECORD_TRANSITION;
+  return { ...head, config: isObject(config) ? normalForm(attributes, config) : {} };
 }
 
 /** A config that replaces another one. */

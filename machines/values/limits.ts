@@ -29,6 +29,8 @@ export const STANDARD_DEFINITION_LIMITS: DefinitionLimits = { steps: 1_000, bran
 
 /** The last version of a definition, a rule or an action: what its column holds. */
 export const MAX_VERSION = 2_147_483_647;
+/** The signals of one run that no step has consumed. */
+export const MAX_KEPT_SIGNALS = 10_000;
 
 /** The upper bounds of the settings. */
 export const MAX_STEPS = 100_000;

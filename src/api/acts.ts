@@ -6,6 +6,7 @@ import { conflict } from "../errors.js";
 import { type ActBody, commandOf, refuseOlderNodes } from "../operate/index.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
+import { withoutDefaults } from "./http/absent.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { path, RunIdText } from "./http/parameters.js";
@@ -18,7 +19,7 @@ const MAX_REASON = 2000;
 const Reason = Type.String({ maxLength: MAX_REASON });
 const Why = Type.Object({ reason: Type.Optional(Reason) }, { default: {} });
 const Retry = Type.Object(
-  { variables: Type.Optional(AnyObject({ description: "Corrected first; the others stay." })) },
+  { variables: Type.Optional(AnyObject({ description: "Corrected first; the others stay.", default: {} })) },
   { default: {} },
 );
 const Skip = Type.Object(
@@ -120,7 +121,9 @@ function actRoute(app: Api, deps: ApiDeps, { name, summary, body, check }: ActRo
     const { id } = request.params;
     refuseOlderNodes(name, deps.recordFormat());
     check?.(request.body, deps.config.limits.outputBytes);
-    const options = commandOptions(idempotencyKey(request), { runId: id, target: [name, id], body: request.body });
+    const target = [name, id];
+    const asks = { runId: id, target, body: withoutDefaults(body, request.body), given: request.body };
+    const options = commandOptions(idempotencyKey(request), asks);
     const asked = await commandOf(name, { runId: id, body: request.body as ActBody, sql: deps.sql, actor });
     const answer = accepted<Acted>(await deps.runs.command(id, asked, options));
     if (answer.reason !== undefined) throw conflict(answer.reason);

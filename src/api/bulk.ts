@@ -8,7 +8,7 @@ import { listJobs } from "../store/bulk-jobs.js";
 import { ACT_ROUTES } from "./acts.js";
 import { Cancel, refuseReserved } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
-import { withoutNulls } from "./http/absent.js";
+import { withoutDefaults, withoutNulls } from "./http/absent.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
@@ -38,7 +38,7 @@ const bulkPath = path({ id: Uuid });
 
 const SignalParams = Type.Object({
   signal_name: Id,
-  payload: Type.Optional(AnyObject()),
+  payload: Type.Optional(AnyObject({ default: {} })),
 });
 
 /** By the name of the action: what `params` may be. */
@@ -114,7 +114,8 @@ function createRoute(app: Api, deps: ApiDeps): void {
     const runs = readFilter(asGiven);
     const filter = withoutNulls(filters, asGiven) as JsonObject;
     checkParams(action, params, deps);
-    const asked = { action, filter, runs, params, ...(limit !== undefined && { limit }), actor: "api" };
+    const normal = withoutDefaults(PARAMS.get(action) ?? {}, params) as JsonObject;
+    const asked = { action, filter, runs, params, normal, ...(limit !== undefined && { limit }), actor: "api" };
     const { id, matched } = await deps.bulk.create(asked, idempotencyKey(request));
     reply.status(202).header("Location", `${URL}/${id}`);
     return { bulk_id: id, matched };
@@ -185,9 +186,8 @@ function changeRoute(app: Api, { bulk }: ApiDeps, name: keyof typeof CHANGES): v
     response: responses({ 202: object(done, { ...BULK_ID, state: { type: "string" }, changed }) }, 400, 404, 413, 415),
   };
   app.post(`${ITEM}/${name}`, { schema }, async (request, reply) => {
-    idempotencyKey(request);
     const { id } = request.params;
-    const answer = await bulk[name](id);
+    const answer = await bulk[name](id, idempotencyKey(request));
     reply.status(202);
     return { bulk_id: id, ...answer };
   });

@@ -16,13 +16,13 @@ const MAX_REASON = 2000;
 export const Cancel = Type.Object(
   {
     reason: Type.Optional(Type.String({ maxLength: MAX_REASON })),
-    compensate: Type.Optional(Type.Boolean({ description: "Undo the completed steps; true if absent." })),
+    compensate: Type.Optional(Type.Boolean({ description: "Undo the completed steps.", default: true })),
   },
   { default: {} },
 );
 
 const Signal = Type.Object(
-  { payload: Type.Optional(AnyObject()), idempotency_key: Type.Optional(IdempotencyKey) },
+  { payload: Type.Optional(AnyObject({ default: {} })), idempotency_key: Type.Optional(IdempotencyKey) },
   { default: {} },
 );
 
@@ -98,7 +98,7 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
     });
     const command: Command<"signal"> = { type: "signal", id, name, payload, actor: "api" };
     const answer = accepted(await runs.command(runId, command, { id, keep }));
-    if (!answer.matched) throw conflict(notAwaited(name), { signal_id: answer.id, recorded: true });
+    if (!answer.matched) throw conflict(notAwaited(name, answer.ended), { signal_id: answer.id, recorded: true });
     reply.status(202);
     return { signal_id: answer.id, matched: true };
   });

@@ -7,6 +7,7 @@ import { commandOf, type Look, refuseOlderNodes } from "../operate/index.js";
 import { ACTED } from "./acts.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
+import { withoutDefaults } from "./http/absent.js";
 import { refuseNames } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
@@ -22,6 +23,7 @@ const MAX_STEPS = 1_000;
 
 const Steps = Type.Record(Type.String(), Id, {
   maxProperties: MAX_STEPS,
+  default: {},
   description: "Step id of the run's version to step id of the new one; over the `migrations` of the new version.",
 });
 
@@ -29,7 +31,10 @@ export const Migrate = Type.Object({
   version: Version,
   steps: Type.Optional(Steps),
   check: Type.Optional(
-    Type.Boolean({ description: "true: nothing is changed, and the answer says what is against it." }),
+    Type.Boolean({
+      description: "true: nothing is changed, and the answer says what is against it.",
+      default: false,
+    }),
   ),
 });
 
@@ -84,7 +89,8 @@ function actRoute(app: Api, deps: ApiDeps): void {
       return { allowed: reasons.length === 0, reasons };
     }
     refuseOlderNodes("migrate", deps.recordFormat());
-    const options = commandOptions(idempotencyKey(request), { runId: id, target: ["migrate", id], body: asked });
+    const asks = { runId: id, target: ["migrate", id], body: withoutDefaults(Migrate, asked), given: asked };
+    const options = commandOptions(idempotencyKey(request), asks);
     const command = await commandOf("migrate", { runId: id, body: asked, sql: deps.sql, actor: "api" });
     const answer = accepted<Acted>(await deps.runs.command(id, command, options));
     if (answer.reason !== undefined) throw conflict(answer.reason);

@@ -101,7 +101,7 @@ const FIRE = {
   run_id: {
     type: "string",
     format: "uuid",
-    description: "Absent: the fire ended with an error, or its run is still owed.",
+    description: "Absent: the fire ended with an error.",
   },
 };
 const FIRED = object("The fire is durable.", FIRE, ["run_id"]);

@@ -66,7 +66,8 @@ async function ordinalOf({ sql, runId, body: { ordinal: nth } }: Acting) {
 export function refusalIn(answer: Answer, command: RunCommand): string | undefined {
   if (answer.type === "refused") return answer.reasons?.map(({ message }) => message).join("; ") ?? answer.reason;
   if (answer.type === "acted") return answer.reason;
-  if (answer.type === "signal" && command.type === "signal" && !answer.matched) return notAwaited(command.name);
+  if (answer.type === "signal" && command.type === "signal" && !answer.matched)
+    return notAwaited(command.name, answer.ended);
   return undefined;
 }
 
@@ -76,7 +77,11 @@ export function isUnchanged(answer: Answer): boolean {
   return answer.type === "acted" && !answer.changed;
 }
 
-export const notAwaited = (signal: string) => `no run awaits the signal ${signal} now; it is recorded for a later wait`;
+/** Why a signal was not taken. */
+export const notAwaited = (signal: string, ended = false) =>
+  ended
+    ? `the run has ended: the signal ${signal} is recorded, and nothing will take it`
+    : `no run awaits the signal ${signal} now; it is recorded for a later wait`;
 
 /** The format of the records that acts may write: a node that does not read it could not go on with the run. */
 const ACTS_RECORD_FORMAT = 3;

@@ -4,11 +4,11 @@ import type { JsonObject } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
 import { Line } from "../line.js";
-import { requestHash } from "../run/request-hash.js";
+import { isRepeat, type RequestHash, requestHashes } from "../run/request-hash.js";
 import {
   type BulkJob,
-  type BulkState,
   createJob,
+  type JobChange,
   jobById,
   jobItem,
   refusalsOf,
@@ -29,6 +29,8 @@ export interface BulkRequest {
   readonly filter: JsonObject;
   readonly runs: RunFilter;
   readonly params: JsonObject;
+  /** The same without the defaults that they spell out. */
+  readonly normal: JsonObject;
   readonly limit?: number;
   readonly actor: string;
 }
@@ -40,11 +42,6 @@ export interface BulkOptions {
   readonly onCreated: () => void;
 }
 
-export interface Changed {
-  readonly state: BulkState;
-  readonly changed: boolean;
-}
-
 export class BulkJobs {
   /** Creating a job may take a session for seconds: one at a time has to be enough. */
   private readonly line = new Line(1);
@@ -53,16 +50,16 @@ export class BulkJobs {
 
   /** With a key, a repeat gets the first job, and another body is 409. Throws 409, 422 if more runs match than `limit`, 503. */
   async create(request: BulkRequest, key?: string): Promise<Pick<BulkJob, "id" | "matched">> {
-    const { action, filter, params, limit = STANDARD_LIMIT, runs, actor } = request;
+    const { action, filter, params, normal, limit = STANDARD_LIMIT, runs, actor } = request;
     const { sql, recordFormat, onCreated } = this.options;
-    const hash = requestHash({ action, filter, params, limit });
+    const hash = requestHashes({ action, filter, params: normal, limit }, { action, filter, params, limit });
     const id = key === undefined ? uuidv7() : bulkId(key);
     const first = key === undefined ? undefined : await jobById(sql, id);
     if (first) return repeated(first, hash);
     refuseOlderNodes(action, recordFormat());
     const leave = await this.line.enter();
     try {
-      const matched = await createJob(sql, { id, action, filter, params, actor, requestHash: hash }, runs, limit);
+      const matched = await createJob(sql, { id, action, filter, params, actor, requestHash: hash.hash }, runs, limit);
       const job = await jobById(sql, id);
       if (!job) throw tooMany(matched, limit);
       onCreated();
@@ -79,16 +76,16 @@ export class BulkJobs {
     return { ...jobItem(job), refusals: job.refused > 0 ? await refusalsOf(sql, id, REFUSALS) : [] };
   }
 
-  /** Throws 404. */
-  async stop(id: string): Promise<Changed> {
-    const stopped = await stopJob(this.options.sql, id);
+  /** With a key, a repeat within a day gets the first answer. Throws 404. */
+  async stop(id: string, key?: string): Promise<JobChange> {
+    const stopped = await stopJob(this.options.sql, id, changeId("stop", key));
     if (!stopped) throw noSuchJob(id);
     return stopped;
   }
 
-  /** Takes a stop back. Throws 404. */
-  async resume(id: string): Promise<Changed> {
-    const resumed = await resumeJob(this.options.sql, id);
+  /** Takes a stop back. With a key, a repeat within a day gets the first answer. Throws 404. */
+  async resume(id: string, key?: string): Promise<JobChange> {
+    const resumed = await resumeJob(this.options.sql, id, changeId("resume", key));
     if (!resumed) throw noSuchJob(id);
     this.options.onCreated();
     return resumed;
@@ -100,8 +97,13 @@ function bulkId(key: string): string {
   return derivedUuid(`bulk-job/${key}`);
 }
 
-function repeated(job: BulkJob, hash: string): BulkJob {
-  if (job.requestHash !== hash) throw conflict("the idempotency key was used with another body");
+/** Of a stop or a resume, beside the job's id. A storage format: it must never change. */
+function changeId(act: "stop" | "resume", key: string | undefined): string | undefined {
+  return key === undefined ? undefined : derivedUuid(`bulk-job/${act}/${key}`);
+}
+
+function repeated(job: BulkJob, hash: RequestHash): BulkJob {
+  if (!isRepeat(job.requestHash, hash)) throw conflict("the idempotency key was used with another body");
   return job;
 }
 

@@ -8,6 +8,7 @@ import {
   type Fetched,
   type Json,
   type JsonObject,
+  MAX_KEPT_SIGNALS,
   type Need,
   type RunIdentity,
   type RunLimits,
@@ -21,6 +22,7 @@ import { scanEvents } from "../store/event-scan.js";
 import { newestEvent } from "../store/events.js";
 import {
   endedChildren,
+  keptSignals,
   keyedRun,
   livingChildren,
   namedRun,
@@ -112,6 +114,8 @@ export class FactSource {
         return { waiter: await nextWaiter(sql, run, need.name) };
       case "unmatched":
         return { unmatched: await unmatchedSignals(sql, run, need.name) };
+      case "kept_signals":
+        return { keptSignals: await keptSignals(sql, run.id, MAX_KEPT_SIGNALS) };
       case "startup":
         return { startup: await startupVariables(sql, need.runId) };
       case "output_schema":

@@ -23,6 +23,7 @@ import { DataRejected, OutcomeUnknown } from "./committer.js";
 import type { Delivery } from "./delivery.js";
 import { applyTo, type LoadedRun } from "./loaded-run.js";
 import { Mailbox } from "./mailbox.js";
+import { isRepeat } from "./request-hash.js";
 import type { ResidentHost } from "./resident-host.js";
 
 /** How often a command is replayed after a lost commit before its caller gets 503. */
@@ -98,10 +99,10 @@ export class Resident {
   }
 
   /** A replay asks first: the try before it, or another node, may have committed the command already. */
-  private async recordedAnswer({ id, requestHash }: Delivery): Promise<Answer | undefined> {
+  private async recordedAnswer({ id, requestHash: hash, earlierHash }: Delivery): Promise<Answer | undefined> {
     const recorded = id === undefined ? undefined : await this.host.recordedAnswer(this.runId, id);
-    const { requestHash: first = requestHash } = recorded ?? {};
-    if (requestHash !== undefined && first !== requestHash)
+    const { requestHash: first = hash } = recorded ?? {};
+    if (hash !== undefined && first !== undefined && !isRepeat(first, { hash, earlier: earlierHash }))
       throw conflict("the idempotency key was used with another body");
     return recorded?.answer;
   }

@@ -52,19 +52,21 @@ export class Router implements Runs {
   }
 
   async command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash } = options;
+    const { id = commandId(command), keep = false, requestHash, earlierHash } = options;
+    const delivered = { id, keep, requestHash, earlierHash };
     const { nodeId, runtime, placement, bus } = this.options;
     const owner = placement.owner(shardOf(runId));
-    if (owner === nodeId) return runtime.command(runId, command, { id, keep, requestHash });
+    if (owner === nodeId) return runtime.command(runId, command, delivered);
     const identity = {
       ...(id !== undefined && { id }),
       ...(requestHash !== undefined && { request_hash: requestHash }),
+      ...(earlierHash !== undefined && { earlier_hash: earlierHash }),
     };
     const request: CommandAsk = { kind: "command", run_id: runId, keep, command, ...identity };
     const reply = decodeReply((await bus.ask(owner, request, OWNER_ANSWER_MS)) ?? {});
     if (reply) return outcomeOf(reply) as AnswerTo<C>;
     // The same id: if the owner has committed the command after all, this try loses and gets the recorded answer.
-    const answer = await runtime.command(runId, command, { id, keep, requestHash });
+    const answer = await runtime.command(runId, command, delivered);
     bus.advance(runId);
     return answer;
   }
@@ -104,10 +106,11 @@ export class Router implements Runs {
     id,
     keep,
     request_hash: requestHash,
+    earlier_hash: earlierHash,
   }: CommandAsk): Promise<CommandReply | undefined> {
     try {
       this.admit(command);
-      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash }) };
+      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash, earlierHash }) };
     } catch (error) {
       // A fault of this node is no answer, and the asking node may be able to read what this one cannot: it carries out the command itself.
       if (!(error instanceof SagaError)) throw error;

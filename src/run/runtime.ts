@@ -138,8 +138,8 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash } = options;
-    return this.deliver(runId, command, { id, keep, requestHash }) as Promise<AnswerTo<C>>;
+    const { id = commandId(command), keep = false, requestHash, earlierHash } = options;
+    return this.deliver(runId, command, { id, keep, requestHash, earlierHash }) as Promise<AnswerTo<C>>;
   }
 
   deliver(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {

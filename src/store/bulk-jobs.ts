@@ -1,7 +1,7 @@
 // Bulk jobs and their targets. The targets of a job are the runs that match when it is created, written in the same statement; a target is
 // settled once, and its job counts it in that statement. Nothing here acts on a run.
 import { eq, sql } from "drizzle-orm";
-import type { Sql } from "postgres";
+import type { PendingQuery, Row, Sql } from "postgres";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { type ShardId, shardOf } from "../ids.js";
 import { present } from "./item.js";
@@ -123,31 +123,65 @@ export async function refusalsOf(database: Sql, id: string, limit: number): Prom
     select run_id, message from bulk_targets where bulk_id = ${id} and state = 'refused' order by nth limit ${limit}`;
 }
 
+/** What a stop or a resume has changed. */
+export interface JobChange {
+  readonly state: BulkState;
+  readonly changed: boolean;
+}
+
 /** What a stop has changed. Undefined: there is no such job. */
-export async function stopJob(database: Sql, id: string): Promise<{ state: BulkState; changed: boolean } | undefined> {
-  const [row] = await database<{ state: BulkState; changed: boolean }[]>`
-    with stopped as (
-      update bulk_jobs set state = 'stopped', ended_at = now() where id = ${id} and state = 'running' returning state
-    )
-    select coalesce((select state from stopped), state) as state, exists (select from stopped) as changed
-    from bulk_jobs where id = ${id}`;
-  return row;
+export function stopJob(database: Sql, id: string, commandId?: string): Promise<JobChange | undefined> {
+  return changeJob(
+    database,
+    id,
+    commandId,
+    (free) => database`
+    update bulk_jobs set state = 'stopped', ended_at = now() where id = ${id} and state = 'running' and ${free} returning state`,
+  );
 }
 
 /** The job goes on with the targets that are left. What a resume has changed. Undefined: there is no such job. */
-export async function resumeJob(
+export function resumeJob(database: Sql, id: string, commandId?: string): Promise<JobChange | undefined> {
+  return changeJob(
+    database,
+    id,
+    commandId,
+    (free) => database`
+    update bulk_jobs set state = case when done + refused = matched then 'done' else 'running' end,
+      ended_at = case when done + refused = matched then ended_at end
+    where id = ${id} and state = 'stopped' and ${free} returning state`,
+  );
+}
+
+/**
+ * Changes the job once for each command: its answer is recorded in the same statement, and a repeat gets that one. Commands of one job come one
+ * after the other, as they lock its row first.
+ */
+async function changeJob(
   database: Sql,
   id: string,
-): Promise<{ state: BulkState; changed: boolean } | undefined> {
-  const [row] = await database<{ state: BulkState; changed: boolean }[]>`
-    with resumed as (
-      update bulk_jobs set state = case when done + refused = matched then 'done' else 'running' end,
-        ended_at = case when done + refused = matched then ended_at end
-      where id = ${id} and state = 'stopped' returning state
-    )
-    select coalesce((select state from resumed), state) as state, exists (select from resumed) as changed
-    from bulk_jobs where id = ${id}`;
-  return row;
+  commandId: string | undefined,
+  update: (free: PendingQuery<Row[]>) => PendingQuery<Row[]>,
+): Promise<JobChange | undefined> {
+  const command = commandId ?? null;
+  const recorded = database`select answer from run_commands where run_id = ${id} and command_id = ${command}`;
+  return database.begin(async (sql) => {
+    await sql`select from bulk_jobs where id = ${id} for update`;
+    const [row] = await sql<{ answer: JobChange }[]>`
+      with first as (${recorded}),
+      changed as (${update(database`not exists (select from first)`)}),
+      answered as (
+        select json_build_object('state', coalesce((select state from changed), state), 'changed', exists (select from changed)) as answer
+        from bulk_jobs where id = ${id}
+      ),
+      kept as (
+        insert into run_commands (run_id, command_id, answer, keep, at)
+        select ${id}, ${command}::uuid, answer, false, now() from answered
+        where ${command}::uuid is not null and not exists (select from first)
+      )
+      select coalesce((select answer from first), answer) as answer from answered`;
+    return row?.answer;
+  });
 }
 
 /** Of those that exist. */

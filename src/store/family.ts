@@ -108,6 +108,15 @@ export async function nextWaiter(sql: Sql, run: Member, name: string): Promise<{
   return row ?? null;
 }
 
+/** How many signals of the run no step has consumed, counted up to `most`. */
+export async function keptSignals(sql: Sql, runId: RunId, most: number): Promise<number> {
+  const [row] = await sql<{ kept: number }[]>`
+    select count(*)::int as kept from (
+      select from signals where run_id = ${runId} and consumed_at is null limit ${most}
+    ) signal`;
+  return row?.kept ?? 0;
+}
+
 /** Pairs: the oldest signal with the run that has waited longest, and so on. */
 export async function unmatchedSignals(sql: Sql, run: Member, name: string): Promise<readonly Unmatched[]> {
   return sql<Unmatched[]>`

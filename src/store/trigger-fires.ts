@@ -108,14 +108,21 @@ export async function settleFire(
     update triggers set failing = ${error !== null} where id = ${triggerId} and exists (select from settled)`;
 }
 
-/** What a fire was asked for, and its run once it is durable. */
-export async function decidedFire(
-  database: Sql,
-  id: string,
-): Promise<{ readonly runId: RunId | null; readonly requestHash: string | null } | undefined> {
-  const { resultingRunId: runId, requestHash } = triggerFires;
-  const [row] = await query(database).select({ runId, requestHash }).from(triggerFires).where(eq(triggerFires.id, id));
-  return row;
+export interface DecidedFire {
+  /** Once it is durable. */
+  readonly runId: RunId | null;
+  readonly requestHash: string | null;
+  /** The inputs of the run that the fire still owes. */
+  readonly owed: JsonObject | null;
+}
+
+export async function decidedFire(database: Sql, id: string): Promise<DecidedFire | undefined> {
+  const { resultingRunId: runId, requestHash, inputs: owed } = triggerFires;
+  const [row] = await query(database)
+    .select({ runId, requestHash, owed })
+    .from(triggerFires)
+    .where(eq(triggerFires.id, id));
+  return row as DecidedFire | undefined;
 }
 
 /** Fires that are looked at for an unfinished run: with `skip` there is one at most, beside those that were fired by hand. */

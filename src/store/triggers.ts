@@ -57,6 +57,7 @@ export interface NewTrigger {
   readonly enabled: boolean;
   readonly tenantId?: string;
   readonly createdBy: string;
+  readonly createdAt: Date;
   readonly nextFireAt?: Date;
   readonly requestHash?: string;
 }

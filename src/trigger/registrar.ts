@@ -4,9 +4,11 @@ import { randomUUID } from "node:crypto";
 import type { Sql } from "postgres";
 import {
   type Checked,
+  isObject,
   isUuid,
   type Json,
   type JsonObject,
+  normalTrigger,
   type Problem,
   RECORD_TRANSITION_TOPIC,
   type RunId,
@@ -18,12 +20,12 @@ import {
   type TriggerType,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
-import { badRequest, conflict, forbidden, invalidConfig, notFound, type SagaError } from "../errors.js";
+import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, type SagaError } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
 import type { Catalog } from "../run/ports.js";
-import { requestHash } from "../run/request-hash.js";
+import { isRepeat, type RequestHash, requestHash, requestHashes } from "../run/request-hash.js";
 import { workflowVersions } from "../store/definitions.js";
-import { decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
+import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
 import { changeTrigger, insertTrigger, type NewTrigger, type TriggerRow, triggerById } from "../store/triggers.js";
 import { type Fires, fireId } from "./fires.js";
 import { missingLicence } from "./licence.js";
@@ -41,21 +43,22 @@ export interface RegistrarOptions {
 /** A fire by hand. */
 export interface FireAnswer {
   readonly fireId: string;
-  /** Absent: the run is owed, but not durable yet, or the fire has ended with an error. */
+  /** Absent: the fire has ended with an error. */
   readonly runId?: RunId;
 }
 
 export class Registrar {
   constructor(private readonly options: RegistrarOptions) {}
 
-  /** With a key, a repeat gets the first trigger, and another document is 409. Throws 400, 403, 404, 409. */
+  /** With a key, a repeat gets the first trigger, as it was then, and another document is 409. Throws 400, 403, 404, 409. */
   async create(document: unknown, createdBy: string, key?: string): Promise<TriggerRow> {
     const trigger = await this.accepted(document);
-    const hash = requestHash(document);
+    const hash = hashOf(document);
     const id = key === undefined ? uuidv7() : derivedUuid(`trigger/${trigger.tenantId ?? ""}/${key}`);
-    const { row } = await insertTrigger(this.options.sql, { ...this.rowOf(trigger, id, createdBy), requestHash: hash });
-    if (row.requestHash !== hash) throw conflict(OTHER_BODY);
-    return row;
+    const draft = { ...this.rowOf(trigger, id, createdBy), requestHash: hash.hash };
+    const { row, inserted } = await insertTrigger(this.options.sql, draft);
+    if (!isRepeat(row.requestHash, hash)) throw conflict(OTHER_BODY);
+    return inserted ? row : asCreated(row, trigger);
   }
 
   /** A trigger from a file, under the id that follows from the file's name. `stored` is false if it was there as it is. */
@@ -63,12 +66,12 @@ export class Registrar {
     const trigger = await this.accepted(document);
     const { sql } = this.options;
     const draft = this.rowOf(trigger, derivedUuid(`trigger-file/${name}`), `file:${name}`);
-    const hash = requestHash(document);
-    const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash });
-    if (inserted || row.requestHash === hash) return { row, stored: inserted };
+    const hash = hashOf(document);
+    const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash.hash });
+    if (inserted || isRepeat(row.requestHash, hash)) return { row, stored: inserted };
     const { id, triggerType, workflowId, version = null, config, tenantId = null } = draft;
     const nextFireAt = row.enabled ? this.nextOf(trigger.rule) : null;
-    const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash };
+    const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash.hash };
     return { row: (await changeTrigger(sql, id, changes)) ?? row, stored: true };
   }
 
@@ -97,7 +100,10 @@ export class Registrar {
     return changed;
   }
 
-  /** Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire, and another payload is 409. Throws 400, 404, 409. */
+  /**
+   * Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire, and another payload is 409. A fire that is still
+   * owed is carried out by whoever asks: its run has one id. Throws 400, 404, 409, 503.
+   */
   async fire(id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
     const trigger = await this.mustExist(id);
     const { sql, clock, fires } = this.options;
@@ -105,10 +111,19 @@ export class Registrar {
     const hash = key === undefined ? undefined : requestHash({ payload });
     const { id: fireId, ...decided } = this.byHand(trigger, payload, cause, clock.now());
     await fires.carryOut(await decideFires(sql, trigger, [{ id: fireId, ...decided, requestHash: hash }]));
-    const { runId, requestHash: first } = (await decidedFire(sql, fireId)) ?? {};
+    const first = await decidedFire(sql, fireId);
     // A fire of an older node has no hash.
-    if (first && first !== hash) throw conflict(OTHER_BODY);
+    if (first?.requestHash && first.requestHash !== hash) throw conflict(OTHER_BODY);
+    const { runId, owed } = first?.owed ? await this.carriedOut(fireId, trigger.id, first.owed) : (first ?? {});
+    if (owed) throw overloaded(`the fire ${fireId} is durable, but its run is not yet: ${AGAIN}`);
     return { fireId, ...(runId && { runId }) };
+  }
+
+  /** Another request has decided the fire, or a node has died of it. */
+  private async carriedOut(id: string, triggerId: string, inputs: JsonObject): Promise<Partial<DecidedFire>> {
+    const { sql, fires } = this.options;
+    await fires.carryOut([{ id, triggerId, inputs }]);
+    return (await decidedFire(sql, id)) ?? {};
   }
 
   async mustExist(id: string): Promise<TriggerRow> {
@@ -153,17 +168,33 @@ export class Registrar {
 
   private rowOf({ rule, config, ...trigger }: Trigger, id: string, createdBy: string): NewTrigger {
     const nextFireAt = trigger.enabled ? this.nextOf(rule) : null;
-    return { ...trigger, id, triggerType: rule.type, config, createdBy, ...(nextFireAt && { nextFireAt }) };
+    const createdAt = new Date(this.options.clock.now());
+    return { ...trigger, id, triggerType: rule.type, config, createdBy, createdAt, ...(nextFireAt && { nextFireAt }) };
   }
 
   private nextOf(rule: TriggerRule): Date | null {
-    if (rule.type !== "cron") return null;
-    const next = Schedule.parse(rule.config.schedule).after(this.options.clock.now());
-    return next === undefined ? null : new Date(next);
+    return tickAfter(rule, this.options.clock.now());
   }
 }
 
+function tickAfter(rule: TriggerRule, time: number): Date | null {
+  if (rule.type !== "cron") return null;
+  const next = Schedule.parse(rule.config.schedule).after(time);
+  return next === undefined ? null : new Date(next);
+}
+
 const OTHER_BODY = "the idempotency key was used with another body";
+const AGAIN = "send it again with the same idempotency key, or look at the trigger's fires";
+
+function hashOf(document: unknown): RequestHash {
+  return requestHashes(isObject(document) ? normalTrigger(document) : document, document);
+}
+
+/** The row as it was inserted, of the same document: it may have been changed since, and has had its ticks. */
+function asCreated(row: TriggerRow, { config, enabled, rule }: Trigger): TriggerRow {
+  const nextFireAt = enabled ? tickAfter(rule, row.createdAt.getTime()) : null;
+  return { ...row, config, enabled, nextFireAt, lastFiredAt: null };
+}
 
 export const noSuchTrigger = (id: string) => notFound(`there is no trigger ${id}`);
 

@@ -216,6 +216,8 @@ export class WorldOf<Run extends WorldRun> {
         const pairs = waiting.map(({ id: waiter }, nth) => ({ signalId: signals[nth]?.id ?? "", waiter }));
         return { unmatched: pairs.slice(0, signals.length) };
       }
+      case "kept_signals":
+        return { keptSignals: this.signals.filter(({ runId, consumed }) => runId === run.id && !consumed).length };
       case "startup":
         return { startup: this.runs.get(need.runId)?.context.run.startup ?? {} };
       case "output_schema":

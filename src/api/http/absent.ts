@@ -1,5 +1,6 @@
-// What of a body counts as absent: clients in many languages write `null` for a member that has no value. Whether the rest is valid, body.ts
-// checks.
+// What of a body counts as absent: clients in many languages write `null` for a member that has no value, and spell defaults out. Whether the
+// rest is valid, body.ts checks.
+import { isDeepStrictEqual } from "node:util";
 import { isObject } from "../../../machines/index.js";
 
 /** As much of a JSON Schema as says where members are. */
@@ -9,6 +10,7 @@ export interface SchemaNode {
   readonly additionalProperties?: unknown;
   readonly items?: SchemaNode;
   readonly maxItems?: number;
+  readonly default?: unknown;
 }
 
 /**
@@ -37,4 +39,14 @@ function eachWithoutNulls(items: SchemaNode, list: readonly unknown[], most = li
   if (list.length > most) return list;
   const kept = list.map((item) => withoutNulls(items, item));
   return kept.some((item, index) => item !== list[index]) ? kept : list;
+}
+
+/** A valid body without the members that are what they would be if they were absent: it asks for the same. */
+export function withoutDefaults(schema: object, body: object): object {
+  const { properties = {} }: SchemaNode = schema;
+  const isDefault = ([name, value]: [string, unknown]) => {
+    const member = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    return member !== undefined && "default" in member && isDeepStrictEqual(value, member.default);
+  };
+  return Object.fromEntries(Object.entries(body).filter((member) => !isDefault(member)));
 }

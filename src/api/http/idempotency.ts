@@ -6,7 +6,7 @@ import { isLongerThan } from "../../../machines/index.js";
 import { badRequest } from "../../errors.js";
 import { derivedUuid, shardOf } from "../../ids.js";
 import type { CommandOptions } from "../../run/ports.js";
-import { requestHash } from "../../run/request-hash.js";
+import { requestHashes } from "../../run/request-hash.js";
 import { Type } from "./type.js";
 
 const MIN_LENGTH = 1;
@@ -36,13 +36,20 @@ export interface KeyedCommand {
   readonly target: readonly string[];
   /** What a repeat must have in common with the first; another one is 409. Absent: the key alone decides. */
   readonly body?: unknown;
+  /** The same, with the defaults that it spells out. Absent: it has none. */
+  readonly given?: unknown;
 }
 
 /** With a key, the command's id follows from it, and its answer is kept as long as the run. */
-export function commandOptions(key: string | undefined, { runId, target, body }: KeyedCommand): CommandOptions {
+export function commandOptions(
+  key: string | undefined,
+  { runId, target, body, given = body }: KeyedCommand,
+): CommandOptions {
   if (key === undefined) return {};
   const options = { id: keyedId(key, runId, target), keep: true };
-  return body === undefined ? options : { ...options, requestHash: requestHash(body) };
+  if (body === undefined) return options;
+  const { hash: requestHash, earlier: earlierHash } = requestHashes(body, given);
+  return { ...options, requestHash, ...(earlierHash !== undefined && { earlierHash }) };
 }
 
 /** A repeat is the same command. A storage format: it must never change. */

@@ -22,7 +22,9 @@ export const SERVICE_RESOURCES = {
     details: opt(Type.Array(Type.Object({ path: Type.String({ description: "A JSON path." }), message: Text }))),
     details_truncated: opt(Type.Boolean({ description: "There were more: an answer has at most 64 KiB." })),
     signal_id: opt(Type.String({ format: "uuid", description: "Of a signal that no run awaits." })),
-    recorded: opt(Type.Boolean({ description: "The signal is kept for a later wait." })),
+    recorded: opt(
+      Type.Boolean({ description: "The signal is kept: a later wait takes it, unless the run has ended." }),
+    ),
     request_id: Text,
   }),
   ActionRegistration: Type.Object({
