@@ -61,8 +61,13 @@ const bodyWith = (filter: TSchema, params: TSchema) =>
   });
 
 const filters = query(RUN_FILTERS);
-const { "label.{name}": LabelFilter, ...NAMED } = RUN_FILTERS;
-const Filter = { ...query(NAMED), patternProperties: { "^label\\.": LabelFilter } };
+const { "label.{name}": _, ...NAMED } = RUN_FILTERS;
+/** Not `patternProperties`: types of clients cannot say that some members are texts beside others that are not. */
+const Filter = {
+  ...query(NAMED),
+  additionalProperties: true,
+  description: "As the list's; `label.<name>` is the value of a label.",
+};
 const Documented = bodyWith(Filter, Type.Optional(AnyObject({ description: "The body of the act." })));
 const AnyAct = bodyWith(AnyObject(), Type.Optional(AnyObject()));
 const BODIES = new Map(

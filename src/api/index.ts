@@ -20,6 +20,7 @@ import type { Api } from "./http/validation.js";
 import { inspectRoutes } from "./inspect.js";
 import { metricsRoutes } from "./metrics.js";
 import { migrateRoutes } from "./migrate.js";
+import { nameOperations } from "./operation-ids.js";
 import { performanceRoutes } from "./performance.js";
 import { registryRoutes } from "./registry.js";
 import { rehearsalRoutes } from "./rehearsals.js";
@@ -67,11 +68,17 @@ const PLUGINS: readonly ((app: Api, deps: ApiDeps) => void)[] = [
 /** A frame from a client carries nothing that the service reads. */
 const MAX_CLIENT_FRAME = 64 * 1024;
 
+/** What the schemas of the routes do not have. */
+function complete(paths: Readonly<Record<string, object>>): void {
+  nameOperations(paths);
+  addExamples(paths);
+}
+
 /** Ready to listen or to be injected into. Closing it ends all streams with 1001 and waits for open requests. */
 export async function buildApi(deps: ApiDeps): Promise<FastifyInstance> {
   const app = createServer(deps);
   for (const [name, schema] of Object.entries(RESOURCES)) app.addSchema({ ...schema, $id: name });
-  await documentation(app, { hasConsole: deps.config.console !== undefined, complete: addExamples });
+  await documentation(app, { hasConsole: deps.config.console !== undefined, complete });
   await app.register(fastifyWebsocket, { options: { maxPayload: MAX_CLIENT_FRAME }, preClose: closeStreams });
   app.websocketServer.on("wsClientError", answerHandshakeError);
   for (const plugin of PLUGINS) app.register(async (scope) => plugin(scope, deps));

@@ -35,7 +35,7 @@ describe("a refusal of the run", () => {
 });
 
 describe("signal", () => {
-  const url = `/api/v1/sagas/${ID}/signal/order%20paid`;
+  const url = `/api/v1/sagas/${ID}/signal/order%3Apaid`;
   it.each([
     ["nothing is an empty payload", undefined, {}],
     ["an empty object is one too", {}, {}],
@@ -49,7 +49,7 @@ describe("signal", () => {
   ])("%s", async (_, body, payload) => {
     const response = await rig.call("POST", url, body);
     const asked = rig.asked.at(-1);
-    expect(asked?.command).toMatchObject({ type: "signal", name: "order paid", payload, actor: "api" });
+    expect(asked?.command).toMatchObject({ type: "signal", name: "order:paid", payload, actor: "api" });
     expect(response.status).toBe(202);
     expect(response.body).toEqual({ signal_id: asked?.options?.id, matched: true });
     expect(asked?.options?.keep).toBe(false);
@@ -57,7 +57,7 @@ describe("signal", () => {
 
   it("the same key is the same command, another run's or name's is not", async () => {
     const other = `/api/v1/sagas/${ID}/signal/other`;
-    const foreign = "/api/v1/sagas/0190a000-0000-7000-8000-0000000000ab/signal/order%20paid";
+    const foreign = "/api/v1/sagas/0190a000-0000-7000-8000-0000000000ab/signal/order%3Apaid";
     for (const where of [url, url, other, foreign]) await rig.call("POST", where, { idempotency_key: "k" });
     const [first, again, ...others] = rig.asked.map(({ options }) => options);
     expect(again).toEqual(first);
@@ -71,6 +71,13 @@ describe("signal", () => {
     const response = await rig.call("POST", url, {});
     expect(response.status).toBe(409);
     expect(response.body).toMatchObject({ error: "conflict", signal_id: DISPATCH, recorded: true });
+  });
+
+  it("a signal to a run that has ended is recorded, and the message says that nothing takes it", async () => {
+    rig.answer = () => ({ type: "signal", id: DISPATCH, matched: false, ended: true });
+    const { status, body } = await rig.call("POST", url, {});
+    expect([status, body.signal_id, body.recorded]).toEqual([409, DISPATCH, true]);
+    expect(body.message).toBe("the run has ended: the signal order:paid is recorded, and nothing will take it");
   });
 });
 
@@ -183,7 +190,7 @@ describe("an act of an operator", () => {
     ["resume", {}, { type: "resume" }],
     ["retry_step", { variables: { n: 2 } }, { type: "retry_step", variables: { n: 2 } }],
     ["skip_step", { output: [1] }, { type: "skip_step", output: [1] }],
-    ["skip_step", { output: null }, { type: "skip_step", output: null }],
+    ["skip_step", { output: null }, { type: "skip_step" }],
     ["fail", { reason: "hopeless" }, { type: "fail", reason: "hopeless" }],
     ["compensations/retry", undefined, { type: "retry_undo" }],
     ["compensations/skip", {}, { type: "skip_undo" }],

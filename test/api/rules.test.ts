@@ -107,7 +107,7 @@ describe("reading", () => {
       "$.spec.rows[0].when",
       "$.spec.rows[0].then",
     ]);
-    expect(await rig.call("POST", "/api/v1/rules")).toMatchObject({ status: 400, body: { error: "bad_request" } });
+    expect(await rig.call("POST", "/api/v1/rules")).toMatchObject({ status: 400, body: { error: "invalid_config" } });
     expect(await rig.countRows()).toBe(before);
   });
 });

@@ -55,7 +55,7 @@ describe("the OpenAPI document", () => {
     );
   });
 
-  it("names members in snake_case; null is the value of three, where the contract has it", async () => {
+  it("names members in snake_case; null is the value of three, where the contract has it, and stays in documents", async () => {
     const { body } = await rig.call("GET", "/openapi.json");
     const [members, nullable] = [new Set<string>(), new Set<string>()];
     for (const [name, schema] of membersIn(body)) {
@@ -64,7 +64,19 @@ describe("the OpenAPI document", () => {
     }
     expect(members.size).toBeGreaterThan(100);
     expect([...members].filter((name) => !/^\$?[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))).toEqual([]);
-    expect([...nullable].sort()).toEqual(["last_run_at", "matched_row", "success_rate_24h"]);
+    // They are returned as they were posted.
+    const kept = [
+      "created_by",
+      "default_output",
+      "description",
+      "entrypoints",
+      "input_schema",
+      "tenant_id",
+      "timeout_ms",
+    ];
+    expect([...nullable].filter((name) => !kept.includes(name)).sort()).toEqual([
+      ...["last_run_at", "matched_row", "success_rate_24h"],
+    ]);
   });
 
   it("has Idempotency-Key on every POST that makes or changes something of its own", async () => {
@@ -73,6 +85,16 @@ describe("the OpenAPI document", () => {
       post ? [[path, post.parameters?.some(({ name }) => name === "idempotency-key") ?? false] as const] : [],
     );
     expect(keyed.filter(([, isKeyed]) => !isKeyed).map(([path]) => path)).toEqual(REPEATABLE);
+  });
+
+  it("has a name for every operation, as generated clients call it", async () => {
+    const { body } = await rig.call("GET", "/openapi.json");
+    const names = Object.entries(body.paths as Record<string, Record<string, { operationId?: string }>>).flatMap(
+      ([path, operations]) =>
+        Object.entries(operations).map(([method, { operationId }]) => operationId ?? `${method} ${path}`),
+    );
+    expect(names.filter((name) => !/^[a-z][A-Za-z]*$/.test(name))).toEqual([]);
+    expect(new Set(names).size).toBe(names.length);
   });
 
   it("has the version of the package", async () => {

@@ -201,7 +201,7 @@ describe("before anything begins", () => {
       [{ tenant_id: "acme" }, "$.filter.tenant_id"],
       [{ started_after: "yesterday" }, "$.filter.started_after"],
       [{ "label.team": 1 }, '$.filter["label.team"]'],
-      [{ workflow_id: null }, "$.filter.workflow_id"],
+      [{ workflow_id: 1 }, "$.filter.workflow_id"],
       [{ sort: "started_at" }, "$.filter.sort"],
       [{ limit: 5 }, "$.filter.limit"],
     ];

@@ -12,6 +12,9 @@ const INFO = {
   license: { name: "Apache-2.0", identifier: "Apache-2.0" },
 };
 
+/** Relative to where the document is. */
+const SERVERS = [{ url: "/", description: "The service that serves this document." }];
+
 const TAGS = [
   { name: "sagas", description: "Runs: start, read, command, watch." },
   { name: "operating", description: "What operators do to runs, one by one or in bulk." },
@@ -30,7 +33,7 @@ export async function documentation(
   { hasConsole, complete }: { readonly hasConsole: boolean; complete(paths: Paths): void },
 ): Promise<void> {
   await app.register(swagger, {
-    openapi: { openapi: "3.1.0", info: INFO, tags: TAGS },
+    openapi: { openapi: "3.1.0", info: INFO, servers: SERVERS, tags: TAGS },
     transformObject: (transformed) => {
       const document = "openapiObject" in transformed ? transformed.openapiObject : transformed.swaggerObject;
       const paths = (document.paths ?? {}) as Paths;
