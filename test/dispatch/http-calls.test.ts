@@ -161,6 +161,17 @@ describe("a response", () => {
     expect(site.asked).toHaveLength(1);
   });
 
+  it("is the one that follows the interim responses, and the call is sent once", async () => {
+    site.answer = (_, response) => {
+      response.writeContinue();
+      response.writeProcessing();
+      response.writeHead(200, { "content-type": "application/json" }).end('{"result":{"n":1}}');
+    };
+    const node = open();
+    expect(await outcome(node, send(node, dispatchTo(site.url)))).toMatchObject({ type: "result", result: { n: 1 } });
+    expect(site.asked).toHaveLength(1);
+  });
+
   it("over the limit fails the attempt, which has happened", async () => {
     const node = open({ limits: { outputBytes: 100 } });
     site.answer = (_, response) => response.end(`{"result":{"a":"${"x".repeat(200)}"}}`);

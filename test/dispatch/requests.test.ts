@@ -193,9 +193,72 @@ describe("an answer", () => {
     expect(await text("text/plain; charset=iso-8859-1", Buffer.from("gr\u00fcn", "latin1"))).toBe("grün");
     expect(await text("image/png", Buffer.from([0x89, 0x50, 0xff]))).toEqual({ base64: "iVD/" });
     expect(await text("text/plain", Buffer.from("a\0b"))).toEqual({ base64: "YQBi" });
-    expect(await text("text/plain; charset=nonsense", "a")).toEqual({ base64: "YQ==" });
+    expect(await text("text/plain; charset=nonsense", "grün")).toBe("grün");
+    expect(await text("text/plain; charset=nonsense", Buffer.from([0xff]))).toEqual({ base64: "/w==" });
     expect(await text("application/gzip", gzipSync("a"))).toHaveProperty("base64");
     expect(await text("application/json", "")).toBe(null);
+  });
+
+  it.each(["utf8mb4", "nonsense", "utf-8", "UTF8", "iso-8859-1", "us-ascii", "utf-16", '"utf8mb4"'])(
+    "that is JSON is JSON in UTF-8, also as charset=%s",
+    async (charset) => {
+      for (const type of ["application/json", "text/json", "application/problem+json"])
+        expect(await text(`${type}; charset=${charset}`, '{"name":"Zoë 🎉"}')).toEqual({ name: "Zoë 🎉" });
+    },
+  );
+
+  it("that is JSON is read in the charset that it names if it is no UTF-8", async () => {
+    expect(await text("application/json; charset=iso-8859-1", Buffer.from('"gr\u00fcn"', "latin1"))).toBe("grün");
+    expect(await text("application/json; charset=utf-16le", Buffer.from('"grün"', "utf16le"))).toBe("grün");
+    const broken = Buffer.from('"gr\u00fcn"', "latin1");
+    for (const charset of ["", "; charset=utf8mb4"])
+      expect(await text(`application/json${charset}`, broken)).toEqual({ base64: broken.toString("base64") });
+  });
+
+  it("may begin with a byte order mark, which goes before any charset and is no part of the body", async () => {
+    const marked = (mark: number[], body: Buffer) => Buffer.concat([Buffer.from(mark), body]);
+    for (const type of [
+      "application/json",
+      "application/json; charset=utf8mb4",
+      "application/json; charset=iso-8859-1",
+    ]) {
+      expect(await text(type, marked([0xef, 0xbb, 0xbf], Buffer.from('["ü"]')))).toEqual(["ü"]);
+      expect(await text(type, marked([0xff, 0xfe], Buffer.from('["ü"]', "utf16le")))).toEqual(["ü"]);
+      expect(await text(type, marked([0xfe, 0xff], Buffer.from('["ü"]', "utf16le").swap16()))).toEqual(["ü"]);
+    }
+    expect(await text("text/csv; charset=iso-8859-1", marked([0xef, 0xbb, 0xbf], Buffer.from("ü;1")))).toBe("ü;1");
+    expect(await text("text/plain", marked([0xef, 0xbb, 0xbf], Buffer.from("")))).toBe("");
+  });
+
+  it("has headers in UTF-8 if they are valid in it, else in Latin-1", async () => {
+    site.answer = (_, response) => {
+      response.setHeader(
+        "content-disposition",
+        Buffer.from('attachment; filename="Rechnung für Zoë 🎉.pdf"').toString("latin1"),
+      );
+      response.setHeader("x-latin", "gr\u00fcn").end();
+    };
+    expect(await output()).toMatchObject({
+      headers: { "content-disposition": 'attachment; filename="Rechnung für Zoë 🎉.pdf"', "x-latin": "grün" },
+    });
+  });
+
+  it("has several cookies as a list, because a comma may be part of each", async () => {
+    const cookies = ["a=b; Expires=Wed, 21 Oct 2026 07:28:00 GMT", "c=d; Path=/"];
+    site.answer = (_, response) => response.writeHead(200, { "set-cookie": cookies, "x-id": ["7", "8"] }).end();
+    expect(await output()).toMatchObject({ headers: { "set-cookie": cookies, "x-id": "7, 8" } });
+    site.answer = (_, response) => response.writeHead(200, { "set-cookie": cookies.slice(0, 1) }).end();
+    expect(await output()).toMatchObject({ headers: { "set-cookie": cookies[0] } });
+  });
+
+  it("is the one that follows the interim responses, and the request is made once", async () => {
+    site.answer = (_, response) => {
+      response.writeContinue();
+      response.writeProcessing();
+      response.end("final");
+    };
+    expect(await output({ method: "POST", body: "a" })).toMatchObject({ status: 200, body: "final" });
+    expect(site.asked).toHaveLength(1);
   });
 
   it("is a success if its status is expected", async () => {
@@ -351,6 +414,22 @@ describe("redirects", () => {
     expect(site.asked.map(({ path }) => path)).toEqual(["/", "/there?a=b"]);
     expect(await failure()).toMatchObject({ code: "http_302", retryable: false });
     expect(await output({ expectedStatus: ["3xx"] })).toMatchObject({ status: 302 });
+  });
+
+  it.each([
+    ["UTF-8", "/grün/Zoë 🎉?q=ü", "/gr%C3%BCn/Zo%C3%AB%20%F0%9F%8E%89?q=%C3%BC"],
+    ["UTF-8 in part escaped", "/gr%C3%BCn/ü#ü", "/gr%C3%BCn/%C3%BC"],
+    ["Chinese", "/文件?名=值", "/%E6%96%87%E4%BB%B6?%E5%90%8D=%E5%80%BC"],
+  ])("lead to the path that their bytes are: %s", async (_, location, path) => {
+    to(Buffer.from(location).toString("latin1"));
+    expect(await output({ followRedirects: true })).toMatchObject({ status: 200 });
+    expect(site.asked.map((asked) => asked.path)).toEqual(["/", path]);
+  });
+
+  it("lead to the path that their bytes are, also if these are no UTF-8", async () => {
+    to("/gr\u00fcn");
+    await output({ followRedirects: true });
+    expect(site.asked[1]?.path).toBe("/gr%FCn");
   });
 
   it.each([

@@ -126,6 +126,18 @@ describeShort("a webhook", () => {
     expect([site.asked.length, await counted("delivered")]).toEqual([1, 1]);
   });
 
+  it("is delivered, once, to a receiver that sends interim responses before its answer", async () => {
+    site.answer = (_, response) => {
+      response.writeContinue();
+      response.writeEarlyHints({ link: "</style.css>; rel=preload" });
+      response.writeHead(204).end();
+    };
+    const id = await post();
+    open().carry(id);
+    await gone(id);
+    expect([site.asked.length, await counted("delivered")]).toEqual([1, 1]);
+  });
+
   it("is not signed for a host that its secret is not for, nor with one that is no signing key", async () => {
     const value = { header: "authorization", line: "", value: "a secret that is plain text" };
     const elsewhere = { ...value, hosts: ["hooks.example"] };
