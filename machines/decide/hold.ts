@@ -7,6 +7,7 @@ import { isTerminal } from "../state/lifecycle.js";
 import type { JsonObject } from "../values/json.js";
 import type { Draft } from "./draft.js";
 import { sendToChildren } from "./ledger/groups.js";
+import { letOthersPass } from "./ledger/slots.js";
 import { continueAfterHalt, restingState } from "./quarantine.js";
 
 export function pause(draft: Draft, command: Command<"pause">): DecisionOn<"pause"> {
@@ -18,6 +19,7 @@ export function pause(draft: Draft, command: Command<"pause">): DecisionOn<"paus
   draft.change({ held: { by: actor, since: draft.now, ...(reason !== undefined && { reason }) } });
   recordAct(draft, command);
   sendOn(draft, command);
+  letOthersPass(draft);
   draft.close("note");
   return acted(draft);
 }

@@ -9,6 +9,7 @@ import { awaitedSignal } from "../state/wait.js";
 import { type Draft, Needed } from "./draft.js";
 import { rescanFromStart } from "./events.js";
 import { consumeSignal, mayHaveSignal } from "./ledger/signals.js";
+import { letOthersPass, wantSlotAgain } from "./ledger/slots.js";
 import { completeWait } from "./tasks.js";
 import { proceedAfterChildren } from "./token.js";
 
@@ -17,6 +18,7 @@ export function quarantine(draft: Draft, { proof }: Command<"quarantine">): Deci
   if (isTerminal(context.state) || context.quarantined) return unchanged({ type: "advanced" });
   draft.change({ quarantined: true, proof });
   draft.row("log", "paused", { stepId: context.step, metadata: { kind: "quarantine", ...proof } });
+  letOthersPass(draft);
   draft.close("note");
   return draft.decided({ type: "advanced" });
 }
@@ -38,6 +40,7 @@ export function continueAfterHalt(draft: Draft): void {
   const awaited = mayHaveSignal(context) ? awaitedSignal(context.wait) : undefined;
   if (awaited !== undefined && facts.signal === undefined) throw new Needed({ kind: "signal", name: awaited });
   draft.change(rescanAfterHalt(context));
+  wantSlotAgain(draft);
   if (awaited !== undefined && facts.signal) {
     consumeSignal(draft, facts.signal);
     completeWait(draft, facts.signal.payload);

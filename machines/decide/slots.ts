@@ -1,5 +1,5 @@
-// The commands of a slot: `slot_granted` and `slot_refused`; and how a run, or its step, goes on with the answer. The answer is kept until
-// the run may go on, so one that comes while an operator has paused it is not lost.
+// The commands of a slot: `slot_granted` and `slot_refused`; and how a run, or its step, goes on with the answer. A refusal is kept until the
+// run may go on; a slot that is granted to a halted run goes back, so that those behind it pass.
 
 import type { Command } from "../messages/command.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
@@ -9,7 +9,7 @@ import { RUN_SLOT, type Slot } from "../state/slot.js";
 import { queueCall } from "./dispatching.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { failRun } from "./ending.js";
-import { aboutSlot, awaitRunSlot, runSlotOf, slotFailure } from "./ledger/slots.js";
+import { aboutSlot, awaitRunSlot, letOthersPass, runSlotOf, slotFailure } from "./ledger/slots.js";
 import { failStep } from "./token.js";
 
 /** An answer about a slot that the run no longer waits for is stale: the commit that ended the wait has removed the ticket. */
@@ -23,6 +23,7 @@ export function slotDecided(
   const { entry } = draft.context;
   if (command.entry === RUN_SLOT) draft.change({ slot: { ...slot, verdict } });
   else draft.change({ entry: entry && { ...entry, slot: { ...slot, verdict } } });
+  letOthersPass(draft);
   // The run is ready now: its next step follows in the same commit, unless it is halted.
   draft.close("note");
   return draft.decided({ type: "advanced" });

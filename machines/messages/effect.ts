@@ -74,6 +74,10 @@ export type Effect =
   | { readonly kind: "slot.requested"; readonly request: SlotRequest }
   /** The ticket of the run, or of the step entry, goes with this commit, whether it had the slot or waited for it. */
   | { readonly kind: "slot.released"; readonly entry: number; readonly slot: SlotKey }
+  /** The ticket gives its slot back, and waits again, at its old place. */
+  | { readonly kind: "slot.returned"; readonly entry: number; readonly slot: SlotKey }
+  /** The ticket is passed over no longer. Nothing of it is stored: the granter looks whether the run is halted. */
+  | { readonly kind: "slot.wanted"; readonly slot: SlotKey }
   | (SentCommand & { readonly kind: "send" })
   /** A delivery to the outside, at least once and independent of the run. Its outbox row is deleted when it is delivered. */
   | { readonly kind: "post"; readonly id: string; readonly to: "webhook"; readonly payload: JsonObject };

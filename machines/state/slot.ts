@@ -18,6 +18,10 @@ export interface Slot extends SlotKey {
   readonly verdict?: SlotVerdict;
 }
 
+export function slotKey({ verdict: _, ...key }: Slot): SlotKey {
+  return key;
+}
+
 export type OnLimit = "queue" | "refuse" | "cancel_oldest";
 
 /** What a ticket says beside its key. */

@@ -52,6 +52,8 @@ export class Effects {
       case "slot.requested":
         return slots?.requested(effect.request.slot);
       case "slot.released":
+      case "slot.returned":
+      case "slot.wanted":
         return slots?.released(effect.slot);
       case "post":
         if (hints) couriers[effect.to]?.carry(effect.id);

@@ -34,6 +34,7 @@ class OwedRows {
   readonly outgoingEvents: OutgoingEventRow[] = [];
   private readonly tickets: RowOf<"tickets">[] = [];
   private readonly ticketsGone: number[] = [];
+  private ticketsReturned: readonly number[] = [];
   private undoOwed: readonly UndoRow[] = [];
   readonly undoSettled: RowOf<"undoSettled">[] = [];
   private undoPassed: RunCommit["undoPassed"];
@@ -60,9 +61,15 @@ class OwedRows {
   }
 
   removeTicket(entry: number): void {
+    // A statement cannot change a row and delete it.
+    this.ticketsReturned = this.ticketsReturned.filter((returned) => returned !== entry);
     const asked = this.tickets.findIndex((ticket) => ticket.entry === entry);
     if (asked < 0) this.ticketsGone.push(entry);
     else this.tickets.splice(asked, 1);
+  }
+
+  returnTicket(entry: number): void {
+    this.ticketsReturned = [...this.ticketsReturned, entry];
   }
 
   addUndo(row: UndoRow): void {
@@ -110,6 +117,7 @@ class OwedRows {
       outgoingEvents: this.outgoingEvents,
       tickets: this.tickets,
       ticketsGone: this.ticketsGone,
+      ticketsReturned: this.ticketsReturned,
       undoOwed: this.undoOwed,
       undoSettled: this.undoSettled,
       undoPassed: this.undoPassed,
@@ -159,6 +167,8 @@ const ADD: { readonly [Kind in Effect["kind"]]: (rows: OwedRows, effect: Extract
     rows.scopes.push({ entry, holder: rows.run.family?.at(-1) ?? rows.run.id, ...keptScope(variables) }),
   "slot.requested": (rows, { request }) => rows.addTicket(request),
   "slot.released": (rows, { entry }) => rows.removeTicket(entry),
+  "slot.returned": (rows, { entry }) => rows.returnTicket(entry),
+  "slot.wanted": () => {},
   "child.start": (rows, { child }) => {
     rows.children.push(childCommit(child));
     rows.outgoingEvents.push(...childStarted(child, rows.outgoing));

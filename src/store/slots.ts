@@ -1,4 +1,4 @@
-// Concurrency slots: functions of the database (migrations/0032) grant them in short transactions of their own, one for each
+// Concurrency slots: functions of the database (migrations/0032 and 0035) grant them in short transactions of their own, one for each
 // key. So a key that many runs want makes no group commit wait, and two keys never wait for each other. Tickets themselves are
 // written and deleted by the commits of their runs.
 import type { Sql } from "postgres";
@@ -79,7 +79,7 @@ export async function waitingKeys(sql: Sql, after: SlotKey | undefined, limit: n
     from (select * from keys limit ${limit}) page left join lateral (
       select t.slot_limit, t.on_limit from concurrency_tickets t
       where t.scope = page.scope and t.key = page.key and t.tenant_id = page.tenant_id
-        and t.granted_at is null and t.reserved_until is null and t.cancelled_at is null
+        and t.granted_at is null and t.reserved_until is null and t.cancelled_at is null and not is_passed_over(t.run_id, t.on_limit)
       order by t.ticket limit 1
     ) head on true`;
   return rows.map(({ tenant_id: tenantId, ...rest }) => ({ ...rest, ...(tenantId !== NO_TENANT && { tenantId }) }));
@@ -130,7 +130,7 @@ export async function slotQueue(sql: Sql, runId: RunId, entry: number): Promise<
     select own.slot_limit, (
       select count(*)::int from (
         select 1 from concurrency_tickets t where t.scope = own.scope and t.key = own.key and t.tenant_id = own.tenant_id
-          and t.granted_at is null and t.ticket < own.ticket order by t.ticket limit ${AHEAD + 1}
+          and t.granted_at is null and t.ticket < own.ticket and not is_passed_over(t.run_id, t.on_limit) order by t.ticket limit ${AHEAD + 1}
       ) before
     ) as ahead, (
       select array_agg(held.run_id::text order by held.ticket) from (

@@ -205,7 +205,7 @@ const incident = from(helped, declined);
 const undoIncident = from(helped, work, declined, (run) => void run.command(ACTS.fail), declined);
 
 const limited: Build = () => new Situated({ inputs: { x: "a" } }, LIMITED);
-const granted = (run: Situated) => void run.once({ type: "slot_granted", entry: run.slotEntry });
+const refusedSlot = (run: Situated) => void run.once({ type: "slot_refused", entry: run.slotEntry, reason: "full" });
 const slot = from(limited, advance);
 const stepSlot = from(slot, (run) => void run.command({ type: "slot_granted", entry: 0 }));
 
@@ -263,11 +263,11 @@ export const SITUATIONS = {
   slot,
   "slot, quarantined": from(slot, quarantine),
   "slot, paused": from(slot, pause),
-  "slot granted, paused": from(slot, pause, granted),
+  "slot refused, paused": from(slot, pause, refusedSlot),
   "step slot": stepSlot,
   "step slot, quarantined": from(stepSlot, quarantine),
   "step slot, paused": from(stepSlot, pause),
-  "step slot granted, paused": from(stepSlot, pause, granted),
+  "step slot refused, paused": from(stepSlot, pause, refusedSlot),
   "step slot held": from(
     stepSlot,
     (run) => void run.command({ type: "slot_granted", entry: run.slotEntry }),

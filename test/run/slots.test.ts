@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type Dispatch, type RunId } from "../../machines/index.js";
 import type { StartRequest } from "../../src/run/ports.js";
-import { countSlots } from "../../src/store/slots.js";
+import { countSlots, grantSlots, type SlotNews } from "../../src/store/slots.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
@@ -127,29 +127,126 @@ describe("a workflow's key", () => {
     await nothingLeft(...ids);
   });
 
-  it("a paused run keeps its place, and a slot that comes while it is paused", async () => {
+  /** Three runs of one key: the first has the slot, the others wait in this order. */
+  async function queueOfThree(key = newKey()): Promise<[first: RunId, second: RunId, third: RunId]> {
+    const first = await startOf("single", key);
+    const [second, third] = [await startOf("single", key), await startOf("single", key)];
+    for (const id of [second, third]) await awaits(id, "concurrency");
+    return [first, second, third];
+  }
+
+  it("a paused run lets those behind it pass, and is first again when it is resumed", async () => {
     await begin();
     const key = newKey();
-    const [first, second, third] = [
-      await startOf("single", key),
-      await startOf("single", key),
-      await startOf("single", key),
-    ];
-    for (const id of [second, third]) await awaits(id, "concurrency");
+    const [first, second, third] = await queueOfThree(key);
+    const fourth = await startOf("single", key);
     await act(second, "pause");
-    await go(first);
-    await until(async () => (await countSlots(sql())).held === 1);
-    await ends(first, "succeeded");
-    await half.slots.idle();
     expect(await stateOf(second)).toMatchObject({ state: "paused", paused_reason: "operator" });
-    expect(await stateOf(third)).toMatchObject({ state: "paused", paused_reason: "concurrency" });
+    await go(first);
+    await awaits(third, "signal");
     await act(second, "resume");
+    await awaits(second, "concurrency");
+    await awaits(fourth, "concurrency");
+    await go(third);
     await awaits(second, "signal");
-    for (const id of [second, third]) {
+    expect(await stateOf(fourth)).toMatchObject({ paused_reason: "concurrency" });
+    for (const id of [second, fourth]) {
+      await awaits(id, "signal");
+      await go(id);
+    }
+    await nothingLeft(first, second, third, fourth);
+  });
+
+  it("a paused run whose slot is free has it as soon as it is resumed", async () => {
+    await begin();
+    const [first, second, third] = await queueOfThree();
+    for (const id of [second, third]) await act(id, "pause");
+    await go(first);
+    await ends(first, "succeeded");
+    await half.slots.tick();
+    expect(await countSlots(sql())).toEqual({ waiting: 2, held: 0, leaked: 0 });
+    await act(third, "resume");
+    await awaits(third, "signal");
+    await act(second, "resume");
+    await awaits(second, "concurrency");
+    for (const id of [third, second]) {
       await awaits(id, "signal");
       await go(id);
     }
     await nothingLeft(first, second, third);
+  });
+
+  it("a run in quarantine lets those behind it pass, too", async () => {
+    await begin();
+    const [first, second, third] = await queueOfThree();
+    await half.runtime.command(second, { type: "quarantine" });
+    await go(first);
+    await awaits(third, "signal");
+    await half.runtime.command(second, { type: "release", actor: "api" });
+    await go(third);
+    await awaits(second, "signal");
+    await go(second);
+    await nothingLeft(first, second, third);
+  });
+
+  it.each(["pause", "quarantine"] as const)(
+    "a slot that is granted at the moment of a %s goes to the next one, and the place stays",
+    async (halt) => {
+      // Without a poller, a run does what the test tells it and no more.
+      half = await startHalf(database, { hints: false });
+      halves.push(half);
+      const key = newKey();
+      const granted = async (): Promise<SlotNews> => {
+        const [news] = await grantSlots(sql(), { scope: "workflow:single", key });
+        if (!news) throw new Error("no slot was free");
+        return news;
+      };
+      const hear = ({ to, command, id }: SlotNews) => half.runtime.command(to, command, { id });
+      const [first, second, third] = [
+        await startOf("single", key),
+        await startOf("single", key),
+        await startOf("single", key),
+      ];
+      for (const id of [first, second, third]) await half.runtime.command(id, { type: "advance" });
+      await hear(await granted());
+      await go(first);
+      await ends(first, "succeeded");
+      // The slot is given, and the news of it is under way when the run is halted.
+      const news = await granted();
+      expect(news.to).toBe(second);
+      await half.runtime.command(second, halt === "pause" ? { type: "pause", actor: "api" } : { type: "quarantine" });
+      await hear(news);
+      half.poller.start();
+      await half.slots.tick();
+      await awaits(third, "signal");
+      await half.runtime.command(second, { type: halt === "pause" ? "resume" : "release", actor: "api" });
+      await go(third);
+      await ends(third, "succeeded");
+      await half.slots.tick();
+      await awaits(second, "signal");
+      await go(second);
+      await nothingLeft(first, second, third);
+    },
+  );
+
+  it("a run that is paused after it has heard of its slot, and before its first step, gives it back", async () => {
+    // Its news and its first step are two commits, and the pause comes between them.
+    await begin({ stepsPerCommit: 1 });
+    for (let round = 0; round < 20; round++) {
+      const [first, second, third] = await queueOfThree();
+      await Promise.all([go(first), act(second, "pause")]);
+      const [row] = await sql()`select paused_reason, current_step from runs where id = ${second}`;
+      expect(row?.paused_reason).toBe("operator");
+      const hasBegun = row?.current_step !== null;
+      // It has begun, and holds its slot; or it has not, and the next one has it.
+      if (!hasBegun) await awaits(third, "signal");
+      await act(second, "resume");
+      for (const id of hasBegun ? [second, third] : [third, second]) {
+        await awaits(id, "signal");
+        await go(id);
+      }
+      await nothingLeft(first, second, third);
+    }
   });
 
   it("a run that times out in the queue fails, and the next one has its place", async () => {
@@ -398,6 +495,30 @@ describe("a step's key", () => {
       await flight.end(0);
     }
     expect(flight.most()).toBe(2);
+    await nothingLeft(...ids);
+  });
+
+  it("a run that is paused before its step lets those behind it pass, and is first again when it is resumed", async () => {
+    const flight = flights();
+    await begin({ reply: flight.reply });
+    const key = newKey();
+    const ids: RunId[] = [];
+    for (let nth = 0; nth < 5; nth++) {
+      const id = await startOf("steps", key);
+      ids.push(id);
+      await until(async () => (await sql()`select 1 from concurrency_tickets where run_id = ${id}`).length === 1);
+    }
+    const [one, two, three, four, five] = ids;
+    await until(() => flight.open.length === 2);
+    await act(three as RunId, "pause");
+    await flight.end(0);
+    await until(() => flight.open.length === 2);
+    await act(three as RunId, "resume");
+    for (let left = 4; left > 0; left--) {
+      await flight.end(0);
+      await until(() => flight.open.length === Math.min(2, left - 1));
+    }
+    expect(half.dispatcher.sent.map(({ runId }) => runId)).toEqual([one, two, four, three, five]);
     await nothingLeft(...ids);
   });
 

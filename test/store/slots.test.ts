@@ -129,6 +129,47 @@ describe("granting", () => {
     expect(await told(key)).toEqual([[three, granted()]]);
   });
 
+  it.each(["operator", "quarantine"])(
+    "passes over those that are paused for the reason %s, which keep their places",
+    async (pausedReason) => {
+      const key = newKey();
+      const [one, two, three] = [await waiting(key), await waiting(key), await waiting(key)];
+      const halt = (runId: RunId, revision: number, reason: string) =>
+        commit(update(runId, revision, { update: row({ state: "paused", pausedReason: reason }) }));
+      await halt(one, 1, pausedReason);
+      await halt(two, 1, "concurrency");
+      expect(await waitingKeys(store.sql, { ...key, key: key.key.slice(0, -1) }, 1)).toMatchObject([{ due: true }]);
+      expect(await told(key)).toEqual([[two, granted()]]);
+      expect(await slotQueue(store.sql, three, 0)).toMatchObject({ ahead: 0 });
+      await halt(three, 1, pausedReason);
+      await commit(update(two, 2, { update: row({ state: "succeeded", terminalAt: 1 }), ticketsGone: [0] }));
+      expect(await told(key)).toEqual([]);
+      expect(await waitingKeys(store.sql, { ...key, key: key.key.slice(0, -1) }, 1)).toMatchObject([{ due: false }]);
+      for (const id of [three, one]) await halt(id, 2, "concurrency");
+      expect(await told(key)).toEqual([[one, granted()]]);
+    },
+  );
+
+  it("a slot that is given back goes to the next one, and its ticket keeps its place", async () => {
+    const key = newKey();
+    const [one, two] = [await waiting(key), await waiting(key)];
+    expect(await told(key)).toEqual([[one, granted()]]);
+    await commit(update(one, 7, { ticketsReturned: [0] }));
+    expect(await told(key)).toEqual([]);
+    await commit(update(one, 1, { update: row({ state: "paused", pausedReason: "operator" }), ticketsReturned: [0] }));
+    expect(await told(key)).toEqual([[two, granted()]]);
+    await commit(update(one, 2, { update: row({ state: "paused", pausedReason: "concurrency" }) }));
+    await end(two);
+    expect(await told(key)).toEqual([[one, granted()]]);
+  });
+
+  it("grants a ticket that may be refused although its run is paused: it has no place to keep", async () => {
+    const key = newKey();
+    const one = await waiting(key, { onLimit: "refuse" });
+    await commit(update(one, 1, { update: row({ state: "paused", pausedReason: "operator" }) }));
+    expect(await told(key)).toEqual([[one, granted()]]);
+  });
+
   it("a group without slots has no part for them in its statement", () => {
     expect(encodeGroup([creation()]).text).not.toContain("concurrency_tickets");
     expect(encodeGroup([creation({ tickets: [ticket(newKey())] })]).text).toContain("concurrency_tickets");

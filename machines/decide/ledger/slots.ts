@@ -4,7 +4,8 @@
 import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";
 import type { ActionCall } from "../../state/call.js";
-import { RUN_SLOT, type Slot, type SlotKey, type SlotRequest } from "../../state/slot.js";
+import { isHalted } from "../../state/context.js";
+import { RUN_SLOT, type Slot, type SlotKey, type SlotRequest, slotKey } from "../../state/slot.js";
 import { runSlot } from "../../steps/concurrency.js";
 import type { Failure, StepPlan } from "../../steps/step.js";
 import type { JsonObject } from "../../values/json.js";
@@ -58,6 +59,32 @@ export function awaitStepSlot(
   draft.owe({ kind: "slot.requested", request });
   draft.row("step.paused", "paused", { stepId: plan.id, metadata: { awaiting: "concurrency", name: key } });
   draft.close("pause");
+}
+
+/**
+ * A halted run lets those behind it pass, and keeps its place: the granter passes over its ticket, and a slot that came too late for that
+ * goes back. A slot that is in use stays, as does that of a run that would be refused if it asked again.
+ */
+export function letOthersPass(draft: Draft): void {
+  const { step, slot: ofRun, entry } = draft.context;
+  if (!isHalted(draft.context)) return;
+  if (step === undefined) {
+    if (ofRun?.verdict !== "granted" || draft.workflow.concurrency?.onLimit === "refuse") return;
+    const slot = slotKey(ofRun);
+    draft.change({ slot });
+    draft.owe({ kind: "slot.returned", entry: RUN_SLOT, slot });
+  } else if (draft.context.wait?.kind === "concurrency" && entry?.slot?.verdict === "granted") {
+    const slot = slotKey(entry.slot);
+    draft.change({ entry: { ...entry, slot } });
+    draft.owe({ kind: "slot.returned", entry: entry.number, slot });
+  }
+}
+
+/** The run goes on, and may still wait for a slot. */
+export function wantSlotAgain(draft: Draft): void {
+  const { step, slot: ofRun, entry, wait } = draft.context;
+  const slot = step === undefined ? ofRun : wait?.kind === "concurrency" ? entry?.slot : undefined;
+  if (slot && slot.verdict === undefined) draft.owe({ kind: "slot.wanted", slot: slotKey(slot) });
 }
 
 /** The error of a slot that was refused. Undefined: it was granted, or is still awaited. */

@@ -3,7 +3,7 @@
 
 import type { Effect, EventConditions } from "../../messages/effect.js";
 import type { Patch, RunContext } from "../../state/context.js";
-import { RUN_SLOT, type Slot, type SlotKey } from "../../state/slot.js";
+import { RUN_SLOT, slotKey } from "../../state/slot.js";
 import type { Wait } from "../../state/wait.js";
 
 /** A wait for events has a row from its first commit to its last. Scanning on changes the wait, but not the row. */
@@ -30,13 +30,9 @@ export function taskClosings(before: Wait | undefined, after: Wait | undefined):
 export function slotReleases({ slot, entry }: RunContext, patch: Patch): readonly Effect[] {
   const releases: Effect[] = [];
   if (slot && "slot" in patch && !patch.slot)
-    releases.push({ kind: "slot.released", entry: RUN_SLOT, slot: keyOf(slot) });
+    releases.push({ kind: "slot.released", entry: RUN_SLOT, slot: slotKey(slot) });
   if (!entry?.slot || !("entry" in patch)) return releases;
   const stays = patch.entry?.number === entry.number && patch.entry.slot !== undefined;
-  if (!stays) releases.push({ kind: "slot.released", entry: entry.number, slot: keyOf(entry.slot) });
+  if (!stays) releases.push({ kind: "slot.released", entry: entry.number, slot: slotKey(entry.slot) });
   return releases;
-}
-
-function keyOf({ verdict: _, ...key }: Slot): SlotKey {
-  return key;
 }

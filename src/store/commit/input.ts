@@ -142,6 +142,7 @@ function addOwed(input: Input, commit: RunCommit): void {
   for (const t of commit.tickets ?? [])
     input.ticket.add(runId, t.entry, shard, t.tenantId, t.scope, t.key, t.stepId, t.limit, t.onLimit, t.admitted);
   for (const entry of commit.ticketsGone ?? []) input.ticket_gone.add(runId, entry);
+  for (const entry of commit.ticketsReturned ?? []) input.ticket_returned.add(runId, entry);
 }
 
 function addScope(input: Input, runId: string, { entry, holder, manifest, values }: ScopeRow): void {

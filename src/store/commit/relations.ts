@@ -165,6 +165,8 @@ export const RELATIONS = {
     admitted: "bool",
   },
   ticket_gone: { run_id: "uuid", entry: "int4" },
+  /** A ticket that gives its slot back, and waits again at its old place. */
+  ticket_returned: { run_id: "uuid", entry: "int4" },
 } as const satisfies Record<string, Record<string, ColumnType>>;
 
 export type Relation = keyof typeof RELATIONS;

@@ -56,6 +56,8 @@ export interface RunCommit {
   readonly tickets?: readonly TicketRow[];
   /** Slots that it gives back, or waits for no more, by their step entries. */
   readonly ticketsGone?: readonly number[];
+  /** Slots that it gives back while their tickets wait on at their old places, by their step entries. */
+  readonly ticketsReturned?: readonly number[];
   /** Runs that this one creates. */
   readonly children?: readonly ChildCommit[];
 }

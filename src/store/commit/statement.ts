@@ -58,7 +58,7 @@ const occasional: Section = {
 };
 
 const outgoingEvents: Section = { relations: ["outgoing_event"], writes: OUTGOING_EVENTS };
-const tickets: Section = { relations: ["ticket", "ticket_gone"], writes: TICKETS };
+const tickets: Section = { relations: ["ticket", "ticket_gone", "ticket_returned"], writes: TICKETS };
 
 /** The order in which tables are written. */
 const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional, outgoingEvents, tickets];

@@ -184,6 +184,12 @@ tickets_removed as (
   where concurrency_tickets.run_id = ticket_gone.run_id and concurrency_tickets.entry = ticket_gone.entry
     and ticket_gone.run_id in (select id from won)
 )`,
+  (from) => `
+tickets_returned as (
+  update concurrency_tickets set granted_at = null from ${from.ticket_returned}
+  where concurrency_tickets.run_id = ticket_returned.run_id and concurrency_tickets.entry = ticket_returned.entry
+    and ticket_returned.run_id in (select id from won)
+)`,
 ];
 
 /** Rows that only some steps write. */
