@@ -61,6 +61,21 @@ export interface Metrics {
   readonly httpSeconds: Histogram<"method" | "route" | "status">;
 }
 
+/** Counts `emittedDropped`. The page of all nodes adds what it drops itself. */
+export const DROPPED_METRIC = "saga_workflow_metrics_dropped_total";
+
+/** What a parser takes for a sample of a family, beside its name. OpenMetrics is stricter than the format of this page, so its list is used. */
+const SUFFIXES: Readonly<Record<string, readonly string[]>> = {
+  counter: ["_total", "_created"],
+  histogram: ["_bucket", "_sum", "_count", "_created"],
+  summary: ["_sum", "_count", "_created"],
+};
+
+/** Two families that share one of these names cannot stand on one page. */
+export function sampleNames(name: string, type: string): readonly string[] {
+  return [name, ...(SUFFIXES[type] ?? []).map((suffix) => `${name}${suffix}`)];
+}
+
 const COMMIT_ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500];
 const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
 const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
@@ -153,7 +168,7 @@ function loadMetrics(registry: Registry) {
       ["transport", "reason"],
     ),
     emittedDropped: counter(
-      "saga_workflow_metrics_dropped_total",
+      DROPPED_METRIC,
       "Measurements of metric_emit steps that are missing or cut on this page, by the limit that they met.",
       ["reason"],
     ),

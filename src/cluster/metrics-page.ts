@@ -1,8 +1,9 @@
 // The metrics of all nodes on one page: a node asks the primary, the primary asks every node, and the sums come back. The
 // metrics, and how each is summed (`aggregator`), are defined in src/metrics.ts.
-import { AggregatorRegistry, type MetricValue } from "prom-client";
+import { AggregatorRegistry, type MetricValue, type Registry } from "prom-client";
 import { overloaded } from "../errors.js";
 import type { MetricsPage, NodeMetrics, ToPrimary } from "./messages.js";
+import { withoutClashes } from "./metric-clashes.js";
 import type { NodeProcess } from "./node-process.js";
 
 /** How long the page waits for an unresponsive node. */
@@ -48,10 +49,17 @@ export class MetricsGatherer {
       for (const node of nodes) node.send({ type: "metrics.ask", id });
     });
     const reports = nodes.flatMap((node) => [this.lastReport.get(node) ?? []]);
-    // The library's types do not cover metrics that come from another process.
-    const registry = AggregatorRegistry.aggregate(latestOnly(reports) as unknown as object[]);
+    const registry = summed(reports);
     return { contentType: registry.contentType, text: await registry.metrics() };
   }
+}
+
+/** One page of what the nodes report. */
+export const pageOf = (reports: readonly NodeMetrics[]): Promise<string> => summed(reports).metrics();
+
+function summed(reports: readonly NodeMetrics[]): Registry {
+  // The library's types do not cover metrics that come from another process.
+  return AggregatorRegistry.aggregate(latestOnly(withoutClashes(reports)) as unknown as object[]);
 }
 
 /**

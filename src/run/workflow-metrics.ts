@@ -11,7 +11,7 @@ import {
   type RunId,
 } from "../../machines/index.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
+import { type Metrics, sampleNames } from "../metrics.js";
 import type { CommitListener } from "./ports.js";
 
 /** Workflows may write anything: the page must stay readable for Prometheus, and this process small. */
@@ -36,7 +36,7 @@ const LOG_INTERVAL_MS = 60_000;
 
 type Kind = "counter" | "gauge" | "histogram";
 type Labels = Readonly<Record<string, string>>;
-type DropReason = "kind" | "names" | "series" | "label_length";
+type DropReason = "kind" | "clash" | "names" | "series" | "label_length";
 
 interface Measurement {
   readonly name: string;
@@ -66,6 +66,8 @@ interface Sample {
 
 export class WorkflowMetrics {
   private readonly families = new Map<string, Family>();
+  /** Of all families: another family with one of them would look like a part of the first. */
+  private readonly sampleNames = new Set<string>();
   private series = 0;
   private readonly loggedAt = new Map<DropReason, number>();
 
@@ -86,7 +88,7 @@ export class WorkflowMetrics {
 
   private count(runId: RunId, measurement: Measurement): void {
     const family = this.families.get(measurement.name) ?? this.openFamily(measurement);
-    if (!family) return this.drop("names", runId);
+    if (typeof family === "string") return this.drop(family, runId);
     if (family.kind !== measurement.kind) return this.drop("kind", runId);
     const known = family.find(measurement.labels);
     if (known) return family.add(known, measurement);
@@ -96,10 +98,14 @@ export class WorkflowMetrics {
     family.add(family.open(measurement.labels), measurement);
   }
 
-  private openFamily({ name, kind }: Measurement): Family | undefined {
-    if (this.families.size >= this.limits.names) return undefined;
-    const family = new Family(name, kind);
+  /** The clash comes first: a name that can never be shown takes nothing from those that can. */
+  private openFamily({ name, kind, at }: Measurement): Family | DropReason {
+    const names = sampleNames(name, kind);
+    if (names.some((one) => this.sampleNames.has(one))) return "clash";
+    if (this.families.size >= this.limits.names) return "names";
+    const family = new Family(name, kind, at);
     this.families.set(name, family);
+    for (const one of names) this.sampleNames.add(one);
     // The library's registry accepts any object with these members, although its types ask for its own classes.
     this.metrics.registry.registerMetric(family as unknown as Metric);
     return family;
@@ -130,10 +136,13 @@ export class WorkflowMetrics {
 class Family {
   readonly help = "Emitted by workflows.";
   private readonly series = new Map<string, Series>();
+  private measured = 0;
 
   constructor(
     readonly name: string,
     readonly kind: Kind,
+    /** Epoch milliseconds of the first measurement: of two families that clash, the page of all nodes shows the older one. */
+    private readonly openedAt: number,
   ) {}
 
   get type(): Kind {
@@ -155,6 +164,7 @@ class Family {
   }
 
   add(series: Series, { value, at }: Measurement): void {
+    this.measured++;
     if (this.kind === "gauge") {
       if (at < series.at) return;
       series.value = value;
@@ -168,7 +178,8 @@ class Family {
 
   async get(): Promise<object> {
     const values = [...this.series.values()].flatMap((series) => this.samples(series));
-    return { name: this.name, help: this.help, type: this.type, aggregator: "sum", values };
+    const { name, help, type, openedAt, measured } = this;
+    return { name, help, type, aggregator: "sum", values, openedAt, measured };
   }
 
   reset(): void {

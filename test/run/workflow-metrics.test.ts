@@ -1,7 +1,7 @@
 // Values of metric_emit on /metrics: their series, their bounds, and that a commit counts once.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type JsonObject } from "../../machines/index.js";
-import { latestOnly } from "../../src/cluster/metrics-page.js";
+import { latestOnly, pageOf } from "../../src/cluster/metrics-page.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 import type { CommittedEvent } from "../../src/run/ports.js";
@@ -123,6 +123,127 @@ describe("metrics of several nodes", () => {
       );
     expect(values("workflow_depth")).toEqual([5, 1]);
     expect(values("workflow_orders")).toEqual([1, 1]);
+  });
+});
+
+/** Reads a page as a strict parser does. Throws at the first line that is wrong. Returns its samples, by name and labels. */
+function strictlyParsed(text: string): Map<string, number> {
+  const samples = new Map<string, number>();
+  const claimed = new Map<string, string>();
+  let family = { name: "", type: "" };
+  for (const line of text.split("\n").filter((one) => one !== "" && !one.startsWith("# HELP "))) {
+    const [, name, type] = /^# TYPE (\S+) (\S+)$/.exec(line) ?? [];
+    if (name !== undefined && type !== undefined) {
+      const suffixes = { histogram: ["_bucket", "_sum", "_count", "_created"], counter: ["_total", "_created"] }[type];
+      for (const one of [name, ...(suffixes ?? []).map((suffix) => name + suffix)]) {
+        if (claimed.has(one)) throw new Error(`${name} clashes with ${claimed.get(one)}`);
+        claimed.set(one, name);
+      }
+      family = { name, type };
+      continue;
+    }
+    const [, sample = "", labels = "", value] = /^([A-Za-z_:][\w:]*)(\{.*\})? (\S+)( \d+)?$/.exec(line) ?? [];
+    const allowed = family.type === "histogram" ? ["_bucket", "_sum", "_count"] : [""];
+    if (!allowed.some((suffix) => sample === family.name + suffix)) throw new Error(`${line} is not of ${family.name}`);
+    if (samples.has(sample + labels)) throw new Error(`${sample}${labels} is there twice`);
+    if (!/^([+-]?inf|nan|[+-]?[\d.]+(e[+-]?\d+)?)$/i.test(value ?? "")) throw new Error(`${line} has no value`);
+    samples.set(sample + labels, Number(value));
+  }
+  return samples;
+}
+
+describe("names that a parser would take for one another", () => {
+  const pairs: readonly (readonly [first: readonly [string, string], second: readonly [string, string]])[] = [
+    ...["_count", "_sum", "_bucket", "_created"].map(
+      (s) =>
+        [
+          ["x", "histogram"],
+          [`x${s}`, "counter"],
+        ] as const,
+    ),
+    ...["_count", "_sum", "_bucket"].map(
+      (s) =>
+        [
+          ["x", "histogram"],
+          [`x${s}`, "gauge"],
+        ] as const,
+    ),
+    [
+      ["x", "histogram"],
+      ["x_count", "histogram"],
+    ],
+    [
+      ["x", "counter"],
+      ["x_total", "counter"],
+    ],
+    [
+      ["x", "counter"],
+      ["x_created", "gauge"],
+    ],
+    [
+      ["x.y", "histogram"],
+      ["x_y.count", "counter"],
+    ],
+  ];
+  const both = pairs.flatMap(([one, two]) => [[one, two] as const, [two, one] as const]);
+
+  it.each(both)(
+    "%j and then %j: the first is shown, the second is dropped and counted",
+    async ([name, kind], [other, of]) => {
+      const { emit, dropped, metrics } = listener();
+      emit(figure(name, { kind }));
+      for (let nth = 0; nth < 3; nth++) emit(figure(other, { kind: of }));
+      emit(figure(name, { kind }));
+      const shown = [...strictlyParsed(await metrics.registry.metrics()).keys()].filter((key) =>
+        /^workflow_/.test(key),
+      );
+      expect(shown).toHaveLength(kind === "histogram" ? 19 : 1);
+      expect(await dropped("clash")).toBe(3);
+    },
+  );
+
+  it.each(both)(
+    "%j and %j of two nodes: the older is shown, and the other is counted",
+    async ([name, kind], [other, of]) => {
+      const [one, two] = [listener(), listener()];
+      two.emit(figure(other, { kind: of }), 2_000);
+      two.emit(figure(other, { kind: of }), 3_000);
+      two.emit(figure("orders"), 3_000);
+      one.emit(figure(name, { kind }), 1_000);
+      const said = await Promise.all([one, two].map(({ metrics }) => metrics.registry.getMetricsAsJSON()));
+      for (const reports of [said, said.toReversed()]) {
+        const samples = strictlyParsed(await pageOf(reports));
+        const shown = [...samples.keys()].filter((key) => /^workflow_/.test(key) && key !== "workflow_orders");
+        expect(shown).toHaveLength(kind === "histogram" ? 19 : 1);
+        expect(samples.get("workflow_orders")).toBe(1);
+        expect(samples.get('saga_workflow_metrics_dropped_total{reason="clash"}')).toBe(2);
+      }
+    },
+  );
+
+  it("one name of two kinds on two nodes is one family, and what is not of its kind is counted", async () => {
+    const [one, two] = [listener(), listener()];
+    one.emit(figure("depth", { kind: "gauge", value: 4 }), 2_000);
+    two.emit(figure("depth", { kind: "histogram" }), 1_000);
+    const said = await Promise.all([one, two].map(({ metrics }) => metrics.registry.getMetricsAsJSON()));
+    const samples = strictlyParsed(await pageOf(said));
+    expect([samples.get("workflow_depth_count"), samples.has("workflow_depth")]).toEqual([1, false]);
+    expect(samples.get('saga_workflow_metrics_dropped_total{reason="clash"}')).toBe(1);
+  });
+
+  it("those that are merely alike are both shown", async () => {
+    const { emit, dropped, metrics } = listener();
+    for (const [name, kind] of [
+      ["x", "gauge"],
+      ["x_count", "counter"],
+      ["x_sum", "gauge"],
+      ["saga_commits", "counter"],
+      ["process_cpu_seconds", "histogram"],
+    ])
+      emit(figure(name as string, { kind: kind as string }));
+    const samples = strictlyParsed(await metrics.registry.metrics());
+    expect(["workflow_x", "workflow_x_count", "workflow_x_sum"].map((name) => samples.get(name))).toEqual([1, 1, 1]);
+    expect(await dropped("clash")).toBe(0);
   });
 });
 
