@@ -7,7 +7,7 @@ import { eventId } from "../ids.js";
 import { present } from "./item.js";
 import { inRange, type Listing, type Page, type PageQuery, readAfter, readPage } from "./page.js";
 import { query } from "./query.js";
-import { runEvents, runs, signals, undo } from "./schema.js";
+import { runEvents, signals, undo } from "./schema.js";
 
 /** An audit row as clients see it, over HTTP and in stream frames alike. */
 export interface EventItem extends JsonObject {
@@ -86,20 +86,30 @@ export function listSignals(database: Sql, runId: RunId, page: PageQuery): Promi
 }
 
 /**
- * In the order of completion: a rollback starts at the end. `ordinal` counts from 1 in this run's list. An entry that is still
- * owed when the run has ended was not needed if the run succeeded, and is abandoned otherwise.
+ * The run's own entries in the order of completion: a rollback starts at their end. `ordinal` counts from 1. An entry that is still owed when
+ * its run has ended was not needed if the run succeeded, and is abandoned otherwise. Behind them, so that their numbers stay, follows what
+ * the runs below it have left undone for good: what a child handed over is an entry of its own already.
  */
 export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
-  const where = eq(undo.ownerRunId, runId);
+  const from = undoOfFamily(runId);
+  const entries = query(database)
+    .select({
+      ordinal: sql<string>`ordinal`.as("ordinal"),
+      step_id: sql<string>`step_id`.as("step_id"),
+      action: sql<string | null>`action`.as("action"),
+      child_run_id: sql<RunId | null>`child_run_id`.as("child_run_id"),
+      state: sql<string>`state`.as("state"),
+    })
+    .from(from)
+    .as("undo");
   return readPage(
     database,
     {
       name: "undo",
       key: [{ column: undo.ordinal, kind: "integer" }],
-      rows: (range) =>
-        inRange(query(database).select().from(numberedUndo(database, where)).$dynamic(), undefined, range),
-      matching: { from: undo, where },
-      item: ({ ordinal: _, nth, ...entry }) => present({ ordinal: Number(nth), ...entry }),
+      rows: (range) => inRange(query(database).select().from(entries).$dynamic(), undefined, range),
+      matching: { from },
+      item: ({ ordinal, ...entry }) => present({ ordinal: Number(ordinal), ...entry }),
       position: ({ ordinal }) => [String(ordinal)],
     },
     page,
@@ -113,21 +123,26 @@ export async function undoOrdinal(database: Sql, runId: RunId, nth: number): Pro
   return row?.ordinal;
 }
 
-/** It is named like the table, so that the position of a page refers to its column. */
-function numberedUndo(database: Sql, where: SQL) {
-  const ended = sql`case when ${runs.state} = 'succeeded' then 'not_needed' else 'abandoned' end`;
-  return query(database)
-    .select({
-      ordinal: undo.ordinal,
-      nth: sql<string>`row_number() over (order by ${undo.ordinal})`.as("nth"),
-      step_id: undo.stepId,
-      action: undo.action,
-      child_run_id: undo.childRunId,
-      state: sql<string>`case when ${undo.state} = 'owed' and ${runs.terminalAt} is not null then ${ended}
-        else ${undo.state} end`.as("undo_state"),
-    })
-    .from(undo)
-    .innerJoin(runs, eq(runs.id, undo.ownerRunId))
-    .where(where)
-    .as("undo");
+/**
+ * Its alias and its ordinal have the names of the table, so that the position of a page refers to them. The family is found from parent to child
+ * at each read: a copy in the commits of its ends would be written for all families, and hardly ever be read.
+ */
+function undoOfFamily(runId: RunId): SQL {
+  return sql`(
+    with recursive family as (
+      select id, state, terminal_at is not null as ended from runs where id = ${runId}
+      union all
+      select child.id, child.state, child.terminal_at is not null from family join runs child on child.parent_run_id = family.id
+    ), entries as (
+      select own.*, family.id <> ${runId} as is_of_child, case
+          when own.state <> 'owed' or not family.ended then own.state
+          when family.state = 'succeeded' then 'not_needed'
+          else 'abandoned'
+        end as became
+      from family join undo own on own.owner_run_id = family.id
+    )
+    select row_number() over (order by is_of_child, ordinal) as ordinal, step_id, action,
+      case when is_of_child then coalesce(child_run_id, owner_run_id) else child_run_id end as child_run_id, became as state
+    from entries where not is_of_child or became in ('abandoned', 'failed')
+  ) as undo`;
 }

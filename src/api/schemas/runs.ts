@@ -165,7 +165,7 @@ export const RUN_RESOURCES = {
     ordinal: Type.Integer({ description: "Counts from 1 in the list of this run." }),
     step_id: Text,
     action: opt(Type.String({ description: "The compensation, with its version." })),
-    child_run_id: opt(Uuid),
+    child_run_id: opt({ ...Uuid, description: "The child that handed the entry over, or that has it and ended." }),
     state: Type.String({
       enum: ["owed", "done", "failed", "passed", "abandoned", "not_needed"],
       description:

@@ -29,7 +29,10 @@ export function UndoTab({ run }: TabProps) {
             <p className="quiet">The run has nothing to undo.</p>
           ) : (
             <>
-              <p className="quiet">In the order of completion. A rollback takes them from the last to the first.</p>
+              <p className="quiet">
+                In the order of completion. A rollback takes them from the last to the first. Behind them is what the
+                run's children left undone.
+              </p>
               <Entries entries={list.items} />
               <Pager of={list} name="page" label="undo entries" />
             </>
