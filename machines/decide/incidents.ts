@@ -2,11 +2,12 @@
 // An incident begins where a step fails (token.ts) or an undo does (undo.ts).
 
 import type { Command, Refused } from "../messages/command.js";
-import { type Decision, type DecisionOn, refused } from "../messages/transition.js";
+import { type Decision, type DecisionOn, invalid, refused } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import type { Incident, Wait } from "../state/wait.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { acted, recordAct } from "./hold.js";
+import { correctionsOf } from "./ledger/corrections.js";
 import { nextOf } from "./ledger/frames.js";
 import { groupOf, setGroup } from "./ledger/groups.js";
 import { outputFault, storeVariables } from "./ledger/variables.js";
@@ -21,7 +22,9 @@ export function retryStep(draft: Draft, command: Command<"retry_step">): Decisio
     return refused("no step of the run stands at an incident or in a backoff");
   if (isHalted(draft.context)) return haltedFirst(draft);
   const { variables } = command;
-  const fault = storeVariables(draft, variables);
+  const corrections = variables && correctionsOf(draft, variables);
+  if (typeof corrections === "string") return invalid(corrections);
+  const fault = storeVariables(draft, corrections);
   if (fault) return refused(fault.message);
   draft.change({ wait: undefined, entry: { ...entry, at: draft.now, retried: (entry.retried ?? 0) + 1 } });
   recordAct(draft, command, variables && { variables: Object.keys(variables) });
@@ -44,6 +47,8 @@ export function skipStep(draft: Draft, command: Command<"skip_step">): DecisionO
   if (!isOfStep(draft.context.wait)) return refused("no step of the run stands at an incident");
   if (isHalted(draft.context)) return haltedFirst(draft);
   const plan = currentPlan(draft);
+  if (plan.type.alwaysFails)
+    return refused(`a step of the type ${plan.type.name} cannot succeed: let it fail, or terminate the run`);
   const fault = outputFault(draft, output);
   if (fault) return refused(fault.message);
   recordAct(draft, command);

@@ -149,7 +149,7 @@ function actsOn(context: RunContext): readonly Act[] {
 function actsOnWait({ wait, call, ending, unwinding }: RunContext): readonly Act[] {
   if (wait?.kind === "incident")
     return wait.phase === "forward"
-      ? ["retry_step", "skip_step", "fail"]
+      ? ["retry_step", ...(wait.alwaysFails ? [] : (["skip_step"] as const)), "fail"]
       : ["compensations/retry", "compensations/skip"];
   if (wait?.kind === "backoff" && call?.phase !== "compensation") return ["retry_step"];
   if (ending || unwinding) return [];

@@ -1,5 +1,6 @@
 // The scope of expressions: the names that they see of a run (docs/workflows.md, expressions).
 import type { RunContext } from "../state/context.js";
+import { correctedItem } from "../state/corrected-item.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { instant, type Scope } from "./index.js";
@@ -18,8 +19,9 @@ export function scopeOf(context: RunContext, now: number, output?: Json): Scope 
 }
 
 /** The names that the blocks around the token give. An inner name hides an outer one. */
-export function localsOf({ run, frames }: RunContext): JsonObject {
-  let locals = run.locals ?? {};
+export function localsOf({ run, frames, variables }: RunContext): JsonObject {
+  const corrected = run.locals && correctedItem(run, variables);
+  let locals = corrected ? { ...run.locals, ...corrected } : (run.locals ?? {});
   for (const frame of frames) {
     if (frame.kind === "while") locals = { ...locals, iteration: frame.iteration };
     else if (frame.kind === "catch") locals = { ...locals, error: { ...frame.error } };

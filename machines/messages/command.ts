@@ -161,6 +161,8 @@ export interface Refused {
   readonly reason: string;
   /** What the command names does not exist. */
   readonly missing?: true;
+  /** The command itself is wrong, whatever the state of the run. */
+  readonly invalid?: true;
   /** All reasons, where there may be several. */
   readonly reasons?: readonly Reason[];
 }

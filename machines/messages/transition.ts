@@ -46,3 +46,8 @@ export function unchanged<A extends Answer>(answer: A, effects?: readonly Effect
 export function refused(reason: string): Decided<Refused> {
   return unchanged({ type: "refused", reason });
 }
+
+/** It could not be done at any other time either. */
+export function invalid(reason: string): Decided<Refused> {
+  return unchanged({ type: "refused", reason, invalid: true });
+}

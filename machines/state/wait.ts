@@ -95,6 +95,8 @@ export interface Incident {
   readonly attempts: number;
   /** The output of a step that was done before the engine failed it: its undo sees it. */
   readonly done?: Json;
+  /** The step cannot count as succeeded. Absent: it can, or the incident was written before 0.9. */
+  readonly alwaysFails?: true;
 }
 
 /** Characters of an error's message that a backoff keeps. */

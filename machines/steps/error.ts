@@ -17,6 +17,7 @@ export const error = stepType({
     details: optional(value, "Anything else about the error."),
   },
   last: true,
+  alwaysFails: true,
   chartText: ({ code }) => (code ? `Raises ${written(code)}.` : "Raises the error that was caught last."),
   nextWhen: () => null,
   enter({ attributes: { code, message, details }, scope, caught }) {

@@ -57,6 +57,8 @@ export interface StepType<A extends Attributes = Attributes> {
   readonly joins?: boolean;
   /** It has no `next` (`end`, `error`). */
   readonly last?: boolean;
+  /** It never succeeds, so an operator cannot let it count as done. */
+  readonly alwaysFails?: boolean;
   /** The whole run succeeds here. */
   readonly ends?: boolean;
   edges?(attributes: Parsed<A>): readonly Edge[];

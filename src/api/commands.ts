@@ -129,8 +129,9 @@ function signalOf(body: Static<typeof SignalBody>): { payload: JsonObject; membe
 /** The answer of the run. A refusal is sent as a conflict, with all its reasons, or as 404 where the command names what does not exist. */
 export function accepted<A extends Answer>(answer: A | Refused): Exclude<A, Refused> {
   if (answer.type !== "refused") return answer as Exclude<A, Refused>;
-  const { reason, reasons, missing } = answer as Refused;
+  const { reason, reasons, missing, invalid } = answer as Refused;
   if (missing) throw notFound(reason);
+  if (invalid) throw badRequest(reason);
   throw conflict(
     reason,
     undefined,

@@ -7,7 +7,7 @@ const by = { actor: "user:ops" } as const;
 export const ACTS: { readonly [T in OperatorAct["type"]]: Extract<OperatorAct, { type: T }> } = {
   pause: { type: "pause", ...by },
   resume: { type: "resume", ...by },
-  retry_step: { type: "retry_step", variables: { x: 7 }, ...by },
+  retry_step: { type: "retry_step", ...by },
   skip_step: { type: "skip_step", output: { skipped: true }, ...by },
   fail: { type: "fail", ...by },
   retry_undo: { type: "retry_undo", ...by },

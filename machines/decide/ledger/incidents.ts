@@ -47,7 +47,7 @@ export function beginIncident(draft: Draft, plan: StepPlan, error: StepError, ab
   const edge = isPausing(draft.context) ? "resume" : "note";
   const metadata = { ...failedMetadata(error, about), incident: true };
   draft.row("step.failed", "paused", { stepId: plan.id, attempt, metadata });
-  const known = done === undefined ? {} : { done };
+  const known = { ...(done !== undefined && { done }), ...(plan.type.alwaysFails && { alwaysFails: true as const }) };
   draft.change({
     ...(entry && (entry.slot || done !== undefined) && { entry: standingEntry(entry, done) }),
     wait: {

@@ -44,7 +44,7 @@ export const ACTS: readonly Act[] = [
         name: "variables",
         label: "Corrected variables",
         kind: "object",
-        hint: 'For example {"amount": 12}. Others stay.',
+        hint: 'For example {"amount": 12}. Others stay. In an item of a foreach, its own name corrects the item.',
       },
     ],
   },

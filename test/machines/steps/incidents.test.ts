@@ -1,6 +1,6 @@
 // Incidents: a step, or an undo, that failed for good waits for a person, who retries it, skips it, or lets the error take its course.
 import { describe, expect, it } from "vitest";
-import type { Dispatch } from "../../../machines/index.js";
+import { type Dispatch, explain } from "../../../machines/index.js";
 import { ACTS, help } from "../acts.js";
 import { violations, worldViolations } from "../chain.js";
 import { program } from "../definitions.js";
@@ -139,6 +139,42 @@ describe("an incident of a step", () => {
     expect(run.sent.at(-1)?.call).toMatchObject({ phase: "compensation", inputs: { output: { by_hand: true } } });
   });
 
+  it("a step whose purpose is to fail is not skipped", () => {
+    const run = stopped([{ type: "error", code: "late" }]);
+    expect(incidentOf(run)).toMatchObject({ error: { code: "late" } });
+    expect(explain(run.context, { lastEventAt: 0 }).can).not.toContain("skip_step");
+    expect(run.command(ACTS.skip_step)).toEqual({
+      type: "refused",
+      reason: "a step of the type error cannot succeed: let it fail, or terminate the run",
+    });
+    run.command(ACTS.fail);
+    expect(finished(run).state).toBe("failed");
+  });
+
+  it.each([
+    ["a member", "${vars.m}", ["m"]],
+    ["a key", "${vars['m'] + vars[\"k\"]}", ["k", "m"]],
+    ["a test", "${has(vars.m) ? 1 : ('k' in vars ? 2 : 3)}", ["k", "m"]],
+    ["CEL beside text", "a ${vars.m} and ${vars.k}", ["k", "m"]],
+  ])("a variable is corrected if the workflow reads it: %s", (_, expression, names) => {
+    const run = stopped([charge({ inputs: { n: "${vars.n}" }, next: "s2" }), { type: "log", message: expression }], {
+      worker: worker(plain, done()),
+    });
+    expect(run.command({ type: "retry_step", variables: { other: 1 }, ...by })).toMatchObject({
+      ...{ type: "refused", invalid: true },
+      reason: `nothing in the workflow reads the variable other: those that a retry may correct are ${[...names, "n"].sort().join(", ")}`,
+    });
+    const variables = Object.fromEntries(names.map((name) => [name, 7]));
+    expect(run.command({ type: "retry_step", variables, ...by })).toMatchObject({ type: "acted", changed: true });
+  });
+
+  it("any variable is corrected if the workflow reads them all, or computes a name", () => {
+    for (const message of ["${vars}", "${vars[inputs.name]}"]) {
+      const run = stopped([charge({ next: "s2" }), { type: "log", message }], { worker: worker(plain, done()) });
+      expect(run.command({ type: "retry_step", variables: { other: 1 }, ...by })).toMatchObject({ changed: true });
+    }
+  });
+
   it("an output over the limit is refused, and the incident stays", () => {
     const run = stopped([charge()], { worker: worker(plain), limits: { output: 20 } });
     const output = "x".repeat(30);
@@ -268,6 +304,51 @@ describe("an incident in a family", () => {
     for (const child of childrenOf(run)) if (incidentOf(child)) child.command(ACTS.retry_step);
     finished(run);
     expect(run.context.variables.s).toEqual([{ n: 1 }, { n: 2 }, { n: 2 }]);
+  });
+
+  it.each([["item"], ["traveller"]])(
+    "of an item: its own name %s corrects the item, for all its steps and for what is below it",
+    (name) => {
+      const steps: Draft[] = [
+        { type: "foreach", items: "[1, 2]", item_var: "traveller", max_concurrency: 2, body: "s2" },
+        charge({ inputs: { n: "${traveller}", i: "${item}" }, next: "s3" }),
+        { type: "parallel", branches: { b: { next: "s4" } }, next: "s5" },
+        charge({ inputs: { n: "${traveller}", i: "${item}" }, compensation: undefined }),
+        { type: "join" },
+      ];
+      const run = stopped(steps, { worker: worker(plain, plain, done()) });
+      const standing = childrenOf(run).filter(incidentOf);
+      for (const [nth, child] of standing.entries())
+        expect(child.command({ type: "retry_step", variables: { [name]: 40 + nth }, ...by })).toMatchObject({
+          changed: true,
+        });
+      finished(run);
+      const calls = [...run.world.runs.values()].flatMap(
+        (one) => one.sent.map(({ attempt, call }) => ({ attempt, ...call.inputs })) as Record<string, unknown>[],
+      );
+      const seen = calls.map(({ n, i }) => `${n} ${i}`).toSorted();
+      // Both items failed as they were; then each was charged twice, by its own step and by the one in its branch.
+      expect(seen).toEqual(["1 1", "2 2", "40 40", "40 40", "41 41", "41 41"]);
+    },
+  );
+
+  it("of an item: its index cannot be corrected, nor what nothing reads", () => {
+    const run = stopped([{ type: "foreach", items: "[1]", index_var: "nth", body: "s2" }, charge()], {
+      worker: worker(plain),
+    });
+    const [child] = childrenOf(run);
+    const retry = (variables: object) => child?.command({ type: "retry_step", variables: variables as never, ...by });
+    for (const name of ["index", "nth"])
+      expect(retry({ [name]: 1 })).toMatchObject({
+        type: "refused",
+        invalid: true,
+        reason: `${name} is the index of the item, which cannot be corrected`,
+      });
+    expect(retry({ n: 1, m: 2 })).toMatchObject({
+      ...{ type: "refused", invalid: true },
+      reason: "nothing in the workflow reads the variable m: those that a retry may correct are item, n",
+    });
+    expect([incidentOf(child as Simulation)?.kind, child?.context.variables]).toEqual(["incident", { n: 1 }]);
   });
 
   it("of a sub-saga whose own workflow rolls back is the parent's: a retry starts a new child", () => {

@@ -1,0 +1,54 @@
+// What an operator corrects before a step is tried again: variables that the workflow reads, and the item of a foreach by its own name. A
+// correction that no expression would ever see is refused, because the retry would fail as before.
+import { variablesRead } from "../../expression/reads.js";
+import { CORRECTED_ITEM, correctedItem, keptCorrection } from "../../state/corrected-item.js";
+import { beginningOf, type Json, type JsonObject } from "../../values/json.js";
+import type { Draft } from "../draft.js";
+
+/** Names that a refusal lists. */
+const LISTED = 100;
+
+/** The variables to be stored; or why one of the names corrects nothing. */
+export function correctionsOf(draft: Draft, given: JsonObject): JsonObject | string {
+  const { run, variables } = draft.context;
+  const { items, indexes } = foreachNames(draft);
+  const read = variablesRead(draft.workflow.document);
+  const stored: Record<string, Json> = {};
+  const corrected: Record<string, Json> = {};
+  for (const [name, value] of Object.entries(given)) {
+    const shown = beginningOf(name, 128);
+    if (items.has(name)) for (const alias of aliasesOf(draft, name)) corrected[alias] = value;
+    else if (indexes.has(name)) return `${shown} is the index of the item, which cannot be corrected`;
+    else if (name === CORRECTED_ITEM || (read && !read.has(name))) return unread(shown, [...items, ...(read ?? [])]);
+    else stored[name] = value;
+  }
+  if (Object.keys(corrected).length === 0) return stored;
+  return { ...stored, ...keptCorrection(run, { ...correctedItem(run, variables), ...corrected }) };
+}
+
+function unread(name: string, names: readonly string[]): string {
+  const known = names.length === 0 ? "none" : names.toSorted().slice(0, LISTED).join(", ");
+  return `nothing in the workflow reads the variable ${name}: those that a retry may correct are ${known}`;
+}
+
+/** The names of items and indexes that the expressions of this run see. */
+function foreachNames({ workflow, context: { run } }: Draft) {
+  const items = new Set<string>();
+  const indexes = new Set<string>();
+  const locals = run.locals ?? {};
+  for (const { type, attributes } of workflow.steps.values()) {
+    if (type.name !== "foreach") continue;
+    const { item_var = "item", index_var = "index" } = attributes as { item_var?: string; index_var?: string };
+    for (const name of ["item", item_var]) if (Object.hasOwn(locals, name)) items.add(name);
+    for (const name of ["index", index_var]) if (Object.hasOwn(locals, name)) indexes.add(name);
+  }
+  return { items, indexes };
+}
+
+/** An item has the name `item` and, if its foreach says so, one of its own. */
+function aliasesOf({ workflow, context: { run } }: Draft, name: string): readonly string[] {
+  const own = workflow.steps.get(run.parentStepId ?? "");
+  if (own?.type.name !== "foreach") return [name];
+  const { item_var = "item" } = own.attributes as { item_var?: string };
+  return name === "item" || name === item_var ? ["item", item_var] : [name];
+}
