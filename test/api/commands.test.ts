@@ -203,6 +203,15 @@ describe("an act of an operator", () => {
     expect(rig.asked.at(-1)?.command).toEqual({ ...command, actor: "api" });
   });
 
+  it("that could never make sense is 400, with the reason", async () => {
+    const reason = "nothing in the workflow reads the variable m: those that a retry may correct are n";
+    rig.answer = () => ({ type: "refused", reason, invalid: true });
+    expect(await act("retry_step", { variables: { m: 2 } })).toMatchObject({
+      status: 400,
+      body: { message: reason },
+    });
+  });
+
   it("that makes no sense is 409, with the reason", async () => {
     rig.answer = () => ({ type: "refused", reason: "no step of the run stands at an incident" });
     expect(await act("skip_step")).toMatchObject({

@@ -26,7 +26,8 @@ const charge = (id: string, { undo = {}, ...more }: Record<string, unknown> = {}
   ...{ id, type: "action", action: "shop.charge", inputs: {}, ...more },
   compensation: { action: "shop.refund", inputs: undo },
 });
-const breaks = { breaks: true };
+/** A retry may correct what a step reads. */
+const breaks = { breaks: true, n: "${has(vars.n) ? vars.n : 0}" };
 
 export async function publishHelped(database: TestDatabase): Promise<void> {
   await registerActions(database, "charge", "refund");

@@ -235,7 +235,7 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
   },
 
   async "the acts of an operator"(talk) {
-    const steps = [{ id: "no", type: "error", code: "no" }];
+    const steps = [{ id: "no", type: "assert", condition: "has(vars.n) && vars.n > 1" }];
     await talk.aside.publish("stands", steps, { on_failure: "incident" });
     const act = async (runId: string, name: string, body?: object) =>
       (await talk.ask("POST", `/sagas/${runId}/${name}`, body)).status;
@@ -246,6 +246,7 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     expect(await act(runId, "pause", { reason: "to look" })).toBe(202);
     expect(await act(runId, "retry_step", { variables: { n: 1 } })).toBe(409);
     expect(await act(runId, "resume")).toBe(202);
+    expect(await act(runId, "retry_step", { variables: { m: 1 } })).toBe(400);
     expect(await act(runId, "skip_step", { output: 7 })).toBe(202);
     await ends(talk, runId, "succeeded");
     expect(await act(runId, "fail")).toBe(409);
