@@ -124,7 +124,7 @@ function digits(value: number, width: number): string {
 export function parseDuration(text: string): number | undefined {
   const match = text.length > MAX_DURATION_CHARS ? null : ISO_8601_DURATION.exec(text);
   if (match === null) return undefined;
-  // In units of 10^-digits ms, which are whole: 1.1 * 1000 is not 1100 in doubles of every length.
+  // In whole units of 10^-digits ms: doubles would make 2.3 * 1000 less than 2300.
   const digits = Math.max(...UNITS_MS.map((_, index) => (match[2 * index + 2] ?? "").length));
   const scale = 10n ** BigInt(digits);
   const scaled = UNITS_MS.reduce((sum, unit, index) => {

@@ -41,6 +41,7 @@ describe("action", () => {
       });
       expect(call("eu.shop.pay@3").version).toBe(3);
       expect(call("${inputs.region}.shop.pay", { region: "eu" }).service).toBe("eu.shop");
+      expect(problemsOf(act({ action: "shop.pay@2147483647" }))).toEqual([]);
       for (const action of ["shop", "shop.", ".pay", "shop.pay@", "shop.pay@x", "shop.pay@latest"])
         expect(problemsOf(act({ action })), action).toEqual([
           '.action: must be "service.name" or "service.name@version"',
