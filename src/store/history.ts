@@ -87,8 +87,8 @@ export function listSignals(database: Sql, runId: RunId, page: PageQuery): Promi
 
 /**
  * The run's own entries in the order of completion: a rollback starts at their end. `ordinal` counts from 1. An entry that is still owed when
- * its run has ended was not needed if the run succeeded, and is abandoned otherwise. Behind them, so that their numbers stay, follows what
- * the runs below it have left undone for good: what a child handed over is an entry of its own already.
+ * its run has ended was not needed if the run succeeded, and is abandoned otherwise. Of a root there follows, behind them, so that their
+ * numbers stay, what the runs below it have left undone for good: what a child handed over is an entry of its own already.
  */
 export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
   const from = undoOfFamily(runId);
@@ -130,9 +130,10 @@ export async function undoOrdinal(database: Sql, runId: RunId, nth: number): Pro
 function undoOfFamily(runId: RunId): SQL {
   return sql`(
     with recursive family as (
-      select id, state, terminal_at is not null as ended from runs where id = ${runId}
+      select id, state, terminal_at is not null as ended, parent_run_id is null as of_root from runs where id = ${runId}
       union all
-      select child.id, child.state, child.terminal_at is not null from family join runs child on child.parent_run_id = family.id
+      select child.id, child.state, child.terminal_at is not null, true
+      from family join runs child on child.parent_run_id = family.id where family.of_root
     ), entries as (
       select own.*, family.id <> ${runId} as is_of_child, case
           when own.state <> 'owed' or not family.ended then own.state

@@ -4,11 +4,11 @@ import { Cron } from "croner";
 import { LRUCache } from "lru-cache";
 
 const FIELDS = [
-  { name: "minute", names: "" },
-  { name: "hour", names: "" },
-  { name: "day of the month", names: "" },
-  { name: "month", names: "JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC" },
-  { name: "day of the week", names: "SUN|MON|TUE|WED|THU|FRI|SAT" },
+  { name: "minute", names: "", from: 0, to: 59 },
+  { name: "hour", names: "", from: 0, to: 23 },
+  { name: "day of the month", names: "", from: 1, to: 31 },
+  { name: "month", names: "JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC", from: 1, to: 12 },
+  { name: "day of the week", names: "SUN|MON|TUE|WED|THU|FRI|SAT", from: 0, to: 7 },
 ] as const;
 const MAX_CHARS = 256;
 const KEPT = 1_000;
@@ -60,7 +60,7 @@ function cronOf(text: string): Cron {
     const { name, names } = FIELDS[nth] ?? FIELDS[0];
     if (!isField(field, names)) throw new ScheduleError(`have numbers, *, -, / and , as its ${name}`);
   });
-  return neverEmpty(compiled(fields.join(" ")));
+  return neverEmpty(compiled(fields));
 }
 
 /** `*`, a value, a range, each with an optional step; several separated by commas. */
@@ -70,13 +70,23 @@ function isField(field: string, names: string): boolean {
   return new RegExp(`^${part}(?:,${part})*$`, "i").test(field);
 }
 
-function compiled(pattern: string): Cron {
+function compiled(fields: readonly string[]): Cron {
   try {
-    return new Cron(pattern, { timezone: "UTC", mode: "5-part", paused: true });
+    return new Cron(fields.join(" "), { timezone: "UTC", mode: "5-part", paused: true });
   } catch (error) {
     const why = error instanceof Error ? error.message.replace(/^CronPattern: /, "") : "it cannot be read";
-    throw new ScheduleError(`be a cron schedule: ${why}`);
+    throw new ScheduleError(outOfRange(fields) ?? `be a cron schedule: ${why}`);
   }
+}
+
+/** The value as it is written: for a day or a month, croner's message has the one before. */
+function outOfRange(fields: readonly string[]): string | undefined {
+  for (const [nth, { name, from, to }] of FIELDS.entries()) {
+    const values = fields[nth]?.replace(/\/\d+/g, "").match(/\d+/g) ?? [];
+    const outside = values.find((value) => Number(value) < from || Number(value) > to);
+    if (outside !== undefined) return `have ${from} to ${to} as its ${name}, not ${outside}`;
+  }
+  return undefined;
 }
 
 function neverEmpty(cron: Cron): Cron {

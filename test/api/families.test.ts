@@ -181,7 +181,13 @@ describe("a cancel of a nested family", () => {
     expect(line).toEqual([...line].sort((left, right) => left - right));
     for (const id of [root, a, second, open, openX])
       expect(await get(id)).toMatchObject({ state: "cancelled", last_error: "stop" });
-    expect((await get(`${a}/undo`)).items.map(({ state }: JsonObject) => state)).toEqual(["abandoned", "abandoned"]);
+    const undo = async (id: string) => (await get(`${id}/undo`)).items as JsonObject[];
+    expect((await undo(a)).map(({ state }) => state)).toEqual(["abandoned", "abandoned"]);
+    // The root shows what the whole family owes, and whose it is.
+    const below = (await Promise.all([a, second, open, openX].map(undo))).flat();
+    const all = await undo(root);
+    expect(all.map(({ state }) => state)).toEqual(below.map(() => "abandoned"));
+    expect(all.map(({ step_id }) => step_id).sort()).toEqual(below.map(({ step_id }) => step_id).sort());
     expect(node.dispatcher.sent.some(({ call }) => call.phase === "compensation")).toBe(false);
     expect(committed.some(({ type }) => type === "compensation.started")).toBe(false);
   });

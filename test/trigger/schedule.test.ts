@@ -101,6 +101,15 @@ describe("a schedule", () => {
     ["*/0 * * * *", "cron schedule"],
     ["30-10 * * * *", "cron schedule"],
     [`0 0 * * ${"1,".repeat(200)}1`, "characters"],
+    ["0 0 32 * *", "have 1 to 31 as its day of the month, not 32"],
+    ["0 0 0 * *", "have 1 to 31 as its day of the month, not 0"],
+    ["0 0 1,40 * *", "have 1 to 31 as its day of the month, not 40"],
+    ["0 0 1-32 */2 *", "have 1 to 31 as its day of the month, not 32"],
+    ["0 0 * 13 *", "have 1 to 12 as its month, not 13"],
+    ["0 0 * 00 *", "have 1 to 12 as its month, not 00"],
+    ["60 * * * *", "have 0 to 59 as its minute, not 60"],
+    ["0 24 * * *", "have 0 to 23 as its hour, not 24"],
+    ["0 0 * * 8", "have 0 to 7 as its day of the week, not 8"],
   ])("%s is refused: %s", (text, why) => {
     expect(() => Schedule.parse(text)).toThrow(ScheduleError);
     expect(() => Schedule.parse(text)).toThrow(why);
