@@ -20,7 +20,7 @@ import { startupVariablesOf } from "../run/startup-provider.js";
 import { Suspicion } from "../run/trial/suspicion.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
-import { removeEffects } from "../store/posts.js";
+import { owedEffects, removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import type { Triggers } from "../trigger/index.js";
 import { composeBrokerEvents } from "./broker-events.js";
@@ -141,6 +141,7 @@ export class Core {
         http: { guard: egress.workers, signingSecret: egress.secrets.signing },
         ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl } }),
       },
+      owed: (dispatchIds) => owedEffects(sql, dispatchIds),
       delivered: (transport, outcome) => metrics.handOvers.inc({ transport, outcome }),
       nodeId,
       log,

@@ -32,8 +32,10 @@ export interface Carrier {
   holds(dispatchId: DispatchId): boolean;
   /** Number of dispatches handed over and not yet answered. */
   readonly inFlight: number;
-  /** The shards were placed on nodes. */
-  placed?(isMine: (dispatchId: DispatchId) => boolean): void;
+  /** The shards were placed on these nodes. */
+  placed?(nodeIds: readonly string[]): void;
+  /** Which of these dispatches this node sends, or may be about to send, as `nodeId` would. Absent: other nodes learn it in another way. */
+  inHand?(dispatchIds: readonly DispatchId[], nodeId: string): readonly DispatchId[];
   /** Destinations that take nothing at present. */
   away?(): Iterable<AwayDestination>;
   /** Present where workers of other nodes can take this carrier's calls. */

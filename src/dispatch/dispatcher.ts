@@ -21,7 +21,7 @@ import { FairQueue } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
 import { Offers, type OffersHost, QueuedCall } from "./offers.js";
 import type { Ownership } from "./ownership.js";
-import type { Ask, DirectoryAsk, Tell } from "./relay/messages.js";
+import type { DispatchAsk, Tell } from "./relay/messages.js";
 
 export interface CallDispatcherOptions {
   readonly nodeId: string;
@@ -103,7 +103,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     for (const dispatchId of [...this.waiting.keys()]) if (!isMine(dispatchId)) this.leave(dispatchId);
     this.directory.placed(nodeIds);
     for (const carrier of this.carriers) {
-      carrier.placed?.(isMine);
+      carrier.placed?.(nodeIds);
       carrier.sharing?.placed(nodeIds);
     }
   }
@@ -114,7 +114,11 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
       for (const away of this.lanes[transport].carrier?.away?.() ?? []) yield { transport, ...away };
   }
 
-  asked(request: Ask | DirectoryAsk): object | undefined {
+  asked(request: DispatchAsk): object | undefined {
+    if (request.kind === "dispatch.in_hand") {
+      const { dispatch_ids: ids, node_id: nodeId } = request;
+      return { in_hand: this.carriers.flatMap((carrier) => carrier.inHand?.(ids, nodeId) ?? []) };
+    }
     if (request.kind === "dispatch.workers" || request.kind === "dispatch.obstacles")
       return this.directory.asked(request);
     for (const { sharing } of this.carriers) {

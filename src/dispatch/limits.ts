@@ -53,7 +53,7 @@ export interface DispatchLimits {
   /** How long a hand-over is tried before the call waits for a worker again. At most half of the attempt's time. */
   readonly triedMs: number;
   readonly destinations: Omit<DestinationsOptions, "now">;
-  readonly accepted: Pick<AcceptedOptions, "removeAfterMs" | "remembered">;
+  readonly accepted: Pick<AcceptedOptions, "remembered">;
   /** Dispatches, and vouchers for them, that this node has at other nodes at once. */
   readonly relayed: number;
   /** A call with more bytes of JSON is not handed to another node: a bus message is at most 1 MiB. */
@@ -70,8 +70,8 @@ export interface DispatchLimits {
   readonly demands: number;
   readonly vouchers: number;
   /**
-   * How long another node has to answer before it is asked again, and how often a dispatch is handed over without an
-   * answer.
+   * How long another node has to answer before it is asked again, and how often a dispatch is handed over, or another node is asked whether
+   * it has one in hand, without an answer.
    */
   readonly handOverMs: number;
   readonly handOverTries: number;
@@ -116,7 +116,7 @@ export const DEFAULT_LIMITS: DispatchLimits = {
   messageBytes: 16 * 1_048_576,
   triedMs: 30_000,
   destinations: { backoffMs: 200, backoffMaxMs: 10_000, askedMaxMs: 60_000, reachedMs: 6_000, forgetMs: 600_000 },
-  accepted: { removeAfterMs: 5_000, remembered: 100_000 },
+  accepted: { remembered: 100_000 },
   relayed: 10_000,
   relayedBytes: 512 * 1_024,
   voucherMs: 5_000,

@@ -11,7 +11,7 @@ import { Ownership, type Peers } from "./ownership.js";
 import { PushCarrier, type PushCarrierOptions } from "./push/carrier.js";
 import type { Delivery, Outlet } from "./push/outlet.js";
 import { RabbitMqOutlet, type RabbitMqOutletOptions } from "./rabbitmq/outlet.js";
-import type { Ask, DirectoryAsk, Tell } from "./relay/messages.js";
+import type { DispatchAsk, Tell } from "./relay/messages.js";
 import type { RequestEnvironment } from "./request/attempt.js";
 import { RequestOutlet } from "./request/outlet.js";
 
@@ -33,6 +33,8 @@ export interface DispatcherOptions {
   readonly delivered?: (transport: TransportName, kind: Delivery["kind"]) => void;
   /** The nodes that share their workers with this one. Absent: the node is alone. */
   readonly peers?: Peers;
+  /** Which of these dispatches still have their outbox rows. Absent: all. */
+  readonly owed?: (dispatchIds: readonly DispatchId[]) => Promise<readonly DispatchId[]>;
 }
 
 /** Workers that the service calls, and that report over the API. */
@@ -54,7 +56,7 @@ export interface NodeDispatcher extends Dispatcher {
    */
   placed(nodeIds: readonly string[]): void;
   /** The answer to another node's question, or undefined if this node has no peers. */
-  asked(request: Ask | DirectoryAsk): object | undefined;
+  asked(request: DispatchAsk): object | undefined;
   /** A message of another node. */
   told(message: Tell, from: string): void;
   readonly limits: DispatchLimits;
@@ -85,7 +87,7 @@ export function createDispatcher(options: DispatcherOptions): NodeDispatcher {
   for (const { transport, slots, outlet } of outlets(options, limits))
     dispatcher.add(
       transport,
-      (host) => new PushCarrier({ ...pushing(options, transport), limits, slots, outlet, host }),
+      (host) => new PushCarrier({ ...pushing(options, transport), ownership, limits, slots, outlet, host }),
     );
   return Object.assign(dispatcher, { limits, workers });
 }
@@ -123,13 +125,13 @@ function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[]
   return found;
 }
 
-function pushing({ callbacks, delivered, now, log }: DispatcherOptions, transport: TransportName) {
+function pushing(options: DispatcherOptions, transport: TransportName) {
+  const { callbacks, delivered, nodeId, peers, now, log } = options;
   // The rows of requests are never removed early: no worker accepts one.
   const removeRows = callbacks?.removeRows ?? (async () => {});
+  const owed = options.owed ?? (async (dispatchIds: readonly DispatchId[]) => dispatchIds);
   return {
-    removeRows,
-    now,
-    log,
+    ...{ nodeId, peers, removeRows, owed, now, log },
     delivered: (kind: Delivery["kind"]) => (transport === "request" ? undefined : delivered?.(transport, kind)),
   };
 }

@@ -57,6 +57,12 @@ export async function removePost(database: Sql, id: string): Promise<void> {
   await query(database).delete(outbox).where(eq(outbox.id, id));
 }
 
+/** Which of these are still owed. */
+export async function owedEffects<Id extends string>(database: Sql, ids: readonly Id[]): Promise<readonly Id[]> {
+  const rows = await database<{ id: Id }[]>`select id from outbox where id = any(${[...ids]}::uuid[])`;
+  return rows.map(({ id }) => id);
+}
+
 /** In key order, as a commit takes them, so that the two never wait for each other in a circle. */
 export async function removeEffects(database: Sql, ids: readonly string[]): Promise<void> {
   await database`

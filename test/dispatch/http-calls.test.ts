@@ -44,7 +44,7 @@ const QUICK = { backoffMs: 20, backoffMaxMs: 50, askedMaxMs: 60_000, reachedMs: 
 function open({ limits, allow, runs }: Options = {}): RequestNode {
   const node = openNode({
     ...(runs && { runs }),
-    limits: { destinations: QUICK, accepted: { removeAfterMs: 20, remembered: 10 }, ...limits },
+    limits: { destinations: QUICK, accepted: { remembered: 10 }, ...limits },
     callbacks: {
       publicUrl: () => "https://saga.example/base",
       removeRows: async (ids) => void removed.push(...ids),
@@ -429,7 +429,7 @@ describe("a node", () => {
     let refusals = 2;
     const rows: string[] = [];
     const node = openNode({
-      limits: { accepted: { removeAfterMs: 10, remembered: 3 } },
+      limits: { accepted: { remembered: 3 } },
       callbacks: {
         publicUrl: () => "http://saga.example",
         removeRows: async (ids) => {

@@ -57,7 +57,7 @@ describeWithRabbitMq("a dispatch to a queue", (url) => {
 
   async function open(limits: Partial<DispatchLimits> = {}): Promise<RequestNode> {
     const node = openNode({
-      limits: { destinations: QUICK, accepted: { removeAfterMs: 20, remembered: 100 }, ...limits },
+      limits: { destinations: QUICK, accepted: { remembered: 100 }, ...limits },
       callbacks: {
         publicUrl: () => "http://saga.example",
         removeRows: async (ids) => void removed.push(...ids),

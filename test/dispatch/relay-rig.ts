@@ -13,7 +13,7 @@ import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { dispatchProtocol } from "../../src/dispatch/relay/messages.js";
 import { shardOf } from "../../src/ids.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
-import { makeCall, makeDispatch, type Node, RawWorker, startNode } from "./rig.js";
+import { makeCall, makeDispatch, type Node, type NodeOptions, RawWorker, startNode } from "./rig.js";
 
 /** For what is to be in time on a busy machine, too. */
 export const NEVER_MS = 60_000;
@@ -62,6 +62,8 @@ export class Cluster {
   readonly placed = new Map<number, string>();
   private readonly relay: IpcRelay = new IpcRelay();
 
+  constructor(private readonly push: NodeOptions["push"] = {}) {}
+
   async open(ids: readonly string[], limits: Partial<DispatchLimits> = {}): Promise<void> {
     for (const id of ids) await this.add(id, limits);
     this.placeAll();
@@ -82,7 +84,13 @@ export class Cluster {
       channel,
     });
     const peers = { bus, owner: (shard: number) => this.placed.get(shard) ?? id };
-    const node = await startNode({ nodeId: id, limits: { ...TIMES, ...limits }, peers, commands: this });
+    const node = await startNode({
+      nodeId: id,
+      limits: { ...TIMES, ...limits },
+      peers,
+      commands: this,
+      push: this.push,
+    });
     const stop = async () => {
       await node.stop();
       await bus.stop();

@@ -14,7 +14,7 @@ import { afterEach, vi } from "vitest";
 import type { ActionCall, Answer, AnswerTo, Dispatch, RunCommand } from "../../machines/index.js";
 import { type GrpcServerOptions, startGrpcServer } from "../../src/dispatch/grpc/server.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
-import { createDispatcher, type NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
+import { createDispatcher, type DispatcherOptions, type NodeDispatcher } from "../../src/dispatch/node-dispatcher.js";
 import type { Peers } from "../../src/dispatch/ownership.js";
 import type { CommandOptions, Runs } from "../../src/run/ports.js";
 import { PROTO_OPTIONS, protoPath } from "../../src/sdk/protocol/index.js";
@@ -75,6 +75,8 @@ export interface NodeOptions {
   readonly peers?: Peers;
   /** Instead of the scripted ones. */
   readonly commands?: Pick<Runs, "command">;
+  /** For workers that open no stream. */
+  readonly push?: Pick<DispatcherOptions, "callbacks" | "owed">;
 }
 
 /** The clock stands at database time 0 plus what a test adds to it. */
@@ -86,6 +88,7 @@ export async function startNode(options: NodeOptions = {}): Promise<Node> {
   const dispatcher = createDispatcher({
     ...(options.unbound ? {} : { runs: options.commands ?? runs }),
     ...(options.peers ? { peers: options.peers } : {}),
+    ...options.push,
     nodeId: options.nodeId ?? "node-1",
     log,
     now: () => clock.now,

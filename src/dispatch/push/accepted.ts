@@ -1,12 +1,11 @@
-// The dispatches that workers have accepted. Their outbox rows are removed (law 5: the row goes when it is accepted), a little later and
-// many at once: most are answered before, and then the answer's commit removes the row.
+// The dispatches that workers have accepted. Their outbox rows are removed at once (law 5: the row goes when it is accepted), those of one
+// turn of the event loop together: as long as a row is there, the next owner of its run sends the dispatch again.
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { DispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import { ExpiringMap } from "../expiring-map.js";
 import type { Address } from "./addresses.js";
 
 export interface AcceptedOptions {
-  readonly removeAfterMs: number;
   /** Dispatches that are remembered. Above it the oldest is forgotten. */
   readonly remembered: number;
   /** Removes the outbox rows. */
@@ -26,12 +25,11 @@ const AT_ONCE = 1_000;
 
 export class AcceptedDispatches {
   private readonly known = new Map<DispatchId, Accepted>();
-  private readonly rows: ExpiringMap<true, DispatchId>;
+  /** Those whose rows are not removed yet, forgotten ones included. */
+  private readonly rows = new Set<DispatchId>();
   private removing: Promise<void> | undefined;
 
-  constructor(private readonly options: AcceptedOptions) {
-    this.rows = new ExpiringMap(options.removeAfterMs);
-  }
+  constructor(private readonly options: AcceptedOptions) {}
 
   get size(): number {
     return this.known.size;
@@ -41,61 +39,88 @@ export class AcceptedDispatches {
     return this.known.has(dispatchId);
   }
 
+  /** Its acceptance is not durable yet: without this node, it counts as not accepted. */
+  hasRow(dispatchId: DispatchId): boolean {
+    return this.rows.has(dispatchId);
+  }
+
+  /** A worker has just accepted it. */
   add(dispatchId: DispatchId, deadlineAt: number, address: Address): void {
+    this.remember(dispatchId, deadlineAt, address);
+    this.removeRow(dispatchId);
+  }
+
+  /** The worker has it; this node need not know. */
+  removeRow(dispatchId: DispatchId): void {
+    this.rows.add(dispatchId);
+    this.removeSoon();
+  }
+
+  /** It was accepted before, and its row is gone. */
+  remember(dispatchId: DispatchId, deadlineAt: number, address: Address): void {
     this.known.set(dispatchId, { deadlineAt, address });
     address.inFlight++;
-    this.rows.set(dispatchId, true);
     if (this.known.size > this.options.remembered) this.forgetOldest();
   }
 
   /** The run waits for it no longer: its commit has removed the row. */
   resolved(dispatchId: DispatchId): void {
-    const accepted = this.known.get(dispatchId);
-    if (!accepted) return;
-    accepted.address.inFlight--;
-    this.known.delete(dispatchId);
+    this.forget(dispatchId);
     this.rows.delete(dispatchId);
   }
 
-  /** Removes the rows that are due. */
+  /** Removes the rows that could not be removed before. */
   tick(): void {
-    if (this.removing) return;
-    const due = this.rows.takeDue().map(([dispatchId]) => dispatchId);
-    if (due.length > 0)
-      this.removing = this.remove(due).finally(() => {
-        this.removing = undefined;
-      });
+    this.removeSoon();
   }
 
   async stop(): Promise<void> {
     await this.removing;
+    // Once more: the store may be back, and what has a row is sent again by the next owner.
+    await this.remove();
   }
 
-  private async remove(due: readonly DispatchId[]): Promise<void> {
-    for (let first = 0; first < due.length; first += AT_ONCE) {
-      const some = due.slice(first, first + AT_ONCE);
-      await this.options.remove(some).catch((error: unknown) => this.keep(some, error));
+  private removeSoon(): void {
+    if (this.removing || this.rows.size === 0) return;
+    this.removing = nextTurn()
+      .then(() => this.remove())
+      .finally(() => {
+        this.removing = undefined;
+      });
+  }
+
+  private async remove(): Promise<void> {
+    while (this.rows.size > 0) {
+      const some = [...this.rows].slice(0, AT_ONCE);
+      try {
+        await this.options.remove(some);
+      } catch (error) {
+        this.options.log.warn(
+          { err: error, dispatches: this.rows.size },
+          "accepted dispatches keep their rows, retrying",
+        );
+        return;
+      }
+      for (const dispatchId of some) this.rows.delete(dispatchId);
     }
   }
 
-  /** The store does not answer. The rows fall due and are found held, until they are removed. */
-  private keep(dispatchIds: readonly DispatchId[], error: unknown): void {
-    this.options.log.warn(
-      { err: error, dispatches: dispatchIds.length },
-      "accepted dispatches keep their rows, retrying",
-    );
-    for (const dispatchId of dispatchIds) if (this.has(dispatchId)) this.rows.set(dispatchId, true);
+  private forget(dispatchId: DispatchId): void {
+    const accepted = this.known.get(dispatchId);
+    if (!accepted) return;
+    accepted.address.inFlight--;
+    this.known.delete(dispatchId);
   }
 
   /** Those past their deadline first: their runs have given them up, perhaps on another node. */
   private forgetOldest(): void {
     const now = this.options.now();
-    for (const [dispatchId, { deadlineAt }] of this.known) if (deadlineAt <= now) this.resolved(dispatchId);
+    for (const [dispatchId, { deadlineAt }] of this.known) if (deadlineAt <= now) this.forget(dispatchId);
     // Some more than one, so that the next ones need no search.
     const rest = 0.9 * this.options.remembered;
     for (const [dispatchId] of this.known) {
       if (this.known.size <= rest) return;
-      this.resolved(dispatchId);
+      this.forget(dispatchId);
     }
   }
 }

@@ -7,19 +7,20 @@ import type { ActionName } from "../action-name.js";
 import type { Carrier, CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue, type Pool } from "../fair-queue.js";
-import { Slots } from "../slots.js";
+import type { Ownership } from "../ownership.js";
 import { AcceptedDispatches, type AcceptedOptions } from "./accepted.js";
-import { Addresses } from "./addresses.js";
-import { type AwayDestination, Destinations } from "./destinations.js";
+import type { AwayDestination } from "./destinations.js";
+import { Gates, type GatesOptions } from "./gates.js";
 import { HeldDispatch } from "./held-dispatch.js";
 import type { Delivery, Outlet } from "./outlet.js";
+import { RecoveredDispatches, type RecoveredOptions } from "./recovered.js";
 import { Reporter, type ReporterOptions } from "./reporter.js";
 
-export interface PushCarrierOptions extends ReporterOptions {
+export interface PushCarrierOptions extends ReporterOptions, Pick<RecoveredOptions, "nodeId" | "peers" | "owed"> {
+  readonly ownership: Pick<Ownership, "isMine">;
   readonly outlet: Outlet;
   readonly host: CarrierHost;
-  /** Concurrent tries, in all and to one destination. */
-  readonly slots: { readonly all: number; readonly each: number };
+  readonly slots: GatesOptions["slots"];
   /** Removes the outbox rows of accepted dispatches. */
   readonly removeRows: AcceptedOptions["remove"];
   /** Told of every try that ended. */
@@ -28,13 +29,13 @@ export interface PushCarrierOptions extends ReporterOptions {
 
 export class PushCarrier implements Carrier {
   private readonly held = new Map<DispatchId, HeldDispatch>();
-  private readonly slots: Slots;
-  private readonly destinations: Destinations;
-  private readonly addresses = new Addresses();
+  private readonly gates: Gates;
   private readonly reservations: ExpiringMap<HeldDispatch, DispatchId>;
   /** Committed dispatches without a slot. They go before everything new. */
   private readonly waiting = new FairQueue<HeldDispatch>();
   private readonly accepted: AcceptedDispatches;
+  /** Committed dispatches without a reservation: they may be in the hands of others. */
+  private readonly recovered: RecoveredDispatches;
   private readonly reporter: Reporter;
   private readonly underWay = new Set<Promise<void>>();
   private readonly ticker: NodeJS.Timeout;
@@ -42,10 +43,14 @@ export class PushCarrier implements Carrier {
 
   constructor(private readonly options: PushCarrierOptions) {
     const { limits, slots, removeRows: remove, outlet, now, log } = options;
-    this.slots = new Slots(slots.all, slots.each);
-    this.destinations = new Destinations({ ...limits.destinations, now });
+    this.gates = new Gates({ ...limits.destinations, outlet, slots, now });
     this.reservations = new ExpiringMap(limits.reservationMs);
     this.accepted = new AcceptedDispatches({ ...limits.accepted, remove, log, now });
+    this.recovered = new RecoveredDispatches({
+      ...options,
+      send: (held, dispatch) => this.sendRecovered(held, dispatch),
+      gone: (held, dispatch) => this.isAccepted(held, dispatch),
+    });
     this.reporter = new Reporter(options);
     this.ticker = setInterval(() => this.tick(), limits.tickMs).unref();
     outlet.start(() => this.serve());
@@ -64,25 +69,29 @@ export class PushCarrier implements Carrier {
     const known = this.held.get(dispatchId);
     if (known) return known.dispatch ? undefined : {};
     const held = this.hold(dispatchId, call, false);
-    if (!this.takeSlot(held)) return undefined;
+    if (!this.gates.takeSlot(held)) return undefined;
     this.held.set(dispatchId, held);
     this.reservations.set(dispatchId, held);
     return {};
   }
 
   send(dispatch: Dispatch): void {
-    const { dispatchId, call } = dispatch;
+    const { dispatchId, call, deadlineAt } = dispatch;
     const known = this.held.get(dispatchId);
     if (this.stopping || known?.dispatch || this.accepted.has(dispatchId)) return;
-    if (this.isExpired(dispatch)) return this.resolved(dispatchId);
+    if (deadlineAt <= this.options.now()) return this.resolved(dispatchId);
+    if (known) {
+      known.dispatch = dispatch;
+      this.reservations.delete(dispatchId);
+      return this.begin(known, dispatch);
+    }
     // The poll brings it back.
-    if (!known && this.waiting.size >= this.options.limits.queued) return;
-    const held = known ?? this.hold(dispatchId, call, true);
+    if (this.held.size >= this.options.limits.queued) return;
+    const held = this.hold(dispatchId, call, true);
     held.dispatch = dispatch;
     this.held.set(dispatchId, held);
-    this.reservations.delete(dispatchId);
-    if (held.slot || this.takeSlot(held)) this.begin(held, dispatch);
-    else this.wait(held, dispatch);
+    held.alarm(deadlineAt - this.options.now(), () => this.forget(held));
+    this.recovered.add(held, dispatch);
   }
 
   /** What waits is not sent any more. What may have arrived is awaited: its answer, or its deadline (law 11). */
@@ -112,30 +121,27 @@ export class PushCarrier implements Carrier {
   }
 
   /** What waits for a run of another node is that node's. */
-  placed(isMine: (dispatchId: DispatchId) => boolean): void {
+  placed(nodeIds: readonly string[]): void {
+    const { ownership } = this.options;
     for (const { dispatchId, dispatch, busy } of [...this.held.values()])
-      if (dispatch && !busy && !isMine(dispatchId)) this.resolved(dispatchId);
+      if (dispatch && !busy && !ownership.isMine(dispatchId)) this.resolved(dispatchId);
+    this.recovered.placed(nodeIds);
   }
 
-  *away(): IterableIterator<AwayDestination> {
-    const { away } = this.options.outlet;
-    if (away) yield away;
-    yield* this.destinations.all();
+  inHand(dispatchIds: readonly DispatchId[], nodeId: string): readonly DispatchId[] {
+    return dispatchIds.filter((dispatchId) => this.hasInHand(dispatchId, nodeId));
   }
 
-  *workers(): IterableIterator<ConnectedWorker> {
-    const { outlet, slots } = this.options;
-    if (outlet.ownWork || outlet.away) return;
-    for (const worker of this.addresses.workers(slots.each)) if (!this.destinations.get(worker.workerId)) yield worker;
+  away(): Iterable<AwayDestination> {
+    return this.gates.away();
+  }
+
+  workers(): Iterable<ConnectedWorker> {
+    return this.gates.workers();
   }
 
   obstacle(name: ActionName): Obstacle | undefined {
-    const { ownWork, away, busy } = this.options.outlet;
-    if (ownWork) return { reason: "no_credit", detail: busy };
-    const address = this.addresses.ofAction(name);
-    const absent = away ?? (address && this.destinations.get(address.destination));
-    if (absent) return { reason: "no_worker", detail: absent.why };
-    return address && { reason: "no_credit", detail: busy };
+    return this.gates.obstacle(name);
   }
 
   /** After the grace period, tries are cut off without a report: the next owner of the run sends the dispatch again. */
@@ -154,13 +160,34 @@ export class PushCarrier implements Carrier {
     await this.options.outlet.stop();
   }
 
+  private hasInHand(dispatchId: DispatchId, nodeId: string): boolean {
+    if (this.accepted.hasRow(dispatchId)) return true;
+    const held = this.held.get(dispatchId);
+    if (!held || held.busy) return held !== undefined;
+    // What is committed here for a run of another node is sent there. Of two nodes that ask each other, one goes first.
+    const { ownership, nodeId: own } = this.options;
+    return ownership.isMine(dispatchId) && (!this.recovered.has(dispatchId) || own < nodeId);
+  }
+
   private hold(dispatchId: DispatchId, call: ActionCall, mayHaveArrived: boolean): HeldDispatch {
     const destination = this.options.outlet.destinationOf(call);
-    return new HeldDispatch(dispatchId, call, destination, this.addresses.of(call, destination.key), mayHaveArrived);
+    return new HeldDispatch(dispatchId, call, destination, this.gates.addressOf(call, destination.key), mayHaveArrived);
+  }
+
+  private sendRecovered(held: HeldDispatch, dispatch: Dispatch): void {
+    if (!held.cancelled && this.gates.takeSlot(held)) this.begin(held, dispatch);
+    else this.wait(held, dispatch);
+  }
+
+  /** Its worker holds it until it answers, or until its deadline. */
+  private isAccepted(held: HeldDispatch, { deadlineAt }: Dispatch): void {
+    this.forget(held);
+    this.accepted.remember(held.dispatchId, deadlineAt, held.address);
   }
 
   private begin(held: HeldDispatch, dispatch: Dispatch): void {
     held.silence();
+    this.recovered.forget(held.dispatchId);
     this.track(held, this.handOver(held, dispatch));
   }
 
@@ -180,13 +207,14 @@ export class PushCarrier implements Carrier {
     const delivery = await this.options.outlet.deliver(dispatch, held.cutOff.signal);
     held.silence();
     this.options.delivered(delivery.kind);
-    if (this.held.get(held.dispatchId) === held) await this.settle(held, dispatch, delivery);
-    // The run waits for it no longer, and what came of the try is worth knowing all the same.
-    else this.judge(held, delivery);
+    if (this.held.get(held.dispatchId) === held) return this.settle(held, dispatch, delivery);
+    // The run waits for it no longer, or this node stops, and what came of the try is worth knowing all the same.
+    this.gates.judge(held, delivery);
+    if (delivery.kind === "accepted") this.accepted.removeRow(held.dispatchId);
   }
 
   private async settle(held: HeldDispatch, dispatch: Dispatch, delivery: Delivery): Promise<void> {
-    this.judge(held, delivery);
+    this.gates.judge(held, delivery);
     if (delivery.kind === "answered") {
       await this.reporter.outcome(held, delivery);
       return this.forget(held);
@@ -199,16 +227,10 @@ export class PushCarrier implements Carrier {
     held.why = delivery.why;
     if (delivery.kind === "lost") held.mayHaveArrived = true;
     this.releaseSlot(held);
-    if (held.cancelled && !held.mayHaveArrived) this.giveBack(held);
+    // Its next owner goes on with it.
+    if (!this.options.ownership.isMine(held.dispatchId)) this.forget(held);
+    else if (held.cancelled && !held.mayHaveArrived) this.giveBack(held);
     else this.wait(held, dispatch);
-  }
-
-  /** What the try says of the destination. */
-  private judge({ destination: { key }, address }: HeldDispatch, delivery: Delivery): void {
-    if (delivery.kind === "undelivered") return this.destinations.failed(key, delivery, delivery.afterMs);
-    if (delivery.kind === "lost") return this.destinations.failed(key, delivery);
-    this.destinations.reached(key);
-    address.since ??= this.options.now();
   }
 
   /** Until it is sent, given back to its run, or, if it may have arrived, its run gives it up. */
@@ -243,27 +265,13 @@ export class PushCarrier implements Carrier {
     held.silence();
     if (this.held.get(dispatchId) === held) this.held.delete(dispatchId);
     this.reservations.delete(dispatchId);
+    this.recovered.forget(dispatchId);
     this.leaveQueue(held);
     this.releaseSlot(held);
   }
 
-  private takeSlot(held: HeldDispatch): boolean {
-    const { key, holder } = held.destination;
-    if (!this.options.outlet.isOpen || !this.destinations.admits(key) || !this.slots.take(holder)) return false;
-    this.destinations.began(key);
-    held.address.inFlight++;
-    held.slot = true;
-    return true;
-  }
-
   private releaseSlot(held: HeldDispatch): void {
-    if (!held.slot) return;
-    const { key, pool, holder } = held.destination;
-    this.slots.release(holder);
-    this.destinations.ended(key);
-    held.address.inFlight--;
-    held.slot = false;
-    this.serve(pool.group);
+    if (this.gates.releaseSlot(held)) this.serve(held.destination.pool.group);
   }
 
   /** Slots may be free, or a destination back. */
@@ -277,18 +285,15 @@ export class PushCarrier implements Carrier {
 
   /** True if it leaves the queue. */
   private tryBegin(held: HeldDispatch): boolean {
-    if (!held.dispatch || !this.takeSlot(held)) return false;
+    if (!held.dispatch || !this.gates.takeSlot(held)) return false;
     this.begin(held, held.dispatch);
     return true;
   }
 
-  private isExpired(dispatch: Dispatch): boolean {
-    return dispatch.deadlineAt <= this.options.now();
-  }
-
   private tick(): void {
     for (const [dispatchId] of this.reservations.takeDue()) this.resolved(dispatchId);
-    if (this.destinations.areDue()) this.serve();
+    if (this.gates.areDue()) this.serve();
     this.accepted.tick();
+    this.recovered.tick();
   }
 }

@@ -89,6 +89,19 @@ export interface ObstaclesAsk {
 
 export type DirectoryAsk = WorkersAsk | ObstaclesAsk;
 
+/**
+ * Which of these dispatches, of workers without streams, does the receiver send or may it be about to send? The answer names them: `in_hand`.
+ * `node_id` is the asking node, which would send the others.
+ */
+export interface InHandAsk {
+  readonly kind: "dispatch.in_hand";
+  readonly node_id: string;
+  readonly dispatch_ids: readonly DispatchId[];
+}
+
+/** Every question between nodes about dispatches. */
+export type DispatchAsk = Ask | DirectoryAsk | InHandAsk;
+
 const isText = (value: Json | undefined): value is string => typeof value === "string";
 
 const isActionName = (value: JsonObject): boolean =>
@@ -108,7 +121,7 @@ const FITS: { readonly [K in keyof Tells]: (item: Json) => boolean } = {
   "dispatch.claim": (item) => isObject(item) && isText(item.dispatch_id) && isText(item.worker_id) && isText(item.how),
 };
 
-export const dispatchProtocol: Protocol<Ask | DirectoryAsk, Tell> = { ask: decodeAsk, tell: decodeTell };
+export const dispatchProtocol: Protocol<DispatchAsk, Tell> = { ask: decodeAsk, tell: decodeTell };
 
 function decodeTell({ kind, items }: JsonObject): Tell | undefined {
   if (!isTellKind(kind) || !Array.isArray(items) || !items.every(FITS[kind])) return undefined;
@@ -117,13 +130,14 @@ function decodeTell({ kind, items }: JsonObject): Tell | undefined {
 
 const isTellKind = (kind: Json | undefined): kind is keyof Tells => isText(kind) && Object.hasOwn(FITS, kind);
 
-function decodeAsk(message: JsonObject): Ask | DirectoryAsk | undefined {
-  const { kind, dispatch, dispatch_id: id, dispatch_ids: ids, reason, actions } = message;
+function decodeAsk(message: JsonObject): DispatchAsk | undefined {
+  const { kind, dispatch, dispatch_id: id, dispatch_ids: ids, node_id: nodeId, reason, actions } = message;
   const fits =
     kind === "dispatch.workers" ||
     (kind === "dispatch.obstacles" && Array.isArray(actions) && actions.every(isCalledAction)) ||
     (kind === "dispatch.hand" && isObject(dispatch) && isText(dispatch.dispatchId) && isObject(dispatch.call)) ||
     (kind === "dispatch.cancel" && isText(id) && isText(reason)) ||
-    (kind === "dispatch.roll_call" && Array.isArray(ids) && ids.every(isText));
-  return fits ? (message as unknown as Ask | DirectoryAsk) : undefined;
+    (kind === "dispatch.roll_call" && Array.isArray(ids) && ids.every(isText)) ||
+    (kind === "dispatch.in_hand" && isText(nodeId) && Array.isArray(ids) && ids.every(isText));
+  return fits ? (message as unknown as DispatchAsk) : undefined;
 }
