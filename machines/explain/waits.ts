@@ -7,10 +7,18 @@ import type { Wait } from "../state/wait.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 
+/** Why no worker takes a call. */
+interface Obstacle {
+  readonly reason: "no_worker" | "no_credit";
+  readonly detail?: string;
+}
+
 /** What is told about a wait beside the context of its run. */
 export interface About {
-  /** Why no worker takes the queued call. */
-  readonly obstacle?: { readonly reason: "no_worker" | "no_credit"; readonly detail?: string };
+  /** Of the queued call, or of a dispatch whose worker is gone. */
+  readonly obstacle?: Obstacle;
+  /** Which worker holds the dispatch, or held it last; `goneSince`: it holds it no longer, and no other has it. */
+  readonly holder?: { readonly workerId?: string; readonly goneSince?: number };
   readonly task?: { readonly assignee: string; readonly title?: string };
   /** The queue for the slot that it waits for. */
   readonly queue?: SlotQueue;
@@ -81,9 +89,18 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     const item = { kind: "worker", ...aboutCall(call), attempt, reason, detail };
     return { words: `waits for ${who}${toUndo(call)}: ${why}`, item, since, until };
   },
-  dispatched({ at: since, deadlineAt: until, attempt, dispatchId, workerId, heartbeatAt }, { call }) {
+  dispatched({ at: since, deadlineAt: until, attempt, dispatchId, heartbeatAt, ...wait }, context, about) {
+    const { call } = context;
+    const { workerId = wait.workerId, goneSince } = about.holder ?? {};
     const heartbeat_until = heartbeatAt === undefined ? undefined : formatInstant(heartbeatAt);
     const sent = { attempt, dispatch_id: dispatchId, worker_id: workerId, heartbeat_until };
+    if (goneSince !== undefined) {
+      const { reason, detail } = isCancelled(context) ? NO_WORKER : (about.obstacle ?? NO_WORKER);
+      const item = { kind: "worker", ...aboutCall(call), ...sent, reason, detail };
+      const whose = workerId === undefined ? "the worker" : `the worker ${workerId}`;
+      const gone = `${whose} that held it is gone since ${moment(goneSince)}`;
+      return { words: withoutWorker(context, attempt, gone, { reason, detail }), item, since: goneSince, until };
+    }
     const by = workerId === undefined ? "" : ` by the worker ${workerId}`;
     const what = call?.transport === "request" ? "the response to its request" : `the result of ${nameOf(call)}${by}`;
     const item = { kind: "answer", ...aboutCall(call), ...sent };
@@ -184,6 +201,22 @@ function runningOf({ groups, ending, unwinding, finishing }: RunContext): number
 
 function nameOf(call: ActionCall | undefined): string {
   return call ? actionText(call) : "its action";
+}
+
+const NO_WORKER: Obstacle = { reason: "no_worker" };
+
+/** A step that its run, or a try, leaves: a worker that has begun it may still answer, and no other begins it. */
+const isCancelled = ({ call, ending, unwinding }: RunContext) =>
+  call?.phase === "forward" && (ending !== undefined || unwinding !== undefined);
+
+/** `gone`: about its worker. */
+function withoutWorker(context: RunContext, attempt: number, gone: string, { reason, detail }: Obstacle): string {
+  const { call } = context;
+  const what = `${nameOf(call)}${toUndo(call)} (attempt ${attempt})`;
+  if (isCancelled(context))
+    return `waits for the result of ${what}: ${gone}, and no other worker begins a cancelled step`;
+  const why = detail ?? (reason === "no_credit" ? "all others are busy" : "no other is connected");
+  return `waits for a worker that serves ${what}: ${gone}, and ${why}`;
 }
 
 function toUndo(call: ActionCall | undefined): string {

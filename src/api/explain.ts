@@ -89,6 +89,11 @@ class Explainer {
       const [obstacle] = await this.workers.obstacles([call]);
       return obstacle ? { obstacle } : {};
     }
+    if (wait?.kind === "dispatched" && call) {
+      const holder = await this.workers.holder(wait.dispatchId);
+      const [obstacle] = holder?.goneSince === undefined ? [] : await this.workers.obstacles([call]);
+      return { ...(holder && { holder }), ...(obstacle && { obstacle }) };
+    }
     if (wait?.kind === "user_task") {
       const task = await taskWords(this.sql, wait.taskId);
       return task ? { task } : {};

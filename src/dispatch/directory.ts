@@ -1,10 +1,11 @@
 // The directory of workers: what this node and all others know of workers and of the calls that wait for them. It asks when it is
 // asked, and keeps nothing but the last answers, for a moment. No call is dispatched by what it says.
-import { isObject, type JsonObject } from "../../machines/index.js";
+import { type DispatchId, isObject, type JsonObject } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
 import type {
   CalledAction,
   ConnectedWorker,
+  Holder,
   NodeWorker,
   Obstacle,
   WaitingAction,
@@ -14,6 +15,7 @@ import type {
 import { versionedAction } from "./action-name.js";
 import { ExpiringMap } from "./expiring-map.js";
 import type { DispatchLimits } from "./limits.js";
+import type { Ownership } from "./ownership.js";
 import type { DirectoryAsk } from "./relay/messages.js";
 
 /** What the dispatcher of this node knows. */
@@ -21,11 +23,13 @@ export interface LocalWorkers {
   connectedWorkers(): Iterable<ConnectedWorker>;
   waitingCalls(): Iterable<WaitingAction>;
   obstacle(action: CalledAction): Obstacle | undefined;
+  holder(dispatchId: DispatchId): Holder | undefined;
 }
 
 export interface DirectoryOptions {
   readonly nodeId: string;
   readonly local: LocalWorkers;
+  readonly ownership: Pick<Ownership, "ownerOf">;
   readonly limits: DispatchLimits;
   /** Absent: there are no other nodes. */
   readonly bus?: Pick<Bus, "ask">;
@@ -37,15 +41,23 @@ type NodeObstacles = readonly (Obstacle | null)[];
 
 /** Actions in one question, and remembered obstacles. */
 const MAX_ACTIONS = 1_000;
+/** How long a node that is silent is taken at its last word about who serves an action. */
+const SERVED_MS = 30_000;
 /** Actions that are named of one worker. */
 const MAX_NAMED = 1_000;
 
 export class WorkerDirectory implements Workers {
   private others: readonly string[] = [];
   private readonly remembered: ExpiringMap<Promise<Obstacle>>;
+  /** What other nodes have said of actions that workers of theirs serve, by node and action. */
+  private readonly served: ExpiringMap<Obstacle>;
+  /** Nodes that did not answer. */
+  private readonly silent: ExpiringMap<true>;
 
   constructor(private readonly options: DirectoryOptions) {
     this.remembered = new ExpiringMap(options.limits.directoryMemoryMs, MAX_ACTIONS);
+    this.served = new ExpiringMap(SERVED_MS, MAX_ACTIONS);
+    this.silent = new ExpiringMap(options.limits.directoryMemoryMs, MAX_ACTIONS);
   }
 
   /** The live nodes. */
@@ -55,7 +67,10 @@ export class WorkerDirectory implements Workers {
 
   /** The answer to another node's question. */
   asked(ask: DirectoryAsk): object {
-    return ask.kind === "dispatch.workers" ? this.ownReport() : { obstacles: this.ownObstacles(ask.actions) };
+    const { local } = this.options;
+    if (ask.kind === "dispatch.workers") return this.ownReport();
+    if (ask.kind === "dispatch.holder") return { holder: local.holder(ask.dispatch_id) ?? null };
+    return { obstacles: this.ownObstacles(ask.actions) };
   }
 
   async report(): Promise<WorkerReport> {
@@ -86,6 +101,19 @@ export class WorkerDirectory implements Workers {
     );
   }
 
+  /** The node that owns the run knows it. */
+  async holder(dispatchId: DispatchId): Promise<Holder | undefined> {
+    const { nodeId, ownership, local, bus, limits } = this.options;
+    const owner = ownership.ownerOf(dispatchId);
+    if (owner === nodeId || !bus) return local.holder(dispatchId);
+    // Many runs of one node may be explained in one answer, one after the other: a node that is silent holds it up once.
+    this.silent.takeDue();
+    if (this.silent.get(owner)) return undefined;
+    const answer = await bus.ask(owner, { kind: "dispatch.holder", dispatch_id: dispatchId }, limits.directoryMs);
+    if (!answer) this.silent.set(owner, true);
+    return isObject(answer?.holder) ? holderOf(answer.holder) : undefined;
+  }
+
   private async findObstacles(actions: readonly CalledAction[]): Promise<readonly Obstacle[]> {
     const own = this.ownObstacles(actions);
     const found: NodeObstacles[] = [own];
@@ -93,7 +121,7 @@ export class WorkerDirectory implements Workers {
       const asked = actions.slice(from, from + MAX_ACTIONS);
       const answers = await this.askOthers({ kind: "dispatch.obstacles", actions: asked });
       const before: NodeObstacles = Array.from({ length: from }, () => null);
-      for (const { answer } of answers) found.push([...before, ...obstaclesOf(answer)]);
+      for (const { nodeId, answer } of answers) found.push([...before, ...this.wordOf(nodeId, asked, answer)]);
     }
     return actions.map((action, index) =>
       chosen(
@@ -101,6 +129,19 @@ export class WorkerDirectory implements Workers {
         found.flatMap((all) => all[index] ?? []),
       ),
     );
+  }
+
+  /** A node that does not answer in time, because it is busy, still has the workers that it had a moment ago. */
+  private wordOf(nodeId: string, actions: readonly CalledAction[], answer: JsonObject | undefined): NodeObstacles {
+    this.served.takeDue();
+    if (!answer) return actions.map((action) => this.served.get(`${nodeId} ${keyOf(action)}`) ?? null);
+    const obstacles = obstaclesOf(answer);
+    for (const [index, action] of actions.entries()) {
+      const obstacle = obstacles[index];
+      if (obstacle?.reason === "no_credit") this.served.set(`${nodeId} ${keyOf(action)}`, obstacle);
+      else this.served.delete(`${nodeId} ${keyOf(action)}`);
+    }
+    return obstacles;
   }
 
   private ownObstacles(actions: readonly CalledAction[]): NodeObstacles {
@@ -165,6 +206,13 @@ function obstaclesOf(answer: JsonObject | undefined): NodeObstacles {
   return answer.obstacles.map((item) =>
     isObject(item) && isReason(item.reason) ? (item as unknown as Obstacle) : null,
   );
+}
+
+function holderOf({ workerId, goneSince }: JsonObject): Holder {
+  return {
+    ...(typeof workerId === "string" && { workerId }),
+    ...(typeof goneSince === "number" && { goneSince }),
+  };
 }
 
 const isReason = (reason: unknown): boolean => reason === "no_worker" || reason === "no_credit";

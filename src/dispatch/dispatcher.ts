@@ -10,6 +10,7 @@ import type {
   CommandOptions,
   ConnectedWorker,
   Dispatcher,
+  Holder,
   Obstacle,
   Runs,
   WaitingAction,
@@ -21,11 +22,11 @@ import { FairQueue } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
 import { Offers, type OffersHost, QueuedCall } from "./offers.js";
 import type { Ownership } from "./ownership.js";
-import type { DispatchAsk, Tell } from "./relay/messages.js";
+import { type DispatchAsk, isDirectoryAsk, type Tell } from "./relay/messages.js";
 
 export interface CallDispatcherOptions {
   readonly nodeId: string;
-  readonly ownership: Pick<Ownership, "isMine">;
+  readonly ownership: Pick<Ownership, "isMine" | "ownerOf">;
   /** Absent: there are no other nodes. */
   readonly bus?: Pick<Bus, "ask">;
   readonly limits: DispatchLimits;
@@ -69,9 +70,11 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     this.directory = new WorkerDirectory({ ...options, local: this });
   }
 
-  /** Calls that wait for credit. */
+  /** Calls that wait for credit, and dispatches whose worker is gone. */
   get queued(): number {
-    return this.waiting.size;
+    let count = this.waiting.size;
+    for (const carrier of this.carriers) for (const [, waiting] of carrier.unheld?.() ?? []) count += waiting;
+    return count;
   }
 
   /** Dispatches handed over and not yet answered. */
@@ -119,8 +122,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
       const { dispatch_ids: ids, node_id: nodeId } = request;
       return { in_hand: this.carriers.flatMap((carrier) => carrier.inHand?.(ids, nodeId) ?? []) };
     }
-    if (request.kind === "dispatch.workers" || request.kind === "dispatch.obstacles")
-      return this.directory.asked(request);
+    if (isDirectoryAsk(request)) return this.directory.asked(request);
     for (const { sharing } of this.carriers) {
       const answer = sharing?.asked(request);
       if (answer) return answer;
@@ -177,9 +179,20 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
   }
 
   *waitingCalls(): Iterable<WaitingAction> {
-    for (const transport of Object.keys(this.lanes) as TransportName[])
-      for (const [{ service, action, version }, calls] of this.lanes[transport].queue.ownCounts())
-        yield { service, action, version, transport, calls };
+    for (const transport of Object.keys(this.lanes) as TransportName[]) {
+      const { queue, carrier } = this.lanes[transport];
+      for (const counts of [queue.ownCounts(), carrier?.unheld?.() ?? []])
+        for (const [{ service, action, version }, calls] of counts)
+          yield { service, action, version, transport, calls };
+    }
+  }
+
+  holder(dispatchId: DispatchId): Holder | undefined {
+    for (const carrier of this.carriers) {
+      const holder = carrier.holder?.(dispatchId);
+      if (holder) return holder;
+    }
+    return undefined;
   }
 
   obstacle({ transport, ...name }: CalledAction): Obstacle | undefined {

@@ -60,7 +60,7 @@ export interface NodeDispatcher extends Dispatcher {
   /** A message of another node. */
   told(message: Tell, from: string): void;
   readonly limits: DispatchLimits;
-  /** Calls that wait for credit. */
+  /** Calls that wait for credit, and dispatches whose worker is gone. */
   readonly queued: number;
   /** Dispatches handed over and not yet answered. */
   readonly inFlight: number;

@@ -98,6 +98,14 @@ export interface Obstacle {
   readonly detail?: string;
 }
 
+/** Where a dispatch is that was handed to a worker. */
+export interface Holder {
+  /** The worker that holds it, or that held it last. */
+  readonly workerId?: string;
+  /** No worker holds it: since when, as far as the run's node knows. Epoch milliseconds in database time. */
+  readonly goneSince?: number;
+}
+
 /** One connection of a worker, or one address that calls are handed to. */
 export interface ConnectedWorker {
   readonly workerId: string;
@@ -117,7 +125,7 @@ export interface NodeWorker extends ConnectedWorker {
   readonly nodeId: string;
 }
 
-/** The calls of one action that wait for a worker. */
+/** The calls of one action that wait for a worker, those included whose worker is gone. */
 export interface WaitingAction extends CalledAction {
   readonly calls: number;
 }
@@ -137,6 +145,8 @@ export interface Workers {
   report(): Promise<WorkerReport>;
   /** One for each action, in their order. */
   obstacles(actions: readonly CalledAction[]): Promise<readonly Obstacle[]>;
+  /** Undefined: it is not known. */
+  holder(dispatchId: DispatchId): Promise<Holder | undefined>;
 }
 
 /** Delivers outbox rows of its kind to the outside, at least once. Its methods never throw and never wait. */

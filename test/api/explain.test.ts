@@ -1,6 +1,6 @@
 // Why a run stands where it stands, over HTTP: `explain` for every kind of wait, and `queued_action` and `retry` of a run.
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Obstacle } from "../../src/run/ports.js";
+import type { Holder, Obstacle } from "../../src/run/ports.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { Client, hangUp } from "./client.js";
 import { appendEvents, insertRun, type RunSeed, useRig } from "./rig.js";
@@ -14,15 +14,17 @@ const LATER = AT + 60_000;
 const UNTIL = "2026-11-22 12:04:07 UTC";
 
 let obstacle: Obstacle;
+let holder: Holder | undefined;
 let asked: unknown[];
 beforeEach(() => {
-  obstacle = { reason: "no_worker" };
+  [obstacle, holder] = [{ reason: "no_worker" }, undefined];
   asked = [];
   rig.workers = Object.assign(rig.workers, {
     obstacles: async (actions: readonly unknown[]) => {
       asked.push(...actions);
       return actions.map(() => obstacle);
     },
+    holder: async () => holder,
   });
 });
 
@@ -156,6 +158,54 @@ describe("explain says what a run waits for", () => {
       can: ["pause", "migrate", "cancel", "terminate"],
     });
     expect(JSON.stringify(answer)).not.toContain("secret");
+  });
+
+  describe("the answer of a worker", () => {
+    const wait = {
+      ...{ kind: "dispatched", dispatchId: newDispatchId(), attempt: 1, nth: 1, workerId: "w-1", at: AT },
+      deadlineAt: LATER,
+    };
+    const gone = `(attempt 1): the worker w-2 that held it is gone since ${SINCE}, and`;
+
+    it("that has taken it over from the one that it was first sent to", async () => {
+      holder = { workerId: "w-2" };
+      expect(await explained(await stored(wait, { state: "running" }, CALL))).toMatchObject({
+        because: `waits for the result of shop.charge@1 by the worker w-2 (attempt 1), until ${UNTIL} (since ${SINCE})`,
+        waiting_for: [{ kind: "answer", worker_id: "w-2" }],
+      });
+    });
+
+    it("that is gone is not waited for, but any worker, and it says since when", async () => {
+      holder = { workerId: "w-2", goneSince: AT };
+      const id = await stored({ ...wait, at: AT - 20_000 }, { state: "running" }, CALL);
+      expect(await explained(id)).toMatchObject({
+        because: `waits for a worker that serves shop.charge@1 ${gone} no other is connected, until ${UNTIL} (since ${SINCE})`,
+        waiting_for: [
+          {
+            ...{ kind: "worker", step_id: "charge", action: "shop.charge@1", transport: "grpc", attempt: 1 },
+            ...{ dispatch_id: wait.dispatchId, worker_id: "w-2", reason: "no_worker" },
+            ...{ since: iso(AT), until: iso(LATER) },
+          },
+        ],
+        since: iso(AT),
+      });
+      obstacle = { reason: "no_credit" };
+      expect((await explained(id)).because).toContain(`${gone} all others are busy`);
+      // It is with nobody, and was tried: no queued_action.
+      expect((await rig.call("GET", `/api/v1/sagas/${id}`)).body).toMatchObject({ current_attempt: 1 });
+    });
+
+    it("that is gone is not replaced for a run that is being cancelled", async () => {
+      holder = { workerId: "w-2", goneSince: AT };
+      const ending = { to: "cancelled", reason: "enough" };
+      const id = await stored(wait, { state: "compensating", record: { ending } }, CALL);
+      expect(await explained(id)).toMatchObject({
+        because: expect.stringContaining(
+          `waits for the result of shop.charge@1 ${gone} no other worker begins a cancelled step`,
+        ),
+        waiting_for: [{ kind: "worker", reason: "no_worker" }],
+      });
+    });
   });
 
   it("the next attempt, with the error of the last one", async () => {

@@ -99,6 +99,7 @@ export function useRig(
     workers: {
       report: async () => ({ workers: [], waiting: [], silent: [], leftOff: 0 }),
       obstacles: async (actions: readonly unknown[]) => actions.map(() => ({ reason: "no_worker" })),
+      holder: async () => undefined,
     },
     answer: defaultAnswer,
   } as unknown as Rig;

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { CalledAction } from "../../src/run/ports.js";
 import { NEVER_MS, useClusters } from "./relay-rig.js";
-import { makeCall, useNodes } from "./rig.js";
+import { makeCall, until, useNodes } from "./rig.js";
 
 const cluster = useClusters({ directoryMs: NEVER_MS });
 const { node } = useNodes();
@@ -81,6 +81,27 @@ describe("why calls wait", () => {
     expect(await directory.obstacles([REFUND, CHARGE])).toEqual([{ reason: "no_worker" }, { reason: "no_credit" }]);
     await c.worker("a", { actions: ["refund"] });
     expect(await directory.obstacles([REFUND])).toEqual([{ reason: "no_credit" }]);
+  });
+
+  it("a worker that is full serves the action, also while its credit is on its way to another node", async () => {
+    const c = await cluster(["a", "b"], FRESH);
+    const credited = async (id: string) => {
+      const worker = await c.worker(id, { worker_id: "w", credit: true });
+      return worker;
+    };
+    const [one, other] = [await credited("a"), await credited("b")];
+    one.send({ credit: { max_in_flight: 1 } });
+    other.send({ credit: { max_in_flight: 0 } });
+    c.call("a");
+    await one.wait("execute");
+    // Its share is to be at the other node, once the step is answered.
+    one.send({ credit: { max_in_flight: 0 } });
+    c.call("a");
+    await until(async () =>
+      (await c.node("a").dispatcher.directory.report()).workers.every((w) => w.maxInFlight === 0),
+    );
+    for (const { dispatcher } of c.nodes.values())
+      expect(await dispatcher.directory.obstacles([CHARGE])).toEqual([{ reason: "no_credit" }]);
   });
 
   it("a transport without a connection says so; a request waits for a slot", async () => {

@@ -8,7 +8,6 @@ import { expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { livingNodes, logged } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { long } from "../harness/long.js";
 import { ownExchange } from "../harness/rabbitmq.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
@@ -17,10 +16,10 @@ import { nothingUnwatched, report } from "../run/seen.js";
 import { Client } from "./client.js";
 
 /** Half of them over HTTP. */
-const DISPATCHES = long(60, 300);
+const DISPATCHES = 300;
 /** Hand-overs that are under way when their node is killed. */
-const CUT = long(9, 30);
-const WORKS_MS = long(0, 20_000);
+const CUT = 30;
+const WORKS_MS = 20_000;
 const RESPONDS_MS = 200;
 const WITHIN_MS = 90_000;
 

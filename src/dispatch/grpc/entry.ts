@@ -21,6 +21,8 @@ export interface Entry {
   /** The node that owns the run handed it over. If its stream is lost, that node continues with it. */
   relayed?: boolean;
   cancelReason?: string;
+  /** Its worker is gone, as far as this node knows: since when, in database time, and which worker that was. */
+  lost?: { readonly since: number; readonly workerId?: string } | undefined;
   /** When a heartbeat was last sent to the run, on the monotonic clock. */
   heartbeatAt?: number;
   heartbeatUnderWay?: boolean;

@@ -2,6 +2,7 @@
 // claimed. Runs and workers reach it through streams.ts, other nodes through relayed-dispatches.ts.
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
+import type { Holder } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
 import type { CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
@@ -107,13 +108,15 @@ export class InFlight {
     this.entries.set(entry.id, entry);
     const claimant = this.claimant(entry.id, entry.name);
     this.claims.delete(entry.id);
-    if (claimant) this.bind(entry, claimant);
-    else this.unclaimed.awaitClaim(entry);
+    if (claimant) return this.bind(entry, claimant);
+    entry.lost = { since: this.options.now() };
+    this.unclaimed.awaitClaim(entry);
   }
 
   /** Sends it to any worker, ahead of new calls. */
   resend(entry: CommittedEntry): void {
     this.entries.set(entry.id, entry);
+    entry.lost ??= { since: this.options.now() };
     if (!this.unclaimed.awaitWorker(entry)) return;
     this.serveUnclaimed(entry.name.service);
     if (!entry.stream) this.options.host.creditWanted();
@@ -180,11 +183,27 @@ export class InFlight {
   }
 
   /** The dispatch's stream has ended. */
-  streamLost(entry: CommittedEntry): void {
-    const { host } = this.options;
+  streamLost(entry: CommittedEntry, { workerId }: WorkerStream): void {
+    const { host, now } = this.options;
+    entry.lost = { since: now(), workerId };
     if (!entry.relayed && host.isMine(entry.id)) return this.unclaimed.awaitClaim(entry);
     this.forget(entry);
     host.streamLost(entry.dispatch);
+  }
+
+  /** The committed dispatches that no worker holds or is about to claim. A cancelled one waits for its own worker alone. */
+  *unheld(): IterableIterator<CommittedEntry> {
+    for (const entry of this.entries.values())
+      if (isCommitted(entry) && !entry.stream && !this.unclaimed.awaitsClaim(entry)) yield entry;
+  }
+
+  holder(id: DispatchId): Holder | undefined {
+    const entry = this.entries.get(id);
+    if (!isCommitted(entry)) return undefined;
+    const { stream, lost } = entry;
+    if (stream) return { workerId: stream.workerId };
+    const { since: goneSince, ...known } = lost ?? {};
+    return { ...known, ...(!this.unclaimed.awaitsClaim(entry) && { goneSince }) };
   }
 
   isExpired(dispatch: Dispatch): boolean {
@@ -207,6 +226,7 @@ export class InFlight {
 
   private assign(entry: CommittedEntry, stream: WorkerStream): void {
     entry.stream = stream;
+    entry.lost = undefined;
     this.entries.set(entry.id, entry);
     this.takeCredit(stream, entry.id);
   }

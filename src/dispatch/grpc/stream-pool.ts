@@ -37,10 +37,21 @@ export class StreamPool {
     if (streams?.delete(stream) && streams.size === 0) this.services.delete(stream.service);
   }
 
-  /** Whether a worker that takes steps serves the action, with or without free credit. */
+  /** Whether a worker takes steps of the action here, with or without free credit. */
   serves(name: ActionName): boolean {
-    for (const stream of this.services.get(name.service) ?? [])
-      if (stream.takesSteps && stream.serves(name)) return true;
+    return this.some(name, (stream) => stream.takesSteps);
+  }
+
+  /**
+   * Whether a worker that is connected here serves the action. One whose credit is all at other nodes, or is on its way from one to another
+   * while its steps fill it, takes no steps here.
+   */
+  isServed(name: ActionName): boolean {
+    return this.some(name, (stream) => stream.isOpen && !stream.draining);
+  }
+
+  private some(name: ActionName, fits: (stream: WorkerStream) => boolean): boolean {
+    for (const stream of this.services.get(name.service) ?? []) if (fits(stream) && stream.serves(name)) return true;
     return false;
   }
 

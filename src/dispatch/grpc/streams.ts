@@ -4,9 +4,9 @@
 import { status } from "@grpc/grpc-js";
 import { type Dispatch, type DispatchId, foreignDispatch, isRunId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import type { ConnectedWorker } from "../../run/ports.js";
+import type { ConnectedWorker, Holder } from "../../run/ports.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
-import type { ActionName } from "../action-name.js";
+import { type ActionName, versionedAction } from "../action-name.js";
 import type { Carrier, Reservation } from "../carrier.js";
 import type { LocalStreams } from "../relay/local-streams.js";
 import type { ReservationId } from "../voucher-id.js";
@@ -99,6 +99,24 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
     return this.dispatches.get(dispatchId) !== undefined;
   }
 
+  /** Whether a worker that is connected here serves the action: its credit may be all taken, or at other nodes. */
+  isServed(name: ActionName): boolean {
+    return this.dispatches.pool.isServed(name);
+  }
+
+  unheld(): IterableIterator<readonly [name: ActionName, waiting: number]> {
+    const counts = new Map<string, readonly [ActionName, number]>();
+    for (const { name } of this.dispatches.unheld()) {
+      const key = `${name.service} ${versionedAction(name)}`;
+      counts.set(key, [name, 1 + (counts.get(key)?.[1] ?? 0)]);
+    }
+    return counts.values();
+  }
+
+  holder(dispatchId: DispatchId): Holder | undefined {
+    return this.dispatches.holder(dispatchId);
+  }
+
   async stop(graceMs: number): Promise<void> {
     this.dispatches.stopping = true;
     clearInterval(this.ticker);
@@ -151,7 +169,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
       const entry = this.dispatches.get(dispatchId);
       if (entry?.stream !== stream) continue;
       this.dispatches.unbind(entry, stream);
-      if (isCommitted(entry)) this.dispatches.streamLost(entry);
+      if (isCommitted(entry)) this.dispatches.streamLost(entry, stream);
     }
     stream.slots.clear();
     stream.held.clear();

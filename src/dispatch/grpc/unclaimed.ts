@@ -28,6 +28,11 @@ export class Unclaimed {
     return this.queue.add(entry.name, entry.id, entry);
   }
 
+  /** Its own worker may still come back for it. */
+  awaitsClaim({ id }: Entry): boolean {
+    return this.claimable.get(id) !== undefined;
+  }
+
   remove({ id, name }: Entry): void {
     this.claimable.delete(id);
     this.queue.remove(name, id);

@@ -144,6 +144,10 @@ export class PushCarrier implements Carrier {
     return this.gates.obstacle(name);
   }
 
+  unheld(): Iterable<readonly [name: ActionName, waiting: number]> {
+    return this.waiting.ownCounts();
+  }
+
   /** After the grace period, tries are cut off without a report: the next owner of the run sends the dispatch again. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true;

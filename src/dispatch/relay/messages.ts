@@ -87,7 +87,19 @@ export interface ObstaclesAsk {
   readonly actions: readonly CalledAction[];
 }
 
-export type DirectoryAsk = WorkersAsk | ObstaclesAsk;
+/** Which worker holds a dispatch of the receiver's? The answer has a `Holder` or null: `holder`. */
+export interface HolderAsk {
+  readonly kind: "dispatch.holder";
+  readonly dispatch_id: DispatchId;
+}
+
+export type DirectoryAsk = WorkersAsk | ObstaclesAsk | HolderAsk;
+
+const DIRECTORY_KINDS: ReadonlySet<string> = new Set<DirectoryAsk["kind"]>([
+  ...(["dispatch.workers", "dispatch.obstacles", "dispatch.holder"] as const),
+]);
+
+export const isDirectoryAsk = (ask: DispatchAsk): ask is DirectoryAsk => DIRECTORY_KINDS.has(ask.kind);
 
 /**
  * Which of these dispatches, of workers without streams, does the receiver send or may it be about to send? The answer names them: `in_hand`.
@@ -136,6 +148,7 @@ function decodeAsk(message: JsonObject): DispatchAsk | undefined {
     kind === "dispatch.workers" ||
     (kind === "dispatch.obstacles" && Array.isArray(actions) && actions.every(isCalledAction)) ||
     (kind === "dispatch.hand" && isObject(dispatch) && isText(dispatch.dispatchId) && isObject(dispatch.call)) ||
+    (kind === "dispatch.holder" && isText(id)) ||
     (kind === "dispatch.cancel" && isText(id) && isText(reason)) ||
     (kind === "dispatch.roll_call" && Array.isArray(ids) && ids.every(isText)) ||
     (kind === "dispatch.in_hand" && isText(nodeId) && Array.isArray(ids) && ids.every(isText));

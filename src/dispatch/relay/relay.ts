@@ -4,6 +4,7 @@
 
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
+import type { Holder } from "../../run/ports.js";
 import type { CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import type { DispatchLimits } from "../limits.js";
@@ -85,6 +86,10 @@ export class Relay implements CreditSharing {
 
   holds(dispatchId: DispatchId): boolean {
     return this.remote.holds(dispatchId);
+  }
+
+  holder(dispatchId: DispatchId): Holder | undefined {
+    return this.remote.holder(dispatchId);
   }
 
   /** Sends the batched messages. Safe to repeat. */

@@ -4,6 +4,7 @@
 
 import type { Dispatch, DispatchId, JsonObject } from "../../../machines/index.js";
 import type { Bus } from "../../bus/bus.js";
+import type { Holder } from "../../run/ports.js";
 import type { Reservation } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import type { VoucherId } from "../voucher-id.js";
@@ -62,6 +63,12 @@ export class RemoteDispatches {
 
   holds(dispatchId: DispatchId): boolean {
     return this.entries.has(dispatchId);
+  }
+
+  /** The worker at another node that has it, as far as is known here. */
+  holder(dispatchId: DispatchId): Holder | undefined {
+    const entry = this.entries.get(dispatchId);
+    return isCommitted(entry) ? { workerId: entry.workerId } : undefined;
   }
 
   /** The credit that an offer under way holds for this dispatch. */
