@@ -39,10 +39,11 @@ describe("credit that a worker changes", () => {
     expect(reserved(n)).toBeUndefined();
   });
 
-  it("of none is the credit of a node without a worker: its calls take turns with those of the others", async () => {
+  it("of none is that of a worker that serves its actions, and takes no call here", async () => {
     const n = await node();
     const w = await worker(n.target, { credit: true });
-    expect(n.dispatcher.limits).toBeDefined();
+    expect(await n.dispatcher.directory.obstacles([makeCall()])).toEqual([{ reason: "no_credit" }]);
+    expect(reserved(n)).toBeUndefined();
     w.send({ credit: { max_in_flight: 2 } });
     await w.wait("credited");
     await until(() => reserved(n) !== undefined);

@@ -1,8 +1,9 @@
 // The directory of workers: every node knows the workers of all, why calls wait, and which nodes are silent.
 import { describe, expect, it } from "vitest";
 import type { CalledAction } from "../../src/run/ports.js";
+import { until } from "../harness/until.js";
 import { NEVER_MS, useClusters } from "./relay-rig.js";
-import { makeCall, until, useNodes } from "./rig.js";
+import { makeCall, useNodes } from "./rig.js";
 
 const cluster = useClusters({ directoryMs: NEVER_MS });
 const { node } = useNodes();
@@ -85,10 +86,7 @@ describe("why calls wait", () => {
 
   it("a worker that is full serves the action, also while its credit is on its way to another node", async () => {
     const c = await cluster(["a", "b"], FRESH);
-    const credited = async (id: string) => {
-      const worker = await c.worker(id, { worker_id: "w", credit: true });
-      return worker;
-    };
+    const credited = (id: string) => c.worker(id, { worker_id: "w", credit: true });
     const [one, other] = [await credited("a"), await credited("b")];
     one.send({ credit: { max_in_flight: 1 } });
     other.send({ credit: { max_in_flight: 0 } });
@@ -97,9 +95,8 @@ describe("why calls wait", () => {
     // Its share is to be at the other node, once the step is answered.
     one.send({ credit: { max_in_flight: 0 } });
     c.call("a");
-    await until(async () =>
-      (await c.node("a").dispatcher.directory.report()).workers.every((w) => w.maxInFlight === 0),
-    );
+    const credits = async () => (await c.node("a").dispatcher.directory.report()).workers.map((w) => w.maxInFlight);
+    await until(async () => (await credits()).join() === "0,0", { what: "no credit at either node" });
     for (const { dispatcher } of c.nodes.values())
       expect(await dispatcher.directory.obstacles([CHARGE])).toEqual([{ reason: "no_credit" }]);
   });
@@ -129,6 +126,15 @@ describe("why calls wait", () => {
     const c = await cluster(["a", "b"], { ...FRESH, directoryMs: 20 });
     c.fate = ({ kind }) => (kind === "dispatch.obstacles" ? "lost" : undefined);
     expect(await c.node("a").dispatcher.directory.obstacles([CHARGE])).toEqual([{ reason: "no_worker" }]);
+  });
+
+  it("a node that has said that its workers are busy, and is silent then, is believed for a while", async () => {
+    const c = await cluster(["a", "b"], { ...FRESH, directoryMs: 2_000 });
+    const { directory } = c.node("a").dispatcher;
+    await c.worker("b");
+    expect(await directory.obstacles([CHARGE])).toEqual([{ reason: "no_credit" }]);
+    c.fate = ({ to }) => (to === "b" ? "lost" : undefined);
+    expect(await directory.obstacles([CHARGE, REFUND])).toEqual([{ reason: "no_credit" }, { reason: "no_worker" }]);
   });
 
   it("of a call only the name of its action goes to other nodes", async () => {
