@@ -25,8 +25,9 @@ export interface DispatchLimits {
   /** Streams of this node, in all and of one worker. A further one is closed with RESOURCE_EXHAUSTED. */
   readonly streams: number;
   readonly streamsPerWorker: number;
-  /** Streams from one address, those without a hello included. */
+  /** Streams from one address and over one connection, those without a hello included. */
   readonly streamsPerAddress: number;
+  readonly streamsPerConnection: number;
   /** The texts of one hello together. */
   readonly helloBytes: number;
   /** The most credit that one stream may ask for. */
@@ -102,6 +103,7 @@ export const DEFAULT_LIMITS: DispatchLimits = {
   streams: 10_000,
   streamsPerWorker: 64,
   streamsPerAddress: 2_000,
+  streamsPerConnection: 200,
   helloBytes: 1_048_576,
   maxInFlight: 10_000,
   unread: 1_000,

@@ -166,11 +166,12 @@ export class RawWorker {
   private readonly client: Client;
   private readonly call: ClientDuplexStream<Wire, Wire>;
 
-  constructor(target: string) {
+  /** `over`: the connection of that worker. */
+  constructor(target: string, over?: RawWorker) {
     const { saga }: Wire = loadPackageDefinition(definition);
-    const client = new saga.worker.v1.WorkerService(target, credentials.createInsecure(), {
-      "grpc.use_local_subchannel_pool": 1,
-    });
+    const client =
+      over?.client ??
+      new saga.worker.v1.WorkerService(target, credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
     this.client = client;
     this.call = client.ExecuteStep();
     this.call.on("data", (message) => {

@@ -2,11 +2,12 @@
 
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { credentials, makeGenericClientConstructor } from "@grpc/grpc-js";
+import { credentials, makeGenericClientConstructor, status } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { protoPath } from "grpc-health-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { TcpRelay } from "../harness/tcp-relay.js";
+import { until } from "../harness/until.js";
 import { dispatchNow, type Node, RawWorker, startNode, type Wire } from "./rig.js";
 
 let node: Node;
@@ -49,6 +50,29 @@ describe("the gRPC server", () => {
     expect(answer.list_services_response.service.map(({ name }: Wire) => name)).toContain(
       "saga.worker.v1.WorkerService",
     );
+  });
+
+  it("serves a worker whatever another connection of its machine opens, and says which limit that meets", async () => {
+    const streamsPerConnection = 20;
+    node = await startNode({ limits: { streamsPerConnection, streamsPerAddress: 100 } });
+    const first = new RawWorker(node.target);
+    const flood = [first, ...Array.from({ length: 299 }, () => new RawWorker(node.target, first))];
+    for (const [nth, each] of flood.entries())
+      each.send({ hello: { worker_id: `w${nth}`, service: "payments", actions: ["other"], max_in_flight: 1 } });
+    await until(() => node.dispatcher.workers.connected === streamsPerConnection, {
+      what: "the streams that it may have",
+    });
+    const worker = await RawWorker.connect(node.target, { worker_id: "good", actions: ["charge"] });
+    const { dispatchId } = dispatchNow(node);
+    expect(await worker.wait("execute")).toMatchObject({ dispatch_id: dispatchId });
+    await until(() => flood.filter(({ ended }) => ended).length === flood.length - streamsPerConnection, {
+      what: "the refusals",
+    });
+    const refusals = new Set(flood.flatMap(({ ended, error }) => (ended ? `${error?.code}: ${error?.details}` : [])));
+    expect([...refusals]).toEqual([
+      `${status.RESOURCE_EXHAUSTED}: the connection has 20 streams to this node, the most it may have: open another one`,
+    ]);
+    for (const each of [worker, ...flood]) each.cut();
   });
 
   it("ends the stream of a worker that falls silent, and its dispatch goes to another one", async () => {
