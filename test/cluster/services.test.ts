@@ -1,7 +1,10 @@
 // Several services on one database and one Redis: every route answers the same from the owner of a run and from another node,
 // workers of either serve both, and the work continues when Redis dies, which carries hints only, and when a node does.
+import { spawn } from "node:child_process";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
+import { packageRoot } from "../../src/package.js";
 import { Client } from "../faults/client.js";
 import { Load } from "../faults/load.js";
 import { openShop, type Shop } from "../faults/shop.js";
@@ -13,6 +16,7 @@ import { describeWithRedis } from "../harness/services.js";
 import { until } from "../harness/until.js";
 import { nothingUnwatched, report } from "../run/seen.js";
 
+const WORKER = join(packageRoot(), "test", "cluster", "holding-worker.mjs");
 const RUNS = long(8, 20);
 /** Orders that come in before Redis is killed, half of those while it is away, and those after it is back. */
 const SHARE = 8;
@@ -110,6 +114,50 @@ describeWithRedis("two services", (shared) => {
     const [one, other] = await Promise.all(clients.map((each) => each.insist("GET", `/sagas/${runId}/explain`)));
     expect(one).toEqual(other);
     await client(1).insist("POST", `/sagas/${runId}/cancel`);
+  });
+
+  itShort("either service says of a run whose worker was killed that it waits for one, and since when", async () => {
+    const at = [services[0]?.grpcAddress ?? "", services[0]?.url ?? ""];
+    const open = (does: string) => spawn(process.execPath, [WORKER, ...at, does], { cwd: packageRoot() });
+    const holding = open("holds");
+    try {
+      const connected = async () => (await client(0).insist("GET", "/workers?service=travel")).body.total > 0;
+      await until(connected, { what: "its worker" });
+      await client(0).publish("trip", [{ id: "book", type: "action", action: "travel.book" }]);
+      const [kept, cancelled] = [await client(0).start("trip"), await client(1).start("trip")];
+      const explained = async (each: Client, runId: string) =>
+        (await each.insist("GET", `/sagas/${runId}/explain`)).body;
+      for (const runId of [kept, cancelled])
+        await until(async () => (await explained(client(0), runId)).waiting_for[0]?.kind === "answer");
+      holding.kill("SIGKILL");
+      const gone = /the worker travel:\S+ that held it is gone since [-\d]+ [:\d]+ UTC, and/;
+      for (const each of clients) {
+        const words = () => explained(each, kept).then(({ because }) => gone.test(because) && because);
+        expect(await until(words, { what: "a worker that is gone" })).toMatch(/and no other is connected/);
+        expect((await explained(each, kept)).waiting_for).toMatchObject([{ kind: "worker", reason: "no_worker" }]);
+        const unserved = [{ action: "travel.book@1", transport: "grpc", waiting: 2 }];
+        await until(async () => (await each.insist("GET", "/workers")).body.unserved[0]?.waiting === 2);
+        expect((await each.insist("GET", "/workers?service=travel")).body).toMatchObject({ items: [], unserved });
+        expect((await each.insist("GET", "/cluster")).body.backlog.waiting_for_workers).toBe(2);
+      }
+      const pages = async () => Promise.all(services.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
+      const queued = async () =>
+        (await pages()).map((page) => Number(/^saga_dispatches_queued (\d+)/m.exec(page)?.[1]));
+      await until(async () => (await queued()).reduce((sum, count) => sum + count, 0) === 2, { what: "the metric" });
+      await client(1).insist("POST", `/sagas/${cancelled}/cancel`);
+      for (const each of clients)
+        expect((await explained(each, cancelled)).because).toMatch(/and no other worker begins a cancelled step/);
+      const answering = open("answers");
+      try {
+        await client(1).untilState(kept, "succeeded");
+        expect((await client(1).insist("GET", "/workers")).body.unserved).toEqual([]);
+      } finally {
+        answering.kill("SIGKILL");
+      }
+      await client(0).insist("POST", `/sagas/${cancelled}/terminate`);
+    } finally {
+      holding.kill("SIGKILL");
+    }
   });
 
   itShort(

@@ -1,0 +1,12 @@
+// A worker of the service `travel` in a process of its own, which a test can kill: it holds what it gets, or answers it at once.
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [grpc, api, does] = process.argv.slice(2);
+const sdk = pathToFileURL(join(process.cwd(), "dist", "src", "sdk", "worker", "index.js")).href;
+const { createWorker, defineAction } = await import(sdk);
+const book = defineAction({
+  ...{ name: "book", input: { type: "object" }, output: { type: "object" }, compensable: true },
+  execute: () => (does === "holds" ? new Promise(() => {}) : {}),
+});
+await createWorker({ service: "travel", grpc, api, actions: [book] }).start();
