@@ -7,7 +7,7 @@ import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { Guard, listedOrAny } from "../../src/egress/guard.js";
 import { until } from "../harness/until.js";
 import { Cluster, NEVER_MS } from "./relay-rig.js";
-import { Site } from "./requests-rig.js";
+import { dispatchOf, Site, secretsOf } from "./requests-rig.js";
 import { makeCall, makeDispatch } from "./rig.js";
 
 let cluster: Cluster;
@@ -19,6 +19,7 @@ let storeIsAway: boolean;
 beforeEach(async () => {
   [cluster, site, storeIsAway] = [
     new Cluster({
+      egress: { guard: new Guard({ admits: listedOrAny(undefined) }), secrets: secretsOf() },
       owed: async (dispatchIds) => dispatchIds.filter((id) => !gone.has(id)),
       callbacks: {
         publicUrl: () => "http://saga.example",
@@ -133,6 +134,18 @@ describe("a hand-over that is under way at the former owner", () => {
     held[0]?.end('{"result":{"ok":true}}');
     await until(() => cluster.isDone(dispatch));
     expect(cluster.order(dispatch.dispatchId).answers).toMatchObject([{ type: "result", result: { ok: true } }]);
+    expect([site.asked.length, cluster.node("b").dispatcher.holds(dispatch.dispatchId)]).toEqual([1, false]);
+  });
+
+  it("is not repeated where the service itself does the work: a request", async () => {
+    await open();
+    const held = holdResponses();
+    const dispatch = cluster.call("a", dispatchOf({ url: site.url, method: "POST" }).call);
+    await until(() => held.length === 1);
+    await moveTo("b", dispatch);
+    await rounds(2);
+    held[0]?.end("{}");
+    await until(() => cluster.isDone(dispatch));
     expect([site.asked.length, cluster.node("b").dispatcher.holds(dispatch.dispatchId)]).toEqual([1, false]);
   });
 

@@ -49,7 +49,7 @@ export class PushCarrier implements Carrier {
     this.recovered = new RecoveredDispatches({
       ...options,
       send: (held, dispatch) => this.sendRecovered(held, dispatch),
-      gone: (held, dispatch) => this.isAccepted(held, dispatch),
+      gone: (held, dispatch) => this.isAccepted(held, dispatch, "remember"),
     });
     this.reporter = new Reporter(options);
     this.ticker = setInterval(() => this.tick(), limits.tickMs).unref();
@@ -179,14 +179,13 @@ export class PushCarrier implements Carrier {
   }
 
   private sendRecovered(held: HeldDispatch, dispatch: Dispatch): void {
-    if (!held.cancelled && this.gates.takeSlot(held)) this.begin(held, dispatch);
-    else this.wait(held, dispatch);
+    if (held.cancelled || !this.tryBegin(held)) this.wait(held, dispatch);
   }
 
-  /** Its worker holds it until it answers, or until its deadline. */
-  private isAccepted(held: HeldDispatch, { deadlineAt }: Dispatch): void {
+  /** Its worker holds it until it answers, or until its deadline. `remember`: its row is gone already. */
+  private isAccepted(held: HeldDispatch, { deadlineAt }: Dispatch, how: "add" | "remember"): void {
     this.forget(held);
-    this.accepted.remember(held.dispatchId, deadlineAt, held.address);
+    this.accepted[how](held.dispatchId, deadlineAt, held.address);
   }
 
   private begin(held: HeldDispatch, dispatch: Dispatch): void {
@@ -223,10 +222,7 @@ export class PushCarrier implements Carrier {
       await this.reporter.outcome(held, delivery);
       return this.forget(held);
     }
-    if (delivery.kind === "accepted") {
-      this.accepted.add(held.dispatchId, dispatch.deadlineAt, held.address);
-      return this.forget(held);
-    }
+    if (delivery.kind === "accepted") return this.isAccepted(held, dispatch, "add");
     held.busy = false;
     held.why = delivery.why;
     if (delivery.kind === "lost") held.mayHaveArrived = true;
