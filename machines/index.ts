@@ -1,7 +1,7 @@
 // The only door of machines/: what a run does, decided purely. The shell imports from here and nowhere deeper.
 
+export type { Problem } from "./attribute/findings.js";
 export { tenantName } from "./attribute/kinds.js";
-export type { Problem } from "./attribute/problem.js";
 export * from "./chart/actor.js";
 export { ChartGraph, placeOf } from "./chart/graph.js";
 export { mermaidOf } from "./chart/mermaid.js";

@@ -32,7 +32,11 @@ export const edgesWeight = (count: number): number => count * EDGE;
 export function templateWeight(value: Json): number {
   if (typeof value === "string") return value.includes("${") ? value.length : 0;
   if (typeof value !== "object" || value === null) return 0;
-  return Object.values(value).reduce((sum: number, member) => sum + templateWeight(member as Json), 0);
+  if (Array.isArray(value)) return value.reduce((sum: number, item: Json) => sum + templateWeight(item), 0);
+  const object = value as JsonObject;
+  let sum = 0;
+  for (const name of Object.keys(object)) sum += templateWeight(object[name] as Json);
+  return sum;
 }
 
 /** Stops once it is over the budget: a hostile schema is not read to its end. */

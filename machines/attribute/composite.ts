@@ -43,7 +43,7 @@ export function readAttributes<A extends Attributes>(attributes: A, get: (name: 
   return { parsed: parsed as PartOf<A>, valid, complete };
 }
 
-const muted = () => new Place("", [], [], {}, undefined, new Budget());
+const muted = () => Place.of("", { budget: new Budget() });
 /** Reads without reporting, on a budget of its own for each document. */
 let MUTE = muted();
 
@@ -84,20 +84,23 @@ export function record<T>(
     name: `object of ${item.name}`,
     parse(raw, place) {
       if (!isObject(raw)) return place.problem("must be an object");
-      const entries = Object.entries(raw);
-      if (entries.length > bounds.max) return place.problem(`must have at most ${bounds.max} members`);
-      if (entries.length < (bounds.min ?? 0)) return place.problem("must not be empty");
-      const parsed = entries.map(([name, entry]) => {
-        const known = key.parse(name, place.at(name));
-        const parsedEntry = item.parse(entry, place.at(name));
+      const names = Object.keys(raw);
+      if (names.length > bounds.max) return place.problem(`must have at most ${bounds.max} members`);
+      if (names.length < (bounds.min ?? 0)) return place.problem("must not be empty");
+      const parsed = names.map((name) => {
+        const at = place.at(name);
+        const known = key.parse(name, at);
+        const parsedEntry = item.parse(raw[name] as Json, at);
         return known === undefined || parsedEntry === undefined ? undefined : ([known, parsedEntry] as const);
       });
       const valid = whole(parsed);
       return valid && Object.fromEntries(valid);
     },
     salvage(raw) {
-      const entries = isObject(raw) ? Object.entries(raw).slice(0, bounds.max) : [];
-      const left = entries.map(([name, entry]) => [key.parse(name, MUTE), valueLeft(item, entry)] as const);
+      const names = isObject(raw) ? Object.keys(raw).slice(0, bounds.max) : [];
+      const left = names.map(
+        (name) => [key.parse(name, MUTE), valueLeft(item, (raw as JsonObject)[name] as Json)] as const,
+      );
       return Object.fromEntries(left.filter(([name, entry]) => name !== undefined && entry !== undefined)) as Record<
         string,
         T
@@ -140,8 +143,8 @@ export function own(object: JsonObject, key: string): Json | undefined {
 }
 
 export function refuseUnknown(raw: JsonObject, known: object, place: Place): void {
-  for (const key of Object.keys(raw))
-    if (!Object.hasOwn(known, key)) place.at(key).problem(`is unknown${place.suggest(key, Object.keys(known))}`);
+  const unknown = Object.keys(raw).filter((key) => !Object.hasOwn(known, key));
+  place.problems(unknown, (key) => place.at(key).problem(`is unknown${place.suggest(key, Object.keys(known))}`));
 }
 
 function whole<T>(items: readonly (T | undefined)[]): readonly T[] | undefined {

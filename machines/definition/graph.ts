@@ -4,6 +4,7 @@ import { own } from "../attribute/composite.js";
 import type { Place } from "../attribute/problem.js";
 import { isStep } from "../steps/plan.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { MAX_BRANCHES } from "../values/limits.js";
 import type { Entry } from "./layout.js";
 import type { ReadStep } from "./step.js";
 
@@ -43,10 +44,13 @@ export function readEntries(document: JsonObject, ids: ReadonlySet<string>, plac
   if (ids.size === 0) return [];
   const start = own(document, "start");
   const entrypoints = own(document, "entrypoints");
+  const named = isObject(entrypoints) ? entrypoints : {};
+  const names = Object.keys(named);
   const entries: readonly [target: Json | undefined, at: Place][] = [
     [start, place.at("start")],
-    ...Object.entries(isObject(entrypoints) ? entrypoints : {}).map(([name, target]): [Json, Place] => {
-      const at = place.at("entrypoints").at(name);
+    // Too many are one problem.
+    ...(names.length > MAX_BRANCHES ? [] : names).map((name): [Json | undefined, Place] => {
+      const [target, at] = [named[name], place.at("entrypoints").at(name)];
       if (name === "default" && target !== start) at.problem("default is always start");
       return [target, at];
     }),

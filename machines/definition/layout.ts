@@ -148,7 +148,8 @@ class LayoutReader {
   ): string[] {
     const met = new Set<string>();
     const open = [...starts];
-    for (let id = open.shift(); id !== undefined; id = open.shift()) {
+    // What is pushed is walked, too. To shift a long list moves all of it.
+    for (const id of open) {
       if (met.has(id) || outside.has(id) || !this.steps.has(id)) continue;
       met.add(id);
       const position = this.positions.get(id) ?? { block, chains: new Set<string>() };

@@ -195,13 +195,16 @@ function nestedAttributes(raw: JsonObject, type: StepType): JsonObject | undefin
 
 function refuseUnknownMembers(raw: JsonObject, type: StepType, place: Place): void {
   const takesNested = !Object.hasOwn(type.attributes, "inputs");
-  for (const key of Object.keys(raw)) {
-    if (Object.hasOwn(COMMON, key) || Object.hasOwn(type.attributes, key)) continue;
-    if (key === "retry" && type.retries) continue;
-    if (key === "inputs" && takesNested && raw[key] === null) continue;
+  const known = (key: string) =>
+    Object.hasOwn(COMMON, key) ||
+    Object.hasOwn(type.attributes, key) ||
+    (key === "retry" && type.retries) ||
+    (key === "inputs" && takesNested && raw[key] === null);
+  const unknown = Object.keys(raw).filter((key) => !known(key));
+  place.problems(unknown, (key) => {
     if (key === "inputs" && takesNested) refuseUnknownNested(raw, type, place.at("inputs"));
     else refuseMember(key, type, place, Object.keys(COMMON));
-  }
+  });
   if (type.last && given(own(raw, "next"), COMMON.next) !== undefined)
     place.at("next").problem(`a step of type ${type.name} has no next`);
 }
@@ -209,9 +212,8 @@ function refuseUnknownMembers(raw: JsonObject, type: StepType, place: Place): vo
 function refuseUnknownNested(raw: JsonObject, type: StepType, place: Place): void {
   const nested = nestedAttributes(raw, type);
   if (!nested) return place.problem("must be an object");
-  for (const key of Object.keys(nested)) {
-    if (!Object.hasOwn(type.attributes, key)) refuseMember(key, type, place);
-  }
+  const unknown = Object.keys(nested).filter((key) => !Object.hasOwn(type.attributes, key));
+  place.problems(unknown, (key) => refuseMember(key, type, place));
 }
 
 function refuseMember(key: string, type: StepType, place: Place, others: readonly string[] = []): void {

@@ -3,9 +3,10 @@
 
 import { Budget, edgesWeight } from "../attribute/budget.js";
 import { beginSalvage, list, own, parseAttributes, record, refuseUnknown } from "../attribute/composite.js";
+import { Findings, type Problem } from "../attribute/findings.js";
 import { flag, id, oneOf, optional, plainNumber, plainText, required, schema, tenant } from "../attribute/kinds.js";
 import { namesOf } from "../attribute/names.js";
-import { Place, type Problem } from "../attribute/problem.js";
+import { Place } from "../attribute/problem.js";
 import { compileMachine } from "../chart/compile.js";
 import type { Program } from "../chart/program.js";
 import { runConcurrency } from "../steps/concurrency.js";
@@ -72,16 +73,18 @@ export function compileWorkflow(document: unknown, options: CompileOptions = {})
 
 /** A slice is at most one expression, one JSON Schema, one step without them, one walk over the graph, or the library's machine. */
 export function* compileWorkflowSlices(document: unknown, options: CompileOptions = {}): Slices<Compiled> {
-  const problems: Problem[] = [];
-  const warnings: Problem[] = [];
+  const problems = new Findings("problems");
+  const warnings = new Findings("warnings");
   const names = { scope: namesOf(document), variables: variablesOf(document) };
+  yield;
   beginSalvage();
   const budget = options.limits === null ? undefined : new Budget();
-  const place = new Place("$", problems, warnings, names, undefined, budget);
+  const place = Place.of("$", { problems, warnings, names, budget });
   const schemaProblems: CompileOptions["schemaProblems"] = (schema) =>
     budget?.isOver ? [] : (options.schemaProblems?.(schema) ?? []);
   const program = yield* readWorkflow(document, place, { ...options, schemaProblems });
-  return program ? { program, problems, warnings } : { problems, warnings };
+  const found = { problems: problems.all(), warnings: warnings.all() };
+  return program ? { program, ...found } : found;
 }
 
 /** Lists every problem: a faulty part is no reason not to check the others. Only a definition without problems is compiled. */
@@ -89,7 +92,9 @@ function* readWorkflow(document: unknown, place: Place, options: CompileOptions)
   if (!isObject(document)) return place.problem("must be an object");
   const size = measure(document);
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
+  yield;
   refuseUnknown(document, DOCUMENT, place);
+  yield;
   const head = parseAttributes(DOCUMENT, (name) => ({ raw: own(document, name), place: place.at(name) }));
   yield* place.checks();
   const read = yield* readSteps(own(document, "steps"), place.at("steps"), options);
@@ -132,7 +137,9 @@ function* readGraph(
   const limits = options.limits === undefined ? STANDARD_DEFINITION_LIMITS : options.limits;
   if (limits) checkLimits(steps, ids.size, limits, place);
   const entries = readEntries(document, ids, place);
+  yield;
   checkMigrations(own(document, "migrations"), ids, place.at("migrations"));
+  yield;
   const inputSchema = own(document, "input_schema");
   const schemaFaults = (isObject(inputSchema) && options.schemaProblems?.(inputSchema)) || [];
   for (const problem of yield* inSlices(schemaFaults)) place.at("input_schema").problem(problem);

@@ -1,17 +1,18 @@
 // The ids that a client maps: each must be one of the version that it is meant to be of.
+import { Findings } from "../attribute/findings.js";
 import { Place } from "../attribute/problem.js";
 import type { Reason } from "../messages/command.js";
 import type { JsonObject } from "../values/json.js";
 import { named, type Passage } from "./passage.js";
 
 export function mappingReasons({ from, to, asked }: Passage): readonly Reason[] {
-  const found: { path: string; message: string }[] = [];
+  const found = new Findings("problems");
   for (const [old, step] of Object.entries(asked)) {
-    const at = new Place("$", found, []).at("steps").at(old);
+    const at = Place.of("$", { problems: found }).at("steps").at(old);
     if (!from.steps.has(old)) at.problem(absent(from.version, old, at.suggest(old, from.steps.keys())));
     if (!to.steps.has(step)) at.problem(absent(to.version, step, at.suggest(step, to.steps.keys())));
   }
-  return found;
+  return found.all();
 }
 
 const absent = (version: number, step: string, suggestion: string) =>

@@ -39,7 +39,9 @@ export function planThere(passage: Passage, id: string): StepPlan | undefined {
 /** The place of a step, or of an attribute of it, in the document of the new version. */
 export function placeThere({ to }: Passage, plan: StepPlan, attribute?: string): string {
   const steps = to.document.steps as readonly { readonly id?: unknown }[];
-  const at = new Place("$", [], []).at("steps").at(steps.findIndex(({ id }) => id === plan.id));
+  const at = Place.of("$")
+    .at("steps")
+    .at(steps.findIndex(({ id }) => id === plan.id));
   return (attribute === undefined ? at : at.at(attribute)).path;
 }
 

@@ -1,5 +1,6 @@
 // Mocks: the answers from outside in a rehearsal, by step.
-import { Place, type Problem } from "../attribute/problem.js";
+import { Findings, type Problem } from "../attribute/findings.js";
+import { Place } from "../attribute/problem.js";
 import type { Program } from "../chart/program.js";
 import { isObject, type Json, measure } from "../values/json.js";
 
@@ -50,23 +51,27 @@ const ERROR_MEMBERS: Readonly<Record<string, "string" | "boolean">> = {
 };
 
 /** Reads the mocks of a document and lists their problems. */
-export function readMocks(raw: unknown, program: Program, path = "$.mocks"): { mocks: Mocks; problems: Problem[] } {
-  const problems: Problem[] = [];
-  const place = new Place(path, problems, []);
+export function readMocks(
+  raw: unknown,
+  program: Program,
+  path = "$.mocks",
+): { mocks: Mocks; problems: readonly Problem[] } {
+  const problems = new Findings("problems");
+  const place = Place.of(path, { problems });
   if (!isObject(raw)) {
     place.problem("must be an object of step ids");
-    return { mocks: {}, problems };
+    return { mocks: {}, problems: problems.all() };
   }
   const size = measure(raw);
   if (typeof size !== "number") {
     place.below(size.path).problem(size.message);
-    return { mocks: {}, problems };
+    return { mocks: {}, problems: problems.all() };
   }
   const mocks = Object.entries(raw).map(
     ([key, list]) => [key, Array.isArray(list) ? list.map(present) : list] as const,
   );
   for (const [key, list] of mocks) checkList(key, list, program, place.at(key));
-  return { mocks: Object.fromEntries(mocks) as unknown as Mocks, problems };
+  return { mocks: Object.fromEntries(mocks) as unknown as Mocks, problems: problems.all() };
 }
 
 /** The mock without members that are null; an output alone may be null. */

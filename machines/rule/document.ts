@@ -2,6 +2,7 @@
 
 import { Budget } from "../attribute/budget.js";
 import { beginSalvage, list, own, parseAttributes, refuseUnknown, shape } from "../attribute/composite.js";
+import { Findings, type Problem } from "../attribute/findings.js";
 import {
   dataObject,
   expression,
@@ -14,7 +15,7 @@ import {
   required,
   tenant,
 } from "../attribute/kinds.js";
-import { Place, type Problem } from "../attribute/problem.js";
+import { Place } from "../attribute/problem.js";
 import type { Expression } from "../expression/index.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
@@ -85,14 +86,15 @@ export function compileRule(document: unknown, options: RuleOptions = {}): Compi
 /** A slice is at most one expression, or the structure of the document. */
 export function* compileRuleSlices(document: unknown, options: RuleOptions = {}): Slices<CompiledRule> {
   beginSalvage();
-  const problems: Problem[] = [];
-  const warnings: Problem[] = [];
+  const problems = new Findings("problems");
+  const warnings = new Findings("warnings");
   const budget = options.stored ? undefined : new Budget();
-  const place = new Place("$", problems, warnings, {}, undefined, budget);
+  const place = Place.of("$", { problems, warnings, budget });
   const rule = readRule(document, place, options.version);
   // Those of a stored rule were checked then, and are parsed when they are first evaluated.
   if (!options.stored) yield* place.checks();
-  return problems.length === 0 && rule ? { rule, problems, warnings } : { problems, warnings };
+  const found = { problems: problems.all(), warnings: warnings.all() };
+  return problems.count === 0 && rule ? { rule, ...found } : found;
 }
 
 function readRule(document: unknown, place: Place, version?: number): Rule | undefined {

@@ -2,6 +2,7 @@
 
 import { Budget } from "../attribute/budget.js";
 import { beginSalvage, normalForm, own, readAttributes, refuseUnknown, shape } from "../attribute/composite.js";
+import { Findings, type Problem } from "../attribute/findings.js";
 import {
   dataObject,
   defaulted,
@@ -17,7 +18,7 @@ import {
   required,
   tenant,
 } from "../attribute/kinds.js";
-import { Place, type Problem } from "../attribute/problem.js";
+import { Place } from "../attribute/problem.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
 import { inOnePiece } from "../values/slices.js";
@@ -111,11 +112,12 @@ export function readTriggerConfig(type: TriggerType, config: unknown): Checked<T
 
 function checked<T>(read: (place: Place) => T | undefined): Checked<T> {
   beginSalvage();
-  const [problems, warnings]: [Problem[], Problem[]] = [[], []];
-  const place = new Place("$", problems, warnings, { scope: SCOPE }, undefined, new Budget());
+  const [problems, warnings] = [new Findings("problems"), new Findings("warnings")];
+  const place = Place.of("$", { problems, warnings, names: { scope: SCOPE }, budget: new Budget() });
   const value = read(place);
   inOnePiece(place.checks());
-  return { ...(problems.length === 0 && value !== undefined && { value }), problems, warnings };
+  const found = { problems: problems.all(), warnings: warnings.all() };
+  return { ...(problems.count === 0 && value !== undefined && { value }), ...found };
 }
 
 function triggerAt(document: unknown, place: Place): Trigger | undefined {

@@ -22,6 +22,16 @@ export interface Unstorable {
 /** Code that walks a value needs a stack frame for each level. */
 const MAX_DEPTH = 200;
 
+interface Measured {
+  readonly size: number;
+  /** How deep in another value it was then. */
+  readonly depth: number;
+}
+
+/** Large values, which are measured once: values never change. */
+const LARGE = new WeakMap<object, Measured>();
+const LARGE_CHARS = 65_536;
+
 /**
  * The size of `value` in characters of JSON, or why it cannot be stored: such a value is refused where it enters (law 12). Runs on
  * every output, so it allocates nothing for a value that can be stored.
@@ -37,10 +47,18 @@ export function measure(value: unknown, depth = 0): number | Unstorable {
     case "object":
       if (value === null) return 4;
       if (depth >= MAX_DEPTH) return { path: "", message: `is nested deeper than ${MAX_DEPTH} levels` };
-      return Array.isArray(value) ? measureList(value, depth + 1) : measureObject(value, depth + 1);
+      return measured(value, depth);
     default:
       return { path: "", message: `is not a JSON value (${typeof value})` };
   }
+}
+
+function measured(value: object, depth: number): number | Unstorable {
+  const known = LARGE.get(value);
+  if (known && known.depth >= depth) return known.size;
+  const size = Array.isArray(value) ? measureList(value, depth + 1) : measureObject(value, depth + 1);
+  if (typeof size === "number" && size > LARGE_CHARS) LARGE.set(value, { size, depth });
+  return size;
 }
 
 function measureString(text: string): number | Unstorable {
@@ -61,7 +79,9 @@ function measureList(list: readonly unknown[], depth: number): number | Unstorab
 
 function measureObject(object: object, depth: number): number | Unstorable {
   let size = 2;
-  for (const [key, member] of Object.entries(object)) {
+  // Not by entries: in an object of 100,000 members they take twice as long.
+  for (const key of Object.keys(object)) {
+    const member = (object as Readonly<Record<string, unknown>>)[key];
     if (member === undefined) continue;
     const name = measureString(key);
     const item = typeof name === "number" ? measure(member, depth) : name;

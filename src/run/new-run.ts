@@ -64,7 +64,8 @@ export function startKey(
 }
 
 export function variableRows(context: RunContext): ReadonlyMap<string, string> {
-  return new Map(Object.entries(context.variables).map(([name, value]) => [name, JSON.stringify(value)]));
+  const { variables } = context;
+  return new Map(Object.keys(variables).map((name) => [name, JSON.stringify(variables[name])]));
 }
 
 /** The due time of a new run's wake row: if the node dies before the run steps, the poll takes it up then. */

@@ -25,9 +25,21 @@ export function requestHash(body: unknown): string {
 }
 
 function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    typeof member === "object" && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : member,
-  );
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  const members = orderedNames(value).flatMap((name) => {
+    const member = (value as Readonly<Record<string, unknown>>)[name];
+    return member === undefined ? [] : `${JSON.stringify(name)}:${canonical(member)}`;
+  });
+  return `{${members.join(",")}}`;
 }
+
+/** The names that are indexes by their numbers, then the others by their characters: as in an object whose members were sorted once. */
+function orderedNames(object: object): string[] {
+  const names = Object.keys(object);
+  // Every object has its indexes first, in order.
+  const indexes = names.findIndex((name) => !isIndex(name));
+  return indexes < 0 ? names : [...names.slice(0, indexes), ...names.slice(indexes).sort()];
+}
+
+const isIndex = (name: string): boolean => /^(0|[1-9]\d{0,9})$/.test(name) && Number(name) < 4_294_967_295;

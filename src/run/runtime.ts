@@ -62,7 +62,7 @@ export interface PeerNodes {
 /** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
 type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased"> & { readonly tried?: boolean };
 
-export interface RuntimeOptions extends StarterOptions {
+export interface RuntimeOptions extends Omit<StarterOptions, "turns"> {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly committer: Committer;
@@ -121,7 +121,7 @@ export class Runtime implements Runs, ResidentHost {
     this.stepsPerCommit = options.stepsPerCommit;
     this.outgoing = options.outgoing;
     const deciding = (key: string) => options.lastWords?.say(key);
-    this.starter = new Starter({ ...options, deciding }, (started) => this.created(started));
+    this.starter = new Starter({ ...options, turns: this.turns, deciding }, (started) => this.created(started));
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, slots: options.slots, hints },

@@ -17,6 +17,7 @@ import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit, TicketRow } from "../store/commit/rows.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
+import type { Turns } from "../turns.js";
 import { backOff } from "./back-off.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
@@ -55,6 +56,8 @@ export interface StarterOptions {
   readonly newShard?: () => ShardId | undefined;
   /** Work on the start with this key begins. */
   readonly deciding?: (key: string) => void;
+  /** Of the event loop. What is done to a large start is done in pieces. */
+  readonly turns: Pick<Turns, "compute">;
 }
 
 /** A run that this node has just made durable: its first actor need not be loaded. */
@@ -75,7 +78,7 @@ export class Starter {
   ) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
-    const hash = hashOf(request);
+    const hash = await this.options.turns.compute(request.workflowId, () => hashOf(request));
     const key = derivedUuid(`start:${hash.hash}`);
     if (this.options.gate?.isSuspect(key)) await this.options.gate.start(request, key);
     const run = await this.prepare(request, key).catch(async (error: unknown) => {
@@ -85,7 +88,6 @@ export class Starter {
       return first;
     });
     if ("runId" in run) return run;
-    this.options.deciding?.(key);
     return this.commit(request, run, { hash, key });
   }
 
@@ -93,10 +95,11 @@ export class Starter {
   private async prepare(request: StartRequest, key: string): Promise<StartedRun> {
     const { workflowId, entrypoint = "", inputs } = request;
     const { program, definitionId } = await this.publishedFor(request);
-    this.options.deciding?.(key);
     if (entryStep(program, entrypoint) === undefined)
       throw badRequest(`the workflow ${workflowId} has no entrypoint ${entrypoint}`);
-    const problems = program.inputSchema ? this.options.schemas.conforms(program.inputSchema, inputs) : [];
+    const { inputSchema } = program;
+    const conforms = () => (inputSchema ? this.options.schemas.conforms(inputSchema, inputs) : []);
+    const problems = await this.inTurn(request, key, conforms);
     if (problems.length > 0) {
       const details = problems.map((message) => ({ path: "$.inputs", message }));
       throw unprocessable("the inputs do not conform to the workflow's input_schema", details);
@@ -106,10 +109,17 @@ export class Starter {
     const id = request.runId ?? newRunId(this.options.newShard?.());
     const made = { id, definitionId, startedAt: this.options.clock.now() };
     const identity = { ...identityOf(request, program, made), ...startup };
-    const run = newRun(identity, { ...provided, ...request.variables });
+    const run = await this.inTurn(request, key, () => newRun(identity, together(provided, request.variables)));
     const { slot, ticket } = (program.concurrency && (await this.admit(run, program))) || {};
     const context = slot ? { ...run, slot } : run;
     return { context, program, ticket, started: startedEvent(identity, request.actor, audit), fence: newFence() };
+  }
+
+  private inTurn<T>({ workflowId }: StartRequest, key: string, piece: () => T): Promise<T> {
+    return this.options.turns.compute(workflowId, () => {
+      this.options.deciding?.(key);
+      return piece();
+    });
   }
 
   private admit(run: RunContext, program: Program): ReturnType<typeof admitRun> {
@@ -132,7 +142,7 @@ export class Starter {
   ): Promise<StartAnswer> {
     const { id } = run.context.run;
     const outgoingEvents = outgoingRows(run.context.run, [run.started], this.options.outgoing);
-    const commit = { ...startCommit(request, run, hash.hash), outgoingEvents };
+    const commit = { ...(await this.inTurn(request, key, () => startCommit(request, run, hash.hash))), outgoingEvents };
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
         if (await this.options.committer.submit(commit, key)) {
@@ -172,6 +182,11 @@ export class Starter {
         : "the idempotency key was used with another body",
     );
   }
+}
+
+/** Copied only where there are both: there may be many. */
+function together(provided: JsonObject, given: JsonObject): JsonObject {
+  return Object.keys(provided).length > 0 ? { ...provided, ...given } : given;
 }
 
 function identityOf(

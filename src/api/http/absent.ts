@@ -8,6 +8,7 @@ export interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>;
   readonly required?: readonly string[];
   readonly additionalProperties?: unknown;
+  readonly maxProperties?: number;
   readonly items?: SchemaNode;
   readonly maxItems?: number;
   readonly default?: unknown;

@@ -21,9 +21,13 @@ import { type BodyBounds, receiveBody } from "./receive.js";
 import { partyOf } from "./turns.js";
 import { Type } from "./type.js";
 
-/** Far deeper than any real document, far shallower than any stack. */
-const MAX_DEPTH = 200;
+/** Characters of the path of a value that cannot be stored. */
+const MAX_PATH = 1_000;
 const MAX_DETAILS = 100;
+/** Bytes of a body. Of a larger one the first fault alone is named: each of 700,000 items may have one. */
+const MOST_FOR_ALL_FAULTS = 256 * 1024;
+/** The bodies that are larger. */
+const LARGE = new WeakSet<object>();
 const MAX_IGNORED_NAMED = 50;
 /** Of all names in the header: clients take 8 to 16 KiB of headers. */
 const MAX_IGNORED_CHARS = 4_000;
@@ -81,7 +85,10 @@ export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, turns:
   });
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
     const bytes = await receiveBody(request, payload, bounds);
-    return turns.compute(partyOf(request), () => parse(request, bytes));
+    const body = await turns.compute(partyOf(request), () => parse(request, bytes));
+    if (bytes.length > MOST_FOR_ALL_FAULTS && typeof body === "object" && body !== null) LARGE.add(body);
+    await turns.compute(partyOf(request), () => refuseUnstorable(body));
+    return body;
   });
   const nothing = { ...bounds, bytes: 0, excess: () => unsupportedMediaType("the body must be application/json") };
   app.addContentTypeParser("*", async (request: FastifyRequest, payload: IncomingMessage) => {
@@ -101,23 +108,15 @@ function jsonParser(app: FastifyInstance): (request: FastifyRequest, bytes: Buff
       parsed = { error, body };
     });
     if (parsed.error) throw parsed.error;
-    const problem = unstorable(parsed.body);
-    if (problem) throw badRequest(`the body cannot be stored: ${problem.path} ${problem.message}`, [problem]);
     return parsed.body;
   };
 }
 
-function unstorable(body: unknown): ErrorDetail | undefined {
-  if (isDeeper(body, MAX_DEPTH)) return { path: "$", message: `is nested deeper than ${MAX_DEPTH} levels` };
+function refuseUnstorable(body: unknown): void {
   const size = measure(body);
-  return typeof size === "number" ? undefined : { path: `$${size.path}`, message: size.message };
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  const members = Array.isArray(value) ? value : Object.values(value);
-  return members.some((member) => isDeeper(member, levels - 1));
+  if (typeof size === "number") return;
+  const problem = { path: `$${beginningOf(size.path, MAX_PATH)}`, message: size.message };
+  throw badRequest(`the body cannot be stored: ${problem.path} ${problem.message}`, [problem]);
 }
 
 /** A payload becomes the output of the step that takes it. */
@@ -128,13 +127,54 @@ export function refuseLargePayload(payload: Json, limit: number): void {
   throw badRequest(`$.payload ${message}`, [{ path: "$.payload", message }]);
 }
 
-const ajv = new Ajv({ allErrors: true, strict: false, coerceTypes: false, verbose: false });
-const compiled = new WeakMap<TSchema, ValidateFunction>();
+/** Compiles each schema once. */
+class Checks {
+  private readonly ajv: Ajv;
+  private readonly compiled = new WeakMap<TSchema, ValidateFunction>();
 
-function compile(schema: TSchema): ValidateFunction {
-  const known = compiled.get(schema) ?? ajv.compile(schema);
-  compiled.set(schema, known);
-  return known;
+  constructor(which: "all faults" | "the first fault") {
+    this.ajv = new Ajv({ allErrors: which === "all faults", strict: false, coerceTypes: false, verbose: false });
+  }
+
+  of(schema: TSchema): ValidateFunction {
+    const known = this.compiled.get(schema) ?? this.ajv.compile(schema);
+    this.compiled.set(schema, known);
+    return known;
+  }
+}
+
+const allFaults = new Checks("all faults");
+const firstFault = new Checks("the first fault");
+
+function faultsOf(schema: TSchema, body: unknown, large: boolean): readonly ErrorDetail[] | undefined {
+  const validate = (large ? firstFault : allFaults).of(schema);
+  return validate(body) ? undefined : (validate.errors ?? []).slice(0, MAX_DETAILS).map(detailOf);
+}
+
+const isLarge = (body: unknown) => typeof body === "object" && body !== null && LARGE.has(body);
+
+/** A list or an object with more members than it may have: none of them is looked at. */
+function overfullIn(schema: SchemaNode, value: unknown, path: string): ErrorDetail | undefined {
+  if (Array.isArray(value)) {
+    const { items, maxItems: most = Number.POSITIVE_INFINITY } = schema;
+    if (value.length > most) return { path, message: `must NOT have more than ${most} items` };
+    return items && firstOf(value.keys(), (index) => overfullIn(items, value[index], jsonPath(path, index)));
+  }
+  if (!isObject(value)) return undefined;
+  const { properties = {}, maxProperties: most } = schema;
+  if (most !== undefined && Object.keys(value).length > most)
+    return { path, message: `must NOT have more than ${most} properties` };
+  return firstOf(Object.entries(properties), ([name, member]) =>
+    Object.hasOwn(value, name) ? overfullIn(member, value[name], jsonPath(path, name)) : undefined,
+  );
+}
+
+function firstOf<Item, Found>(items: Iterable<Item>, find: (item: Item) => Found | undefined): Found | undefined {
+  for (const item of items) {
+    const found = find(item);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** The check of a route's body. Its value has no optional member that is null. */
@@ -142,14 +182,15 @@ export function bodyCheck(schema: TSchema): (body: unknown) => Checked {
   return (given) => {
     const body = given === ABSENT ? {} : given;
     const shape = shapeOf(schema, body);
+    const overfull = overfullIn(shape, body, "$");
+    if (overfull) return { error: refusal([overfull]) };
     const value = withoutNulls(shape, body);
-    const validate = compile(shape);
-    return validate(value) ? { value } : { error: refusal(validate.errors ?? []) };
+    const faults = faultsOf(shape, value, isLarge(body));
+    return faults ? { error: refusal(faults) } : { value };
   };
 }
 
-function refusal(errors: readonly ErrorObject[]): SagaError {
-  const details = errors.slice(0, MAX_DETAILS).map(detailOf);
+function refusal(details: readonly ErrorDetail[]): SagaError {
   const [first] = details;
   return badRequest(first ? `the body is not valid: ${first.path} ${first.message}` : "the body is not valid", details);
 }
@@ -164,7 +205,8 @@ function detailOf({ instancePath, keyword, params, message = "is not valid" }: E
 
 /** The members of a checked body that its schema does not name, safe in a header. */
 export function ignoredFields(schema: TSchema, body: unknown): string[] {
-  const ignored = [...unknownMembers(shapeOf(schema, body), body, "")];
+  const ignored: string[] = [];
+  for (const name of unknownMembers(shapeOf(schema, body), body, "")) if (ignored.push(name) > MAX_IGNORED_NAMED) break;
   return shortened(ignored.slice(0, MAX_IGNORED_NAMED).map(headerSafe), ignored.length);
 }
 
@@ -182,10 +224,10 @@ function* unknownMembers(schema: SchemaNode, value: unknown, path: string): Gene
   if (Array.isArray(value) && schema.items) {
     for (const [index, item] of value.entries()) yield* unknownMembers(schema.items, item, `${path}[${index}]`);
   } else if (isObject(value) && schema.properties) {
-    for (const [name, member] of Object.entries(value)) {
+    for (const name of Object.keys(value)) {
       const known = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined;
       const place = path === "" ? name : `${path}.${name}`;
-      if (known) yield* unknownMembers(known, member, place);
+      if (known) yield* unknownMembers(known, value[name], place);
       else if (schema.additionalProperties === undefined) yield place;
     }
   }
@@ -200,8 +242,8 @@ function headerSafe(name: string): string {
 
 /** Names that must never reach an object. */
 export function refuseNames(members: object, path: string): void {
-  for (const name of Object.keys(members)) {
-    if (!FORBIDDEN_NAMES.has(name)) continue;
+  for (const name of FORBIDDEN_NAMES) {
+    if (!Object.hasOwn(members, name)) continue;
     const place = jsonPath(path, name);
     throw badRequest(`the name at ${place} is not allowed`, [
       { path: place, message: "is a name that is not allowed" },

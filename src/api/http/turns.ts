@@ -11,11 +11,13 @@ export const partyOf = ({ method, routeOptions: { url = "" } }: FastifyRequest) 
 export function takeTurns(app: FastifyInstance, turns: Turns): void {
   // What follows until the handler waits for something is computed in this turn.
   app.addHook("preValidation", (request) => turns.compute(partyOf(request), () => {}));
+  // To check a large body takes a turn of its own.
+  app.addHook("preHandler", (request) => turns.compute(partyOf(request), () => {}));
   app.addHook("preSerialization", async (request, reply, payload) => {
     reply.serializer(String);
     if (isSmall(payload)) return JSON.stringify(payload);
     let text = "";
-    for (const part of encodeParts(payload)) {
+    for (const part of encodeLarge(payload)) {
       text += part;
       if (turns.spent) await turns.compute(partyOf(request), () => {});
     }
@@ -25,7 +27,14 @@ export function takeTurns(app: FastifyInstance, turns: Turns): void {
 
 /** What JSON.stringify writes, in parts. */
 export function* encodeParts(value: unknown): Generator<string> {
-  if (typeof value !== "object" || value === null || isSmall(value)) yield JSON.stringify(value) ?? "null";
+  if (isSmall(value)) yield JSON.stringify(value) ?? "null";
+  else yield* encodeLarge(value);
+}
+
+function* encodeLarge(value: unknown): Generator<string> {
+  // Whether it is small was a walk over the names of an object, which may be many. So is what follows.
+  yield "";
+  if (typeof value !== "object" || value === null) yield JSON.stringify(value) ?? "null";
   else if (Array.isArray(value)) yield* encodeItems(value);
   else yield* encodeMembers(value as Readonly<Record<string, unknown>>);
 }
@@ -33,9 +42,9 @@ export function* encodeParts(value: unknown): Generator<string> {
 function* encodeItems(items: readonly unknown[]): Generator<string> {
   let comma = "";
   yield "[";
-  for (const group of groups(items, (item) => item)) {
+  for (const { group, isLarge } of groups(items, (item) => item)) {
     yield comma;
-    if (group.length === 1) yield* encodeParts(group[0]);
+    if (isLarge) yield* encodeLarge(group[0]);
     else yield JSON.stringify(group).slice(1, -1);
     comma = ",";
   }
@@ -46,9 +55,9 @@ function* encodeMembers(object: Readonly<Record<string, unknown>>): Generator<st
   let comma = "";
   yield "{";
   const names = Object.keys(object).filter((name) => object[name] !== undefined);
-  for (const group of groups(names, (name) => object[name])) {
+  for (const { group, isLarge } of groups(names, (name) => object[name])) {
     yield comma;
-    if (group.length === 1) yield* encodeMember(group[0] ?? "", object);
+    if (isLarge) yield* encodeMember(group[0] ?? "", object);
     else yield JSON.stringify(Object.fromEntries(group.map((name) => [name, object[name]]))).slice(1, -1);
     comma = ",";
   }
@@ -57,23 +66,32 @@ function* encodeMembers(object: Readonly<Record<string, unknown>>): Generator<st
 
 function* encodeMember(name: string, object: Readonly<Record<string, unknown>>): Generator<string> {
   yield `${JSON.stringify(name)}:`;
-  yield* encodeParts(object[name]);
+  yield* encodeLarge(object[name]);
+}
+
+interface Group<Item> {
+  readonly group: readonly Item[];
+  readonly isLarge: boolean;
 }
 
 /** Neighbours whose values are small together; one with a large value is alone. */
-function* groups<Item>(items: readonly Item[], valueIn: (item: Item) => unknown): Generator<Item[]> {
+function* groups<Item>(items: readonly Item[], valueIn: (item: Item) => unknown): Generator<Group<Item>> {
   let group: Item[] = [];
   let room = PART;
   for (const item of items) {
     room = roomAfter(valueIn(item), room - 8);
     if (room < 0 && group.length > 0) {
-      yield group;
+      yield { group, isLarge: false };
       group = [];
       room = roomAfter(valueIn(item), PART);
     }
     group.push(item);
+    if (room >= 0) continue;
+    yield { group, isLarge: true };
+    group = [];
+    room = PART;
   }
-  if (group.length > 0) yield group;
+  if (group.length > 0) yield { group, isLarge: false };
 }
 
 function isSmall(value: unknown): boolean {

@@ -53,7 +53,7 @@ export class TrialRoom {
     // A trial asks nothing outside, so what an HTTP provider would give is not tried.
     const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
     this.starter = new Starter(
-      { sql, clock, committer, catalog, schemas, startupVariables, reserves: false },
+      { sql, clock, committer, catalog, schemas, startupVariables, reserves: false, turns: NO_TURNS },
       () => {},
     );
     this.host = {
