@@ -22,8 +22,10 @@ export interface RunActor {
 
 /** An ended run gets an actor in a final state, which refuses every transition; decide() has none for it (law 4). */
 export function startActor(program: Program, context: RunContext): RunActor {
-  const snapshot = program.machine.resolveState({ value: chartValue(context), context });
+  const snapshot = program.machine.resolveState({ value: chartValue(context), context: {} });
   const ref = createActor(program.machine, { snapshot, id: context.run.id });
+  // Restoring a snapshot walks all of its context and replaces what looks like an actor: the context holds none, and is much larger.
+  Object.assign(ref.getSnapshot(), { context });
   let taken: unknown;
   let fault: unknown;
   // Without an error observer a throw inside the actor would become an uncaught exception and take the process.

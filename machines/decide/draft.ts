@@ -15,7 +15,7 @@ import { eventConditions } from "../steps/event.js";
 import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
-import { beginningOf, type JsonObject, measure } from "../values/json.js";
+import { beginningOfJson, type Json, type JsonObject, measure } from "../values/json.js";
 import { eventWaitRows, slotReleases, taskClosings } from "./ledger/waits.js";
 
 /** Thrown inside a decision that lacks a fact. It never leaves decide(). */
@@ -127,7 +127,7 @@ function bounded(metadata: JsonObject, limit: number): JsonObject {
   if (sizeOf(metadata) <= limit) return metadata;
   const share = Math.floor(limit / (2 * Object.keys(metadata).length));
   const cut = Object.keys(metadata).filter((key) => sizeOf(metadata[key]) > share);
-  const excerpts = cut.map((key) => [key, beginningOf(JSON.stringify(metadata[key]), share)]);
+  const excerpts = cut.map((key) => [key, beginningOfJson(metadata[key] as Json, share)]);
   return { ...metadata, ...Object.fromEntries(excerpts), truncated: cut };
 }
 

@@ -24,13 +24,15 @@ const MAX_DEPTH = 200;
 
 interface Measured {
   readonly size: number;
-  /** How deep in another value it was then. */
-  readonly depth: number;
+  /** Levels of objects and lists inside it. */
+  readonly levels: number;
 }
 
 /** Large values, which are measured once: values never change. */
 const LARGE = new WeakMap<object, Measured>();
 const LARGE_CHARS = 65_536;
+/** The deepest object or list that the measuring under way has met. */
+let deepest = 0;
 
 /**
  * The size of `value` in characters of JSON, or why it cannot be stored: such a value is refused where it enters (law 12). Runs on
@@ -55,9 +57,15 @@ export function measure(value: unknown, depth = 0): number | Unstorable {
 
 function measured(value: object, depth: number): number | Unstorable {
   const known = LARGE.get(value);
-  if (known && known.depth >= depth) return known.size;
+  if (known && depth + known.levels < MAX_DEPTH) {
+    deepest = Math.max(deepest, depth + known.levels);
+    return known.size;
+  }
+  const outside = depth === 0 ? 0 : deepest;
+  deepest = depth;
   const size = Array.isArray(value) ? measureList(value, depth + 1) : measureObject(value, depth + 1);
-  if (typeof size === "number" && size > LARGE_CHARS) LARGE.set(value, { size, depth });
+  if (typeof size === "number" && size > LARGE_CHARS) LARGE.set(value, { size, levels: deepest - depth });
+  deepest = Math.max(outside, deepest);
   return size;
 }
 
@@ -94,6 +102,21 @@ function measureObject(object: object, depth: number): number | Unstorable {
 /** The beginning of a text, without the half of a surrogate pair that a cut may leave. */
 export function beginningOf(text: string, chars: number): string {
   return text.length <= chars ? text : text.slice(0, chars).replace(/[\ud800-\udbff]$/, "");
+}
+
+/** The beginning of what JSON.stringify writes, of which the rest is not written. */
+export function beginningOfJson(value: Json, chars: number): string {
+  if (typeof value !== "object" || value === null) return beginningOf(JSON.stringify(value), chars);
+  const isList = Array.isArray(value);
+  let text = isList ? "[" : "{";
+  for (const name of isList ? value.keys() : Object.keys(value)) {
+    const member = (value as Readonly<Record<PropertyKey, Json | undefined>>)[name];
+    if (member === undefined && !isList) continue;
+    if (text.length > chars) return beginningOf(text, chars);
+    const label = isList ? "" : `${JSON.stringify(name)}:`;
+    text += `${text.length > 1 ? "," : ""}${label}${beginningOfJson(member ?? null, chars)}`;
+  }
+  return beginningOf(`${text}${isList ? "]" : "}"}`, chars);
 }
 
 function isWellFormed(text: string): boolean {

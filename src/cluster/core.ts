@@ -132,7 +132,7 @@ export class Core {
   }
 
   private composeDispatcher(): NodeDispatcher {
-    const { nodeId, config, sql, log, clock, metrics, egress, alone } = this.foundations;
+    const { nodeId, config, sql, log, clock, turns, metrics, egress, alone } = this.foundations;
     const { bus, placement, membership } = this;
     return createDispatcher({
       callbacks: {
@@ -147,6 +147,7 @@ export class Core {
       log,
       now: () => clock.now(),
       nodeCount: () => membership.nodeCount,
+      turns,
       limits: { outputBytes: config.limits.outputBytes },
       egress,
       ...(alone ? {} : { peers: { bus, owner: (shard) => placement.owner(shard) } }),

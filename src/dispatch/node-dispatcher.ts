@@ -2,6 +2,7 @@
 import type { DispatchId } from "../../machines/index.js";
 import type { Log } from "../log.js";
 import type { Dispatcher, Runs, Workers } from "../run/ports.js";
+import type { Turns } from "../turns.js";
 import type { AwayFrom, TransportName } from "./carrier.js";
 import { CallDispatcher } from "./dispatcher.js";
 import { GrpcCarrier, type GrpcWorkers } from "./grpc/carrier.js";
@@ -24,6 +25,8 @@ export interface DispatcherOptions {
   readonly now: () => number;
   /** Number of live nodes, as far as this node knows. */
   readonly nodeCount: () => number;
+  /** Of the event loop. */
+  readonly turns: Pick<Turns, "compute">;
   readonly limits?: Partial<DispatchLimits>;
   /** Guard and secrets for the requests that the service makes itself. Absent: these requests wait in the queue. */
   readonly egress?: Pick<RequestEnvironment, "guard" | "secrets">;
@@ -99,16 +102,16 @@ interface OutletOf {
 }
 
 function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[] {
-  const { egress, callbacks, now, log } = options;
+  const { egress, callbacks, now, log, turns } = options;
   const { outputBytes, messageBytes } = limits;
   const found: OutletOf[] = [];
   if (egress) {
     const slots = { all: limits.requests, each: limits.requestsPerHost };
-    found.push({ transport: "request", slots, outlet: new RequestOutlet({ ...egress, outputBytes, now }) });
+    found.push({ transport: "request", slots, outlet: new RequestOutlet({ ...egress, outputBytes, now, turns }) });
   }
   if (callbacks?.http) {
     const slots = { all: limits.httpCalls, each: limits.httpCallsPerHost };
-    const outlet = new HttpOutlet({ ...callbacks.http, publicUrl: callbacks.publicUrl, outputBytes, now });
+    const outlet = new HttpOutlet({ ...callbacks.http, publicUrl: callbacks.publicUrl, outputBytes, now, turns });
     found.push({ transport: "http", slots, outlet });
   }
   if (callbacks?.rabbitmq) {

@@ -25,14 +25,17 @@ export function requestHash(body: unknown): string {
 }
 
 function canonical(value: unknown): string {
-  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  if (isPlain(value) || (Array.isArray(value) && value.every(isPlain))) return JSON.stringify(value) ?? "null";
   if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
-  const members = orderedNames(value).flatMap((name) => {
+  let members = "";
+  for (const name of orderedNames(value as object)) {
     const member = (value as Readonly<Record<string, unknown>>)[name];
-    return member === undefined ? [] : `${JSON.stringify(name)}:${canonical(member)}`;
-  });
-  return `{${members.join(",")}}`;
+    if (member !== undefined) members += `${members && ","}${JSON.stringify(name)}:${canonical(member)}`;
+  }
+  return `{${members}}`;
 }
+
+const isPlain = (value: unknown): boolean => typeof value !== "object" || value === null;
 
 /** The names that are indexes by their numbers, then the others by their characters: as in an object whose members were sorted once. */
 function orderedNames(object: object): string[] {

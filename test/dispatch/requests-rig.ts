@@ -9,6 +9,7 @@ import { type Callbacks, createDispatcher, type NodeDispatcher } from "../../src
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import { Mask } from "../../src/egress/mask.js";
 import type { Secret, Secrets } from "../../src/egress/secrets.js";
+import { Turns } from "../../src/turns.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { FakeRuns, makeCall } from "./rig.js";
 
@@ -95,6 +96,7 @@ export function openNode(options: NodeOptions = {}) {
   const log = pino({ level: "debug" }, { write: (line: string) => logged.push(line) });
   const guard = new Guard({ admits: publicOrListed(["127.0.0.1", "localhost"]), connectMs: 2_000 });
   const dispatcher = createDispatcher({
+    turns: new Turns(),
     ...{ runs, log, nodeId: "node-1", now: () => Date.now(), nodeCount: () => 1 },
     limits: { tickMs: 10, offerBackoffMs: 10, ...options.limits },
     egress: { guard, secrets: options.secrets ?? secretsOf() },

@@ -98,9 +98,9 @@ export function parameterCheck(where: "query" | "path", { properties }: TObject)
     const values: Record<string, unknown> = {};
     const details: ErrorDetail[] = [];
     for (const [name, given] of Object.entries((raw ?? {}) as Readonly<Record<string, string | string[]>>)) {
+      if (details.length === MAX_DETAILS) break;
       const message = known.read(name, given, values);
-      if (message !== undefined && details.length < MAX_DETAILS)
-        details.push({ path: `$.${where}.${name.slice(0, MAX_NAME)}`, message });
+      if (message !== undefined) details.push({ path: `$.${where}.${name.slice(0, MAX_NAME)}`, message });
     }
     const [first] = details;
     return first ? { error: refusal(where, first, details) } : { value: values };
@@ -116,10 +116,10 @@ export function memberCheck(path: string, { properties }: TObject): (members: Js
   return (members) => {
     const values: Record<string, unknown> = {};
     const details: ErrorDetail[] = [];
-    for (const [name, given] of Object.entries(members)) {
-      const message = known.readMember(name, given, values);
-      const place = jsonPath(path, name.slice(0, MAX_NAME));
-      if (message !== undefined && details.length < MAX_DETAILS) details.push({ path: place, message });
+    for (const name of Object.keys(members)) {
+      if (details.length === MAX_DETAILS) break;
+      const message = known.readMember(name, members[name] as Json, values);
+      if (message !== undefined) details.push({ path: jsonPath(path, name.slice(0, MAX_NAME)), message });
     }
     const [first] = details;
     return first

@@ -65,8 +65,8 @@ export function createServer({
   admitRequests(app, admission);
   boundConnections(app, log);
   parseJsonBodies(app, { bytes: config.limits.bodyBytes, stallMs: bodyStallMs ?? BODY_STALL_MS }, turns);
-  takeTurns(app, turns);
   validateRequests(app);
+  takeTurns(app, turns);
   measureRequests(app, metrics);
   closeKeptConnections(app, ready);
   closeUnusedConnections(app);

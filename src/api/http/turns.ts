@@ -11,7 +11,7 @@ export const partyOf = ({ method, routeOptions: { url = "" } }: FastifyRequest) 
 export function takeTurns(app: FastifyInstance, turns: Turns): void {
   // What follows until the handler waits for something is computed in this turn.
   app.addHook("preValidation", (request) => turns.compute(partyOf(request), () => {}));
-  // To check a large body takes a turn of its own.
+  // To check a large body, and to name what is ignored of it, takes a turn of its own.
   app.addHook("preHandler", (request) => turns.compute(partyOf(request), () => {}));
   app.addHook("preSerialization", async (request, reply, payload) => {
     reply.serializer(String);

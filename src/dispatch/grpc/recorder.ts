@@ -4,6 +4,7 @@
 import type { DispatchId, RunId } from "../../../machines/index.js";
 import { SagaError } from "../../errors.js";
 import type { Log } from "../../log.js";
+import type { Turns } from "../../turns.js";
 import type { CarrierHost } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import { answerCommand, answerId, type Report } from "./answers.js";
@@ -28,6 +29,7 @@ export class Recorder {
     private readonly log: Log,
     /** Database time, epoch milliseconds. */
     private readonly now: () => number,
+    private readonly turns: Pick<Turns, "compute">,
     /** Called before the acknowledgement is sent: the run waits for the dispatch no longer. */
     private readonly resolved: (dispatchId: DispatchId) => void,
   ) {}
@@ -50,7 +52,9 @@ export class Recorder {
     const dispatchId = report.dispatch_id;
     const arrival = this.arrivalOf(report);
     try {
-      const command = answerCommand(report, stream, this.limits.outputBytes);
+      const command = await this.turns.compute(stream.service, () =>
+        answerCommand(report, stream, this.limits.outputBytes),
+      );
       const { id, at: arrivedAt } = arrival;
       const answer = await this.host.command(runId, { ...command, arrivedAt }, { id });
       if (answer.type === "report" && answer.reason !== undefined) this.refuse(stream, dispatchId, answer.reason);

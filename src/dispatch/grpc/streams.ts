@@ -6,6 +6,7 @@ import { type Dispatch, type DispatchId, foreignDispatch, isRunId } from "../../
 import type { Log } from "../../log.js";
 import type { ConnectedWorker, Holder } from "../../run/ports.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
+import type { Turns } from "../../turns.js";
 import { type ActionName, versionedAction } from "../action-name.js";
 import type { Carrier, Reservation } from "../carrier.js";
 import type { LocalStreams } from "../relay/local-streams.js";
@@ -23,6 +24,7 @@ export interface WorkerStreamsOptions extends InFlightOptions {
   readonly nodeId: string;
   readonly nodeCount: () => number;
   readonly log: Log;
+  readonly turns: Pick<Turns, "compute">;
 }
 
 const STOPPING = "the node is stopping";
@@ -40,7 +42,9 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
     const { host, limits, log } = options;
     this.dispatches = new InFlight(options);
     this.relayed = new RelayedDispatches(this.dispatches, this);
-    this.recorder = new Recorder(host, limits, log, options.now, (dispatchId) => this.resolved(dispatchId));
+    this.recorder = new Recorder(host, limits, log, options.now, options.turns, (dispatchId) =>
+      this.resolved(dispatchId),
+    );
     this.nodeCount = options.nodeCount();
     this.ticker = setInterval(() => this.tick(), limits.tickMs).unref();
   }

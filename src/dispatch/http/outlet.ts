@@ -4,6 +4,7 @@ import type { ActionCall, Dispatch } from "../../../machines/index.js";
 import { ExchangeFailed, exchange } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
 import { signedHeaders } from "../../egress/signature.js";
+import type { Turns } from "../../turns.js";
 import { type Delivery, type Destination, failed, type Outlet } from "../push/outlet.js";
 import { stepJson } from "../step-message.js";
 import { responded } from "./response.js";
@@ -18,6 +19,7 @@ export interface HttpOutletOptions {
   readonly outputBytes: number;
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
+  readonly turns: Pick<Turns, "compute">;
 }
 
 /** What a response may have besides the output. */
@@ -39,12 +41,15 @@ export class HttpOutlet implements Outlet {
   }
 
   async deliver(dispatch: Dispatch, signal: AbortSignal): Promise<Delivery> {
-    const { guard, outputBytes, now } = this.options;
+    const { guard, outputBytes, now, turns } = this.options;
     const url = dispatch.call.address ?? "";
     const posted = { method: "POST", url, ...this.message(dispatch), followRedirects: false, signal };
     try {
       const incoming = await exchange(guard, { ...posted, maxBytes: outputBytes + FRAME_BYTES, overlong: "fails" });
-      return responded(incoming, new URL(url).host, { outputBytes, now: now() });
+      const { origin, host } = new URL(url);
+      const delivery = await turns.compute(origin, () => responded(incoming, host, { outputBytes, now: now() }));
+      // What the run makes of a large answer is computed in another turn.
+      return turns.compute(origin, () => delivery);
     } catch (error) {
       if (error instanceof ExchangeFailed) return unanswered(error, signal.reason);
       throw error;

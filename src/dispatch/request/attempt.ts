@@ -5,6 +5,7 @@ import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.j
 import type { Guard } from "../../egress/guard.js";
 import type { Mask } from "../../egress/mask.js";
 import { type Secret, type Secrets, secretMisuse } from "../../egress/secrets.js";
+import type { Turns } from "../../turns.js";
 import type { CutOffReason, Failure, Outcome } from "../push/outlet.js";
 import { isExpected, outputOf, requestBody, retryAfterOf } from "./response.js";
 
@@ -15,6 +16,7 @@ export interface RequestEnvironment {
   readonly outputBytes: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
+  readonly turns: Pick<Turns, "compute">;
 }
 
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
@@ -23,7 +25,7 @@ const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 export async function attempt(
   request: HttpRequest,
   idempotencyKey: string,
-  { guard, secrets, outputBytes, now }: RequestEnvironment,
+  { guard, secrets, outputBytes, now, turns }: RequestEnvironment,
   signal: AbortSignal,
 ): Promise<Outcome> {
   const secret = request.secretRef === undefined ? undefined : secretFor(request.secretRef, request.url, secrets);
@@ -33,7 +35,11 @@ export async function attempt(
   const headers = headersOf(request, body?.type, secret, idempotencyKey);
   const outgoing = { method, url, headers, body: body?.text, followRedirects, signal, maxBytes: outputBytes };
   try {
-    return outcomeOf(await exchange(guard, { ...outgoing, overlong: "fails" }), request, secrets.mask, now());
+    const incoming = await exchange(guard, { ...outgoing, overlong: "fails" });
+    const { origin } = new URL(url);
+    const outcome = await turns.compute(origin, () => outcomeOf(incoming, request, secrets.mask, now()));
+    // What the run makes of a large answer is computed in another turn.
+    return await turns.compute(origin, () => outcome);
   } catch (error) {
     if (error instanceof ExchangeFailed) return failureOf(error, signal.reason as CutOffReason | undefined);
     throw error;
