@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, RunCommand } from "../../machines/index.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { Guard, listedOrAny } from "../../src/egress/guard.js";
+import type { Turns } from "../../src/turns.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import { openNode, type RequestNode, Site } from "./requests-rig.js";
@@ -35,15 +36,17 @@ interface Options {
   readonly limits?: Partial<DispatchLimits>;
   readonly allow?: readonly string[];
   readonly runs?: FakeRuns;
+  readonly turns?: Pick<Turns, "compute">;
 }
 
 /** Longer than a busy machine holds up a call on its way. Calls that are to be given up wait so long. */
 const PATIENCE_MS = 3_000;
 const QUICK = { backoffMs: 20, backoffMaxMs: 50, askedMaxMs: 60_000, reachedMs: 1_000, forgetMs: 60_000 };
 
-function open({ limits, allow, runs }: Options = {}): RequestNode {
+function open({ limits, allow, runs, turns }: Options = {}): RequestNode {
   const node = openNode({
     ...(runs && { runs }),
+    ...(turns && { turns }),
     limits: { destinations: QUICK, accepted: { remembered: 10 }, ...limits },
     callbacks: {
       publicUrl: () => "https://saga.example/base",
@@ -133,6 +136,21 @@ describe("a response", () => {
     site.answer = (_, response) => response.writeHead(status, { location: "/elsewhere" }).end(body);
     expect(await outcome(node, send(node, dispatchTo(site.url)))).toMatchObject({ type: "failure", ...expected });
     expect(site.asked).toHaveLength(1);
+  });
+
+  it("is read in a turn of the loop, and its run goes on in another", async () => {
+    const parties: string[] = [];
+    const turns: Pick<Turns, "compute"> = {
+      compute: async (party, piece) => {
+        parties.push(party);
+        return piece();
+      },
+    };
+    const node = open({ turns });
+    site.answer = (_, response) => response.end('{"result":{}}');
+    await outcome(node, send(node, dispatchTo(site.url)));
+    const { origin } = new URL(site.url);
+    expect(parties).toEqual([origin, origin]);
   });
 
   it("200 with a result completes the attempt, in the name of the host", async () => {

@@ -88,6 +88,7 @@ interface NodeOptions {
   readonly runs?: FakeRuns;
   /** How it calls workers. */
   readonly callbacks?: Callbacks;
+  readonly turns?: Pick<Turns, "compute">;
 }
 
 export function openNode(options: NodeOptions = {}) {
@@ -96,7 +97,7 @@ export function openNode(options: NodeOptions = {}) {
   const log = pino({ level: "debug" }, { write: (line: string) => logged.push(line) });
   const guard = new Guard({ admits: publicOrListed(["127.0.0.1", "localhost"]), connectMs: 2_000 });
   const dispatcher = createDispatcher({
-    turns: new Turns(),
+    turns: options.turns ?? new Turns(),
     ...{ runs, log, nodeId: "node-1", now: () => Date.now(), nodeCount: () => 1 },
     limits: { tickMs: 10, offerBackoffMs: 10, ...options.limits },
     egress: { guard, secrets: options.secrets ?? secretsOf() },

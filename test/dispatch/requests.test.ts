@@ -5,6 +5,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
+import type { Turns } from "../../src/turns.js";
 import { until } from "../harness/until.js";
 import { dispatchOf, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
 import { FakeRuns } from "./rig.js";
@@ -685,5 +686,20 @@ describe("slots", () => {
     const offered = node.runs.told.map(({ runId }) => runId);
     expect(offered).toContain(other);
     expect(offered.filter((runId) => many.some((id) => id === runId))).toHaveLength(2);
+  });
+});
+
+describe("an answer", () => {
+  it("is read in a turn of the loop, and its run goes on in another", async () => {
+    const parties: string[] = [];
+    const turns: Pick<Turns, "compute"> = {
+      compute: async (party, piece) => {
+        parties.push(party);
+        return piece();
+      },
+    };
+    await ask({}, {}, open({ turns }));
+    const { origin } = new URL(site.url);
+    expect(parties).toEqual([origin, origin]);
   });
 });

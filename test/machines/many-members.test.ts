@@ -21,7 +21,11 @@ describe("the problems of a document are listed up to a bound, with the number o
     ["and of its inputs", () => compileWorkflow(wf([{ ...noop, inputs: members() }])), unknown],
     ["steps of no type", () => compileWorkflow(wf(many(MANY, (n) => ({ id: `s${n}`, type: "nop" })))), unknown + 1],
     ["of a rule", () => compileRule({ ...RULE, ...members() }), unknown + 1],
-    ["of a trigger", () => readTrigger({ trigger_type: "cron", workflow_id: "w", config: {}, ...members() }), unknown + 1],
+    [
+      "of a trigger",
+      () => readTrigger({ trigger_type: "cron", workflow_id: "w", config: {}, ...members() }),
+      unknown + 1,
+    ],
   ])("%s", (_, read, unlisted) => {
     const { problems } = read();
     expect(problems).toHaveLength(MOST_LISTED + 1);

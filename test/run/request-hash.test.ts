@@ -19,7 +19,20 @@ describe("the hash of a request", () => {
       fc.string(),
       fc.string({ unit: "binary" }),
       fc.nat().map(String),
-      fc.constantFrom("0", "01", "-1", "1.5", "4294967294", "4294967295", "4294967296", "10", "9", "__proto__", "é", "🎉"),
+      fc.constantFrom(
+        "0",
+        "01",
+        "-1",
+        "1.5",
+        "4294967294",
+        "4294967295",
+        "4294967296",
+        "10",
+        "9",
+        "__proto__",
+        "é",
+        "🎉",
+      ),
     );
     const { value } = fc.letrec((tie) => ({
       value: fc.oneof(

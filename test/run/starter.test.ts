@@ -6,6 +6,7 @@ import type { StartRequest } from "../../src/run/ports.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { listRuns, readRuns } from "../../src/store/runs.js";
+import { Turns } from "../../src/turns.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { cancel, type Half, publish, startHalf } from "./rig.js";
 
@@ -92,5 +93,25 @@ describe("starting once", () => {
       deduplicated: true,
     });
     await expect(half.runtime.start(request({ idempotencyKey: "k4" }))).rejects.toMatchObject({ status: 404 });
+  });
+});
+
+describe("a start", () => {
+  it("takes a turn of the loop for each walk over its values: its hash, its check, its size and its rows", async () => {
+    let pieces = 0;
+    const turns = new Turns(() => 0);
+    const compute = turns.compute.bind(turns);
+    turns.compute = (party, piece) => {
+      if (party === "counted") pieces++;
+      return compute(party, piece);
+    };
+    const counted = await startHalf(database, { turns, hints: false, applicationName: "counted" });
+    try {
+      await publish(database, "counted", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
+      await counted.runtime.start(request({ workflowId: "counted" }));
+      expect(pieces).toBe(4);
+    } finally {
+      await counted.stop();
+    }
   });
 });
