@@ -40,7 +40,8 @@ describe("signal", () => {
     ["nothing is an empty payload", undefined, {}],
     ["an empty object is one too", {}, {}],
     ["a payload is a payload", { payload: { a: 1 } }, { a: 1 }],
-    ["other members are the payload itself", { payload: { a: 1 }, b: 2 }, { payload: { a: 1 }, b: 2 }],
+    ["members beside a payload are ignored", { payload: { a: 1 }, b: 2 }, { a: 1 }],
+    ["other members are the payload itself", { a: 1, b: 2 }, { a: 1, b: 2 }],
     [
       "a key beside other members is part of the payload",
       { idempotency_key: "k", b: 2 },
