@@ -66,8 +66,8 @@ export const waitForSignal = stepType({
   youngerChecks: [
     {
       since: "0.7",
-      check({ signal_name }, place) {
-        if (signal_name.constant && PATH_STEPS.has(String(signal_name.render({}))))
+      check({ signal_name }: { signal_name?: Template }, place) {
+        if (signal_name?.constant && PATH_STEPS.has(String(signal_name.render({}))))
           place.at("signal_name").problem(PATH_STEP_RULE);
       },
     },

@@ -10,6 +10,7 @@ const CASES: Readonly<Record<string, { readonly step: object; readonly at: strin
     at: "$.steps[0].timeout_ms",
   },
   "wait_duration since 0.7": { step: { duration: "P4000D" }, at: "$.steps[0].duration" },
+  "wait_for_signal since 0.7": { step: { signal_name: ".." }, at: "$.steps[0].signal_name" },
 };
 
 const younger = [...STEP_TYPES.values()].flatMap(({ name, youngerChecks = [] }) =>
