@@ -79,32 +79,29 @@ async function generated(name: string): Promise<string> {
 }
 
 describe("a client that is generated from it", () => {
-  it.each(GENERATORS.map(([name]) => name))(
-    "by %s compiles, and has a method for every operation",
-    async (name) => {
-      const out = await generated(name);
-      const compilerOptions = {
-        ...{ strict: true, noEmit: true, target: "es2023", lib: ["es2023", "dom"], types: [], skipLibCheck: true },
-        ...{ module: "esnext", moduleResolution: "bundler" },
-      };
-      writeFileSync(join(out, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["**/*.ts"] }));
-      await tool("typescript/bin/tsc", "-p", out);
-      const { paths } = JSON.parse(readFileSync(document, "utf8")) as { paths: Record<string, Record<string, object>> };
-      const names = Object.values(paths).flatMap((operations) =>
-        Object.values(operations).map((operation) => (operation as { operationId: string }).operationId),
-      );
-      const bundle = join(out, "client.mjs");
-      await build({
-        entryPoints: [join(out, "index.ts")],
-        bundle: true,
-        format: "esm",
-        platform: "node",
-        outfile: bundle,
-      });
-      const text = readFileSync(bundle, "utf8");
-      expect(names.filter((each) => !new RegExp(`\\b${each}\\(`).test(text))).toEqual([]);
-    },
-  );
+  it.each(GENERATORS.map(([name]) => name))("by %s compiles, and has a method for every operation", async (name) => {
+    const out = await generated(name);
+    const compilerOptions = {
+      ...{ strict: true, noEmit: true, target: "es2023", lib: ["es2023", "dom"], types: [], skipLibCheck: true },
+      ...{ module: "esnext", moduleResolution: "bundler" },
+    };
+    writeFileSync(join(out, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["**/*.ts"] }));
+    await tool("typescript/bin/tsc", "-p", out);
+    const { paths } = JSON.parse(readFileSync(document, "utf8")) as { paths: Record<string, Record<string, object>> };
+    const names = Object.values(paths).flatMap((operations) =>
+      Object.values(operations).map((operation) => (operation as { operationId: string }).operationId),
+    );
+    const bundle = join(out, "client.mjs");
+    await build({
+      entryPoints: [join(out, "index.ts")],
+      bundle: true,
+      format: "esm",
+      platform: "node",
+      outfile: bundle,
+    });
+    const text = readFileSync(bundle, "utf8");
+    expect(names.filter((each) => !new RegExp(`\\b${each}\\(`).test(text))).toEqual([]);
+  });
 });
 
 describe("a generated client", () => {
@@ -120,23 +117,20 @@ describe("a generated client", () => {
     await database?.drop();
   });
 
-  it(
-    "publishes a workflow, starts a run and reads it from a node",
-    async () => {
-      const out = await generated("oazapfts");
-      const outfile = join(out, "called.mjs");
-      await build({ entryPoints: [join(out, "index.ts")], bundle: true, format: "esm", platform: "node", outfile });
-      const client = await import(pathToFileURL(outfile).href);
-      client.defaults.baseUrl = `http://127.0.0.1:${node.httpPort}`;
-      const steps = [{ id: "s", type: "end", output: "${inputs.n}" }];
-      const made = await client.createWorkflow({ id: "hello", name: "Hello", start: "s", steps, published: true });
-      expect(made.status).toBe(201);
-      const started = await client.startSaga({ workflow_id: "hello", inputs: { n: 7 } }, { waitMs: 30_000 });
-      expect(started).toMatchObject({ status: 200, data: { run: { state: "succeeded", output: 7 } } });
-      const read = await client.getSaga(started.data.run_id);
-      expect(read).toMatchObject({ status: 200, data: { id: started.data.run_id, workflow_id: "hello" } });
-      const refused = await client.startSaga({ workflow_id: "nothing" });
-      expect(refused).toMatchObject({ status: 404, data: { error: "not_found" } });
-    },
-  );
+  it("publishes a workflow, starts a run and reads it from a node", async () => {
+    const out = await generated("oazapfts");
+    const outfile = join(out, "called.mjs");
+    await build({ entryPoints: [join(out, "index.ts")], bundle: true, format: "esm", platform: "node", outfile });
+    const client = await import(pathToFileURL(outfile).href);
+    client.defaults.baseUrl = `http://127.0.0.1:${node.httpPort}`;
+    const steps = [{ id: "s", type: "end", output: "${inputs.n}" }];
+    const made = await client.createWorkflow({ id: "hello", name: "Hello", start: "s", steps, published: true });
+    expect(made.status).toBe(201);
+    const started = await client.startSaga({ workflow_id: "hello", inputs: { n: 7 } }, { waitMs: 30_000 });
+    expect(started).toMatchObject({ status: 200, data: { run: { state: "succeeded", output: 7 } } });
+    const read = await client.getSaga(started.data.run_id);
+    expect(read).toMatchObject({ status: 200, data: { id: started.data.run_id, workflow_id: "hello" } });
+    const refused = await client.startSaga({ workflow_id: "nothing" });
+    expect(refused).toMatchObject({ status: 404, data: { error: "not_found" } });
+  });
 });
