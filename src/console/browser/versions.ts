@@ -11,7 +11,7 @@ export interface Versioned {
   readonly name: string;
   readonly published: boolean;
   readonly created_at?: string;
-  readonly created_by?: string;
+  readonly created_by?: string | null;
 }
 
 /** The version; without one the latest published, or the latest draft if none is published. */

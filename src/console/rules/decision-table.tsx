@@ -48,7 +48,7 @@ function Head({ columns, isTried }: { columns: readonly string[]; isTried: boole
 }
 
 function Default({ spec, columns, evaluated }: Props & { columns: readonly string[] }) {
-  if (spec.default_output === undefined) return null;
+  if (!spec.default_output) return null;
   const verdict = evaluated && (evaluated.audit.used_default ? "matched" : "not tried");
   return <Row place="default" then={spec.default_output} columns={columns} verdict={verdict} />;
 }

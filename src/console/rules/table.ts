@@ -5,7 +5,7 @@ export type Output = object;
 /** As a rule has it. */
 export interface Spec {
   readonly rows: readonly { readonly when: string; readonly then: Output }[];
-  readonly default_output?: Output;
+  readonly default_output?: Output | null;
 }
 
 /** What the service answers to `POST /rules/{id}/evaluate`. */
@@ -21,8 +21,8 @@ export interface Evaluated {
 }
 
 /** The members of all outputs, in the order in which the rows name them. */
-export function columnsOf({ rows, default_output: otherwise = {} }: Spec): string[] {
-  return [...new Set([...rows.map(({ then }) => then), otherwise].flatMap(Object.keys))];
+export function columnsOf({ rows, default_output: otherwise }: Spec): string[] {
+  return [...new Set([...rows.map(({ then }) => then), otherwise ?? {}].flatMap(Object.keys))];
 }
 
 /** A member in a cell: text stands without its quotes, what is missing is empty. */

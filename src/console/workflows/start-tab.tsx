@@ -33,7 +33,7 @@ function StartForm({ workflow }: { workflow: Workflow }) {
       </h2>
       {start.error && <Refused error={start.error} />}
       <SchemaForm
-        schema={workflow.input_schema}
+        schema={workflow.input_schema ?? undefined}
         label="Inputs (JSON)"
         submitLabel={options.dryRun ? "Start the dry run" : "Start"}
         problems={details}

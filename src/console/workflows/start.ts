@@ -11,7 +11,7 @@ export interface Options {
 interface Started {
   readonly id: string;
   readonly version: number;
-  readonly tenant_id?: string;
+  readonly tenant_id?: string | null;
 }
 
 export function startBody(
