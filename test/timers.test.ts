@@ -29,6 +29,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "dispatch/relay/relay.ts: limits.tickMs",
     "dispatch/webhook/courier.ts: graceMs",
     "dispatch/webhook/courier.ts: this.limits.attemptMs",
+    "events/incoming.ts: lookMs",
     "events/outgoing.ts: this.options.intervalMs ?? INTERVAL_MS",
     "feed/index.ts: pollMs",
     "inspect/page.ts: ${PATIENCE_S * 1_000}",
@@ -37,6 +38,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "run/poll/announcer.ts: this.options.intervalMs ?? 500",
     "run/poll/poller.ts: ms",
     "run/trial/trial-process.ts: hangMs / HANG_CHECKS",
+    "store/readiness.ts: times.pause",
     "store/reads.ts: this.timeoutMs",
   ],
   "a backoff with a maximum": [
