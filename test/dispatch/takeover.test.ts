@@ -45,7 +45,7 @@ async function open(limits: Partial<DispatchLimits> = {}, ids = ["a", "b"]): Pro
   await cluster.open(ids, { handOverTries: 1_000_000, ...limits });
 }
 
-const call = () => cluster.call("a", { transport: "http", address: site.url });
+const call = (id = "a") => cluster.call(id, { transport: "http", address: site.url });
 
 /** All shards are on that node from now on, and its poll asks the run to carry the dispatch. */
 async function moveTo(id: string, dispatch: Dispatch): Promise<void> {
@@ -85,7 +85,11 @@ describe("a dispatch that its worker has accepted", () => {
     await isAt("b");
     await until(() => gone.has(dispatch.dispatchId), { what: "its row is gone" });
     await carry(dispatch);
-    expect([site.asked.length, cluster.node("b").dispatcher.holds(dispatch.dispatchId)]).toEqual([1, true]);
+    // What the node has sent before has arrived when this one is accepted.
+    const later = call("b");
+    await until(() => gone.has(later.dispatchId), { what: "a later one" });
+    expect(site.asked.map(({ body }) => JSON.parse(body).dispatch_id)).toEqual([dispatch.dispatchId, later.dispatchId]);
+    expect(cluster.node("b").dispatcher.holds(dispatch.dispatchId)).toBe(true);
   });
 
   it("is not sent again while the node that has its acceptance cannot write it", async () => {
@@ -158,7 +162,7 @@ describe("a hand-over that is under way at the former owner", () => {
     await rounds(2);
     site.answer = (_, response) => response.writeHead(202).end();
     held[0]?.writeHead(503).end();
-    await isAt("b");
+    await until(() => gone.has(dispatch.dispatchId), { what: "its acceptance" });
     expect([site.asked.length, cluster.node("a").dispatcher.inFlight]).toEqual([2, 0]);
   });
 
