@@ -1,7 +1,7 @@
 // The carrier port: what every way of reaching workers offers to the dispatcher, and what it may ask of the dispatcher.
 // One folder per carrier; node-dispatcher.ts adds them. The calls of a transport without a carrier wait in the queue.
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
-import type { CommandOptions, ConnectedWorker, Holder, Obstacle } from "../run/ports.js";
+import type { CommandOptions, ConnectedWorker, DispatchHolder, Obstacle } from "../run/ports.js";
 import type { ActionName } from "./action-name.js";
 import type { FairQueue, Pool } from "./fair-queue.js";
 import type { AwayDestination } from "./push/destinations.js";
@@ -47,7 +47,7 @@ export interface Carrier {
   /** The actions of committed dispatches that no worker holds and that wait for one, and how many. */
   unheld?(): Iterable<readonly [name: ActionName, waiting: number]>;
   /** Undefined: it is not here, or this carrier does not know who has it. */
-  holder?(dispatchId: DispatchId): Holder | undefined;
+  holder?(dispatchId: DispatchId): DispatchHolder | undefined;
   /** Sends nothing more; answers that have arrived are recorded within the grace period. */
   stop(graceMs: number): Promise<void>;
 }

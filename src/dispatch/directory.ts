@@ -5,7 +5,7 @@ import type { Bus } from "../bus/bus.js";
 import type {
   CalledAction,
   ConnectedWorker,
-  Holder,
+  DispatchHolder,
   NodeWorker,
   Obstacle,
   WaitingAction,
@@ -23,7 +23,7 @@ export interface LocalWorkers {
   connectedWorkers(): Iterable<ConnectedWorker>;
   waitingCalls(): Iterable<WaitingAction>;
   obstacle(action: CalledAction): Obstacle | undefined;
-  holder(dispatchId: DispatchId): Holder | undefined;
+  holder(dispatchId: DispatchId): DispatchHolder | undefined;
 }
 
 export interface DirectoryOptions {
@@ -102,7 +102,7 @@ export class WorkerDirectory implements Workers {
   }
 
   /** The node that owns the run knows it. */
-  async holder(dispatchId: DispatchId): Promise<Holder | undefined> {
+  async holder(dispatchId: DispatchId): Promise<DispatchHolder | undefined> {
     const { nodeId, ownership, local, bus, limits } = this.options;
     const owner = ownership.ownerOf(dispatchId);
     if (owner === nodeId || !bus) return local.holder(dispatchId);
@@ -208,7 +208,7 @@ function obstaclesOf(answer: JsonObject | undefined): NodeObstacles {
   );
 }
 
-function holderOf({ workerId, goneSince }: JsonObject): Holder {
+function holderOf({ workerId, goneSince }: JsonObject): DispatchHolder {
   return {
     ...(typeof workerId === "string" && { workerId }),
     ...(typeof goneSince === "number" && { goneSince }),

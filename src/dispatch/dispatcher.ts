@@ -10,7 +10,7 @@ import type {
   CommandOptions,
   ConnectedWorker,
   Dispatcher,
-  Holder,
+  DispatchHolder,
   Obstacle,
   Runs,
   WaitingAction,
@@ -187,7 +187,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
     }
   }
 
-  holder(dispatchId: DispatchId): Holder | undefined {
+  holder(dispatchId: DispatchId): DispatchHolder | undefined {
     for (const carrier of this.carriers) {
       const holder = carrier.holder?.(dispatchId);
       if (holder) return holder;

@@ -99,7 +99,7 @@ export interface Obstacle {
 }
 
 /** Where a dispatch is that was handed to a worker. */
-export interface Holder {
+export interface DispatchHolder {
   /** The worker that holds it, or that held it last. */
   readonly workerId?: string;
   /** No worker holds it: since when, as far as the run's node knows. Epoch milliseconds in database time. */
@@ -146,7 +146,7 @@ export interface Workers {
   /** One for each action, in their order. */
   obstacles(actions: readonly CalledAction[]): Promise<readonly Obstacle[]>;
   /** Undefined: it is not known. */
-  holder(dispatchId: DispatchId): Promise<Holder | undefined>;
+  holder(dispatchId: DispatchId): Promise<DispatchHolder | undefined>;
 }
 
 /** Delivers outbox rows of its kind to the outside, at least once. Its methods never throw and never wait. */

@@ -1,6 +1,6 @@
 // Why a run stands where it stands, over HTTP: `explain` for every kind of wait, and `queued_action` and `retry` of a run.
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Holder, Obstacle } from "../../src/run/ports.js";
+import type { DispatchHolder, Obstacle } from "../../src/run/ports.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { Client, hangUp } from "./client.js";
 import { appendEvents, insertRun, type RunSeed, useRig } from "./rig.js";
@@ -14,7 +14,7 @@ const LATER = AT + 60_000;
 const UNTIL = "2026-11-22 12:04:07 UTC";
 
 let obstacle: Obstacle;
-let holder: Holder | undefined;
+let holder: DispatchHolder | undefined;
 let asked: unknown[];
 beforeEach(() => {
   [obstacle, holder] = [{ reason: "no_worker" }, undefined];

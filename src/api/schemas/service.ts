@@ -82,7 +82,9 @@ export const SERVICE_RESOURCES = {
       oldest_due_ms: opt(Type.Integer({ description: "For how long the oldest of them has been due." })),
       inbox: Type.Integer({ description: "Commands from run to run that are not answered." }),
       outbox: Type.Integer({ description: "Dispatches and posts that are not delivered." }),
-      waiting_for_workers: Type.Integer({ description: "Calls of actions that wait for a worker, those included whose worker is gone." }),
+      waiting_for_workers: Type.Integer({
+        description: "Calls of actions that wait for a worker, those included whose worker is gone.",
+      }),
       count_is_lower_bound: opt(Type.Boolean({ description: "A number is 10000, and there are more." })),
     }),
     silent_nodes: opt(Type.Array(Text, { description: "Nodes that did not say in time what waits for workers." })),

@@ -1,7 +1,7 @@
 // The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. It only
 // routes between the two: streams.ts and relay/ do the work.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
-import type { ConnectedWorker, Holder, Obstacle } from "../../run/ports.js";
+import type { ConnectedWorker, DispatchHolder, Obstacle } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
 import type { Carrier, CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import type { Ownership, Peers } from "../ownership.js";
@@ -94,7 +94,7 @@ export class GrpcCarrier implements Carrier, GrpcWorkers {
     return this.streams.unheld();
   }
 
-  holder(dispatchId: DispatchId): Holder | undefined {
+  holder(dispatchId: DispatchId): DispatchHolder | undefined {
     return this.relay?.holder(dispatchId) ?? this.streams.holder(dispatchId);
   }
 

@@ -2,7 +2,7 @@
 // claimed. Runs and workers reach it through streams.ts, other nodes through relayed-dispatches.ts.
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
-import type { Holder } from "../../run/ports.js";
+import type { DispatchHolder } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
 import type { CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
@@ -197,7 +197,7 @@ export class InFlight {
       if (isCommitted(entry) && !entry.stream && !this.unclaimed.awaitsClaim(entry)) yield entry;
   }
 
-  holder(id: DispatchId): Holder | undefined {
+  holder(id: DispatchId): DispatchHolder | undefined {
     const entry = this.entries.get(id);
     if (!isCommitted(entry)) return undefined;
     const { stream, lost } = entry;

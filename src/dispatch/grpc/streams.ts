@@ -4,7 +4,7 @@
 import { status } from "@grpc/grpc-js";
 import { type Dispatch, type DispatchId, foreignDispatch, isRunId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import type { ConnectedWorker, Holder } from "../../run/ports.js";
+import type { ConnectedWorker, DispatchHolder } from "../../run/ports.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { Turns } from "../../turns.js";
 import { type ActionName, versionedAction } from "../action-name.js";
@@ -117,7 +117,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
     return counts.values();
   }
 
-  holder(dispatchId: DispatchId): Holder | undefined {
+  holder(dispatchId: DispatchId): DispatchHolder | undefined {
     return this.dispatches.holder(dispatchId);
   }
 

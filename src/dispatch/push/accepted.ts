@@ -36,7 +36,7 @@ export class AcceptedDispatches {
   }
 
   has(dispatchId: DispatchId): boolean {
-    return this.known.has(dispatchId);
+    return this.known.has(dispatchId) || this.hasRow(dispatchId);
   }
 
   /** Its acceptance is not durable yet: without this node, it counts as not accepted. */

@@ -87,7 +87,7 @@ export interface ObstaclesAsk {
   readonly actions: readonly CalledAction[];
 }
 
-/** Which worker holds a dispatch of the receiver's? The answer has a `Holder` or null: `holder`. */
+/** Which worker holds a dispatch of the receiver's? The answer has a `DispatchHolder` or null: `holder`. */
 export interface HolderAsk {
   readonly kind: "dispatch.holder";
   readonly dispatch_id: DispatchId;

@@ -4,7 +4,7 @@
 
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import type { Holder } from "../../run/ports.js";
+import type { DispatchHolder } from "../../run/ports.js";
 import type { CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import type { DispatchLimits } from "../limits.js";
@@ -88,7 +88,7 @@ export class Relay implements CreditSharing {
     return this.remote.holds(dispatchId);
   }
 
-  holder(dispatchId: DispatchId): Holder | undefined {
+  holder(dispatchId: DispatchId): DispatchHolder | undefined {
     return this.remote.holder(dispatchId);
   }
 

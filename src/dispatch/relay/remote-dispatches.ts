@@ -4,7 +4,7 @@
 
 import type { Dispatch, DispatchId, JsonObject } from "../../../machines/index.js";
 import type { Bus } from "../../bus/bus.js";
-import type { Holder } from "../../run/ports.js";
+import type { DispatchHolder } from "../../run/ports.js";
 import type { Reservation } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import type { VoucherId } from "../voucher-id.js";
@@ -66,7 +66,7 @@ export class RemoteDispatches {
   }
 
   /** The worker at another node that has it, as far as is known here. */
-  holder(dispatchId: DispatchId): Holder | undefined {
+  holder(dispatchId: DispatchId): DispatchHolder | undefined {
     const entry = this.entries.get(dispatchId);
     return isCommitted(entry) ? { workerId: entry.workerId } : undefined;
   }
