@@ -2,33 +2,18 @@
 // needed, and each round of a loop pays before it runs. Calls go to functions.ts; message literals to the library's own planner.
 import { type CelError, type CelResult, type CelValue, celError, isCelError, isCelList, isCelMap } from "@bufbuild/cel";
 import { spend } from "./fuel.js";
-import { type CallableFunction, functionNamed } from "./functions.js";
-import { valueOf } from "./literals.js";
+import { functionNamed } from "./functions.js";
 import { indexed, isPresent, member, optionalIndexed, optionalMember } from "./members.js";
 import { messageOf, messageTypeNamed, withinLibrary } from "./messages.js";
+import { alternative, binary, conditional, constant, invocation, junction, type Node, noOptional } from "./nodes.js";
 import { Optional } from "./optional.js";
-import {
-  type Call,
-  type Comprehension,
-  type Constant,
-  type Expr,
-  OPTIONAL_INDEX,
-  OPTIONAL_MEMBER,
-  type Struct,
-} from "./tree.js";
+import { type Call, type Comprehension, type Expr, OPTIONAL_INDEX, OPTIONAL_MEMBER, type Struct } from "./tree.js";
 import { typeNamed, typeOf } from "./types.js";
 import { listOf, MadeMap, type Scope, toCel } from "./values.js";
 
 /** The value of an expression, or the error that it ended with. */
 export type Run = (scope: Scope) => CelResult;
 
-interface Frame {
-  readonly scope: Scope;
-  /** The values of the names that loops bind. */
-  readonly slots: CelResult[];
-}
-
-type Node = (frame: Frame) => CelResult;
 /** The slots of the names that the loops around a node bind, the innermost last. */
 type Bound = readonly (readonly [name: string, slot: number])[];
 
@@ -154,10 +139,10 @@ class Planner {
     }));
     return (frame) => {
       const map = new MadeMap();
-      for (const { key: keyOf, value: valueOf, optional } of members) {
-        const key = keyOf(frame);
+      for (const { key: keyNode, value: valueNode, optional } of members) {
+        const key = keyNode(frame);
         if (isCelError(key)) return key;
-        const value = valueOf(frame);
+        const value = valueNode(frame);
         if (isCelError(value)) return value;
         if (optional && !(value instanceof Optional)) return noOptional(value);
         const given = optional ? (value as unknown as Optional).value : value;
@@ -242,79 +227,6 @@ function each(
     }
   } else return celError(`type mismatch: iterable vs ${typeOf(items).name}`);
   return isCelError(goesOn) ? goesOn : undefined;
-}
-
-function constant(kind: Constant): Node {
-  const value = valueOf(kind);
-  return () => value;
-}
-
-function invocation(callable: CallableFunction, nodes: readonly Node[], isMethod: boolean): Node {
-  const [first, second] = nodes as [Node, Node];
-  if (nodes.length === 2) return binary(first, second, (left, right) => callable.call([left, right], isMethod));
-  if (nodes.length === 1) {
-    return (frame) => {
-      const value = first(frame);
-      return isCelError(value) ? value : callable.call([value], isMethod);
-    };
-  }
-  return (frame) => {
-    const values: CelValue[] = [];
-    for (const node of nodes) {
-      const value = node(frame);
-      if (isCelError(value)) return value;
-      values.push(value);
-    }
-    return callable.call(values, isMethod);
-  };
-}
-
-function binary(first: Node, second: Node, work: (left: CelValue, right: CelValue) => CelResult): Node {
-  return (frame) => {
-    const left = first(frame);
-    if (isCelError(left)) return left;
-    const right = second(frame);
-    return isCelError(right) ? right : work(left, right);
-  };
-}
-
-/** `&&` and `||`: the side that decides absorbs an error of the other. */
-function junction(decides: boolean, first: Node, second: Node): Node {
-  return (frame) => {
-    const left = first(frame);
-    if (left === decides) return decides;
-    const right = second(frame);
-    if (right === decides) return decides;
-    const wrong = typeof left === "boolean" ? right : left;
-    if (typeof wrong === "boolean" || isCelError(wrong)) return wrong;
-    return celError(`type mismatch: expected bool, got ${typeOf(wrong).name}`);
-  };
-}
-
-function conditional(condition: Node, then: Node, otherwise: Node): Node {
-  return (frame) => {
-    const value = condition(frame);
-    if (value === true) return then(frame);
-    if (value === false) return otherwise(frame);
-    if (isCelError(value)) return value;
-    return celError(`found no matching overload for _?_:_ applied to '(${typeOf(value).name})'`);
-  };
-}
-
-/** `a.or(b)` and `a.orValue(b)`: the second is not read if the first has a value. */
-function alternative(name: "or" | "orValue", first: Node, second: Node): Node {
-  return (frame) => {
-    const value = first(frame);
-    if (isCelError(value)) return value;
-    if (!(value instanceof Optional)) return noOptional(value);
-    if (value.value !== undefined) return name === "or" ? value : value.value;
-    const other = second(frame);
-    return name === "orValue" || isCelError(other) || other instanceof Optional ? other : noOptional(other);
-  };
-}
-
-function noOptional(value: CelValue): CelError {
-  return celError(`type mismatch: expected optional_type, got ${typeOf(value).name}`);
 }
 
 /** The name that a chain of members begins with. */

@@ -5,7 +5,7 @@ import { ExpressionSyntaxError } from "./errors.js";
 import type { Constant } from "./tree.js";
 
 /** The value of a constant of the tree. */
-export function valueOf({ case: kind, value }: Constant): CelValue {
+export function constantOf({ case: kind, value }: Constant): CelValue {
   if (kind === "uint64Value") return celUint(value);
   if (kind === "nullValue") return null;
   if (kind === undefined || kind === "durationValue" || kind === "timestampValue")
