@@ -17,7 +17,7 @@ import { Decimal } from "./decimal.js";
 import { isPlain } from "./errors.js";
 import { format } from "./format.js";
 import { spend } from "./fuel.js";
-import { listFunctions, sortByKeys } from "./lists.js";
+import { LIST_FUNCTIONS, sortByKeys } from "./lists.js";
 import { PUT, PUT_ALL, SORT_BY_KEYS } from "./macros.js";
 import { MATH_FUNCTIONS } from "./mathematics.js";
 import { library } from "./messages.js";
@@ -114,7 +114,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   ...Object.fromEntries(
     Object.entries(MATH_FUNCTIONS).map(([name, work]): [string, Rule] => [name, (args) => work(...args)]),
   ),
-  ...listFunctions(plus),
+  ...LIST_FUNCTIONS,
   [PUT]: ([map = null, key = null, value = null]) => put(map, key, value),
   [PUT_ALL]: ([map = null, entries = null]) => putAll(map, entries),
   [SORT_BY_KEYS]: sortByKeys,
@@ -130,11 +130,7 @@ function plus(left: CelValue, right: CelValue): Result | undefined {
     return undefined;
   }
   if (isCelList(left) && isCelList(right)) return concat(left, right);
-  return arithmetic("_+_", left, right) ?? inLibrary("_+_", left, right);
-}
-
-function inLibrary(name: string, ...args: CelValue[]): Result | undefined {
-  return library.funcs.find(name)?.call(0, undefined, args);
+  return arithmetic("_+_", left, right);
 }
 
 function contains(value: CelValue, container: CelValue): Result | undefined {

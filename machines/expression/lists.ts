@@ -1,8 +1,9 @@
 // The functions of lists: cel-go's extensions `lists` and `sets`, and the sums and extremes that it leaves to macros.
-import { type CelList, type CelResult, type CelValue, celError, isCelError, isCelList } from "@bufbuild/cel";
+import { type CelList, type CelResult, type CelValue, celError, isCelError, isCelList, isCelUint } from "@bufbuild/cel";
 import { reverse } from "./characters.js";
 import { spend } from "./fuel.js";
 import { extremeOf } from "./mathematics.js";
+import { library } from "./messages.js";
 import { arithmetic, isNumber, whole } from "./numbers.js";
 import { Optional } from "./optional.js";
 import { compare, equal, keyOf } from "./order.js";
@@ -26,22 +27,24 @@ const onLists =
   ([left = null, right = null, ...more]) =>
     isCelList(left) && isCelList(right) && more.length === 0 ? work(left, right) : undefined;
 
-export function listFunctions(plus: (left: CelValue, right: CelValue) => CelResult | undefined) {
-  return { ...LIST_FUNCTIONS, sum: onList((list) => sum(list, plus)) };
-}
-
 /** Of numbers, decimals or durations. That of an empty list is 0. */
-function sum(list: CelList, plus: (left: CelValue, right: CelValue) => CelResult | undefined): CelResult {
+function sum(list: CelList): CelResult {
   let total: CelValue | undefined;
   for (const item of list) {
     spend(2);
     if (!isNumber(item) && !asDuration(item)) return celError("sum(): an item is no number and no duration");
-    const next = total === undefined ? item : (arithmetic("_+_", total, item) ?? plus(total, item));
+    const next = total === undefined ? item : (arithmetic("_+_", total, item) ?? inLibrary(total, item));
     if (next === undefined) return celError("sum(): the items are of different types");
     if (isCelError(next)) return next;
     total = next;
   }
   return total ?? 0n;
+}
+
+/** Of two uints or two durations. */
+function inLibrary(left: CelValue, right: CelValue): CelResult | undefined {
+  const known = [left, right].every((value) => isCelUint(value) || asDuration(value));
+  return known ? library.funcs.find("_+_")?.call(0, undefined, [left, right]) : undefined;
 }
 
 const extreme = (name: string, wanted: 1 | -1) => onList((list) => extremeOf(name, list, wanted, () => true));
@@ -129,7 +132,8 @@ function keysOf(list: CelList): ReadonlySet<string | undefined> {
   return new Set(Array.from(list, keyOf));
 }
 
-const LIST_FUNCTIONS: Readonly<Record<string, ListFunction>> = {
+export const LIST_FUNCTIONS: Readonly<Record<string, ListFunction>> = {
+  sum: onList(sum),
   min: extreme("min", -1),
   max: extreme("max", 1),
   sort: onList((list) => sorted("sort", list, list)),
