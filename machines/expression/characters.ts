@@ -17,6 +17,7 @@ export function length(text: string): bigint {
 
 /** The number of characters before an offset. */
 function countTo(text: string, offset: number): number {
+  spend(offset >>> 3);
   let count = 0;
   for (let index = 0; index < offset; index++, count++) if (isLead(text.charCodeAt(index))) index++;
   return count;
@@ -26,7 +27,7 @@ function countTo(text: string, offset: number): number {
 function offsetOf(text: string, index: number): number | undefined {
   if (index < 0 || index > text.length) return undefined;
   if (!hasPairs(text)) return index;
-  spend(text.length >>> 4);
+  spend(index >>> 3);
   let offset = 0;
   for (let count = 0; count < index; count++) {
     if (offset >= text.length) return undefined;
@@ -72,9 +73,7 @@ export function lastIndexOf(text: string, needle: string, start?: bigint): bigin
 }
 
 function indexAt(text: string, offset: number): bigint {
-  if (offset <= 0 || !hasPairs(text)) return BigInt(offset);
-  spend(text.length >>> 4);
-  return BigInt(countTo(text, offset));
+  return BigInt(offset <= 0 || !hasPairs(text) ? offset : countTo(text, offset));
 }
 
 /**

@@ -5,7 +5,7 @@ import { Decimal, MAX_DIGITS, ROUNDINGS, type Rounding } from "./decimal.js";
 import { spend } from "./fuel.js";
 import { decimalOrError, toDecimal, whole } from "./numbers.js";
 import { Optional } from "./optional.js";
-import { makeText } from "./prices.js";
+import { makeText, paidSize } from "./prices.js";
 import { typeOf } from "./types.js";
 import { asDuration, asTimestamp, timestamp } from "./values.js";
 
@@ -29,7 +29,7 @@ const numeral =
   ([value = null, ...more]) => {
     if (value instanceof Decimal && more.length === 0) return ofDecimal(name, value);
     if (typeof value !== "string") return undefined;
-    spend(20);
+    spend(40);
     const known = value.length <= MAX_NUMERAL_CHARS && (NUMERALS[name]?.test(value) ?? true);
     return known ? undefined : celError(`invalid argument of ${name}()`);
   };
@@ -78,14 +78,14 @@ function time([value = null, ...more]: readonly CelValue[]): CelResult | undefin
 function encode([value = null, ...more]: readonly CelValue[]): CelResult | undefined {
   const bytes = typeof value === "string" ? getTextEncoding().encodeUtf8(value) : value;
   if (!(bytes instanceof Uint8Array) || more.length > 0) return undefined;
-  spend(bytes.length);
+  spend(10 + bytes.length);
   makeText(bytes.length * 2);
   return base64Encode(bytes);
 }
 
 function decode([value = null, ...more]: readonly CelValue[]): CelResult | undefined {
   if (typeof value !== "string" || more.length > 0) return undefined;
-  spend(value.length);
+  spend(10 + value.length);
   if (!BASE64.test(value)) return celError("base64.decode(): the text is no base64");
   try {
     return base64Decode(value);
@@ -101,7 +101,8 @@ function isZero(value: CelValue): boolean {
   if (value instanceof Decimal) return value.sign === 0;
   if (value instanceof Optional) return value.value === undefined;
   if (isCelUint(value)) return value.value === 0n;
-  if (isCelList(value) || isCelMap(value)) return value.size === 0;
+  if (isCelList(value)) return value.size === 0;
+  if (isCelMap(value)) return paidSize(value) === 0;
   const span = asDuration(value) ?? asTimestamp(value);
   return span !== undefined && span.seconds === 0n && span.nanos === 0;
 }

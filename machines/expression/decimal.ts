@@ -49,7 +49,7 @@ export class Decimal {
     if (text.length > MAX_DIGITS + 10) return undefined;
     const [, sign = "", digits = "", exponent = "0"] = NUMERAL.exec(text) ?? [];
     if (digits === "") return undefined;
-    spend(2 + (digits.length >>> 2));
+    spend(15 + (digits.length >>> 2));
     const point = digits.indexOf(".");
     const scale = (point === -1 ? 0 : digits.length - point - 1) - Number(exponent);
     const coefficient = BigInt(digits.replace(".", ""));
@@ -117,7 +117,7 @@ export class Decimal {
 
   /** All its digits, without an exponent. */
   toString(): string {
-    spend(digitsOf(this.coefficient));
+    spend(2 + Math.max(digitsOf(this.coefficient), this.scale));
     const negative = this.coefficient < 0n;
     const digits = (negative ? -this.coefficient : this.coefficient).toString().padStart(this.scale + 1, "0");
     const point = digits.length - this.scale;

@@ -149,7 +149,7 @@ function contains(value: CelValue, container: CelValue): Result | undefined {
 /** Adds to the map that a loop makes, and that nothing else sees until the loop ends. */
 function put(map: CelValue, key: CelValue, value: CelValue): Result | undefined {
   if (!(map instanceof MadeMap)) return undefined;
-  spend(4);
+  spend(8);
   const added = map.add(key, value);
   if (added === true) return map;
   return celError(added === false ? "map key conflict" : "unsupported key type");

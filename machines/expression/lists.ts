@@ -6,7 +6,7 @@ import { extremeOf } from "./mathematics.js";
 import { library } from "./messages.js";
 import { arithmetic, isNumber, whole } from "./numbers.js";
 import { Optional } from "./optional.js";
-import { compare, equal, keyOf } from "./order.js";
+import { compare, compareTexts, equal, keyOf } from "./order.js";
 import { paySort } from "./prices.js";
 import { asDuration, listOf } from "./values.js";
 
@@ -61,7 +61,9 @@ function sorted(name: string, list: CelList, keys: CelList): CelResult {
   }
   paySort(pairs.length);
   spend(pairs.length * 4);
-  pairs.sort((left, right) => compare(left.key, right.key) || 0);
+  const between =
+    typeof first === "string" ? compareTexts : (left: CelValue, right: CelValue) => compare(left, right) || 0;
+  pairs.sort((left, right) => between(left.key as string, right.key as string));
   return listOf(pairs.map(({ item }) => item));
 }
 
@@ -80,7 +82,7 @@ function distinct(list: CelList): CelResult {
 function slice(list: CelList, [start = 0n, end = BigInt(list.size)]: readonly bigint[]): CelResult {
   if (start < 0n || end > BigInt(list.size)) return celError("slice(): the index is outside of the list");
   if (start > end) return celError("slice(): the end is before the start");
-  spend(Number(end - start));
+  spend(Number(end - start) * 2);
   const items: CelValue[] = [];
   for (let index = Number(start); index < Number(end); index++) items.push(list.get(index) as CelValue);
   return listOf(items);
@@ -90,7 +92,7 @@ function flatten(list: CelList, depth: bigint): CelResult {
   if (depth < 0n || depth > MAX_FLATTEN) return celError(`flatten(): a depth is from 0 to ${MAX_FLATTEN}`);
   const items: CelValue[] = [];
   const add = (from: CelList, left: bigint) => {
-    spend(2 + from.size);
+    spend(4 + from.size * 4);
     for (const item of from) {
       if (left > 0n && isCelList(item)) add(item, left - 1n);
       else items.push(item);
@@ -101,19 +103,19 @@ function flatten(list: CelList, depth: bigint): CelResult {
 }
 
 function reversed(list: CelList): CelResult {
-  spend(list.size);
+  spend(list.size * 3);
   return listOf(Array.from(list).reverse());
 }
 
 function range(count: bigint): CelResult {
-  spend(count > 0n ? Number(count) : 0);
+  spend(count > 0n ? Number(count) * 3 : 0);
   return listOf(Array.from({ length: Math.max(0, Number(count)) }, (_, index) => BigInt(index)));
 }
 
 /** The values of those that have one. */
 function unwrapped(list: CelList): CelResult | undefined {
   const items: CelValue[] = [];
-  spend(list.size);
+  spend(list.size * 3);
   for (const item of list) {
     if (!(item instanceof Optional)) return undefined;
     if (item.value !== undefined) items.push(item.value);

@@ -42,6 +42,10 @@ export function compare(left: CelValue, right: CelValue): number | undefined {
 export function compareTexts(left: string, right: string): number {
   if (left === right) return 0;
   const end = Math.min(left.length, right.length);
+  if (end > SHORT) {
+    if (!SURROGATES.test(left) && !SURROGATES.test(right)) return left < right ? -1 : 1;
+    spend(end >>> 4);
+  }
   for (let index = 0; index < end; index++) {
     const a = left.charCodeAt(index);
     const b = right.charCodeAt(index);
@@ -49,6 +53,10 @@ export function compareTexts(left: string, right: string): number {
   }
   return left.length - right.length;
 }
+
+/** Up to here characters are compared one by one, as longer texts are only if they have surrogates. */
+const SHORT = 64;
+const SURROGATES = /[\ud800-\udfff]/;
 
 function isSurrogate(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdfff;
@@ -106,7 +114,7 @@ function equalMaps(left: CelMap, right: CelMap): boolean {
 
 /** Equal values have the same key, and no others. Pays for what it reads. Undefined: a message, which is compared only. */
 export function keyOf(value: CelValue): string | undefined {
-  spend(6);
+  spend(12);
   if (typeof value === "string") {
     spend(value.length >>> 5);
     return `s${value.length}:${value}`;
@@ -135,9 +143,9 @@ function numberKey(value: CelValue): string | undefined {
   if (isCelUint(value)) return `n${value.value}`;
   if (value instanceof Decimal) return `n${value.key()}`;
   if (typeof value !== "number") return undefined;
-  if (!Number.isFinite(value)) return `n${value}`;
-  if (Number.isInteger(value)) return `n${BigInt(value)}`;
-  return `n${Decimal.parse(String(value))?.key()}`;
+  const text = String(value);
+  if (!text.includes("e")) return `n${text}`;
+  return Number.isInteger(value) ? `n${BigInt(value)}` : `n${Decimal.parse(text)?.key()}`;
 }
 
 function keyOfMap(map: CelMap): string | undefined {

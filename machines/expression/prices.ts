@@ -16,9 +16,9 @@ export function paidSize({ size }: CelMap): number {
   return size;
 }
 
-/** Pays for sorting: a comparison takes up to 60 ns, and there are as many as items times the digits of their number. */
+/** Pays for sorting: a comparison takes up to 100 ns, and there are as many as items times the digits of their number. */
 export function paySort(items: number): void {
-  spend(items * Math.ceil(Math.log2(items + 1)));
+  spend(items * Math.ceil(Math.log2(items + 1) * 1.5));
 }
 
 /** Pays `units` for every element of a value that is about to be written or copied as a whole. */
