@@ -1,5 +1,6 @@
 // Characters are code points, as CEL counts them: a pair of surrogates is one character, and no function cuts it. A text without pairs,
-// as nearly every text is, is indexed directly: looking for a pair takes 0.1 to 0.5 ns a character (measured), counting them 1 ns.
+// as nearly every text is, is indexed directly. Looking for a pair takes no time in a text of Latin letters, which V8 stores in bytes, and
+// 1 ns a character in another; counting takes 5 ns (measured).
 import { type CelError, celError } from "@bufbuild/cel";
 import { spend } from "./fuel.js";
 import { makeText } from "./prices.js";
@@ -7,6 +8,7 @@ import { makeText } from "./prices.js";
 const PAIRS = /[\ud800-\udbff]/;
 
 function hasPairs(text: string): boolean {
+  spend(text.length >>> 6);
   return PAIRS.test(text);
 }
 

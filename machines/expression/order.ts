@@ -43,6 +43,7 @@ export function compareTexts(left: string, right: string): number {
   if (left === right) return 0;
   const end = Math.min(left.length, right.length);
   if (end > SHORT) {
+    spend(end >>> 6);
     if (!SURROGATES.test(left) && !SURROGATES.test(right)) return left < right ? -1 : 1;
     spend(end >>> 4);
   }
