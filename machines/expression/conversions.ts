@@ -45,7 +45,7 @@ function ofDecimal(name: string, value: Decimal): CelResult | undefined {
 function decimal([value = null, ...more]: readonly CelValue[]): CelResult | undefined {
   if (more.length > 0) return undefined;
   if (typeof value !== "string") return toDecimal(value) && decimalOrError(toDecimal(value));
-  return (Decimal.parse(value.trim()) as unknown as CelValue) ?? notDecimal();
+  return (Decimal.parse(value) as unknown as CelValue) ?? notDecimal();
 }
 
 function notDecimal(): CelError {

@@ -60,6 +60,12 @@ export class Decimal {
     return this.coefficient === 0n ? 0 : this.coefficient < 0n ? -1 : 1;
   }
 
+  /** Undefined: it has a fraction. */
+  get whole(): bigint | undefined {
+    const divisor = tenTo(this.scale);
+    return this.coefficient % divisor === 0n ? this.coefficient / divisor : undefined;
+  }
+
   plus(other: Decimal): Decimal | undefined {
     const scale = Math.max(this.scale, other.scale);
     return Decimal.of(this.at(scale) + other.at(scale), scale);

@@ -112,7 +112,7 @@ class Planner {
         if (nodes.length === 2) return alternative(name, first, second);
     }
     const callable = space ?? functionNamed(name);
-    if (!callable) return () => celError("evaluation failed");
+    if (!callable) return () => celError(`found no matching overload for '${name}'`);
     return invocation(callable, nodes, target !== undefined && !space);
   }
 
@@ -231,7 +231,7 @@ function each(
 
 /** The name that a chain of members begins with. */
 function rootOf({ exprKind }: Expr): string | undefined {
-  if (exprKind.case === "identExpr") return exprKind.value.name;
+  if (exprKind.case === "identExpr") return exprKind.value.name.replace(/^\./, "");
   const operand =
     exprKind.case === "selectExpr"
       ? exprKind.value.operand

@@ -21,7 +21,7 @@ import { compareTexts } from "./order.js";
 import { makeText, paySort } from "./prices.js";
 import { asDuration, asTimestamp } from "./values.js";
 
-const CLAUSE = /%(?:%|(?:\.(\d*))?([a-zA-Z])|)/g;
+const CLAUSE = /%(?:%|(?:\.(\d*))?([a-zA-Z])|)/y;
 const DEFAULT_PRECISION = 6;
 const MAX_PRECISION = 100;
 /** Of a part: writing it, and finding its clause. */
@@ -42,9 +42,11 @@ export function format(text: string, values: CelList): string | CelError {
     if (chars > MAX_TEXT_CHARS) makeText(chars);
     parts.push(part);
   };
-  for (const { 0: clause, 1: precision, 2: letter, index } of text.matchAll(CLAUSE)) {
-    add(text.slice(at, index));
-    at = index + clause.length;
+  for (let start = text.indexOf("%"); start !== -1; start = text.indexOf("%", at)) {
+    add(text.slice(at, start));
+    CLAUSE.lastIndex = start;
+    const [clause = "", precision, letter] = CLAUSE.exec(text) ?? [];
+    at = start + clause.length;
     const written = clause === "%%" ? "%" : writtenAs(letter, precision, values, used++);
     if (isCelError(written)) return written;
     add(written);
@@ -111,8 +113,7 @@ function wholeOf(value: CelValue): bigint | undefined {
     if (!Number.isSafeInteger(value)) spend(COSTLY * 3);
     return Number.isInteger(value) ? BigInt(value) : undefined;
   }
-  const whole = value instanceof Decimal ? value.round(0, "down") : undefined;
-  return value instanceof Decimal && whole?.compare(value) === 0 ? whole.coefficient : undefined;
+  return value instanceof Decimal ? value.whole : undefined;
 }
 
 /** Infinity and NaN, also as texts, which is how the specification writes them. */

@@ -182,7 +182,7 @@ export class CallableFunction {
       if (isCelError(own)) spend(FAILURE);
       return own;
     }
-    const result = args.some(isOurs) ? undefined : this.ofLibrary(args, isMethod);
+    const result = this.ofLibrary(args, isMethod) ?? this.ofLibrary(args.map(whole), isMethod);
     if (result !== undefined && !isCelError(result)) return result;
     spend(FAILURE);
     if (result === undefined) return celError(noOverload(this.name, args, isMethod));
@@ -191,9 +191,8 @@ export class CallableFunction {
   }
 
   private ofLibrary(args: readonly CelValue[], isMethod: boolean): CelResult | undefined {
-    if (!this.group) return undefined;
-    const [target, rest] = isMethod ? [args[0], args.slice(1)] : [undefined, [...args]];
-    return this.group.call(0, target, rest) ?? this.group.call(0, target, rest.map(whole));
+    if (args.some(isOurs)) return undefined;
+    return isMethod ? this.group?.call(0, args[0], args.slice(1)) : this.group?.call(0, undefined, [...args]);
   }
 }
 

@@ -131,5 +131,6 @@ export function sameNumber(left: CelValue, right: CelValue): boolean {
 
 /** A whole double or decimal as an int, for parameters that must be ints (an index, a count). Any other value is unchanged. */
 export function whole(value: CelValue): CelValue {
+  if (value instanceof Decimal) return value.whole ?? (value as unknown as CelValue);
   return typeof value === "number" && Number.isSafeInteger(value) ? BigInt(value) : value;
 }

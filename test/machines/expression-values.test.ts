@@ -57,6 +57,8 @@ describe("a whole double serves as an int", () => {
     ["duration(string(inputs.n) + 'm')", 300_000],
     ["timestamp(inputs.n)", "1970-01-01T00:00:05.000Z"],
     ["{1: 'one'}[inputs.i]", "one"],
+    ["'abc'.substring(decimal('1.0')) + '%d'.format([decimal('5.00')])", "bc5"],
+    ["duration(inputs.n)", 5_000],
   ])("%s", (source, expected) => {
     expect(evaluate(source)).toEqual(expected);
   });
@@ -117,6 +119,8 @@ describe("numbers of different kinds", () => {
     ["inputs.order.orValue('')", "type mismatch: expected optional_type, got map"],
     ["[?1]", "type mismatch: expected optional_type, got int"],
     ["inputs.n.?x", 'missing key "x"'],
+    ["inputs.?n.or()", "found no matching overload for 'or'"],
+    ["decimal(' 1')", 'decimal(): the text is no number of at most 1000 digits, such as "19.99"'],
     ["inputs.missing.?x", 'missing key "missing"'],
   ])("%s is an error that says why", (source, message) => {
     expect(fault(source)).toBe(message);
@@ -135,6 +139,7 @@ describe("an optional value", () => {
     ["[1, ?inputs.?note, ?inputs.?i]", [1, 1]],
     ["inputs.?__proto__.hasValue() || inputs.?constructor.hasValue() || inputs[?'__proto__'].hasValue()", false],
     ["inputs.?n.orValue(1 / 0)", 5],
+    ["has(.inputs.n) && !has(.inputs.note) && !has(output.note)", true],
     ["optional.of(inputs.?note) == optional.of(optional.none())", true],
   ])("%s", (source, expected) => {
     expect(evaluate(source)).toEqual(expected);
