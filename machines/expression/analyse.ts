@@ -17,7 +17,7 @@ const MAX_DEPTH = 250;
 const MAX_NODES = 4000;
 
 /** The cost of a node each time a loop's body runs. Nodes that can fail cost most: each failure creates Error objects. */
-const WEIGHT = { leaf: 1, call: 3, select: 10, logic: 6, loop: 6, message: 150 } as const;
+const WEIGHT = { leaf: 1, call: 3, select: 6, logic: 6, loop: 6, message: 150 } as const;
 
 export interface Analysis {
   readonly references: ReadonlySet<string>;

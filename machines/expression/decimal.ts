@@ -49,11 +49,23 @@ export class Decimal {
     if (text.length > MAX_DIGITS + 10) return undefined;
     const [, sign = "", digits = "", exponent = "0"] = NUMERAL.exec(text) ?? [];
     if (digits === "") return undefined;
-    spend(15 + (digits.length >>> 2));
+    spend(20 + (digits.length >>> 2));
     const point = digits.indexOf(".");
     const scale = (point === -1 ? 0 : digits.length - point - 1) - Number(exponent);
     const coefficient = BigInt(digits.replace(".", ""));
     return Decimal.of(sign === "-" ? -coefficient : coefficient, scale);
+  }
+
+  /** By its shortest text, as JSON writes it: 19.99 is 19.99. Undefined: it is not finite. */
+  static ofDouble(value: number): Decimal | undefined {
+    if (!Number.isFinite(value)) return undefined;
+    if (Number.isSafeInteger(value)) return Decimal.of(BigInt(value));
+    const text = String(value);
+    if (text.includes("e")) return Decimal.parse(text);
+    spend(10);
+    const point = text.indexOf(".");
+    if (point === -1) return Decimal.of(BigInt(text));
+    return Decimal.of(BigInt(text.slice(0, point) + text.slice(point + 1)), text.length - point - 1);
   }
 
   get sign(): -1 | 0 | 1 {

@@ -220,7 +220,7 @@ function each(
       goesOn = both ? turn(BigInt(index), item) : turn(item, null);
     }
   } else if (isCelMap(items)) {
-    spend(items.size);
+    spend(items.size * 4);
     for (const key of items.keys()) {
       goesOn = turn(key, both ? (items.get(key) as CelValue) : null);
       if (goesOn !== true) break;

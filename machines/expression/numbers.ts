@@ -68,11 +68,11 @@ function int(value: bigint, operator: Operator): bigint | CelError {
   return value >= MIN_INT && value <= MAX_INT ? value : celError(`int overflow during ${operator}`);
 }
 
-/** A double is taken by its shortest text, as JSON writes it: 19.99 is 19.99. Undefined: it is no number, or not finite. */
+/** Undefined: it is no number, or not finite. */
 export function toDecimal(value: CelValue): Decimal | undefined {
   if (value instanceof Decimal) return value;
   if (typeof value === "bigint") return Decimal.of(value);
-  if (typeof value === "number") return Number.isFinite(value) ? Decimal.parse(String(value)) : undefined;
+  if (typeof value === "number") return Decimal.ofDouble(value);
   return isCelUint(value) ? Decimal.of(value.value) : undefined;
 }
 
