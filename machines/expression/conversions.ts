@@ -44,8 +44,9 @@ function ofDecimal(name: string, value: Decimal): CelResult | undefined {
 
 function decimal([value = null, ...more]: readonly CelValue[]): CelResult | undefined {
   if (more.length > 0) return undefined;
-  if (typeof value !== "string") return toDecimal(value) && decimalOrError(toDecimal(value));
-  return (Decimal.parse(value) as unknown as CelValue) ?? notDecimal();
+  const found = typeof value === "string" ? Decimal.parse(value) : toDecimal(value);
+  if (found) return found as unknown as CelValue;
+  return typeof value === "string" ? notDecimal() : undefined;
 }
 
 function notDecimal(): CelError {
