@@ -1,42 +1,50 @@
 // One walk over a parsed source: refuses sources that are too large or use unknown functions, collects names and warnings, and
-// rewrites every comprehension so that it uses fuel. It checks no types, since JSON declares none.
+// weighs the rounds of its loops. It checks no types, since JSON declares none.
 import { ExpressionSyntaxError } from "./errors.js";
-import { COPY, isFunction, RANGE, TICK } from "./functions.js";
-import { type Call, type Comprehension, callOf, type Expr, type Struct, type Tree } from "./tree.js";
+import { isFunction, isNamespace } from "./functions.js";
+import {
+  type Call,
+  type Comprehension,
+  type Expr,
+  OPTIONAL_INDEX,
+  OPTIONAL_MEMBER,
+  type Struct,
+  type Tree,
+} from "./tree.js";
+import { TYPE_NAMES } from "./types.js";
 
 const MAX_DEPTH = 250;
 const MAX_NODES = 4000;
 
 /** The cost of a node each time a loop's body runs. Nodes that can fail cost most: each failure creates Error objects. */
-const WEIGHT = { leaf: 1, call: 3, select: 10, logic: 6, loop: 6 } as const;
-
-/** Names that mean a CEL type unless the scope has them: the input of a rule may be called `type`. */
-const TYPE_NAMES = new Set(["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type"]);
+const WEIGHT = { leaf: 1, call: 3, select: 6, logic: 6, loop: 6, message: 150 } as const;
 
 export interface Analysis {
   readonly references: ReadonlySet<string>;
   /** The members of `vars` that it reads by name, without those that it tests for. */
   readonly variables: ReadonlySet<string>;
-  /** The names of CEL types that it reads. A name of the scope hides them. */
-  readonly types: ReadonlySet<string>;
   readonly warnings: readonly string[];
   /** The cost of one evaluation, without the rounds of its loops, which pay for themselves. */
   readonly weight: number;
   readonly nodes: number;
+  /** The cost of one round of each loop. */
+  readonly rounds: ReadonlyMap<Comprehension, number>;
 }
 
-/** Changes `expr` in place. */
 export function analyse(expr: Expr, tree: Tree, source: string): Analysis {
   const walk = new Walk(source, tree);
   const weight = walk.visit(expr, [], 0);
-  const { references, types, warnings } = walk;
-  return { references, types, warnings, variables: walk.variablesRead, weight, nodes: walk.nodes };
+  const { references, warnings, nodes, rounds } = walk;
+  return { references, warnings, variables: walk.variablesRead, weight, nodes, rounds };
 }
+
+/** The calls whose second argument is a key of the first. */
+const INDEXES: ReadonlySet<string> = new Set(["_[_]", OPTIONAL_INDEX, OPTIONAL_MEMBER]);
 
 class Walk {
   readonly references = new Set<string>();
-  readonly types = new Set<string>();
   readonly warnings: string[] = [];
+  readonly rounds = new Map<Comprehension, number>();
   private readonly variables = new Set<string>();
   private readonly tested = new Set<string>();
   nodes = 0;
@@ -80,52 +88,48 @@ class Walk {
 
   private name(name: string, bound: readonly string[]): void {
     const plain = name.startsWith(".") ? name.slice(1) : name;
-    if (bound.includes(name)) return;
-    if (TYPE_NAMES.has(plain)) this.types.add(plain);
-    else this.references.add(plain);
+    if (!bound.includes(name) && !TYPE_NAMES.has(plain)) this.references.add(plain);
   }
 
-  /** `vars["name"]` reads a variable, `"name" in vars` tests for it. */
+  /** `vars["name"]` reads a variable; `"name" in vars`, `vars.?name` and `vars[?"name"]` test for it. */
   private variable({ function: name, args: [left, right] }: Call, bound: readonly string[]): void {
-    const key = name === "_[_]" ? textOf(right) : name === "@in" ? textOf(left) : undefined;
-    const of = name === "_[_]" ? left : right;
-    if (key !== undefined && isVars(of, bound)) (name === "_[_]" ? this.variables : this.tested).add(key);
+    const [of, key] = name === "@in" ? [right, left] : INDEXES.has(name) ? [left, right] : [];
+    const variable = textOf(key);
+    if (variable !== undefined && isVars(of, bound)) (name === "_[_]" ? this.variables : this.tested).add(variable);
   }
 
   private call(call: Call, expr: Expr, below: (child: Expr | undefined) => number): number {
     const qualifier = call.target?.exprKind.case === "identExpr" ? `${call.target.exprKind.value.name}.` : "";
     const namespaced = qualifier !== "" && isFunction(qualifier + call.function);
-    if (!namespaced && !isFunction(call.function)) throw this.refuse(`unknown function "${call.function}"`, expr);
+    if (!namespaced && !isFunction(call.function))
+      throw this.refuse(`unknown function "${isNamespace(qualifier) ? qualifier : ""}${call.function}"`, expr);
     if (call.function === "_-_") this.warnOfDash(call, expr);
-    const own = /^_(\[_\]|\?_:_|&&_|\|\|_)$/.test(call.function) ? WEIGHT.logic : WEIGHT.call;
+    const own = /^_(\[\??_\]|\?_:_|\?\._|&&_|\|\|_)$/.test(call.function) ? WEIGHT.logic : WEIGHT.call;
     const target = namespaced ? 0 : below(call.target);
     return call.args.reduce((sum, argument) => sum + below(argument), own + target);
   }
 
-  /** A message literal copies its fields into protobuf values, so each pays for its size first. */
   private struct(struct: Struct, below: (child: Expr | undefined) => number): number {
-    let weight: number = struct.messageName === "" ? WEIGHT.call : WEIGHT.loop;
+    let weight: number = struct.messageName === "" ? WEIGHT.call : WEIGHT.message;
     for (const entry of struct.entries) {
       if (entry.keyKind.case === "mapKey") weight += below(entry.keyKind.value);
       weight += below(entry.value);
-      if (struct.messageName !== "" && entry.value !== undefined)
-        entry.value = call(COPY, entry.value.id, [entry.value]);
     }
     return weight;
   }
 
-  /** Each round pays for the whole body before it runs. The range pays for its elements. */
+  /** Each round pays for the whole body before it runs. */
   private loop(loop: Comprehension, bound: readonly string[], depth: number): number {
-    const inner = [...bound, loop.iterVar, loop.accuVar];
+    const around = [...bound, loop.accuVar];
+    const inner = [...around, loop.iterVar, loop.iterVar2];
     const { iterRange, loopCondition, loopStep, accuInit, result } = loop;
     if (!iterRange || !loopCondition || !loopStep || !accuInit || !result) {
       throw new ExpressionSyntaxError("the expression cannot be parsed");
     }
     const weight = this.visit(iterRange, bound, depth) + this.visit(accuInit, bound, depth);
     const round = this.visit(loopCondition, inner, depth) + this.visit(loopStep, inner, depth);
-    const after = this.visit(result, inner, depth);
-    loop.iterRange = call(RANGE, iterRange.id, [iterRange]);
-    loop.loopCondition = call(TICK, loopCondition.id, [loopCondition, int(round, loopCondition.id)]);
+    const after = this.visit(result, around, depth);
+    this.rounds.set(loop, round);
     return WEIGHT.loop + weight + after;
   }
 
@@ -155,19 +159,4 @@ function isVars(expr: Expr | undefined, bound: readonly string[]): boolean {
 function textOf(expr: Expr | undefined): string | undefined {
   const constant = expr?.exprKind.case === "constExpr" ? expr.exprKind.value.constantKind : undefined;
   return constant?.case === "stringValue" ? constant.value : undefined;
-}
-
-function call(name: string, id: bigint, args: Expr[]): Expr {
-  return { $typeName: "cel.expr.Expr", id, exprKind: { case: "callExpr", value: callOf(name, args) } };
-}
-
-function int(value: number, id: bigint): Expr {
-  return {
-    $typeName: "cel.expr.Expr",
-    id,
-    exprKind: {
-      case: "constExpr",
-      value: { $typeName: "cel.expr.Constant", constantKind: { case: "int64Value", value: BigInt(value) } },
-    },
-  };
 }

@@ -1,18 +1,18 @@
-// Compiles a CEL source into an expression: parses it, checks the bounds, rewrites its loops to use fuel, and plans it when it is first
-// evaluated. functions.ts has the functions, template.ts the templates.
-import { type CelResult, type CelValue, isCelError, isCelList, isCelMap, plan } from "@bufbuild/cel";
+// Compiles a CEL source into an expression: parses it, checks the bounds, weighs its loops, and plans it when it is first evaluated.
+// evaluate.ts plans, functions.ts has the functions, template.ts the templates.
+import { type CelResult, type CelValue, isCelError } from "@bufbuild/cel";
 import type { Json } from "../values/json.js";
 import { WeightedCache } from "../values/weighted-cache.js";
 import { type Analysis, analyse } from "./analyse.js";
 import { evaluation } from "./border.js";
 import { ExpressionError, ExpressionSyntaxError, explain, locate } from "./errors.js";
+import { plan, type Run } from "./evaluate.js";
 import { budgetExhausted, isExhausted, isShared } from "./fuel.js";
-import { environment } from "./functions.js";
 import { parse } from "./parse.js";
-import { toJson, truthy } from "./result.js";
+import { isTrue, toJson } from "./result.js";
 import { endOfLiteral } from "./scan.js";
 import type { Expr } from "./tree.js";
-import { type Scope, toCel } from "./values.js";
+import type { Scope } from "./values.js";
 
 export const MAX_SOURCE_CHARS = 8 * 1024;
 const MAX_BRACKETS = 100;
@@ -39,16 +39,7 @@ export interface Expression {
   test(scope: Scope): boolean;
 }
 
-export type Run = ReturnType<typeof plan>;
-type Bindings = NonNullable<Parameters<Run>[0]>;
-
-interface Planned {
-  readonly run: Run;
-  /** The names that are bound for it. */
-  readonly bound: readonly string[];
-}
-
-const plans = new WeightedCache<string, Planned>(MAX_CACHED_BYTES);
+const plans = new WeightedCache<string, Run>(MAX_CACHED_BYTES);
 
 /** Throws ExpressionSyntaxError. */
 export function compileExpression(source: string): CelExpression {
@@ -57,11 +48,11 @@ export function compileExpression(source: string): CelExpression {
   return expression;
 }
 
-function planOf(source: string): Planned {
+function planOf(source: string): Run {
   const known = plans.get(source);
   if (known) return known;
   const { expr, analysis } = analysed(source);
-  const planned = { run: plan(environment, expr), bound: [...analysis.references, ...analysis.types] };
+  const planned = plan(expr, analysis.rounds);
   plans.set(source, planned, source.length + analysis.nodes * NODE_BYTES);
   return planned;
 }
@@ -136,12 +127,7 @@ export class CelExpression implements Expression {
   }
 
   test(scope: Scope): boolean {
-    return this.located(() => {
-      const value = this.value(scope);
-      if (typeof value === "boolean") return value;
-      if (isCelList(value) || isCelMap(value)) return value.size > 0;
-      return truthy(toJson(value, false));
-    });
+    return this.located(() => isTrue(this.value(scope)));
   }
 
   private located<T>(work: () => T): T {
@@ -155,36 +141,22 @@ export class CelExpression implements Expression {
   }
 
   private value(scope: Scope): CelValue {
-    const { run, bound } = planOf(this.source);
-    const result = withoutStacks(() => run(bind(bound, scope)));
+    const run = planOf(this.source);
+    const result = withoutStacks(() => run(scope));
     if (isExhausted()) throw budgetExhausted();
-    if (isCelError(result)) throw this.failure(result, scope);
+    if (isCelError(result)) throw this.failure(result);
     return result;
   }
 
-  private failure(error: Extract<CelResult, Error>, scope: Scope): ExpressionError {
-    if (error.cause instanceof ExpressionError) return error.cause;
-    const message = error.message;
-    if (message === "unresolved attribute") {
-      const missing = [...this.references].filter((name) => !Object.hasOwn(scope, name));
-      return new ExpressionError(`unknown name ${missing.map((name) => `"${name}"`).join(", ")}`.trimEnd());
-    }
-    return new ExpressionError(explain(message, this.source));
+  private failure(error: Extract<CelResult, Error>): ExpressionError {
+    return error.cause instanceof ExpressionError
+      ? error.cause
+      : new ExpressionError(explain(error.message, this.source));
   }
-}
-
-/** Binds the names that a source reads, in an object without a prototype, so that `constructor` is an unknown name. */
-export function bind(names: readonly string[], scope: Scope): Bindings {
-  const bindings: Record<string, unknown> = Object.create(null);
-  for (const name of names) {
-    const value = Object.hasOwn(scope, name) ? scope[name] : undefined;
-    if (value !== undefined) bindings[name] = toCel(value, true);
-  }
-  return bindings as Bindings;
 }
 
 /**
- * The library creates an Error for every missing key, even if `||` absorbs it: 10 µs with a stack, 0.5 µs without (measured), and
+ * An evaluation creates an Error for every missing key, even if `||` absorbs it: 10 µs with a stack, 0.5 µs without (measured), and
  * a loop may meet thousands. Only V8 reads this setting.
  */
 export function withoutStacks<T>(work: () => T): T {

@@ -1,13 +1,13 @@
 // What a value must equal for a test of it to pass: `event.payload.id == inputs.id && event.payload.n > 3` passes only for an event with
 // that id. With it an index finds the values that may pass. The test keeps the last word, so whatever is not understood here is left out.
-import { type CelValue, isCelError, isCelUint, plan } from "@bufbuild/cel";
+import { type CelValue, isCelError, isCelUint } from "@bufbuild/cel";
 import type { Json } from "../values/json.js";
 import { WeightedCache } from "../values/weighted-cache.js";
 import { evaluation } from "./border.js";
-import { bind, type Expression, type Run, withoutStacks } from "./compile.js";
+import { type Expression, withoutStacks } from "./compile.js";
 import { ExpressionError } from "./errors.js";
+import { plan, type Run } from "./evaluate.js";
 import { isExhausted } from "./fuel.js";
-import { environment } from "./functions.js";
 import { parse } from "./parse.js";
 import { toJson } from "./result.js";
 import type { Call, Expr } from "./tree.js";
@@ -24,9 +24,8 @@ export interface Equality {
 /** One that the source requires: the other side of the comparison does not read the value. */
 interface Required {
   readonly path: readonly string[];
+  /** The other side. */
   readonly run: Run;
-  /** The names of the scope that the other side reads. */
-  readonly names: readonly string[];
 }
 
 /** For all sides of a test: about a millisecond. */
@@ -46,9 +45,9 @@ export function equalities({ source }: Expression, name: string, scope: Scope): 
   return evaluation(() => required.flatMap((one) => equalityOf(one, scope)), FUEL);
 }
 
-function equalityOf({ path, run, names }: Required, scope: Scope): Equality[] {
+function equalityOf({ path, run }: Required, scope: Scope): Equality[] {
   try {
-    const result = isExhausted() ? undefined : withoutStacks(() => run(bind(names, scope)));
+    const result = isExhausted() ? undefined : withoutStacks(() => run(scope));
     const value = result === undefined || isCelError(result) || isExhausted() ? undefined : scalar(result);
     return value === undefined ? [] : [{ path, value }];
   } catch (error) {
@@ -89,7 +88,7 @@ function requiredOf(read: Expr, other: Expr, name: string): readonly Required[] 
   const path = pathFrom(name, read);
   const names = new Set<string>();
   if (!path || !readsOnly(other, names) || names.has(name)) return undefined;
-  return [{ path, run: plan(environment, other), names: [...names] }];
+  return [{ path, run: plan(other) }];
 }
 
 /** The names that lead to a member of `name`: `event.payload["a b"].c`. */

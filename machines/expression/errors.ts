@@ -35,7 +35,7 @@ export function locate(error: ExpressionError, source: string, place: string): E
 }
 
 const PLAIN =
-  /^(found no matching overload for |type mismatch: |unsupported key type$|invalid argument of |int overflow|uint overflow)|(divide|modulus) by zero$|^(timestamp|duration) out of range$/;
+  /^(found no matching overload for |type mismatch: |unsupported key type$|invalid argument of |int overflow|uint overflow|unknown name )|(divide|modulus) by zero$|^(timestamp|duration) out of range$|^[a-zA-Z0-9.]+\(\): /;
 
 /**
  * The message for an error of the CEL library. Only messages that consist of types and operators pass unchanged. A key is named

@@ -1,7 +1,17 @@
 // The literals of CEL: numbers, quoted texts and quoted bytes, read at an offset of the source.
+import { type CelValue, celUint } from "@bufbuild/cel";
 import { getTextEncoding } from "@bufbuild/protobuf/wire";
 import { ExpressionSyntaxError } from "./errors.js";
 import type { Constant } from "./tree.js";
+
+/** The value of a constant of the tree. */
+export function constantOf({ case: kind, value }: Constant): CelValue {
+  if (kind === "uint64Value") return celUint(value);
+  if (kind === "nullValue") return null;
+  if (kind === undefined || kind === "durationValue" || kind === "timestampValue")
+    throw new ExpressionSyntaxError("the expression cannot be parsed");
+  return value;
+}
 
 export interface Literal {
   readonly constant: Constant;

@@ -4,8 +4,10 @@ import { type CelList, type CelMap, type CelValue, isCelList, isCelMap, isCelUin
 import { base64Encode } from "@bufbuild/protobuf/wire";
 import { FORBIDDEN_NAMES, type Json, type JsonObject, measure } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
+import { Decimal } from "./decimal.js";
 import { ExpressionError } from "./errors.js";
 import { spend, takeResultChars } from "./fuel.js";
+import { Optional } from "./optional.js";
 import { asDuration, asTimestamp, Instant, JsonList, JsonMap } from "./values.js";
 
 const MAX_DEPTH = 200;
@@ -34,6 +36,7 @@ export function toJson(value: CelValue, bounded: boolean, depth = 0): Json {
     return null;
   }
   if (depth > MAX_DEPTH) throw new ExpressionError("the result is nested too deeply");
+  if (value instanceof Optional) return toJson(value.value ?? null, bounded, depth + 1);
   if (isCelList(value)) return list(value, bounded, depth);
   if (isCelMap(value)) return map(value, bounded, depth);
   return scalar(value);
@@ -53,12 +56,20 @@ function scalar(value: CelValue): Json {
   const duration = asDuration(value);
   if (duration !== undefined) return milliseconds(duration);
   if (isCelUint(value)) return integer(value.value);
+  if (value instanceof Decimal) return exact(value);
   if (value instanceof Uint8Array) {
     takeResultChars(value.length * 2);
     spend(value.length);
     return base64Encode(value);
   }
   throw new ExpressionError("the result is not a JSON value");
+}
+
+/** Its digits as a text, as JSON has no number for them; `double()` makes a number. */
+function exact(value: Decimal): string {
+  const text = value.toString();
+  takeResultChars(text.length);
+  return text;
 }
 
 /** Fractions of a millisecond are cut, so the result is never later than the time. */
@@ -136,6 +147,15 @@ function takeObjectChars(object: JsonObject): void {
     takeResultChars(key.length + 4);
     takeJsonChars(object[key] as Json);
   }
+}
+
+/** Whether a result passes a test. An optional value passes if it has a value that does. */
+export function isTrue(value: CelValue): boolean {
+  if (typeof value === "boolean") return value;
+  if (value instanceof Optional) return value.value !== undefined && isTrue(value.value);
+  if (value instanceof Decimal) return value.sign !== 0;
+  if (isCelList(value) || isCelMap(value)) return value.size > 0;
+  return truthy(toJson(value, false));
 }
 
 /** Truthy: true, non-zero numbers, non-empty strings, lists and objects. */

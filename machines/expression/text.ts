@@ -1,30 +1,11 @@
-// The string functions whose library versions are quadratic or unbounded, and the cost of reading a text. The library's linear
-// functions are used as they are.
-import { type CelError, type CelList, type CelValue, celError, celList, isCelList } from "@bufbuild/cel";
+// The string functions that take a text apart or put one together, in linear time and paid for. characters.ts has those that count
+// characters.
+import { type CelError, type CelList, type CelValue, celError, isCelList } from "@bufbuild/cel";
 import { compilePattern, type Pattern, PatternError } from "../values/pattern.js";
-import { codePoints } from "../values/text.js";
-import { ExpressionError } from "./errors.js";
+import { paySearch } from "./characters.js";
 import { isFirstUse, MAX_TEXT_CHARS, spend } from "./fuel.js";
-
-/** Refuses a text that is too long before it is constructed, and pays for its construction. */
-export function makeText(chars: number): void {
-  if (chars > MAX_TEXT_CHARS) throw new ExpressionError("a text made by the expression is too large");
-  spend(chars >>> 6);
-}
-
-/** The length as CEL counts it. */
-export function length(text: string): bigint {
-  spend(text.length >>> 4);
-  return BigInt(codePoints(text));
-}
-
-/**
- * V8 searches in linear time if the needle fits its tables (250 characters; 13 µs for 64 KiB). For longer needles, and for a search
- * from the end, the worst case is the product of the lengths.
- */
-export function paySearch(text: string, needle: string, backwards = false): void {
-  if (needle.length > 250 || backwards) spend((text.length * needle.length) / 64);
-}
+import { makeText } from "./prices.js";
+import { listOf } from "./values.js";
 
 export function replace(text: string, old: string, by: string, limit?: bigint): string {
   const count = limit === undefined || limit < 0n ? Number.POSITIVE_INFINITY : Number(limit);
@@ -65,7 +46,7 @@ export function split(text: string, separator: string, limit?: number): string[]
 }
 
 export function splitToList(text: string, separator: string, limit?: bigint): CelList {
-  return celList(split(text, separator, limit === undefined ? undefined : Number(limit)));
+  return listOf(split(text, separator, limit === undefined ? undefined : Number(limit)));
 }
 
 export function join(list: CelValue, separator: string): string | CelError {

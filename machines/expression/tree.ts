@@ -1,5 +1,5 @@
-// The syntax tree of an expression, in the form that the library's planner takes, with the place of each node in the source. parse.ts
-// builds it, analyse.ts walks it.
+// The syntax tree of an expression, in the form that CEL specifies and the library declares, with the place of each node in the source.
+// parse.ts builds it, analyse.ts walks it, evaluate.ts plans it.
 import type { parse } from "@bufbuild/cel";
 
 export type Expr = NonNullable<ReturnType<typeof parse>["expr"]>;
@@ -9,6 +9,10 @@ export type Struct = Extract<Expr["exprKind"], { case: "structExpr" }>["value"];
 export type Comprehension = Extract<Expr["exprKind"], { case: "comprehensionExpr" }>["value"];
 type Entry = Struct["entries"][number];
 export type Constant = Extract<Expr["exprKind"], { case: "constExpr" }>["value"]["constantKind"];
+
+/** The functions of `a.?b` and `a[?b]`. */
+export const OPTIONAL_MEMBER = "_?._";
+export const OPTIONAL_INDEX = "_[?_]";
 
 export class Tree {
   /** By the id of a node. */
@@ -37,10 +41,11 @@ export class Tree {
     });
   }
 
-  list(at: number, elements: Expr[]): Expr {
+  /** `optionalIndices`: the elements that are left out if their optional value is none. */
+  list(at: number, elements: Expr[], optionalIndices: number[] = []): Expr {
     return this.node(at, {
       case: "listExpr",
-      value: { $typeName: "cel.expr.Expr.CreateList", elements, optionalIndices: [] },
+      value: { $typeName: "cel.expr.Expr.CreateList", elements, optionalIndices },
     });
   }
 
@@ -52,14 +57,15 @@ export class Tree {
     });
   }
 
-  entry(at: number, keyKind: Entry["keyKind"], value: Expr): Entry {
-    return { $typeName: "cel.expr.Expr.CreateStruct.Entry", id: this.id(at), keyKind, value, optionalEntry: false };
+  entry(at: number, keyKind: Entry["keyKind"], value: Expr, optionalEntry = false): Entry {
+    return { $typeName: "cel.expr.Expr.CreateStruct.Entry", id: this.id(at), keyKind, value, optionalEntry };
   }
 
-  loop(at: number, loop: Omit<Comprehension, "$typeName" | "iterVar2">): Expr {
+  /** `iterVar2`: the loop has two names, one for the index or key, and this one for the value. */
+  loop(at: number, loop: Omit<Comprehension, "$typeName" | "iterVar2">, iterVar2 = ""): Expr {
     return this.node(at, {
       case: "comprehensionExpr",
-      value: { $typeName: "cel.expr.Expr.Comprehension", iterVar2: "", ...loop },
+      value: { $typeName: "cel.expr.Expr.Comprehension", iterVar2, ...loop },
     });
   }
 

@@ -1,6 +1,6 @@
 // JSON as CEL values without a copy: lists and maps wrap the original and convert an element when it is read, so reading one
 // field never costs the size of all variables. result.ts converts CEL values back to JSON.
-import type { CelList, CelMap, CelUint, CelValue } from "@bufbuild/cel";
+import { type CelList, type CelMap, type CelUint, type CelValue, isCelUint } from "@bufbuild/cel";
 import { create } from "@bufbuild/protobuf";
 import { isReflectMessage, type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { type Duration, DurationSchema, type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
@@ -124,15 +124,15 @@ export class JsonMap {
 }
 
 /**
- * A list made by `+`. The library's own list chains its parts: reading the results of `map` and `filter` becomes quadratic and
- * overflows the stack at some thousand items. This list works like a slice in Go: one that ends where the shared array ends
- * appends in place, any other copies.
+ * A list that an expression makes. The library's own list chains its parts at `+`: reading the results of `map` and `filter` becomes
+ * quadratic and overflows the stack at some thousand items. This list works like a slice in Go: one that ends where the shared array
+ * ends appends in place, any other copies.
  */
-export class GrownList {
+export class MadeList {
   readonly [LIST] = true;
   constructor(
     private readonly shared: CelValue[],
-    readonly size: number,
+    readonly size = shared.length,
   ) {}
 
   get(index: number): CelValue | undefined {
@@ -147,17 +147,78 @@ export class GrownList {
     return this.values();
   }
 
-  plus(other: CelList): GrownList {
+  plus(other: CelList): MadeList {
     const append = this.shared.length === this.size;
     spend(append ? other.size : this.size + other.size);
     const shared = append ? this.shared : this.shared.slice(0, this.size);
     // The size is read first: `other` may share the array that grows.
     for (let index = 0, count = other.size; index < count; index++) shared.push(other.get(index) as CelValue);
-    return new GrownList(shared, shared.length);
+    return new MadeList(shared);
   }
 }
 
+/** The caller does not change the array any more. */
+export function listOf(items: CelValue[]): CelList {
+  return new MadeList(items) as unknown as CelList;
+}
+
 export function concat(left: CelList, right: CelList): CelList {
-  const base = left instanceof GrownList ? left : new GrownList([], 0).plus(left);
+  const base = left instanceof MadeList ? left : new MadeList([]).plus(left);
   return base.plus(right) as unknown as CelList;
+}
+
+type Key = bigint | string | boolean | CelUint | number;
+
+/** A map that an expression makes. Numbers that are equal are one key, of whatever kind they are. */
+export class MadeMap {
+  readonly [MAP] = true;
+  private readonly members = new Map<string | bigint | boolean, readonly [Exclude<Key, number>, CelValue]>();
+
+  get size(): number {
+    return this.members.size;
+  }
+
+  /** Undefined: the key is of no kind that a map may have. False: the map has the key. */
+  add(key: CelValue, value: CelValue): boolean | undefined {
+    const plain = plainKey(key);
+    if (plain === undefined) return undefined;
+    if (this.members.has(plain)) return false;
+    this.members.set(plain, [isCelUint(key) ? key : plain, value]);
+    return true;
+  }
+
+  get(key: Key): CelValue | undefined {
+    const plain = plainKey(key);
+    return plain === undefined ? undefined : this.members.get(plain)?.[1];
+  }
+
+  has(key: Key): boolean {
+    return this.get(key) !== undefined;
+  }
+
+  *keys(): Generator<Exclude<Key, number>, void> {
+    for (const [key] of this.members.values()) yield key;
+  }
+
+  *values(): Generator<CelValue, void> {
+    for (const [, value] of this.members.values()) yield value;
+  }
+
+  entries(): IterableIterator<readonly [Exclude<Key, number>, CelValue]> {
+    return this.members.values();
+  }
+
+  forEach(visit: (value: CelValue, key: Exclude<Key, number>, map: CelMap) => void): void {
+    for (const [key, value] of this.entries()) visit(value, key, this as unknown as CelMap);
+  }
+
+  [Symbol.iterator](): IterableIterator<readonly [Exclude<Key, number>, CelValue]> {
+    return this.entries();
+  }
+}
+
+function plainKey(key: CelValue): string | bigint | boolean | undefined {
+  if (typeof key === "string" || typeof key === "bigint" || typeof key === "boolean") return key;
+  if (typeof key === "number") return Number.isInteger(key) ? BigInt(key) : undefined;
+  return isCelUint(key) ? key.value : undefined;
 }

@@ -3,6 +3,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { compileExpression } from "../../machines/expression/index.js";
 import { AUDIT_TYPES, compileWorkflow, ENGINE_ERRORS, type JsonObject } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 import { startNode } from "../../src/cluster/node.js";
@@ -10,7 +11,7 @@ import { loadConfig } from "../../src/config/index.js";
 import { createMetrics } from "../../src/metrics.js";
 import { type RehearseOptions, rehearse } from "../../src/sdk/testing/index.js";
 import { silentLog } from "../harness/database.js";
-import { documentedTypes, NAMED_ERRORS, openApiDocument, WITH_TABLES, withTables } from "./generated.js";
+import { documentedTypes, NAMED_ERRORS, openApiDocument, WITH_TABLES, withFunctions, withTables } from "./generated.js";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -41,6 +42,34 @@ describe("docs/openapi.json", () => {
   });
 });
 
+/** The formatter pads cells. */
+const unpadded = (markdown: string) => markdown.replace(/ +/g, " ").replace(/-{3,}/g, "---");
+
+describe("docs/functions.md", () => {
+  it("has every function and macro of expressions", () => {
+    const text = read("docs/functions.md");
+    expect(unpadded(text), STALE).toBe(unpadded(withFunctions(text)));
+  });
+});
+
+describe("docs/money.md", () => {
+  const examples = [...read("docs/money.md").matchAll(/^\| `(.+?)` \| `(.+?)` \|/gm)];
+
+  it.each(examples.map(([, source = "", result = ""]) => [source, result]))(
+    "is right that %s is %s",
+    (source, result) => {
+      expect(compileExpression(source).evaluate({ inputs: PRICES, vars: PRICES })).toEqual(JSON.parse(result));
+    },
+  );
+
+  it("has examples", () => {
+    expect(examples.length).toBeGreaterThan(10);
+  });
+});
+
+/** What the examples of docs/money.md read. */
+const PRICES = { flight: 254.95, hotel: 399.9, price: 19.99, quantity: 3, cents: 1999, total: "654.85" };
+
 describe("the step types", () => {
   const texts = WITH_TABLES.map((path) => [path, read(path)] as const);
 
@@ -50,8 +79,6 @@ describe("the step types", () => {
   });
 
   it.each(texts)("have their attributes in the tables of %s", (_path, text) => {
-    // The formatter pads cells.
-    const unpadded = (markdown: string) => markdown.replace(/ +/g, " ").replace(/-{3,}/g, "---");
     expect(unpadded(text), STALE).toBe(unpadded(withTables(text)));
   });
 

@@ -1,7 +1,9 @@
-// The generated parts of docs/: the OpenAPI document, the attribute tables of the step types and the table of error codes.
+// The generated parts of docs/: the OpenAPI document, the attribute tables of the step types, the table of error codes and the page of
+// functions.
 // `npm run docs` writes them and the tests compare them; the prose around the tables is written by hand.
 import type { Attribute, Attributes } from "../../machines/attribute/kinds.js";
 import { COMMON } from "../../machines/definition/step.js";
+import { CATALOGUE } from "../../machines/expression/catalogue/index.js";
 import { ENGINE_ERRORS } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 import { buildApi } from "../../src/api/index.js";
@@ -118,6 +120,23 @@ function table(attributes: Attributes): string {
 function row(name: string, { kind, doc, required, fallback }: Attribute<unknown>): string {
   const standard = required ? "required" : fallback === undefined ? "" : `\`${JSON.stringify(fallback)}\``;
   return `| \`${name}\` | ${escaped(kind.name)} | ${standard} | ${escaped(doc)} |`;
+}
+
+/** `<!-- functions -->` to `<!-- /functions -->` encloses the chapters of functions. */
+const FUNCTIONS_SECTION = /(<!-- functions -->\n)[\s\S]*?(<!-- \/functions -->)/;
+
+export function withFunctions(markdown: string): string {
+  const chapters = CATALOGUE.map(({ title, about, functions }) => {
+    const rows = functions.map(
+      ({ call, does, example, result }) =>
+        `| \`${escaped(call)}\` | ${escaped(does)} | \`${escaped(example)}\` | \`${escaped(JSON.stringify(result))}\` |\n`,
+    );
+    return `## ${title}\n\n${about}\n\n| function | | example | result |\n| --- | --- | --- | --- |\n${rows.join("")}`;
+  });
+  return markdown.replace(
+    FUNCTIONS_SECTION,
+    (_, open: string, close: string) => `${open}\n${chapters.join("\n")}\n${close}`,
+  );
 }
 
 function escaped(text: string): string {

@@ -2,9 +2,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { packageRoot } from "../../src/package.js";
-import { openApiDocument, WITH_TABLES, withTables } from "./generated.js";
+import { openApiDocument, WITH_TABLES, withFunctions, withTables } from "./generated.js";
 
 const docs = join(packageRoot(), "docs");
 writeFileSync(join(docs, "openapi.json"), `${JSON.stringify(await openApiDocument(), null, 2)}\n`);
 for (const path of WITH_TABLES.map((name) => join(packageRoot(), name)))
   writeFileSync(path, withTables(readFileSync(path, "utf8")));
+const functions = join(docs, "functions.md");
+writeFileSync(functions, withFunctions(readFileSync(functions, "utf8")));

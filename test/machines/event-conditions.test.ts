@@ -58,6 +58,14 @@ describe("what an event must equal", () => {
     'event.payload["\\u0000"] == 1',
     "event.payload.n == inputs.list.filter(n, n > 1)[0]",
     "[1].exists(event, event == 1)",
+    "event.payload.?n == optional.of(1)",
+    "event.payload.?n.orValue(1) == 1",
+    "event.?payload.n == optional.of(1)",
+    "event.payload[?'n'] == inputs.?n",
+    "event.payload.n == decimal('1')",
+    "cel.bind(event, {'payload': {'n': 1}}, event.payload.n == 1)",
+    "cel.bind(n, 1, event.payload.n == n)",
+    "event.payload.n == cel.bind(n, 1, n)",
     "true",
   ])("is nothing that can be looked up in %s", (match) => {
     expect(conditionsOf(match)).toBeUndefined();
@@ -79,13 +87,14 @@ const names = fc.constantFrom("a", "b", "c d");
 const path = fc.oneof(
   fc.constantFrom("event.headers.a", "event.payload", "event.payload.a", 'event.payload["c d"]', "event.topic"),
   fc.tuple(names, names).map((path) => `event.payload${path.map((name) => `["${name}"]`).join("")}`),
-  fc.constantFrom("event.payload.a[0]", 'event.payload["a"]["0"]', "event.payload.missing"),
+  fc.constantFrom("event.payload.a[0]", 'event.payload["a"]["0"]', "event.payload.missing", "event.payload.?a"),
 );
 const side = fc.constantFrom(
   ...["'1'", "1", "1u", "1.0", "0", "-1", "true", "false", "null", "'me'", "inputs.of", "inputs.n", "inputs.n - 1"],
   ...["inputs.half", "inputs.yes", "inputs.no", "inputs.missing", "vars.zero", "'m' + 'e'", "string(1)", "int('1')"],
   ...["inputs.deep.of", "inputs.list", "inputs.list[0]", "run.started_at", "now", "event.payload.b", "duration('1s')"],
-  ...["[1, 2].map(event, event)[0]", "(inputs.yes ? 1 : 2)", "(1 == 1)", "has(inputs.n)"],
+  ...["[1, 2].map(event, event)[0]", "(inputs.yes ? 1 : 2)", "(1 == 1)", "has(inputs.n)", "inputs.?n"],
+  ...["decimal('2.0')", "math.round(1.5)", "cel.bind(n, 1, n)"],
 );
 const comparison = fc
   .tuple(path, fc.constantFrom("==", "==", "==", "!=", "<", "in"), side, fc.boolean())
@@ -157,7 +166,7 @@ describe("an event that passes the match", () => {
           }
         },
       ),
-      { numRuns: cases(100, 1_200) },
+      { numRuns: cases(150, 1_200) },
     );
     for (const count of Object.values(seen)) expect(count).toBeGreaterThan(10);
   });

@@ -250,6 +250,12 @@ describe("the budget", () => {
     expect(evaluate("vars.list.map(x, {'name': x.name, 'double': x.price * 2}).size()", large)).toBe(10_000);
   });
 
+  it("the amounts of ten thousand items add up within the budget", () => {
+    const items = Array.from({ length: 10_000 }, () => ({ price: 19.99, count: 3 }));
+    const total = "vars.items.map(item, decimal(item.price) * item.count).sum()";
+    expect(compileExpression(total).evaluate({ vars: { items } })).toBe("599700.00");
+  });
+
   it("the parts of a template share one budget", () => {
     const part = "${vars.list.all(x, x.price >= 0 && x.name != '')}";
     expect(compileTemplate([part]).render(large)).toEqual([true]);

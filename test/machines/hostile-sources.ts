@@ -4,11 +4,23 @@ import type { Json } from "../../machines/values/json.js";
 
 const list = Array.from({ length: 10_000 }, (_, index) => ({ price: index % 20, name: `n${index}` }));
 const keys = Object.fromEntries(list.map(({ name }, index) => [name, index]));
+const wide = Object.fromEntries(Array.from({ length: 30_000 }, (_, index) => [`key${(index * 7919) % 30_011}`, index]));
 const bush = (depth: number): Json => (depth === 0 ? 1 : [bush(depth - 1), { b: bush(depth - 1) }]);
 const deep = bush(14);
 
 /** As large as the variables of a run may be. */
-export const LARGE: Scope = { vars: { list, keys, deep, big: "a".repeat(1 << 20), n: 1 } };
+export const LARGE: Scope = {
+  vars: {
+    list,
+    keys,
+    wide,
+    deep,
+    big: "a".repeat(1 << 20),
+    emoji: "😀".repeat(1 << 19),
+    digits: "7".repeat(500),
+    n: 1,
+  },
+};
 
 const MACROS = ["all", "exists", "exists_one", "filter", "map"];
 const holds = (macro: string) => (macro === "exists" ? "y.price > 99" : "y.price < 99");
@@ -92,6 +104,50 @@ const quadratic = [
   "vars.list.map(x, x.name).join(vars.big)",
 ];
 
+/** What CEL's extensions read, make and sort. */
+const extended = [
+  "'%s'.format([vars.wide])",
+  "'%s'.format([vars.deep]) == '' || vars.list.map(x, '%s'.format([vars.wide]))",
+  "vars.list.all(x, '%.100f'.format([x.price / 7.0]) != '' && '%x'.format([vars.big]) != '')",
+  "lists.range(9223372036854775807)",
+  "lists.range(100000).map(i, -i).sort() == lists.range(100000).sort()",
+  "vars.list.all(x, vars.list.sortBy(y, y.name).size() > 0)",
+  "vars.list.all(x, vars.list.distinct().size() > 0)",
+  "vars.wide.map(k, k).sort() == vars.wide.map(k, k).distinct().sort()",
+  "vars.list.map(x, vars.list).flatten(100).size()",
+  "vars.deep.flatten(100).distinct()",
+  "[vars.deep].map(d, [d, d]).map(d, [d, d]).flatten(100).size()",
+  "vars.list.all(x, sets.equivalent(vars.list, vars.list.map(y, y)))",
+  "vars.wide.transformMap(k, v, vars.wide.transformMap(l, w, w))",
+  "vars.list.transformMapEntry(i, x, vars.keys)",
+  "vars.list.all(x, vars.list.map(y, y.?name.optMap(n, n + n).orValue('')).max() != '')",
+  "vars.list.all(x, base64.encode(vars.big) != '' && size(base64.decode(vars.big)) > 0)",
+  "cel.bind(l, vars.list + vars.list, l.map(x, l.map(y, l)))",
+];
+
+/** A text of half a million pairs of surrogates. */
+const pairs = [
+  "charAt(500000) == ''",
+  "substring(1, 500000) == ''",
+  "indexOf('b', 500000) == 1",
+  "lastIndexOf('😀😀') == 1",
+]
+  .concat(["size() == 1", "reverse() == ''", "split('').size() == 0", "trim() == ''"])
+  .map((call) => `vars.list.exists(x, vars.emoji.${call})`)
+  .concat("vars.list.exists(x, vars.emoji < vars.emoji + 'b' && false)");
+
+const decimals = [
+  "d * d",
+  "d / 7",
+  "decimal('1e-900') / d",
+  "d % decimal('1e-400')",
+  "d.round(-499)",
+  "d + decimal('1e-400')",
+]
+  .map((work) => `cel.bind(d, decimal(vars.digits), lists.range(100000).all(i, ${work} != 1))`)
+  .concat("cel.bind(d, decimal(vars.digits), lists.range(100000).all(i, string(d) != '' && double(d) > 0))")
+  .concat("lists.range(50).map(i, decimal(vars.digits)).sort().map(d, d * d * d)", "decimal(vars.big)");
+
 const converting = [
   ...["int(vars.big + '1')", "double(vars.big)", "uint(vars.big)", "timestamp(vars.big)", "duration(vars.big + 's')"],
   ...[
@@ -154,6 +210,9 @@ export const EXPRESSIONS: Readonly<Record<string, readonly string[]>> = {
   texts,
   quadratic,
   converting,
+  extended,
+  pairs,
+  decimals,
   patterns,
 };
 

@@ -1,0 +1,115 @@
+// The functions and loops of lists and maps.
+import { chapter } from "./chapter.js";
+
+export const LISTS = chapter("Lists", "Numbers of different kinds compare and add up. An index is counted from 0.", [
+  [
+    "sum",
+    "list.sum()",
+    "The sum of numbers, decimals or durations; 0 for an empty list.",
+    "[{'n': 1}, {'n': 2.5}].map(x, x.n).sum()",
+    3.5,
+  ],
+  ["min", "list.min()", "The least item. An empty list is an error.", "[3, 1.5, 2].min()", 1.5],
+  ["max", "list.max()", "The greatest item. An empty list is an error.", "['a', 'c', 'b'].max()", "c"],
+  ["sort", "list.sort()", "The items in ascending order.", "[3, 1.5, 2].sort()", [1.5, 2, 3]],
+  [
+    "sortBy",
+    "list.sortBy(x, key)",
+    "The items in the order of their keys; those with equal keys stay in theirs.",
+    "[{'n': 2}, {'n': 1}].sortBy(x, x.n).map(x, x.n)",
+    [1, 2],
+  ],
+  ["distinct", "list.distinct()", "The items without repetitions.", "[1, 2, 1.0, 'a', 'a'].distinct()", [1, 2, "a"]],
+  [
+    "slice",
+    "list.slice(start, end)",
+    "The items from the start to before the end.",
+    "[1, 2, 3, 4].slice(1, 3)",
+    [2, 3],
+  ],
+  [
+    "flatten",
+    "list.flatten([depth])",
+    "The items of lists in the list, by default of one level.",
+    "[1, [2, [3]]].flatten()",
+    [1, 2, [3]],
+  ],
+  ["first", "list.first()", "The first item, as an optional value.", "[].first().orValue('none')", "none"],
+  ["last", "list.last()", "The last item, as an optional value.", "[1, 2].last().value()", 2],
+  ["lists.range", "lists.range(count)", "The numbers from 0 to before the count.", "lists.range(3)", [0, 1, 2]],
+  ["sets.contains", "sets.contains(a, b)", "Whether each item of b is in a.", "sets.contains([1, 2, 3], [3, 1])", true],
+  [
+    "sets.equivalent",
+    "sets.equivalent(a, b)",
+    "Whether both have the same items, in any order.",
+    "sets.equivalent([1, 2], [2, 1, 1])",
+    true,
+  ],
+  [
+    "sets.intersects",
+    "sets.intersects(a, b)",
+    "Whether they have an item in common.",
+    "sets.intersects([1, 2], [2, 3])",
+    true,
+  ],
+]);
+
+export const LOOPS = chapter(
+  "Tests and loops",
+  "`x` is a name of your choice, which the last arguments see. With two names, the first is the index or key, the second the item or value. With one, a loop over a map is over its keys.",
+  [
+    ["has", "has(x.name)", "Whether the member is there.", "has({'a': null}.a)", true],
+    ["cel.bind", "cel.bind(x, value, result)", "Gives a value a name.", "cel.bind(n, 2 + 1, n * n)", 9],
+    [
+      "all",
+      "list.all(x, test), list.all(i, x, test)",
+      "Whether the test is true for every item.",
+      "[1, 2].all(n, n > 0)",
+      true,
+    ],
+    [
+      "exists",
+      "list.exists(x, test), list.exists(i, x, test)",
+      "Whether it is true for an item.",
+      "{'a': 1}.exists(key, n, key == 'a' && n > 0)",
+      true,
+    ],
+    [
+      "existsOne",
+      "list.existsOne(x, test), list.existsOne(i, x, test)",
+      "Whether it is true for exactly one item.",
+      "[1, 2].existsOne(n, n > 1)",
+      true,
+    ],
+    ["exists_one", "list.exists_one(x, test)", "The same.", "[1, 2].exists_one(n, n > 0)", false],
+    ["filter", "list.filter(x, test)", "The items that pass the test.", "[1, 2, 3].filter(n, n > 1)", [2, 3]],
+    [
+      "map",
+      "list.map(x[, test], value)",
+      "A value for each item, or for those that pass the test.",
+      "[1, 2, 3].map(n, n > 1, n * 10)",
+      [20, 30],
+    ],
+    [
+      "transformList",
+      "x.transformList(i, x[, test], value)",
+      "A list of a value for each item or member.",
+      "['a', 'b'].transformList(i, t, t + string(i))",
+      ["a0", "b1"],
+    ],
+    [
+      "transformMap",
+      "x.transformMap(k, x[, test], value)",
+      "A map of a value for each member, under its key.",
+      "{'a': 1, 'b': 2}.transformMap(k, n, n > 1, n * 2)",
+      { b: 4 },
+    ],
+    [
+      "transformMapEntry",
+      "x.transformMapEntry(k, x[, test], map)",
+      "A map of the members that the maps have. Two equal keys are an error.",
+      "{'a': 'x'}.transformMapEntry(k, v, {v: k})",
+      { x: "a" },
+    ],
+  ],
+);
