@@ -40,6 +40,7 @@ const LAYERS: Readonly<Record<string, number>> = {
 /** The folders of `machines` by layer. */
 const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   values: 1,
+  schema: 2,
   state: 2,
   explain: 3,
   expression: 3,
@@ -68,7 +69,13 @@ const SIDEWAYS: readonly string[] = [
 ];
 
 /** Inner files of `machines` that pages import: its door would bring CEL and XState into the browser. */
-const IN_BROWSERS: readonly string[] = ["machines/chart/graph.ts", "machines/chart/trace.ts"];
+const IN_BROWSERS: readonly string[] = [
+  "machines/chart/graph.ts",
+  "machines/chart/trace.ts",
+  "machines/schema/check.ts",
+  "machines/schema/schemas.ts",
+  "machines/values/json.ts",
+];
 
 /** The packages that `machines` may import. re2js: `matches` in linear time. */
 const PURE_PACKAGES = /^(xstate|re2js|@bufbuild\/(cel|protobuf)(\/.*)?)$/;
@@ -155,8 +162,8 @@ function wrongInShell(found: readonly Arrow[]): string[] {
     .map(show);
 }
 
-/** The imports of `sdk/testing`: the machine itself, and the service's check of JSON Schemas. */
-const REHEARSED_WITH = ["machines/index.ts", "src/run/json-schema/schemas.ts"];
+/** The import of `sdk/testing`: the machine itself. */
+const REHEARSED_WITH = ["machines/index.ts"];
 
 /** The SDK is shipped to users: it may import the worker protocol only. */
 function wrongInSdk(found: readonly Arrow[]): string[] {

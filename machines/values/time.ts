@@ -5,7 +5,7 @@ const DAY_MS = 86_400_000;
 /** Ten years. A longer wait, timeout or backoff is refused as a mistake, and might end outside the calendar. */
 export const LONGEST_WAIT_MS = 10 * 366 * DAY_MS;
 
-const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
+const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))$/;
 const ISO_8601_DURATION = (() => {
   const part = (unit: string) => `(?:(\\d{1,12}(?:\\.\\d{1,9})?)${unit})?`;
   return new RegExp(`^P(?=.)${part("W")}${part("D")}(?:T(?=.)${part("H")}${part("M")}${part("S")})?$`);
@@ -49,7 +49,7 @@ export function civilFromDays(days: number): CivilDate {
   return { year: yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day };
 }
 
-/** RFC 3339 text as epoch milliseconds; a finer fraction is cut. Undefined if the text is not valid. */
+/** RFC 3339 text as epoch milliseconds; a finer fraction is cut, and a leap second is the second after it. Undefined if the text is not valid. */
 export function parseInstant(text: string): number | undefined {
   const match = RFC_3339.exec(text);
   if (match === null) return undefined;
@@ -62,12 +62,14 @@ export function parseInstant(text: string): number | undefined {
     number,
   ];
   const offset = offsetMinutes(match[8], Number(match[9] ?? 0), Number(match[10] ?? 0));
-  if (offset === undefined || hour > 23 || minute > 59 || second > 59) return undefined;
+  if (offset === undefined || hour > 23 || minute > 59 || second > 60) return undefined;
   const days = daysFromCivil({ year, month, day });
   const back = civilFromDays(days);
   if (month < 1 || month > 12 || back.month !== month || back.day !== day) return undefined;
   const fraction = Number((match[7] ?? "").padEnd(3, "0").slice(0, 3));
-  const ms = days * DAY_MS + (hour * 60 + minute - offset) * 60_000 + second * 1000 + fraction;
+  const whole = days * DAY_MS + (hour * 60 + minute - offset) * 60_000 + second * 1000;
+  if (second === 60 && whole % DAY_MS !== 0) return undefined;
+  const ms = whole + fraction;
   return ms >= FIRST_MS && ms <= LAST_MS ? ms : undefined;
 }
 

@@ -6,11 +6,10 @@ import {
   entryStep,
   type Facts,
   type Fetched,
-  type Json,
-  type JsonObject,
   type Need,
   type RunIdentity,
   type RunLimits,
+  type Schemas,
   type VersionFact,
   versionFact,
   type WorkflowFact,
@@ -49,7 +48,7 @@ export interface FactOptions {
   readonly sql: Sql;
   readonly clock: Clock;
   readonly catalog: Catalog;
-  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
+  readonly schemas: Pick<Schemas, "conforms">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly limits: RunLimits;
 }
@@ -77,7 +76,7 @@ export class FactSource {
       },
       rule: (ruleId) => catalog.rule(ruleId),
       licensed: (tenantId, group) => licences.licensed(tenantId, group),
-      conforms: (schema, value) => schemas.conforms(schema, value),
+      conforms: (schema, value, options) => schemas.conforms(schema, value, options),
     };
   }
 

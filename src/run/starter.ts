@@ -2,6 +2,7 @@
 // run are its resident's matter.
 import type { Sql } from "postgres";
 import {
+  detailOf,
   entryStep,
   type Json,
   type JsonObject,
@@ -98,7 +99,7 @@ export class Starter {
       throw badRequest(`the workflow ${workflowId} has no entrypoint ${entrypoint}`);
     const problems = program.inputSchema ? this.options.schemas.conforms(program.inputSchema, inputs) : [];
     if (problems.length > 0) {
-      const details = problems.map((message) => ({ path: "$.inputs", message }));
+      const details = problems.map((problem) => detailOf(problem, "$.inputs"));
       throw unprocessable("the inputs do not conform to the workflow's input_schema", details);
     }
     const { variables: provided = {}, audit } = (await this.options.startupVariables?.(request)) ?? {};

@@ -2,11 +2,12 @@
 // an integer here. Bodies are in body.ts.
 import type { Static, TObject, TProperties, TSchema } from "typebox";
 import type { DispatchId, Json, JsonObject, RunId } from "../../../machines/index.js";
+import { jsonPath } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
 import { isTime } from "../../times.js";
-import { type Checked, jsonPath } from "./checked.js";
+import type { Checked } from "./checked.js";
 import { Type } from "./type.js";
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";

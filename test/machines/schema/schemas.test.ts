@@ -1,8 +1,7 @@
 // JSON Schemas from outside: values are checked against them, and hostile ones end quickly as a problem.
 import { describe, expect, it } from "vitest";
-import type { Json, JsonObject } from "../../machines/index.js";
-import { Schemas } from "../../src/run/json-schema/schemas.js";
-import { computing } from "../harness/computing.js";
+import { type Json, type JsonObject, Schemas } from "../../../machines/index.js";
+import { computing } from "../../harness/computing.js";
 
 const schemas = new Schemas();
 const text = (pattern: string): JsonObject => ({ type: "object", properties: { t: { type: "string", pattern } } });
