@@ -117,7 +117,7 @@ export function allOf(nodes: readonly Node[]): Keyword {
   return (value, check, found, evaluated) => {
     let fits = true;
     for (const node of nodes) {
-      if (check.apply(node, value, found, evaluated)) continue;
+      if (check.applyToo(node, value, found, evaluated)) continue;
       fits = false;
       if (!found || found.isFull) return false;
     }
@@ -128,7 +128,7 @@ export function allOf(nodes: readonly Node[]): Keyword {
 /** Applies a schema that need not fit. */
 function attempt(check: Check, node: Node, value: Json, evaluated: Evaluated | undefined, found?: Misfits): boolean {
   const own = evaluated && new Evaluated();
-  const fits = check.apply(node, value, found, own);
+  const fits = check.applyToo(node, value, found, own);
   if (fits && own) evaluated.take(own, check);
   return fits;
 }
@@ -167,7 +167,7 @@ export function oneOf(nodes: readonly Node[]): Keyword {
 export function not(node: Node): Keyword {
   return (value, check, found) => {
     const { guesses } = check;
-    return !check.apply(node, value) || check.guesses > guesses || check.misfit(found, "must NOT be valid");
+    return !check.applyToo(node, value) || check.guesses > guesses || check.misfit(found, "must NOT be valid");
   };
 }
 
@@ -180,7 +180,7 @@ export function conditional(condition: Node, then: Node | undefined, otherwise: 
       evaluated?.all();
       return true;
     }
-    return !next || check.apply(next, value, found, evaluated);
+    return !next || check.applyToo(next, value, found, evaluated);
   };
 }
 
@@ -190,14 +190,14 @@ export function dependentSchemas(nodes: ReadonlyMap<string, Node>): Keyword {
     check.spend(nodes.size >> 2);
     let fits = true;
     for (const [name, node] of nodes)
-      if (Object.hasOwn(value, name) && !check.apply(node, value, found, evaluated)) fits = false;
+      if (Object.hasOwn(value, name) && !check.applyToo(node, value, found, evaluated)) fits = false;
     return fits;
   };
 }
 
 /** The target is known when the whole schema has been read. */
 export function reference(target: () => Node): Keyword {
-  return (value, check, found, evaluated) => check.apply(target(), value, found, evaluated);
+  return (value, check, found, evaluated) => check.applyToo(target(), value, found, evaluated);
 }
 
 /** The outermost resource on the way here that has the anchor. */
@@ -208,7 +208,7 @@ export function dynamicReference(name: string, target: () => Node): Keyword {
       check.spend(1);
       node = scope.resource.dynamicAnchors.get(name) ?? node;
     }
-    return check.apply(node, value, found, evaluated);
+    return check.applyToo(node, value, found, evaluated);
   };
 }
 

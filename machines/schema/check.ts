@@ -51,8 +51,8 @@ export class Evaluated {
   allItems = false;
   /** The items before this one. */
   upTo = 0;
-  private readonly names = new Set<string>();
-  private readonly items = new Set<number>();
+  private names: Set<string> | undefined;
+  private items: Set<number> | undefined;
 
   all(): void {
     this.allNames = true;
@@ -60,29 +60,32 @@ export class Evaluated {
   }
 
   name(name: string): void {
+    this.names ??= new Set();
     this.names.add(name);
   }
 
   item(index: number): void {
+    this.items ??= new Set();
     this.items.add(index);
   }
 
   hasName(name: string): boolean {
-    return this.allNames || this.names.has(name);
+    return this.allNames || this.names?.has(name) === true;
   }
 
   hasItem(index: number): boolean {
-    return this.allItems || index < this.upTo || this.items.has(index);
+    return this.allItems || index < this.upTo || this.items?.has(index) === true;
   }
 
   /** A schema that was tried and fits. */
   take(other: Evaluated, check: Check): void {
-    check.spend(2 * (other.names.size + other.items.size));
+    const { names = [], items = [] } = other;
+    check.spend(2 * ((other.names?.size ?? 0) + (other.items?.size ?? 0)));
     this.allNames ||= other.allNames;
     this.allItems ||= other.allItems;
     this.upTo = Math.max(this.upTo, other.upTo);
-    for (const name of other.names) this.names.add(name);
-    for (const index of other.items) this.items.add(index);
+    for (const name of names) this.name(name);
+    for (const index of items) this.item(index);
   }
 }
 
@@ -154,6 +157,12 @@ export class Check {
     return fits;
   }
 
+  /** Applies one more schema to the value that is looked at. Unlike members, which a body bounds, of these there may be any number. */
+  applyToo(node: Node, value: Json, found?: Misfits, evaluated?: Evaluated): boolean {
+    this.spend(2);
+    return this.apply(node, value, found, evaluated);
+  }
+
   /** Applies the schema to a member or an item. */
   descend(node: Node, key: string | number, value: Json, found?: Misfits): boolean {
     const { still } = this;
@@ -206,6 +215,7 @@ export class Check {
     found: Misfits | undefined,
     outer: Evaluated | undefined,
   ): boolean {
+    this.spend(2);
     const evaluated = new Evaluated();
     const fits = this.all(keywords, value, found, evaluated) && this.all(reviews, value, found, evaluated);
     if (fits) outer?.take(evaluated, this);

@@ -1,6 +1,6 @@
 // Reads a schema, or says why it is not usable: it is weighed before anything of it is read, compared with the meta-schema, and made into
 // nodes. Values are checked in schemas.ts.
-import type { Json, JsonObject } from "../values/json.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { compilePattern, type Pattern, PatternError } from "../values/pattern.js";
 import { programSize } from "../values/pattern-size.js";
 import type { Slices } from "../values/slices.js";
@@ -82,24 +82,26 @@ function compileInto(patterns: Map<string, Pattern>, source: string): void {
 function patternsIn(schema: JsonObject): ReadonlySet<string> {
   const found = new Set<string>();
   let size = 0;
-  for (const source of stringsOfPatterns(schema)) {
-    if (found.has(source)) continue;
+  const add = (source: string): void => {
+    if (found.has(source)) return;
     found.add(source);
     // One that is too large by itself is refused when it is compiled.
     size += Math.min(programSize(source), MAX_PROGRAMS / 3);
     if (size > MAX_PROGRAMS)
       throw new SchemaFault(`its patterns make programs of over ${MAX_PROGRAMS} instructions together`);
-  }
+  };
+  const walk = (value: Json, name: string): void => {
+    if (typeof value === "string" && name === "pattern") add(value);
+    else if (Array.isArray(value)) for (const item of value) walk(item as Json, "");
+    else if (isObject(value)) {
+      for (const [key, member] of Object.entries(value)) {
+        if (name === "patternProperties") add(key);
+        walk(member, key);
+      }
+    }
+  };
+  walk(schema, "");
   return found;
-}
-
-function* stringsOfPatterns(value: Json, name = ""): Generator<string> {
-  if (typeof value === "string" && name === "pattern") yield value;
-  if (typeof value !== "object" || value === null) return;
-  for (const [key, member] of Object.entries(value)) {
-    if (name === "patternProperties") yield key;
-    yield* stringsOfPatterns(member as Json, key);
-  }
 }
 
 function inspect(schema: Json): void {

@@ -37,28 +37,6 @@ interface Place {
 
 type Members = Readonly<Record<string, Json>>;
 
-/** Keywords that judge by themselves. */
-const ASSERTIONS: ReadonlyMap<string, (wanted: never) => Keyword> = new Map(
-  Object.entries({
-    type: assertions.type,
-    const: assertions.constant,
-    enum: assertions.enumeration,
-    minimum: assertions.minimum,
-    maximum: assertions.maximum,
-    exclusiveMinimum: assertions.exclusiveMinimum,
-    exclusiveMaximum: assertions.exclusiveMaximum,
-    multipleOf: assertions.multipleOf,
-    minLength: assertions.minLength,
-    maxLength: assertions.maxLength,
-    minItems: assertions.minItems,
-    maxItems: assertions.maxItems,
-    minProperties: assertions.minProperties,
-    maxProperties: assertions.maxProperties,
-    required: assertions.required,
-    dependentRequired: assertions.dependentRequired,
-  }),
-);
-
 export class Reader {
   /** About the memory that it takes. */
   bytes = 0;
@@ -130,7 +108,7 @@ export class Reader {
   private keywords(schema: Members, pointer: Pointer, home: Home): Keyword[] {
     const keywords: Keyword[] = [];
     for (const [name, wanted] of Object.entries(schema)) {
-      const make = ASSERTIONS.get(name);
+      const make = assertions.ASSERTIONS.get(name);
       if (make) keywords.push(make(wanted as never));
     }
     if (typeof schema.pattern === "string")
