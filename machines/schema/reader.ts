@@ -86,9 +86,9 @@ export class Reader {
 
   /** A schema with an $id is a resource of its own. */
   private homeOf({ $id, $schema }: Members, pointer: Pointer, outer: Home): Home {
-    const isRoot = pointer === "";
-    if ((isRoot || $id !== undefined) && typeof $schema === "string" && $schema.replace(/#$/, "") !== META_SCHEMA)
-      throw new SchemaFault(`its $schema is not ${META_SCHEMA}`);
+    // What the whole says of itself is for who takes it: schemas.ts.
+    const fault = pointer !== "" && $id !== undefined ? otherDraft($schema) : undefined;
+    if (fault !== undefined) throw new SchemaFault(fault);
     if (typeof $id !== "string") return outer;
     const { uri } = locate($id, outer.uri);
     if (this.resources.get(uri)?.reader === this) throw new SchemaFault(`two schemas in it have the $id ${uri}`);
@@ -262,6 +262,12 @@ export class Reader {
     this.inspect(value);
     return this.node(value, place, home);
   }
+}
+
+/** Why a schema is not of this draft, by what it says itself. */
+export function otherDraft($schema: Json | undefined): string | undefined {
+  const isOther = typeof $schema === "string" && $schema.replace(/#$/, "") !== META_SCHEMA;
+  return isOther ? `its $schema is not ${META_SCHEMA}` : undefined;
 }
 
 function memberOf(value: Json, key: string): Json | undefined {

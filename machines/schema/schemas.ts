@@ -8,7 +8,7 @@ import { flat } from "./applicators.js";
 import { Check, Endless, type Misfit, Misfits, OutOfBudget } from "./check.js";
 import { problemOf } from "./problem.js";
 import { metaSchema, type Reading, readSlices } from "./read.js";
-import { SchemaFault } from "./reader.js";
+import { otherDraft, SchemaFault } from "./reader.js";
 
 /** Of the schemas that a process keeps read. */
 const MAX_CACHED_BYTES = 48 * 1_048_576;
@@ -28,13 +28,13 @@ export class Schemas {
     metaSchema();
   }
 
-  /** Problems of the schema itself, empty if it is valid. */
+  /** Problems of the schema itself, empty if it is valid. One that says it is of another draft is refused, but checked as one of this if it was taken. */
   problems(schema: JsonObject): readonly string[] {
     return inOnePiece(this.problemSlices(schema));
   }
 
   *problemSlices(schema: JsonObject): Slices<readonly string[]> {
-    const reading = yield* this.readingSlices(schema);
+    const reading = otherDraft(schema.$schema) ?? (yield* this.readingSlices(schema));
     return typeof reading === "string" ? [`is not a usable JSON Schema: ${reading}`] : [];
   }
 

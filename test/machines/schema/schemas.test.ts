@@ -41,6 +41,15 @@ describe("a value is checked against its schema", () => {
   });
 });
 
+describe("a schema that says it is of another draft", () => {
+  it("is refused where a document has it, and read as one of this draft where it was registered", () => {
+    const schema = { $schema: "http://json-schema.org/draft-07/schema#", type: "object", definitions: {} };
+    expect(schemas.problems(schema)).toEqual([expect.stringMatching(/its \$schema is not .*2020-12/)]);
+    expect(schemas.conforms(schema, {})).toEqual([]);
+    expect(schemas.conforms(schema, 1)).toEqual(["/ must be object"]);
+  });
+});
+
 describe("an unusable schema is reported", () => {
   it.each<[string, JsonObject]>([
     ["an unknown type", { type: "banana" }],
