@@ -14,7 +14,7 @@ export class SchemaFault extends Error {
   override readonly name = "SchemaFault";
 }
 
-const NODE_BYTES = 800;
+const NODE_BYTES = 1_000;
 const INSTRUCTION_BYTES = 250;
 
 /** Where in the document a schema stands: a JSON pointer from its root. */
