@@ -42,6 +42,7 @@ const LAYERS: Readonly<Record<string, number>> = {
 /** The folders of `machines` by layer. */
 const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   values: 1,
+  schema: 2,
   state: 2,
   explain: 3,
   expression: 3,
@@ -73,6 +74,9 @@ const SIDEWAYS: readonly string[] = [
 const IN_BROWSERS: readonly string[] = [
   "machines/chart/graph.ts",
   "machines/chart/trace.ts",
+  "machines/schema/check.ts",
+  "machines/schema/schemas.ts",
+  "machines/values/json.ts",
   "machines/values/time.ts",
 ];
 
@@ -161,8 +165,8 @@ function wrongInShell(found: readonly Arrow[]): string[] {
     .map(show);
 }
 
-/** The imports of `sdk/testing`: the machine itself, and the service's check of JSON Schemas. */
-const REHEARSED_WITH = ["machines/index.ts", "src/run/json-schema/schemas.ts"];
+/** The import of `sdk/testing`: the machine itself. */
+const REHEARSED_WITH = ["machines/index.ts"];
 
 /** The SDK is shipped to users: it may import the worker protocol only. */
 function wrongInSdk(found: readonly Arrow[]): string[] {

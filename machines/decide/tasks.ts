@@ -77,5 +77,6 @@ function problemsOfSubmit(
   const size = measure({ ...result, ...(submittedBy !== undefined && { submitted_by: submittedBy }) });
   if (typeof size !== "number") return [`/ cannot be stored:${size.path} ${size.message}`];
   if (size > limit) return [`/ is over ${limit} characters of JSON`];
-  return [...(type.task?.problems(result) ?? []), ...(schema ? facts.conforms(schema, result) : [])];
+  const granted = type.task?.granted;
+  return [...(type.task?.problems(result) ?? []), ...(schema ? facts.conforms(schema, result, { granted }) : [])];
 }

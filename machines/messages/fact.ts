@@ -2,6 +2,7 @@
 // facts always give the same decision. Optional facts are read on demand: see Need.
 
 import type { Rule } from "../rule/document.js";
+import type { CheckOptions } from "../schema/schemas.js";
 import type { Patch, RunContext } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { ChildState } from "../state/group.js";
@@ -27,7 +28,7 @@ export interface Facts {
   rule(ruleId: string): Rule | undefined;
   licensed(tenantId: string | undefined, group: string): boolean;
   /** The problems of `value` under the JSON Schema. Empty: it conforms. */
-  conforms(schema: JsonObject, value: Json): readonly string[];
+  conforms(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[];
   /**
    * The signal of a name that the run is to take: the one that it was promised, or the oldest of its own and its family's that is neither
    * consumed nor promised to another run. Null: there is none.

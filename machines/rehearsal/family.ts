@@ -107,7 +107,7 @@ export class Family implements RehearsalHost {
         options.action?.(service, name, version) ?? unregistered(service, name, version),
       rule: (ruleId) => options.rule?.(ruleId),
       licensed: () => true,
-      conforms: (schema, value) => options.conforms?.(schema, value) ?? [],
+      conforms: (schema, value, granted) => options.conforms?.(schema, value, granted) ?? [],
     };
   }
 

@@ -2,6 +2,7 @@
 
 import type { ActionFact } from "../messages/fact.js";
 import type { Rule } from "../rule/document.js";
+import type { CheckOptions } from "../schema/schemas.js";
 import type { StepError } from "../state/entry.js";
 import type { RunState } from "../state/lifecycle.js";
 import type { Json, JsonObject } from "../values/json.js";
@@ -20,7 +21,7 @@ export interface RehearsalOptions {
   /** A registration. An action without one counts as registered without schemas. */
   action?(service: string, name: string, version?: number): ActionFact | undefined;
   rule?(ruleId: string): Rule | undefined;
-  conforms?(schema: JsonObject, value: Json): readonly string[];
+  conforms?(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[];
   readonly limits?: RunLimits;
 }
 

@@ -9,7 +9,10 @@ import { nextOrTimeout, timeoutEdges } from "./wait_for_signal.js";
 
 const attributes = {
   ...asked,
-  form_schema: optional(schema, "The JSON Schema of the result, besides its boolean `approved`; no templates."),
+  form_schema: optional(
+    schema,
+    "The JSON Schema of the result, besides its boolean `approved`, which also a closed schema allows; no templates.",
+  ),
   branches: optional(
     record(branch, oneOf("approved", "rejected"), { min: 1, max: 2 }),
     "`approved` and `rejected` to {next}. Without a branch, an approval goes to `next` and a rejection fails the step.",
@@ -18,6 +21,7 @@ const attributes = {
 };
 
 const task: TaskRules<typeof attributes> = {
+  granted: "approved",
   problems: ({ approved }) => (typeof approved === "boolean" ? [] : ["/approved must be true or false"]),
   outcome({ branches }, result, by) {
     const output: JsonObject = by === undefined ? result : { ...result, submitted_by: by };

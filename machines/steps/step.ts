@@ -87,6 +87,8 @@ export interface YoungerCheck<A extends Attributes = Attributes> {
 
 /** The checks of a user task's result beyond its form schema, and its outcome. */
 export interface TaskRules<A extends Attributes = Attributes> {
+  /** The member of a result that the step itself asks for, so that a closed form need not name it. */
+  readonly granted?: string;
   /** The problems of a result, each beginning with a JSON pointer. */
   problems(result: JsonObject): readonly string[];
   outcome(

@@ -24,11 +24,11 @@ export function recordTransition(payload: Json): RecordTransition | undefined {
   return states && isObject(record) ? { recordType, fromState, toState, record } : undefined;
 }
 
-/** Times are RFC 3339. */
+/** Texts; times are RFC 3339. A check before the tick does not know them. */
 export interface CronTick {
-  readonly id: string;
-  readonly scheduled_at: string;
-  readonly fired_at: string;
+  readonly id: Json;
+  readonly scheduled_at: Json;
+  readonly fired_at: Json;
 }
 
 export function cronInputs({ inputs }: CronConfig, tick: CronTick): JsonObject {

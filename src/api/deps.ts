@@ -6,10 +6,9 @@ import type {
   Compiled,
   CompiledRule,
   CompileOptions,
-  Json,
-  JsonObject,
   Program,
   RuleOptions,
+  Schemas,
 } from "../../machines/index.js";
 import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
@@ -66,7 +65,7 @@ export interface ApiDeps {
   readonly admission: Pick<Admission, "admit">;
   readonly catalog: Pick<Catalog, "program" | "published" | "action" | "actionNames" | "rule" | "refresh">;
   /** `conforms` returns the problems of a value under a JSON Schema. */
-  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
+  readonly schemas: Pick<Schemas, "conforms">;
   readonly sql: Sql;
   /** The sessions for lists, single items and figures that clients read. A slow read holds up other reads only. */
   readonly reads: Reads;

@@ -1,9 +1,15 @@
 // The action registry over HTTP: services declare their actions, which are checked and completed; all of them can be listed.
 import type { FastifyBaseLogger } from "fastify";
 import type { Static } from "typebox";
-import { type JsonObject, LONGEST_WAIT_MS, type Slices } from "../../machines/index.js";
+import {
+  draftFault,
+  type JsonObject,
+  LONGEST_WAIT_MS,
+  type Slices,
+  schemaSize,
+  sizeFault,
+} from "../../machines/index.js";
 import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
-import { draftFault, schemaSize, sizeFault } from "../run/json-schema/schemas.js";
 import { type ChangedRegistration, listActions, type Registration, register } from "../store/registry.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";

@@ -1,7 +1,14 @@
 // Rehearsals over HTTP: a workflow's machine runs alone, on a virtual clock, with mocks instead of workers. Nothing is stored or
 // sent. It runs in short slices, and takes turns with everything else that computes.
 import type { Static } from "typebox";
-import { Rehearsal, type Rehearsed, RUN_STATES, readMocks, type WantedWorkflow } from "../../machines/index.js";
+import {
+  detailOf,
+  Rehearsal,
+  type Rehearsed,
+  RUN_STATES,
+  readMocks,
+  type WantedWorkflow,
+} from "../../machines/index.js";
 import { badRequest, overloaded, unprocessable } from "../errors.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
@@ -91,14 +98,14 @@ async function prepare(
   if (problems.length > 0) throw badRequest("the mocks are not valid", problems.slice(0, MAX_PROBLEMS));
   const faults = program.inputSchema ? schemas.conforms(program.inputSchema, inputs) : [];
   if (faults.length > 0) {
-    const details = faults.map((message) => ({ path: "$.inputs", message }));
+    const details = faults.map((fault) => detailOf(fault, "$.inputs"));
     throw unprocessable("the inputs do not conform to the input_schema", details);
   }
   return new Rehearsal(program, {
     ...{ inputs, mocks, tenantId: program.tenantId, startAt: Date.now() },
     action: (service, name, number) => catalog.action(service, name, number),
     rule: (ruleId) => catalog.rule(ruleId),
-    conforms: (form, value) => schemas.conforms(form, value),
+    conforms: (form, value, options) => schemas.conforms(form, value, options),
   });
 }
 

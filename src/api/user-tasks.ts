@@ -1,13 +1,12 @@
 // User tasks: listing and submitting them. The run that waits for the task decides on the submit; this file finds that run and
 // translates its answer.
 import type { Static } from "typebox";
-import { isObject, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
+import { detailOf, isObject, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import type { CommandOptions } from "../run/ports.js";
 import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
-import { pathOfPointer } from "./http/checked.js";
 import { goneOf } from "./http/gone.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
@@ -104,15 +103,6 @@ async function submit(
   const answer = await runs.command(runId, command, options);
   if (answer.type === "submit") return answer;
   if (answer.type === "closed") throw conflict(answer.reason);
-  const details = answer.problems.map(detailOf);
+  const details = answer.problems.map((problem) => detailOf(problem, "$.result"));
   throw unprocessable("the result does not conform to the task's form; the task stays open", details);
-}
-
-/** The run names the place by a JSON pointer; that of the result itself is `/`. */
-function detailOf(problem: string) {
-  const [pointer = ""] = problem.split(" ", 1);
-  return {
-    path: pathOfPointer(pointer === "/" ? "" : pointer, "$.result"),
-    message: problem.slice(pointer.length + 1),
-  };
 }

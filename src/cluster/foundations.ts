@@ -1,6 +1,7 @@
 // The foundations of a node: the things that its parts share, opened before the parts are composed in core.ts.
 import cluster from "node:cluster";
 import type { Sql } from "postgres";
+import { Schemas } from "../../machines/index.js";
 import type { Bus, BusHandlers } from "../bus/bus.js";
 import { IpcBus } from "../bus/ipc.js";
 import { createLocalBus } from "../bus/local.js";
@@ -15,7 +16,6 @@ import { uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
 import { createMetrics, type Metrics } from "../metrics.js";
 import { StoreCatalog } from "../run/catalog/catalog.js";
-import { Schemas } from "../run/json-schema/schemas.js";
 import { runProtocol } from "../run/node-messages.js";
 import { openStartupProvider, type StartupProvider } from "../run/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";

@@ -20,12 +20,15 @@ export interface Initiators {
 }
 
 export function composeInitiators(
-  { sql, upkeep, config, log, clock, metrics, catalog, tenants }: Foundations,
+  { sql, upkeep, config, log, clock, metrics, catalog, schemas, tenants }: Foundations,
   { runs, placement, membership, admission }: Around,
 ): Initiators {
   const shards = () => [...placement.mine];
   return {
-    triggers: new Triggers({ ...{ sql: upkeep, log, clock, metrics, catalog, runs, shards }, licences: tenants }),
+    triggers: new Triggers({
+      ...{ sql: upkeep, log, clock, metrics, catalog, schemas, runs, shards },
+      licences: tenants,
+    }),
     operate: new Operate({
       ...{ sql, upkeep, log, metrics, runs, shards, perSecond: config.capacity.bulkPerSecond },
       recordFormat: () => membership.recordFormat,

@@ -6,12 +6,11 @@ import {
   entryStep,
   type Facts,
   type Fetched,
-  type Json,
-  type JsonObject,
   MAX_KEPT_SIGNALS,
   type Need,
   type RunIdentity,
   type RunLimits,
+  type Schemas,
   type VersionFact,
   versionFact,
   type WorkflowFact,
@@ -51,7 +50,7 @@ export interface FactOptions {
   readonly sql: Sql;
   readonly clock: Clock;
   readonly catalog: Catalog;
-  readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
+  readonly schemas: Pick<Schemas, "conforms">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly limits: RunLimits;
 }
@@ -79,7 +78,7 @@ export class FactSource {
       },
       rule: (ruleId) => catalog.rule(ruleId),
       licensed: (tenantId, group) => licences.licensed(tenantId, group),
-      conforms: (schema, value) => schemas.conforms(schema, value),
+      conforms: (schema, value, options) => schemas.conforms(schema, value, options),
     };
   }
 

@@ -2,6 +2,7 @@
 // run are its resident's matter.
 import type { Sql } from "postgres";
 import {
+  detailOf,
   entryStep,
   type Json,
   type JsonObject,
@@ -101,7 +102,7 @@ export class Starter {
     const conforms = () => (inputSchema ? this.options.schemas.conforms(inputSchema, inputs) : []);
     const problems = await this.inTurn(request, key, conforms);
     if (problems.length > 0) {
-      const details = problems.map((message) => ({ path: "$.inputs", message }));
+      const details = problems.map((problem) => detailOf(problem, "$.inputs"));
       throw unprocessable("the inputs do not conform to the workflow's input_schema", details);
     }
     const { variables: provided = {}, audit } = (await this.options.startupVariables?.(request)) ?? {};

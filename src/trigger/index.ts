@@ -6,7 +6,7 @@ import type { Runs } from "../run/ports.js";
 import { countFailing } from "../store/triggers.js";
 import { Cron, type CronOptions } from "./cron.js";
 import { Fires, type FiresOptions } from "./fires.js";
-import { Registrar } from "./registrar.js";
+import { Registrar, type RegistrarOptions } from "./registrar.js";
 import { Transitions } from "./transitions.js";
 
 export { noSuchTrigger, type Registrar } from "./registrar.js";
@@ -14,7 +14,10 @@ export { Schedule } from "./schedule.js";
 
 const PAUSE_MS = 1_000;
 
-export interface TriggersOptions extends Omit<FiresOptions, "runs">, Pick<CronOptions, "clock" | "shards"> {
+export interface TriggersOptions
+  extends Omit<FiresOptions, "runs">,
+    Pick<CronOptions, "clock" | "shards">,
+    Pick<RegistrarOptions, "schemas"> {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires" | "triggersFailing">;
   readonly runs: Pick<Runs, "start">;
@@ -28,12 +31,12 @@ export class Triggers {
   private readonly polls: Poll;
 
   constructor(private readonly options: TriggersOptions) {
-    const { sql, log, clock, catalog, licences, metrics, shards } = options;
+    const { sql, log, clock, catalog, licences, metrics, shards, schemas } = options;
     this.fires = new Fires(options);
     const { fires } = this;
     this.cron = new Cron({ sql, log, clock, metrics, fires, shards });
     this.transitions = new Transitions({ sql, clock, metrics, fires });
-    this.registrar = new Registrar({ sql, clock, catalog, licences, fires });
+    this.registrar = new Registrar({ sql, clock, catalog, licences, fires, schemas });
     const work = async () => {
       await this.cron.poll();
       await fires.poll();

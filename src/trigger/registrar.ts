@@ -4,20 +4,25 @@ import { randomUUID } from "node:crypto";
 import type { Sql } from "postgres";
 import {
   type Checked,
+  cronInputs,
+  detailOf,
   isObject,
   isUuid,
   type Json,
   type JsonObject,
   normalTrigger,
   type Problem,
+  type Program,
   RECORD_TRANSITION_TOPIC,
   type RunId,
   readTrigger,
   readTriggerConfig,
   recordTransition,
+  type Schemas,
   type Trigger,
   type TriggerRule,
   type TriggerType,
+  UNKNOWN_TEXT,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, type SagaError } from "../errors.js";
@@ -38,6 +43,7 @@ export interface RegistrarOptions {
   readonly catalog: Pick<Catalog, "published" | "action">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
   readonly fires: Pick<Fires, "carryOut">;
+  readonly schemas: Pick<Schemas, "conforms">;
 }
 
 /** A fire by hand. */
@@ -91,6 +97,11 @@ export class Registrar {
     const { value: rule, problems } = withSchedule(readTriggerConfig(type, config ?? row.config), (each) => each);
     if (!rule) throw invalid(problems);
     const fires = enabled ?? row.enabled;
+    // A trigger can be disabled whatever it says.
+    if (config !== undefined || (enabled && !row.enabled)) {
+      const { program } = (await this.options.catalog.published(row.workflowId, row.version ?? undefined)) ?? {};
+      if (program) this.refuseInputs(rule, program);
+    }
     // A tick that is due already stays due, unless the schedule is another one or the trigger was disabled.
     const keeps = fires && row.enabled && config === undefined;
     const nextFireAt = keeps ? row.nextFireAt : fires ? this.nextOf(rule) : null;
@@ -163,7 +174,16 @@ export class Registrar {
       throw notFound(`there is no workflow ${workflowId}${version === undefined ? "" : ` version ${version}`}`);
     const missing = program && missingLicence(program, tenantId, this.options);
     if (missing !== undefined) throw forbidden(missing);
+    if (program) this.refuseInputs(trigger.rule, program);
     return trigger;
+  }
+
+  /** Inputs of a schedule that no tick could start a run with. Its times and the trigger's id are not known, so what depends on them fits. */
+  private refuseInputs({ type, config }: TriggerRule, { inputSchema }: Program): void {
+    if (type !== "cron" || !inputSchema) return;
+    const inputs = cronInputs(config, { id: UNKNOWN_TEXT, scheduled_at: UNKNOWN_TEXT, fired_at: UNKNOWN_TEXT });
+    const problems = this.options.schemas.conforms(inputSchema, inputs);
+    if (problems.length > 0) throw invalid(problems.map((problem) => detailOf(problem, "$.config.inputs")));
   }
 
   private rowOf({ rule, config, ...trigger }: Trigger, id: string, createdBy: string): NewTrigger {

@@ -10,7 +10,7 @@ const PAY = {
   id: "pay",
   name: "Pay",
   start: "reserve",
-  input_schema: { type: "object", required: ["amount"] },
+  input_schema: { type: "object", required: ["amount"], properties: { amount: { type: "number" } } },
   steps: [
     { id: "reserve", type: "action", action: "s.reserve", compensation: { action: "s.release" }, next: "charge" },
     { id: "charge", type: "sub_saga", workflow_id: "bank", inputs: { amount: "${inputs.amount}" } },
@@ -64,6 +64,11 @@ describe("a rehearsal over HTTP", () => {
     ["inputs that fail the input_schema", 422, "pay", { inputs: {}, mocks: {} }],
   ])("%s is answered %i", async (_name, status, id, body) => {
     expect(await rehearse(id, body)).toMatchObject({ status, body: { message: expect.any(String) } });
+  });
+
+  it("problems of the inputs are named with their places", async () => {
+    const { body } = await rehearse("pay", { inputs: { amount: "5" }, mocks: {} });
+    expect(body.details).toEqual([{ path: "$.inputs.amount", message: "must be number" }]);
   });
 
   it("problems of the mocks are named with their places", async () => {

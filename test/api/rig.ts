@@ -16,6 +16,7 @@ import {
   RECORD_FORMAT,
   type RunCommand,
   type RunId,
+  Schemas,
 } from "../../machines/index.js";
 import { type ApiConfig, type ApiDeps, buildApi, loadDefinitionsDir } from "../../src/api/index.js";
 import { createFeed, type Feed } from "../../src/feed/index.js";
@@ -23,7 +24,6 @@ import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 import { BulkJobs, Migrations, Reruns } from "../../src/operate/index.js";
-import { Schemas } from "../../src/run/json-schema/schemas.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
 import { Reads } from "../../src/store/reads.js";
 import { Triggers } from "../../src/trigger/index.js";

@@ -2,9 +2,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileExpression } from "../../machines/expression/index.js";
-import type { Json } from "../../machines/index.js";
+import { type Json, Schemas } from "../../machines/index.js";
 import { misfits } from "../../src/console/parts/form-validator.js";
-import { Schemas } from "../../src/run/json-schema/schemas.js";
+
 import { problemsOf } from "../machines/steps/rig.js";
 import { writtenTimes } from "../machines/written-times.js";
 import { insertRun, useRig } from "./rig.js";

@@ -2,7 +2,10 @@
 // with the page of tasks.
 import { describe, expect, it } from "vitest";
 import { keysOf, misfitsAt } from "../../src/console/parts/form-problems.js";
-import { misfits, validator } from "../../src/console/parts/form-validator.js";
+import { misfits, validatorOf } from "../../src/console/parts/form-validator.js";
+import { approvalMisfits, withoutDecision } from "../../src/console/tasks/approval.js";
+
+const validator = validatorOf();
 
 const PERSON = {
   type: "object",
@@ -28,6 +31,12 @@ describe("the validator of forms", () => {
     const bank = { type: "object", required: ["iban"], properties: { iban: { type: "string" } } };
     const schema = { type: "object", properties: { pay: { oneOf: [card, bank] } } };
     expect(misfits(schema, { pay: { card: "4711" } })).toEqual([{ place: ["pay", "until"], message: "is required" }]);
+  });
+
+  it("counts decimals as they are written", () => {
+    const schema = { type: "object", properties: { price: { type: "number", multipleOf: 0.01 } } };
+    expect(misfits(schema, { price: 19.99 })).toEqual([]);
+    expect(misfits(schema, { price: 19.999 })).toEqual([{ place: ["price"], message: "must be multiple of 0.01" }]);
   });
 
   it("resolves a definition of the whole schema for a part of it", () => {
@@ -56,6 +65,29 @@ describe("the validator of forms", () => {
     } finally {
       globalThis.Function = made;
     }
+  });
+});
+
+describe("the form of an approval", () => {
+  const form = (more: object) => ({ type: "object", properties: { comment: { type: "string" } }, ...more });
+  const closed = [
+    form({ additionalProperties: false }),
+    form({ unevaluatedProperties: false }),
+    form({ maxProperties: 1 }),
+    form({ propertyNames: { enum: ["comment"] } }),
+    form({ additionalProperties: false, required: ["approved", "comment"] }),
+  ];
+
+  it.each(closed)("takes a value that the service takes with the decision of a button: %j", (schema) => {
+    expect(approvalMisfits(schema, { comment: "fine" })).toEqual([]);
+    expect(misfits(withoutDecision(schema), { comment: "fine" })).toEqual([]);
+    expect(approvalMisfits(schema, { comment: 7 })).toEqual([{ place: ["comment"], message: "must be string" }]);
+  });
+
+  it("leaves what depends on the decision to the service", () => {
+    const rejected = { properties: { approved: { const: false } } };
+    const schema = form({ if: rejected, then: { required: ["comment"] } });
+    expect(approvalMisfits(schema, {})).toEqual([]);
   });
 });
 

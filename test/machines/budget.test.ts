@@ -1,7 +1,6 @@
 // A document is weighed before it is compiled: 1.5 MB of anything ends with a problem that names the limit and the place.
 import { describe, expect, it } from "vitest";
-import { compileRule, compileWorkflow, type JsonObject } from "../../machines/index.js";
-import { Schemas } from "../../src/run/json-schema/schemas.js";
+import { compileRule, compileWorkflow, type JsonObject, Schemas } from "../../machines/index.js";
 import { itLong, itShort, LONG } from "../harness/long.js";
 
 const schemas = new Schemas();

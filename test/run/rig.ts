@@ -1,12 +1,11 @@
 // The core of a node on a test database: runtime, group commit and poller, composed as in a node, with a dispatcher that the test
 // controls. There is no API and no gRPC, and the poller only polls on request.
 import type { JsonObject, RunCommand, RunId } from "../../machines/index.js";
-import { compileWorkflow } from "../../machines/index.js";
+import { compileWorkflow, Schemas } from "../../machines/index.js";
 import { DatabaseClock } from "../../src/clock.js";
 import { createMetrics, type Metrics } from "../../src/metrics.js";
 import { StoreCatalog } from "../../src/run/catalog/catalog.js";
 import { Committer } from "../../src/run/committer.js";
-import { Schemas } from "../../src/run/json-schema/schemas.js";
 import { Poller } from "../../src/run/poll/poller.js";
 import type { CommitListener, Couriers, Runs, StartRequest } from "../../src/run/ports.js";
 import { Runtime, type RuntimeOptions } from "../../src/run/runtime.js";

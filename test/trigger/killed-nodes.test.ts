@@ -1,6 +1,7 @@
 // Schedules on four nodes that are killed at random: at any statement, before or after the server has carried it out, and around the start of
 // a run. The store and the kills are real, the clock is moved by the test. No tick fires twice, and none that is due is missed.
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { Schemas } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
 import { createMetrics } from "../../src/metrics.js";
 import type { Runs } from "../../src/run/ports.js";
@@ -60,6 +61,7 @@ const options = () => ({
   ...{ log: silentLog, metrics: createMetrics(), catalog: half.catalog, shards: () => SHARDS },
   clock: { now: () => now },
   licences: { licensed: () => true },
+  schemas: new Schemas(),
 });
 
 /** What a node can be killed at: one of its statements, or the start of a run. */

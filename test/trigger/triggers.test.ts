@@ -1,6 +1,6 @@
 // Triggers on a real store and runtime, with a clock that the test moves: which ticks and events fire, once each, and what is written of it.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { JsonObject } from "../../machines/index.js";
+import { type JsonObject, Schemas } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics, type Metrics } from "../../src/metrics.js";
@@ -47,6 +47,7 @@ function node(more: { runs?: Pick<Runs, "start">; licensed?: boolean; metrics?: 
   const { runs = half.runtime, metrics = createMetrics() } = more;
   return new Triggers({
     ...{ sql: database.sql, log: silentLog, metrics, catalog: half.catalog, shards: () => SHARDS, runs },
+    schemas: new Schemas(),
     clock: { now: () => now },
     licences: { licensed: () => more.licensed ?? true },
   });
@@ -190,12 +191,92 @@ describe("a tick", () => {
   });
 
   it("whose inputs do not fit ends with an error that names the place and not the value", async () => {
-    const id = await create(cron({ inputs: { card: "4111" } }, { workflow_id: "strict" }));
+    const step = { id: "w", type: "wait_for_signal", signal_name: "go" };
+    await publish(database, "stricter", [step]);
+    await half.catalog.refresh();
+    const id = await create(cron({ inputs: { card: "4111" } }, { workflow_id: "stricter" }));
+    await publish(database, "stricter", [step], { version: 2, input_schema: { required: ["order"] } });
+    await half.catalog.refresh();
     now = NOON + HOUR;
     await node().poll();
     const [fire] = await firesOf(id);
     expect(fire?.error).toContain("$.inputs");
     expect(fire?.error).not.toContain("4111");
+  });
+});
+
+describe("a schedule whose inputs can never fit its workflow", () => {
+  const LINE = { type: "object", required: ["sku"], properties: { amount: { type: "integer", minimum: 1 } } };
+  const schema = {
+    type: "object",
+    required: ["lines", "trigger"],
+    additionalProperties: false,
+    properties: {
+      lines: { type: "array", items: LINE },
+      trigger: { type: "object", required: ["id", "scheduled_at", "fired_at"], maxProperties: 3 },
+    },
+  };
+  const step = { id: "w", type: "wait_for_signal", signal_name: "go" };
+  const misfit: JsonObject = { lines: [{ sku: "a" }, { amount: 0 }] };
+  const refusal = {
+    ...{ status: 400, code: "invalid_config" },
+    details: [
+      { path: "$.config.inputs.lines[1]", message: "must have required property 'sku'" },
+      { path: "$.config.inputs.lines[1].amount", message: "must be >= 1" },
+    ],
+  };
+
+  beforeAll(async () => {
+    await publish(database, "lines", [step]);
+    await publish(database, "lines", [step], { input_schema: schema, version: 2 });
+    await half.catalog.refresh();
+  });
+
+  it("is refused with every place: the latest published version counts, or the one that it names", async () => {
+    const document = (version?: number) =>
+      cron({ inputs: misfit }, { workflow_id: "lines", ...(version && { version }) });
+    await expect(create(document())).rejects.toMatchObject(refusal);
+    await expect(create(document(2))).rejects.toMatchObject(refusal);
+    await create(document(1));
+  });
+
+  it("is refused when it is changed, enabled, or read from a file; it can be disabled", async () => {
+    const id = await create(cron({ inputs: { lines: [] } }, { workflow_id: "lines" }));
+    const { registrar } = node();
+    await expect(registrar.change(id, { config: cron({ inputs: misfit }).config })).rejects.toMatchObject(refusal);
+    await database.sql`update triggers set config = ${database.sql.json(cron({ inputs: misfit }).config)} where id = ${id}`;
+    expect((await registrar.change(id, { enabled: false })).enabled).toBe(false);
+    await expect(registrar.change(id, { enabled: true })).rejects.toMatchObject(refusal);
+    const file = cron({ inputs: misfit }, { workflow_id: "lines" });
+    await expect(registrar.seed("lines", file)).rejects.toMatchObject(refusal);
+  });
+
+  it("is accepted where its times decide, which are not known yet", async () => {
+    const late = { properties: { scheduled_at: { pattern: "^2030" } } };
+    const always = {
+      properties: { fired_at: { type: "string", format: "date-time", minLength: 20 } },
+      required: ["id"],
+    };
+    const never = { properties: { scheduled_at: { type: "number" } } };
+    const undecided: JsonObject[] = [
+      { properties: { trigger: late } },
+      { properties: { trigger: { ...always, not: late } } },
+      { properties: { trigger: { anyOf: [late, never] } } },
+      { properties: { trigger: { oneOf: [late, always] } } },
+      { if: { properties: { trigger: late } }, then: { required: ["order"] } },
+      { properties: { trigger: { properties: { id: { const: "x" }, fired_at: { enum: ["a", 1] } } } } },
+    ];
+    for (const [index, input_schema] of undecided.entries()) {
+      await publish(database, `undecided_${index}`, [step], { input_schema });
+      await half.catalog.refresh();
+      await create(cron({}, { workflow_id: `undecided_${index}` }));
+    }
+    await publish(database, "decided", [step], { input_schema: { properties: { trigger: never } } });
+    await half.catalog.refresh();
+    const path = "$.config.inputs.trigger.scheduled_at";
+    await expect(create(cron({}, { workflow_id: "decided" }))).rejects.toMatchObject({
+      details: [{ path, message: "must be number" }],
+    });
   });
 });
 

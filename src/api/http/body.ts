@@ -11,12 +11,14 @@ import {
   isObject,
   type Json,
   type JsonObject,
+  jsonPath,
   measure,
+  pathOfPointer,
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
 import type { Turns } from "../../turns.js";
 import { type SchemaNode, withoutNulls } from "./absent.js";
-import { type Checked, jsonPath, pathOfPointer } from "./checked.js";
+import type { Checked } from "./checked.js";
 import { type BodyBounds, receiveBody } from "./receive.js";
 import { partyOf } from "./turns.js";
 import { Type } from "./type.js";

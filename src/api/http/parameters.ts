@@ -7,6 +7,7 @@ import {
   isLongerThan,
   type Json,
   type JsonObject,
+  jsonPath,
   MAX_VERSION,
   type RunId,
 } from "../../../machines/index.js";
@@ -14,7 +15,7 @@ import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
 import { postgresTime } from "../../times.js";
-import { type Checked, jsonPath } from "./checked.js";
+import type { Checked } from "./checked.js";
 import { Type } from "./type.js";
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";

@@ -12,14 +12,15 @@ import { errorId } from "@rjsf/utils";
 import { useId, useMemo } from "react";
 import { misfitsAt } from "./form-problems.js";
 import { type DrawnProps, Submit, submitted } from "./form-submit.js";
-import { treeOf, validator } from "./form-validator.js";
+import { treeOf, validatorOf } from "./form-validator.js";
 
 /** A member that nobody filled in stays absent. */
 const DEFAULTS = { emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "requiredOnly" } } as const;
 
 export default function DrawnForm(props: DrawnProps) {
-  const { schema, value, onChange, problems = [], at = "$" } = props;
+  const { schema, judge, value, onChange, problems = [], at = "$" } = props;
   const id = useId();
+  const validator = useMemo(() => validatorOf(judge), [judge]);
   const refused = useMemo(() => treeOf(misfitsAt(at, problems)), [at, problems]);
   return (
     <Form<unknown>

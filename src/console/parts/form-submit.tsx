@@ -1,10 +1,13 @@
 // What both kinds of form have: what they are asked for, and their end. The fields are in the other files.
 import type { ReactNode, SyntheticEvent } from "react";
 import type { Problem } from "../browser/resources.js";
+import type { Judge } from "./form-validator.js";
 
 export interface SchemaFormProps {
   /** JSON Schema 2020-12. Absent or empty: any JSON. */
   readonly schema?: object | undefined;
+  /** Judges the value instead of the schema, which is what is drawn. */
+  readonly judge?: Judge;
   /** What the form begins with. */
   readonly value?: unknown;
   readonly onSubmit: (value: unknown) => void;

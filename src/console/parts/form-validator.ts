@@ -1,6 +1,5 @@
-// Checks values against JSON Schema 2020-12 by interpreting it, and says where a value does not fit. It draws nothing, and compiles
-// nothing: the console's policy forbids code that is made from text.
-import { format, type OutputUnit, type Schema, Validator } from "@cfworker/json-schema";
+// Checks the value of a form against its JSON Schema, as the service does and by the same code, and says where it does not fit. It draws
+// nothing.
 import {
   ErrorSchemaBuilder,
   type RJSFSchema,
@@ -8,10 +7,9 @@ import {
   type ValidationData,
   type ValidatorType,
 } from "@rjsf/utils";
-import { readInstant } from "../../../machines/values/time.js";
-
-/** The library takes `+02` and a space. */
-format["date-time"] = (text) => readInstant(text) !== undefined;
+import type { Misfit as Found } from "../../../machines/schema/check.js";
+import { type CheckOptions, Schemas } from "../../../machines/schema/schemas.js";
+import type { Json, JsonObject } from "../../../machines/values/json.js";
 
 export type Place = readonly (string | number)[];
 
@@ -20,66 +18,42 @@ export interface Misfit {
   readonly message: string;
 }
 
-/** Checking a schema first links its references, which costs more than the check. */
-const linked = new WeakMap<object, WeakMap<object, Validator>>();
+const schemas = new Schemas();
+
+/** Parts of a schema with the definitions of the whole, by the whole. */
+const parts = new WeakMap<object, WeakMap<object, JsonObject>>();
 
 /** What does not fit, at most one message for each cause. */
-export function misfits(schema: object, value: unknown): Misfit[] {
-  const { errors } = checkerOf(schema, schema).validate(plain(value));
-  return causes(errors).map(misfitOf);
+export function misfits(schema: object, value: unknown, options?: CheckOptions): Misfit[] {
+  return causes(schemas.misfits(schema as JsonObject, plain(value), options)).map(misfitOf);
 }
 
-function checkerOf(schema: object, root: object): Validator {
-  const ofRoot = linked.get(root) ?? new WeakMap<object, Validator>();
-  linked.set(root, ofRoot);
-  const checker = ofRoot.get(schema) ?? new Validator(withDefinitions(schema, root), "2020-12", false);
-  ofRoot.set(schema, checker);
-  return checker;
-}
-
-/** A copy, because linking writes into the schema. A part of a schema refers to definitions of the whole. */
-function withDefinitions(schema: object, { $defs, definitions }: RJSFSchema): Schema {
-  const whole = { ...($defs && { $defs }), ...(definitions && { definitions }), ...schema };
-  return JSON.parse(JSON.stringify(whole)) as Schema;
+/** A part refers to definitions of the whole. */
+function withDefinitions(schema: object, root: RJSFSchema): JsonObject {
+  if (schema === root) return schema as JsonObject;
+  const ofRoot = parts.get(root) ?? new WeakMap<object, JsonObject>();
+  parts.set(root, ofRoot);
+  const { $defs, definitions } = root;
+  const part = ofRoot.get(schema) ?? { ...($defs && { $defs }), ...(definitions && { definitions }), ...schema };
+  ofRoot.set(schema, part as JsonObject);
+  return part as JsonObject;
 }
 
 /** As the service will read it: a member without a value is absent. */
-const plain = (value: unknown): unknown => (value === undefined ? {} : JSON.parse(JSON.stringify(value)));
-
-const ALTERNATIVES = new Set(["anyOf", "oneOf"]);
-/** These say only that something in them did not fit. */
-const CONTAINERS = new Set([
-  ...["$ref", "$recursiveRef", "allOf", "properties", "patternProperties", "items", "prefixItems", "then", "else"],
-  ...["dependentSchemas", "dependencies", "if", ...ALTERNATIVES],
-]);
+const plain = (value: unknown): Json => (value === undefined ? {} : JSON.parse(JSON.stringify(value)));
 
 /** Of alternatives, the one that fits best counts: what the others lack is not what the person meant. */
-function causes(errors: readonly OutputUnit[]): OutputUnit[] {
-  const dropped = errors.filter(({ keyword }) => ALTERNATIVES.has(keyword)).flatMap((union) => losers(union, errors));
-  const left = errors.filter((error) => !dropped.includes(error) && error.keyword !== "false");
-  return left.filter((error) => !CONTAINERS.has(error.keyword) || !left.some((other) => isWithin(other, error)));
-}
-
-const isWithin = (inner: OutputUnit, outer: OutputUnit) =>
-  inner.keywordLocation.startsWith(`${outer.keywordLocation}/`);
-
-function losers({ keywordLocation }: OutputUnit, errors: readonly OutputUnit[]): OutputUnit[] {
-  const byOption = new Map<string, OutputUnit[]>();
-  for (const error of errors) {
-    if (!error.keywordLocation.startsWith(`${keywordLocation}/`)) continue;
-    const option = error.keywordLocation.slice(keywordLocation.length + 1).split("/", 1)[0] ?? "";
-    byOption.set(option, [...(byOption.get(option) ?? []), error]);
-  }
-  const [, ...others] = [...byOption.values()].sort((a, b) => a.length - b.length);
-  return others.flat();
+function causes(found: readonly Found[]): Found[] {
+  return found.flatMap((misfit) => {
+    const [best] = [...(misfit.alternatives ?? [])].sort((a, b) => a.length - b.length);
+    return best && best.length > 0 ? causes(best) : [misfit];
+  });
 }
 
 /** A missing member is shown at its own field. */
-function misfitOf({ keyword, instanceLocation, error }: OutputUnit): Misfit {
-  const place = placeOf(decodeURI(instanceLocation).slice(1));
-  const missing = keyword === "required" ? /property "(.*)"\.$/s.exec(error)?.[1] : undefined;
-  if (missing !== undefined) return { place: [...place, missing], message: "is required" };
-  return { place, message: error.replace(/^Instance type/, "The type").replace(/^Instance/, "The value") };
+function misfitOf({ pointer, message, missing }: Found): Misfit {
+  const place = placeOf(pointer);
+  return missing === undefined ? { place, message } : { place: [...place, missing], message: "is required" };
 }
 
 /** Of a JSON pointer. */
@@ -103,21 +77,18 @@ export function treeOf(found: readonly Misfit[]) {
   return tree.ErrorSchema;
 }
 
-export const validator: ValidatorType<unknown> = {
+export type Judge = (value: unknown) => readonly Misfit[];
+
+/** The validator of a form. Without a judge, its schema judges the value. */
+export const validatorOf = (judge?: Judge): ValidatorType<unknown> => ({
   validateFormData(value, schema): ValidationData<unknown> {
-    const found = misfits(schema, value);
+    const found = judge?.(value) ?? misfits(schema, value);
     return { errors: found.map(errorOf), errorSchema: treeOf(found) };
   },
   /** The form asks which alternative a value is of. A schema that cannot be read fits nothing. */
-  isValid(schema, value, root) {
-    if (value === undefined) return false;
-    try {
-      return checkerOf(schema, root).validate(plain(value)).valid;
-    } catch {
-      return false;
-    }
-  },
+  isValid: (schema, value, root) =>
+    value !== undefined && schemas.misfits(withDefinitions(schema as object, root), plain(value)).length === 0,
   rawValidation: <Result>(schema: RJSFSchema, value?: unknown) => ({
-    errors: checkerOf(schema, schema).validate(plain(value)).errors as Result[],
+    errors: schemas.misfits(schema as JsonObject, plain(value)) as Result[],
   }),
-};
+});

@@ -1,7 +1,8 @@
 // The form of an open task: that of its `form_schema`, and for an approval the choice between yes and no. It sends nothing.
-import type { ReactNode } from "react";
+import { type ReactNode, useCallback } from "react";
 import type { Problem, UserTask } from "../browser/resources.js";
 import { SchemaForm } from "../parts/form.js";
+import { approvalMisfits, withoutDecision } from "./approval.js";
 
 interface TaskFormProps {
   readonly task: UserTask;
@@ -13,6 +14,8 @@ interface TaskFormProps {
 }
 
 export function TaskForm({ task, isApproval, onSubmit, ...rest }: TaskFormProps) {
+  const { form_schema: schema } = task;
+  const judge = useCallback((value: unknown) => approvalMisfits(schema, value), [schema]);
   const common = { ...rest, at: "$.result", label: "Result" };
   if (!isApproval)
     return <SchemaForm {...common} schema={task.form_schema} submitLabel="Submit the task" onSubmit={onSubmit} />;
@@ -21,26 +24,10 @@ export function TaskForm({ task, isApproval, onSubmit, ...rest }: TaskFormProps)
     <SchemaForm
       {...common}
       schema={withoutDecision(task.form_schema)}
+      judge={judge}
       submitLabel="Approve"
       onSubmit={decide(true)}
       other={{ label: "Reject", onSubmit: decide(false) }}
     />
   );
-}
-
-/** An approval without a form may still be explained. */
-const REASON = { type: "object", properties: { comment: { type: "string", title: "Comment" } } };
-
-/** The two buttons say `approved`. */
-function withoutDecision(schema: UserTask["form_schema"]): object {
-  const { properties, required, ...others } = (schema ?? REASON) as {
-    properties?: Record<string, unknown>;
-    required?: readonly string[];
-  };
-  const { approved: _, ...asked } = properties ?? {};
-  return {
-    ...others,
-    properties: asked,
-    ...(required && { required: required.filter((name) => name !== "approved") }),
-  };
 }

@@ -2,7 +2,7 @@
 // commit, or a starter checks a start and makes its rows. There the trial ends: nothing is committed, and nothing leaves the process.
 import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
-import { RECORD_FORMAT, type RunContext, STANDARD_RUN_LIMITS } from "../../../machines/index.js";
+import { RECORD_FORMAT, type RunContext, Schemas, STANDARD_RUN_LIMITS } from "../../../machines/index.js";
 import { DatabaseClock } from "../../clock.js";
 import { SagaError } from "../../errors.js";
 import { createLogger } from "../../log.js";
@@ -14,7 +14,6 @@ import { repeatedAnswer } from "../../store/load.js";
 import { Turns } from "../../turns.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { FactSource } from "../facts.js";
-import { Schemas } from "../json-schema/schemas.js";
 import { restoreRun } from "../loaded-run.js";
 import type { StartRequest } from "../ports.js";
 import { Resident } from "../resident.js";

@@ -5,6 +5,7 @@ import {
   type Compiled,
   compileRule,
   compileWorkflow,
+  detailOf,
   type JsonObject,
   type Mocks,
   type Program,
@@ -13,9 +14,9 @@ import {
   type Rehearsed,
   type Rule,
   readMocks,
+  Schemas,
   type WantedWorkflow,
 } from "../../../machines/index.js";
-import { Schemas } from "../../run/json-schema/schemas.js";
 
 /** An action as its service registers it, with the same defaults. */
 export interface RegisteredAction {
@@ -77,7 +78,7 @@ export function rehearse(document: object, options: RehearseOptions = {}): Rehea
     startAt: options.startAt?.getTime() ?? START,
     action: (service, name, version) => registered(options, { service, name, version }),
     rule: (ruleId) => known.findLast((rule) => rule.ruleId === ruleId),
-    conforms: (schema, value) => schemas.conforms(schema, value),
+    conforms: (schema, value, options) => schemas.conforms(schema, value, options),
   });
   for (let move = rehearsal.move(); move !== "over"; move = rehearsal.move())
     if (move !== "moved") rehearsal.provide(move.missing, find(others, move.missing));
@@ -109,7 +110,7 @@ function refuse(subject: string, problems: readonly { readonly path: string; rea
 }
 
 function problemsOf(schema: JsonObject, inputs: JsonObject) {
-  return schemas.conforms(schema, inputs).map((message) => ({ path: "$.inputs", message }));
+  return schemas.conforms(schema, inputs).map((problem) => detailOf(problem, "$.inputs"));
 }
 
 function find(programs: readonly Program[], { workflowId, version }: WantedWorkflow): Program | null {

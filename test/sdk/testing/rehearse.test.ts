@@ -227,6 +227,20 @@ describe("bounds and faults", () => {
       () => rehearse(workflow(ORDER, { input_schema: { required: ["id"] } })),
       /the inputs cannot be used/,
     ],
+    [
+      "what does not fit in several inputs",
+      () =>
+        rehearse(
+          workflow(ORDER, {
+            input_schema: {
+              required: ["id"],
+              properties: { lines: { items: { properties: { price: { type: "number", multipleOf: 0.01 } } } } },
+            },
+          }),
+          { inputs: { lines: [{ price: 19.99 }, { price: 0.005 }, { price: "x" }] } },
+        ),
+      /\$\.inputs must have required property 'id'\n {2}\$\.inputs\.lines\[1\]\.price must be multiple of 0\.01\n {2}\$\.inputs\.lines\[2\]\.price must be number$/,
+    ],
     ["an entrypoint that there is not", () => rehearse(workflow(ORDER), { entrypoint: "x" }), /no entrypoint x/],
   ])("%s is refused", (_name, act, message) => {
     expect(act).toThrow(RehearsalError);

@@ -1,8 +1,7 @@
 // JSON Schemas from outside: values are checked against them, and hostile ones end quickly as a problem.
 import { describe, expect, it } from "vitest";
-import type { Json, JsonObject } from "../../machines/index.js";
-import { Schemas } from "../../src/run/json-schema/schemas.js";
-import { computing } from "../harness/computing.js";
+import { type Json, type JsonObject, Schemas } from "../../../machines/index.js";
+import { computing } from "../../harness/computing.js";
 
 const schemas = new Schemas();
 const text = (pattern: string): JsonObject => ({ type: "object", properties: { t: { type: "string", pattern } } });
@@ -39,6 +38,15 @@ describe("a value is checked against its schema", () => {
     const named = (type: string) => ({ $id: "https://example.com/s", type });
     expect(schemas.conforms(named("object"), {})).toEqual([]);
     expect(schemas.conforms(named("array"), {})).toEqual(["/ must be array"]);
+  });
+});
+
+describe("a schema that says it is of another draft", () => {
+  it("is refused where a document has it, and read as one of this draft where it was registered", () => {
+    const schema = { $schema: "http://json-schema.org/draft-07/schema#", type: "object", definitions: {} };
+    expect(schemas.problems(schema)).toEqual([expect.stringMatching(/its \$schema is not .*2020-12/)]);
+    expect(schemas.conforms(schema, {})).toEqual([]);
+    expect(schemas.conforms(schema, 1)).toEqual(["/ must be object"]);
   });
 });
 

@@ -1,0 +1,249 @@
+// The keywords that apply other schemas, to a value itself or to its members and items. Those that judge by themselves are in assertions.ts.
+import { isObject, type Json, type JsonObject } from "../values/json.js";
+import type { Pattern } from "../values/pattern.js";
+import { namesOf, quoted } from "./assertions.js";
+import { type Check, Evaluated, type Keyword, type Misfit, Misfits, type Node } from "./check.js";
+
+/** The schema `false`. */
+export const never: Keyword = (_, check, found) => check.misfit(found, "boolean schema is false");
+
+export interface Members {
+  readonly properties: ReadonlyMap<string, Node>;
+  readonly patterns: readonly { readonly pattern: Pattern; readonly node: Node }[];
+  /** For the members that none of the others names. */
+  readonly additional?: Node;
+}
+
+/** Fewer properties are looked up in the value; of more, the value's members are. */
+const FEW = 16;
+
+/** `properties`, `patternProperties` and `additionalProperties`. */
+export function members({ properties, patterns, additional }: Members): Keyword {
+  const ofFew = patterns.length === 0 && !additional && properties.size <= FEW;
+  return (value, check, found, evaluated) => {
+    if (!isObject(value)) return true;
+    let fits = true;
+    if (evaluated && additional) evaluated.allNames = true;
+    const names = additional ? undefined : evaluated;
+    const apply = (node: Node, name: string): boolean => {
+      names?.name(name);
+      if (!check.descend(node, name, value[name] as Json, found)) fits = false;
+      return fits || (found !== undefined && !found.isFull);
+    };
+    if (ofFew) {
+      check.spend(properties.size >> 2);
+      for (const [name, node] of properties) if (Object.hasOwn(value, name) && !apply(node, name)) return false;
+      return fits;
+    }
+    for (const name of namesOf(value, check)) {
+      const node = properties.get(name);
+      if (node && !apply(node, name)) return false;
+      const granted = check.grants(name);
+      let isKnown = node !== undefined || granted;
+      for (const one of patterns) {
+        if (granted || !one.pattern.test(name, check.spend, true)) continue;
+        isKnown = true;
+        if (!apply(one.node, name)) return false;
+      }
+      if (isKnown || !additional) continue;
+      if (additional.isNever) fits = check.misfit(found, `must NOT have additional properties: ${quoted(name)}`);
+      else if (!apply(additional, name)) return false;
+      if (!fits && (!found || found.isFull)) return false;
+    }
+    return fits;
+  };
+}
+
+export function propertyNames(node: Node): Keyword {
+  return (value, check, found) => {
+    if (!isObject(value)) return true;
+    let fits = true;
+    for (const name of namesOf(value, check)) {
+      if (check.grants(name)) continue;
+      const faults = found && new Misfits();
+      if (check.apply(node, name, faults)) continue;
+      fits = false;
+      for (const { message } of flat(faults?.list ?? []))
+        check.misfit(found, `property name ${quoted(name)} ${message}`);
+      if (!found || found.isFull) return false;
+    }
+    return fits;
+  };
+}
+
+/** A schema like `true`. */
+const fitsAll = ({ keywords, reviews }: Node): boolean => keywords.length + reviews.length === 0;
+
+/** `prefixItems` and `items`. */
+export function items(prefix: readonly Node[], rest: Node | undefined): Keyword {
+  return (value, check, found, evaluated) => {
+    if (!Array.isArray(value)) return true;
+    if (rest?.isNever && value.length > prefix.length)
+      return check.misfit(found, `must NOT have more than ${prefix.length} items`);
+    let fits = true;
+    const count = rest ? value.length : Math.min(prefix.length, value.length);
+    const last = rest && !fitsAll(rest) ? count : Math.min(prefix.length, count);
+    for (let index = 0; index < last; index++) {
+      const node = (prefix[index] ?? rest) as Node;
+      if (check.descend(node, index, value[index] as Json, found)) continue;
+      fits = false;
+      if (!found || found.isFull) return false;
+    }
+    if (evaluated) evaluated.upTo = Math.max(evaluated.upTo, count);
+    return fits;
+  };
+}
+
+export function contains(node: Node, least: number, most: number): Keyword {
+  const message =
+    most === Infinity
+      ? `must contain at least ${least} valid item(s)`
+      : `must contain at least ${least} and no more than ${most} valid item(s)`;
+  return (value, check, found, evaluated) => {
+    if (!Array.isArray(value)) return true;
+    const { guesses } = check;
+    let count = 0;
+    for (const [index, item] of value.entries()) {
+      if (count >= least && most === Infinity && !evaluated) return true;
+      if (!check.descend(node, index, item as Json)) continue;
+      count++;
+      evaluated?.item(index);
+    }
+    return (count >= least && count <= most) || check.guesses > guesses || check.misfit(found, message);
+  };
+}
+
+export function allOf(nodes: readonly Node[]): Keyword {
+  return (value, check, found, evaluated) => {
+    let fits = true;
+    for (const node of nodes) {
+      if (check.applyToo(node, value, found, evaluated)) continue;
+      fits = false;
+      if (!found || found.isFull) return false;
+    }
+    return fits;
+  };
+}
+
+/** Applies a schema that need not fit. */
+function attempt(check: Check, node: Node, value: Json, evaluated: Evaluated | undefined, found?: Misfits): boolean {
+  const own = evaluated && new Evaluated();
+  const fits = check.applyToo(node, value, found, own);
+  if (fits && own) evaluated.take(own, check);
+  return fits;
+}
+
+export function anyOf(nodes: readonly Node[]): Keyword {
+  return (value, check, found, evaluated) => {
+    const alternatives: (readonly Misfit[])[] = [];
+    let fits = false;
+    for (const node of nodes) {
+      const faults = found && new Misfits();
+      if (attempt(check, node, value, evaluated, faults)) fits = true;
+      else if (faults) alternatives.push(faults.list);
+      // Of the others only what they evaluate would count.
+      if (fits && !evaluated) return true;
+    }
+    return fits || check.misfit(found, "must match a schema in anyOf", { alternatives });
+  };
+}
+
+export function oneOf(nodes: readonly Node[]): Keyword {
+  return (value, check, found, evaluated) => {
+    const { guesses } = check;
+    const alternatives: (readonly Misfit[])[] = [];
+    let matches = 0;
+    for (const node of nodes) {
+      const faults = found && new Misfits();
+      if (attempt(check, node, value, evaluated, faults)) matches++;
+      else if (faults) alternatives.push(faults.list);
+      if (matches > 1) break;
+    }
+    if (matches === 1 || (matches > 1 && check.guesses > guesses)) return true;
+    return check.misfit(found, "must match exactly one schema in oneOf", matches === 0 ? { alternatives } : undefined);
+  };
+}
+
+export function not(node: Node): Keyword {
+  return (value, check, found) => {
+    const { guesses } = check;
+    return !check.applyToo(node, value) || check.guesses > guesses || check.misfit(found, "must NOT be valid");
+  };
+}
+
+export function conditional(condition: Node, then: Node | undefined, otherwise: Node | undefined): Keyword {
+  return (value, check, found, evaluated) => {
+    if (!then && !otherwise && !evaluated) return true;
+    const { guesses } = check;
+    const next = attempt(check, condition, value, evaluated) ? then : otherwise;
+    if (check.guesses > guesses) {
+      evaluated?.all();
+      return true;
+    }
+    return !next || check.applyToo(next, value, found, evaluated);
+  };
+}
+
+export function dependentSchemas(nodes: ReadonlyMap<string, Node>): Keyword {
+  return (value, check, found, evaluated) => {
+    if (!isObject(value)) return true;
+    check.spend(nodes.size >> 2);
+    let fits = true;
+    for (const [name, node] of nodes)
+      if (Object.hasOwn(value, name) && !check.applyToo(node, value, found, evaluated)) fits = false;
+    return fits;
+  };
+}
+
+/** The target is known when the whole schema has been read. */
+export function reference(target: () => Node): Keyword {
+  return (value, check, found, evaluated) => check.applyToo(target(), value, found, evaluated);
+}
+
+/** The outermost resource on the way here that has the anchor. */
+export function dynamicReference(name: string, target: () => Node): Keyword {
+  return (value, check, found, evaluated) => {
+    let node = target();
+    for (let { scope } = check; scope; scope = scope.outer) {
+      check.spend(1);
+      node = scope.resource.dynamicAnchors.get(name) ?? node;
+    }
+    return check.applyToo(node, value, found, evaluated);
+  };
+}
+
+export function unevaluatedProperties(node: Node): Keyword {
+  return (value, check, found, evaluated) => {
+    if (!isObject(value) || !evaluated || evaluated.allNames) return true;
+    let fits = true;
+    for (const name of namesOf(value as JsonObject, check)) {
+      if (evaluated.hasName(name) || check.grants(name)) continue;
+      if (node.isNever) fits = check.misfit(found, `must NOT have unevaluated properties: ${quoted(name)}`);
+      else if (!check.descend(node, name, value[name] as Json, found)) fits = false;
+      if (!fits && (!found || found.isFull)) return false;
+    }
+    evaluated.allNames = true;
+    return fits;
+  };
+}
+
+export function unevaluatedItems(node: Node): Keyword {
+  return (value, check, found, evaluated) => {
+    if (!Array.isArray(value) || !evaluated || evaluated.allItems) return true;
+    check.spend(value.length >> 3);
+    let fits = true;
+    for (let index = evaluated.upTo; index < value.length; index++) {
+      if (evaluated.hasItem(index)) continue;
+      if (node.isNever) fits = check.misfit(found, `must NOT have unevaluated items: item ${index}`);
+      else if (!check.descend(node, index, value[index] as Json, found)) fits = false;
+      if (!fits && (!found || found.isFull)) return false;
+    }
+    evaluated.allItems = true;
+    return fits;
+  };
+}
+
+/** What is wrong under each alternative before what they are alternatives of. */
+export function flat(found: readonly Misfit[]): readonly Misfit[] {
+  return found.flatMap((misfit) => [...(misfit.alternatives ?? []).flatMap(flat), misfit]);
+}

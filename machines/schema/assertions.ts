@@ -1,0 +1,199 @@
+// The keywords that judge a value by themselves. Those that apply other schemas are in applicators.ts.
+import { beginningOf, isObject, type Json, type JsonObject } from "../values/json.js";
+import type { Pattern } from "../values/pattern.js";
+import { type Check, type Keyword, type Misfits, UNKNOWN_TEXT } from "./check.js";
+import { multiplesOf } from "./decimal.js";
+import { areEqual, areUnique, oneOfValues } from "./equality.js";
+import { FORMATS, NUMBER_FORMATS } from "./formats.js";
+
+/** What a keyword makes of its value in a schema. */
+type Assertion<Value> = (wanted: Value) => Keyword;
+
+const IS: Readonly<Record<string, (value: Json) => boolean>> = {
+  null: (value) => value === null,
+  boolean: (value) => typeof value === "boolean",
+  string: (value) => typeof value === "string" || value === UNKNOWN_TEXT,
+  number: (value) => typeof value === "number",
+  integer: (value) => Number.isInteger(value),
+  array: (value) => Array.isArray(value),
+  object: isObject,
+};
+
+const type: Assertion<string | readonly string[]> = (wanted) => {
+  const types = typeof wanted === "string" ? [wanted] : wanted;
+  const tests = types.map((name) => IS[name] as (value: Json) => boolean);
+  const message = `must be ${types.join(",")}`;
+  return (value, check, found) => tests.some((test) => test(value)) || check.misfit(found, message);
+};
+
+const enumeration: Assertion<readonly Json[]> = (values) => {
+  const isOneOf = oneOfValues(values);
+  return (value, check, found) =>
+    isOneOf(value, check) || check.misfit(found, "must be equal to one of the allowed values");
+};
+
+const constant: Assertion<Json> = (wanted) => (value, check, found) =>
+  areEqual(wanted, value, check) || check.misfit(found, "must be equal to constant");
+
+const ofNumber = (message: string, test: (value: number) => boolean): Keyword => {
+  return (value, check, found) => typeof value !== "number" || test(value) || check.misfit(found, message);
+};
+
+const minimum: Assertion<number> = (bound) => ofNumber(`must be >= ${bound}`, (value) => value >= bound);
+const maximum: Assertion<number> = (bound) => ofNumber(`must be <= ${bound}`, (value) => value <= bound);
+const exclusiveMinimum: Assertion<number> = (bound) => ofNumber(`must be > ${bound}`, (value) => value > bound);
+const exclusiveMaximum: Assertion<number> = (bound) => ofNumber(`must be < ${bound}`, (value) => value < bound);
+
+const multipleOf: Assertion<number> = (divisor) => {
+  const isMultiple = multiplesOf(divisor);
+  return (value, check, found) => {
+    if (typeof value !== "number") return true;
+    if (!Number.isSafeInteger(value)) check.spend(20);
+    return isMultiple(value) || check.misfit(found, `must be multiple of ${divisor}`);
+  };
+};
+
+type TextTest = (text: string, check: Check) => boolean;
+
+const ofText = (message: string, test: TextTest): Keyword => {
+  return (value, check, found) => {
+    if (value === UNKNOWN_TEXT) return check.guess();
+    return typeof value !== "string" || test(value, check) || check.misfit(found, message);
+  };
+};
+
+const maxLength: Assertion<number> = (most) =>
+  ofText(
+    `must NOT have more than ${most} characters`,
+    (text, check) => text.length <= most || codePoints(text, check) <= most,
+  );
+const minLength: Assertion<number> = (least) =>
+  ofText(
+    `must NOT have fewer than ${least} characters`,
+    (text, check) => text.length >= least && codePoints(text, check) >= least,
+  );
+
+/** The length as JSON Schema counts it. */
+function codePoints(text: string, check: Check): number {
+  check.spend(text.length >> 5);
+  let pairs = 0;
+  for (let index = 0; index < text.length - 1; index++) {
+    const unit = text.charCodeAt(index);
+    if (unit < 0xd800 || unit > 0xdbff) continue;
+    const next = text.charCodeAt(index + 1);
+    if (next >= 0xdc00 && next <= 0xdfff) pairs++;
+  }
+  return text.length - pairs;
+}
+
+export const pattern = (source: string, compiled: Pattern): Keyword =>
+  ofText(`must match pattern "${source}"`, (text, check) => compiled.test(text, check.spend, true));
+
+/** Undefined: a format that is not known is a note. */
+export function format(name: string): Keyword | undefined {
+  const message = `must match format "${name}"`;
+  const number = Object.hasOwn(NUMBER_FORMATS, name) ? NUMBER_FORMATS[name] : undefined;
+  if (number) return ofNumber(message, number);
+  const test = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  return (
+    test &&
+    ofText(message, (text, check) => {
+      check.spend(6 + (text.length >> 3));
+      return test(text, check.spend);
+    })
+  );
+}
+
+const ofList = (message: string, test: (items: readonly Json[], check: Check) => boolean): Keyword => {
+  return (value, check, found) => !Array.isArray(value) || test(value, check) || check.misfit(found, message);
+};
+
+const maxItems: Assertion<number> = (most) =>
+  ofList(`must NOT have more than ${most} items`, ({ length }) => length <= most);
+const minItems: Assertion<number> = (least) =>
+  ofList(`must NOT have fewer than ${least} items`, ({ length }) => length >= least);
+export const uniqueItems: Assertion<true> = () => ofList("must NOT have duplicate items", areUnique);
+
+type ObjectTest = (object: JsonObject, check: Check, found: Misfits | undefined) => boolean;
+
+const ofObject = (test: ObjectTest): Keyword => {
+  return (value, check, found) => !isObject(value) || test(value, check, found);
+};
+
+const maxProperties: Assertion<number> = (most) =>
+  ofObject((object, check, found) => {
+    const names = namesOf(object, check);
+    const counted = names.length - (names.some((name) => check.grants(name)) ? 1 : 0);
+    return counted <= most || check.misfit(found, `must NOT have more than ${most} properties`);
+  });
+const minProperties: Assertion<number> = (least) =>
+  ofObject(
+    (object, check, found) =>
+      namesOf(object, check).length >= least || check.misfit(found, `must NOT have fewer than ${least} properties`),
+  );
+
+/** Reading the names of an object takes time. */
+export function namesOf(object: JsonObject, check: Check): readonly string[] {
+  const names = Object.keys(object);
+  check.spend((names.length * 3) >> 2);
+  return names;
+}
+
+const required: Assertion<readonly string[]> = (names) =>
+  ofObject((object, check, found) => hasAll(object, names, "", check, found));
+
+/** The names that must be there beside another. */
+export const dependentRequired: Assertion<Readonly<Record<string, readonly string[]>>> = (dependent) => {
+  const entries = Object.entries(dependent);
+  return ofObject((object, check, found) => {
+    check.spend(entries.length >> 2);
+    let fits = true;
+    for (const [name, names] of entries) {
+      if (!Object.hasOwn(object, name)) continue;
+      if (!hasAll(object, names, ` when property ${quoted(name)} is present`, check, found)) fits = false;
+    }
+    return fits;
+  });
+};
+
+function hasAll(
+  object: JsonObject,
+  names: readonly string[],
+  reason: string,
+  check: Check,
+  found: Misfits | undefined,
+): boolean {
+  check.spend(names.length >> 2);
+  let fits = true;
+  for (const name of names) {
+    if (Object.hasOwn(object, name)) continue;
+    fits = check.misfit(found, `must have required property ${quoted(name)}${reason}`, { missing: name });
+    if (!found || found.isFull) return false;
+  }
+  return fits;
+}
+
+/** A name in a message. */
+export const quoted = (name: string): string => `'${beginningOf(name, 200)}'`;
+
+/** By their names. Those of which a schema keeps more than their value are made by the reader. */
+export const ASSERTIONS: ReadonlyMap<string, (wanted: never) => Keyword> = new Map(
+  Object.entries({
+    type: type,
+    const: constant,
+    enum: enumeration,
+    minimum: minimum,
+    maximum: maximum,
+    exclusiveMinimum: exclusiveMinimum,
+    exclusiveMaximum: exclusiveMaximum,
+    multipleOf: multipleOf,
+    minLength: minLength,
+    maxLength: maxLength,
+    minItems: minItems,
+    maxItems: maxItems,
+    minProperties: minProperties,
+    maxProperties: maxProperties,
+    required: required,
+    dependentRequired: dependentRequired,
+  }),
+);

@@ -1,0 +1,95 @@
+// JSON Schemas from outside (2020-12), read once, and the values that are checked against them. Whatever the pattern, schema or value, a check
+// ends within its budget of time and memory: as an answer or as a problem.
+import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { PatternError } from "../values/pattern.js";
+import { inOnePiece, type Slices } from "../values/slices.js";
+import { WeightedCache } from "../values/weighted-cache.js";
+import { flat } from "./applicators.js";
+import { Check, Endless, type Misfit, Misfits, OutOfBudget } from "./check.js";
+import { problemOf } from "./problem.js";
+import { metaSchema, type Reading, readSlices } from "./read.js";
+import { otherDraft, SchemaFault } from "./reader.js";
+
+/** Of the schemas that a process keeps read. */
+const MAX_CACHED_BYTES = 48 * 1_048_576;
+const FAULT_BYTES = 2_000;
+const MAX_PROBLEMS = 20;
+
+export interface CheckOptions {
+  /** A member of the value that the caller asks for: `properties` and `required` see it, keywords that close the value do not. */
+  readonly granted?: string;
+}
+
+export class Schemas {
+  /** By identity: a schema arrives as the same object again and again. */
+  private readonly readings = new WeightedCache<JsonObject, Reading | string>(MAX_CACHED_BYTES);
+
+  constructor() {
+    metaSchema();
+  }
+
+  /** Problems of the schema itself, empty if it is valid. One that says it is of another draft is refused, but checked as one of this if it was taken. */
+  problems(schema: JsonObject): readonly string[] {
+    return inOnePiece(this.problemSlices(schema));
+  }
+
+  *problemSlices(schema: JsonObject): Slices<readonly string[]> {
+    const reading = otherDraft(schema.$schema) ?? (yield* this.readingSlices(schema));
+    return typeof reading === "string" ? [`is not a usable JSON Schema: ${reading}`] : [];
+  }
+
+  /** Problems of the value under the schema, each behind the JSON pointer of its place (`/` is the value itself); empty if it conforms. */
+  conforms(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[] {
+    return flat(this.misfits(schema, value, options))
+      .slice(0, MAX_PROBLEMS)
+      .map(problemOf);
+  }
+
+  /** The same, with the alternatives of a value apart. */
+  misfits(schema: JsonObject, value: Json, { granted }: CheckOptions = {}): readonly Misfit[] {
+    if (isObject(schema) && isEmpty(schema)) return [];
+    const reading = this.readingOf(schema);
+    // A registered schema is read when it is first used.
+    if (typeof reading === "string") return [whole(`cannot be checked: its schema is not usable: ${reading}`)];
+    const found = new Misfits();
+    try {
+      new Check(granted).apply(reading.root, value, found);
+    } catch (error) {
+      if (error instanceof OutOfBudget) return [whole("takes too long to check against its schema")];
+      if (error instanceof Endless || error instanceof RangeError)
+        return [whole("cannot be checked: its schema refers to itself endlessly")];
+      throw error;
+    }
+    return found.list;
+  }
+
+  private readingOf(schema: JsonObject): Reading | string {
+    return this.readings.get(schema) ?? inOnePiece(this.readingSlices(schema));
+  }
+
+  private *readingSlices(schema: JsonObject): Slices<Reading | string> {
+    const known = this.readings.get(schema);
+    if (known !== undefined) return known;
+    const reading = yield* readingOrFault(schema);
+    this.readings.set(schema, reading, typeof reading === "string" ? FAULT_BYTES : reading.bytes);
+    return reading;
+  }
+}
+
+const whole = (message: string): Misfit => ({ pointer: "", message });
+
+function isEmpty(schema: JsonObject): boolean {
+  for (const _ in schema) return false;
+  return true;
+}
+
+/** The reading, or why there is none. */
+function* readingOrFault(schema: JsonObject): Slices<Reading | string> {
+  try {
+    return yield* readSlices(schema);
+  } catch (error) {
+    if (error instanceof SchemaFault || error instanceof PatternError) return error.message;
+    if (error instanceof RangeError) return "it is nested too deeply";
+    throw error;
+  }
+}
