@@ -9,6 +9,8 @@ import {
   type ValidatorType,
 } from "@rjsf/utils";
 
+import { misfitWords } from "./form-words.js";
+
 export type Place = readonly (string | number)[];
 
 export interface Misfit {
@@ -75,7 +77,7 @@ function misfitOf({ keyword, instanceLocation, error }: OutputUnit): Misfit {
   const place = placeOf(decodeURI(instanceLocation).slice(1));
   const missing = keyword === "required" ? /property "(.*)"\.$/s.exec(error)?.[1] : undefined;
   if (missing !== undefined) return { place: [...place, missing], message: "is required" };
-  return { place, message: error.replace(/^Instance type/, "The type").replace(/^Instance/, "The value") };
+  return { place, message: misfitWords(error) };
 }
 
 /** Of a JSON pointer. */

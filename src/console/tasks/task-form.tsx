@@ -23,7 +23,7 @@ export function TaskForm({ task, isApproval, onSubmit, ...rest }: TaskFormProps)
       schema={withoutDecision(task.form_schema)}
       submitLabel="Approve"
       onSubmit={decide(true)}
-      other={{ label: "Reject", onSubmit: decide(false) }}
+      other={{ label: "Reject", isDangerous: true, onSubmit: decide(false) }}
     />
   );
 }
