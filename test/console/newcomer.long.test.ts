@@ -156,6 +156,13 @@ describeWithBrowser("the console, as a new user tries it", () => {
     await page.goto(`${stage.service.url}/console/runs`);
     await page.getByRole("button", { name: /^waiting \d/ }).waitFor();
     expect(await page.getByRole("main").innerText()).not.toMatch(/paused/i);
+    const working = page
+      .getByRole("group", { name: "States" })
+      .locator(".reasons")
+      .getByRole("button", { name: "running 1" });
+    await working.click();
+    await page.locator("table.runs tbody tr", { hasText: "fork[bill]" }).waitFor();
+    await page.goto(`${stage.service.url}/console/runs`);
     await page.getByRole("button", { name: "for a person 1" }).click();
     await page.getByText("1 run", { exact: true }).waitFor();
   }, 60_000);

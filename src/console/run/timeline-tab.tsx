@@ -174,8 +174,8 @@ function useWheel(
 
 const share = (at: number, { from, to }: Window): string => `${((at - from) / Math.max(1, to - from)) * 100}%`;
 
-/** Pixels that a mark with its words needs. */
-const MARK_WIDTH = 64;
+/** Pixels for the words of two marks: those of the last one are before it. */
+const MARK_WIDTH = 96;
 const MAX_MARKS = 8;
 
 function Axis({ view, start }: { view: Window; start: number }) {

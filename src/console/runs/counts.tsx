@@ -3,7 +3,16 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { get } from "../browser/client.js";
 import type { RunCount } from "../browser/resources.js";
 import { reasonWord, stateWord } from "../parts/state-words.js";
-import { listOf, queryOf, type RunQuery, toggled, withFilter, withoutStates } from "./filters.js";
+import {
+  isRootOnly,
+  listOf,
+  queryOf,
+  type RunQuery,
+  toggled,
+  withChildren,
+  withFilter,
+  withoutStates,
+} from "./filters.js";
 
 const REFRESH_MS = 4_000;
 const STATES = ["pending", "running", "paused", "compensating", "succeeded", "failed", "cancelled"] as const;
@@ -82,21 +91,31 @@ const Count = ({ name, word, of, isChosen, onClick }: CountProps) => (
   </button>
 );
 
-/** Runs that have ended, or run, wait for nothing. */
-const WAITING = ["paused", "compensating"];
+/** Runs that have ended neither work nor wait. */
+const UNDER_WAY = ["running", "paused", "compensating"];
 
-/** What runs wait for: of all runs, as a branch waits by itself while its root waits for it. An incident comes first. */
+/** Which runs work, and what the others wait for: of all runs, as a branch works or waits by itself while its root waits for it. An incident comes first. */
 function Reasons({ search, onSearch }: SearchProps) {
   const { root_only: _, ...filters } = withoutStates(queryOf(search));
-  const { data } = useCounts({ ...filters, state: WAITING });
+  const { data } = useCounts({ ...filters, state: UNDER_WAY });
   const items = data?.items ?? [];
   const chosen = listOf(search, "paused_reason");
   const found = items.flatMap(({ paused_reason }) => paused_reason ?? []);
   const reasons = [...new Set([...found, ...chosen])].sort(byUrgency);
-  if (reasons.length === 0) return null;
+  const working = items.filter(({ state }) => state === "running");
+  if (reasons.length === 0 && working.length === 0) return null;
   return (
     <div className="reasons">
       <span className="quiet">branches, items and sub-sagas too:</span>
+      {working.length > 0 && (
+        <Count
+          name="running"
+          word={stateWord("running")}
+          of={working}
+          isChosen={!isRootOnly(search) && listOf(search, "state").join() === "running"}
+          onClick={() => onSearch(withChildren(withFilter(search, "state", "running"), true))}
+        />
+      )}
       {reasons.map((reason) => (
         <Count
           key={reason}
