@@ -155,8 +155,7 @@ function listRoute(app: Api, { reads }: ApiDeps): void {
 function getRoute(app: Api, { reads, bulk }: ApiDeps, waits: ProgressWaits): void {
   const querystring = query({ ...WAIT, after_done: Int(0, MAX_INT32) });
   const response = responses({ 200: one("The job, with its first refusals.", "BulkJob") }, 400, 404);
-  const summary =
-    "Get a bulk job; with `wait_ms` the answer waits for its end, or until more than `after_done` are done";
+  const summary = "Get a bulk job; with wait_ms the answer waits for its end, or until more than after_done are done";
   const schema = { tags: ["operating"], summary, params: bulkPath, querystring, response };
   app.get(ITEM, { schema }, async ({ params: { id }, query }, reply) => {
     const gone = goneOf(reply);

@@ -37,7 +37,7 @@ const PUBLISHED = object("The event is durable; the runs that wait for it are be
 export function eventRoutes(app: Api, { sql, announcer, config }: ApiDeps): void {
   const schema = {
     tags: ["events"],
-    summary: "Publish an event; with the same `idempotency_key` it is published once",
+    summary: "Publish an event; with the same idempotency_key it is published once",
     body: Publish,
     headers: IdempotencyHeader,
     response: responses({ 202: PUBLISHED }, 400, 409, 413, 415),

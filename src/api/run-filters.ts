@@ -3,6 +3,7 @@ import type { Static } from "typebox";
 import { PAUSED_REASONS, RUN_STATES } from "../../machines/index.js";
 import type { RunFilter } from "../store/matching-runs.js";
 import { EachNamed, Flag, Id, ListOf, query, RunIdText, Text, Time, Uuid, Version } from "./http/parameters.js";
+import { Type } from "./http/type.js";
 
 export const MAX_LABEL = 256;
 
@@ -20,6 +21,7 @@ export const RUN_FILTERS = {
   current_step: Id,
   paused_reason: ListOf(...PAUSED_REASONS),
   incident: Flag,
+  incident_in: Type.Array(Uuid),
   error_code: Text({ max: 256 }),
   bulk_id: Uuid,
   started_after: Time,
@@ -44,6 +46,7 @@ export function filterOf(query: Static<typeof filters>): RunFilter {
     currentStep: query.current_step,
     pausedReasons: query.paused_reason,
     incident: query.incident,
+    incidentIn: query.incident_in,
     errorCode: query.error_code,
     bulkId: query.bulk_id,
     startedAfter: query.started_after,

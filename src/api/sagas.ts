@@ -99,7 +99,7 @@ export function sagaRoutes(app: Api, deps: ApiDeps): void {
 function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
   const schema = {
     tags: ["sagas"],
-    summary: "Start a run; with `wait_ms` the answer waits for its end",
+    summary: "Start a run; with wait_ms the answer waits for its end",
     body: Start,
     headers: IdempotencyHeader,
     querystring: query(WAIT),
@@ -181,7 +181,7 @@ function countsRoute(app: Api, { reads }: Pick<ApiDeps, "reads">): void {
 function getRoute(app: Api, waiters: Waiters): void {
   const response = responses({ 200: one("The run.", "SagaRun") }, 400, 404);
   const querystring = query({ ...WAIT, ...AFTER_SEQ });
-  const summary = "Get a run; with `wait_ms` the answer waits for its end, or for an audit row after `after_seq`";
+  const summary = "Get a run; with wait_ms the answer waits for its end, or for an audit row after after_seq";
   const schema = { tags: ["sagas"], summary, params: runPath, querystring, response };
   app.get("/api/v1/sagas/:id", { schema }, async ({ params: { id }, query }, reply) => {
     const view = await waiters.run(id, { ms: query.wait_ms ?? 0, afterSeq: query.after_seq, reply });

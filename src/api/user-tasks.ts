@@ -58,7 +58,7 @@ function listRoute(app: Api, { reads }: ApiDeps): void {
 function submitRoute(app: Api, { runs, sql }: ApiDeps): void {
   const schema = {
     tags: ["user tasks"],
-    summary: "Submit a user task; a body without `result` is the result itself",
+    summary: "Submit a user task; a body without result is the result itself",
     params: taskPath,
     body: SubmitBody,
     headers: IdempotencyHeader,

@@ -79,7 +79,10 @@ export interface Foundations {
 
 /** Throws ConfigError if a file of the configuration is invalid, or an error of Postgres if it cannot be reached. */
 export async function openFoundations(options: CoreOptions): Promise<Foundations> {
-  const { config, databaseUrl, log, hints = true, lastWords } = options;
+  const { config, databaseUrl, hints = true, lastWords } = options;
+  const nodeId = uuidv7();
+  // Beside the host and the process id, which every line has: /cluster names the node by all three.
+  const log = options.log.child({ nodeId });
   const tenants = readTenantSettings(config);
   const egress = {
     guard: new Guard({ admits: publicOrListed(config.egressAllow) }),
@@ -91,7 +94,6 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   const metrics = createMetrics(log);
   const provided = { secrets: egress.secrets, log, metrics, now: () => clock.now() };
   const startupProvider = openStartupProvider(config.startupProvider, provided);
-  const nodeId = uuidv7();
   const open = (max: number, applicationName = "saga") => openDatabase(databaseUrl, { max, applicationName, log });
   const commits = openDatabase(databaseUrl, { max: SESSIONS.commits, applicationName: "saga", log, plannedOnce: true });
   const [work, upkeep] = [open(SESSIONS.work), open(SESSIONS.upkeep)];

@@ -81,9 +81,9 @@ export class Primary {
   }
 
   /** First what the node has died of: nodes of other machines read it when they see that the node is gone. */
-  private settleDeath({ details, lastWords }: NodeProcess): void {
+  private settleDeath({ pid, details, lastWords }: NodeProcess): void {
     const suspected = lastWords === undefined ? Promise.resolve() : this.suspect(lastWords);
-    const work = suspected.then(() => this.deleteRow(details?.nodeId));
+    const work = suspected.then(() => this.deleteRow(pid, details?.nodeId));
     this.works.add(work);
     void work.then(() => this.works.delete(work));
   }
@@ -99,13 +99,13 @@ export class Primary {
   }
 
   /** The row would show the node as alive for 5 s more. Without it, the shards get another owner at once. */
-  private async deleteRow(nodeId: string | undefined): Promise<void> {
+  private async deleteRow(node: number | undefined, nodeId: string | undefined): Promise<void> {
     if (nodeId === undefined) return;
     const { log } = this.options;
     await removeNode(this.database.sql, nodeId).then(
-      () => log.debug({ nodeId }, "row of a dead node deleted"),
+      () => log.debug({ node, nodeId }, "row of a dead node deleted"),
       // The row goes stale by itself.
-      (error) => log.warn({ err: error, nodeId }, "row of a dead node not deleted"),
+      (error) => log.warn({ err: error, node, nodeId }, "row of a dead node not deleted"),
     );
   }
 

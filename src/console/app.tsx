@@ -1,6 +1,8 @@
 // The frame around every page: the way to the others, and which page an address leads to. Pages are loaded when they are opened.
 import { type ComponentType, lazy, Suspense, useEffect, useRef } from "react";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
+import { useTitle } from "./browser/title.js";
+import { zoneName } from "./parts/clock.js";
 import { Boundary, Loading } from "./parts/notes.js";
 
 interface Page {
@@ -40,11 +42,17 @@ export function App() {
         <nav aria-label="Pages">
           {PAGES.map(({ path, name }) => name && <Entry key={path} path={path} name={name} location={location} />)}
         </nav>
+        <span className="zone quiet">times in {zoneName(new Date())}</span>
         <a href="/docs">API</a>
       </header>
       <Content location={location} />
     </>
   );
+}
+
+function Nowhere() {
+  useTitle("No such page");
+  return <h1>There is no such page</h1>;
 }
 
 function Entry({ path, name, location }: { path: string; name: string; location: string }) {
@@ -76,7 +84,7 @@ function Content({ location }: { location: string }) {
               <Redirect to="/runs" replace />
             </Route>
             <Route>
-              <h1>There is no such page</h1>
+              <Nowhere />
             </Route>
           </Switch>
         </Suspense>

@@ -11,18 +11,25 @@ export interface KnownNode {
   readonly started_at: Date;
   readonly heartbeat_at: Date;
   readonly record_format: number;
+  /** Null: the node is of a release that did not say where it runs. */
+  readonly host: string | null;
+  readonly process_id: number | null;
   readonly alive: boolean;
 }
 
-/** Those with a heartbeat within the last day, the oldest first: a node that was killed leaves its row. */
+/** A node that was killed leaves its row. It is shown long enough for an operator to see what died. */
+const SHOWN_MINUTES = 10;
+
+/** Those with a heartbeat within the last minutes, the oldest first. */
 export function knownNodes(
   sql: Sql,
   { staleSeconds }: { readonly staleSeconds: number },
 ): Promise<readonly KnownNode[]> {
   return sql<KnownNode[]>`
-    select node_id, started_at, heartbeat_at, record_format,
+    select node_id, host, process_id, started_at, heartbeat_at, record_format,
       heartbeat_at > now() - make_interval(secs => ${staleSeconds}) as alive
-    from nodes where heartbeat_at > now() - interval '1 day' order by started_at, node_id limit ${MAX_NODES}`;
+    from nodes where heartbeat_at > now() - make_interval(mins => ${SHOWN_MINUTES})
+    order by started_at, node_id limit ${MAX_NODES}`;
 }
 
 export interface Backlog {

@@ -26,6 +26,8 @@ export interface RunFilter {
   readonly pausedReasons?: readonly string[];
   /** Whether the run stands at an incident. */
   readonly incident?: boolean;
+  /** The run stands at an incident, and one of these is the root of its family, or the run itself. */
+  readonly incidentIn?: readonly string[];
   /** Of the error that ended the run, or of the incident that it stands at. */
   readonly errorCode?: string;
   /** This bulk job has changed the run, or started it again. */
@@ -48,7 +50,8 @@ interface MatchingRuns {
   readonly counted?: SQL;
 }
 
-export async function matchingRuns(database: Sql, filter: RunFilter): Promise<MatchingRuns> {
+export async function matchingRuns(database: Sql, asked: RunFilter): Promise<MatchingRuns> {
+  const filter = asked.incidentIn === undefined ? asked : atAnIncident(asked);
   const looked = await lookUps(database, filter);
   const conditions = and(...conditionsOf(filter), ...looked.conditions);
   const sets = setsOf(filter).map((set) => and(set, conditions) ?? ALL);
@@ -63,6 +66,11 @@ export async function matchingRuns(database: Sql, filter: RunFilter): Promise<Ma
 
 const ALL = sql`true`;
 const NONE = sql`false`;
+
+/** A run that is in a family as one that stands at an incident is at one: without this, the whole list would be read for it. */
+function atAnIncident(filter: RunFilter): RunFilter {
+  return filter.incident === false ? { ...filter, pausedReasons: [] } : { ...filter, incident: true };
+}
 
 /** Each set gives no more than the range may need, so that one with many rows does not outweigh the others. */
 export function idsInRange({ sets, workflows }: MatchingRuns, { after, order, limit, offset }: Range): SQL {
@@ -180,10 +188,17 @@ function conditionsOf(filter: RunFilter): readonly (SQL | undefined)[] {
       : review
         ? sql`${runs.requiresManualReview}`
         : sql`not ${runs.requiresManualReview}`,
+    filter.incidentIn && inFamilies(filter.incidentIn),
     filter.incident === false ? sql`${runs.heldAs} is distinct from ${AT_INCIDENT}` : undefined,
     startedAfter === undefined ? undefined : gt(runs.startedAt, sql`${startedAfter}::text::timestamptz`),
     startedBefore === undefined ? undefined : lt(runs.startedAt, sql`${startedBefore}::text::timestamptz`),
   ];
+}
+
+/** Read one by one, as all that stand at an incident. */
+function inFamilies(roots: readonly string[]): SQL {
+  const ids = sql.param([...roots]);
+  return sql`(${runs.rootRunId} = any(${ids}::uuid[]) or ${runs.id} = any(${ids}::uuid[]))`;
 }
 
 function equals(column: PgColumn, value: string | number | boolean | undefined): SQL | undefined {

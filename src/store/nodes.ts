@@ -1,8 +1,12 @@
 // The rows by which nodes see each other: a heartbeat, and its removal. Which node owns which shard is computed from them in src/shard.
+import { hostname } from "node:os";
 import { eq } from "drizzle-orm";
 import type { Sql } from "postgres";
 import { query } from "./query.js";
 import { nodes } from "./schema.js";
+
+/** Where this node runs, as its log lines say it: an operator finds the process of a row by it. */
+const HERE = { host: hostname(), processId: process.pid };
 
 export interface Heartbeat {
   readonly nodeId: string;
@@ -33,8 +37,8 @@ export interface LiveNode {
 export async function heartbeat(database: Sql, { nodeId, recordFormat, staleSeconds }: Heartbeat): Promise<Seen> {
   const [row] = await database<[{ others: LiveNode[]; server: string }]>`
     with mine as (
-      insert into nodes (node_id, started_at, heartbeat_at, record_format)
-      values (${nodeId}, now(), now(), ${recordFormat})
+      insert into nodes (node_id, started_at, heartbeat_at, record_format, host, process_id)
+      values (${nodeId}, now(), now(), ${recordFormat}, ${HERE.host}, ${HERE.processId})
       on conflict (node_id) do update set heartbeat_at = now()
     )
     select extract(epoch from pg_postmaster_start_time())::text as server, coalesce((

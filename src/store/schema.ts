@@ -497,6 +497,9 @@ export const nodes = pgTable("nodes", {
   heartbeatAt: time("heartbeat_at").notNull(),
   /** The newest run record format that the node reads (law 13). */
   recordFormat: smallint("record_format").notNull(),
+  /** Absent: a node of a release that did not say where it runs. */
+  host: text("host"),
+  processId: integer("process_id"),
 });
 
 /** Published and draft rules. */

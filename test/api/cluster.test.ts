@@ -1,8 +1,10 @@
 // The cluster over HTTP: nodes by their heartbeats, the shards that they own, and the backlog, counted up to a bound.
+import { hostname } from "node:os";
 import { afterEach, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { ownerOf, SHARDS } from "../../src/shard/placement.js";
 import { readBacklog } from "../../src/store/backlog.js";
+import { heartbeat } from "../../src/store/nodes.js";
 import { useRig } from "./rig.js";
 
 const NODE = uuidv7();
@@ -37,7 +39,7 @@ describe("the nodes of the cluster", () => {
     await insertNode(NODE, 0);
     await insertNode(other, 1);
     await insertNode(dead, 60);
-    await insertNode(gone, 3 * 86_400);
+    await insertNode(gone, 11 * 60);
     const { nodes, shards } = await cluster();
     const owned = (id: string) => SHARDS.filter((shard) => ownerOf(shard, [NODE, other]) === id).length;
     const seen = nodes.map((node: { node_id: string; alive: boolean; shards: number }) => [
@@ -63,6 +65,18 @@ describe("the nodes of the cluster", () => {
     );
     expect(nodes.get(NODE)).toMatchObject({ version: expect.stringMatching(/^\d/), draining: true });
     expect(nodes.get(other)).not.toHaveProperty("version");
+  });
+
+  it("say where they run, as their log lines do; one of an earlier release does not", async () => {
+    const earlier = uuidv7();
+    await heartbeat(rig.database.sql, { nodeId: NODE, recordFormat: 3, staleSeconds: 5 });
+    await insertNode(earlier, 0);
+    const nodes = new Map(
+      (await cluster()).nodes.map(({ node_id, ...node }: { node_id: string }) => [node_id, node] as const),
+    );
+    expect(nodes.get(NODE)).toMatchObject({ host: hostname(), process_id: process.pid });
+    expect(nodes.get(earlier)).not.toHaveProperty("host");
+    expect(nodes.get(earlier)).not.toHaveProperty("process_id");
   });
 
   it("leave all shards without an owner when none is alive", async () => {

@@ -76,6 +76,23 @@ describe("the filter", () => {
     expect(await idsOf("workflow_id=incidents&incident=true")).toEqual([]);
   });
 
+  it("incident_in finds those of whole families, however deep, and no others", async () => {
+    const root = await paused("families", "children");
+    const below = { parent_run_id: root, root_run_id: root, parent_step_id: "fork" };
+    const branch = await paused("families", "incident", { ...below, started_at: at(1) });
+    const deep = await paused("families", "incident", { ...below, parent_run_id: branch, started_at: at(2) });
+    await paused("families", "signal", below);
+    const other = await paused("families", "incident", { started_at: at(3) });
+    expect(await idsOf(`incident_in=${root}`)).toEqual([branch, deep]);
+    expect(await idsOf(`incident_in=${root},${other}`)).toEqual([branch, deep, other]);
+    expect(await idsOf(`incident_in=${root}&incident_in=${other}&root_only=true`)).toEqual([other]);
+    expect(await idsOf(`incident_in=${root}&incident=false`)).toEqual([]);
+    expect(await idsOf(`incident_in=${root}&state=compensating`)).toEqual([]);
+    const counts = (await call(`/counts?incident_in=${root}`)).body.items;
+    expect(counts).toEqual([expect.objectContaining({ paused_reason: "incident", count: 2 })]);
+    expect((await call("?incident_in=nonsense")).body.message).toContain("must be a UUID");
+  });
+
   it.each(["error_code=same", "paused_reason=operator,timer", "incident=true"])(
     "%s is paged by a cursor, while runs begin",
     async (filter) => {

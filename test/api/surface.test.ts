@@ -22,6 +22,8 @@ describe("the OpenAPI document", () => {
     for (const { path, method, operation } of operations) {
       const place = `${method} ${path}`;
       expect(operation.summary, place).toBeTruthy();
+      // Markdown is for descriptions: the page of the API shows a summary as it is.
+      expect(operation.summary, place).not.toContain("`");
       const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
       const inPath = (operation.parameters ?? [])
         .filter((parameter) => parameter.in === "path")

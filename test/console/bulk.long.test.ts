@@ -31,7 +31,7 @@ describeWithBrowser("bulk acts", () => {
 
   it("retries the runs that stand at an incident by clicking, with a preview of what it hits, until the job is done", async () => {
     const { page, faults } = await openPage(service.url, "/console/runs");
-    await page.getByRole("button", { name: "incident 12" }).click();
+    await page.getByRole("button", { name: "at an incident 12" }).click();
     await page.getByText("12 runs", { exact: true }).waitFor();
     await preview(page, "retry_step");
     await page.getByLabel("Corrected variables").fill('{"price": 7}');
@@ -43,7 +43,7 @@ describeWithBrowser("bulk acts", () => {
     await until(async () => (await dialog.locator("li").count()) === 10);
     expect(await seriousFindings(page)).toEqual([]);
     await screenshot(page, "bulk-preview");
-    await dialog.getByRole("button", { name: "Yes, retry_step all of them" }).click();
+    await dialog.getByRole("button", { name: "Yes: Retry the step, all of them" }).click();
     await page.waitForURL("**/console/bulk/*");
     await page.getByText("12 of 12 runs").waitFor();
     await page.locator(".state", { hasText: "done" }).waitFor();
@@ -59,11 +59,11 @@ describeWithBrowser("bulk acts", () => {
     const { page, faults } = await openPage(service.url, "/console/runs?workflow_id=waits&state=paused");
     await preview(page, "skip_step");
     await page.getByRole("button", { name: "Preview" }).click();
-    await page.getByRole("button", { name: "Yes, skip_step" }).click();
+    await page.getByRole("button", { name: "Yes: Skip the step" }).click();
     await page.getByText("3 of 3 runs, 3 refused").waitFor();
     expect(await page.locator("ul.refusals a").count()).toBe(3);
     await page.getByRole("main").getByRole("link", { name: "Bulk jobs" }).click();
-    await page.getByRole("link", { name: "skip_step" }).waitFor();
+    await page.getByRole("link", { name: "Skip the step" }).waitFor();
     for (const colorScheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme });
       await page.setViewportSize({ width: 360, height: 740 });
@@ -80,12 +80,12 @@ describeWithBrowser("bulk acts", () => {
     await page.getByLabel("At most this many runs").fill("2");
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByText("More runs match than the limit allows").waitFor();
-    await page.getByRole("button", { name: "Yes, pause" }).click();
+    await page.getByRole("button", { name: "Yes: Pause the run" }).click();
     await page.getByRole("dialog").getByRole("alert").waitFor();
-    await page.getByRole("button", { name: "Back" }).click();
+    await page.getByRole("button", { name: "Back", exact: true }).click();
     await page.getByLabel("At most this many runs").fill("3");
     await page.getByRole("button", { name: "Preview" }).click();
-    await page.getByRole("button", { name: "Yes, pause" }).click();
+    await page.getByRole("button", { name: "Yes: Pause the run" }).click();
     await page.getByText("3 of 3 runs").waitFor();
     expect(await totalOf("paused_reason=operator")).toBe(3);
   });
@@ -98,7 +98,7 @@ describeWithBrowser("bulk acts", () => {
     await preview(page, "signal");
     await page.getByLabel("Signal", { exact: true }).fill("go");
     await page.getByRole("button", { name: "Preview" }).click();
-    await page.getByRole("button", { name: "Yes, signal" }).click();
+    await page.getByRole("button", { name: "Yes: Send a signal" }).click();
     await page.getByRole("button", { name: "Stop the job" }).click();
     await page.locator(".state", { hasText: "stopped" }).waitFor();
     expect(await totalOf("workflow_id=many&paused_reason=signal")).toBeGreaterThan(0);

@@ -91,6 +91,18 @@ describeLongWithBrowser("the page of the cluster", () => {
     expect(faults).toEqual([]);
   });
 
+  it("names each node by host, process and id, as the lines of its log do", async () => {
+    const { page } = await openPage(service.url, "/console/cluster");
+    await page.locator("tbody tr").nth(1).waitFor();
+    const shown = await page.locator("tbody tr > td:first-child").allInnerTexts();
+    const logged = service.log.flatMap((line) => {
+      const { hostname, pid, nodeId, msg } = JSON.parse(line) as Record<string, unknown>;
+      return msg === "gRPC server listening" ? `${hostname} process ${pid}\n${nodeId}` : [];
+    });
+    expect(logged).toHaveLength(2);
+    expect(shown.map((text) => text.replaceAll("\u00a0", " ")).sort()).toEqual(logged.sort());
+  });
+
   it("reads well in light and dark, wide and on a phone, and axe finds nothing serious", async () => {
     await looksRight(service, "/console/cluster", "cluster", (page) =>
       page.getByText("Transitions a second").waitFor(),

@@ -4,8 +4,10 @@ import { describe, expect, it } from "vitest";
 import type { StepDocument } from "../../src/console/graph/blocks.js";
 import { BEGIN, edgeId, FAILED, type GraphChart, graphOf, SUCCEEDED } from "../../src/console/graph/chart.js";
 import { drawnEdges, drawnNodes } from "../../src/console/graph/drawn.js";
-import { layoutOf } from "../../src/console/graph/layout.js";
-import { unseen } from "../../src/console/graph/look.js";
+import { firstSight, focusOf, isInView, READABLE } from "../../src/console/graph/first-sight.js";
+import { type Box, layoutOf, type Point } from "../../src/console/graph/layout.js";
+import { type Look, unseen } from "../../src/console/graph/look.js";
+import { undoWay } from "../../src/console/graph/path.js";
 import { EXAMPLES, exampleProgram } from "../machines/chart/examples.js";
 import { program } from "../machines/definitions.js";
 
@@ -133,5 +135,79 @@ describe("what is drawn", () => {
     const quiet = chart.edges.find((one) => one.quiet)?.id ?? "";
     expect(drawnEdges(chart, layout).some(({ id }) => id === quiet)).toBe(false);
     expect(drawnEdges(chart, layout, new Map([[quiet, "taken"]])).some(({ id }) => id === quiet)).toBe(true);
+  });
+});
+
+/** Whether a line between two points goes through the inside of a box. */
+function crosses(from: Point, to: Point, { x, y, width, height }: Box): boolean {
+  const [left, right] = [Math.min(from.x, to.x), Math.max(from.x, to.x)];
+  const [top, bottom] = [Math.min(from.y, to.y), Math.max(from.y, to.y)];
+  return right > x + 0.5 && left < x + width - 0.5 && bottom > y + 0.5 && top < y + height - 0.5;
+}
+
+describe("the way of an undo", () => {
+  const branches = Object.fromEntries(Array.from({ length: 6 }, (_, nth) => [`b${nth}`, { next: `w${nth}` }]));
+  const WIDE = [
+    { id: "first", type: "noop", next: "fork" },
+    { id: "fork", type: "parallel", branches, next: "join" },
+    ...Array.from({ length: 6 }, (_, nth) => ({
+      ...{ id: `w${nth}`, type: "noop" },
+      ...(nth % 2 === 0 && { title: "A title that is so long that its box has two lines" }),
+    })),
+    { id: "join", type: "join", next: "last" },
+    { id: "last", type: "noop" },
+  ];
+
+  it.each([
+    ["blocks", BLOCKS],
+    ["branches side by side", WIDE],
+  ])("goes through no box of %s, between any two steps", (_, steps) => {
+    const { boxes } = layoutOf(graph(steps));
+    const all = [...boxes.values()];
+    const hit = [...boxes].flatMap(([from, start], nth) =>
+      [...boxes].flatMap(([to, end]) => {
+        if (from === to) return [];
+        const { points } = undoWay(start, end, all, nth);
+        const lines = points.slice(1).map((point, index) => [points[index]!, point] as const);
+        return lines.some(([a, b]) => all.some((box) => crosses(a, b, box))) ? [`${from} to ${to}`] : [];
+      }),
+    );
+    expect(hit).toEqual([]);
+  });
+});
+
+describe("the first sight of a graph", () => {
+  const chain = graph(
+    Array.from({ length: 19 }, (_, nth) => ({
+      ...{ id: `s${nth}`, type: "noop" },
+      ...(nth < 18 && { next: `s${nth + 1}` }),
+    })),
+  );
+  const layout = layoutOf(chain);
+  const frame = { width: 1_300, height: 430 };
+
+  it("has text that can be read, and the step that matters in the middle", () => {
+    const looks = new Map<string, Look>([
+      ["s0", { tone: "done" }],
+      ["s14", { tone: "live" }],
+    ]);
+    expect(focusOf(chain, looks)).toBe("s14");
+    expect(focusOf(chain, new Map<string, Look>([...looks, ["s3", { tone: "failed" }]]))).toBe("s3");
+    const sight = firstSight(layout, frame, "s14");
+    expect(sight.zoom).toBeGreaterThanOrEqual(READABLE);
+    expect(isInView(layout.boxes.get("s14")!, sight, frame)).toBe(true);
+    expect(isInView(layout.boxes.get("s0")!, sight, frame)).toBe(false);
+  });
+
+  it("is the whole graph where that can be read", () => {
+    const few = layoutOf(graph([{ id: "only", type: "noop" }]));
+    const sight = firstSight(few, frame, "only");
+    for (const box of few.boxes.values()) expect(isInView(box, sight, frame)).toBe(true);
+  });
+
+  it.each(["s0", "s9", "s18"])("shows nothing empty beyond the ends, at %s", (focus) => {
+    const { y, zoom } = firstSight(layout, frame, focus);
+    expect(y).toBeLessThanOrEqual(24);
+    expect(y + layout.height * zoom).toBeGreaterThanOrEqual(frame.height - 25);
   });
 });

@@ -88,7 +88,7 @@ describeWithBrowser("an act on the page of a run", () => {
     await page.locator("[data-step=hold][data-tone=waiting]").waitFor();
     await page.getByRole("button", { name: "Migrate", exact: true }).click();
     const dialog = page.getByRole("dialog", { name: "Move the run to another version" });
-    await dialog.getByLabel("Version", { exact: true }).fill("2");
+    await dialog.getByLabel("Version").selectOption("2");
     await dialog.getByRole("button", { name: "Check" }).click();
     await dialog.getByText("The run can be moved to this version.").waitFor();
     expect(await seriousFindings(page)).toEqual([]);

@@ -68,7 +68,7 @@ describeWithBrowser("the page of a run", () => {
     await node(page, "reserve", "idle").waitFor();
     expect(await page.locator(".undo-way").count()).toBe(0);
     for (let nth = 0; nth < 3; nth++) await slider.press("ArrowRight");
-    await until(async () => (await words(page))?.startsWith("reserve: "));
+    await until(async () => (await words(page))?.startsWith("Reserve the goods: "));
     await page.locator("[data-step=reserve]").click();
     await page.waitForURL(/step=reserve/);
     await page.waitForURL(/at=3/);
@@ -85,7 +85,7 @@ describeWithBrowser("the page of a run", () => {
 
   async function openTabs(page: Page): Promise<void> {
     const shows = {
-      Timeline: page.getByRole("button", { name: /^undo of pay, / }),
+      Timeline: page.getByRole("button", { name: /^undo of Charge the card, / }),
       Events: page.getByRole("button", { name: /the rollback began/ }),
       Variables: page.getByRole("row", { name: /reserve/ }).first(),
       Signals: page.getByRole("cell", { name: "ship" }),

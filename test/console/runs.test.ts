@@ -2,7 +2,7 @@
 // filters mean is tested with the API.
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
-import { bulkFilterOf, parseLabel, queryOf, toggled } from "../../src/console/runs/filters.js";
+import { bulkFilterOf, parseLabel, queryOf, toggled, withChildren } from "../../src/console/runs/filters.js";
 import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
@@ -17,6 +17,28 @@ describe("the filters of an address", () => {
     expect(queryOf(of("root_only=false&q=ab&nonsense=1&cursor=c"))).toEqual({ q: "ab" });
   });
 
+  it.each([
+    ...["incident=true", "requires_manual_review=true", "error_code=late", "paused_reason=incident", "current_step=a"],
+    ...["awaited_signal=go", "parent_run_id=p", "bulk_id=b", "incident_in=r", "q=01a2"],
+  ])("%s asks for branches and items too, unless the address says otherwise", (filter) => {
+    const [name = ""] = filter.split("=");
+    expect(queryOf(of(filter))).not.toHaveProperty("root_only");
+    expect(queryOf(of(`${filter}&root_only=true`))).toMatchObject({ root_only: "true", [name]: expect.anything() });
+    expect(queryOf(of(`${name}=`))).toEqual({ root_only: "true" });
+  });
+
+  it.each(["incident=false", "requires_manual_review=false", "workflow_id=w", "state=failed", "business_key=k"])(
+    "%s is asked of the roots",
+    (filter) => expect(queryOf(of(filter))).toMatchObject({ root_only: "true" }),
+  );
+
+  it("say children only where the other filters mean something else", () => {
+    expect(String(withChildren(of("state=failed"), true))).toBe("state=failed&root_only=false");
+    expect(String(withChildren(of("state=failed&root_only=false"), false))).toBe("state=failed");
+    expect(String(withChildren(of("incident=true"), false))).toBe("incident=true&root_only=true");
+    expect(String(withChildren(of("incident=true&root_only=true"), true))).toBe("incident=true");
+  });
+
   it("become the filter of a bulk job with numbers and booleans as in JSON", () => {
     const search = of("state=paused,failed&version=2&incident=true&label.region=eu&workflow_id=order");
     expect(bulkFilterOf(search)).toEqual({
@@ -25,7 +47,6 @@ describe("the filters of an address", () => {
       incident: true,
       "label.region": "eu",
       workflow_id: "order",
-      root_only: true,
     });
   });
 
@@ -66,15 +87,15 @@ describeLongWithBrowser("the page of runs", () => {
     const { page, faults } = await opened();
     await page.getByRole("button", { name: `succeeded ${RUNS}` }).waitFor();
     await page.getByRole("button", { name: "all 63" }).waitFor();
-    await count(page, "paused").click();
+    await count(page, "waiting").click();
     await page.waitForURL("**state=paused**");
     await page.getByText("3 runs", { exact: true }).waitFor();
-    await page.getByRole("button", { name: "signal 3" }).click();
+    await page.getByRole("button", { name: "for a signal 3" }).click();
     await page.waitForURL("**paused_reason=signal**");
     expect(await rows(page).count()).toBe(3);
     const shared = await openPage(service.url, new URL(page.url()).pathname + new URL(page.url()).search);
     await shared.page.getByText("3 runs", { exact: true }).waitFor();
-    expect(await count(shared.page, "paused").getAttribute("aria-pressed")).toBe("true");
+    expect(await count(shared.page, "waiting").getAttribute("aria-pressed")).toBe("true");
     expect(await seriousFindings(page)).toEqual([]);
     await screenshot(page, "runs-paused");
     expect([...faults, ...shared.faults]).toEqual([]);

@@ -182,7 +182,7 @@ describe("a timeline", () => {
     spans.append([row(1, "step.started", "wait"), row(2, "step.paused", "wait", { awaiting: "signal", name: "go" })]);
     expect(spans.all.map(({ words, to }) => [words, to])).toEqual([
       ["wait", undefined],
-      ["waits for signal go", undefined],
+      ["waits for a signal: go", undefined],
     ]);
     spans.append([row(3, "run.cancelled", "wait")]);
     expect(spans.all.every(({ to }) => to === 3_000)).toBe(true);
@@ -232,7 +232,9 @@ describe("words", () => {
     expect(rowWords(row(1, "step.failed", "pay", { code: "down", will_retry: true }))).toBe(
       "pay: failed with down, is tried again",
     );
-    expect(rowWords(row(1, "step.succeeded", "pay", { phase: "compensation" }))).toBe("undo of pay: succeeded");
-    expect(rowWords(row(1, "step.paused", "ask", { awaiting: "signal", name: "ok" }))).toBe("ask: waits for signal ok");
+    expect(rowWords(row(1, "step.succeeded", "pay", { phase: "compensation" }))).toBe("pay: undone");
+    expect(rowWords(row(1, "step.paused", "ask", { awaiting: "signal", name: "ok" }))).toBe(
+      "ask: waits for a signal: ok",
+    );
   });
 });

@@ -83,7 +83,7 @@ describeWithBrowser("the page of tasks", () => {
     await page.getByRole("link", { name: "Deliver" }).click();
     await page.getByLabel("Street").fill("Ma");
     await page.getByRole("button", { name: "Submit the task" }).click();
-    await page.locator(".misfit", { hasText: "fewer than" }).waitFor();
+    await page.locator(".misfit", { hasText: "must have at least 3 characters" }).waitFor();
     expect(await page.locator(".misfit", { hasText: "is required" }).count()).toBeGreaterThan(0);
     expect(await page.getByLabel("Street").getAttribute("aria-invalid")).toBe("true");
     await page.getByLabel("Street").fill("Main street 1");

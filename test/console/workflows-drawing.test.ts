@@ -137,7 +137,7 @@ describe("a rehearsal", () => {
     const broken = [...events, event("b", "step.failed", { metadata: { phase: "compensation", code: "closed" } })];
     expect(drawn(rehearsed(broken), chart).looks.get("b")).toMatchObject({
       tone: "failed",
-      lines: ["closed", "its undo failed"],
+      lines: ["closed", "the undo failed"],
     });
   });
 

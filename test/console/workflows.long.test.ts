@@ -125,7 +125,8 @@ describeWithBrowser("the pages of workflows", () => {
 
   it("draws a rehearsal: the steps that it reached, the error at its step, the undo, and its events", async () => {
     const { page, faults } = await opened("/order?tab=try&version=1");
-    await page.getByLabel("Inputs (JSON)").fill('{"sku": "tea", "quantity": 20}');
+    await page.getByLabel("SKU").fill("tea");
+    await page.getByLabel("Quantity").fill("20");
     await page.getByRole("combobox", { name: "Step" }).selectOption("ship");
     await page.getByRole("button", { name: "Let it fail" }).click();
     await page.getByRole("button", { name: "Rehearse" }).click();
@@ -143,6 +144,7 @@ describeWithBrowser("the pages of workflows", () => {
 
   it("shows what the service refuses about inputs and mocks of a rehearsal", async () => {
     const { page } = await opened("/order?tab=try");
+    await page.getByLabel("SKU").fill("tea");
     await page.getByLabel("Mocks by step (JSON)").fill('{"nowhere": [{"output": {}}]}');
     await page.getByRole("button", { name: "Rehearse" }).click();
     await page.getByRole("alert").getByText("nowhere").first().waitFor();
@@ -214,7 +216,7 @@ describeWithBrowser("the pages of workflows", () => {
 
   it.each([
     ["list", "", "An order"],
-    ["graph", "/order", "Select one of the"],
+    ["graph", "/order", "Select a step to see its definition"],
     ["versions", "/order?tab=versions&version=2&compare=1", "Step note added"],
     ["stats", "/quick?tab=stats", "Durations of steps"],
     ["start", "/order?tab=start", "About the run"],

@@ -65,7 +65,7 @@ export const MUTANTS = [
   },
   {
     name: "a slot is granted whatever is held",
-    file: "src/store/migrations/0035_passed_over.sql",
+    file: "src/store/migrations/0033_passed_over.sql",
     find: "EXIT WHEN NOT FOUND OR held >= one.slot_limit OR told = 200;",
     replace: "EXIT WHEN NOT FOUND;",
     test: "test/store/slots.test.ts",

@@ -104,7 +104,14 @@ const ofService = {
   Cluster: {
     nodes: [
       {
-        ...{ node_id: NODE_ID, started_at: DAY_BEFORE, heartbeat_at: ENDED_AT, alive: true },
+        ...{
+          node_id: NODE_ID,
+          host: "saga-1",
+          process_id: 41,
+          started_at: DAY_BEFORE,
+          heartbeat_at: ENDED_AT,
+          alive: true,
+        },
         ...{ shards: 256, record_format: 4, version: "0.6.0" },
       },
     ],

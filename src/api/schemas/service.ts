@@ -4,6 +4,8 @@ import { Bool, Free, Int, opt, Text, Time, Uuid } from "./kinds.js";
 
 const ClusterNode = Type.Object({
   node_id: Uuid,
+  host: opt(Type.String({ description: "Where it runs. Absent: a node of a release that did not say it." })),
+  process_id: opt(Type.Integer({ description: "Its process there." })),
   started_at: Time,
   heartbeat_at: Time,
   alive: Type.Boolean({ description: "Its heartbeat is not stale." }),
@@ -72,7 +74,9 @@ export const SERVICE_RESOURCES = {
     detail: opt(Text),
   }),
   Cluster: Type.Object({
-    nodes: Type.Array(ClusterNode, { description: "Those with a heartbeat within the last day, the oldest first." }),
+    nodes: Type.Array(ClusterNode, {
+      description: "Those with a heartbeat within the last ten minutes, the oldest first.",
+    }),
     shards: Type.Object({
       count: Int,
       unowned: Type.Integer({ description: "No node is alive to own them." }),

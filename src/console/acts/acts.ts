@@ -107,7 +107,7 @@ export const ACTS: readonly Act[] = [
   {
     ...{ name: "rerun", button: "Run again", title: "Run again" },
     words:
-      "A new run of the same workflow begins, with the inputs that the run was started with unless others are given here.",
+      "A new run of the same workflow begins, with the inputs that the run was started with unless you change them here.",
     fields: [
       { name: "version", label: "Version", kind: "number", hint: "Empty: the latest published one." },
       { name: "inputs", label: "Inputs", kind: "object", hint: "A JSON object. Empty: those of the run." },
@@ -134,6 +134,9 @@ export const ACTS: readonly Act[] = [
     isDangerous: true,
   },
 ];
+
+/** Of an act by the name that the API has for it. */
+export const actTitle = (name: string): string => ACTS.find((act) => act.name === name)?.title ?? name;
 
 /** Those that the act asks for at one run, or in a bulk job. */
 export const fieldsOf = ({ fields }: Act, where: Where): readonly Field[] =>

@@ -42,11 +42,15 @@ async function readDocument<T>(
 
 const VERSIONS_PER_PAGE = 20;
 
-export function useVersions<T extends Versioned>(collection: Collection, id: string, offset = 0) {
+export function useVersions<T extends Versioned>(
+  collection: Collection,
+  id: string,
+  offset = 0,
+  limit = VERSIONS_PER_PAGE,
+) {
   return useQuery({
-    queryKey: [collection, id, "versions", offset],
-    queryFn: ({ signal }) =>
-      get<List<T>>(`/${collection}/${part(id)}/versions`, { query: { limit: VERSIONS_PER_PAGE, offset }, signal }),
+    queryKey: [collection, id, "versions", offset, limit],
+    queryFn: ({ signal }) => get<List<T>>(`/${collection}/${part(id)}/versions`, { query: { limit, offset }, signal }),
   });
 }
 

@@ -1,8 +1,10 @@
 // The list of bulk jobs, newest first, with how far each is. A job begins at the list of runs.
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "wouter";
+import { actTitle } from "../acts/acts.js";
 import { get } from "../browser/client.js";
 import type { BulkJob, List } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { FilterText } from "../parts/filter-text.js";
 import { Answer } from "../parts/notes.js";
 import { When } from "../parts/values.js";
@@ -14,6 +16,7 @@ const PAGE_SIZE = 50;
 
 export default function BulkPage() {
   const [search] = useSearchParams();
+  useTitle("Bulk jobs");
   const query = { limit: PAGE_SIZE, cursor: search.get("cursor") ?? undefined };
   const jobs = useQuery({
     queryKey: ["bulk", query],
@@ -54,7 +57,7 @@ function Jobs({ page: { items, next_cursor: next } }: { page: List<BulkJob> }) {
 const Job = ({ job }: { job: BulkJob }) => (
   <li className="card">
     <p className="row">
-      <Link href={`/bulk/${job.bulk_id}`}>{job.action}</Link>
+      <Link href={`/bulk/${job.bulk_id}`}>{actTitle(job.action)}</Link>
       <span className="quiet">
         <When at={job.started_at} />
       </span>

@@ -1,9 +1,11 @@
 // One bulk job: how far it is, live, what refused, and how to stop it or go on. The runs that it changed are in the list of runs.
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "wouter";
+import { actTitle } from "../acts/acts.js";
 import { useAct } from "../browser/act.js";
 import { get, part, post } from "../browser/client.js";
 import type { BulkJob } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { FilterText } from "../parts/filter-text.js";
 import { Answer, Refused } from "../parts/notes.js";
 import { When } from "../parts/values.js";
@@ -23,6 +25,7 @@ export default function JobPage() {
     queryFn: ({ signal }) => nextOf(id, queries, signal),
     refetchInterval: ({ state: { data } }) => (data?.state === "running" ? PAUSE_MS : false),
   });
+  useTitle(job.data && actTitle(job.data.action), job.data?.state, "Bulk job");
   return (
     <>
       <p>
@@ -42,13 +45,13 @@ function nextOf(id: string, queries: QueryClient, signal: AbortSignal): Promise<
 
 const Job = ({ job }: { job: BulkJob }) => (
   <>
-    <h1>{job.action}</h1>
+    <h1>{actTitle(job.action)}</h1>
     <Progress job={job} />
     <Acts job={job} />
     <dl>
       <dt>Runs</dt>
       <dd>
-        <Link href={`/runs?bulk_id=${job.bulk_id}&root_only=false`}>Those that it has changed, or started again</Link>
+        <Link href={`/runs?bulk_id=${job.bulk_id}`}>Those that it has changed, or started again</Link>
       </dd>
       <dt>Filter</dt>
       <dd>

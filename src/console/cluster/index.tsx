@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { get } from "../browser/client.js";
 import type { Cluster } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { duration } from "../parts/values.js";
 import { Live } from "./live.js";
@@ -11,6 +12,7 @@ import "./cluster.css";
 const EVERY_MS = 2_000;
 
 export default function Page() {
+  useTitle("Cluster");
   const cluster = useQuery({
     queryKey: ["cluster"],
     queryFn: ({ signal }) => get<Cluster>("/cluster", { signal }),
@@ -33,7 +35,13 @@ export default function Page() {
   );
 }
 
-function Warnings({ cluster: { shards, silent_nodes: silent = [] } }: { cluster: Cluster }) {
+/** A node by where it runs, if that is known. */
+function nameOf(id: string, nodes: Cluster["nodes"]): string {
+  const { host, process_id } = nodes.find(({ node_id }) => node_id === id) ?? {};
+  return host === undefined ? id : `${host}, process ${process_id} (${id})`;
+}
+
+function Warnings({ cluster: { nodes, shards, silent_nodes: silent = [] } }: { cluster: Cluster }) {
   return (
     <>
       {shards.unowned > 0 && (
@@ -41,7 +49,11 @@ function Warnings({ cluster: { shards, silent_nodes: silent = [] } }: { cluster:
           No node owns {shards.unowned} of {shards.count} shards: their runs stand until a node is up.
         </p>
       )}
-      {silent.length > 0 && <p className="refused">These nodes did not answer in time: {silent.join(", ")}</p>}
+      {silent.length > 0 && (
+        <p className="refused">
+          These nodes did not answer in time: {silent.map((id) => nameOf(id, nodes)).join("; ")}
+        </p>
+      )}
     </>
   );
 }

@@ -1,4 +1,4 @@
-// The nodes as a table, each with the shards that it owns. A node that is gone stays in it for a day.
+// The nodes as a table, each with the shards that it owns. A node that is gone stays in it for ten minutes.
 import type { Cluster } from "../browser/resources.js";
 import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
@@ -41,7 +41,7 @@ function Row({ node, count }: { node: Node; count: number }) {
   return (
     <tr>
       <td>
-        <code>{node.node_id}</code>
+        <NodeName of={node} />
       </td>
       <td>
         <Standing of={node} />
@@ -62,6 +62,18 @@ function Row({ node, count }: { node: Node; count: number }) {
     </tr>
   );
 }
+
+/** As its log lines have it: the host and the process. An earlier release does not say them. */
+const NodeName = ({ of: { node_id: id, host, process_id: process } }: { of: Node }) => (
+  <>
+    {host !== undefined && (
+      <div>
+        {host} <span className="quiet">process {process}</span>
+      </div>
+    )}
+    <code className="quiet">{id}</code>
+  </>
+);
 
 function Standing({ of: { alive, draining } }: { of: Node }) {
   if (!alive) return <span className="state failed">gone</span>;

@@ -3,7 +3,7 @@ import type { Edge, EdgeMarker, Node } from "@xyflow/react";
 import { edgeId, type GraphChart, type GraphEdge, type GraphNode } from "./chart.js";
 import type { Layout, Point } from "./layout.js";
 import type { EdgeLook, Look } from "./look.js";
-import { curve, labelPoint, straight, undoCurve } from "./path.js";
+import { curve, labelPoint, rounded, straight, undoWay } from "./path.js";
 
 export type DrawnNode = Node<{ node: GraphNode; look: Look | undefined; isSelected: boolean }>;
 export type DrawnEdge = Edge<{ path: string; label: string; place: Point; about: string }>;
@@ -56,12 +56,13 @@ const arrow = (look: EdgeLook | undefined): EdgeMarker => ({
 
 /** Numbered in their order. A step that is undone twice in a row has no arrow to itself. */
 function undoEdges(way: readonly string[], { boxes }: Layout): DrawnEdge[] {
+  const all = [...boxes.values()];
   return way.slice(1).flatMap((to, nth) => {
     const from = way[nth] ?? to;
     const [start, end] = [boxes.get(from), boxes.get(to)];
     if (!start || !end || from === to) return [];
-    const { path, label: place } = undoCurve(start, end);
-    const data = { path, label: String(nth + 1), place, about: `undo ${nth + 1}: ${to}` };
+    const { points, label: place } = undoWay(start, end, all, nth);
+    const data = { path: rounded(points), label: String(nth + 1), place, about: `undo ${nth + 1}: ${to}` };
     const ends = { source: from, target: to, zIndex: 2 };
     const id = `undo ${nth} ${edgeId(from, to)}`;
     return [{ id, type: "undo", className: "edge undo-way", markerEnd: arrow("undo"), data, ...ends }];

@@ -6,6 +6,7 @@ import type { GraphProps } from "./props.js";
 export type { StepDocument } from "./blocks.js";
 export { edgeId, type GraphChart, graphOf } from "./chart.js";
 export type { EdgeLook, Look, Tone } from "./look.js";
+export { evaluated, named, namesOf, type StepNames } from "./names.js";
 export type { GraphProps } from "./props.js";
 
 const View = lazy(() => import("./view.js"));

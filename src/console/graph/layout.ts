@@ -20,7 +20,10 @@ export interface Layout {
   readonly height: number;
 }
 
-const STEP = { width: 216, height: 70 };
+const STEP = { width: 232, height: 70 };
+/** A name beyond so many characters has two lines. */
+export const MAX_LINE = 26;
+const LINE = 18;
 const OUTER = { width: 110, height: 36 };
 const GAP = { nodesep: 44, ranksep: 40, edgesep: 20, marginx: 24, marginy: 24 };
 /** Dagre needs more than a second for larger graphs. They are laid out row by row. */
@@ -44,10 +47,13 @@ const isSame = (left: GraphChart, right: GraphChart): boolean =>
   left === right ||
   (left.nodes.length === right.nodes.length &&
     left.edges.length === right.edges.length &&
-    left.nodes.every(({ id }, nth) => id === right.nodes[nth]?.id) &&
+    left.nodes.every(({ id, name }, nth) => id === right.nodes[nth]?.id && name === right.nodes[nth]?.name) &&
     left.edges.every(({ id }, nth) => id === right.edges[nth]?.id));
 
-const sizeOf = ({ kind }: GraphNode) => (kind === "step" ? STEP : OUTER);
+function sizeOf({ kind, name }: GraphNode) {
+  if (kind !== "step") return OUTER;
+  return name.length > MAX_LINE ? { ...STEP, height: STEP.height + LINE } : STEP;
+}
 
 function ranked(chart: GraphChart): Layout {
   const graph = new graphlib.Graph({ multigraph: true });

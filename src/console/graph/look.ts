@@ -18,7 +18,7 @@ export const TONE_WORDS: Readonly<Record<Tone, string>> = {
   idle: "",
   live: "running",
   waiting: "waiting",
-  done: "done",
+  done: "succeeded",
   failed: "failed",
   undoing: "being undone",
   undone: "undone",

@@ -2,6 +2,7 @@
 import { Handle, type NodeProps, Position, useReactFlow } from "@xyflow/react";
 import { type FocusEvent, memo } from "react";
 import type { DrawnNode } from "./drawn.js";
+import { MAX_LINE } from "./layout.js";
 import { type Look, MAX_LINES, TONE_WORDS, unseen } from "./look.js";
 
 type Props = NodeProps<DrawnNode>;
@@ -17,12 +18,12 @@ export const StepNode = memo(({ id, data }: Props) => {
         type="button"
         className={`node ${tone} ${node.childOf === undefined ? "" : "of-child"} ${tone === "live" ? "live" : ""}`}
         aria-pressed={isSelected}
-        title={node.about}
+        title={[node.name, node.about].join(": ")}
         data-step={id}
         data-tone={tone}
         onFocus={show}
       >
-        <span className="node-name">{node.name}</span>
+        <span className={node.name.length > MAX_LINE ? "node-name long" : "node-name"}>{node.name}</span>
         <span className="node-type">{[node.type, TONE_WORDS[tone]].filter((word) => word !== "").join(" · ")}</span>
         <Lines look={look} />
         {look?.badge !== undefined && <span className="node-badge">{look.badge}</span>}

@@ -17,12 +17,91 @@ export const straight = (from: Box, to: Box): readonly Point[] => [
   { x: to.x + to.width / 2, y: to.y },
 ];
 
-/** The way of an undo: beside the nodes, on their right, so that it does not cover the way forward. */
-export function undoCurve(from: Box, to: Box): { readonly path: string; readonly label: Point } {
+/** The way of an undo, through points whose corners are cut. */
+export interface UndoWay {
+  readonly points: readonly Point[];
+  readonly label: Point;
+}
+
+/** Beside a box, within the gap to the next one. */
+const BESIDE = 18;
+const BELOW = 14;
+
+/**
+ * From the right of a box to the right of another, in the gaps between rows and beside all boxes, so that it covers no box and no text. The
+ * boxes are in rows with gaps between them. `nth`: ways that begin or end together are drawn beside each other.
+ */
+export function undoWay(from: Box, to: Box, boxes: readonly Box[], nth = 0): UndoWay {
   const [start, end] = [rightOf(from), rightOf(to)];
-  const reach = Math.max(start.x, end.x) + 36 + Math.min(60, Math.abs(start.y - end.y) / 10);
-  const path = `M ${at(start)} C ${at({ x: reach, y: start.y })} ${at({ x: reach, y: end.y })} ${at(end)}`;
-  return { path, label: { x: (start.x + end.x + 6 * reach) / 8, y: (start.y + end.y) / 2 } };
+  if (isBeside(from, to)) return alongRow(from, to, boxes, nth);
+  const [top, bottom] = [Math.min(from.y, to.y), Math.max(from.y + from.height, to.y + to.height)];
+  const between = boxes.filter((box) => box.y < bottom && box.y + box.height > top);
+  const shift = (nth % 4) * 5;
+  const gutter = Math.max(...between.map(({ x, width }) => x + width)) + BESIDE + 6 + shift;
+  const out = (box: Box, other: Box) => wayOut(box, { boxes, gutter, shift, isDown: other.y > box.y });
+  const points = [start, ...out(from, to), ...out(to, from).reverse(), end];
+  return { points, label: { x: gutter, y: (start.y + end.y) / 2 } };
+}
+
+const isBeside = (one: Box, other: Box): boolean => one.y < other.y + other.height && other.y < one.y + one.height;
+
+/** Between two boxes of a row: in the gap above it. */
+function alongRow(from: Box, to: Box, boxes: readonly Box[], nth: number): UndoWay {
+  const [start, end] = [rightOf(from), rightOf(to)];
+  const shift = (nth % 4) * 5;
+  const gap = Math.min(...boxes.filter((box) => isBeside(box, from)).map(({ y }) => y)) - BELOW - shift;
+  const [left, right] = [start.x + BESIDE + shift, end.x + BESIDE + shift];
+  const corners = [
+    { ...start, x: left },
+    { x: left, y: gap },
+    { x: right, y: gap },
+    { ...end, x: right },
+  ];
+  return { points: [start, ...corners, end], label: { x: left + (right - left) * 0.3, y: gap } };
+}
+
+interface Gaps {
+  readonly boxes: readonly Box[];
+  readonly gutter: number;
+  readonly shift: number;
+  /** Where the other box is. */
+  readonly isDown: boolean;
+}
+
+/** To the gutter: straight if no box is on the way, or else through the gap of rows on the side of the other box. */
+function wayOut(box: Box, { boxes, gutter, shift, isDown }: Gaps): Point[] {
+  const { x, y } = rightOf(box);
+  const row = boxes.filter((one) => isBeside(one, box));
+  if (!row.some((one) => one.x > box.x)) return [{ x: gutter, y }];
+  const gap = isDown
+    ? Math.max(...row.map((one) => one.y + one.height)) + BELOW + shift
+    : Math.min(...row.map((one) => one.y)) - BELOW - shift;
+  const aside = x + BESIDE + shift;
+  return [
+    { x: aside, y },
+    { x: aside, y: gap },
+    { x: gutter, y: gap },
+  ];
+}
+
+const CORNER = 10;
+
+/** Straight lines whose corners are round, and no more: a curve through the middles would leave the gaps. */
+export function rounded(points: readonly Point[]): string {
+  const [first, ...rest] = points;
+  const last = rest.at(-1);
+  if (!first || !last) return "";
+  const corners = rest.slice(0, -1).map((corner, nth) => {
+    const [before, after] = [points[nth] ?? corner, rest[nth + 1] ?? corner];
+    return `L ${at(towards(corner, before))} Q ${at(corner)} ${at(towards(corner, after))}`;
+  });
+  return [`M ${at(first)}`, ...corners, `L ${at(last)}`].join(" ");
+}
+
+function towards(from: Point, to: Point): Point {
+  const length = Math.hypot(to.x - from.x, to.y - from.y);
+  const share = length === 0 ? 0 : Math.min(CORNER, length / 2) / length;
+  return { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share };
 }
 
 const rightOf = ({ x, y, width, height }: Box): Point => ({ x: x + width, y: y + height / 2 });

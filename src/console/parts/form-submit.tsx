@@ -13,7 +13,7 @@ export interface SchemaFormProps {
   readonly onSubmit: (value: unknown) => void;
   readonly submitLabel: string;
   /** A second way to submit the same value. */
-  readonly other?: { readonly label: string; readonly onSubmit: (value: unknown) => void };
+  readonly other?: { readonly label: string; readonly isDangerous?: true; readonly onSubmit: (value: unknown) => void };
   /** The `details` of a refusal. */
   readonly problems?: readonly Problem[] | undefined;
   /** Where the request that was refused has the value. Default: `$`. */
@@ -38,7 +38,7 @@ export const Submit = ({ children, submitLabel, other, isBusy = false }: SchemaF
         {submitLabel}
       </button>
       {other && (
-        <button type="submit" className="danger" name={OTHER} disabled={isBusy}>
+        <button type="submit" className={other.isDangerous ? "danger" : undefined} name={OTHER} disabled={isBusy}>
           {other.label}
         </button>
       )}

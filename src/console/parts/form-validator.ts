@@ -11,6 +11,8 @@ import type { Misfit as Found } from "../../../machines/schema/check.js";
 import { type CheckOptions, Schemas } from "../../../machines/schema/schemas.js";
 import type { Json, JsonObject } from "../../../machines/values/json.js";
 
+import { misfitWords } from "./form-words.js";
+
 export type Place = readonly (string | number)[];
 
 export interface Misfit {
@@ -53,7 +55,9 @@ function causes(found: readonly Found[]): Found[] {
 /** A missing member is shown at its own field. */
 function misfitOf({ pointer, message, missing }: Found): Misfit {
   const place = placeOf(pointer);
-  return missing === undefined ? { place, message } : { place: [...place, missing], message: "is required" };
+  return missing === undefined
+    ? { place, message: misfitWords(message) }
+    : { place: [...place, missing], message: "is required" };
 }
 
 /** Of a JSON pointer. */

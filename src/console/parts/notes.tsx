@@ -1,6 +1,7 @@
 // What a page says when there is nothing to show: it loads, it was refused, it failed.
 import { Component, type ReactNode } from "react";
 import { ApiError } from "../browser/client.js";
+import { Sentence } from "./sentence.js";
 
 export const Loading = () => (
   <p className="quiet" role="status">
@@ -12,7 +13,9 @@ export function Refused({ error }: { error: Error }) {
   const details = error instanceof ApiError ? error.details : [];
   return (
     <div className="refused" role="alert">
-      <p>{error.message}</p>
+      <p>
+        <Sentence text={error.message} />
+      </p>
       {details.length > 0 && (
         <ul>
           {details.map(({ path, message }) => (

@@ -1,23 +1,24 @@
 // Values as people read them: states, times, durations, JSON.
 import type { Run, RunState } from "../browser/resources.js";
+import { fullTime, timeText } from "./clock.js";
+import { stateName } from "./state-words.js";
 
 /** The state in words, and its reason. Colour alone says nothing. */
 export function State({ state, reason }: { state: RunState; reason?: Run["paused_reason"] }) {
+  const { word, tone, more } = stateName(state, reason);
   return (
-    <span className={`state ${state}`}>
-      {state}
-      {reason && <span className="reason"> · {reason}</span>}
+    <span className={`state ${state} tone-${tone}`}>
+      {word}
+      {more !== undefined && <span className="reason"> {more}</span>}
     </span>
   );
 }
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-
 export function When({ at }: { at: string | undefined }) {
   if (at === undefined) return <span className="quiet">–</span>;
   return (
-    <time dateTime={at} title={at}>
-      {CLOCK.format(new Date(at))}
+    <time dateTime={at} title={fullTime(at)}>
+      {timeText(at)}
     </time>
   );
 }

@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { get } from "../browser/client.js";
 import type { List, Rule } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
@@ -11,6 +12,7 @@ import { Published } from "../parts/versions.js";
 
 export default function Page() {
   const offset = useOffset();
+  useTitle("Rules");
   const rules = useQuery({
     queryKey: ["rules", "list", offset],
     queryFn: ({ signal }) => get<List<Rule>>("/rules", { query: { offset }, signal }),

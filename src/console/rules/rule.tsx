@@ -3,6 +3,7 @@ import { useState } from "react";
 import { useParams } from "wouter";
 import { numberIn, useAddress } from "../browser/address.js";
 import type { Rule } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { useDocument } from "../browser/versions.js";
 import { Answer } from "../parts/notes.js";
 import { Published, Versions } from "../parts/versions.js";
@@ -15,6 +16,7 @@ export default function Page() {
   const { id = "" } = useParams();
   const version = numberIn(useAddress()[0], "version");
   const rule = useDocument<Rule>("rules", id, version);
+  useTitle(rule.data?.name ?? id, "Rule");
   return <Answer of={rule}>{(rule) => <Shown key={rule.id} rule={rule} />}</Answer>;
 }
 

@@ -6,6 +6,7 @@ import type { Rule } from "../browser/resources.js";
 import { JsonField } from "../parts/json-field.js";
 import { parseObject } from "../parts/json-text.js";
 import { Refused } from "../parts/notes.js";
+import { counted } from "../parts/plural.js";
 import { Json } from "../parts/values.js";
 import { type Evaluated, namesIn, sentence } from "./table.js";
 
@@ -68,7 +69,7 @@ function Result({ rule, evaluated }: { rule: Rule; evaluated: Evaluated }) {
       </p>
       <Json value={output} label="Output" />
       <p className="quiet">
-        {audit.rows.length} of {rule.spec.rows.length} rows tried in {audit.duration_ms} ms
+        {audit.rows.length} of {counted(rule.spec.rows.length, "row")} tried in {audit.duration_ms} ms
       </p>
     </>
   );

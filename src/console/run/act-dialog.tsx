@@ -1,7 +1,6 @@
 // An act in a dialog: what it will do, what it asks for, and what the service answered. The command keeps its idempotency key while it is
 // tried, so that it takes effect once.
 import { type FormEvent, useState } from "react";
-import { Link } from "wouter";
 import { type Act, fieldsOf } from "../acts/acts.js";
 import { ActFields } from "../acts/fields.js";
 import { bodyOf, pathOf, type Texts, type Values, valuesOf } from "../acts/values.js";
@@ -12,9 +11,10 @@ import { Dialog } from "../parts/dialog.js";
 import { Refused } from "../parts/notes.js";
 import { RUN_KEY } from "./data.js";
 import { MigrationCheck } from "./migration-check.js";
+import { RerunDialog } from "./rerun-dialog.js";
+import { VersionChoice } from "./version-choice.js";
 
 interface Acted {
-  readonly run_id?: string;
   readonly changed?: boolean;
   readonly already_terminal?: boolean;
 }
@@ -29,13 +29,17 @@ interface Props {
   readonly onClose: () => void;
 }
 
-export function ActDialog({ run, act, onClose }: Props) {
+export const ActDialog = (props: Props) =>
+  props.act.name === "rerun" ? <RerunDialog {...props} /> : <SentDialog {...props} />;
+
+function SentDialog({ run, act, onClose }: Props) {
   const [texts, setTexts] = useState<Texts>(() => initialTexts(act, run));
   const sending = useSending(run, act, (answer) => {
-    if (act.name !== "rerun" && answer.changed !== false) onClose();
+    if (answer.changed !== false) onClose();
   });
-  const fields = fieldsOf(act, "run");
-  const { values, faults } = valuesOf(fields, texts);
+  const all = fieldsOf(act, "run");
+  const fields = act.name === "migrate" ? all.filter(({ name }) => name !== "version") : all;
+  const { values, faults } = valuesOf(all, texts);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (Object.keys(faults).length === 0) sending.mutate(values);
@@ -44,16 +48,20 @@ export function ActDialog({ run, act, onClose }: Props) {
     <Dialog title={act.title} onClose={onClose}>
       <p>{act.words}</p>
       <form onSubmit={submit}>
+        {act.name === "migrate" && (
+          <VersionChoice
+            workflowId={run.workflow_id}
+            value={texts.version ?? ""}
+            onChange={(version) => setTexts({ ...texts, version })}
+            none="choose one"
+            except={run.version}
+          />
+        )}
         <ActFields {...{ fields, texts, faults }} onChange={setTexts} />
         {act.name === "migrate" && <MigrationCheck run={run} values={values} />}
         {sending.error && <Refused error={sending.error} />}
-        {sending.data && <Answered answer={sending.data} act={act} />}
-        <Buttons
-          act={act}
-          isSending={sending.isPending}
-          isDone={sending.data?.run_id !== undefined}
-          onClose={onClose}
-        />
+        {sending.data?.changed === false && <p role="status">Nothing changed: the run is so already.</p>}
+        <Buttons act={act} isSending={sending.isPending} onClose={onClose} />
       </form>
     </Dialog>
   );
@@ -67,25 +75,12 @@ function useSending(run: Run, act: Act, onDone: (answer: Acted) => void) {
   );
 }
 
-function Answered({ answer, act }: { answer: Acted; act: Act }) {
-  if (act.name === "rerun" && answer.run_id !== undefined)
-    return (
-      <p role="status">
-        The new run: <Link href={`/runs/${answer.run_id}`}>{answer.run_id}</Link>
-      </p>
-    );
-  return answer.changed === false ? <p role="status">Nothing changed: the run is so already.</p> : null;
-}
-
-function Buttons(props: { act: Act; isSending: boolean; isDone: boolean; onClose: () => void }) {
-  const { act, isSending, isDone, onClose } = props;
+function Buttons({ act, isSending, onClose }: { act: Act; isSending: boolean; onClose: () => void }) {
   return (
     <div className="row">
-      {!isDone && (
-        <button type="submit" className={act.isDangerous ? "danger" : "primary"} disabled={isSending}>
-          {isSending ? "Sending …" : act.title}
-        </button>
-      )}
+      <button type="submit" className={act.isDangerous ? "danger" : "primary"} disabled={isSending}>
+        {isSending ? "Sending …" : act.title}
+      </button>
       <button type="button" onClick={onClose}>
         Close
       </button>

@@ -8,19 +8,17 @@ export interface ChildRun {
   readonly parent_step_id?: string | undefined;
   readonly parent_branch_id?: string | undefined;
   readonly error?: { readonly code: string } | undefined;
+  readonly incident?: { readonly code: string } | undefined;
   readonly started_at: string;
   readonly terminal_at?: string | undefined;
 }
 
 /** Ten thousand items with their inputs and variables would not be. */
 export function kept(run: ChildRun): ChildRun {
-  const { id, workflow_id, state, paused_reason, current_step, parent_step_id, parent_branch_id, error } = run;
-  const { started_at, terminal_at } = run;
+  const { id, workflow_id, state, paused_reason, current_step, parent_step_id, parent_branch_id } = run;
+  const { error, incident, started_at, terminal_at } = run;
   return {
-    ...{ id, workflow_id, state, paused_reason, current_step, parent_step_id, parent_branch_id, error },
-    ...{ started_at, terminal_at },
+    ...{ id, workflow_id, state, paused_reason, current_step, parent_step_id, parent_branch_id },
+    ...{ error, incident, started_at, terminal_at },
   };
 }
-
-export const nameOf = ({ parent_step_id, parent_branch_id, workflow_id }: ChildRun): string =>
-  parent_branch_id === undefined ? `${parent_step_id}: ${workflow_id}` : `${parent_step_id}[${parent_branch_id}]`;

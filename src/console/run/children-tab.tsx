@@ -1,49 +1,71 @@
 // The children of a run as a tree: branches, items and sub-sagas, and theirs. Children are read by page when they come into sight, and
 // drawn as far as they are seen.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useRef } from "react";
+import { useEffect, useRef } from "react";
 import { Link } from "wouter";
 import { useAddress } from "../browser/address.js";
 import type { Run, RunState } from "../browser/resources.js";
+import { useIsNarrow } from "../browser/width.js";
+import { childName } from "../parts/belongs.js";
 import { Refused } from "../parts/notes.js";
+import { counted } from "../parts/plural.js";
+import { stateWord } from "../parts/state-words.js";
 import { duration, State } from "../parts/values.js";
 import { type ChildCount, countsByState, countWords, total } from "../story/counts.js";
-import { nameOf } from "./child-run.js";
+import { type Names, nameIn } from "../story/words.js";
+import type { ChildRun } from "./child-run.js";
 import { useCounts } from "./data.js";
 import type { TabProps } from "./moment.js";
 import type { Line } from "./tree.js";
 import { type Tree, useTree } from "./use-tree.js";
 
 const LINE_HEIGHT = 34;
+/** On a phone a line has two. */
+const HIGH_LINE = 60;
 
-export function ChildrenTab({ run }: TabProps) {
+export function ChildrenTab({ run, definition }: TabProps) {
   const [parameters] = useAddress();
   const counts = useCounts(run).data?.items ?? [];
   const of = parameters.get("of") ?? undefined;
   const state = parameters.get("state") ?? undefined;
   return (
     <>
-      <Filters counts={counts} of={of} state={state} />
-      <Descendants key={`${of} ${state}`} run={run} of={of} state={state} count={total(counts)} />
+      <Filters counts={counts} of={of} state={state} names={definition?.names} />
+      <Descendants key={`${of} ${state}`} {...{ run, of, state }} count={total(counts)} names={definition?.names} />
     </>
   );
 }
 
-function Filters({ counts, of, state }: { counts: readonly ChildCount[]; of?: string; state?: string }) {
+interface FiltersProps {
+  readonly counts: readonly ChildCount[];
+  readonly of: string | undefined;
+  readonly state: string | undefined;
+  readonly names: Names;
+}
+
+function Filters({ counts, of, state, names }: FiltersProps) {
   const steps = [...new Set(counts.map(({ parent_step_id }) => parent_step_id))];
   const shown = of === undefined ? counts : counts.filter(({ parent_step_id }) => parent_step_id === of);
   return (
     <div className="row">
-      <Choice name="of" label="Of step" value={of} options={steps} />
-      <Choice name="state" label="State" value={state} options={[...countsByState(shown).keys()]} />
+      <Choice name="of" label="Of step" value={of} options={steps.map((step) => [step, nameIn(names, step)])} />
+      <Choice
+        name="state"
+        label="State"
+        value={state}
+        options={[...countsByState(shown).keys()].map((one) => [one, stateWord(one)])}
+      />
       <span className="quiet" role="status">
-        {total(shown).toLocaleString()} children{shown.length > 0 && `: ${countWords(shown)}`}
+        {counted(total(shown), "child", "children")}
+        {shown.length > 0 && `: ${countWords(shown)}`}
       </span>
     </div>
   );
 }
 
-function Choice(props: { name: string; label: string; value: string | undefined; options: readonly string[] }) {
+type Options = readonly (readonly [value: string, words: string])[];
+
+function Choice(props: { name: string; label: string; value: string | undefined; options: Options }) {
   const { name, label, value = "", options } = props;
   const [, change] = useAddress();
   return (
@@ -51,23 +73,33 @@ function Choice(props: { name: string; label: string; value: string | undefined;
       {label}
       <select value={value} onChange={({ target }) => change({ [name]: target.value })}>
         <option value="">all</option>
-        {options.map((option) => (
-          <option key={option}>{option}</option>
+        {options.map(([option, words]) => (
+          <option key={option} value={option}>
+            {words}
+          </option>
         ))}
       </select>
     </label>
   );
 }
 
-function Descendants(props: { run: Run; of: string | undefined; state: string | undefined; count: number }) {
+interface DescendantsProps extends Omit<FiltersProps, "counts"> {
+  readonly run: Run;
+  readonly count: number;
+}
+
+function Descendants(props: DescendantsProps) {
   const tree = useTree(props.run.id, props);
   const scroll = useRef<HTMLElement>(null);
+  const height = useIsNarrow() ? HIGH_LINE : LINE_HEIGHT;
   const virtual = useVirtualizer({
     count: tree.lines.length,
     getScrollElement: () => scroll.current,
-    estimateSize: () => LINE_HEIGHT,
+    estimateSize: () => height,
     overscan: 10,
   });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it keeps what it has measured
+  useEffect(() => virtual.measure(), [height]);
   const seen = virtual.getVirtualItems();
   tree.useReading(seen.map(({ index }) => index));
   if (tree.isEmpty) return <p className="quiet">There are no such children.</p>;
@@ -78,8 +110,8 @@ function Descendants(props: { run: Run; of: string | undefined; state: string | 
       <section className="rows" ref={scroll} aria-label="Tree of children" tabIndex={0}>
         <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
           {seen.map(({ index, start, key }) => (
-            <div key={key} className="tree-line" style={{ transform: `translateY(${start}px)`, height: LINE_HEIGHT }}>
-              <TreeLine line={tree.lines[index]} tree={tree} />
+            <div key={key} className="tree-line" style={{ transform: `translateY(${start}px)`, height }}>
+              <TreeLine line={tree.lines[index]} tree={tree} of={props} />
             </div>
           ))}
         </div>
@@ -88,7 +120,22 @@ function Descendants(props: { run: Run; of: string | undefined; state: string | 
   );
 }
 
-function TreeLine({ line, tree }: { line: Line | undefined; tree: Tree }) {
+/** Why it failed, or what it stands at. */
+const Where = ({ run: { incident, error, current_step: step }, names }: { run: ChildRun; names: Names }) => {
+  const failure = incident ?? error;
+  if (failure) return <span className="fault">{failure.code}</span>;
+  return <span className="quiet">{step !== undefined && nameIn(names, step)}</span>;
+};
+
+function TreeLine({
+  line,
+  tree,
+  of,
+}: {
+  line: Line | undefined;
+  tree: Tree;
+  of: Pick<DescendantsProps, "run" | "names">;
+}) {
   if (!line) return null;
   if (line.kind === "more")
     return (
@@ -104,15 +151,16 @@ function TreeLine({ line, tree }: { line: Line | undefined; tree: Tree }) {
           type="button"
           className="plain toggle"
           aria-expanded={isOpen}
-          aria-label={`Children of ${nameOf(run)}`}
+          aria-label={`Children of ${childName(run)}`}
           onClick={() => tree.toggle(run.id)}
         >
           {isOpen ? "▾" : "▸"}
         </button>
-        <Link href={`/runs/${run.id}`}>{nameOf(run)}</Link>
+        <Link href={`/runs/${run.id}`}>{childName(run)}</Link>
       </span>
       <State state={run.state as RunState} reason={run.paused_reason} />
-      <span className="quiet">{run.error?.code ?? run.current_step}</span>
+      {/* A sub-saga has steps of its own. */}
+      <Where run={run} names={run.workflow_id === of.run.workflow_id ? of.names : undefined} />
       <span className="quiet">
         {run.terminal_at && duration(Date.parse(run.terminal_at) - Date.parse(run.started_at))}
       </span>

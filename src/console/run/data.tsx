@@ -7,7 +7,7 @@ import type { ActName } from "../acts/acts.js";
 import { ApiError, get, part } from "../browser/client.js";
 import { type Live, useLive } from "../browser/live.js";
 import type { ChildCount, Run, Workflow } from "../browser/resources.js";
-import { type GraphChart, graphOf, type StepDocument } from "../graph/index.js";
+import { type GraphChart, graphOf, named, namesOf, type StepDocument, type StepNames } from "../graph/index.js";
 import { hasEnded } from "../story/counts.js";
 import { Story } from "../story/story.js";
 
@@ -54,6 +54,8 @@ export interface Definition {
   readonly machine: Chart;
   readonly chart: GraphChart;
   readonly documents: ReadonlyMap<string, StepDocument>;
+  /** As every view of the run calls its steps. */
+  readonly names: StepNames;
 }
 
 /** A published version never changes. */
@@ -74,7 +76,16 @@ async function definitionOf(id: string, version: number, signal: AbortSignal): P
   ]);
   const steps = workflow.steps as readonly StepDocument[];
   const documents = new Map(steps.map((step) => [String(step.id), step]));
-  return { workflow, machine, chart: graphOf(machine, steps), documents };
+  const chart = graphOf(machine, steps);
+  return { workflow, machine, chart, documents, names: namesOf(chart) };
+}
+
+/** The definition with the names that its steps have in this run. */
+export function useNamed(definition: Definition | undefined, { inputs, variables }: Run): Definition | undefined {
+  return useMemo(() => {
+    const chart = definition && named(definition.chart, { inputs, variables });
+    return definition && chart && { ...definition, chart, names: namesOf(chart) };
+  }, [definition, inputs, variables]);
 }
 
 export interface Told {

@@ -1,21 +1,30 @@
 // The audit log as a table that draws what is in sight, and the event that is selected in full.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { Link } from "wouter";
 import { useAddress } from "../browser/address.js";
+import { useInView } from "../browser/in-view.js";
+import { useIsNarrow } from "../browser/width.js";
+import { fineTime, fullTime } from "../parts/clock.js";
+import { counted } from "../parts/plural.js";
 import { Json } from "../parts/values.js";
-import type { Row } from "../story/rows.js";
-import { rowWords } from "../story/words.js";
+import { type Row, textIn } from "../story/rows.js";
+import { type Names, nameIn, rowWords } from "../story/words.js";
 import type { Shown, TabProps } from "./moment.js";
 
 const ROW_HEIGHT = 32;
+/** On a phone the time is above the words. */
+const HIGH_ROW = 52;
 
-export function EventsTab({ told: { story, live }, shown }: TabProps) {
+export function EventsTab({ told: { story, live }, shown, definition }: TabProps) {
+  const names = definition?.names;
   const [parameters, change] = useAddress();
   const step = parameters.get("step") ?? undefined;
   const [words, setWords] = useState("");
   const [open, setOpen] = useState<number>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the rows grow in place, by live.count
-  const rows = useMemo(() => matching(story.rows, words, step), [story, words, step, live.count]);
+  const rows = useMemo(() => matching(story.rows, words, step, names), [story, words, step, names, live.count]);
+  const selected = rows.find(({ seq }) => seq === open);
   return (
     <>
       <div className="row">
@@ -25,87 +34,122 @@ export function EventsTab({ told: { story, live }, shown }: TabProps) {
         </label>
         {step !== undefined && (
           <button type="button" onClick={() => change({ step: undefined })}>
-            Of step {step} ×
+            Of step {nameIn(names, step)} ×
           </button>
         )}
         <span className="quiet" role="status">
-          {rows.length.toLocaleString()} events
+          {counted(rows.length, "event")}
         </span>
       </div>
-      <Table rows={rows} shown={shown} open={open} onOpen={(seq) => setOpen(seq === open ? undefined : seq)} />
-      <Details row={rows.find(({ seq }) => seq === open)} shown={shown} />
+      <div className={selected ? "events with-event" : "events"}>
+        <Table {...{ rows, shown, names, open }} onOpen={(seq) => setOpen(seq === open ? undefined : seq)} />
+        {selected ? (
+          <Details row={selected} names={names} onShow={shown.show} onClose={() => setOpen(undefined)} />
+        ) : (
+          <p className="quiet">Select an event for its metadata.</p>
+        )}
+      </div>
     </>
   );
 }
 
-function matching(rows: readonly Row[], words: string, step: string | undefined): readonly Row[] {
+function matching(rows: readonly Row[], words: string, step: string | undefined, names: Names): readonly Row[] {
   const sought = words.trim().toLowerCase();
   return rows.filter(
     (row) =>
       (step === undefined || row.step_id === step) &&
-      (sought === "" || `${row.event_type} ${rowWords(row)} ${row.actor}`.toLowerCase().includes(sought)),
+      (sought === "" ||
+        `${row.event_type} ${row.step_id} ${rowWords(row, names)} ${row.actor}`.toLowerCase().includes(sought)),
   );
 }
 
 interface TableProps {
+  readonly names: Names;
   readonly rows: readonly Row[];
   readonly shown: Shown;
   readonly open: number | undefined;
   readonly onOpen: (seq: number) => void;
 }
 
-function Table({ rows, shown, open, onOpen }: TableProps) {
+function Table({ rows, shown, names, open, onOpen }: TableProps) {
   const scroll = useRef<HTMLElement>(null);
+  const height = useIsNarrow() ? HIGH_ROW : ROW_HEIGHT;
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroll.current,
-    estimateSize: () => ROW_HEIGHT,
+    estimateSize: () => height,
     overscan: 12,
   });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it keeps what it has measured
+  useEffect(() => virtual.measure(), [height]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
     <section className="rows" ref={scroll} aria-label="The audit log" tabIndex={0}>
       <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
         {virtual.getVirtualItems().map(({ index, start }) => {
           const row = rows[index];
-          return row && <Line key={row.seq} {...{ row, start, shown, onOpen }} isOpen={row.seq === open} />;
+          return (
+            row && <Line key={row.seq} {...{ row, start, height, shown, names, onOpen }} isOpen={row.seq === open} />
+          );
         })}
       </div>
     </section>
   );
 }
 
-function Line(props: { row: Row; start: number; shown: Shown; isOpen: boolean; onOpen: (seq: number) => void }) {
-  const { row, start, shown, isOpen, onOpen } = props;
+interface LineProps extends Pick<TableProps, "shown" | "names" | "onOpen"> {
+  readonly row: Row;
+  readonly start: number;
+  readonly height: number;
+  readonly isOpen: boolean;
+}
+
+function Line({ row, start, height, shown, names, isOpen, onOpen }: LineProps) {
   const isLater = shown.at !== undefined && row.seq > shown.at;
   return (
     <button
       type="button"
       className={`event-row ${isLater ? "later" : ""}`}
       aria-pressed={isOpen}
-      style={{ transform: `translateY(${start}px)`, height: ROW_HEIGHT }}
+      style={{ transform: `translateY(${start}px)`, height }}
       onClick={() => onOpen(row.seq)}
     >
       <span className="quiet">{row.seq}</span>
-      <span className="quiet">{row.recorded_at.slice(11, 23)}</span>
-      <span>{rowWords(row)}</span>
+      <time className="quiet" dateTime={row.recorded_at} title={fullTime(row.recorded_at)}>
+        {fineTime(row.recorded_at)}
+      </time>
+      <span>{rowWords(row, names)}</span>
       <span className="quiet">{row.event_type}</span>
       <span className="quiet">{row.actor}</span>
     </button>
   );
 }
 
-function Details({ row, shown }: { row: Row | undefined; shown: Shown }) {
-  if (!row) return <p className="quiet">Select an event for its metadata.</p>;
+interface DetailsProps {
+  readonly row: Row;
+  readonly names: Names;
+  readonly onShow: (seq: number) => void;
+  readonly onClose: () => void;
+}
+
+function Details({ row, names, onShow, onClose }: DetailsProps) {
+  const seen = useInView<HTMLElement>(row.seq);
+  const child = textIn(row, "child_run_id");
   return (
-    <section className="card" aria-label={`Event ${row.seq}`}>
-      <div className="row">
+    <section ref={seen} className="card event" aria-label={`Event ${row.seq}`}>
+      <div className="step-head">
         <strong>
-          {row.seq}: {rowWords(row)}
+          {row.seq}: {rowWords(row, names)}
         </strong>
-        <button type="button" onClick={() => shown.show(row.seq)}>
+        <button type="button" aria-label="Close the event" onClick={onClose}>
+          ×
+        </button>
+      </div>
+      <div className="row">
+        <button type="button" onClick={() => onShow(row.seq)}>
           Show the run at this moment
         </button>
+        {child !== undefined && <Link href={`/runs/${child}`}>The child run {child}</Link>}
       </div>
       <Json value={row} label={`Event ${row.seq} as JSON`} />
     </section>

@@ -1,38 +1,64 @@
 // The head of the page of a run: its state, why it stands there, what failed, what may be done, and where it belongs.
 import { Link } from "wouter";
 import type { Run } from "../browser/resources.js";
+import { counted } from "../parts/plural.js";
+import { Sentence } from "../parts/sentence.js";
 import { Json, State, When } from "../parts/values.js";
 import { hasEnded } from "../story/counts.js";
+import { type Names, nameIn } from "../story/words.js";
 import { Acts } from "./acts.js";
-import { type Definition, type Explanation, useExplanation } from "./data.js";
+import { type Definition, type Explanation, useCounts, useExplanation } from "./data.js";
+import { FailureWords } from "./failure.js";
+import { FamilyIncidents, useIncidentsBelow } from "./family-incidents.js";
+import { nextWords } from "./next-words.js";
 
 export function Header(props: { run: Run; definition: Definition | undefined; isPast: boolean }) {
   const { run, definition, isPast } = props;
   const explanation = useExplanation(run);
+  const below = useIncidentsBelow(run);
   return (
     <header className="run-head">
       <div className="run-title">
         <h1>{definition?.workflow.name ?? run.workflow_id}</h1>
-        <State state={run.state} reason={run.paused_reason} />
+        <Standing run={run} />
+        {below.total > 0 && <span className="state failed">{counted(below.total, "incident")} below</span>}
         {run.dry_run && <span className="state">dry run</span>}
         {run.requires_manual_review && <span className="state failed">needs a manual review</span>}
       </div>
-      {explanation.data && <Headline run={run} explanation={explanation.data} isPast={isPast} />}
-      <Failure run={run} />
+      {explanation.data && <Headline {...{ run, definition, isPast }} explanation={explanation.data} />}
+      <Failure run={run} names={definition?.names} />
+      <FamilyIncidents run={run} names={definition?.names} {...below} />
       {explanation.data && <Acts run={run} can={explanation.data.can} />}
-      <Facts run={run} />
+      <Facts run={run} names={definition?.names} />
     </header>
   );
 }
 
-function Headline({ run, explanation, isPast }: { run: Run; explanation: Explanation; isPast: boolean }) {
+/** Whether the children of a run that waits for them work, their numbers say: then it is at work, too. */
+function Standing({ run }: { run: Run }) {
+  const counts = useCounts(run).data?.items ?? [];
+  const working = counts.some(({ state }) => state === "running" || state === "compensating");
+  if (run.paused_reason !== "children" || !working) return <State state={run.state} reason={run.paused_reason} />;
+  return <span className={`state ${run.state} tone-running`}>running in child runs</span>;
+}
+
+interface HeadlineProps {
+  readonly run: Run;
+  readonly definition: Definition | undefined;
+  readonly explanation: Explanation;
+  readonly isPast: boolean;
+}
+
+function Headline({ run, definition, explanation, isPast }: HeadlineProps) {
+  const next = hasEnded(run) ? undefined : nextWords(explanation, definition?.documents ?? new Map());
   return (
     <p className="because" role="status">
-      {isPast && <span className="quiet">Now: </span>}The run {explanation.because}.
-      {!hasEnded(run) && explanation.next_at && (
+      {isPast && <span className="quiet">Now: </span>}The run <Sentence text={explanation.because} />.
+      {next && (
         <span className="quiet">
           {" "}
-          It goes on by itself at <When at={explanation.next_at} />.
+          {next.before} <When at={explanation.next_at} />
+          {next.after}.
         </span>
       )}
     </p>
@@ -40,16 +66,14 @@ function Headline({ run, explanation, isPast }: { run: Run; explanation: Explana
 }
 
 /** What failed for good, or what the run failed with. */
-function Failure({ run: { incident, error, quarantine } }: { run: Run }) {
+function Failure({ run: { incident, error, quarantine }, names }: { run: Run; names: Names }) {
   const failure = incident ?? error;
   if (!failure && !quarantine) return null;
   return (
     <div className="refused">
       {failure && (
         <p>
-          <strong>{failure.code}</strong>
-          {failure.step_id !== undefined && <> at {failure.step_id}</>}: {failure.message}
-          {incident && <> ({incident.attempts} attempts)</>}
+          <FailureWords failure={failure} attempts={incident?.attempts} names={names} />
         </p>
       )}
       {error?.cause !== undefined && <Json value={error.cause} label="The cause" />}
@@ -58,7 +82,7 @@ function Failure({ run: { incident, error, quarantine } }: { run: Run }) {
   );
 }
 
-function Facts({ run }: { run: Run }) {
+function Facts({ run, names }: { run: Run; names: Names }) {
   return (
     <details className="facts" open={window.innerWidth > 900}>
       <summary>
@@ -66,8 +90,8 @@ function Facts({ run }: { run: Run }) {
       </summary>
       <div className="fact-grid">
         <Times run={run} />
-        <Belongs run={run} />
-        <Names run={run} />
+        <Belongs run={run} names={names} />
+        <Labels run={run} />
       </div>
     </details>
   );
@@ -93,7 +117,7 @@ function Times({ run }: { run: Run }) {
   );
 }
 
-function Belongs({ run }: { run: Run }) {
+function Belongs({ run, names }: { run: Run; names: Names }) {
   const { parent_run_id, parent_step_id, parent_branch_id, root_run_id, rerun_of } = run;
   const branch = parent_branch_id === undefined ? "" : `[${parent_branch_id}]`;
   return (
@@ -104,7 +128,7 @@ function Belongs({ run }: { run: Run }) {
       {run.current_step !== undefined && (
         <>
           <dt>at step</dt>
-          <dd>{run.current_step}</dd>
+          <dd>{nameIn(names, run.current_step)}</dd>
         </>
       )}
       <dt>elsewhere</dt>
@@ -125,7 +149,7 @@ const RunLink = ({ id, as, more = "" }: { id: string; as: string; more?: string 
   </>
 );
 
-function Names({ run: { business_key, labels = {}, tenant_id } }: { run: Run }) {
+function Labels({ run: { business_key, labels = {}, tenant_id } }: { run: Run }) {
   const facts = [["business key", business_key], ["tenant", tenant_id], ...Object.entries(labels)] as const;
   return (
     <dl>

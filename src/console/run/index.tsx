@@ -6,9 +6,11 @@ import { useParams } from "wouter";
 import { useAddress } from "../browser/address.js";
 import { MAX_EVENTS } from "../browser/live.js";
 import type { Run } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer, Refused } from "../parts/notes.js";
+import { stateName } from "../parts/state-words.js";
 import { ChildrenTab } from "./children-tab.js";
-import { useDefinition, useRun, useStory } from "./data.js";
+import { useDefinition, useNamed, useRun, useStory } from "./data.js";
 import { EventsTab } from "./events-tab.js";
 import { GraphTab } from "./graph-tab.js";
 import { Header } from "./header.js";
@@ -41,23 +43,31 @@ export default function Page() {
 
 function RunPage({ run }: { run: Run }) {
   const definition = useDefinition(run);
+  const named = useNamed(definition.data, run);
   const told = useStory(run.id, definition.data?.machine);
   const shown = useShown(told);
   const tab = useTab();
   const { tab: Tab } = TABS[tab];
+  useTitle(run.business_key ?? run.id.slice(-8), titleState(run), definition.data?.workflow.name ?? run.workflow_id);
   return (
     <>
-      <Header run={run} definition={definition.data} isPast={shown.at !== undefined} />
+      <Header run={run} definition={named} isPast={shown.at !== undefined} />
       {told.live.error && <Refused error={told.live.error} />}
       {definition.error && definition.data === undefined && <Refused error={definition.error} />}
       {told.live.isCut && <Cut />}
-      <Slider told={told} shown={shown} />
+      <Slider told={told} shown={shown} names={named?.names} />
       <Tabs tab={tab} />
       <section aria-label={TABS[tab].name} className="tab">
-        <Tab run={run} told={told} shown={shown} definition={definition.data} />
+        <Tab run={run} told={told} shown={shown} definition={named} />
       </section>
     </>
   );
+}
+
+/** As the head of the page says it, for one tab among many. */
+function titleState({ state, paused_reason }: Run): string {
+  const { word, more } = stateName(state, paused_reason);
+  return more === undefined ? word : `${word} ${more}`;
 }
 
 const Cut = () => (

@@ -3,7 +3,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { numberIn, useAddress } from "../browser/address.js";
 import type { Run } from "../browser/resources.js";
 import { When } from "../parts/values.js";
-import { rowWords } from "../story/words.js";
+import { type Names, rowWords } from "../story/words.js";
 import type { Definition, Told } from "./data.js";
 
 const SETTLE_MS = 150;
@@ -43,11 +43,11 @@ export function useShown({ story }: Told): Shown {
   return { at, count: at === undefined ? story.rows.length : story.countAt(at), show };
 }
 
-export function Slider({ told, shown }: { told: Told; shown: Shown }) {
+export function Slider({ told, shown, names }: { told: Told; shown: Shown; names: Names }) {
   const { story, live } = told;
   const row = story.rows[shown.count - 1];
   const last = story.rows.at(-1)?.seq ?? 0;
-  const words = row ? rowWords(row) : "before the first event";
+  const words = row ? rowWords(row, names) : "before the first event";
   const to = (seq: number) => shown.show(seq >= last ? undefined : Math.max(0, seq));
   const at = shown.at ?? last;
   return (

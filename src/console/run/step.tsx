@@ -2,10 +2,12 @@
 import { Link } from "wouter";
 import { useAddress, useHref } from "../browser/address.js";
 import type { Run } from "../browser/resources.js";
+import { counted } from "../parts/plural.js";
+import { awaitedWord } from "../parts/state-words.js";
 import { duration, Json, When } from "../parts/values.js";
 import type { Moment, StepStory } from "../story/moment.js";
 import type { Story } from "../story/story.js";
-import { rowWords } from "../story/words.js";
+import { rowWords, STANDING_WORDS, UNDO_WORDS } from "../story/words.js";
 import type { Definition } from "./data.js";
 import type { Shown } from "./moment.js";
 
@@ -25,7 +27,7 @@ export function StepPanel({ story, moment, shown, definition, step }: Props) {
   const node = definition.chart.nodes.find(({ id }) => id === step);
   const told = moment.steps.get(step);
   return (
-    <aside className="card step" aria-label={`Step ${step}`}>
+    <aside className="card step beside-view" aria-label={`Step ${step}`}>
       <div className="step-head">
         <h2>{node?.name ?? step}</h2>
         <button type="button" aria-label="Close the step" onClick={() => change({ step: undefined })}>
@@ -48,9 +50,12 @@ function Standing({ told }: { told: StepStory }) {
   const { standing, visits, attempts, awaiting, error, undo, enteredAt, endedAt } = told;
   return (
     <dl>
-      <Fact name="stands" value={awaiting === undefined ? standing : `${standing} for ${awaiting}`} />
-      <Fact name="undo" value={undo} />
-      <Fact name="entered" value={visits > 1 ? `${visits} times` : undefined} />
+      <Fact
+        name="stands"
+        value={`${STANDING_WORDS[standing]}${awaiting === undefined ? "" : ` ${awaitedWord(awaiting)}`}`}
+      />
+      <Fact name="undo" value={undo && UNDO_WORDS[undo]} />
+      <Fact name="entered" value={visits > 1 ? counted(visits, "time") : undefined} />
       <Fact name="attempts" value={attempts > 0 ? String(attempts) : undefined} />
       <Fact name="took" value={endedAt === undefined ? undefined : duration(endedAt - enteredAt)} />
       <Fact name="error" value={error && `${error.code}: ${error.message}`} />

@@ -5,10 +5,11 @@ import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
+import { type Names, nameIn } from "../story/words.js";
 import { useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
 
-export function TasksTab({ run }: TabProps) {
+export function TasksTab({ run, definition }: TabProps) {
   const tasks = useOfRun<List<UserTask>>(run, "user_tasks", { limit: 50, offset: useOffset("page") });
   return (
     <Answer of={tasks}>
@@ -20,7 +21,7 @@ export function TasksTab({ run }: TabProps) {
             <p>
               <Link href={`/tasks?run_id=${run.id}`}>Open these tasks in the inbox</Link>
             </p>
-            <Tasks tasks={list.items} />
+            <Tasks tasks={list.items} names={definition?.names} />
             <Pager of={list} name="page" label="tasks" />
           </>
         )
@@ -29,7 +30,7 @@ export function TasksTab({ run }: TabProps) {
   );
 }
 
-function Tasks({ tasks }: { tasks: readonly UserTask[] }) {
+function Tasks({ tasks, names }: { tasks: readonly UserTask[]; names: Names }) {
   return (
     <Scroll label="Tasks of the run">
       <table>
@@ -46,8 +47,10 @@ function Tasks({ tasks }: { tasks: readonly UserTask[] }) {
         <tbody>
           {tasks.map((task) => (
             <tr key={task.id}>
-              <td>{task.title ?? task.id}</td>
-              <td>{task.step_id}</td>
+              <td>
+                <Link href={`/tasks?run_id=${task.run_id}&task=${task.id}&status=any`}>{task.title ?? task.id}</Link>
+              </td>
+              <td title={task.step_id}>{nameIn(names, task.step_id)}</td>
               <td>{task.assignee}</td>
               <td>
                 {task.status}

@@ -3,18 +3,20 @@
 import "./timeline.css";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { useWidth } from "../browser/width.js";
 import { duration } from "../parts/values.js";
 import { hasEnded } from "../story/counts.js";
 import { type Bar, barsOf, type Lane, lanesOf, marksOf, moved, type Window, zoomed } from "../story/lanes.js";
 import { timeOf } from "../story/rows.js";
 import { type Span, Spans } from "../story/spans.js";
 import type { Story } from "../story/story.js";
+import { type Names, nameIn, STANDING_WORDS, UNDO_WORDS } from "../story/words.js";
 import type { Shown, TabProps } from "./moment.js";
 
 const LANE_HEIGHT = 34;
 const TICK_MS = 1_000;
 
-export function TimelineTab({ run, told: { story, live }, shown }: TabProps) {
+export function TimelineTab({ run, told: { story, live }, shown, definition }: TabProps) {
   const now = useNow(!hasEnded(run));
   const spans = useMemo(() => spansFor(story), [story]);
   spans.append(story.rows);
@@ -24,7 +26,8 @@ export function TimelineTab({ run, told: { story, live }, shown }: TabProps) {
   if (!first || !last || lanes.length === 0) return <p className="quiet">Nothing has taken time yet.</p>;
   const whole = { from: timeOf(first), to: Math.max(timeOf(first) + 10, hasEnded(run) ? timeOf(last) : now) };
   const row = story.rows[shown.count - 1];
-  return <Timeline lanes={lanes} whole={whole} now={now} shown={shown} at={row && timeOf(row)} />;
+  const names = definition?.names;
+  return <Timeline {...{ lanes, whole, now, shown, names }} at={row && timeOf(row)} />;
 }
 
 function spansFor({ rows }: Story): Spans {
@@ -49,9 +52,10 @@ interface Props {
   readonly now: number;
   readonly shown: Shown;
   readonly at: number | undefined;
+  readonly names: Names;
 }
 
-function Timeline({ lanes, whole, now, shown, at }: Props) {
+function Timeline({ lanes, whole, now, shown, at, names }: Props) {
   const [zoom, setZoom] = useState<Window>();
   const view = zoom ?? whole;
   const change = (window: Window) => setZoom(window.to - window.from >= whole.to - whole.from ? undefined : window);
@@ -65,7 +69,7 @@ function Timeline({ lanes, whole, now, shown, at }: Props) {
     <>
       <Zoom view={view} whole={whole} onChange={change} />
       <Lanes
-        {...{ lanes, view, now, shown, at, keys }}
+        {...{ lanes, view, now, shown, at, names, keys }}
         start={whole.from}
         onWheel={(f, x) => change(zoomed(view, f, whole, x))}
       />
@@ -115,7 +119,7 @@ interface LanesProps extends Omit<Props, "whole"> {
   readonly onWheel: (factor: number, at: number) => void;
 }
 
-function Lanes({ lanes, view, now, shown, at, start, keys, onWheel }: LanesProps) {
+function Lanes({ lanes, view, now, shown, at, names, start, keys, onWheel }: LanesProps) {
   const scroll = useRef<HTMLElement>(null);
   useWheel(scroll, onWheel);
   const virtual = useVirtualizer({
@@ -135,7 +139,7 @@ function Lanes({ lanes, view, now, shown, at, start, keys, onWheel }: LanesProps
       <Axis view={view} start={start} />
       <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
         {virtual.getVirtualItems().map(({ index, start }) => (
-          <LaneRow key={index} lane={lanes[index]} top={start} {...{ view, now, shown, at }} />
+          <LaneRow key={index} lane={lanes[index]} top={start} {...{ view, now, shown, at, names }} />
         ))}
       </div>
     </section>
@@ -170,13 +174,19 @@ function useWheel(
 
 const share = (at: number, { from, to }: Window): string => `${((at - from) / Math.max(1, to - from)) * 100}%`;
 
+/** Pixels for the words of two marks: those of the last one are before it. */
+const MARK_WIDTH = 96;
+const MAX_MARKS = 8;
+
 function Axis({ view, start }: { view: Window; start: number }) {
+  const track = useRef<HTMLDivElement>(null);
+  const most = Math.min(MAX_MARKS, Math.max(1, Math.floor(useWidth(track) / MARK_WIDTH)));
   return (
     <div className="axis" aria-hidden="true">
       <span />
-      <div className="track">
-        {marksOf(view, start).map((mark) => (
-          <span key={mark} className="mark" style={{ left: share(mark, view) }}>
+      <div className="track" ref={track}>
+        {marksOf(view, start, most).map((mark) => (
+          <span key={mark} className={isLast(mark, view) ? "mark last" : "mark"} style={{ left: share(mark, view) }}>
             {duration(mark - start)}
           </span>
         ))}
@@ -185,23 +195,26 @@ function Axis({ view, start }: { view: Window; start: number }) {
   );
 }
 
-interface LaneProps extends Pick<Props, "now" | "shown" | "at"> {
+/** Its words would be cut off at the end of the track. */
+const isLast = (mark: number, { from, to }: Window) => mark - from > (to - from) * 0.85;
+
+interface LaneProps extends Pick<Props, "now" | "shown" | "at" | "names"> {
   readonly lane: Lane | undefined;
   readonly top: number;
   readonly view: Window;
 }
 
-function LaneRow({ lane, top, view, now, shown, at }: LaneProps) {
+function LaneRow({ lane, top, view, now, shown, at, names }: LaneProps) {
   if (!lane) return null;
   const { bars, left } = barsOf(lane, view, now);
   return (
     <div className="lane" style={{ transform: `translateY(${top}px)`, height: LANE_HEIGHT }}>
       <span className="lane-name" title={lane.step}>
-        {lane.step}
+        {nameIn(names, lane.step)}
       </span>
       <div className="track">
         {bars.map((bar) => (
-          <BarButton key={`${bar.span.seq} ${bar.span.kind}`} bar={bar} now={now} shown={shown} />
+          <BarButton key={`${bar.span.seq} ${bar.span.kind}`} {...{ bar, now, shown, names }} />
         ))}
         {left > 0 && <span className="unseen quiet">and {left} more: zoom in</span>}
         {at !== undefined && at >= view.from && at <= view.to && (
@@ -212,23 +225,33 @@ function LaneRow({ lane, top, view, now, shown, at }: LaneProps) {
   );
 }
 
-function BarButton({ bar: { span, left, width }, now, shown }: { bar: Bar; now: number; shown: Shown }) {
+function BarButton({
+  bar: { span, left, width },
+  now,
+  shown,
+  names,
+}: { bar: Bar } & Pick<Props, "now" | "shown" | "names">) {
+  const words = wordsOf(span, now, names);
   return (
     <button
       type="button"
       className={`span ${span.kind} ${span.ended ?? ""}`}
       style={{ left: `${left * 100}%`, width: `max(3px, ${width * 100}%)` }}
-      aria-label={wordsOf(span, now)}
-      title={wordsOf(span, now)}
+      aria-label={words}
+      title={words}
       onClick={() => shown.show(span.seq)}
     />
   );
 }
 
-function wordsOf({ kind, step, words, from, to, ended }: Span, now: number): string {
-  const what = kind === "step" || kind === "undo" ? words : `${step}: ${words}`;
-  return `${what}, ${duration((to ?? now) - from)}${to === undefined ? " so far" : ended ? `, ${ended}` : ""}`;
+function wordsOf({ kind, step, words, from, to, ended }: Span, now: number, names: Names): string {
+  const name = nameIn(names, step);
+  const what = kind === "step" ? name : kind === "undo" ? `undo of ${name}` : `${name}: ${words}`;
+  const end = ended && (kind === "undo" ? UNDO_ENDS : STANDING_WORDS)[ended];
+  return `${what}, ${duration((to ?? now) - from)}${to === undefined ? " so far" : end === undefined ? "" : `, ${end}`}`;
 }
+
+const UNDO_ENDS = { done: UNDO_WORDS.undone, failed: UNDO_WORDS.failed, skipped: UNDO_WORDS.passed };
 
 const KINDS = ["step", "queue", "attempt", "retry", "wait", "children", "undo"] as const;
 const KIND_WORDS = {

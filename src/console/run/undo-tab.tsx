@@ -4,20 +4,21 @@ import type { List, UndoEntry } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
+import { type Names, nameIn, UNDO_WORDS } from "../story/words.js";
 import { Acts } from "./acts.js";
 import { useExplanation, useOfRun } from "./data.js";
 import type { TabProps } from "./moment.js";
 
 const WORDS: Readonly<Record<UndoEntry["state"], string>> = {
   owed: "owed if the run rolls back",
-  done: "undone",
-  failed: "the undo failed",
-  passed: "there was nothing to call",
+  done: UNDO_WORDS.undone,
+  failed: UNDO_WORDS.failed,
+  passed: UNDO_WORDS.passed,
   abandoned: "abandoned: the run ended without undoing it",
   not_needed: "not needed: the run succeeded",
 };
 
-export function UndoTab({ run }: TabProps) {
+export function UndoTab({ run, definition }: TabProps) {
   const undos = useOfRun<List<UndoEntry>>(run, "undo", { limit: 100, offset: useOffset("page") });
   const can = useExplanation(run).data?.can ?? [];
   return (
@@ -33,7 +34,7 @@ export function UndoTab({ run }: TabProps) {
                 In the order of completion. A rollback takes them from the last to the first. Behind them is what the
                 run's children left undone.
               </p>
-              <Entries entries={list.items} />
+              <Entries entries={list.items} names={definition?.names} />
               <Pager of={list} name="page" label="undo entries" />
             </>
           )
@@ -43,7 +44,7 @@ export function UndoTab({ run }: TabProps) {
   );
 }
 
-function Entries({ entries }: { entries: readonly UndoEntry[] }) {
+function Entries({ entries, names }: { entries: readonly UndoEntry[]; names: Names }) {
   return (
     <Scroll label="Undo entries">
       <table>
@@ -60,7 +61,7 @@ function Entries({ entries }: { entries: readonly UndoEntry[] }) {
           {entries.map(({ ordinal, step_id, action, child_run_id, state }) => (
             <tr key={ordinal}>
               <td>{ordinal}</td>
-              <td>{step_id}</td>
+              <td title={step_id}>{nameIn(names, step_id)}</td>
               <td>{action ?? "–"}</td>
               <td className={`undo-state ${state}`}>{WORDS[state]}</td>
               <td>{child_run_id && <Link href={`/runs/${child_run_id}`}>{child_run_id}</Link>}</td>

@@ -5,6 +5,7 @@ import { Scroll } from "../parts/scroll.js";
 import { Json } from "../parts/values.js";
 import { type Change, changesOf } from "../story/changes.js";
 import type { Story } from "../story/story.js";
+import { type Names, nameIn } from "../story/words.js";
 import type { Definition } from "./data.js";
 import type { Shown, TabProps } from "./moment.js";
 import { ShortJson } from "./short-json.js";
@@ -27,7 +28,7 @@ export function VariablesTab({ run, told: { story, live }, shown, definition }: 
       </p>
       {isNow ? <Json value={run.variables} label="Variables now" /> : <Then changes={changes} run={run} />}
       <h2>Changes</h2>
-      <Changes changes={changes} shown={shown} />
+      <Changes changes={changes} shown={shown} names={definition?.names} />
       <h2>Inputs</h2>
       <Json value={run.inputs} label="Inputs" />
       {run.output !== undefined && (
@@ -80,7 +81,7 @@ const Value = ({ change: { name, isKnown, value, how } }: { change: Change }) =>
   );
 };
 
-function Changes({ changes, shown }: { changes: readonly Change[]; shown: Shown }) {
+function Changes({ changes, shown, names }: { changes: readonly Change[]; shown: Shown; names: Names }) {
   if (changes.length === 0) return <p className="quiet">No step has changed a variable.</p>;
   return (
     <Scroll label="Changes of variables">
@@ -96,7 +97,7 @@ function Changes({ changes, shown }: { changes: readonly Change[]; shown: Shown 
         </thead>
         <tbody>
           {changes.slice(-MAX_CHANGES).map((change) => (
-            <ChangeRow key={`${change.seq} ${change.name}`} change={change} shown={shown} />
+            <ChangeRow key={`${change.seq} ${change.name}`} change={change} shown={shown} names={names} />
           ))}
         </tbody>
       </table>
@@ -104,7 +105,7 @@ function Changes({ changes, shown }: { changes: readonly Change[]; shown: Shown 
   );
 }
 
-function ChangeRow({ change, shown }: { change: Change; shown: Shown }) {
+function ChangeRow({ change, shown, names }: { change: Change; shown: Shown; names: Names }) {
   return (
     <tr>
       <td>
@@ -112,7 +113,7 @@ function ChangeRow({ change, shown }: { change: Change; shown: Shown }) {
           {change.seq}
         </button>
       </td>
-      <td>{change.step}</td>
+      <td title={change.step}>{change.step !== undefined && nameIn(names, change.step)}</td>
       <td>{change.name}</td>
       <td>
         <Value change={change} />

@@ -75,8 +75,10 @@ const ActChoice = ({ act, onChange }: { act: Act; onChange: (act: Act) => void }
   <label>
     Action
     <select value={act.name} onChange={({ target }) => onChange(ACTS[target.selectedIndex] ?? FIRST)}>
-      {ACTS.map(({ name }) => (
-        <option key={name}>{name}</option>
+      {ACTS.map(({ name, title }) => (
+        <option key={name} value={name}>
+          {title}
+        </option>
       ))}
     </select>
   </label>
@@ -115,7 +117,7 @@ function Confirm({ asked: { act, texts, limit }, search, onBack }: ConfirmProps)
       {job.error && <Refused error={job.error} />}
       <div className="row">
         <button type="button" className="danger" disabled={job.isPending} onClick={create}>
-          Yes, {act.name} all of them
+          Yes: {act.title}, all of them
         </button>
         <button type="button" onClick={onBack}>
           Back

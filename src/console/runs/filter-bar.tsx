@@ -8,9 +8,11 @@ import type { SearchProps } from "./counts.js";
 import {
   FILTERS,
   type FilterName,
+  isRootOnly,
   type Label,
   labelsOf,
   parseLabel,
+  withChildren,
   withFilter,
   withLabel,
   withoutLabel,
@@ -21,6 +23,7 @@ const MORE: readonly (readonly [name: FilterName, label: string])[] = [
   ["current_step", "Current step"],
   ["business_key", "Business key"],
   ["incident", "At an incident"],
+  ["incident_in", "At an incident in the family of"],
   ["error_code", "Error code"],
   ["requires_manual_review", "Requires manual review"],
   ["awaited_signal", "Awaited signal"],
@@ -46,7 +49,7 @@ export function FilterBar(props: SearchProps) {
     value: search.get(name) ?? "",
     onChange: (value: string) => onSearch(withFilter(search, name, value)),
   });
-  const hasChildren = search.get("root_only") === "false";
+  const hasChildren = !isRootOnly(search);
   return (
     <search className="filters">
       <div className="row">
@@ -63,11 +66,7 @@ export function FilterBar(props: SearchProps) {
           ]}
         />
         <label className="check">
-          <input
-            type="checkbox"
-            checked={hasChildren}
-            onChange={() => field("root_only").onChange(hasChildren ? "" : "false")}
-          />
+          <input type="checkbox" checked={hasChildren} onChange={() => onSearch(withChildren(search, !hasChildren))} />
           Branches, items and sub-sagas too
         </label>
       </div>

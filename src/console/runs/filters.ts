@@ -10,6 +10,7 @@ export const FILTERS = {
   business_key: "text",
   current_step: "text",
   incident: "flag",
+  incident_in: "list",
   error_code: "text",
   requires_manual_review: "flag",
   awaited_signal: "text",
@@ -28,13 +29,38 @@ const LABEL = "label.";
 
 export type RunQuery = Readonly<Record<string, string | readonly string[]>>;
 
-/** As query parameters. Only the runs that somebody started are listed, unless the address says otherwise. */
+/**
+ * What a branch, an item or a sub-saga is or has by itself, while its root only waits for it. A filter by one of these means all runs:
+ * among the roots alone, the list would say that there is none.
+ */
+const OF_ANY_RUN = [
+  ...["incident", "incident_in", "error_code", "requires_manual_review", "awaited_signal", "current_step"],
+  ...["paused_reason", "parent_run_id", "bulk_id", "q"],
+] as const satisfies readonly FilterName[];
+
+/** `false` asks for all others, which are no exception to look for. */
+const isAsked = (search: URLSearchParams, name: FilterName) => !["", "false"].includes(search.get(name) ?? "");
+
+/** Whether branches, items and sub-sagas are left out: as the address says, or as its other filters mean it. */
+export function isRootOnly(search: URLSearchParams): boolean {
+  const said = search.get("root_only");
+  if (said) return said === "true";
+  return !OF_ANY_RUN.some((name) => isAsked(search, name));
+}
+
+/** The address with or without children; where its other filters mean the same, it does not say it. */
+export function withChildren(search: URLSearchParams, hasChildren: boolean): URLSearchParams {
+  const next = withFilter(search, "root_only", "");
+  return isRootOnly(next) === hasChildren ? withFilter(next, "root_only", String(!hasChildren)) : next;
+}
+
+/** As query parameters. */
 export function queryOf(search: URLSearchParams): RunQuery {
-  const { root_only: rootOnly = "true", ...filters } = Object.fromEntries(
+  const { root_only: _, ...filters } = Object.fromEntries(
     NAMES.flatMap((name) => (search.get(name) ? [[name, said(name, search)]] : [])),
   ) as Record<string, string | readonly string[]>;
   const labels = labelsOf(search).map(({ name, value }) => [LABEL + name, value]);
-  return { ...filters, ...Object.fromEntries(labels), ...(rootOnly === "true" && { root_only: "true" }) };
+  return { ...filters, ...Object.fromEntries(labels), ...(isRootOnly(search) && { root_only: "true" }) };
 }
 
 const said = (name: FilterName, search: URLSearchParams) =>

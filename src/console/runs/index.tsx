@@ -4,11 +4,13 @@ import { useState } from "react";
 import { useSearchParams } from "wouter";
 import { get } from "../browser/client.js";
 import type { List, Run } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
+import { reasonWord, stateWord } from "../parts/state-words.js";
 import { BulkDialog } from "./bulk-dialog.js";
 import { StateCounts } from "./counts.js";
 import { FilterBar } from "./filter-bar.js";
-import { queryOf } from "./filters.js";
+import { listOf, queryOf } from "./filters.js";
 import { Pages } from "./pages.js";
 import { StartDialog } from "./start-dialog.js";
 import { RunTable } from "./table.js";
@@ -21,6 +23,7 @@ export default function RunsPage() {
   const [search, setSearch] = useSearchParams();
   const replace = (next: URLSearchParams) => setSearch(next, { replace: true });
   const runs = useRuns(search);
+  useTitle(chosenIn(search), "Runs");
   return (
     <>
       <header className="row runs-head">
@@ -42,6 +45,16 @@ export default function RunsPage() {
     </>
   );
 }
+
+/** Of the filters, what tells one list from another. */
+const chosenIn = (search: URLSearchParams): string =>
+  [
+    search.get("workflow_id"),
+    ...listOf(search, "state").map(stateWord),
+    ...listOf(search, "paused_reason").map(reasonWord),
+  ]
+    .filter(Boolean)
+    .join(", ");
 
 function useRuns(search: URLSearchParams) {
   const page = { sort: search.get("sort") ?? undefined, cursor: search.get("cursor") ?? undefined, limit: PAGE_SIZE };

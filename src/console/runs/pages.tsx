@@ -3,6 +3,7 @@
 import { Link } from "wouter";
 import { useHistoryState } from "wouter/use-browser-location";
 import type { List, Run } from "../browser/resources.js";
+import { counted } from "../parts/plural.js";
 
 /** The cursors of the pages before this one; that of the first is empty. */
 interface Trail {
@@ -32,7 +33,7 @@ export function Pages({ page, search }: { page: List<Run>; search: URLSearchPara
 
 function said({ total, total_is_lower_bound: isLowerBound }: List<Run>): string {
   if (total === 0) return "There are no such runs";
-  return `${total.toLocaleString()}${isLowerBound ? " or more" : ""} ${total === 1 ? "run" : "runs"}`;
+  return isLowerBound ? `${total.toLocaleString()} or more runs` : counted(total, "run");
 }
 
 interface PageLinkProps {

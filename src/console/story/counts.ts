@@ -1,6 +1,8 @@
 // The children of a run, counted: how many of each step's branches and items are where. The service counts them, as they are now; how
 // many there were at an earlier moment, nothing says.
 
+import { stateWord } from "../parts/state-words.js";
+
 export interface ChildCount {
   readonly parent_step_id: string;
   readonly parent_branch_id?: string;
@@ -26,6 +28,6 @@ export const total = (counts: readonly { readonly count: number }[]): number =>
 
 /** `200 children · 12 running · 188 succeeded` */
 export function countWords(counts: readonly ChildCount[]): string {
-  const states = [...countsByState(counts)].map(([state, count]) => `${count} ${state}`);
+  const states = [...countsByState(counts)].map(([state, count]) => `${count.toLocaleString()} ${stateWord(state)}`);
   return states.join(", ");
 }

@@ -63,9 +63,9 @@ function inside({ from, to }: Window, whole: Window): Window {
 
 const STEPS = [1, 2, 5];
 
-/** Round times for the marks of an axis: at most eight. */
-export function marksOf({ from, to }: Window, start: number): readonly number[] {
-  const rough = Math.max(1, (to - from) / 8);
+/** Round times for the marks of an axis: no more than there is room for. */
+export function marksOf({ from, to }: Window, start: number, most = 8): readonly number[] {
+  const rough = Math.max(1, (to - from) / most);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = (STEPS.find((one) => one * power >= rough) ?? 10) * power;
   const first = Math.ceil((from - start) / step);

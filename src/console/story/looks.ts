@@ -3,9 +3,11 @@
 import type { GraphChart } from "../graph/chart.js";
 import { BEGIN, edgeId, FAILED, SUCCEEDED } from "../graph/chart.js";
 import type { EdgeLook, Look, Tone } from "../graph/look.js";
+import { counted } from "../parts/plural.js";
+import { awaitedWord } from "../parts/state-words.js";
 import { type ChildCount, countWords, hasEnded, total } from "./counts.js";
 import type { Moment, Rollback, StepStory } from "./moment.js";
-import { durationWords } from "./words.js";
+import { durationWords, STANDING_WORDS, UNDO_WORDS } from "./words.js";
 
 export interface Looks {
   readonly looks: ReadonlyMap<string, Look>;
@@ -51,12 +53,11 @@ function toneOf({ undo, standing, awaiting }: StepStory, { state }: Moment): Ton
 
 function linesOf({ undo, standing, attempts, awaiting, error, enteredAt, endedAt }: StepStory): string[] {
   const lines = [
-    undo === "failed" && "undo failed",
-    undo === "passed" && "nothing to undo",
-    standing === "incident" && "stands at an incident",
-    standing === "retrying" && "is tried again",
-    standing === "waiting" && awaiting !== undefined && awaiting !== "children" && `for ${awaiting}`,
-    attempts > 1 && `${attempts} attempts`,
+    (undo === "failed" || undo === "passed") && UNDO_WORDS[undo],
+    standing === "incident" && STANDING_WORDS.incident,
+    standing === "retrying" && STANDING_WORDS.retrying,
+    standing === "waiting" && awaiting !== undefined && awaiting !== "children" && awaitedWord(awaiting),
+    attempts > 1 && counted(attempts, "attempt"),
     error !== undefined && standing !== "done" && error.code,
     endedAt !== undefined && endedAt > enteredAt && durationWords(endedAt - enteredAt),
   ];

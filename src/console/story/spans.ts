@@ -1,5 +1,7 @@
 // The spans of a timeline: how long each step, attempt, wait and undo took, read from the audit rows. A span without an end goes on.
+import { awaitedWord } from "../parts/state-words.js";
 import { failureOf, isUndo, type Row, textIn, timeOf, typeOf, willRetry } from "./rows.js";
+import { nameOf } from "./words.js";
 
 export type SpanKind = "step" | "queue" | "attempt" | "retry" | "wait" | "children" | "undo";
 
@@ -59,7 +61,7 @@ export class Spans {
 
   private waits(key: string, row: Row): void {
     const awaiting = textIn(row, "awaiting") ?? "something";
-    const words = `waits for ${[awaiting, textIn(row, "name")].filter(Boolean).join(" ")}`;
+    const words = `waits ${awaitedWord(awaiting)}${nameOf(row)}`;
     this.within(key, row, awaiting === "children" ? "children" : "wait", words);
   }
 

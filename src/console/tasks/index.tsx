@@ -5,6 +5,7 @@ import { useId } from "react";
 import { Link, useSearchParams } from "wouter";
 import { get } from "../browser/client.js";
 import type { List, UserTask } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { FilterChoice, FilterText } from "../parts/form-filter.js";
 import { Answer } from "../parts/notes.js";
 import { TaskPane } from "./task.js";
@@ -25,6 +26,8 @@ export default function TasksPage() {
     placeholderData: keepPreviousData,
   });
   const open = search.get("task");
+  const shown = tasks.data?.items.find(({ id }) => id === open);
+  useTitle(shown && (shown.title ?? shown.step_id), "Tasks");
   const set = (name: string, value: string) =>
     setSearch((now) => withParameter(now, name, value), { replace: name !== "cursor" });
   return (

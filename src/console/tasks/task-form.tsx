@@ -27,7 +27,7 @@ export function TaskForm({ task, isApproval, onSubmit, ...rest }: TaskFormProps)
       judge={judge}
       submitLabel="Approve"
       onSubmit={decide(true)}
-      other={{ label: "Reject", onSubmit: decide(false) }}
+      other={{ label: "Reject", isDangerous: true, onSubmit: decide(false) }}
     />
   );
 }

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { useAct } from "../browser/act.js";
 import { ApiError, get, part, post } from "../browser/client.js";
+import { useInView } from "../browser/in-view.js";
 import type { List, Run, UserTask, Workflow } from "../browser/resources.js";
 import { Answer, Refused } from "../parts/notes.js";
 import { Json, State, When } from "../parts/values.js";
@@ -45,8 +46,9 @@ function Task({ task }: { task: UserTask }) {
     queryFn: ({ signal }) => get<Run>(`/sagas/${part(task.run_id)}`, { signal }),
     refetchInterval: REFRESH_MS,
   });
+  const shown = useInView<HTMLElement>(task.id);
   return (
-    <section className="card task" aria-labelledby="task-title">
+    <section ref={shown} className="card task" aria-labelledby="task-title">
       <h2 id="task-title">{task.title ?? task.step_id}</h2>
       <p className="quiet">
         For {task.assignee} · <Age task={task} />

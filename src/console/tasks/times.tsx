@@ -1,5 +1,6 @@
 // The times of a task in words: how long it waits, and when it is due. It reads the browser's clock, and is drawn anew with each refresh.
 import type { UserTask } from "../browser/resources.js";
+import { fullTime } from "../parts/clock.js";
 import { duration, When } from "../parts/values.js";
 
 const since = (time: string) => Math.max(0, Date.now() - Date.parse(time));
@@ -18,7 +19,10 @@ export function Age({
     );
   return (
     <>
-      {status}, since <time dateTime={opened}>{duration(since(opened))}</time>
+      {status}, since{" "}
+      <time dateTime={opened} title={fullTime(opened)}>
+        {duration(since(opened))}
+      </time>
     </>
   );
 }
@@ -29,7 +33,7 @@ export function Due({ task: { status, due_at: due } }: { task: UserTask }) {
   return (
     <>
       {" · "}
-      <time dateTime={due} title={due} className={left < 0 ? "overdue" : undefined}>
+      <time dateTime={due} title={fullTime(due)} className={left < 0 ? "overdue" : undefined}>
         {left < 0 ? `overdue by ${duration(-left)}` : `due in ${duration(left)}`}
       </time>
     </>

@@ -5,6 +5,7 @@ import { Link, useLocation } from "wouter";
 import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
 import type { List, Trigger } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Scroll } from "../parts/scroll.js";
@@ -13,6 +14,7 @@ import { occasion } from "./config.js";
 import { NewTrigger } from "./form.js";
 
 export default function Page() {
+  useTitle("Triggers");
   const [isNew, setNew] = useState(false);
   const [, navigate] = useLocation();
   return (

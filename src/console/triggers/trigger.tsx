@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "wouter";
 import { get, part } from "../browser/client.js";
 import type { Fire, List, Trigger } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Json, When } from "../parts/values.js";
@@ -22,6 +23,7 @@ export default function Page() {
     queryFn: ({ signal }) => get<Trigger>(`/triggers/${part(id)}`, { signal }),
     refetchInterval: EVERY_MS,
   });
+  useTitle(trigger.data && occasion(trigger.data), trigger.data?.workflow_id, "Trigger");
   return <Answer of={trigger}>{(trigger) => <Shown trigger={trigger} />}</Answer>;
 }
 

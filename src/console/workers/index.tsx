@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
 import type { List, Unserved, Worker } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Actions } from "./actions.js";
@@ -22,6 +23,7 @@ const EVERY_MS = 2_000;
 const PER_PAGE = 100;
 
 export default function Page() {
+  useTitle("Workers");
   return (
     <>
       <h1>Workers</h1>

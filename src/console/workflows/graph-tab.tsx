@@ -1,8 +1,10 @@
 // The graph of a version, with the definition of the selected step beside it. The selected step is in the address.
 import { useAddress } from "../browser/address.js";
+import { useInView } from "../browser/in-view.js";
 import type { Workflow } from "../browser/resources.js";
 import { Graph } from "../graph/index.js";
 import { Answer } from "../parts/notes.js";
+import { counted } from "../parts/plural.js";
 import { Json } from "../parts/values.js";
 import { useGraph } from "./reading.js";
 
@@ -27,10 +29,11 @@ export default function GraphTab({ workflow }: { workflow: Workflow }) {
 }
 
 function Selected({ workflow, id }: { workflow: Workflow; id: string | undefined }) {
+  const shown = useInView<HTMLElement>(id);
   const step = id === undefined ? undefined : workflow.steps.find((step) => idOf(step) === id);
   if (step === undefined) return <WholeDocument workflow={workflow} />;
   return (
-    <section aria-labelledby="step">
+    <section ref={shown} aria-labelledby="step" className="beside-view">
       <h2 id="step">
         Step <code>{id}</code>
       </h2>
@@ -45,7 +48,7 @@ function WholeDocument({ workflow: { steps, ...rest } }: { workflow: Workflow })
   return (
     <section aria-labelledby="document">
       <h2 id="document">Definition</h2>
-      <p className="quiet">Select one of the {steps.length} steps to see its definition.</p>
+      <p className="quiet">Select a step to see its definition: the workflow has {counted(steps.length, "step")}.</p>
       <Json value={rest} label="The definition without its steps" />
     </section>
   );

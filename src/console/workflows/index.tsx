@@ -5,6 +5,7 @@ import { Link, useLocation } from "wouter";
 import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
 import type { List, Workflow } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { When } from "../parts/values.js";
@@ -16,6 +17,7 @@ import { Scroll } from "../parts/scroll.js";
 
 export default function Page() {
   const [parameters] = useAddress();
+  useTitle(parameters.has("new") ? "New workflow" : "Workflows");
   return parameters.has("new") ? <New /> : <Listed />;
 }
 

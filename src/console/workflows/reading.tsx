@@ -6,6 +6,7 @@ import { get, part } from "../browser/client.js";
 import type { Performance, Workflow } from "../browser/resources.js";
 import type { StepDocument } from "../graph/blocks.js";
 import { type GraphChart, graphOf } from "../graph/chart.js";
+import { named } from "../graph/names.js";
 
 export interface Stats {
   readonly success_rate_24h: number | null;
@@ -40,7 +41,7 @@ export function useGraph(workflow: Workflow) {
     staleTime: 60_000,
   });
   const graph = useMemo(
-    (): GraphChart | undefined => data && graphOf(data, workflow.steps as readonly StepDocument[]),
+    (): GraphChart | undefined => data && named(graphOf(data, workflow.steps as readonly StepDocument[]), {}),
     [data, workflow.steps],
   );
   return { data: graph, error };

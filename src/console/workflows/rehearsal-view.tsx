@@ -1,5 +1,6 @@
 // How a rehearsal ended: in words, on the graph, and as a list of its events. Before the first one it is the graph alone.
 import { useMemo, useState } from "react";
+import { useInView } from "../browser/in-view.js";
 import type { Workflow } from "../browser/resources.js";
 import { Graph, type GraphChart } from "../graph/index.js";
 import { Answer } from "../parts/notes.js";
@@ -15,9 +16,12 @@ interface Props {
 
 export function RehearsalView({ workflow, rehearsed }: Props) {
   const [step, setStep] = useState<string>();
+  const end = useInView<HTMLDivElement>(rehearsed);
   return (
     <section aria-label="The rehearsal">
-      <div role="status">{rehearsed && <End of={rehearsed} />}</div>
+      <div ref={end} role="status">
+        {rehearsed && <End of={rehearsed} />}
+      </div>
       <Answer of={useGraph(workflow)}>
         {(chart) => <Drawn {...{ workflow, chart, rehearsed }} selected={step} onSelect={setStep} />}
       </Answer>
@@ -57,8 +61,9 @@ const MAX_SHOWN = 200;
 
 function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | undefined; onAll: () => void }) {
   const all = step === undefined ? of : of.filter(({ step_id: id }) => id === step);
+  const shown = useInView<HTMLElement>(step);
   return (
-    <section aria-labelledby="events">
+    <section ref={shown} aria-labelledby="events">
       <h2 id="events">Events{step !== undefined && ` of ${step}`}</h2>
       {step !== undefined && (
         <button type="button" onClick={onAll}>

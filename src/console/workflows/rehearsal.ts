@@ -1,6 +1,8 @@
 // A rehearsal drawn: which steps it reached and how they fared, which ways it took, in what order it undid. It is pure; the events are those that the service answered.
 import { edgeId, FAILED, type GraphChart, SUCCEEDED } from "../graph/chart.js";
 import type { EdgeLook, Look } from "../graph/look.js";
+import { counted } from "../parts/plural.js";
+import { UNDO_WORDS } from "../story/words.js";
 
 /** An event of a rehearsal. */
 export interface Happened {
@@ -99,9 +101,9 @@ function errorIn(metadata: Readonly<Record<string, unknown>> = {}): string {
 
 function lookOf(one: Fared, isCause: boolean): Look {
   const lines = [
-    one.attempts > 1 && `${one.attempts} attempts`,
+    one.attempts > 1 && counted(one.attempts, "attempt"),
     (one.failed || one.undoFailed) && one.error,
-    one.undoFailed && "its undo failed",
+    one.undoFailed && UNDO_WORDS.failed,
     isCause && "the run failed here",
   ].filter((line) => typeof line === "string" && line !== "");
   return {

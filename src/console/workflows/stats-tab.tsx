@@ -4,6 +4,7 @@ import { numberIn, useAddress } from "../browser/address.js";
 import type { Performance, Workflow } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { type Line, Plot } from "../parts/plot.js";
+import { counted } from "../parts/plural.js";
 import { duration } from "../parts/values.js";
 import { rates, seconds, successRate, sum } from "./figures.js";
 import { percent, usePerformance } from "./reading.js";
@@ -66,7 +67,7 @@ function Figures({ of }: { of: Performance }) {
       </div>
       <StepDurations steps={of.steps} />
       <p className="quiet">
-        Durations and steps are those of {of.runs_read.toLocaleString()} runs, branches and items
+        Durations and steps are those of {counted(of.runs_read, "run, branch or item", "runs, branches and items")}
         {of.is_sample ? ", the newest of more" : ""}. {of.count_is_lower_bound && "More runs ended than were counted."}
       </p>
     </>

@@ -1,8 +1,9 @@
 // A version tried with mocks: a rehearsal, drawn on the graph. Nothing is stored or sent, unless it is started as a dry run instead.
 import { useMutation } from "@tanstack/react-query";
-import { type FormEvent, useState } from "react";
-import { part, post } from "../browser/client.js";
-import type { Workflow } from "../browser/resources.js";
+import { useState } from "react";
+import { ApiError, part, post } from "../browser/client.js";
+import type { Problem, Workflow } from "../browser/resources.js";
+import { SchemaForm } from "../parts/form.js";
 import { JsonField } from "../parts/json-field.js";
 import { parseObject } from "../parts/json-text.js";
 import { Refused } from "../parts/notes.js";
@@ -21,12 +22,13 @@ export default function TryTab({ workflow }: { workflow: Workflow }) {
   const rehearsal = useMutation({
     mutationFn: (asked: Asked) => post<Rehearsed>(`/workflows/${part(id)}/test`, { ...asked, version }),
   });
+  const problems = rehearsal.error instanceof ApiError ? rehearsal.error.details : [];
   return (
     <div className="tried">
       <section aria-labelledby="rehearse">
         <h2 id="rehearse">Rehearse version {version}</h2>
-        <Asking workflow={workflow} isBusy={rehearsal.isPending} onAsk={rehearsal.mutate} />
-        {rehearsal.error && <Refused error={rehearsal.error} />}
+        <Asking {...{ workflow, problems }} isBusy={rehearsal.isPending} onAsk={rehearsal.mutate} />
+        {rehearsal.error && problems.length === 0 && <Refused error={rehearsal.error} />}
       </section>
       <RehearsalView workflow={workflow} rehearsed={rehearsal.data} />
     </div>
@@ -36,30 +38,34 @@ export default function TryTab({ workflow }: { workflow: Workflow }) {
 interface AskingProps {
   readonly workflow: Workflow;
   readonly isBusy: boolean;
+  readonly problems: readonly Problem[];
   readonly onAsk: (asked: Asked) => void;
 }
 
-function Asking({ workflow, isBusy, onAsk }: AskingProps) {
-  const [inputs, setInputs] = useState("{}");
+/** The same form as a start has, because the inputs are the same. */
+function Asking({ workflow, isBusy, problems, onAsk }: AskingProps) {
+  const { id, version, tenant_id, published, input_schema } = workflow;
   const [mocks, setMocks] = useState("{}");
-  const [read, readMocks] = [parseObject(inputs), parseObject(mocks)];
-  const isOff = isBusy || read.fault !== undefined || readMocks.fault !== undefined;
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    onAsk({ inputs: read.value, mocks: readMocks.value });
-  };
+  const read = parseObject(mocks);
+  const dryRun = useStart();
+  const startDry = (inputs: unknown) => dryRun.mutate({ workflow_id: id, version, tenant_id, inputs, dry_run: true });
   return (
-    <form onSubmit={submit}>
-      <JsonField label="Inputs (JSON)" text={inputs} fault={read.fault} onChange={setInputs} />
-      <JsonField label="Mocks by step (JSON)" text={mocks} fault={readMocks.fault} hint={HINT} onChange={setMocks} />
-      <AddMock steps={mockable(workflow.steps)} mocks={readMocks.value as Mocks | undefined} onAdd={setMocks} />
-      <div className="row">
-        <button type="submit" className="primary" disabled={isOff}>
-          Rehearse
-        </button>
-        {workflow.published && <DryRun workflow={workflow} inputs={read.value} isOff={isOff} />}
-      </div>
-    </form>
+    <>
+      <SchemaForm
+        schema={input_schema}
+        label="Inputs (JSON)"
+        submitLabel="Rehearse"
+        problems={problems}
+        at="$.inputs"
+        isBusy={isBusy || dryRun.isPending || read.fault !== undefined}
+        onSubmit={(inputs) => onAsk({ inputs, mocks: read.value })}
+        {...(published && { other: { label: "Start as a dry run", onSubmit: startDry } })}
+      >
+        <JsonField label="Mocks by step (JSON)" text={mocks} fault={read.fault} hint={HINT} onChange={setMocks} />
+        <AddMock steps={mockable(workflow.steps)} mocks={read.value as Mocks | undefined} onAdd={setMocks} />
+      </SchemaForm>
+      {dryRun.error && <Refused error={dryRun.error} />}
+    </>
   );
 }
 
@@ -94,26 +100,5 @@ function AddMock({
         Let it answer
       </button>
     </div>
-  );
-}
-
-function DryRun({
-  workflow: { id, version, tenant_id },
-  inputs,
-  isOff,
-}: {
-  workflow: Workflow;
-  inputs: unknown;
-  isOff: boolean;
-}) {
-  const start = useStart();
-  const body = { workflow_id: id, version, tenant_id, inputs, dry_run: true };
-  return (
-    <>
-      <button type="button" disabled={isOff || start.isPending} onClick={() => start.mutate(body)}>
-        Start as a dry run
-      </button>
-      {start.error && <Refused error={start.error} />}
-    </>
   );
 }

@@ -2,6 +2,7 @@
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { numberIn, useAddress, useHref } from "../browser/address.js";
+import { useInView } from "../browser/in-view.js";
 import type { Workflow } from "../browser/resources.js";
 import { useDocument } from "../browser/versions.js";
 import { Answer } from "../parts/notes.js";
@@ -31,8 +32,9 @@ export default function VersionsTab({ workflow: { id, version } }: { workflow: W
 function Comparison({ id, before, after }: { id: string; before: number; after: number }) {
   const from = useDocument<Workflow>("workflows", id, before);
   const to = useDocument<Workflow>("workflows", id, after);
+  const shown = useInView<HTMLElement>(`${before} ${after}`);
   return (
-    <section aria-labelledby="difference">
+    <section ref={shown} aria-labelledby="difference">
       <h2 id="difference">
         From version {before} to version {after}
       </h2>

@@ -3,8 +3,10 @@ import { type ComponentType, lazy, Suspense } from "react";
 import { Link, useParams } from "wouter";
 import { numberIn, useAddress, useHref } from "../browser/address.js";
 import type { Workflow } from "../browser/resources.js";
+import { useTitle } from "../browser/title.js";
 import { useDocument } from "../browser/versions.js";
 import { Answer, Loading } from "../parts/notes.js";
+import { counted } from "../parts/plural.js";
 import { Published } from "../parts/versions.js";
 import { percent, useStats } from "./reading.js";
 import "./workflows.css";
@@ -30,6 +32,7 @@ export default function Page() {
   const [parameters] = useAddress();
   const workflow = useDocument<Workflow>("workflows", id, numberIn(parameters, "version"));
   const { id: open, tab: Open } = TABS.find(({ id }) => id === parameters.get("tab")) ?? GRAPH;
+  useTitle(workflow.data?.name ?? id, TABS.find((tab) => tab.id === open)?.name);
   return (
     <Answer of={workflow}>
       {(workflow) => (
@@ -63,9 +66,7 @@ function Now({ id }: { id: string }) {
   const { in_flight: count, success_rate_24h: rate, concurrency } = data;
   return (
     <>
-      <Link href={`/runs?workflow_id=${id}`}>
-        {count.toLocaleString()} {count === 1 ? "run" : "runs"} in flight
-      </Link>
+      <Link href={`/runs?workflow_id=${id}`}>{counted(count, "run")} in flight</Link>
       {rate !== null && ` · ${percent.format(rate)} succeeded in 24 h`}
       {concurrency && ` · ${concurrency.held} slots held, ${concurrency.waiting} runs wait for one`}
     </>

@@ -1,0 +1,64 @@
+// What does not fit a JSON Schema, in the words of a person who fills in a form: no names of types, no words of the validator.
+
+/** By the name of a type in JSON Schema. */
+const TYPES: Readonly<Record<string, string>> = {
+  string: "a text",
+  number: "a number",
+  integer: "a whole number",
+  boolean: "yes or no",
+  array: "a list",
+  object: "a group of values",
+  null: "empty",
+};
+
+const FORMATS: Readonly<Record<string, string>> = {
+  "date-time": "a date and a time, as 2026-11-24T08:00:00Z",
+  date: "a date, as 2026-11-24",
+  time: "a time, as 08:00:00Z",
+  email: "an e-mail address",
+  uuid: "a UUID",
+  uri: "an address, as https://example.com",
+};
+
+const typeWord = (type: string) => TYPES[type] ?? type;
+const orList = (words: readonly string[]) => words.join(" or ");
+
+type Rule = readonly [pattern: RegExp, words: (...parts: string[]) => string];
+
+/** What the check says (machines/schema), in the order in which they are tried. */
+const RULES: readonly Rule[] = [
+  [
+    /^must be ((?:string|number|integer|boolean|array|object|null)(?:,\w+)*)$/,
+    (types = "") => `must be ${orList(types.split(",").map(typeWord))}`,
+  ],
+  [/^must be >= (\S+)$/, (bound = "") => `must be at least ${bound}`],
+  [/^must be <= (\S+)$/, (bound = "") => `must be at most ${bound}`],
+  [/^must be > (\S+)$/, (bound = "") => `must be greater than ${bound}`],
+  [/^must be < (\S+)$/, (bound = "") => `must be less than ${bound}`],
+  [/^must be multiple of (\S+)$/, (step = "") => `must be a multiple of ${step}`],
+  [/^must NOT have fewer than 1 characters$/, () => "must not be empty"],
+  [/^must NOT have fewer than (\d+) characters$/, (least = "") => `must have at least ${least} characters`],
+  [/^must NOT have more than (\d+) characters$/, (most = "") => `must have at most ${most} characters`],
+  [/^must NOT have fewer than (\d+) items$/, (least = "") => `must have at least ${least} entries`],
+  [/^must NOT have more than (\d+) items$/, (most = "") => `must have at most ${most} entries`],
+  [/^must NOT have duplicate items$/, () => "must not have the same entry twice"],
+  [/^must NOT have (?:fewer|more) than \d+ properties$/, () => "has too few or too many values"],
+  [/^must NOT have (?:additional|unevaluated) properties: "(.*)"$/s, (name = "") => `must not have ${name}`],
+  [/^must match format "(.*)"$/, (format = "") => `must be ${FORMATS[format] ?? `of the format ${format}`}`],
+  [/^must match pattern /, () => "does not have the form that is asked for"],
+  [/^must be equal to one of the allowed values$/, () => "must be one of the values to choose from"],
+  [/^must be equal to constant$/, () => "must be the one value that is allowed"],
+  [
+    /^must (?:match (?:a schema in anyOf|exactly one schema in oneOf)|NOT be valid)$/,
+    () => "is not one of the values that fit",
+  ],
+];
+
+/** The words of the validator stay where there are none of ours. */
+export function misfitWords(error: string): string {
+  for (const [pattern, words] of RULES) {
+    const found = pattern.exec(error);
+    if (found) return words(...found.slice(1));
+  }
+  return error;
+}

@@ -1,0 +1,57 @@
+// What happens to a run at the time that its explanation names: it goes on, or a deadline passes and something fails. Pure.
+import type { StepDocument } from "../graph/blocks.js";
+
+export interface Expected {
+  readonly next_at?: string;
+  readonly waiting_for: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** Around the time: `before` it, and `after` it. */
+export interface NextWords {
+  readonly before: string;
+  readonly after: string;
+}
+
+/** `documents`: the steps of the definition. Undefined: nothing happens by itself. */
+export function nextWords(
+  { next_at, waiting_for: [wait] }: Expected,
+  documents: ReadonlyMap<string, StepDocument>,
+): NextWords | undefined {
+  if (next_at === undefined) return undefined;
+  // A timeout of the run, of a try around the step or of a child comes first.
+  if (wait === undefined || wait.until !== next_at) return { before: "Its next timer or deadline is at", after: "" };
+  switch (wait.kind) {
+    case "start":
+    case "timer":
+      return { before: "It goes on by itself at", after: "" };
+    case "retry":
+      return { before: "It is tried again at", after: "" };
+    case "worker":
+      return { before: "If no worker takes it until", after: ", the step fails" };
+    case "answer":
+      return { before: "If no answer comes until", after: ", the attempt has timed out" };
+    case "children":
+      return { before: "If they have not ended until", after: ", they are cancelled, and the step fails" };
+    default:
+      return atTimeout(wait, documents);
+  }
+}
+
+const WITHOUT: Readonly<Record<string, string>> = {
+  signal: "If no signal comes until",
+  event: "If no event comes until",
+  user_task: "If the task is not submitted until",
+};
+
+/** The end of a wait for somebody or something: the definition says what becomes of the step. */
+function atTimeout({ kind, step_id }: Readonly<Record<string, unknown>>, documents: ReadonlyMap<string, StepDocument>) {
+  const document = documents.get(String(step_id));
+  const isApproval = document?.type === "manual_approval";
+  const before = isApproval ? "If it is not decided until" : (WITHOUT[String(kind)] ?? "If nothing comes until");
+  const then = document?.on_timeout ?? (document?.inputs as StepDocument | undefined)?.on_timeout ?? "fail";
+  if (then === "fail") return { before, after: isApproval ? ", the approval fails" : ", the step fails" };
+  return {
+    before,
+    after: then === "continue" ? ", the run goes on without it" : `, the run goes on at ${String(then)}`,
+  };
+}

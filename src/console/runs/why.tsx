@@ -1,0 +1,58 @@
+// Where a run of the list stands, or why it ended as it did, in one cell. The page of the run says the whole of it.
+import { Link } from "wouter";
+import type { Run } from "../browser/resources.js";
+import { childName } from "../parts/belongs.js";
+import { counted } from "../parts/plural.js";
+
+interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly step_id?: string;
+}
+
+/** `incidents`: of the branches, items and sub-sagas of the run. */
+export function Why({ run, incidents }: { run: Run; incidents: readonly Run[] }) {
+  const { incident, error, current_step: step, retry, queued_action: queued } = run;
+  const failure = incident ?? error;
+  return (
+    <>
+      {failure ? <Failed failure={failure} /> : step !== undefined && <code>{step}</code>}
+      {retry?.error && <p className="quiet">tried again after {retry.error.code}</p>}
+      {queued && <p className="quiet">{queuedWords(queued)}</p>}
+      {incidents.length > 0 && <Below incidents={incidents} />}
+    </>
+  );
+}
+
+const Failed = ({ failure: { code, message, step_id: step } }: { failure: Failure }) => (
+  <span className="fault" title={message}>
+    <b>{code}</b>
+    {step !== undefined && (
+      <>
+        {" "}
+        at <code>{step}</code>
+      </>
+    )}
+  </span>
+);
+
+const queuedWords = ({ action, reason }: NonNullable<Run["queued_action"]>) =>
+  reason === "no_worker" ? `no worker serves ${action}` : `all workers of ${action} are busy`;
+
+/** The first one, with the way to it; and to all of them. */
+function Below({ incidents }: { incidents: readonly Run[] }) {
+  const [first] = incidents;
+  const root = first?.root_run_id;
+  if (!first || root === undefined) return null;
+  return (
+    <p className="fault">
+      <Link href={`/runs/${first.id}`}>{childName(first)}</Link> stands at an incident: <b>{first.incident?.code}</b>
+      {incidents.length > 1 && (
+        <>
+          {", "}
+          <Link href={`/runs?incident_in=${root}`}>{counted(incidents.length - 1, "more incident")}</Link>
+        </>
+      )}
+    </p>
+  );
+}
