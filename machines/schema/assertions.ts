@@ -3,7 +3,7 @@ import { beginningOf, isObject, type Json, type JsonObject } from "../values/jso
 import type { Pattern } from "../values/pattern.js";
 import { type Check, type Keyword, type Misfits, UNKNOWN_TEXT } from "./check.js";
 import { multiplesOf } from "./decimal.js";
-import { areEqual, areUnique, oneOfValues } from "./equality.js";
+import { areUnique, oneOfValues } from "./equality.js";
 import { FORMATS, NUMBER_FORMATS } from "./formats.js";
 
 /** What a keyword makes of its value in a schema. */
@@ -28,12 +28,28 @@ const type: Assertion<string | readonly string[]> = (wanted) => {
 
 const enumeration: Assertion<readonly Json[]> = (values) => {
   const isOneOf = oneOfValues(values);
-  return (value, check, found) =>
-    isOneOf(value, check) || check.misfit(found, "must be equal to one of the allowed values");
+  let message: string | undefined;
+  return (value, check, found) => {
+    if (isOneOf(value, check)) return true;
+    message ??= `must be ${values.length === 1 ? "" : "one of "}${written(values)}`;
+    return check.misfit(found, message);
+  };
 };
 
-const constant: Assertion<Json> = (wanted) => (value, check, found) =>
-  areEqual(wanted, value, check) || check.misfit(found, "must be equal to constant");
+const constant: Assertion<Json> = (wanted) => enumeration([wanted]);
+
+const MOST_WRITTEN = 200;
+
+/** Values of the schema, as many as fit. */
+function written(values: readonly Json[]): string {
+  let text = "";
+  for (const value of values) {
+    const more = `${text && ", "}${beginningOf(JSON.stringify(value), MOST_WRITTEN)}`;
+    if (text.length + more.length > MOST_WRITTEN && text) return `${text} ...`;
+    text += more;
+  }
+  return text;
+}
 
 const ofNumber = (message: string, test: (value: number) => boolean): Keyword => {
   return (value, check, found) => typeof value !== "number" || test(value) || check.misfit(found, message);

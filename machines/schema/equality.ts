@@ -2,7 +2,7 @@
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { type Check, UNKNOWN_TEXT } from "./check.js";
 
-export function areEqual(left: Json, right: Json, check: Check): boolean {
+function areEqual(left: Json, right: Json, check: Check): boolean {
   if (typeof left === "string" && typeof right === "string") {
     if (left.length !== right.length) return false;
     check.spend(left.length >> 6);

@@ -36,7 +36,7 @@ describe("the validator of forms", () => {
   it("counts decimals as they are written", () => {
     const schema = { type: "object", properties: { price: { type: "number", multipleOf: 0.01 } } };
     expect(misfits(schema, { price: 19.99 })).toEqual([]);
-    expect(misfits(schema, { price: 19.999 })).toEqual([{ place: ["price"], message: "must be multiple of 0.01" }]);
+    expect(misfits(schema, { price: 19.999 })).toEqual([{ place: ["price"], message: "must be a multiple of 0.01" }]);
   });
 
   it("resolves a definition of the whole schema for a part of it", () => {
@@ -81,7 +81,7 @@ describe("the form of an approval", () => {
   it.each(closed)("takes a value that the service takes with the decision of a button: %j", (schema) => {
     expect(approvalMisfits(schema, { comment: "fine" })).toEqual([]);
     expect(misfits(withoutDecision(schema), { comment: "fine" })).toEqual([]);
-    expect(approvalMisfits(schema, { comment: 7 })).toEqual([{ place: ["comment"], message: "must be string" }]);
+    expect(approvalMisfits(schema, { comment: 7 })).toEqual([{ place: ["comment"], message: "must be a text" }]);
   });
 
   it("leaves what depends on the decision to the service", () => {

@@ -73,7 +73,7 @@ describe("an approval with a closed form", () => {
     const { submit } = await opened("named");
     expect(await submit({ approved: false, comment: "no" })).toEqual({
       type: "unfit",
-      problems: ["/approved must be equal to constant"],
+      problems: ["/approved must be true"],
     });
     expect(await submit({ approved: true })).toEqual({
       type: "unfit",

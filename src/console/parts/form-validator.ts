@@ -27,7 +27,8 @@ const parts = new WeakMap<object, WeakMap<object, JsonObject>>();
 
 /** What does not fit, at most one message for each cause. */
 export function misfits(schema: object, value: unknown, options?: CheckOptions): Misfit[] {
-  return causes(schemas.misfits(schema as JsonObject, plain(value), options)).map(misfitOf);
+  const given = plain(value);
+  return causes(schemas.misfits(schema as JsonObject, given, options)).map((found) => misfitOf(found, given));
 }
 
 /** A part refers to definitions of the whole. */
@@ -52,12 +53,12 @@ function causes(found: readonly Found[]): Found[] {
   });
 }
 
-/** A missing member is shown at its own field. */
-function misfitOf({ pointer, message, missing }: Found): Misfit {
+/** A missing member is shown at its own field. An item that was added, and not filled in, is null. */
+function misfitOf({ pointer, message, missing }: Found, given: Json): Misfit {
   const place = placeOf(pointer);
-  return missing === undefined
-    ? { place, message: misfitWords(message) }
-    : { place: [...place, missing], message: "is required" };
+  if (missing !== undefined) return { place: [...place, missing], message: "is required" };
+  const value = place.reduce<unknown>((part, key) => (part as Record<string, unknown> | null)?.[key], given);
+  return { place, message: value === null ? "is required" : misfitWords(message) };
 }
 
 /** Of a JSON pointer. */

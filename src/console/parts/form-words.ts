@@ -43,11 +43,11 @@ const RULES: readonly Rule[] = [
   [/^must NOT have more than (\d+) items$/, (most = "") => `must have at most ${most} entries`],
   [/^must NOT have duplicate items$/, () => "must not have the same entry twice"],
   [/^must NOT have (?:fewer|more) than \d+ properties$/, () => "has too few or too many values"],
-  [/^must NOT have (?:additional|unevaluated) properties: "(.*)"$/s, (name = "") => `must not have ${name}`],
+  [/^must NOT have (?:additional|unevaluated) properties: ["'](.*)["']$/s, (name = "") => `must not have ${name}`],
   [/^must match format "(.*)"$/, (format = "") => `must be ${FORMATS[format] ?? `of the format ${format}`}`],
   [/^must match pattern /, () => "does not have the form that is asked for"],
-  [/^must be equal to one of the allowed values$/, () => "must be one of the values to choose from"],
-  [/^must be equal to constant$/, () => "must be the one value that is allowed"],
+  [/^must be one of (.*)$/s, (values = "") => `must be one of ${unquoted(values)}`],
+  [/^must be ("[^]*")$/, (value = "") => `must be ${unquoted(value)}`],
   [
     /^must (?:match (?:a schema in anyOf|exactly one schema in oneOf)|NOT be valid)$/,
     () => "is not one of the values that fit",
@@ -62,3 +62,6 @@ export function misfitWords(error: string): string {
   }
   return error;
 }
+
+/** Texts of a list, as people write them. */
+const unquoted = (values: string): string => values.replace(/"([^"]*)"/g, "$1");

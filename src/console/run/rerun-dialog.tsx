@@ -39,7 +39,7 @@ export function RerunDialog({ run, act, onClose }: { run: Run; act: Act; onClose
         {({ version, input_schema }) => (
           <SchemaForm
             key={version}
-            schema={input_schema}
+            schema={input_schema ?? undefined}
             value={run.inputs}
             label="Inputs (JSON)"
             submitLabel={act.title}

@@ -52,7 +52,7 @@ function Asking({ workflow, isBusy, problems, onAsk }: AskingProps) {
   return (
     <>
       <SchemaForm
-        schema={input_schema}
+        schema={input_schema ?? undefined}
         label="Inputs (JSON)"
         submitLabel="Rehearse"
         problems={problems}
