@@ -47,7 +47,7 @@ const RULES: readonly Rule[] = [
   [/^must match format "(.*)"$/, (format = "") => `must be ${FORMATS[format] ?? `of the format ${format}`}`],
   [/^must match pattern /, () => "does not have the form that is asked for"],
   [/^must be one of (.*)$/s, (values = "") => `must be one of ${unquoted(values)}`],
-  [/^must be ("[^]*")$/, (value = "") => `must be ${unquoted(value)}`],
+  [/^must be (".*")$/s, (value = "") => `must be ${unquoted(value)}`],
   [
     /^must (?:match (?:a schema in anyOf|exactly one schema in oneOf)|NOT be valid)$/,
     () => "is not one of the values that fit",

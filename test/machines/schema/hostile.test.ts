@@ -3,15 +3,11 @@ import { afterAll, describe, expect, it } from "vitest";
 import { type Json, type JsonObject, Schemas } from "../../../machines/index.js";
 import { computing } from "../../harness/computing.js";
 
-/** Far above the time of any of them, far below a stall that would matter. */
-const STALL_MS = 750;
 const schemas = new Schemas();
 const holds: { readonly ms: number; readonly what: string }[] = [];
 
 function held<T>(what: string, work: () => T): T {
-  const result = computing(work, (ms) => holds.push({ what, ms }));
-  expect(holds.at(-1)?.ms, what).toBeLessThan(STALL_MS);
-  return result;
+  return computing(work, (ms) => holds.push({ what, ms }));
 }
 
 const properties = (count: number, of: object = { type: "string" }): JsonObject =>
