@@ -17,6 +17,7 @@ import {
   type WorkerOptions,
 } from "../../src/sdk/worker/index.js";
 import { dispatchNow, makeCall, makeDispatch, type Node, type NodeOptions, startNode, until } from "../dispatch/rig.js";
+import { RawServer } from "../egress/raw-server.js";
 import { newDispatchId } from "../harness/ids.js";
 import { freePorts } from "../harness/ports.js";
 import { TcpRelay } from "../harness/tcp-relay.js";
@@ -186,11 +187,22 @@ describe("registering", () => {
       log: { ...silent, info: keep, warn: keep },
     });
     await untilTrue(() => lines.length > 0, { what: "a line" });
-    expect(lines[0]).toContain(`POST http://127.0.0.1:${port}/api/v1/registry/register: fetch failed (ECONNREFUSED)`);
+    expect(lines[0]).toContain(`POST http://127.0.0.1:${port}/api/v1/registry/register: connect ECONNREFUSED`);
     const server = createServer((_, response) => response.end("{}")).listen(port, "127.0.0.1");
     closers.push(() => new Promise((resolve) => server.close(resolve).closeAllConnections()));
     await started;
     expect(lines.some((line) => line.startsWith("actions registered"))).toBe(true);
+  });
+
+  it("skips interim responses that it did not ask for", async () => {
+    const n = await node();
+    const server = await RawServer.open((socket) => {
+      socket.write("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n");
+      socket.end("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}");
+    });
+    closers.push(() => server.close());
+    await start(n, () => ({}), { api: server.url });
+    expect(server.requests).toEqual(["POST /api/v1/registry/register HTTP/1.1"]);
   });
 
   it("ends when the worker is stopped", async () => {

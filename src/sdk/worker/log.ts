@@ -34,10 +34,8 @@ export function withFields(log: Log, fields: Readonly<Record<string, unknown>>):
   };
 }
 
-/** Why a request got no answer. `fetch` says "fetch failed" alone, and keeps the reason in the cause. */
+/** Why a request got no answer. Where a name has several addresses, the error of them all has a code and no message. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { cause } = error as { cause?: { code?: unknown; message?: unknown } };
-  const detail = cause?.code ?? cause?.message;
-  return detail === undefined ? error.message : `${error.message} (${detail})`;
+  return error.message || String((error as { code?: unknown }).code);
 }

@@ -2,6 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type Action, type Reach, registration } from "./action.js";
 import { type Log, reasonOf } from "./log.js";
+import { post } from "./post.js";
 import { jitteredBackoff, type Timing } from "./timing.js";
 
 export interface RegisterOptions {
@@ -26,7 +27,7 @@ export async function register(options: RegisterOptions): Promise<void> {
   const { log, signal, timing } = options;
   for (let tries = 0; ; tries++) {
     signal.throwIfAborted();
-    const problem = await post(options);
+    const problem = await tryOnce(options);
     if (problem === undefined) {
       if (tries > 0) log.info({ tries }, "actions registered");
       return;
@@ -38,26 +39,17 @@ export async function register(options: RegisterOptions): Promise<void> {
 }
 
 /** Undefined: registered. `final`: a retry would not help. */
-async function post(options: RegisterOptions): Promise<{ final: boolean; message: string } | undefined> {
+async function tryOnce(options: RegisterOptions): Promise<{ final: boolean; message: string } | undefined> {
   const { service, serviceVersion, actions, reach, token } = options;
   const url = `${options.api.replace(/\/+$/, "")}/api/v1/registry/register`;
+  const declared = actions.map((action) => registration(action, reach));
+  const body = JSON.stringify({ service, service_version: serviceVersion, actions: declared });
   try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json",
-        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      },
-      body: JSON.stringify({
-        ...{ service, service_version: serviceVersion },
-        actions: actions.map((action) => registration(action, reach)),
-      }),
-      signal: AbortSignal.any([options.signal, AbortSignal.timeout(REQUEST_MS)]),
-    });
-    const text = await response.text();
-    if (response.ok) return undefined;
-    const final = response.status >= 400 && response.status < 500 && !RETRYABLE.has(response.status);
-    return { final, message: `${response.status} ${text.slice(0, 2_000)}` };
+    const signal = AbortSignal.any([options.signal, AbortSignal.timeout(REQUEST_MS)]);
+    const { status, text } = await post(url, body, token, signal);
+    if (status >= 200 && status < 300) return undefined;
+    const final = status >= 400 && status < 500 && !RETRYABLE.has(status);
+    return { final, message: `${status} ${text.slice(0, 2_000)}` };
   } catch (error) {
     options.signal.throwIfAborted();
     return { final: false, message: `POST ${url}: ${reasonOf(error)}` };

@@ -1,6 +1,7 @@
 // Reports to the service's API: an answer, again until it is recorded, and heartbeats, whose answer says whether to go on.
 import { setTimeout as delay } from "node:timers/promises";
 import { type Log, reasonOf } from "../log.js";
+import { type Posted, post } from "../post.js";
 import { jitteredBackoff, type Timing } from "../timing.js";
 
 export interface ReportsOptions {
@@ -37,31 +38,30 @@ export class Reports {
     }
   }
 
-  /** True if the service wants the step stopped. A heartbeat that gets lost is made good by the next. */
+  /** True if the service wants the step stopped. A lost heartbeat is recovered by the next one. */
   async heartbeat(callbackUrl: string): Promise<boolean> {
     const url = new URL(callbackUrl);
     url.pathname = url.pathname.replace(/\/result$/, "/heartbeat");
-    const response = await this.request(url.href, "{}").catch(() => undefined);
-    const answer = response?.status === 202 ? await response.json().catch(() => ({})) : {};
-    const { cancelled = false, stale = false } = answer as { cancelled?: boolean; stale?: boolean };
-    return cancelled || stale;
+    try {
+      const { status, text } = await this.request(url.href, "{}");
+      const answer = (status === 202 ? JSON.parse(text) : {}) as { cancelled?: boolean; stale?: boolean };
+      const { cancelled = false, stale = false } = answer;
+      return cancelled || stale;
+    } catch {
+      return false;
+    }
   }
 
   /** Status 0: no answer, for this reason. */
   private async post(url: string, body: string): Promise<{ readonly status: number; readonly reason?: string }> {
     try {
-      const response = await this.request(url, body);
-      await response.arrayBuffer();
-      return { status: response.status };
+      return await this.request(url, body);
     } catch (error) {
       return { status: 0, reason: reasonOf(error) };
     }
   }
 
-  private request(url: string, body: string): Promise<Response> {
-    const { token } = this.options;
-    const headers: Record<string, string> = { "content-type": "application/json" };
-    if (token !== undefined) headers.authorization = `Bearer ${token}`;
-    return fetch(url, { method: "POST", headers, body, signal: AbortSignal.timeout(REQUEST_MS) });
+  private request(url: string, body: string): Promise<Posted> {
+    return post(url, body, this.options.token, AbortSignal.timeout(REQUEST_MS));
   }
 }

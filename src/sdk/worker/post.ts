@@ -1,0 +1,35 @@
+// A POST of JSON to the service: one request, which is never repeated here. Not `fetch`: it fails on an interim response that it did not ask
+// for (RFC 9110, section 15.2, has it skipped), as a proxy in between may send one.
+import { request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+
+export interface Posted {
+  readonly status: number;
+  /** At most 64 Ki characters of the body. */
+  readonly text: string;
+}
+
+const MOST_TEXT = 65_536;
+
+/** Rejects without an answer, also when the signal is aborted. */
+export function post(url: string, body: string, token: string | undefined, signal: AbortSignal): Promise<Posted> {
+  const headers = {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(body),
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  };
+  return new Promise((resolve, reject) => {
+    const send = new URL(url).protocol === "https:" ? requestHttps : requestHttp;
+    const outgoing = send(url, { method: "POST", headers, signal }, (response) => {
+      let text = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        if (text.length < MOST_TEXT) text += chunk;
+      });
+      response.on("end", () => resolve({ status: response.statusCode ?? 0, text: text.slice(0, MOST_TEXT) }));
+      response.on("error", reject);
+    });
+    outgoing.on("error", reject);
+    outgoing.end(body);
+  });
+}
