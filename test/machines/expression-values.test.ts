@@ -1,7 +1,9 @@
 // Ordinary values in the functions of expressions: whole doubles where an int is needed, mixed numbers, optional values, names of one's
 // own, and errors that say what to do.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are our templates, not JavaScript's.
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { CATALOGUE } from "../../machines/expression/catalogue/index.js";
 import {
   compileExpression,
   compileTemplate,
@@ -10,6 +12,7 @@ import {
   type Scope,
 } from "../../machines/expression/index.js";
 import type { Json } from "../../machines/values/json.js";
+import { long } from "../harness/long.js";
 
 const scope: Scope = {
   inputs: {
@@ -34,6 +37,12 @@ const fault = (source: string) => {
   }
   return undefined;
 };
+
+/** An example, split at its integers outside of texts. */
+function withHoles(example: string) {
+  const parts = example.split(/(?<=^(?:[^'"]|'[^']*'|"[^"]*")*)(?<![\w.])\d+(?![\w.])/);
+  return { example, parts, holes: parts.length - 1 };
+}
 
 describe("a whole double serves as an int", () => {
   it.each<[string, Json]>([
@@ -65,6 +74,32 @@ describe("a whole double serves as an int", () => {
 
   it("also in an ISO duration", () => {
     expect(compileTemplate("PT${inputs.n}M").render(scope)).toBe("PT5M");
+  });
+
+  it("as every integer of every function's example, whatever its value", () => {
+    const examples = CATALOGUE.flatMap(({ functions }) => functions.map(({ example }) => example));
+    const templates = examples.map(withHoles).filter(({ holes }) => holes > 0);
+    expect(templates.length).toBeGreaterThan(40);
+    const property = fc.property(
+      fc.nat(templates.length - 1),
+      fc.array(fc.integer({ min: -3, max: 12 })),
+      (nth, numbers) => {
+        const { parts, holes, example } = templates[nth] as (typeof templates)[number];
+        const values = Array.from({ length: holes }, (_, hole) => numbers[hole] ?? hole);
+        const fill = (write: (hole: number) => string) =>
+          parts.map((part, hole) => (hole < holes ? part + write(hole) : part)).join("");
+        const of = (source: string) => {
+          try {
+            return compileExpression(source).evaluate({ inputs: { n: values } });
+          } catch {
+            return "an error";
+          }
+        };
+        const [asInts, asDoubles] = [of(fill((hole) => `(${values[hole]})`)), of(fill((hole) => `inputs.n[${hole}]`))];
+        expect(asDoubles, example).toEqual(asInts);
+      },
+    );
+    fc.assert(property, { numRuns: long(3_000, 30_000) });
   });
 
   it.each([
