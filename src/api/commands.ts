@@ -72,7 +72,7 @@ function signalRoute(app: Api, { runs, config }: ApiDeps): void {
   const properties = { signal_id: { type: "string", format: "uuid" }, matched: { type: "boolean" } };
   const schema = {
     tags: ["sagas"],
-    summary: "Deliver a signal; a body without `payload` that has other members is the payload itself",
+    summary: "Deliver a signal; a body without payload that has other members is the payload itself",
     params: signalPath,
     body: SignalBody,
     headers: IdempotencyHeader,

@@ -66,7 +66,7 @@ const PARTS = `
 .swagger-ui pre, .swagger-ui code, .swagger-ui pre * { font-weight: 400 !important; }
 .swagger-ui pre.microlight { overflow: visible !important; white-space: pre-wrap !important; }
 .swagger-ui .tab-header .tab-item .opblock-title span::after { background: var(--accent) !important; }
-.swagger-ui .info .main > a, .swagger-ui .response-col_links { display: none; }
+.swagger-ui .info .main > a, .swagger-ui .response-col_links, .swagger-ui .scheme-container { display: none; }
 .swagger-ui section.models { border-radius: 8px; }
 .swagger-ui .json-schema-2020-12__attribute--primary, .swagger-ui .json-schema-2020-12-property .json-schema-2020-12__title { color: var(--text) !important; }`;
 
