@@ -171,7 +171,7 @@ describe("a family", () => {
     const [end = "", ...ends] = runs.map(({ terminal_at: at = "" }) => at);
     for (const childs of ends) expect(childs <= end).toBe(true);
     expect(await each([root, a, b], undoOf)).toEqual([
-      ["1 pay abandoned"],
+      ["1 pay abandoned", "2 a abandoned", "3 hang abandoned"],
       ["1 a abandoned", "2 hang abandoned"],
       ["1 b done"],
     ]);
