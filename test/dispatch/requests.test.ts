@@ -198,6 +198,7 @@ describe("an answer", () => {
     expect(await text("text/plain; charset=nonsense", Buffer.from([0xff]))).toEqual({ base64: "/w==" });
     expect(await text("application/gzip", gzipSync("a"))).toHaveProperty("base64");
     expect(await text("application/json", "")).toBe(null);
+    expect(await text("application/json", "null")).toBe(null);
   });
 
   it.each(["utf8mb4", "nonsense", "utf-8", "UTF8", "iso-8859-1", "us-ascii", "utf-16", '"utf8mb4"'])(
