@@ -7,7 +7,7 @@ import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js"
 import { overloaded } from "../../src/errors.js";
 import type { Turns } from "../../src/turns.js";
 import { until } from "../harness/until.js";
-import { dispatchOf, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
+import { dispatchOf, heldTurns, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
 import { FakeRuns } from "./rig.js";
 
 let site: Site;
@@ -702,5 +702,15 @@ describe("an answer", () => {
     await ask({}, {}, open({ turns }));
     const { origin } = new URL(site.url);
     expect(parties).toEqual([origin, origin]);
+  });
+
+  it("is in time by the moment it arrived, however long it waits for its turn", async () => {
+    const { turns, came, release } = heldTurns();
+    const command = ask({}, {}, open({ turns }));
+    const arrived = await until(came, { what: "an answer that waits" });
+    await until(() => Date.now() > arrived, { what: "a later moment" });
+    release();
+    const { arrivedAt } = (await command) as { arrivedAt: number };
+    expect(arrivedAt).toBeLessThanOrEqual(arrived);
   });
 });
