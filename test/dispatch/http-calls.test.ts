@@ -474,6 +474,7 @@ describe("a node", () => {
     const first = send(node, dispatchTo(site.url));
     await until(() => rows.includes(first.dispatchId));
     expect(refusals).toBeLessThanOrEqual(0);
+    expect(node.logged.filter((line) => line.includes("keep their rows"))).toHaveLength(1);
     for (let nth = 0; nth < 5; nth++) send(node, dispatchTo(site.url));
     await until(() => site.asked.length === 6 && !node.dispatcher.holds(first.dispatchId));
     expect(node.dispatcher.inFlight).toBeLessThanOrEqual(4);
