@@ -1,6 +1,6 @@
 // JSON Schemas from outside: values are checked against them, and hostile ones end as a problem.
 import { describe, expect, it } from "vitest";
-import { type Json, type JsonObject, Schemas } from "../../../machines/index.js";
+import { type Json, type JsonObject, Schemas, UNKNOWN_TEXT } from "../../../machines/index.js";
 
 const schemas = new Schemas();
 const text = (pattern: string): JsonObject => ({ type: "object", properties: { t: { type: "string", pattern } } });
@@ -73,5 +73,14 @@ describe("a hostile schema or value is checked to its end", () => {
     ],
   ])("%s", (_, schema, value) => {
     expect(schemas.conforms(schema, value)).toHaveLength(1);
+  });
+});
+
+describe("a text that is not known yet", () => {
+  it("is unique beside others that are not known", () => {
+    const [schema, text] = [{ uniqueItems: true }, UNKNOWN_TEXT];
+    expect(schemas.conforms(schema, [text, text, "a"])).toEqual([]);
+    expect(schemas.conforms(schema, [{ a: text }, { a: text }])).toEqual([]);
+    expect(schemas.conforms(schema, [text, 1, text, 1])).toEqual(["/ must NOT have duplicate items"]);
   });
 });
