@@ -1,6 +1,7 @@
 // The keywords that judge a value by themselves. Those that apply other schemas are in applicators.ts.
 import { beginningOf, isObject, type Json, type JsonObject } from "../values/json.js";
 import type { Pattern } from "../values/pattern.js";
+import { codePoints } from "../values/text.js";
 import { type Check, type Keyword, type Misfits, UNKNOWN_TEXT } from "./check.js";
 import { multiplesOf } from "./decimal.js";
 import { areUnique, oneOfValues } from "./equality.js";
@@ -81,25 +82,18 @@ const ofText = (message: string, test: TextTest): Keyword => {
 const maxLength: Assertion<number> = (most) =>
   ofText(
     `must NOT have more than ${most} characters`,
-    (text, check) => text.length <= most || codePoints(text, check) <= most,
+    (text, check) => text.length <= most || lengthOf(text, check) <= most,
   );
 const minLength: Assertion<number> = (least) =>
   ofText(
     `must NOT have fewer than ${least} characters`,
-    (text, check) => text.length >= least && codePoints(text, check) >= least,
+    (text, check) => text.length >= least && lengthOf(text, check) >= least,
   );
 
 /** The length as JSON Schema counts it. */
-function codePoints(text: string, check: Check): number {
+function lengthOf(text: string, check: Check): number {
   check.spend(text.length >> 5);
-  let pairs = 0;
-  for (let index = 0; index < text.length - 1; index++) {
-    const unit = text.charCodeAt(index);
-    if (unit < 0xd800 || unit > 0xdbff) continue;
-    const next = text.charCodeAt(index + 1);
-    if (next >= 0xdc00 && next <= 0xdfff) pairs++;
-  }
-  return text.length - pairs;
+  return codePoints(text);
 }
 
 export const pattern = (source: string, compiled: Pattern): Keyword =>

@@ -8,8 +8,8 @@ function areEqual(left: Json, right: Json, check: Check): boolean {
     check.spend(left.length >> 6);
     return left === right;
   }
+  if (right === UNKNOWN_TEXT) return (left === UNKNOWN_TEXT || typeof left === "string") && check.guess();
   if (left === right) return true;
-  if (right === UNKNOWN_TEXT) return typeof left === "string" && check.guess();
   if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return false;
   check.spend(1);
   if (isObject(left)) return isObject(right) && haveEqualMembers(left, right, check);
@@ -38,12 +38,16 @@ export function oneOfValues(values: readonly Json[]): (value: Json, check: Check
   };
 }
 
-/** Objects and lists are compared with those of the same hash only. */
+/** Objects and lists are compared with those of the same hash only. Two that are equal only if a text turns out to be another's are unique. */
 export function areUnique(items: readonly Json[], check: Check): boolean {
   const scalars = new Set<Json>();
   const others = new Map<number, Json[]>();
   for (const item of items) {
     check.spend(2);
+    if (item === UNKNOWN_TEXT) {
+      check.guess();
+      continue;
+    }
     if (isScalar(item)) {
       if (typeof item === "string") check.spend(item.length >> 6);
       if (scalars.has(item)) return false;
@@ -52,7 +56,8 @@ export function areUnique(items: readonly Json[], check: Check): boolean {
     }
     const hash = hashOf(item, check);
     const alike = others.get(hash);
-    if (alike?.some((other) => areEqual(other, item, check))) return false;
+    const { guesses } = check;
+    if (alike?.some((other) => areEqual(other, item, check)) && check.guesses === guesses) return false;
     if (alike) alike.push(item);
     else others.set(hash, [item]);
   }

@@ -1,6 +1,6 @@
 // What workers report over HTTP: results, errors and heartbeats of dispatched actions. Each is stamped when it arrives,
 // and answers with the outcome of the run's committed transition. The same over gRPC is dispatch/grpc/.
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest, preParsingHookHandler } from "fastify";
 import type { Static } from "typebox";
 import {
   type Command,
@@ -75,10 +75,22 @@ function resultRoute(app: Api, deps: ApiDeps): void {
   const url = "/api/v1/sagas/:run_id/actions/:step_id/result";
   const errorHandler = (error: unknown, request: FastifyRequest, reply: FastifyReply) =>
     overlongBody(error, request, reply, deps);
-  app.post(url, { schema, config: ANSWER, errorHandler }, async ({ params, query, body }, reply) => {
+  app.post(url, { schema, config: ANSWER, errorHandler, preParsing: stamped(deps) }, async (request, reply) => {
+    const { params, query, body } = request;
     const command = outcomeCommand(reportedDispatch(params, query, body), body, config.limits.outputBytes);
-    return reported(await runs.command(params.run_id, { ...command, arrivedAt: now() }), reply);
+    const arrivedAt = arrivals.get(request) ?? now();
+    return reported(await runs.command(params.run_id, { ...command, arrivedAt }), reply);
   });
+}
+
+/** When the body of a report was whole, in database time: it is not late for the turns of the loop that it waits for. */
+const arrivals = new WeakMap<FastifyRequest, number>();
+
+function stamped({ now }: Pick<ApiDeps, "now">): preParsingHookHandler {
+  return (request, _, payload, done) => {
+    payload.once("end", () => arrivals.set(request, now()));
+    done(null, payload);
+  };
 }
 
 /** The dispatch is named by the URL, so a result that is too large to be read fails its step as any other over the limit. */
@@ -103,13 +115,16 @@ async function overlongBody(
   }
 }
 
-function heartbeatRoute(app: Api, { runs, now }: ApiDeps): void {
+function heartbeatRoute(app: Api, deps: ApiDeps): void {
+  const { runs, now } = deps;
   const response = responses({ 202: HEARD }, 400, 404, 409, 413, 415, 422);
   const schema = { ...REPORT, summary: "Report that an action is still in progress", body: Heartbeat, response };
   const url = "/api/v1/sagas/:run_id/actions/:step_id/heartbeat";
-  app.post(url, { schema, config: ANSWER }, async ({ params, query, body }, reply) => {
+  app.post(url, { schema, config: ANSWER, preParsing: stamped(deps) }, async (request, reply) => {
+    const { params, query, body } = request;
     const dispatch = reportedDispatch(params, query, body);
-    return reported(await runs.command(params.run_id, { ...dispatch, type: "heartbeat", arrivedAt: now() }), reply);
+    const arrivedAt = arrivals.get(request) ?? now();
+    return reported(await runs.command(params.run_id, { ...dispatch, type: "heartbeat", arrivedAt }), reply);
   });
 }
 

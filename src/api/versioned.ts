@@ -1,7 +1,7 @@
 // Versioned documents over HTTP: workflows and rules are posted, published and read in the same way; a `DocumentKind` has the
 // differences. The store numbers versions and guards their changes; a compiler checks the documents.
 import type { Sql } from "postgres";
-import type { JsonObject } from "../../machines/index.js";
+import { isObject, type JsonObject } from "../../machines/index.js";
 import { type ErrorDetail, invalidConfig, notFound } from "../errors.js";
 import type { Page, PageQuery } from "../store/page.js";
 import type { StoredVersion } from "../store/versions.js";
@@ -120,7 +120,7 @@ export class VersionedResource<Draft> {
     const response = responses({ 200: { description: "Every problem and warning.", ...report } }, 400, 413, 415);
     const schema = this.schema(`Validate a ${this.kind.noun} without storing it`, { body: this.body(), response });
     app.post(`${this.url}/validate`, { schema }, async ({ body }) => {
-      const { problems, warnings } = await this.kind.check(body, deps);
+      const { problems, warnings } = await this.kind.check(withoutWarnings(body), deps);
       return { valid: problems.length === 0, errors: problems, warnings };
     });
   }
@@ -130,7 +130,7 @@ export class VersionedResource<Draft> {
     const response = responses({ 200: this.one(), 201: this.one() }, 400, 409, 413, 415);
     const schema = this.schema(`Store a version of a ${noun}`, { body: this.body(), response });
     app.post(this.url, { schema }, async (request, reply) => {
-      const { draft, warnings } = await this.draftOf(request.body, deps);
+      const { draft, warnings } = await this.draftOf(withoutWarnings(request.body), deps);
       const { document, stored } = await store.store(deps.sql, draft);
       await deps.catalog.refresh();
       request.log.info({ ...this.label(document), stored, warnings: warnings.length }, `${noun} posted`);
@@ -239,5 +239,12 @@ export class VersionedResource<Draft> {
 
 const withWarnings = ({ item }: StoredVersion, warnings: Problems) =>
   warnings.length > 0 ? { ...item, warnings } : item;
+
+/** An answer can be posted as it came: its warnings are about the document, and not of it. */
+function withoutWarnings(body: unknown): unknown {
+  if (!isObject(body) || !Object.hasOwn(body, "warnings")) return body;
+  const { warnings: _, ...document } = body;
+  return document;
+}
 
 const ANYTHING = Type.Unknown();

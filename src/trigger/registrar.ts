@@ -112,8 +112,8 @@ export class Registrar {
   }
 
   /**
-   * Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire, and another payload is 409. A fire that is still
-   * owed is carried out by whoever asks: its run has one id. Throws 400, 404, 409, 503.
+   * Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire, and another payload is 409. A request
+   * that finds the fire still owed carries it out: its run has one id. Throws 400, 404, 409, 503.
    */
   async fire(id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
     const trigger = await this.mustExist(id);

@@ -3,10 +3,20 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { encodeParts } from "../../src/api/http/turns.js";
 import { Turns } from "../../src/turns.js";
-import { useRig } from "./rig.js";
+import { NOW, useRig } from "./rig.js";
 
-const turns = new Turns();
-const rig = useRig({ deps: { turns } });
+let now = NOW;
+
+/** Of a busy loop: each turn comes a second after it was asked for. */
+class LateTurns extends Turns {
+  override compute<T>(party: string, piece: () => T): Promise<T> {
+    now += 1_000;
+    return super.compute(party, piece);
+  }
+}
+
+const turns = new LateTurns();
+const rig = useRig({ deps: { turns, now: () => now } });
 
 const PART = 64 * 1024;
 
@@ -54,4 +64,16 @@ describe("requests", () => {
     expect([(await asked).status, await piece]).toEqual([202, 1]);
     expect(order).toEqual(["another run", "the request"]);
   });
+
+  it.each([["result", { result: {} }] as const, ["heartbeat", {}] as const])(
+    "a %s arrived before the turns that it waits for",
+    async (what, body) => {
+      const began = now;
+      const dispatch = "attempt=1&dispatch_id=0190a000-0000-8000-8000-0000000000aa";
+      const url = `/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/actions/charge/${what}?${dispatch}`;
+      expect((await rig.call("POST", url, body)).status).toBe(202);
+      expect(now).toBeGreaterThan(began);
+      expect(rig.asked.at(-1)?.command).toMatchObject({ arrivedAt: began });
+    },
+  );
 });

@@ -137,7 +137,9 @@ describe("reading", () => {
     ];
     const { body: report } = await rig.call("POST", "/api/v1/workflows/validate", named("warned", { steps }));
     expect(report.warnings.map(({ path }: { path: string }) => path)).toEqual(["$.steps[1]", "$.steps[0].action"]);
-    expect(await post(named("warned", { steps }))).toMatchObject({ status: 201, body: { warnings: report.warnings } });
+    const posted = await post(named("warned", { steps }));
+    expect(posted).toMatchObject({ status: 201, body: { warnings: report.warnings } });
+    expect(await post(posted.body)).toMatchObject({ status: 200, body: posted.body });
     for (let nth = 0; nth < 2; nth++) {
       const published = await rig.call("POST", "/api/v1/workflows/warned/versions/1/publish");
       expect(published).toMatchObject({ status: 200, body: { published: true, warnings: report.warnings } });

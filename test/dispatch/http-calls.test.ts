@@ -8,7 +8,7 @@ import { Guard, listedOrAny } from "../../src/egress/guard.js";
 import type { Turns } from "../../src/turns.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
-import { openNode, type RequestNode, Site } from "./requests-rig.js";
+import { heldTurns, openNode, type RequestNode, Site } from "./requests-rig.js";
 import { type FakeRuns, makeCall } from "./rig.js";
 
 const SECRET = `whsec_${Buffer.from("a key of thirty-two bytes length").toString("base64")}`;
@@ -151,6 +151,18 @@ describe("a response", () => {
     await outcome(node, send(node, dispatchTo(site.url)));
     const { origin } = new URL(site.url);
     expect(parties).toEqual([origin, origin]);
+  });
+
+  it("is in time by the moment it arrived, however long it waits for its turn", async () => {
+    const { turns, came, release } = heldTurns();
+    const node = open({ turns });
+    site.answer = (_, response) => response.end('{"result":{}}');
+    const dispatch = send(node, dispatchTo(site.url));
+    const arrived = await until(came, { what: "an answer that waits" });
+    await until(() => Date.now() > arrived, { what: "a later moment" });
+    release();
+    const { arrivedAt } = (await outcome(node, dispatch)) as { arrivedAt: number };
+    expect(arrivedAt).toBeLessThanOrEqual(arrived);
   });
 
   it("200 with a result completes the attempt, in the name of the host", async () => {
@@ -462,6 +474,7 @@ describe("a node", () => {
     const first = send(node, dispatchTo(site.url));
     await until(() => rows.includes(first.dispatchId));
     expect(refusals).toBeLessThanOrEqual(0);
+    expect(node.logged.filter((line) => line.includes("keep their rows"))).toHaveLength(1);
     for (let nth = 0; nth < 5; nth++) send(node, dispatchTo(site.url));
     await until(() => site.asked.length === 6 && !node.dispatcher.holds(first.dispatchId));
     expect(node.dispatcher.inFlight).toBeLessThanOrEqual(4);

@@ -130,3 +130,20 @@ export function dispatchOf(request: Partial<HttpRequest> & { url: string }, more
   const deadlineAt = Date.now() + 60_000;
   return { dispatchId: newDispatchId(), runId: newRunId(), dryRun: false, attempt: 1, deadlineAt, call, ...more };
 }
+
+/** Turns of the loop that come when they are released. `came`: when the first was asked for. */
+export function heldTurns() {
+  let came: number | undefined;
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const turns: Pick<Turns, "compute"> = {
+    compute: async (_, piece) => {
+      came ??= Date.now();
+      await held;
+      return piece();
+    },
+  };
+  return { turns, came: () => came, release: () => release() };
+}

@@ -7,7 +7,7 @@ import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js"
 import { overloaded } from "../../src/errors.js";
 import type { Turns } from "../../src/turns.js";
 import { until } from "../harness/until.js";
-import { dispatchOf, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
+import { dispatchOf, heldTurns, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
 import { FakeRuns } from "./rig.js";
 
 let site: Site;
@@ -198,6 +198,7 @@ describe("an answer", () => {
     expect(await text("text/plain; charset=nonsense", Buffer.from([0xff]))).toEqual({ base64: "/w==" });
     expect(await text("application/gzip", gzipSync("a"))).toHaveProperty("base64");
     expect(await text("application/json", "")).toBe(null);
+    expect(await text("application/json", "null")).toBe(null);
   });
 
   it.each(["utf8mb4", "nonsense", "utf-8", "UTF8", "iso-8859-1", "us-ascii", "utf-16", '"utf8mb4"'])(
@@ -701,5 +702,15 @@ describe("an answer", () => {
     await ask({}, {}, open({ turns }));
     const { origin } = new URL(site.url);
     expect(parties).toEqual([origin, origin]);
+  });
+
+  it("is in time by the moment it arrived, however long it waits for its turn", async () => {
+    const { turns, came, release } = heldTurns();
+    const command = ask({}, {}, open({ turns }));
+    const arrived = await until(came, { what: "an answer that waits" });
+    await until(() => Date.now() > arrived, { what: "a later moment" });
+    release();
+    const { arrivedAt } = (await command) as { arrivedAt: number };
+    expect(arrivedAt).toBeLessThanOrEqual(arrived);
   });
 });

@@ -43,7 +43,7 @@ const WITHOUT: Readonly<Record<string, string>> = {
   user_task: "If the task is not submitted until",
 };
 
-/** The end of a wait for somebody or something: the definition says what becomes of the step. */
+/** The end of a wait: the definition says what becomes of the step. */
 function atTimeout({ kind, step_id }: Readonly<Record<string, unknown>>, documents: ReadonlyMap<string, StepDocument>) {
   const document = documents.get(String(step_id));
   const isApproval = document?.type === "manual_approval";

@@ -46,10 +46,11 @@ export class HttpOutlet implements Outlet {
     const posted = { method: "POST", url, ...this.message(dispatch), followRedirects: false, signal };
     try {
       const incoming = await exchange(guard, { ...posted, maxBytes: outputBytes + FRAME_BYTES, overlong: "fails" });
+      const arrivedAt = now();
       const { origin, host } = new URL(url);
-      const delivery = await turns.compute(origin, () => responded(incoming, host, { outputBytes, now: now() }));
+      const delivery = await turns.compute(origin, () => responded(incoming, host, { outputBytes, now: arrivedAt }));
       // What the run makes of a large answer is computed in another turn.
-      return turns.compute(origin, () => delivery);
+      return turns.compute(origin, () => (delivery.kind === "answered" ? { ...delivery, arrivedAt } : delivery));
     } catch (error) {
       if (error instanceof ExchangeFailed) return unanswered(error, signal.reason);
       throw error;

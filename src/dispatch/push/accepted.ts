@@ -28,6 +28,8 @@ export class AcceptedDispatches {
   /** Those whose rows are not removed yet, forgotten ones included. */
   private readonly rows = new Set<DispatchId>();
   private removing: Promise<void> | undefined;
+  /** The last try to remove rows has failed, and the log says so. */
+  private failing = false;
 
   constructor(private readonly options: AcceptedOptions) {}
 
@@ -94,11 +96,12 @@ export class AcceptedDispatches {
       const some = [...this.rows].slice(0, AT_ONCE);
       try {
         await this.options.remove(some);
+        this.failing = false;
       } catch (error) {
-        this.options.log.warn(
-          { err: error, dispatches: this.rows.size },
-          "accepted dispatches keep their rows, retrying",
-        );
+        const { log } = this.options;
+        if (!this.failing)
+          log.warn({ err: error, dispatches: this.rows.size }, "accepted dispatches keep their rows, retrying");
+        this.failing = true;
         return;
       }
       for (const dispatchId of some) this.rows.delete(dispatchId);

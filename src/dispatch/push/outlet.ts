@@ -19,9 +19,9 @@ export type Outcome = { readonly result: JsonObject } | Failure;
 export type Delivery =
   /**
    * It was carried out, or never will be. `by`: the worker that says so. It knows of earlier tries; without it, one of them may have had
-   * an effect.
+   * an effect. `arrivedAt`: when the answer reached the service, in database time; absent: now. What is computed between does not make it late.
    */
-  | { readonly kind: "answered"; readonly outcome: Outcome; readonly by?: string }
+  | { readonly kind: "answered"; readonly outcome: Outcome; readonly by?: string; readonly arrivedAt?: number }
   /** The worker has it, and reports by itself. */
   | { readonly kind: "accepted" }
   /** Nothing of it has arrived. `afterMs`: the destination wants no further try before. */

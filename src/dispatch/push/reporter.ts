@@ -23,11 +23,11 @@ export class Reporter {
   constructor(private readonly options: ReporterOptions) {}
 
   /** Without `by`, an earlier try may have had an effect, whatever this one came to. */
-  outcome(held: HeldDispatch, { outcome, by }: Answered): Promise<void> {
+  outcome(held: HeldDispatch, { outcome, by, arrivedAt }: Answered): Promise<void> {
     const about = { dispatchId: held.dispatchId, actor: by === undefined ? "coordinator" : `worker:${by}` };
-    if ("result" in outcome) return this.record(held, { type: "result", ...about, result: outcome.result });
+    if ("result" in outcome) return this.record(held, { type: "result", ...about, result: outcome.result }, arrivedAt);
     const outcomeUnknown = outcome.outcomeUnknown || (by === undefined && held.mayHaveArrived);
-    return this.record(held, { type: "failure", ...about, ...outcome, outcomeUnknown });
+    return this.record(held, { type: "failure", ...about, ...outcome, outcomeUnknown }, arrivedAt);
   }
 
   /** Nothing of it has arrived, and it is not tried any more. */
@@ -41,12 +41,12 @@ export class Reporter {
    * Tries until the outcome is recorded or the run waits for it no longer: it waits a little beyond the deadline for an
    * outcome that was in time. Each try is the same command (law 6).
    */
-  private async record(held: HeldDispatch, report: Report): Promise<void> {
+  private async record(held: HeldDispatch, report: Report, arrivedAt = this.options.now()): Promise<void> {
     const { dispatch, dispatchId, resolved } = held;
     const { limits, host, log, now } = this.options;
     if (!dispatch) return;
     const id = uuidv7();
-    const command: RunCommand = { ...report, arrivedAt: now() };
+    const command: RunCommand = { ...report, arrivedAt };
     for (let nth = 0; !resolved.signal.aborted; nth++) {
       try {
         const answer = await host.command(dispatch.runId, command, { id });

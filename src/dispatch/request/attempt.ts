@@ -7,6 +7,7 @@ import type { Mask } from "../../egress/mask.js";
 import { type Secret, type Secrets, secretMisuse } from "../../egress/secrets.js";
 import type { Turns } from "../../turns.js";
 import type { CutOffReason, Failure, Outcome } from "../push/outlet.js";
+import type { Answered } from "../push/reporter.js";
 import { isExpected, outputOf, requestBody, retryAfterOf } from "./response.js";
 
 export interface RequestEnvironment {
@@ -21,27 +22,32 @@ export interface RequestEnvironment {
 
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
+/** `arrivedAt`: when there was a response. */
+type Attempted = Pick<Answered, "outcome" | "arrivedAt">;
+
 /** `signal` cuts the attempt off; its reason is a CutOffReason. */
 export async function attempt(
   request: HttpRequest,
   idempotencyKey: string,
   { guard, secrets, outputBytes, now, turns }: RequestEnvironment,
   signal: AbortSignal,
-): Promise<Outcome> {
+): Promise<Attempted> {
   const secret = request.secretRef === undefined ? undefined : secretFor(request.secretRef, request.url, secrets);
-  if (secret && "code" in secret) return secret;
+  if (secret && "code" in secret) return { outcome: secret };
   const { method, url, followRedirects } = request;
   const body = requestBody(request.body);
   const headers = headersOf(request, body?.type, secret, idempotencyKey);
   const outgoing = { method, url, headers, body: body?.text, followRedirects, signal, maxBytes: outputBytes };
   try {
     const incoming = await exchange(guard, { ...outgoing, overlong: "fails" });
+    const arrivedAt = now();
     const { origin } = new URL(url);
-    const outcome = await turns.compute(origin, () => outcomeOf(incoming, request, secrets.mask, now()));
+    const outcome = await turns.compute(origin, () => outcomeOf(incoming, request, secrets.mask, arrivedAt));
     // What the run makes of a large answer is computed in another turn.
-    return await turns.compute(origin, () => outcome);
+    return await turns.compute(origin, () => ({ outcome, arrivedAt }));
   } catch (error) {
-    if (error instanceof ExchangeFailed) return failureOf(error, signal.reason as CutOffReason | undefined);
+    if (error instanceof ExchangeFailed)
+      return { outcome: failureOf(error, signal.reason as CutOffReason | undefined) };
     throw error;
   }
 }

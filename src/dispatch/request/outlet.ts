@@ -21,7 +21,7 @@ export class RequestOutlet implements Outlet {
 
   async deliver({ call }: Dispatch, signal: AbortSignal): Promise<Delivery> {
     if (!call.request) throw new Error("a call over the transport request has no request");
-    return { kind: "answered", outcome: await attempt(call.request, call.idempotencyKey, this.environment, signal) };
+    return { kind: "answered", ...(await attempt(call.request, call.idempotencyKey, this.environment, signal)) };
   }
 
   async stop(): Promise<void> {}

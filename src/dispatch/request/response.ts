@@ -21,7 +21,9 @@ export function outputOf({ status, headers, cookies, body }: Incoming): JsonObje
 function bodyOf(contentType: string, body: Buffer): Json {
   if (body.length === 0) return null;
   const value = isJson(contentType) ? jsonOf(contentType, body) : undefined;
-  return value ?? textOf(contentType, body) ?? { base64: body.toString("base64") };
+  // `null` is JSON.
+  if (value !== undefined) return value;
+  return textOf(contentType, body) ?? { base64: body.toString("base64") };
 }
 
 const isJson = (contentType: string) => /^\s*(application|text)\/([\w.!#$&^-]+\+)?json\s*(;|$)/i.test(contentType);
