@@ -23,6 +23,8 @@ export class LogOutput {
   /** Of the lines lost, those that a line of the log has told. */
   private told = 0;
   private writing = false;
+  /** A chunk that is tried again after a pause. */
+  private paused: Buffer | undefined;
   /** The last line in the file is cut: a failed write had written a part of its chunk. */
   private torn = false;
 
@@ -44,6 +46,7 @@ export class LogOutput {
   /** What still waits when the process ends is written at once, if that is possible. */
   flushNow(): void {
     try {
+      if (this.paused) fs.writeSync(this.fd, this.paused);
       if (this.waiting.length > 0) fs.writeSync(this.fd, this.take());
     } catch {
       // The process ends, and there is no other place to say so.
@@ -65,7 +68,7 @@ export class LogOutput {
 
   private writeChunk(chunk: Buffer, lines: number): void {
     this.writeBytes(this.fd, chunk, (error, written) => {
-      if (error?.code === "EAGAIN" || error?.code === "EBUSY") return this.pause(() => this.writeChunk(chunk, lines));
+      if (error?.code === "EAGAIN" || error?.code === "EBUSY") return this.tryLater(chunk, lines);
       if (error) return this.lose(lines);
       const rest = chunk.subarray(written);
       // As many lines are left as there are line breaks.
@@ -74,6 +77,14 @@ export class LogOutput {
       if (rest.length > 0) return this.writeChunk(rest, Math.min(lines, linesLeft));
       this.tellLosses();
       this.writeNext();
+    });
+  }
+
+  private tryLater(chunk: Buffer, lines: number): void {
+    this.paused = chunk;
+    this.pause(() => {
+      this.paused = undefined;
+      this.writeChunk(chunk, lines);
     });
   }
 

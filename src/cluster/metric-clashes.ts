@@ -16,7 +16,7 @@ export function withoutClashes(reports: readonly NodeMetrics[]): NodeMetrics[] {
   return reports.map((metrics) => {
     const dropped = (metrics as readonly Emitted[]).filter((family) => !kept.has(idOf(family)));
     const measured = dropped.reduce((sum, family) => sum + (family.measured ?? 0), 0);
-    return measured === 0 ? metrics : counted(metrics, measured).filter((family) => kept.has(idOf(family)));
+    return dropped.length === 0 ? metrics : counted(metrics, measured).filter((family) => kept.has(idOf(family)));
   });
 }
 

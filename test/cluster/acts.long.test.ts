@@ -29,7 +29,7 @@ const OTHER: Readonly<Record<string, object>> = {
   skip_step: { output: 2 },
   "compensations/retry": { ordinal: 1 },
   "compensations/skip": { ordinal: 1 },
-  migrate: { version: 1, steps: {} },
+  migrate: { version: 1, steps: { pay: "pay" } },
 };
 
 describeWithRedis("the acts at two services", (redis) => {

@@ -9,14 +9,14 @@ export class UnfitTopology extends Error {
 
 /** A durable queue. True: it was missing, and is there now. */
 export async function ensureQueue(connection: ChannelModel, queue: string): Promise<boolean> {
-  if (await exists(connection, (channel) => channel.checkQueue(queue))) return false;
+  if (await exists(connection, queue, (channel) => channel.checkQueue(queue))) return false;
   await onChannel(connection, (channel) => channel.assertQueue(queue, { durable: true }));
   return true;
 }
 
 /** A durable topic exchange. True: it was missing, and is there now. Throws UnfitTopology if one of that name routes in another way. */
 export async function ensureTopicExchange(connection: ChannelModel, exchange: string): Promise<boolean> {
-  const isThere = await exists(connection, (channel) => channel.checkExchange(exchange));
+  const isThere = await exists(connection, exchange, (channel) => channel.checkExchange(exchange));
   try {
     await onChannel(connection, (channel) => channel.assertExchange(exchange, "topic", { durable: true }));
   } catch (error) {
@@ -30,7 +30,11 @@ export async function ensureTopicExchange(connection: ChannelModel, exchange: st
 
 const [NOT_FOUND, RESOURCE_LOCKED, PRECONDITION_FAILED] = [404, 405, 406];
 
-async function exists(connection: ChannelModel, check: (channel: Channel) => Promise<unknown>): Promise<boolean> {
+async function exists(
+  connection: ChannelModel,
+  name: string,
+  check: (channel: Channel) => Promise<unknown>,
+): Promise<boolean> {
   try {
     await onChannel(connection, check);
     return true;
@@ -38,7 +42,7 @@ async function exists(connection: ChannelModel, check: (channel: Channel) => Pro
     if (isRefusal(error, NOT_FOUND)) return false;
     if (isRefusal(error, RESOURCE_LOCKED))
       throw new UnfitTopology(
-        "the queue is exclusive to the connection of another program: delete it, or name another one",
+        `the queue ${name} is exclusive to the connection of another program: delete it, or name another one`,
       );
     throw error;
   }

@@ -5,6 +5,8 @@ import { request as requestHttps } from "node:https";
 
 export interface Posted {
   readonly status: number;
+  /** Where a redirect leads. It is not followed: the credential is for the given address. */
+  readonly location?: string;
   /** At most 64 Ki characters of the body. */
   readonly text: string;
 }
@@ -26,7 +28,11 @@ export function post(url: string, body: string, token: string | undefined, signa
       response.on("data", (chunk: string) => {
         if (text.length < MOST_TEXT) text += chunk;
       });
-      response.on("end", () => resolve({ status: response.statusCode ?? 0, text: text.slice(0, MOST_TEXT) }));
+      const { statusCode: status = 0, headers } = response;
+      const { location } = headers;
+      response.on("end", () =>
+        resolve({ status, text: text.slice(0, MOST_TEXT), ...(location !== undefined && { location }) }),
+      );
       response.on("error", reject);
     });
     outgoing.on("error", reject);

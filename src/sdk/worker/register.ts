@@ -46,8 +46,10 @@ async function tryOnce(options: RegisterOptions): Promise<{ final: boolean; mess
   const body = JSON.stringify({ service, service_version: serviceVersion, actions: declared });
   try {
     const signal = AbortSignal.any([options.signal, AbortSignal.timeout(REQUEST_MS)]);
-    const { status, text } = await post(url, body, token, signal);
+    const { status, text, location } = await post(url, body, token, signal);
     if (status >= 200 && status < 300) return undefined;
+    if (location !== undefined)
+      return { final: true, message: `${url} redirects to ${location}: give the worker that address as its api` };
     const final = status >= 400 && status < 500 && !RETRYABLE.has(status);
     return { final, message: `${status} ${text.slice(0, 2_000)}` };
   } catch (error) {
