@@ -5,6 +5,7 @@ import { Type } from "typebox";
 
 /** By idempotency key: a repeated attempt gets the first answer and reserves nothing twice. */
 const reservations = new Map<string, string>();
+let made = 0;
 
 const reserve = defineAction({
   name: "reserve",
@@ -12,7 +13,7 @@ const reserve = defineAction({
   input: Type.Object({ sku: Type.String(), quantity: Type.Integer({ minimum: 1 }) }),
   output: Type.Object({ reservation: Type.String() }),
   execute(_order, { idempotencyKey }) {
-    const reservation = reservations.get(idempotencyKey) ?? `R-${reservations.size + 1}`;
+    const reservation = reservations.get(idempotencyKey) ?? `R-${++made}`;
     reservations.set(idempotencyKey, reservation);
     return { reservation };
   },

@@ -85,8 +85,10 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   const log = options.log.child({ nodeId });
   const tenants = readTenantSettings(config);
   const egress = {
-    guard: new Guard({ admits: publicOrListed(config.egressAllow) }),
-    workers: new Guard({ admits: listedOrAny(config.workerAllow), connectMs: WORKER_CONNECT_MS }),
+    guard: new Guard({ admits: publicOrListed(config.egressAllow), setting: "SAGA_EGRESS_ALLOW" }),
+    workers: new Guard({
+      ...{ admits: listedOrAny(config.workerAllow), setting: "SAGA_WORKER_ALLOW", connectMs: WORKER_CONNECT_MS },
+    }),
     secrets: readSecrets(config),
   };
   for (const warning of egress.secrets.warnings) log.warn(warning);

@@ -17,6 +17,8 @@ export interface Resolved {
 
 export interface GuardOptions {
   readonly admits: Admission;
+  /** The setting that lists what is admitted: a refusal names it. */
+  readonly setting?: string;
   /** Default: the system's resolver. */
   readonly resolve?: (host: string) => Promise<readonly Resolved[]>;
   /** Time to connect, including TLS, in milliseconds. Default 10,000. */
@@ -41,7 +43,7 @@ export class Guard {
     this.connect = (to, callback) => {
       const host = bare(to.hostname);
       // undici connects to a literal address without a lookup.
-      if (isIP(host) !== 0 && !this.admits(host, host)) return callback(refused(host), null);
+      if (isIP(host) !== 0 && !this.admits(host, host)) return callback(this.refused(host), null);
       return this.dial(to, callback);
     };
   }
@@ -56,7 +58,7 @@ export class Guard {
     if (url.protocol !== "http:" && url.protocol !== "https:") throw new EgressRefused("the URL must be http or https");
     if (url.username !== "" || url.password !== "") throw new EgressRefused("the URL must not contain credentials");
     const host = bare(url.hostname);
-    if (isIP(host) !== 0 && !this.admits(host, host)) throw refused(host);
+    if (isIP(host) !== 0 && !this.admits(host, host)) throw this.refused(host);
     return url;
   }
 
@@ -75,8 +77,14 @@ export class Guard {
   private async checked(host: string): Promise<readonly Resolved[]> {
     const found = await (this.options.resolve ?? systemResolve)(host);
     if (found.length === 0) throw Object.assign(new Error(`${host} has no address`), { code: "ENOTFOUND" });
-    if (found.some(({ address }) => !this.admits(host, address))) throw refused(host);
+    if (found.some(({ address }) => !this.admits(host, address))) throw this.refused(host);
     return found;
+  }
+
+  private refused(host: string): EgressRefused {
+    const { setting } = this.options;
+    const remedy = setting === undefined ? "" : `: the operator can list it in ${setting}`;
+    return new EgressRefused(`${host} is not an allowed address${remedy}`);
   }
 
   private admits(host: string, address: string): boolean {
@@ -139,4 +147,3 @@ const systemResolve = (host: string) => systemLookup(host, { all: true });
 
 const bare = (hostname: string) => (hostname.startsWith("[") ? hostname.slice(1, -1) : hostname);
 const canonical = (host: string) => host.toLowerCase().replace(/\.$/, "");
-const refused = (host: string) => new EgressRefused(`${host} is not an allowed address`);

@@ -16,6 +16,7 @@ import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit, TicketRow } from "../store/commit/rows.js";
+import { workflowVersions } from "../store/definitions.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
 import type { Turns } from "../turns.js";
@@ -129,10 +130,12 @@ export class Starter {
   }
 
   private async publishedFor({ workflowId, version, tenantId }: StartRequest) {
-    const found = await this.options.catalog.published(workflowId, version);
-    if (!found || (found.program.tenantId !== undefined && found.program.tenantId !== tenantId))
-      throw notFound(`there is no published workflow ${workflowId}${version ? ` version ${version}` : ""}`);
-    return found;
+    const { catalog, sql } = this.options;
+    const found = await catalog.published(workflowId, version);
+    if (found && (found.program.tenantId === undefined || found.program.tenantId === tenantId)) return found;
+    const isDraft = !found && (await workflowVersions.exists(sql, workflowId, version));
+    const named = `${workflowId}${version ? ` version ${version}` : ""}`;
+    throw notFound(`there is no published workflow ${named}${isDraft ? ": it is stored and not published" : ""}`);
   }
 
   /** The run is durable, with `saga.started`, before it is announced or answered. A repeat is answered with the first run. */

@@ -2,6 +2,7 @@
 // one that can never serve. Migrations come afterwards.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
+import { parseDatabaseUrl } from "../config/index.js";
 import type { Logger } from "../log.js";
 import { isStoreAway, sqlStateOf } from "./failure.js";
 import { openSessions } from "./session.js";
@@ -29,7 +30,7 @@ export async function awaitDatabase(url: string, log: Logger, times = { pause: P
       if (away === undefined) return;
       if (performance.now() - said >= times.said) {
         said = performance.now();
-        log.warn({ reason: away }, "Postgres does not answer, the start waits for it");
+        log.warn({ reason: away, ...remedyOf(url, away) }, "Postgres does not answer, the start waits for it");
       }
       await delay(times.pause);
     }
@@ -52,6 +53,13 @@ async function check(sql: Sql): Promise<string | undefined> {
     if (isStoreAway(error) && !code.startsWith("ERR_")) return sqlStateOf(error) === undefined ? code : message;
     throw new UnusableDatabase(`The database of DATABASE_URL cannot be used: ${message}`, { cause: error });
   }
+}
+
+/** A server without TLS cuts a session that insists on it, as a server that stops does: the driver tells no difference. */
+function remedyOf(url: string, away: string): { readonly remedy?: string } {
+  const { tls: { mode } = { mode: "prefer" } } = parseDatabaseUrl(url);
+  if (away !== "ECONNRESET" || mode === "disable" || mode === "prefer") return {};
+  return { remedy: `if the server has no TLS, take sslmode=${mode} out of DATABASE_URL` };
 }
 
 function refuseSettings({ encoding, triggers }: { readonly encoding: string; readonly triggers: string }): void {

@@ -81,9 +81,14 @@ export class Versions<Draft extends VersionDraft, Row extends VersionRow> {
     return row && this.stored(row);
   }
 
-  async exists(database: Sql, key: string): Promise<boolean> {
+  /** Without `version`: any version of it. */
+  async exists(database: Sql, key: string, version?: number): Promise<boolean> {
     const { table } = this;
-    const found = await query(database).select({ id: table.id }).from(table).where(eq(table.key, key)).limit(1);
+    const found = await query(database)
+      .select({ id: table.id })
+      .from(table)
+      .where(and(eq(table.key, key), this.atVersion(version)))
+      .limit(1);
     return found.length > 0;
   }
 

@@ -41,7 +41,10 @@ const GONE = { status: 404, code: "not_found" };
 
 const REFUSALS: readonly Refusal[] = [
   post("a start without a body", START, undefined, "$.workflow_id"),
-  post("a start that is not JSON", START, "{oops", "JSON"),
+  post("a start that is not JSON", START, "{oops", "is not JSON: see line 1, column 2"),
+  post("a start with a comma too many", START, '{\n  "workflow_id": "día🎉",\n}', "is not JSON: see line 3, column 1"),
+  post("a start with a comma too many in a list", START, '{"workflow_id":["w",]}', "is not JSON: unexpected ]"),
+  post("a start that ends too early", START, '{"workflow_id":', "is not JSON: it ends too early"),
   post("a start that is a list", START, [], "$ must be object"),
   post("a start that is null", START, "null", "$ must be object"),
   post("an empty start", START, {}, "$.workflow_id"),

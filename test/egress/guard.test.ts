@@ -177,6 +177,13 @@ describe("an address that is not public is never connected to", () => {
     expect([String(error), attempts]).toEqual(["EgressRefused: 127.0.0.1 is not an allowed address", []]);
   });
 
+  it("and the refusal names the setting that would admit it", () => {
+    const guard = new Guard({ admits: publicOrListed([]), setting: "SAGA_EGRESS_ALLOW" });
+    expect(() => guard.target("http://10.0.0.1/")).toThrow(
+      "10.0.0.1 is not an allowed address: the operator can list it in SAGA_EGRESS_ALLOW",
+    );
+  });
+
   it("and the hook and the listener would have seen a connection", async () => {
     const { body } = await ask(guardOf({}, ["127.0.0.1"]), `http://127.0.0.1:${port}/`);
     expect([body.toString(), attempts, arrived]).toEqual(["reached", ["127.0.0.1"], [`127.0.0.1:${port}`]]);

@@ -106,6 +106,21 @@ describe("starting once", () => {
     });
     await expect(half.runtime.start(request({ idempotencyKey: "k4" }))).rejects.toMatchObject({ status: 404 });
   });
+
+  it("of a workflow that is stored and not published is told so", async () => {
+    const document = { id: "draft", name: "draft", start: "on", steps: [{ id: "on", type: "noop" }] };
+    await workflowVersions.store(database.sql, { key: "draft", name: "draft", publish: false, document });
+    const refusal = (more: Partial<StartRequest>) =>
+      half.runtime.start(request(more)).catch(({ status, message }) => [status, message]);
+    const there = "there is no published workflow";
+    expect(await refusal({ workflowId: "draft" })).toEqual([404, `${there} draft: it is stored and not published`]);
+    expect(await refusal({ workflowId: "draft", version: 1 })).toEqual([
+      404,
+      `${there} draft version 1: it is stored and not published`,
+    ]);
+    expect(await refusal({ workflowId: "draft", version: 2 })).toEqual([404, `${there} draft version 2`]);
+    expect(await refusal({ workflowId: "dratf" })).toEqual([404, `${there} dratf`]);
+  });
 });
 
 describe("a start", () => {

@@ -1,7 +1,7 @@
 // How sessions begin: they reach the server that a URL names, in every form in which it can be named, and read and write the same values
 // whatever the database, its role or its server sets.
 import { mkdtempSync, rmSync } from "node:fs";
-import { type AddressInfo, connect, createServer, type Server } from "node:net";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -18,9 +18,13 @@ let server: { host: string; port: number; user: string; password: string };
 let folder: string;
 const doors: Server[] = [];
 
-/** A door to the server of the tests at another address. */
-async function openDoor(address: { host: string; port?: number } | { path: string }): Promise<number> {
+/** A door to the server of the tests at another address, but for clients that are taken care of. */
+async function openDoor(
+  address: { host: string; port?: number } | { path: string },
+  takesCare: (client: Socket) => boolean = () => false,
+): Promise<number> {
   const door = createServer((client) => {
+    if (takesCare(client)) return;
     const behind = connect(server.port, server.host);
     for (const [one, other] of [
       [client, behind],
@@ -178,6 +182,24 @@ describe("a start", () => {
     expect(ready).toBe(false);
     await openDoor({ host: "127.0.0.1", port: port as number });
     await waiting;
+  });
+
+  it("says what to change if the server has no TLS and the URL insists on it", async () => {
+    const { lines, log } = listening();
+    let isOver = false;
+    const port = await openDoor({ host: "127.0.0.1" }, (client) => {
+      // No TLS either, and no server that is away: it ends the wait.
+      if (isOver) client.once("data", () => client.write("N", () => client.once("data", () => client.end("neither"))));
+      return isOver;
+    });
+    const url = `postgres://${credentials()}@127.0.0.1:${port}/${nameOf(database.url)}?sslmode=require`;
+    const waiting = awaitDatabase(url, log as never, often);
+    await until(() => lines.length >= 1, { what: "a line of the log" });
+    isOver = true;
+    await expect(waiting).rejects.toThrow("The database of DATABASE_URL cannot be used");
+    expect(lines[0]).toBe(
+      '{"reason":"ECONNRESET","remedy":"if the server has no TLS, take sslmode=require out of DATABASE_URL"}',
+    );
   });
 
   it("stops at a database that is not UTF-8", async () => {

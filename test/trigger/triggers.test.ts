@@ -180,7 +180,9 @@ describe("a tick", () => {
       return (await metrics.triggersFailing.get()).values[0]?.value;
     };
     await triggers.poll();
-    expect((await firesOf(id))[0]?.error).toBe("there is no published workflow withdrawn");
+    expect((await firesOf(id))[0]?.error).toBe(
+      "there is no published workflow withdrawn: it is stored and not published",
+    );
     expect(await failing()).toBe(1);
     await database.sql`update definitions set published = true where workflow_id = 'withdrawn'`;
     await half.catalog.refresh();

@@ -16,6 +16,7 @@ import {
   pathOfPointer,
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
+import { parseJson } from "../../json-text.js";
 import type { Turns } from "../../turns.js";
 import { type SchemaNode, withoutNulls } from "./absent.js";
 import type { Checked } from "./checked.js";
@@ -109,9 +110,30 @@ function jsonParser(app: FastifyInstance): (request: FastifyRequest, bytes: Buff
     parse(request, bytes.toString(), (error, body) => {
       parsed = { error, body };
     });
-    if (parsed.error) throw parsed.error;
+    if (parsed.error) throw unreadable(bytes.toString());
     return parsed.body;
   };
+}
+
+/** Fastify says neither which of the two it was nor where. V8 quotes the text in its messages: only the place is taken from them. */
+function unreadable(text: string): SagaError {
+  try {
+    parseJson(text);
+  } catch (error) {
+    const message = `is not JSON${placeOf(String(error), text)}`;
+    return badRequest(`the body ${message}`, [{ path: "$", message }]);
+  }
+  const message = "has a member that could reach an object's prototype: __proto__, or constructor with a prototype";
+  return badRequest(`the body ${message}`, [{ path: "$", message }]);
+}
+
+function placeOf(error: string, text: string): string {
+  if (error.includes("Unexpected end")) return ": it ends too early";
+  const position = / at position (\d+)/.exec(error)?.[1];
+  const token = /Unexpected token '(.+?)', /su.exec(error)?.[1];
+  if (position === undefined) return token === undefined ? "" : `: unexpected ${token}`;
+  const before = text.slice(0, Number(position)).split("\n");
+  return `: see line ${before.length}, column ${(before.at(-1) ?? "").length + 1}`;
 }
 
 function refuseUnstorable(body: unknown): void {
