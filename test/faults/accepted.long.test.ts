@@ -1,13 +1,18 @@
 // A worker that has accepted a dispatch holds it, whatever happens to the nodes: over HTTP and RabbitMQ, with nodes killed, added and replaced.
 // The workers' own books say how often each dispatch came, and which hand-over was cut: its connection closed before the worker responded.
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { connect } from "amqplib";
 import { expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
+import { type Database, openDatabase } from "../../src/store/connection.js";
+import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { livingNodes, logged } from "../cluster/rig.js";
-import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { silentLog } from "../harness/database.js";
 import { ownExchange } from "../harness/rabbitmq.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRabbitMq, describeWithRedis } from "../harness/services.js";
@@ -98,7 +103,7 @@ class HttpWorker {
 }
 
 /** Outbox rows of dispatches: those that no worker is known to have accepted. */
-async function owed({ sql }: TestDatabase): Promise<number> {
+async function owed({ sql }: Database): Promise<number> {
   const [row] = await sql<{ count: number }[]>`select count(*)::int as count from outbox where kind = 'action'`;
   return row?.count ?? 0;
 }
@@ -114,10 +119,13 @@ describeWithRedis("accepted dispatches", (redis) => {
     it("come once each with nodes killed, added and replaced, unless their hand-over was cut", {
       timeout: 600_000,
     }, async () => {
-      const database = await createTestDatabase({ max: 2 });
+      // A server of its own: five nodes at once need most of the sessions that a Postgres has.
+      const dataDir = await mkdtemp(join(tmpdir(), "saga-accepted-"));
+      const postgres = await startEmbeddedPostgres({ dataDir, log: silentLog });
+      const database = openDatabase(postgres.url, { max: 2, applicationName: "saga-test", log: silentLog });
       const exchange = ownExchange(".work");
       const env = {
-        ...{ DATABASE_URL: database.url, REDIS_URL: redis, REDIS_PREFIX: `test:${uuidv7()}:` },
+        ...{ DATABASE_URL: postgres.url, REDIS_URL: redis, REDIS_PREFIX: `test:${uuidv7()}:` },
         ...{ AMQP_URL: amqp, SAGA_EVENTS_EXCHANGE: exchange },
       };
       const [service, added] = [
@@ -205,7 +213,9 @@ describeWithRedis("accepted dispatches", (redis) => {
       await worker.close();
       await broker.close();
       await service.stop();
-      await database.drop();
+      await database.close();
+      await postgres.stop();
+      await rm(dataDir, { recursive: true, force: true });
     });
   });
 });
