@@ -191,7 +191,7 @@ describe("explain says what a run waits for", () => {
       });
       obstacle = { reason: "no_credit" };
       expect((await explained(id)).because).toContain(`${gone} all others are busy`);
-      // It is with nobody, and was tried: no queued_action.
+      // No worker has it, and it was tried: no queued_action.
       expect((await rig.call("GET", `/api/v1/sagas/${id}`)).body).toMatchObject({ current_attempt: 1 });
     });
 

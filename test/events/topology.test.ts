@@ -1,4 +1,4 @@
-// What the service relies on at the broker: it is there again whoever removed it, what exists already is taken as it is, and what cannot serve
+// What the service relies on at the broker: it is there again after anyone has removed it, what exists already is taken as it is, and what cannot serve
 // is refused in words, in the log and in a gauge.
 import { type ChannelModel, connect } from "amqplib";
 import { afterEach, beforeEach, expect, it } from "vitest";
