@@ -77,7 +77,10 @@ function addressOf(address: DatabaseAddress) {
   };
 }
 
-/** As libpq: without a root certificate `require` verifies nothing, with one it is `verify-ca`. */
+/**
+ * As libpq: without a root certificate `require` verifies nothing, with one it is `verify-ca`.
+ * Unlike libpq, `allow` and `prefer` insist on TLS beside a certificate.
+ */
 function tlsOf({ mode, rootCert, cert, key }: DatabaseTls) {
   if (mode === "disable") return false;
   const files = {
