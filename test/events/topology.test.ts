@@ -6,9 +6,11 @@ import { type NodeHandle, startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
 import { topologyOf } from "../../src/events/topology.js";
 import { createLogger } from "../../src/log.js";
+import { onChannel } from "../../src/sdk/broker/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { brokerSettings } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
+import { TcpGate } from "../harness/tcp-gate.js";
 import { until } from "../harness/until.js";
 
 describeWithRabbitMq("at the broker", (url) => {
@@ -95,6 +97,22 @@ describeWithRabbitMq("at the broker", (url) => {
     await isTaken("order.quorum");
     expect(lines.filter((line) => line.includes("connecting again"))).toEqual([]);
     await before.deleteExchange(`${exchange}.rest`);
+  });
+
+  it("a connection that is lost between an answer and the end of its channel holds nothing up", async () => {
+    const gate = new TcpGate(new URL(url));
+    await gate.open();
+    const behind = await connect(gate.url);
+    behind.on("error", () => {});
+    const { queue } = names();
+    await (await channel()).assertQueue(queue, { durable: true });
+    const asked = await onChannel(behind, async (asking) => {
+      const { queue: found } = await asking.checkQueue(queue);
+      gate.mute();
+      return found;
+    });
+    expect(asked).toBe(queue);
+    await gate.shut();
   });
 
   it("an exchange of another type is refused in words, and taken when it has gone", async () => {

@@ -58,10 +58,15 @@ export async function onChannel<T>(connection: ChannelModel, ask: (channel: Chan
   try {
     return await ask(channel);
   } finally {
-    try {
-      await channel.close();
-    } catch {
-      // The broker has closed it.
-    }
+    void end(channel);
+  }
+}
+
+/** Not awaited: if the connection is lost before the broker has answered, amqplib waits for the answer without end. */
+async function end(channel: Channel): Promise<void> {
+  try {
+    await channel.close();
+  } catch {
+    // The broker has closed it.
   }
 }

@@ -80,7 +80,9 @@ export class BrokerLink {
       connection.on("close", (error?: Error) => this.lose(connection, error?.message ?? "closed"));
       this.connection = connection;
       if (this.stopped) return;
-      await opened(connection);
+      // A request over a connection that is lost may wait without end, and must not hold up the next connection.
+      const gone = new Promise((resolve) => connection.once("close", resolve));
+      await Promise.race([opened(connection), gone]);
       if (this.connection !== connection) return;
       if (this.failures > 0) log.info({ name }, "connected to RabbitMQ again");
       this.failures = 0;
