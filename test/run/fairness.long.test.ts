@@ -10,8 +10,8 @@ import { createTestDatabase, silentLog, type TestDatabase } from "../harness/dat
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "./rig.js";
 
-const BURNERS = 60;
-const WAITERS = 60;
+const BURNERS = 300;
+const WAITERS = 400;
 /** A small run takes a few turns and commits, during which this part of them ends at most. */
 const MOST = 0.75;
 /** Uses its whole budget, and fails. */
