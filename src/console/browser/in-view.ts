@@ -1,4 +1,4 @@
-// What a click has opened comes into sight, wherever on the page it stands. What is in sight already does not move.
+// Scrolls a panel that a click has opened into view. A panel that is visible already does not move.
 import { type RefObject, useEffect, useRef } from "react";
 
 /** `key`: what is opened. Another one is another reason to look; undefined: nothing is. */
