@@ -41,7 +41,7 @@ describe("the header of the page", () => {
 
 describeLongWithBrowser("the page of the API", () => {
   // It is loaded once: it is as heavy as all others together.
-  it("has a title, an icon and a header of ours, shows the examples of an operation, reads well in light and dark, and fits a phone", async () => {
+  it("has a title, an icon and a header of ours, shows the examples of an operation whole, reads well in light and dark, and fits a phone", async () => {
     const { page, faults } = await openPage(origin, "/docs");
     await page.getByText(START).waitFor();
     expect(await page.title()).toBe("Sagas: the API");
@@ -51,6 +51,9 @@ describeLongWithBrowser("the page of the API", () => {
     await page.getByText(START).click();
     await page.getByText('"business_key": "order-1081"').first().waitFor();
     await page.getByText('"deduplicated": false').first().waitFor();
+    const spills = (blocks: readonly Element[]) =>
+      blocks.filter((each) => each.scrollHeight > each.clientHeight + 1).length;
+    expect(await page.locator("pre.microlight").evaluateAll(spills), "examples that cover what follows them").toBe(0);
     for (const colorScheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme });
       await screenshot(page, `docs-operation-${colorScheme}`);

@@ -64,7 +64,8 @@ const PARTS = `
 .swagger-ui .parameter__name.required span, .swagger-ui .parameter__name.required::after,
 .swagger-ui table.model tr.property-row .star, .swagger-ui .errors-wrapper h4 { color: var(--bad) !important; }
 .swagger-ui pre, .swagger-ui code, .swagger-ui pre * { font-weight: 400 !important; }
-.swagger-ui pre.microlight { overflow: visible !important; white-space: pre-wrap !important; }
+/* Shown whole: a box that scrolls cannot be reached by the keyboard, and one that overflows covers what follows it. */
+.swagger-ui pre.microlight { max-height: none !important; overflow: visible !important; white-space: pre-wrap !important; }
 .swagger-ui .tab-header .tab-item .opblock-title span::after { background: var(--accent) !important; }
 .swagger-ui .info .main > a, .swagger-ui .response-col_links, .swagger-ui .scheme-container { display: none; }
 .swagger-ui section.models { border-radius: 8px; }
