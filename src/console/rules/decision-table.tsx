@@ -68,7 +68,7 @@ function Row({ place, when, then, columns, verdict }: RowProps) {
     if (isHit) row.current?.scrollIntoView({ block: "nearest" });
   }, [isHit]);
   return (
-    <tr ref={row} className={isHit ? "hit" : verdict === "did not match" ? "tried" : undefined}>
+    <tr ref={row} className={isHit ? "hit" : verdict === "did not match" ? "missed" : undefined}>
       <th scope="row">{place}</th>
       <td>{when === undefined ? <span className="quiet">no row matched</span> : <code>{when}</code>}</td>
       {columns.map((name) => (
