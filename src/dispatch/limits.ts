@@ -72,7 +72,7 @@ export interface DispatchLimits {
   readonly vouchers: number;
   /**
    * How long another node has to answer before it is asked again, and how often a dispatch is handed over, or another node is asked whether
-   * it has one in hand, without an answer.
+   * it holds one, without an answer.
    */
   readonly handOverMs: number;
   readonly handOverTries: number;
