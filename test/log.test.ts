@@ -89,7 +89,7 @@ describe("where the log goes", () => {
 
   it("what waits for a stalled reader is bounded", async () => {
     const output = new LogOutput(1, { writeBytes: () => {} });
-    for (let nth = 0; nth < 1_000; nth++) output.write(`${"x".repeat(1_000)}\n`);
+    for (let nth = 0; nth < 3_000; nth++) output.write(`${"x".repeat(1_000)}\n`);
     expect(output.lost).toBeGreaterThan(1_900);
     expect(output.lost).toBeLessThan(2_000);
   });
