@@ -190,10 +190,7 @@ export class Registrar {
   private async refuseUnfit(trigger: Trigger): Promise<void> {
     const { sql, catalog } = this.options;
     const { workflowId, version, tenantId } = trigger;
-    const exists =
-      version === undefined
-        ? await workflowVersions.exists(sql, workflowId)
-        : (await workflowVersions.read(sql, workflowId, version)) !== undefined;
+    const exists = await workflowVersions.exists(sql, workflowId, { version, tenantId: tenantId ?? null });
     const { program } = (await catalog.published(workflowId, version)) ?? {};
     if (!exists || (program?.tenantId !== undefined && program.tenantId !== tenantId))
       throw notFound(`there is no workflow ${workflowId}${version === undefined ? "" : ` version ${version}`}`);
