@@ -227,6 +227,11 @@ export class RawWorker {
     this.client.close();
   }
 
+  /** Its stream ends, and its connection stands. */
+  leave(): void {
+    this.call.cancel();
+  }
+
   /** It stops reading, while its connection stands. */
   freeze(): void {
     this.call.pause();
