@@ -23,7 +23,7 @@ export function createLogger(config: { readonly logLevel: string }, destination?
     redact: { paths: REDACTED_PATHS, censor: "[redacted]" },
   };
   if (destination !== undefined) return pino(options, destination);
-  const output = new LogOutput(STANDARD_OUTPUT);
+  const output = LogOutput.to(STANDARD_OUTPUT);
   const log = pino(options, output);
   output.onRecovery = (lost) => log.warn({ lost }, "log lines lost: they could not be written");
   if (config.logLevel !== "silent") process.once("exit", () => output.flushNow());

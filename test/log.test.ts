@@ -1,12 +1,13 @@
 // The log's lines and where they go, and the metrics' registry: instances do not share anything.
-
-// The log's lines and where they go, and the metrics' registry: instances do not share anything.
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import fs, { existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createLogger } from "../src/log.js";
 import { LogOutput, type Write } from "../src/log-output.js";
 import { createMetrics } from "../src/metrics.js";
+import { until } from "./harness/until.js";
 
 function logged(work: (log: ReturnType<typeof createLogger>) => void, logLevel = "info"): Record<string, unknown>[] {
   const lines: string[] = [];
@@ -68,7 +69,7 @@ describe("where the log goes", () => {
 
   it("lines that a full disk does not take are lost and counted, and the next line says so", async () => {
     const state = { room: 25 };
-    const output = new LogOutput(openSync(path, "w"), disk(state));
+    const output = new LogOutput(openSync(path, "w"), { writeBytes: disk(state) });
     const told: number[] = [];
     output.onRecovery = (lost) => {
       told.push(lost);
@@ -87,7 +88,7 @@ describe("where the log goes", () => {
   });
 
   it("what waits for a stalled reader is bounded", async () => {
-    const output = new LogOutput(1, () => {});
+    const output = new LogOutput(1, { writeBytes: () => {} });
     for (let nth = 0; nth < 3_000; nth++) output.write(`${"x".repeat(1_000)}\n`);
     expect(output.lost).toBeGreaterThan(1_900);
     expect(output.lost).toBeLessThan(2_000);
@@ -100,7 +101,7 @@ describe("where the log goes", () => {
       fs.write(fd, bytes, done);
     };
     writeFileSync(path, "");
-    const output = new LogOutput(openSync(path, "a"), slow);
+    const output = new LogOutput(openSync(path, "a"), { writeBytes: slow });
     output.write("one\n");
     output.write("two\n");
     await vi.waitFor(async () => {
@@ -111,7 +112,7 @@ describe("where the log goes", () => {
   });
 
   it("what waits is written when the process ends", () => {
-    const output = new LogOutput(openSync(path, "w"), () => {});
+    const output = new LogOutput(openSync(path, "w"), { writeBytes: () => {} });
     for (const line of ["in the write that never ends", "one", "two"]) output.write(`${line}\n`);
     output.flushNow();
     expect(lines()).toEqual(["one", "two"]);
@@ -124,6 +125,89 @@ describe("where the log goes", () => {
     output.write("two\n");
     output.flushNow();
   });
+});
+
+describe("a pipe that nobody reads from for a while", () => {
+  let pipe: string;
+  let reading: number;
+  const processes: ChildProcess[] = [];
+  beforeEach(() => {
+    pipe = join(fs.mkdtempSync(join(process.env.TMPDIR ?? "/tmp", "saga-log-")), "pipe");
+    execFileSync("mkfifo", [pipe]);
+    reading = openSync(pipe, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
+  });
+  afterEach(() => {
+    for (const each of processes.splice(0)) each.kill("SIGKILL");
+    fs.closeSync(reading);
+  });
+
+  /** A process whose standard output is the pipe. */
+  function logging(script: string): Promise<number | null> {
+    const log = JSON.stringify(pathToFileURL(join(import.meta.dirname, "..", "dist", "src", "log.js")));
+    const code = `import { createLogger } from ${log}; const log = createLogger({ logLevel: "info" }); ${script}`;
+    const started = spawn("sh", ["-c", 'exec "$0" --input-type=module -e "$1" > "$2"', process.execPath, code, pipe]);
+    processes.push(started);
+    return new Promise((resolve) => started.once("exit", resolve));
+  }
+
+  function readSome(): string {
+    const bytes = Buffer.alloc(65_536);
+    try {
+      return bytes.toString("latin1", 0, fs.readSync(reading, bytes));
+    } catch {
+      return "";
+    }
+  }
+
+  it("does not keep a process from its end", async () => {
+    const code = await logging(`
+      for (let nth = 0; nth < 5_000; nth++) log.info({ text: "x".repeat(100) }, "line");
+      process.on("SIGTERM", () => process.exit(7));
+      setTimeout(() => process.kill(process.pid, "SIGTERM"), 50);
+      setInterval(() => {}, 1_000);`);
+    expect(code).toBe(7);
+  }, 20_000);
+
+  it("gets every line of a process that ends as soon as it is read from, whole and in order", async () => {
+    const ended = logging(`for (let nth = 0; nth < 1_000; nth++) log.info({ nth }, "x".repeat(50)); process.exit(0)`);
+    let text = "";
+    let isOver = false;
+    void ended.then(() => {
+      isOver = true;
+    });
+    await until(() => {
+      const some = readSome();
+      text += some;
+      return isOver && some === "";
+    });
+    expect(
+      text
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line).nth),
+    ).toEqual([...Array(1_000).keys()]);
+  }, 20_000);
+
+  it("gets whole lines, whichever processes write to it", async () => {
+    const script = `
+      let nth = 0;
+      const go = () => {
+        for (let each = 0; each < 100; each++) log.info({ nth: nth++ }, "x".repeat(nth % 700));
+        if (nth < 2_000) setTimeout(go, 1); else setTimeout(() => {}, 60_000);
+      };
+      go();`;
+    for (const _ of [1, 2]) void logging(script);
+    let text = "";
+    const lines = () => text.split("\n").slice(0, -1);
+    await until(
+      () => {
+        text += readSome();
+        return lines().length === 4_000;
+      },
+      { within: 20_000, pause: 1 },
+    );
+    for (const line of lines()) expect(() => JSON.parse(line), line).not.toThrow();
+  }, 30_000);
 });
 
 describe("metrics", () => {

@@ -101,7 +101,7 @@ const FIRE = {
   run_id: {
     type: "string",
     format: "uuid",
-    description: "Absent: the fire ended with an error.",
+    description: "Absent: the fire ended with an error, or its run is still owed.",
   },
 };
 const FIRED = object("The fire is durable.", FIRE, ["run_id"]);

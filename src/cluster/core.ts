@@ -141,7 +141,7 @@ export class Core {
         http: { guard: egress.workers, signingSecret: egress.secrets.signing },
         ...(config.amqpUrl !== undefined && { rabbitmq: { url: config.amqpUrl } }),
       },
-      owed: (dispatchIds) => owedEffects(sql, dispatchIds),
+      withRows: (dispatchIds) => owedEffects(sql, dispatchIds),
       delivered: (transport, outcome) => metrics.handOvers.inc({ transport, outcome }),
       nodeId,
       log,

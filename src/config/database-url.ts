@@ -33,7 +33,10 @@ export type TlsMode = (typeof TLS_MODES)[number];
 const TARGETS = ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] as const;
 export type TargetSessionAttrs = Exclude<(typeof TARGETS)[number], "any">;
 
-/** Its message says what is wrong with the URL, without its values, and is the rest of a sentence that begins with `DATABASE_URL`. */
+/**
+ * Its message says what is wrong with the URL, and is the rest of a sentence that begins with `DATABASE_URL`. It has none of the URL's values,
+ * and no name that may be a part of the password.
+ */
 export class DatabaseUrlError extends Error {
   override readonly name = "DatabaseUrlError";
 }
@@ -54,13 +57,19 @@ const TAKEN = [
   ...["ssl", "sslmode", "sslrootcert", "sslcert", "sslkey"],
 ];
 
+const KNOWN: ReadonlySet<string> = new Set([...TAKEN, ...WITHOUT_EFFECT.keys(), "application_name"]);
+
+const UNKNOWN = "a parameter that is unknown (a ?, & or / in the password is written as %3F, %26 or %2F)";
+
 /** Throws DatabaseUrlError. */
 export function parseDatabaseUrl(text: string): DatabaseAddress {
   const rest = /^postgres(?:ql)?:\/\/(.*)$/s.exec(text)?.[1];
   if (rest === undefined) refuse("must begin with postgres:// or postgresql://");
-  const { user, password, hostspec, database, query } = split(rest);
-  const parameters = readParameters(query);
+  const { user, password, hostspec, database, mayBePassword, query } = split(rest);
+  const parameters = readParameters(query, rest);
   const places = placesOf(parameters, hostspec);
+  if (mayBePassword)
+    refuse("has an @ in the name of the database: it is written as %40, and a / in the password as %2F");
   const named = parameters.get("dbname") || database;
   const name = parameters.get("user") || user;
   const secret = parameters.get("password") || password;
@@ -98,6 +107,8 @@ function split(rest: string) {
     password: decoded(password, "the password"),
     hostspec,
     database: decoded(database, "the name of the database"),
+    /** It may be a password that was cut at its first slash. */
+    mayBePassword: database?.includes("@"),
     query,
   };
 }
@@ -116,21 +127,25 @@ function decoded(text: string | undefined, what: string): string | undefined {
   return value;
 }
 
-function readParameters(query: string): ReadonlyMap<string, string> {
+function readParameters(query: string, url: string): ReadonlyMap<string, string> {
   const parameters = new Map<string, string>();
+  // An @ after the first slash may be the end of a password that has a slash: then no name is safe to print.
+  const mayBePassword = url.includes("@", url.indexOf("/") + 1 || url.length);
+  const named = (name: string) =>
+    KNOWN.has(name) || (!mayBePassword && /^[a-z_]{1,40}$/.test(name)) ? `the parameter ${name}` : UNKNOWN;
   for (const part of query.split("&").filter((each) => each !== "")) {
     const [, key = "", value] = /^([^=]*)(?:=(.*))?$/s.exec(part) ?? [];
     const name = decoded(key, "a parameter");
-    if (value === undefined) refuse(`has the parameter ${name} without a value`);
-    if (parameters.has(name)) refuse(`has the parameter ${name} twice`);
-    parameters.set(name, decoded(value, `the parameter ${name}`));
+    if (value === undefined) refuse(`has ${named(name)} without a value`);
+    if (parameters.has(name)) refuse(`has ${named(name)} twice`);
+    parameters.set(name, decoded(value, named(name)));
   }
   for (const [name, value] of parameters) {
     if (TAKEN.includes(name) || WITHOUT_EFFECT.get(name)?.test(value)) continue;
     if (name === "application_name") refuse("sets application_name, but the service names its sessions itself");
-    if (WITHOUT_EFFECT.has(name)) refuse(`has the parameter ${name} with a value that this service does not support`);
+    if (WITHOUT_EFFECT.has(name)) refuse(`has ${named(name)} with a value that this service does not support`);
     refuse(
-      `has the parameter ${name}, which this service does not support (it takes ${TAKEN.join(", ")}); a setting of the server is written as options=-c%20name%3Dvalue`,
+      `has ${named(name)}, which this service does not support (it takes ${TAKEN.join(", ")}); a setting of the server is written as options=-c%20name%3Dvalue`,
     );
   }
   return parameters;

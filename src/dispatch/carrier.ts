@@ -34,8 +34,11 @@ export interface Carrier {
   readonly inFlight: number;
   /** The shards were placed on these nodes. */
   placed?(nodeIds: readonly string[]): void;
-  /** Which of these dispatches this node sends, or may be about to send, as `nodeId` would. Absent: other nodes learn it in another way. */
-  inHand?(dispatchIds: readonly DispatchId[], nodeId: string): readonly DispatchId[];
+  /**
+   * The ones of these dispatches that this node sends, or may be about to send, as `nodeId` would. It lets go of the others. Absent: other
+   * nodes learn it in another way.
+   */
+  kept?(dispatchIds: readonly DispatchId[], nodeId: string): readonly DispatchId[];
   /** Destinations that take nothing at present. */
   away?(): Iterable<AwayDestination>;
   /** Present where workers of other nodes can take this carrier's calls. */

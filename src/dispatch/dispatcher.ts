@@ -118,9 +118,9 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
   }
 
   asked(request: DispatchAsk): object | undefined {
-    if (request.kind === "dispatch.in_hand") {
+    if (request.kind === "dispatch.held") {
       const { dispatch_ids: ids, node_id: nodeId } = request;
-      return { in_hand: this.carriers.flatMap((carrier) => carrier.inHand?.(ids, nodeId) ?? []) };
+      return { held: this.carriers.flatMap((carrier) => carrier.kept?.(ids, nodeId) ?? []) };
     }
     if (isDirectoryAsk(request)) return this.directory.asked(request);
     for (const { sharing } of this.carriers) {

@@ -25,8 +25,9 @@ export interface DispatchLimits {
   /** Streams of this node, in all and of one worker. A further one is closed with RESOURCE_EXHAUSTED. */
   readonly streams: number;
   readonly streamsPerWorker: number;
-  /** Streams from one address and over one connection, those without a hello included. */
+  /** Streams from one address, those without a hello included. */
   readonly streamsPerAddress: number;
+  /** Calls that one connection may have at a time, health checks included. HTTP/2 announces it, and a client that has as many waits. */
   readonly streamsPerConnection: number;
   /** The texts of one hello together. */
   readonly helloBytes: number;
@@ -72,7 +73,7 @@ export interface DispatchLimits {
   readonly vouchers: number;
   /**
    * How long another node has to answer before it is asked again, and how often a dispatch is handed over, or another node is asked whether
-   * it has one in hand, without an answer.
+   * it holds one, without an answer.
    */
   readonly handOverMs: number;
   readonly handOverTries: number;

@@ -37,7 +37,7 @@ export interface DispatcherOptions {
   /** The nodes that share their workers with this one. Absent: the node is alone. */
   readonly peers?: Peers;
   /** Which of these dispatches still have their outbox rows. Absent: all. */
-  readonly owed?: (dispatchIds: readonly DispatchId[]) => Promise<readonly DispatchId[]>;
+  readonly withRows?: (dispatchIds: readonly DispatchId[]) => Promise<readonly DispatchId[]>;
 }
 
 /** Workers that the service calls, and that report over the API. */
@@ -132,9 +132,9 @@ function pushing(options: DispatcherOptions, transport: TransportName) {
   const { callbacks, delivered, nodeId, peers, now, log } = options;
   // The rows of requests are never removed early: no worker accepts one.
   const removeRows = callbacks?.removeRows ?? (async () => {});
-  const owed = options.owed ?? (async (dispatchIds: readonly DispatchId[]) => dispatchIds);
+  const withRows = options.withRows ?? (async (dispatchIds: readonly DispatchId[]) => dispatchIds);
   return {
-    ...{ nodeId, peers, removeRows, owed, now, log },
+    ...{ nodeId, peers, removeRows, withRows, now, log },
     delivered: (kind: Delivery["kind"]) => (transport === "request" ? undefined : delivered?.(transport, kind)),
   };
 }

@@ -1,12 +1,14 @@
 // Publishes the events that runs owe to RabbitMQ: in the order of each run, the next one only when the broker has the one before it. A row is
 // removed after that and never before, so whatever stops, the event is published, possibly twice, under the same id.
+
+import type { ChannelModel } from "amqplib";
 import type { Sql } from "postgres";
 import type { ShardId } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { type Message, type Published, Publisher } from "../sdk/broker/index.js";
+import { ensureTopicExchange, isRefusedDemand, type Message, type Published, Publisher } from "../sdk/broker/index.js";
 import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/outgoing-events.js";
-import { ensureTopology, type Topology } from "./topology.js";
+import { ensureQueues, type Topology } from "./topology.js";
 
 export interface OutgoingOptions {
   readonly sql: Sql;
@@ -33,13 +35,14 @@ export class Outgoing {
   private again = false;
   private started = false;
   private stopped = false;
+  /** The log says so. */
+  private queuesRefused = false;
 
   constructor(private readonly options: OutgoingOptions) {
-    const { url, log, topology, metrics } = options;
+    const { url, log, metrics } = options;
     this.publisher = new Publisher({
       ...{ url, log, name: "saga events out" },
-      // The exchange with its queue: without it, the broker would confirm events of others and drop them.
-      declare: (connection) => ensureTopology(connection, topology),
+      declare: (connection) => this.declare(connection),
       opened: () => {
         metrics.eventLinksAway.set({ direction: "out" }, 0);
         this.soon();
@@ -74,6 +77,24 @@ export class Outgoing {
   /** For what cannot be published as an event. */
   publish(message: Message): Promise<Published> {
     return this.publisher.publish(message);
+  }
+
+  /**
+   * Events need the exchange alone. Without the queue behind it, the broker would confirm events of others and drop them: so it is declared
+   * as well, but where it cannot be, events of runs are published all the same. The gauge of what is missing is the intake's.
+   */
+  private async declare(connection: ChannelModel): Promise<void> {
+    const { topology, log } = this.options;
+    await ensureTopicExchange(connection, topology.exchange);
+    try {
+      await ensureQueues(connection, topology);
+      this.queuesRefused = false;
+    } catch (error) {
+      if (!isRefusedDemand(error)) throw error;
+      if (!this.queuesRefused)
+        log.warn({ reason: error.message }, "events are published, but RabbitMQ refuses their queues");
+      this.queuesRefused = true;
+    }
   }
 
   private schedule(): void {

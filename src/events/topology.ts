@@ -20,9 +20,15 @@ export function topologyOf(exchange: string): Topology {
  * not tell whether the binding was there: it is made again. Throws UnfitTopology if a part is there and cannot serve.
  */
 export async function ensureTopology(connection: ChannelModel, topology: Topology): Promise<readonly Part[]> {
+  const missing: Part[] = [];
+  if (await ensureTopicExchange(connection, topology.exchange)) missing.push("exchange");
+  return [...missing, ...(await ensureQueues(connection, topology))];
+}
+
+/** The queues behind the exchange, which is there. The answer names those that were missing. */
+export async function ensureQueues(connection: ChannelModel, topology: Topology): Promise<readonly Part[]> {
   const { exchange, queue, dead } = topology;
   const missing: Part[] = [];
-  if (await ensureTopicExchange(connection, exchange)) missing.push("exchange");
   if (await ensureQueue(connection, dead)) missing.push("dead");
   if (await ensureQueue(connection, queue)) missing.push("queue");
   await onChannel(connection, (channel) => channel.bindQueue(queue, exchange, "#"));

@@ -1,18 +1,29 @@
 // The hash of a request: a repeat with the same idempotency key must have the same one. It is stored beside the key, so it must
 // never change. It is not a secret and not an id.
 import { hash } from "node:crypto";
+import { isObject } from "../../machines/index.js";
 
 /** What a repeat must have in common with the first request, which may have been stored by an earlier release. */
 export interface RequestHash {
-  /** Of the normal form, in which nothing is that says no more than its absence. It is what is stored. */
+  /** The hash of the request without members that only spell out a default. It is what is stored. */
   readonly hash: string;
-  /** Of the request as it was given, if that differs: releases up to 0.6 stored this one. */
+  /** The hash of the request as it was given, if that differs: releases up to 0.6 stored this one. */
   readonly earlier?: string;
 }
 
+/** A large request is hashed once, unless a default is left out of it: both forms share the members that are the same. */
 export function requestHashes(normal: unknown, given: unknown): RequestHash {
-  const [hash, earlier] = [requestHash(normal), requestHash(given)];
+  const hash = requestHash(normal);
+  if (haveSameMembers(normal, given)) return { hash };
+  const earlier = requestHash(given);
   return { hash, ...(earlier !== hash && { earlier }) };
+}
+
+/** Compares no further than by identity. A member that is undefined counts as absent. */
+function haveSameMembers(one: unknown, other: unknown): boolean {
+  if (!isObject(one) || !isObject(other)) return one === other;
+  const [left, right]: Readonly<Record<string, unknown>>[] = [one, other];
+  return [...Object.keys(one), ...Object.keys(other)].every((name) => left?.[name] === right?.[name]);
 }
 
 export function isRepeat(first: string | null, { hash, earlier }: RequestHash): boolean {

@@ -133,7 +133,7 @@ export class Starter {
     const { catalog, sql } = this.options;
     const found = await catalog.published(workflowId, version);
     if (found && (found.program.tenantId === undefined || found.program.tenantId === tenantId)) return found;
-    const isDraft = !found && (await workflowVersions.exists(sql, workflowId, version));
+    const isDraft = !found && (await workflowVersions.exists(sql, workflowId, { version, tenantId: tenantId ?? null }));
     const named = `${workflowId}${version ? ` version ${version}` : ""}`;
     throw notFound(`there is no published workflow ${named}${isDraft ? ": it is stored and not published" : ""}`);
   }

@@ -40,11 +40,6 @@ const PLANS = { enable_seqscan: "off", enable_mergejoin: "off", jit: "off" };
 /** Postgres plans a statement again at each execution where the estimates for known parameters are lower: 1 ms for a commit of 0.3. */
 const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" };
 
-/**
- * Seconds before a lost session is opened again. The driver's own pauses reach 20 s after a few refusals, counted over the whole pool:
- * callers would wait longer than their replays may take, while the server is already back.
- */
-const reconnectAfter = (tries: number) => Math.min(0.02 * 2 ** tries, 1) * (0.5 + Math.random() / 2);
 /** The callers have drained before. After a lost connection, postgres.js waits for this long even if no query is running. */
 const CLOSE_TIMEOUT_S = 2;
 
@@ -83,7 +78,7 @@ function following(pool: () => Sql): Sql {
 
 function openPool(url: string, { max, applicationName, log, readOnly, plannedOnce }: DatabaseOptions): Sql {
   return openSessions(url, {
-    ...{ max, applicationName, backoff: reconnectAfter, onnotice: noticesTo(log) },
+    ...{ max, applicationName, onnotice: noticesTo(log) },
     settings: {
       ...{ ...SESSION_TIMEOUTS, ...PLANS },
       ...(readOnly && { default_transaction_read_only: "on" }),

@@ -5,23 +5,20 @@ import type { Sql } from "postgres";
 import { parseDatabaseUrl } from "../config/index.js";
 import type { Logger } from "../log.js";
 import { isStoreAway, sqlStateOf } from "./failure.js";
-import { openSessions } from "./session.js";
+import { openSessions, UnusableDatabase } from "./session.js";
 
 /** How long until the server is asked again, and how often the log says that the start still waits. */
 const PAUSE_MS = 500;
 const SAID_EVERY_MS = 5_000;
-/** Of one try. A server in a network that drops packets would take the driver's 10 s. */
+/** The limit of one try. In a network that drops packets a try would take the driver's 10 s. */
 const CONNECT_TIMEOUT_S = 3;
-
-/** The database can be reached, and its settings or the URL must change before the service can use it. */
-export class UnusableDatabase extends Error {
-  override readonly name = "UnusableDatabase";
-}
 
 /** On return the server answers. Waits without end while it is away. Throws UnusableDatabase, or DatabaseUrlError. */
 export async function awaitDatabase(url: string, log: Logger, times = { pause: PAUSE_MS, said: SAID_EVERY_MS }) {
   const sql = openSessions(url, {
     ...{ max: 1, applicationName: "saga-start", connect_timeout: CONNECT_TIMEOUT_S, onnotice: () => {} },
+    // The pause between two tries is the loop's.
+    backoff: () => 0,
   });
   let said = Number.NEGATIVE_INFINITY;
   try {

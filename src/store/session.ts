@@ -8,11 +8,17 @@ import { ARRAY_TYPES } from "./arrays.js";
 const CONNECT_TIMEOUT_S = 10;
 
 /**
- * Each of them changes what is read or written: how times, intervals, floating-point numbers and bytes look as text, how literals and
- * comparisons with null are understood, what a transaction sees, and whether a commit is on disk when it is acknowledged (law 5). The
- * driver leaves out parameters that are false or zero, so all are text. The encoding is always UTF-8: the driver asks for it.
+ * Seconds before a lost session is opened again. The driver's own pauses reach 20 s after a few refusals, counted over the whole pool:
+ * callers would wait longer than their replays may take, while the server is already back.
  */
-const RELIED_ON = {
+const reconnectAfter = (tries: number) => Math.min(0.02 * 2 ** tries, 1) * (0.5 + Math.random() / 2);
+
+/**
+ * Each of them changes what is read or written: how times, intervals, floating-point numbers and bytes look as text, how literals and
+ * comparisons with null are understood, what a transaction sees and whether it may write, and whether a commit is on disk when it is acknowledged
+ * (law 5). Sessions of readers are read-only all the same. The driver leaves out parameters that are false or zero, so all are text. The encoding is always UTF-8: the driver asks for it.
+ */
+const RELIED_ON: Readonly<Record<string, string>> = {
   DateStyle: "ISO, MDY",
   IntervalStyle: "postgres",
   TimeZone: "UTC",
@@ -22,6 +28,7 @@ const RELIED_ON = {
   array_nulls: "on",
   transform_null_equals: "off",
   default_transaction_isolation: "read committed",
+  default_transaction_read_only: "off",
   synchronous_commit: "on",
 };
 
@@ -47,16 +54,22 @@ export interface SessionOptions extends Omit<postgres.Options<typeof OWN_TYPES.t
   readonly onnotify?: (channel: string, payload: string) => void;
 }
 
-/** A pool of sessions that are opened when they are needed. Throws DatabaseUrlError, or the error of a certificate that cannot be read. */
+/** A pool of sessions that are opened when they are needed. Throws DatabaseUrlError, or UnusableDatabase if a certificate cannot be read. */
 export function openSessions(url: string, { applicationName, settings, ...options }: SessionOptions): Sql {
   const { address, startup } = addressOf(parseDatabaseUrl(url));
   return postgres({
     connect_timeout: CONNECT_TIMEOUT_S,
+    backoff: reconnectAfter,
     ...options,
     ...address,
     ...OWN_TYPES,
     connection: { ...startup, application_name: applicationName, ...RELIED_ON, ...settings },
   } as postgres.Options<typeof OWN_TYPES.types>) as unknown as Sql;
+}
+
+/** The database can be reached, or could be, and its settings or the URL must change before the service can use it. */
+export class UnusableDatabase extends Error {
+  override readonly name = "UnusableDatabase";
 }
 
 /** In the words of the driver. */
@@ -84,11 +97,20 @@ function addressOf(address: DatabaseAddress) {
 function tlsOf({ mode, rootCert, cert, key }: DatabaseTls) {
   if (mode === "disable") return false;
   const files = {
-    ...(rootCert !== undefined && { ca: readFileSync(rootCert) }),
-    ...(cert !== undefined && key !== undefined && { cert: readFileSync(cert), key: readFileSync(key) }),
+    ...(rootCert !== undefined && { ca: fileOf("sslrootcert", rootCert) }),
+    ...(cert !== undefined && key !== undefined && { cert: fileOf("sslcert", cert), key: fileOf("sslkey", key) }),
   };
   const verifies = mode === "verify-full" || mode === "verify-ca" || (mode === "require" && rootCert !== undefined);
   if (!verifies && Object.keys(files).length === 0) return mode;
   if (!verifies) return { ...files, rejectUnauthorized: false };
   return { ...files, ...(mode !== "verify-full" && { checkServerIdentity: () => undefined }) };
+}
+
+function fileOf(parameter: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const { message } = error as Error;
+    throw new UnusableDatabase(`The ${parameter} of DATABASE_URL cannot be read: ${message}`, { cause: error });
+  }
 }

@@ -1,6 +1,19 @@
 // Versioned documents, the common part of workflows and rules: version numbers, the replacement of drafts, publishing. The content of each
 // kind is in definitions.ts and rules.ts.
-import { and, desc, eq, getTableColumns, getTableName, max, not, type SQL, type SQLWrapper, sql } from "drizzle-orm";
+import {
+  and,
+  desc,
+  eq,
+  getTableColumns,
+  getTableName,
+  isNull,
+  max,
+  not,
+  or,
+  type SQL,
+  type SQLWrapper,
+  sql,
+} from "drizzle-orm";
 import type { PgTable } from "drizzle-orm/pg-core";
 import type { ISql, Sql, TransactionSql } from "postgres";
 import { type JsonObject, MAX_VERSION } from "../../machines/index.js";
@@ -81,13 +94,19 @@ export class Versions<Draft extends VersionDraft, Row extends VersionRow> {
     return row && this.stored(row);
   }
 
-  /** Without `version`: any version of it. */
-  async exists(database: Sql, key: string, version?: number): Promise<boolean> {
+  /** Without `version`: any version of it. With `tenantId`, null for none: one that names no tenant, or this one. */
+  async exists(
+    database: Sql,
+    key: string,
+    { version, tenantId }: { readonly version?: number | undefined; readonly tenantId?: string | null } = {},
+  ): Promise<boolean> {
     const { table } = this;
+    const owned = tenantId === null ? undefined : eq(table.tenantId, tenantId ?? "");
+    const visible = tenantId === undefined ? undefined : or(isNull(table.tenantId), owned);
     const found = await query(database)
       .select({ id: table.id })
       .from(table)
-      .where(and(eq(table.key, key), this.atVersion(version)))
+      .where(and(eq(table.key, key), this.atVersion(version), visible))
       .limit(1);
     return found.length > 0;
   }

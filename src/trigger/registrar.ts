@@ -25,11 +25,12 @@ import {
   UNKNOWN_TEXT,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
-import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, type SagaError } from "../errors.js";
+import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, SagaError } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
 import type { Catalog } from "../run/ports.js";
 import { isRepeat, type RequestHash, requestHash, requestHashes } from "../run/request-hash.js";
 import { workflowVersions } from "../store/definitions.js";
+import { isStoreAway } from "../store/failure.js";
 import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
 import { changeTrigger, insertTrigger, type NewTrigger, type TriggerRow, triggerById } from "../store/triggers.js";
 import { type Fires, fireId } from "./fires.js";
@@ -49,7 +50,7 @@ export interface RegistrarOptions {
 /** A fire by hand. */
 export interface FireAnswer {
   readonly fireId: string;
-  /** Absent: the fire has ended with an error. */
+  /** Absent: the fire has ended with an error, or its run is not durable yet. */
   readonly runId?: RunId;
 }
 
@@ -58,25 +59,38 @@ export class Registrar {
 
   /** With a key, a repeat gets the first trigger, as it was then, and another document is 409. Throws 400, 403, 404, 409. */
   async create(document: unknown, createdBy: string, key?: string): Promise<TriggerRow> {
-    const trigger = await this.accepted(document);
+    const { sql } = this.options;
+    const trigger = this.check(document);
     const hash = hashOf(document);
     const id = key === undefined ? uuidv7() : derivedUuid(`trigger/${trigger.tenantId ?? ""}/${key}`);
+    const repeated = (first: TriggerRow) => {
+      if (!isRepeat(first.requestHash, hash)) throw conflict(OTHER_BODY);
+      return asCreated(first, trigger);
+    };
+    try {
+      await this.refuseUnfit(trigger);
+    } catch (error) {
+      // A trigger that was created under this key stays created, even if its workflow or the licences have changed since.
+      const first = key !== undefined && error instanceof SagaError ? await triggerById(sql, id) : undefined;
+      if (!first) throw error;
+      return repeated(first);
+    }
     const draft = { ...this.rowOf(trigger, id, createdBy), requestHash: hash.hash };
-    const { row, inserted } = await insertTrigger(this.options.sql, draft);
-    if (!isRepeat(row.requestHash, hash)) throw conflict(OTHER_BODY);
-    return inserted ? row : asCreated(row, trigger);
+    const { row, inserted } = await insertTrigger(sql, draft);
+    return inserted ? row : repeated(row);
   }
 
   /** A trigger from a file, under the id that follows from the file's name. `stored` is false if it was there as it is. */
   async seed(name: string, document: unknown): Promise<{ readonly row: TriggerRow; readonly stored: boolean }> {
-    const trigger = await this.accepted(document);
+    const trigger = this.check(document);
+    await this.refuseUnfit(trigger);
     const { sql } = this.options;
     const draft = this.rowOf(trigger, derivedUuid(`trigger-file/${name}`), `file:${name}`);
     const hash = hashOf(document);
     const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash.hash });
     if (inserted || isRepeat(row.requestHash, hash)) return { row, stored: inserted };
     const { id, triggerType, workflowId, version = null, config, tenantId = null } = draft;
-    const nextFireAt = row.enabled ? this.nextOf(trigger.rule) : null;
+    const nextFireAt = row.enabled ? tickAfter(trigger.rule, this.options.clock.now()) : null;
     const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash.hash };
     return { row: (await changeTrigger(sql, id, changes)) ?? row, stored: true };
   }
@@ -104,7 +118,7 @@ export class Registrar {
     }
     // A tick that is due already stays due, unless the schedule is another one or the trigger was disabled.
     const keeps = fires && row.enabled && config === undefined;
-    const nextFireAt = keeps ? row.nextFireAt : fires ? this.nextOf(rule) : null;
+    const nextFireAt = keeps ? row.nextFireAt : fires ? tickAfter(rule, this.options.clock.now()) : null;
     const changes = { enabled: fires, nextFireAt, ...(config !== undefined && { config: config as JsonObject }) };
     const changed = await changeTrigger(this.options.sql, id, changes);
     if (!changed) throw noSuchTrigger(id);
@@ -113,7 +127,8 @@ export class Registrar {
 
   /**
    * Fires now, whether the trigger is enabled or not. With a key, a repeat gets the first fire, and another payload is 409. A request
-   * that finds the fire still owed carries it out: its run has one id. Throws 400, 404, 409, 503.
+   * that finds the fire still owed carries it out: its run has one id. Throws 400, 404, 409, 503; without a key no 503 once the fire is
+   * durable, because the client's next try would be another fire.
    */
   async fire(id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
     const trigger = await this.mustExist(id);
@@ -122,10 +137,20 @@ export class Registrar {
     const hash = key === undefined ? undefined : requestHash({ payload });
     const { id: fireId, ...decided } = this.byHand(trigger, payload, cause, clock.now());
     await fires.carryOut(await decideFires(sql, trigger, [{ id: fireId, ...decided, requestHash: hash }]));
-    const first = await decidedFire(sql, fireId);
+    try {
+      return await this.firedOnce(fireId, trigger.id, hash);
+    } catch (error) {
+      if (key !== undefined || !mayPass(error)) throw error;
+      return { fireId };
+    }
+  }
+
+  /** What has become of a fire that is durable. Throws 409, and 503 if its run is still owed. */
+  private async firedOnce(fireId: string, triggerId: string, hash: string | undefined): Promise<FireAnswer> {
+    const first = await decidedFire(this.options.sql, fireId);
     // A fire of an older node has no hash.
     if (first?.requestHash && first.requestHash !== hash) throw conflict(OTHER_BODY);
-    const { runId, owed } = first?.owed ? await this.carriedOut(fireId, trigger.id, first.owed) : (first ?? {});
+    const { runId, owed } = first?.owed ? await this.carriedOut(fireId, triggerId, first.owed) : (first ?? {});
     if (owed) throw overloaded(`the fire ${fireId} is durable, but its run is not yet: ${AGAIN}`);
     return { fireId, ...(runId && { runId }) };
   }
@@ -161,21 +186,17 @@ export class Registrar {
     return { ...transitionFire(trigger, transition, event, now), id };
   }
 
-  private async accepted(document: unknown): Promise<Trigger> {
-    const trigger = this.check(document);
+  /** Throws if its workflow, its licences or its inputs do not allow it. */
+  private async refuseUnfit(trigger: Trigger): Promise<void> {
     const { sql, catalog } = this.options;
     const { workflowId, version, tenantId } = trigger;
-    const exists =
-      version === undefined
-        ? await workflowVersions.exists(sql, workflowId)
-        : (await workflowVersions.read(sql, workflowId, version)) !== undefined;
+    const exists = await workflowVersions.exists(sql, workflowId, { version, tenantId: tenantId ?? null });
     const { program } = (await catalog.published(workflowId, version)) ?? {};
     if (!exists || (program?.tenantId !== undefined && program.tenantId !== tenantId))
       throw notFound(`there is no workflow ${workflowId}${version === undefined ? "" : ` version ${version}`}`);
     const missing = program && missingLicence(program, tenantId, this.options);
     if (missing !== undefined) throw forbidden(missing);
     if (program) this.refuseInputs(trigger.rule, program);
-    return trigger;
   }
 
   /** Inputs of a schedule that no tick could start a run with. Its times and the trigger's id are not known, so what depends on them fits. */
@@ -187,15 +208,15 @@ export class Registrar {
   }
 
   private rowOf({ rule, config, ...trigger }: Trigger, id: string, createdBy: string): NewTrigger {
-    const nextFireAt = trigger.enabled ? this.nextOf(rule) : null;
-    const createdAt = new Date(this.options.clock.now());
+    const now = this.options.clock.now();
+    const nextFireAt = trigger.enabled ? tickAfter(rule, now) : null;
+    const createdAt = new Date(now);
     return { ...trigger, id, triggerType: rule.type, config, createdBy, createdAt, ...(nextFireAt && { nextFireAt }) };
   }
-
-  private nextOf(rule: TriggerRule): Date | null {
-    return tickAfter(rule, this.options.clock.now());
-  }
 }
+
+/** The store is away, or load is shed. */
+const mayPass = (error: unknown) => isStoreAway(error) || (error instanceof SagaError && error.status >= 500);
 
 function tickAfter(rule: TriggerRule, time: number): Date | null {
   if (rule.type !== "cron") return null;

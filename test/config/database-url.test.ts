@@ -76,6 +76,21 @@ describe("a URL of a database", () => {
     expect(() => parseDatabaseUrl(url)).toThrow(sentence);
   });
 
+  it.each([
+    ...["postgres://u:123/Secret?x@h/db", "postgres://u:pw/x?Secret123@h/db", "postgres://u:123/x?secret@h/db"],
+    ...["postgres://u:123/x?secret=1@h/db", "postgres://u:123/x?a&secret=1@h/db", "postgres://u:123/x?secret=%zz@h/db"],
+    ...["postgres://u:1/x?secret=1&secret=2@h/db", "postgres://u:123/secret@h/db", "postgres://u:123?secret=1@h/db/x"],
+    ...["postgres://db/x?Secret123=1", "postgres://db/x?secret=p@ss&secret=1"],
+  ])("%s: the sentence has nothing that may be a part of the password", (url) => {
+    let sentence = "";
+    try {
+      sentence = printableDatabaseUrl(url);
+    } catch (error) {
+      sentence = (error as Error).message;
+    }
+    expect(sentence).not.toMatch(/secret/i);
+  });
+
   it("gives back whatever was encoded into it", () => {
     const text = fc.string({ unit: "grapheme", minLength: 1 }).filter((each) => !each.includes("\0"));
     fc.assert(

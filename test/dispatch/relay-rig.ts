@@ -56,8 +56,8 @@ export class Cluster {
   readonly sent: Sent[] = [];
   readonly workers: RawWorker[] = [];
   fate: (sent: Sent) => Fate = () => undefined;
-  /** Called after an offer is committed, before its dispatch is let out. */
-  onCommitted: (dispatch: Dispatch) => void = () => {};
+  /** Called after an offer is committed, before its dispatch is let out. A promise holds it back. */
+  onCommitted: (dispatch: Dispatch) => Promise<void> | void = () => {};
   /** Shard n belongs to the nth node that was opened, unless it is placed elsewhere. */
   readonly placed = new Map<number, string>();
   private readonly relay: IpcRelay = new IpcRelay();
@@ -180,7 +180,8 @@ export class Cluster {
     if (command.type === "offer") {
       if (order.state !== "queued") return { type: "refused", reason: "it does not wait" };
       order.state = "dispatched";
-      this.onCommitted(dispatch);
+      const heldBack = this.onCommitted(dispatch);
+      if (heldBack) await heldBack;
       dispatcher.send(dispatch);
       return { type: "advanced" };
     }

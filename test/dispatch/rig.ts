@@ -77,7 +77,7 @@ export interface NodeOptions {
   /** Instead of the scripted ones. */
   readonly commands?: Pick<Runs, "command">;
   /** For workers that open no stream. */
-  readonly push?: Pick<DispatcherOptions, "callbacks" | "egress" | "owed">;
+  readonly push?: Pick<DispatcherOptions, "callbacks" | "egress" | "withRows">;
 }
 
 /** The clock stands at database time 0 plus what a test adds to it. */
@@ -225,6 +225,11 @@ export class RawWorker {
   cut(): void {
     this.call.cancel();
     this.client.close();
+  }
+
+  /** Its stream ends, and its connection stands. */
+  leave(): void {
+    this.call.cancel();
   }
 
   /** It stops reading, while its connection stands. */

@@ -3,10 +3,11 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, DispatchId } from "../../machines/index.js";
+import type { LocalWorkers } from "../../src/dispatch/directory.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { Guard, listedOrAny } from "../../src/egress/guard.js";
 import { until } from "../harness/until.js";
-import { Cluster, NEVER_MS } from "./relay-rig.js";
+import { Cluster, first, NEVER_MS } from "./relay-rig.js";
 import { dispatchOf, Site, secretsOf } from "./requests-rig.js";
 import { makeCall, makeDispatch } from "./rig.js";
 
@@ -17,12 +18,18 @@ const gone = new Set<DispatchId>();
 /** Their rows were to be removed, whether the store was there or not. */
 const tried = new Set<DispatchId>();
 let storeIsAway: boolean;
+/** Comes before a node reads which dispatches have rows. */
+let readingRows: () => Promise<void> | void;
 
 beforeEach(async () => {
+  readingRows = () => {};
   [cluster, site, storeIsAway] = [
     new Cluster({
       egress: { guard: new Guard({ admits: listedOrAny(undefined) }), secrets: secretsOf() },
-      owed: async (dispatchIds) => dispatchIds.filter((id) => !gone.has(id)),
+      withRows: async (dispatchIds) => {
+        await readingRows();
+        return dispatchIds.filter((id) => !gone.has(id));
+      },
       callbacks: {
         publicUrl: () => "http://saga.example",
         removeRows: async (dispatchIds) => {
@@ -61,7 +68,7 @@ async function moveTo(id: string, dispatch: Dispatch): Promise<void> {
 const carry = ({ runId, dispatchId }: Dispatch) => cluster.command(runId, { type: "carry", dispatchId });
 const isAt = (id: string) =>
   until(() => cluster.node(id).dispatcher.inFlight === 1, { what: `its worker known at ${id}` });
-const rounds = (nth: number) => until(() => cluster.kinds("dispatch.in_hand").length >= nth, { what: "a question" });
+const rounds = (nth: number) => until(() => cluster.kinds("dispatch.held").length >= nth, { what: "a question" });
 
 /** The worker accepts when it is told to. */
 function holdResponses(): ServerResponse[] {
@@ -108,6 +115,27 @@ describe("a dispatch that its worker has accepted", () => {
     expect([site.asked.length, gone.has(dispatch.dispatchId)]).toEqual([1, true]);
   });
 
+  it("is counted by the owner of its run alone, and by no node once it is answered", async () => {
+    await open();
+    const dispatch = call();
+    const { dispatchId } = dispatch;
+    await until(() => gone.has(dispatchId), { what: "its row is gone" });
+    await moveTo("b", dispatch);
+    await isAt("b");
+    const counted = () => ["a", "b"].map((id) => cluster.node(id).dispatcher.inFlight);
+    const atWorkers = () =>
+      ["a", "b"].map((id) => [...(cluster.node(id).dispatcher as unknown as LocalWorkers).connectedWorkers()][0]?.inFlight ?? 0);
+    expect([counted(), atWorkers()]).toEqual([
+      [0, 1],
+      [0, 0],
+    ]);
+    await cluster.command(dispatch.runId, { type: "result", commandId: "r", dispatchId, result: {} } as never);
+    expect([counted(), atWorkers()]).toEqual([
+      [0, 0],
+      [0, 0],
+    ]);
+  });
+
   it("has no row either if the node stops just then, and if the node has forgotten it", async () => {
     await open({ accepted: { remembered: 1 } });
     storeIsAway = true;
@@ -116,6 +144,29 @@ describe("a dispatch that its worker has accepted", () => {
     storeIsAway = false;
     await cluster.node("a").dispatcher.stop(0);
     for (const { dispatchId } of dispatches) expect(gone).toContain(dispatchId);
+  });
+});
+
+describe("a dispatch whose commit is answered after its shard has moved", () => {
+  it("is sent by its former owner, who has reserved it, and not by the next one as well", async () => {
+    await open();
+    site.answer = (_, response) => response.writeHead(202).end();
+    let answer = () => {};
+    const answered = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    let committed = false;
+    cluster.onCommitted = () => {
+      committed = true;
+      return answered;
+    };
+    const dispatch = call();
+    await until(() => committed);
+    await moveTo("b", dispatch);
+    await rounds(2);
+    answer();
+    await isAt("b");
+    expect(site.asked).toHaveLength(1);
   });
 });
 
@@ -129,6 +180,8 @@ describe("a hand-over that is under way at the former owner", () => {
     await rounds(3);
     held[0]?.writeHead(202).end();
     await isAt("b");
+    // Nothing would tell the former owner of its answer.
+    await until(() => cluster.node("a").dispatcher.inFlight === 0, { what: "forgotten at the former owner" });
     expect(site.asked).toHaveLength(1);
   });
 
@@ -188,9 +241,52 @@ describe("a hand-over that is under way at the former owner", () => {
     const held = holdResponses();
     const dispatch = call();
     await until(() => held.length === 1);
-    cluster.fate = ({ kind }) => (kind === "dispatch.in_hand" ? "lost" : undefined);
+    cluster.fate = ({ kind }) => (kind === "dispatch.held" ? "lost" : undefined);
     await moveTo("b", dispatch);
     await until(() => held.length === 2);
+  });
+});
+
+describe("two nodes that both believe to own the run", () => {
+  beforeEach(() => {
+    site.answer = (_, response) => response.writeHead(202).end();
+  });
+
+  /** Every node owns everything from now on. */
+  function makeDisputed(): Dispatch {
+    const dispatch = makeDispatch(cluster.node("a"), { call: makeCall({ transport: "http", address: site.url }) });
+    cluster.placed.clear();
+    return dispatch;
+  }
+
+  it("send it once if the second one recovers it while the first one reads its row", async () => {
+    await open();
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let reads = 0;
+    readingRows = () => (reads++ === 0 ? held : undefined);
+    const dispatch = makeDisputed();
+    cluster.node("b").dispatcher.send(dispatch);
+    await until(() => reads === 1);
+    cluster.node("a").dispatcher.send(dispatch);
+    await until(() => cluster.sent.filter(({ kind, from }) => kind === "dispatch.held" && from === "a").length >= 2);
+    release();
+    for (const id of ["a", "b"]) await isAt(id);
+    expect(site.asked).toHaveLength(1);
+  });
+
+  it("send it once if the second one recovers it while the first one waits for the answer of a third", async () => {
+    await open({ handOverMs: 1_000 }, ["a", "b", "c"]);
+    const isAnswer = first(1, { lateMs: 300 }, ({ kind, from, to }) => kind === "answer" && from === "c" && to === "b");
+    cluster.fate = isAnswer;
+    const dispatch = makeDisputed();
+    cluster.node("b").dispatcher.send(dispatch);
+    await until(() => cluster.sent.some(({ kind, from, to }) => kind === "answer" && from === "a" && to === "b"));
+    cluster.node("a").dispatcher.send(dispatch);
+    for (const id of ["a", "b"]) await isAt(id);
+    expect(site.asked).toHaveLength(1);
   });
 });
 

@@ -43,6 +43,16 @@ describeWithRabbitMq("at the broker", (url) => {
     const page = await node?.metrics.registry.getSingleMetricAsString("saga_event_links_away");
     return page?.match(/ 1$/gm)?.length ?? 0;
   };
+  const linksAway = async (direction: string) => {
+    const page = await node?.metrics.registry.getSingleMetricAsString("saga_event_links_away");
+    return Number(new RegExp(`direction="${direction}"} (\\d)$`, "m").exec(page ?? "")?.[1]);
+  };
+  async function api(path: string, body: object): Promise<void> {
+    const response = await fetch(`http://127.0.0.1:${node?.httpPort}/api/v1${path}`, {
+      ...{ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) },
+    });
+    expect(response.status, await response.text()).toBeLessThan(300);
+  }
   async function start(): Promise<void> {
     const env = { HTTP_PORT: "0", GRPC_PORT: "0", LOG_LEVEL: "info", ...settings };
     const log = createLogger({ logLevel: "info" }, { write: (line) => void lines.push(line) });
@@ -134,6 +144,16 @@ describeWithRabbitMq("at the broker", (url) => {
     await start();
     await until(async () => (await gauge()) === 1, { what: "the gauge" });
     expect(lines.some((line) => line.includes("is exclusive to the connection of another program"))).toBe(true);
+    // The exchange is there: events of runs are published.
+    await until(async () => (await linksAway("out")) === 0, { what: "the connection of outgoing events" });
+    expect([await linksAway("in"), await gauge()]).toEqual([1, 1]);
+    const heard = await before.assertQueue("", { exclusive: true });
+    await before.bindQueue(heard.queue, names().exchange, "#");
+    const steps = [{ id: "tell", type: "emit_event", topic: "order.told" }];
+    await api("/workflows", { id: "telling", name: "Telling", start: "tell", steps, published: true });
+    await api("/sagas/start", { workflow_id: "telling", inputs: {} });
+    const told = await until(() => before.get(heard.queue, { noAck: true }), { what: "the event of the run" });
+    expect(told.fields.routingKey).toBe("order.told");
     await other.close();
     await until(async () => (await gauge()) === 0, { what: "the gauge at 0" });
     await before.close();

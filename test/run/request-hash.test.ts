@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { requestHash } from "../../src/run/request-hash.js";
+import { requestHash, requestHashes } from "../../src/run/request-hash.js";
 
 /** As release 0.6 hashed: all members sorted, then written in the order in which an object has them. */
 function hashedBefore(body: unknown): string {
@@ -48,6 +48,19 @@ describe("the hash of a request", () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  it("is made once of a request without spelled-out defaults, and twice of one with", () => {
+    let reads = 0;
+    const get = (target: object, name: string | symbol) => {
+      if (name === "large") reads++;
+      return Reflect.get(target, name);
+    };
+    const inputs = new Proxy({ large: 1 }, { get });
+    expect(requestHashes({ inputs, entrypoint: undefined }, { inputs })).not.toHaveProperty("earlier");
+    expect(reads).toBe(1);
+    const { hash: normal, earlier } = requestHashes({ inputs }, { inputs, entrypoint: "default" });
+    expect([normal, earlier]).toEqual([requestHash({ inputs }), requestHash({ inputs, entrypoint: "default" })]);
   });
 
   it("reads each member once", () => {

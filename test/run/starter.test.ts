@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
+import { uuidv7 } from "../../src/ids.js";
 import type { StartRequest } from "../../src/run/ports.js";
 import { requestHash } from "../../src/run/request-hash.js";
 import { workflowVersions } from "../../src/store/definitions.js";
@@ -120,6 +121,19 @@ describe("starting once", () => {
     ]);
     expect(await refusal({ workflowId: "draft", version: 2 })).toEqual([404, `${there} draft version 2`]);
     expect(await refusal({ workflowId: "dratf" })).toEqual([404, `${there} dratf`]);
+  });
+
+  it("of another tenant's draft is not told so", async () => {
+    const [mine, other] = [uuidv7(), uuidv7()];
+    const document = { id: "own", name: "own", start: "on", steps: [{ id: "on", type: "noop" }], tenant_id: mine };
+    await workflowVersions.store(database.sql, { key: "own", name: "own", tenantId: mine, publish: false, document });
+    const refusal = (more: Partial<StartRequest>) =>
+      half.runtime.start(request({ workflowId: "own", ...more })).catch(({ message }) => message);
+    const there = "there is no published workflow own";
+    expect(await refusal({ tenantId: mine })).toBe(`${there}: it is stored and not published`);
+    expect(await refusal({ tenantId: mine, version: 1 })).toBe(`${there} version 1: it is stored and not published`);
+    expect([await refusal({ tenantId: other }), await refusal({})]).toEqual([there, there]);
+    expect(await refusal({ tenantId: other, version: 1 })).toBe(`${there} version 1`);
   });
 });
 

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseDatabaseUrl } from "../../src/config/index.js";
+import { openDatabase } from "../../src/store/connection.js";
 import { awaitDatabase } from "../../src/store/readiness.js";
 import { openSessions } from "../../src/store/session.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -118,6 +119,7 @@ describe("whatever the database sets", () => {
     array_nulls: "off",
     transform_null_equals: "on",
     default_transaction_isolation: "'serializable'",
+    default_transaction_read_only: "on",
     synchronous_commit: "off",
     statement_timeout: "1",
     client_encoding: "'LATIN1'",
@@ -154,12 +156,36 @@ describe("whatever the database sets", () => {
       const settings = await sql<{ name: string; setting: string }[]>`
         select name, setting from pg_settings where name = any (${["default_transaction_isolation", "synchronous_commit"]}) order by 1`;
       expect(settings.map(({ setting }) => setting)).toEqual(["read committed", "on"]);
+      await sql`create temporary table written (id integer)`;
     } finally {
       await sql.end({ timeout: 1 });
-      await database.sql.unsafe(`alter database "${name}" reset all`);
+      await resetAll(name);
+    }
+  });
+
+  it("a pool of readers stays read-only, and the others write", async () => {
+    const name = nameOf(database.url);
+    const pools = [true, false].map((readOnly) =>
+      openDatabase(database.url, { max: 1, applicationName: "saga-test-pool", log: silentLog, readOnly }),
+    );
+    await database.sql.unsafe(`alter database "${name}" set default_transaction_read_only = on`);
+    try {
+      const written = pools.map(({ sql }) => sql`create temporary table written (id integer)`.then(() => true));
+      expect(await Promise.allSettled(written)).toMatchObject([
+        { status: "rejected", reason: { code: "25006" } },
+        { status: "fulfilled" },
+      ]);
+    } finally {
+      for (const pool of pools) await pool.close();
+      await resetAll(name);
     }
   });
 });
+
+/** In a session that may write, whatever the database sets. */
+async function resetAll(name: string): Promise<void> {
+  await database.sql.begin("read write", (sql) => sql.unsafe(`alter database "${name}" reset all`));
+}
 
 describe("a start", () => {
   /** The lines that it logs. */
@@ -183,6 +209,33 @@ describe("a start", () => {
     await openDoor({ host: "127.0.0.1", port: port as number });
     await waiting;
   });
+
+  it("asks again at its own pace, however often it was refused, and goes on as soon as the server is there", async () => {
+    const [port] = await freePorts(1);
+    const { lines, log } = listening();
+    const url = `postgres://${credentials()}@127.0.0.1:${port}/${nameOf(database.url)}`;
+    let ready = false;
+    const waiting = awaitDatabase(url, log as never, { pause: 20, said: 0 }).then(() => {
+      ready = true;
+    });
+    // The driver's own pauses would be 17 s from the eighth try on.
+    await until(() => lines.length >= 30, { what: "30 tries", within: 15_000 });
+    await openDoor({ host: "127.0.0.1", port: port as number });
+    await until(() => ready, { what: "the start goes on", within: 5_000 });
+    await waiting;
+  });
+
+  it.each(["sslrootcert", "sslcert", "sslkey"])(
+    "stops at a %s that cannot be read, in one sentence",
+    async (parameter) => {
+      const files = Object.fromEntries(["sslcert", "sslkey"].map((name) => [name, import.meta.filename]));
+      const query = new URLSearchParams({ ...files, [parameter]: join(folder, "none.pem") });
+      await expect(awaitDatabase(`${database.url}?${query}`, silentLog)).rejects.toMatchObject({
+        name: "UnusableDatabase",
+        message: expect.stringMatching(`^The ${parameter} of DATABASE_URL cannot be read: ENOENT`),
+      });
+    },
+  );
 
   it("says what to change if the server has no TLS and the URL insists on it", async () => {
     const { lines, log } = listening();

@@ -1,6 +1,7 @@
 // Triggers on a real store and runtime, with a clock that the test moves: which ticks and events fire, once each, and what is written of it.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type JsonObject, Schemas } from "../../machines/index.js";
+import type { Clock } from "../../src/clock.js";
 import { overloaded } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics, type Metrics } from "../../src/metrics.js";
@@ -43,12 +44,14 @@ beforeEach(async () => {
 });
 
 /** The triggers of a node. Nodes share the store and the clock. */
-function node(more: { runs?: Pick<Runs, "start">; licensed?: boolean; metrics?: Metrics } = {}): Triggers {
-  const { runs = half.runtime, metrics = createMetrics() } = more;
+function node(
+  more: { runs?: Pick<Runs, "start">; licensed?: boolean; metrics?: Metrics; clock?: Clock } = {},
+): Triggers {
+  const { runs = half.runtime, metrics = createMetrics(), clock = { now: () => now } } = more;
   return new Triggers({
     ...{ sql: database.sql, log: silentLog, metrics, catalog: half.catalog, shards: () => SHARDS, runs },
     schemas: new Schemas(),
-    clock: { now: () => now },
+    clock,
     licences: { licensed: () => more.licensed ?? true },
   });
 }
@@ -311,6 +314,52 @@ describe("a node that dies", () => {
     const runs = await database.sql<{ id: string }[]>`select id from runs where trigger_id = ${id}`;
     expect(await firesOf(id)).toMatchObject([{ resulting_run_id: runs[0]?.id }]);
     expect(runs).toHaveLength(1);
+  });
+});
+
+describe("a fire by hand", () => {
+  const shedding: Pick<Runs, "start"> = { start: () => Promise.reject(overloaded("load is shed")) };
+  const runsOf = (id: string) => database.sql`select id from runs where trigger_id = ${id}`;
+
+  it("without a key is answered once it is durable: a client that were sent away would fire again", async () => {
+    const id = await create(cron());
+    const answer = await node({ runs: shedding }).registrar.fire(id, undefined);
+    expect(answer).toEqual({ fireId: expect.any(String) });
+    expect(await firesOf(id)).toMatchObject([{ id: answer.fireId }]);
+    await database.sql`update trigger_fires set due_at = now() where trigger_id = ${id}`;
+    await node().poll();
+    expect(await runsOf(id)).toHaveLength(1);
+  });
+
+  it("with a key is 503 until its run is durable, and the next try has the run", async () => {
+    const id = await create(cron());
+    await expect(node({ runs: shedding }).registrar.fire(id, undefined, "k")).rejects.toMatchObject({ status: 503 });
+    const { runId } = await node().registrar.fire(id, undefined, "k");
+    expect(await runsOf(id)).toEqual([{ id: runId }]);
+  });
+});
+
+describe("the creation of a trigger under a key", () => {
+  it("is answered with the first trigger when its workflow has changed since, and refuses another document", async () => {
+    const document = cron({}, { workflow_id: "changing" });
+    const steps = [{ id: "w", type: "wait_for_signal", signal_name: "go" }];
+    await publish(database, "changing", steps);
+    await half.catalog.refresh();
+    const first = await node().registrar.create(document, "api", "k1");
+    await publish(database, "changing", steps, { version: 2, input_schema: { type: "object", required: ["order"] } });
+    await half.catalog.refresh();
+    expect(await node().registrar.create(document, "api", "k1")).toEqual(first);
+    const other = cron({ schedule: "1 * * * *" }, { workflow_id: "changing" });
+    await expect(node().registrar.create(other, "api", "k1")).rejects.toMatchObject({ status: 409 });
+    await expect(node().registrar.create(document, "api", "k2")).rejects.toMatchObject({ status: 400 });
+  });
+
+  it("has one time: its first tick is the one after its creation", async () => {
+    // The clock reaches the tick between two readings.
+    const times = [NOON + HOUR - 1, NOON + HOUR];
+    const registrar = node({ clock: { now: () => times.shift() ?? NOON + HOUR } }).registrar;
+    const { createdAt, nextFireAt } = await registrar.create(cron(), "api");
+    expect([createdAt.getTime(), nextFireAt?.getTime()]).toEqual([NOON + HOUR - 1, NOON + HOUR]);
   });
 });
 

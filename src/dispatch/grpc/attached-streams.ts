@@ -1,39 +1,31 @@
-// All streams of this node, also those that have not said hello: bounded in all, by the address that they come from, and by the connection. The
-// choice of a stream is stream-pool.ts.
+// All streams of this node, also those that have not said hello: bounded in all, and by the address that they come from. Those of one connection
+// are bounded by HTTP/2, as server.ts announces; the choice of a stream is stream-pool.ts.
 import type { DispatchLimits } from "../limits.js";
 import { Tally } from "../tally.js";
 import type { WorkerStream } from "./stream.js";
 
-type StreamLimits = Pick<DispatchLimits, "streams" | "streamsPerAddress" | "streamsPerConnection">;
+type StreamLimits = Pick<DispatchLimits, "streams" | "streamsPerAddress">;
 
 export class AttachedStreams {
-  /** Their peers: the address and port of a connection. */
-  private readonly peers = new Map<WorkerStream, string>();
+  private readonly addresses = new Map<WorkerStream, string>();
   private readonly byAddress = new Tally();
-  private readonly byPeer = new Tally();
 
   /** The limit that the stream exceeds, if any: then it has not entered. */
-  enter(stream: WorkerStream, { streams, streamsPerAddress, streamsPerConnection }: StreamLimits): string | undefined {
-    const peer = stream.call.getPeer();
-    const address = addressOf(peer);
-    if (this.peers.size >= streams) return `the node has ${streams} worker streams, the most it takes`;
-    // Before the address: one connection leaves room for others that come from there.
-    if (this.byPeer.of(peer) >= streamsPerConnection)
-      return `the connection has ${streamsPerConnection} streams to this node, the most it may have: open another one`;
+  enter(stream: WorkerStream, { streams, streamsPerAddress }: StreamLimits): string | undefined {
+    const address = addressOf(stream.call.getPeer());
+    if (this.addresses.size >= streams) return `the node has ${streams} worker streams, the most it takes`;
     if (this.byAddress.of(address) >= streamsPerAddress)
       return `the address ${address} has ${streamsPerAddress} streams to this node, the most it may have`;
-    this.peers.set(stream, peer);
-    this.byPeer.add(peer, 1);
+    this.addresses.set(stream, address);
     this.byAddress.add(address, 1);
     return undefined;
   }
 
   leave(stream: WorkerStream): void {
-    const peer = this.peers.get(stream);
-    if (peer === undefined) return;
-    this.peers.delete(stream);
-    this.byPeer.add(peer, -1);
-    this.byAddress.add(addressOf(peer), -1);
+    const address = this.addresses.get(stream);
+    if (address === undefined) return;
+    this.addresses.delete(stream);
+    this.byAddress.add(address, -1);
   }
 }
 

@@ -38,9 +38,6 @@ export interface GrpcServer {
 /** How long open calls have to end before the server cuts them off. */
 const SHUTDOWN_MS = 500;
 
-/** Streams of a connection beyond its limit: health checks, and those that are told that there are too many. */
-const REFUSED_AT_ONCE = 50;
-
 const MESSAGE_BYTES = 16 * 1_048_576;
 
 /** Rejects if the port cannot be bound. */
@@ -77,8 +74,9 @@ function createServer(options: GrpcServerOptions, health: HealthImplementation):
     "grpc.max_send_message_length": 32 * 1_048_576,
     // Detects a frozen worker whose connection stays open.
     "grpc.keepalive_time_ms": keepalive.afterMs,
-    // All that come together are opened in one piece: 3,000 held the loop for 4 s.
-    "grpc.max_concurrent_streams": dispatcher.limits.streamsPerConnection + REFUSED_AT_ONCE,
+    // All that come together are opened in one piece: 3,000 held the loop for 4 s. A client that has as many waits, or opens another
+    // connection, as proxies do: so what is announced is what is served.
+    "grpc.max_concurrent_streams": dispatcher.limits.streamsPerConnection,
     "grpc.keepalive_timeout_ms": keepalive.waitMs,
   });
   server.addService(definition[WORKER_SERVICE] as ServiceDefinition, handlers);

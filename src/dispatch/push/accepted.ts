@@ -52,7 +52,7 @@ export class AcceptedDispatches {
     this.removeRow(dispatchId);
   }
 
-  /** The worker has it; this node need not know. */
+  /** Accepted for a run that this node no longer carries: only the row is removed. */
   removeRow(dispatchId: DispatchId): void {
     this.rows.add(dispatchId);
     this.removeSoon();
@@ -69,6 +69,11 @@ export class AcceptedDispatches {
   resolved(dispatchId: DispatchId): void {
     this.forget(dispatchId);
     this.rows.delete(dispatchId);
+  }
+
+  /** Forgets those of runs that are not carried here any more, and still removes their rows: nothing tells this node of their answers. */
+  forgetUnless(isCarried: (dispatchId: DispatchId) => boolean): void {
+    for (const dispatchId of this.known.keys()) if (!isCarried(dispatchId)) this.forget(dispatchId);
   }
 
   /** Removes the rows that could not be removed before. */

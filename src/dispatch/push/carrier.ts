@@ -1,4 +1,4 @@
-// The carrier of outlets: hands dispatches over to whoever does not come for them, through one outlet. It gives credit while a destination
+// The carrier of outlets: hands dispatches over to destinations that do not come for them, through one outlet. It gives credit while a destination
 // has slots and is not away, tries a hand-over again while nothing has arrived, and then gives the call back to its run. How a
 // dispatch is sent, and what an answer means, is the outlet's.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
@@ -16,7 +16,7 @@ import type { Delivery, Outlet } from "./outlet.js";
 import { RecoveredDispatches, type RecoveredOptions } from "./recovered.js";
 import { Reporter, type ReporterOptions } from "./reporter.js";
 
-export interface PushCarrierOptions extends ReporterOptions, Pick<RecoveredOptions, "nodeId" | "peers" | "owed"> {
+export interface PushCarrierOptions extends ReporterOptions, Pick<RecoveredOptions, "nodeId" | "peers" | "withRows"> {
   readonly ownership: Pick<Ownership, "isMine">;
   readonly outlet: Outlet;
   readonly host: CarrierHost;
@@ -34,7 +34,7 @@ export class PushCarrier implements Carrier {
   /** Committed dispatches without a slot. They go before everything new. */
   private readonly waiting = new FairQueue<HeldDispatch>();
   private readonly accepted: AcceptedDispatches;
-  /** Committed dispatches without a reservation: they may be in the hands of others. */
+  /** Committed dispatches without a reservation: other nodes may hold them. */
   private readonly recovered: RecoveredDispatches;
   private readonly reporter: Reporter;
   private readonly underWay = new Set<Promise<void>>();
@@ -49,7 +49,10 @@ export class PushCarrier implements Carrier {
     this.recovered = new RecoveredDispatches({
       ...options,
       send: (held, dispatch) => this.sendRecovered(held, dispatch),
-      gone: (held, dispatch) => this.isAccepted(held, dispatch, "remember"),
+      alreadyAccepted: (held, { deadlineAt }) => {
+        this.forget(held);
+        this.accepted.remember(held.dispatchId, deadlineAt, held.address);
+      },
     });
     this.reporter = new Reporter(options);
     this.ticker = setInterval(() => this.tick(), limits.tickMs).unref();
@@ -125,11 +128,12 @@ export class PushCarrier implements Carrier {
     const { ownership } = this.options;
     for (const { dispatchId, dispatch, busy } of [...this.held.values()])
       if (dispatch && !busy && !ownership.isMine(dispatchId)) this.resolved(dispatchId);
+    this.accepted.forgetUnless((dispatchId) => ownership.isMine(dispatchId));
     this.recovered.placed(nodeIds);
   }
 
-  inHand(dispatchIds: readonly DispatchId[], nodeId: string): readonly DispatchId[] {
-    return dispatchIds.filter((dispatchId) => this.hasInHand(dispatchId, nodeId));
+  kept(dispatchIds: readonly DispatchId[], nodeId: string): readonly DispatchId[] {
+    return dispatchIds.filter((dispatchId) => this.keeps(dispatchId, nodeId));
   }
 
   away(): Iterable<AwayDestination> {
@@ -164,13 +168,17 @@ export class PushCarrier implements Carrier {
     await this.options.outlet.stop();
   }
 
-  private hasInHand(dispatchId: DispatchId, nodeId: string): boolean {
+  /** False: it is not here, or is let go, and this node does not send it before it has asked again. */
+  private keeps(dispatchId: DispatchId, nodeId: string): boolean {
     if (this.accepted.hasRow(dispatchId)) return true;
     const held = this.held.get(dispatchId);
-    if (!held || held.busy) return held !== undefined;
-    // What is committed here for a run of another node is sent there. Of two nodes that ask each other, one goes first.
-    const { ownership, nodeId: own } = this.options;
-    return ownership.isMine(dispatchId) && (!this.recovered.has(dispatchId) || own < nodeId);
+    if (!held) return false;
+    // What is reserved may be committed: it is sent as soon as this node learns of its commit.
+    if (held.busy || !held.dispatch) return true;
+    if (this.options.ownership.isMine(dispatchId)) return this.recovered.keeps(dispatchId, nodeId);
+    // What is committed here for a run of another node is sent there.
+    this.resolved(dispatchId);
+    return false;
   }
 
   private hold(dispatchId: DispatchId, call: ActionCall, mayHaveArrived: boolean): HeldDispatch {
@@ -180,12 +188,6 @@ export class PushCarrier implements Carrier {
 
   private sendRecovered(held: HeldDispatch, dispatch: Dispatch): void {
     if (held.cancelled || !this.tryBegin(held)) this.wait(held, dispatch);
-  }
-
-  /** Its worker holds it until it answers, or until its deadline. `remember`: its row is gone already. */
-  private isAccepted(held: HeldDispatch, { deadlineAt }: Dispatch, how: "add" | "remember"): void {
-    this.forget(held);
-    this.accepted[how](held.dispatchId, deadlineAt, held.address);
   }
 
   private begin(held: HeldDispatch, dispatch: Dispatch): void {
@@ -222,7 +224,12 @@ export class PushCarrier implements Carrier {
       await this.reporter.outcome(held, delivery);
       return this.forget(held);
     }
-    if (delivery.kind === "accepted") return this.isAccepted(held, dispatch, "add");
+    if (delivery.kind === "accepted") {
+      this.forget(held);
+      // The owner of its run remembers it: nothing would tell this node of the answer.
+      if (!this.options.ownership.isMine(held.dispatchId)) return this.accepted.removeRow(held.dispatchId);
+      return this.accepted.add(held.dispatchId, dispatch.deadlineAt, held.address);
+    }
     held.busy = false;
     held.why = delivery.why;
     if (delivery.kind === "lost") held.mayHaveArrived = true;

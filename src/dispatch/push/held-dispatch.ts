@@ -1,4 +1,4 @@
-// A dispatch in the hands of this node: reserved until it has its `dispatch`, then on its way to the worker. It decides nothing.
+// A dispatch that this node holds: reserved until it has its `dispatch`, then on its way to the worker. It decides nothing.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
 import { Alarm } from "../../sdk/timer.js";
 import type { Address } from "./addresses.js";

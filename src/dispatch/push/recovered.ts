@@ -1,11 +1,11 @@
 // Dispatches that a run was asked to carry once more: a former owner may have handed them over, or may be about to. Each is sent only when no
-// other node has it in hand and its outbox row is still there, because the row goes when a worker accepts (law 5). It sends nothing itself.
+// other node holds it and its outbox row is still there, because the row goes when a worker accepts (law 5). It sends nothing itself.
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Dispatch, DispatchId, JsonObject } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Peers } from "../ownership.js";
-import type { InHandAsk } from "../relay/messages.js";
+import type { HeldAsk } from "../relay/messages.js";
 import type { HeldDispatch } from "./held-dispatch.js";
 
 export interface RecoveredOptions {
@@ -14,11 +14,11 @@ export interface RecoveredOptions {
   readonly peers?: Pick<Peers, "bus"> | undefined;
   readonly limits: Pick<DispatchLimits, "handOverMs" | "handOverTries">;
   /** Which of these still have their outbox rows. */
-  readonly owed: (dispatchIds: readonly DispatchId[]) => Promise<readonly DispatchId[]>;
+  readonly withRows: (dispatchIds: readonly DispatchId[]) => Promise<readonly DispatchId[]>;
   /** It is to be sent. */
   readonly send: (held: HeldDispatch, dispatch: Dispatch) => void;
   /** Its row is gone: a worker has accepted it, or its run waits for it no longer. */
-  readonly gone: (held: HeldDispatch, dispatch: Dispatch) => void;
+  readonly alreadyAccepted: (held: HeldDispatch, dispatch: Dispatch) => void;
   readonly log: Log;
 }
 
@@ -29,12 +29,17 @@ interface Recovered {
   unanswered: number;
   /** When the other nodes are asked, on the monotonic clock. */
   askAt: number;
+  /** No other node holds it, and whether it has a row is being read: from here on it is not let go. */
+  deciding: boolean;
+  /** Let go to a node that asked: what the other nodes answered before counts no longer. */
+  letGo: boolean;
 }
 
 /** Dispatches in one question. */
 const AT_ONCE = 1_000;
 
-type Word = "in_hand" | "unanswered" | "free";
+/** What the other nodes say of a dispatch. */
+type Standing = "held" | "unanswered" | "free";
 
 export class RecoveredDispatches {
   private readonly waiting = new Map<DispatchId, Recovered>();
@@ -43,12 +48,20 @@ export class RecoveredDispatches {
 
   constructor(private readonly options: RecoveredOptions) {}
 
-  has(dispatchId: DispatchId): boolean {
-    return this.waiting.has(dispatchId);
+  /**
+   * Whether it is kept from a node that has recovered it, too: of two that ask each other, the one with the lower id goes first, unless the
+   * other one has all its answers. False: it is let go. What waits here no longer is kept: it was decided that this node sends it.
+   */
+  keeps(dispatchId: DispatchId, nodeId: string): boolean {
+    const recovered = this.waiting.get(dispatchId);
+    if (!recovered || recovered.deciding || this.options.nodeId < nodeId) return true;
+    recovered.letGo = true;
+    return false;
   }
 
   add(held: HeldDispatch, dispatch: Dispatch): void {
-    this.waiting.set(held.dispatchId, { held, dispatch, unanswered: 0, askAt: 0 });
+    const fresh = { unanswered: 0, askAt: 0, deciding: false, letGo: false };
+    this.waiting.set(held.dispatchId, { held, dispatch, ...fresh });
     this.askSoon();
   }
 
@@ -56,7 +69,7 @@ export class RecoveredDispatches {
     this.waiting.delete(dispatchId);
   }
 
-  /** The live nodes: what one of the others had in hand is free when it is gone. */
+  /** The live nodes: what one of the others held is free when that one is gone. */
   placed(nodeIds: readonly string[]): void {
     this.others = nodeIds.filter((nodeId) => nodeId !== this.options.nodeId);
     for (const recovered of this.waiting.values()) recovered.askAt = 0;
@@ -83,45 +96,64 @@ export class RecoveredDispatches {
   private async askDue(): Promise<void> {
     const now = performance.now();
     const due = [...this.waiting.values()].filter(({ askAt }) => askAt <= now);
-    for (let from = 0; from < due.length; from += AT_ONCE) await this.decide(due.slice(from, from + AT_ONCE));
+    // A node that lets one question of a round run out of time would let all of them.
+    const silent = new Set<string>();
+    for (let from = 0; from < due.length; from += AT_ONCE) await this.decide(due.slice(from, from + AT_ONCE), silent);
   }
 
-  private async decide(due: readonly Recovered[]): Promise<void> {
-    // Also if the store does not answer.
-    for (const recovered of due) recovered.askAt = performance.now() + this.options.limits.handOverMs;
-    const words = await this.askOthers(due.map(({ held }) => held.dispatchId));
-    const free = due.filter((recovered) => this.isFree(recovered, words));
+  private async decide(due: readonly Recovered[], silent: Set<string>): Promise<void> {
+    for (const recovered of due) {
+      // Also if the store does not answer.
+      recovered.askAt = performance.now() + this.options.limits.handOverMs;
+      recovered.letGo = false;
+    }
+    const standings = await this.askOthers(
+      due.map(({ held }) => held.dispatchId),
+      silent,
+    );
+    const free = due.filter((recovered) => this.isFree(recovered, standings));
     if (free.length === 0) return;
-    // After the answers: a node removes the row before it lets a dispatch go.
-    const owed = new Set(await this.options.owed(free.map(({ held }) => held.dispatchId)));
-    for (const recovered of free) {
-      const { held, dispatch } = recovered;
-      if (this.waiting.get(held.dispatchId) !== recovered) continue;
-      this.waiting.delete(held.dispatchId);
-      if (owed.has(held.dispatchId)) this.options.send(held, dispatch);
-      else this.options.gone(held, dispatch);
+    for (const recovered of free) recovered.deciding = true;
+    try {
+      // After the answers: a node removes the row before it lets a dispatch go.
+      const withRows = new Set(await this.options.withRows(free.map(({ held }) => held.dispatchId)));
+      for (const recovered of free) {
+        const { held, dispatch } = recovered;
+        if (this.waiting.get(held.dispatchId) !== recovered) continue;
+        this.waiting.delete(held.dispatchId);
+        if (withRows.has(held.dispatchId)) this.options.send(held, dispatch);
+        else this.options.alreadyAccepted(held, dispatch);
+      }
+    } finally {
+      for (const recovered of free) recovered.deciding = false;
     }
   }
 
   /** A node that lives and does not answer is not waited for without end: messages between nodes are hints (law 7). */
-  private isFree(recovered: Recovered, words: ReadonlyMap<DispatchId, Word>): boolean {
-    const word = words.get(recovered.held.dispatchId) ?? "free";
-    recovered.unanswered = word === "unanswered" ? recovered.unanswered + 1 : 0;
-    return word === "free" || recovered.unanswered >= this.options.limits.handOverTries;
+  private isFree(recovered: Recovered, standings: ReadonlyMap<DispatchId, Standing>): boolean {
+    const standing = standings.get(recovered.held.dispatchId) ?? "free";
+    recovered.unanswered = standing === "unanswered" ? recovered.unanswered + 1 : 0;
+    if (recovered.letGo) return false;
+    return standing === "free" || recovered.unanswered >= this.options.limits.handOverTries;
   }
 
-  private async askOthers(dispatchIds: readonly DispatchId[]): Promise<ReadonlyMap<DispatchId, Word>> {
+  private async askOthers(ids: readonly DispatchId[], silent: Set<string>): Promise<ReadonlyMap<DispatchId, Standing>> {
     const { nodeId, peers, limits } = this.options;
-    const ask: InHandAsk = { kind: "dispatch.in_hand", node_id: nodeId, dispatch_ids: dispatchIds };
-    const others = peers ? this.others : [];
-    const answers = await Promise.all(others.map((other) => peers?.bus.ask(other, ask, limits.handOverMs)));
-    const words = new Map<DispatchId, Word>();
-    if (answers.some((answer) => !namesOf(answer))) for (const id of dispatchIds) words.set(id, "unanswered");
-    for (const answer of answers) for (const id of namesOf(answer) ?? []) words.set(id, "in_hand");
-    return words;
+    const ask: HeldAsk = { kind: "dispatch.held", node_id: nodeId, dispatch_ids: ids };
+    const standings = new Map<DispatchId, Standing>();
+    const askOne = async (other: string) => {
+      const answer = silent.has(other) ? undefined : await peers?.bus.ask(other, ask, limits.handOverMs);
+      const named = namesOf(answer);
+      if (!named) silent.add(other);
+      return named;
+    };
+    const answers = await Promise.all((peers ? this.others : []).map(askOne));
+    if (answers.includes(undefined)) for (const id of ids) standings.set(id, "unanswered");
+    for (const named of answers) for (const id of named ?? []) standings.set(id, "held");
+    return standings;
   }
 }
 
 function namesOf(answer: JsonObject | undefined): readonly DispatchId[] | undefined {
-  return Array.isArray(answer?.in_hand) ? (answer.in_hand as readonly DispatchId[]) : undefined;
+  return Array.isArray(answer?.held) ? (answer.held as readonly DispatchId[]) : undefined;
 }

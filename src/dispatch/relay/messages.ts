@@ -102,17 +102,17 @@ const DIRECTORY_KINDS: ReadonlySet<string> = new Set<DirectoryAsk["kind"]>([
 export const isDirectoryAsk = (ask: DispatchAsk): ask is DirectoryAsk => DIRECTORY_KINDS.has(ask.kind);
 
 /**
- * Which of these dispatches, of workers without streams, does the receiver send or may it be about to send? The answer names them: `in_hand`.
- * `node_id` is the asking node, which would send the others.
+ * Which of these dispatches, of workers without streams, does the receiver send or may it be about to send? The answer names them: `held`.
+ * `node_id` is the asking node, which would send the others: the receiver lets go of them.
  */
-export interface InHandAsk {
-  readonly kind: "dispatch.in_hand";
+export interface HeldAsk {
+  readonly kind: "dispatch.held";
   readonly node_id: string;
   readonly dispatch_ids: readonly DispatchId[];
 }
 
 /** Every question between nodes about dispatches. */
-export type DispatchAsk = Ask | DirectoryAsk | InHandAsk;
+export type DispatchAsk = Ask | DirectoryAsk | HeldAsk;
 
 const isText = (value: Json | undefined): value is string => typeof value === "string";
 
@@ -151,6 +151,6 @@ function decodeAsk(message: JsonObject): DispatchAsk | undefined {
     (kind === "dispatch.holder" && isText(id)) ||
     (kind === "dispatch.cancel" && isText(id) && isText(reason)) ||
     (kind === "dispatch.roll_call" && Array.isArray(ids) && ids.every(isText)) ||
-    (kind === "dispatch.in_hand" && isText(nodeId) && Array.isArray(ids) && ids.every(isText));
+    (kind === "dispatch.held" && isText(nodeId) && Array.isArray(ids) && ids.every(isText));
   return fits ? (message as unknown as DispatchAsk) : undefined;
 }

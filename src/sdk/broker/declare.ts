@@ -28,7 +28,8 @@ export async function ensureTopicExchange(connection: ChannelModel, exchange: st
   return !isThere;
 }
 
-const [NOT_FOUND, RESOURCE_LOCKED, PRECONDITION_FAILED] = [404, 405, 406];
+const [ACCESS_REFUSED, NOT_FOUND, RESOURCE_LOCKED, PRECONDITION_FAILED] = [403, 404, 405, 406];
+const REFUSALS = [ACCESS_REFUSED, NOT_FOUND, RESOURCE_LOCKED, PRECONDITION_FAILED];
 
 async function exists(
   connection: ChannelModel,
@@ -46,6 +47,11 @@ async function exists(
       );
     throw error;
   }
+}
+
+/** The broker has refused this one demand. The connection goes on. */
+export function isRefusedDemand(error: unknown): error is Error {
+  return error instanceof UnfitTopology || REFUSALS.some((code) => isRefusal(error, code));
 }
 
 const isRefusal = (error: unknown, code: number): error is Error =>
