@@ -72,6 +72,7 @@ const SIDEWAYS: readonly string[] = [
 
 /** Inner files of `machines` that pages import: its door would bring CEL and XState into the browser. */
 const IN_BROWSERS: readonly string[] = [
+  "machines/attribute/mention.ts",
   "machines/chart/graph.ts",
   "machines/chart/trace.ts",
   "machines/schema/check.ts",

@@ -9,8 +9,8 @@ export interface GraphEdge {
 
 const INSIDE = "active.";
 
-/** Steps that hold a block of their own run, to which the steps inside come back. */
-const CONTAINERS: ReadonlySet<string | undefined> = new Set(["try_catch", "while"]);
+/** The labels of edges into a block that the run itself executes (ways.ts). The steps inside come back to the step that has such an edge. */
+const INTO_BLOCKS = ["try", "while"];
 
 /** It is written place by place, as runs come there: a chart may have ten thousand edges. */
 export class ChartGraph {
@@ -29,7 +29,8 @@ export class ChartGraph {
   }
 
   isContainer(place: string): boolean {
-    return CONTAINERS.has(this.stateAt(place)?.meta?.type);
+    const { on = {} } = this.stateAt(place) ?? {};
+    return INTO_BLOCKS.some((label) => Object.hasOwn(on, label));
   }
 
   private edgesFrom(place: string): readonly GraphEdge[] {

@@ -1,7 +1,7 @@
 // The published chart: a workflow as a plain XState v5 machine configuration, for people and for Stately Studio. One state a
 // step, and the edges that a run can take. Not the machine that runs: compile.ts makes that of this one, and adds bookkeeping.
 import type { WorkflowPlan } from "../steps/plan.js";
-import type { BlockStart, StepPlan } from "../steps/step.js";
+import { type BlockStart, isChildBlock, type StepPlan } from "../steps/step.js";
 import { timeLimit, written } from "../steps/words.js";
 import type { Slices } from "../values/slices.js";
 import { blockBegin, eventName, stateKey } from "./labels.js";
@@ -121,7 +121,7 @@ export function* reachedWays(plan: WorkflowPlan): Slices<Reached> {
 
 /** The branches or the items of a step: runs of their own. */
 function childrenOf({ blocks }: StepPlan): readonly BlockStart[] {
-  return blocks.filter(({ kind }) => kind === "branch" || kind === "item");
+  return blocks.filter(({ kind }) => isChildBlock(kind));
 }
 
 /** A run begins at an entrypoint; a branch or an item at the start of its block. */

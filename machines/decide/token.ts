@@ -248,7 +248,7 @@ export function endUnwinding(draft: Draft, { error }: NonNullable<RunContext["un
   popFrame(draft);
   const plan = currentPlan(draft);
   if (!catchesError(draft, frame, error)) return failStep(draft, plan, error);
-  const { error_var: name } = plan.attributes as { error_var: string };
+  const { variable: name = "" } = plan.type.catches?.(plan.attributes) ?? {};
   enterCatchChain(draft, frame, storeCaughtError(draft, name, error));
 }
 

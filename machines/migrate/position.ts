@@ -115,7 +115,7 @@ function placeOf({ block, chains }: StepPosition): string {
 /** The time of a try goes on: what follows when it is over must be known. */
 function frameReasons(passage: Passage, frame: Frame): readonly Reason[] {
   const there = planThere(passage, frame.step);
-  if (frame.kind !== "try" || frame.dueAt === undefined || there?.type.name !== "try_catch") return [];
+  if (frame.kind !== "try" || frame.dueAt === undefined || there?.type.block?.kind !== "try") return [];
   return timeReasons(passage, there, `the try of "${frame.step}" has a time limit`);
 }
 

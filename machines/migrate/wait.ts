@@ -29,7 +29,7 @@ export function waitReasons(passage: Passage): readonly Reason[] {
   if (!was || !there || !entry || was.type !== there.type) return [];
   const entered: Entered = { passage, entry, was, there, scope: scopeAt(passage.context) };
   return [
-    ...(was.type.name === "sub_saga" ? sagaReasons(entered) : callReasons(entered)),
+    ...(was.type.runsSaga ? sagaReasons(entered) : callReasons(entered)),
     ...(wait ? (REASONS[wait.kind] as ReasonsOf<Wait["kind"]>)(entered, wait) : []),
     ...(wait && "dueAt" in wait && wait.dueAt !== undefined && LIMITED.has(wait.kind)
       ? timeReasons(passage, there, `the wait at "${step}" has a time limit`)

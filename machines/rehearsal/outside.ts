@@ -5,15 +5,17 @@ import type { PublishedEvent } from "../messages/effect.js";
 import type { ActionCall } from "../state/call.js";
 import type { RunContext } from "../state/context.js";
 import type { Wait } from "../state/wait.js";
+import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
-import { isObject, type JsonObject } from "../values/json.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
 import type { MockScript } from "./mocks.js";
 import type { RehearsedRun } from "./run.js";
 
-/** The response to a request without a mock, and the members that a mock leaves out. */
-const DEFAULT_RESPONSE: JsonObject = { status: 200, headers: {}, body: null };
-/** The result of an approval without a mock. */
-const DEFAULT_APPROVAL: JsonObject = { approved: true };
+/** The answer to a step, as its type makes it of the output that a mock gives. */
+function answerOf(plan: StepPlan | undefined, given: Json | undefined): JsonObject {
+  const output = isObject(given) ? given : undefined;
+  return plan?.type.mock?.answer?.(output) ?? output ?? {};
+}
 
 /** The answer that the run waits for: that of a dispatch, or one from outside for this step entry. */
 export function awaitedAnswer({ wait, entry }: RunContext): string | number | undefined {
@@ -36,7 +38,7 @@ export class Outside {
   /** The command that ends the run's wait. Undefined: there is no answer. */
   answer(run: RehearsedRun): RunCommand | undefined {
     const { wait, call, run: identity, step = "" } = run.context;
-    if (wait?.kind === "dispatched" && call) return this.answerDispatch(call, wait, identity.workflowId);
+    if (wait?.kind === "dispatched" && call) return this.answerDispatch(run, call, wait);
     const mock = this.script.next(identity.workflowId, step);
     if (mock && "error" in mock) return undefined;
     if (wait?.kind === "signal") {
@@ -50,24 +52,27 @@ export class Outside {
       return { type: "event", eventId: id };
     }
     if (wait?.kind !== "user_task") throw new Error(`a wait for ${wait?.kind} has no answer from outside`);
-    const approves = run.program.steps.get(step)?.type.name === "manual_approval";
-    const result = mock && isObject(mock.output) ? mock.output : approves ? DEFAULT_APPROVAL : {};
+    const result = answerOf(run.program.steps.get(step), mock?.output);
     return { type: "submit", taskId: wait.taskId, result, actor: "api" };
   }
 
   private answerDispatch(
+    { program, context }: RehearsedRun,
     call: ActionCall,
     { dispatchId }: Extract<Wait, { kind: "dispatched" }>,
-    workflowId: string,
   ): RunCommand | undefined {
+    const isUndo = call.phase === "compensation";
     // An undo that a child handed over belongs to the child's workflow.
-    const owner = (call.childRunId !== undefined && this.workflowOf(call.childRunId)) || workflowId;
-    const mock = this.script.next(owner, call.stepId, call.phase === "compensation");
+    const owner = (call.childRunId !== undefined && this.workflowOf(call.childRunId)) || context.run.workflowId;
+    const mock = this.script.next(owner, call.stepId, isUndo);
     const about = { dispatchId, actor: call.request ? "coordinator" : "worker:mock" };
-    if (!mock || "output" in mock) {
-      const output = mock && isObject(mock.output) ? mock.output : {};
-      return { type: "result", result: call.request ? { ...DEFAULT_RESPONSE, ...output } : output, ...about };
-    }
+    // The answer to an undo is that of its action, whatever the step.
+    if (!mock || "output" in mock)
+      return {
+        type: "result",
+        result: answerOf(isUndo ? undefined : program.steps.get(call.stepId), mock?.output),
+        ...about,
+      };
     const { code, message = code, retryable = true, outcome_unknown: outcomeUnknown = false } = mock.error;
     return code === "timeout" ? undefined : { type: "failure", code, message, retryable, outcomeUnknown, ...about };
   }

@@ -1,6 +1,6 @@
 // Branches: the map of outgoing edges of `decision`, `switch` and `manual_approval`, and how a value selects one.
 import { record, shape } from "../attribute/composite.js";
-import { id, type Kind, plainText, required } from "../attribute/kinds.js";
+import { id, type Kind, plainText, required, stepId } from "../attribute/kinds.js";
 import { asText } from "../expression/index.js";
 import type { Json } from "../values/json.js";
 import { MAX_BRANCHES } from "../values/limits.js";
@@ -9,7 +9,7 @@ import { excerpt } from "./words.js";
 
 export type Branches = Readonly<Record<string, { readonly next: string }>>;
 
-export const branch = shape("branch", { next: required(id, "The step to go to.") });
+export const branch = shape("branch", { next: required(stepId, "The step to go to.") });
 const some = { min: 1, max: MAX_BRANCHES };
 
 export const branches: Kind<Branches> = record(branch, plainText, some);

@@ -15,6 +15,7 @@ export const emitSignal = stepType({
     payload: optional(object, "An object; {} if absent."),
   },
   output: "{signal_id}",
+  errors: "`not_found`",
   dryRunSkips: () => true,
   enter({ attributes, scope, facts, run, plan, entry }): Outcome {
     const name = textOf(attributes.signal_name, scope, "signal_name");

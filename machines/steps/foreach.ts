@@ -1,5 +1,5 @@
 // `foreach`: runs its body once for each item, as child runs, at most `max_concurrency` of them at once.
-import { defaulted, expression, id, localName, number, optional, required } from "../attribute/kinds.js";
+import { defaulted, expression, localName, number, optional, required, stepId } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import { RESERVED_NAMES } from "../expression/scope.js";
 import type { EndedChild } from "../messages/fact.js";
@@ -11,7 +11,7 @@ export const foreach = stepType({
   summary: "Runs its body for each item of a list, each as a child run.",
   attributes: {
     items: required(expression, "The list."),
-    body: required(id, "The first step of the body."),
+    body: required(stepId, "The first step of the body."),
     item_var: optional(localName, "Another name for `item` in the body."),
     index_var: optional(localName, "Another name for `index` in the body."),
     max_concurrency: defaulted(number({ min: 0, whole: true }), 1, "Items that run at once; 0: all."),
@@ -19,8 +19,13 @@ export const foreach = stepType({
     max_items: defaulted(number({ min: 0, whole: true }), 10_000, "A longer list fails the step."),
   },
   output: "the items' outputs in input order; {error} where one failed",
+  errors: "the error of the item that exceeded the tolerance, `cancelled`, `limit_exceeded`",
   pauses: true,
-  blocks: ({ body }) => [{ kind: "item", start: body, at: ["body"] }],
+  block: {
+    kind: "item",
+    starts: ["body"],
+    locals: ({ item_var: item = "item", index_var: index = "index" }) => ({ item, index }),
+  },
   nextWhen: () => "every item is done",
   check({ item_var, index_var }, place) {
     for (const [attribute, name] of Object.entries({ item_var, index_var })) {

@@ -55,7 +55,10 @@ export const httpRequest = stepType({
     secret_ref: optional(text, "The name of a secret that the service adds as a header."),
   },
   output: "{status, headers, body}",
+  errors: "`http_<status>`, `http_network`, `timeout`, `schema_mismatch`, `limit_exceeded`, `not_found`",
   retries: true,
+  effectful: true,
+  mock: { output: "object", failures: "any", answer: (given) => ({ status: 200, headers: {}, body: null, ...given }) },
   dryRunSkips: () => true,
   check({ method, body }, place) {
     if (body && !isNull(body) && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);

@@ -36,6 +36,7 @@ export const join = stepType({
   summary: "Waits for the branches of its parallel.",
   attributes: ATTRIBUTES,
   output: "{branch: output} of those that succeeded; `all_settled` adds {error} of those that did not",
+  errors: "the error of the branch that decided, `cancelled`",
   pauses: true,
   joins: true,
   check({ mode, count }, place) {

@@ -47,8 +47,12 @@ export const subSaga = stepType({
   summary: "Runs another workflow as a child run and waits for its end.",
   attributes,
   output: "the child's output",
+  errors: "`child_failed`, `cancelled`, `timeout`, `not_found`, `schema_mismatch`, `limit_exceeded`",
   pauses: true,
   retries: true,
+  effectful: true,
+  runsSaga: true,
+  mock: { output: "any", failures: "any" },
   chartText: ({ workflow_id }) => `Runs the workflow ${written(workflow_id)}.`,
   nextWhen: () => "the child run has succeeded",
   enter(entered) {

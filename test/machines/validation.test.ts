@@ -1,7 +1,7 @@
 // Validation: all problems of a definition at once, each with its JSON path and a message; and the warnings.
 
 import { describe, expect, it } from "vitest";
-import { namesOf } from "../../machines/attribute/names.js";
+import { scopeNames } from "../../machines/definition/names.js";
 import { Place } from "../../machines/attribute/problem.js";
 import { type CompileOptions, compileWorkflow } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
@@ -431,7 +431,7 @@ describe("warnings", () => {
       '$.steps[1].fields: there is no name "varz" in any scope (did you mean "vars"?)',
     ]);
     expect(warningsOf(wf([noop("a", { when: "[1].all(x, x > 0) && type(1) == int" })]))).toEqual([]);
-    expect([...(namesOf(wf([step("foreach", { item_var: "line", inputs: { index_var: "n" } })])) ?? [])]).toEqual(
+    expect([...(scopeNames(wf([step("foreach", { item_var: "line", inputs: { index_var: "n" } })]), STEP_TYPES) ?? [])]).toEqual(
       expect.arrayContaining(["line", "n", "inputs", "vars"]),
     );
   });

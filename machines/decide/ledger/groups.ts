@@ -110,9 +110,9 @@ function blockChild(draft: Draft, group: Group, entry: number, nth: number): New
   return { identity, ...known, inherited: true, at: draft.now };
 }
 
-function itemLocals({ attributes }: StepPlan, item: Json, index: number): JsonObject {
-  const { item_var = "item", index_var = "index" } = attributes as { item_var?: string; index_var?: string };
-  return { item, index, [item_var]: item, [index_var]: index };
+function itemLocals({ type, attributes }: StepPlan, item: Json, index: number): JsonObject {
+  const own = type.block?.locals?.(attributes);
+  return { item, index, ...(own && { [own.item]: item, [own.index]: index }) };
 }
 
 /** The part of a child's identity that comes from its parent. */
