@@ -1,6 +1,6 @@
 // A workflow's chart and definition as a graph to look at: a node for each step, one edge between two nodes, in words. It knows nothing of
 // places on a screen, and nothing of runs.
-import type { Chart } from "../../../machines/index.js";
+import type { Chart, StepBook, StepFacts } from "../../../machines/index.js";
 import { type BlockOwner, blockOwners, childBlocks, type StepDocument } from "./blocks.js";
 
 export interface GraphNode {
@@ -60,20 +60,23 @@ interface Way {
   readonly when?: string | undefined;
 }
 
-export function graphOf(chart: Chart, steps: readonly StepDocument[]): GraphChart {
+/** `types`: the step types that the steps may have. */
+export function graphOf(chart: Chart, steps: readonly StepDocument[], types: StepBook): GraphChart {
   const ids = new Map(Object.entries(chart.states.active.states).map(([key, state]) => [key, state.meta?.id ?? key]));
-  const owners = blockOwners(chart, steps, ids);
-  const documents = new Map(steps.map((step) => [String(step.id), step]));
-  const ways = [...beginWays(chart, ids), ...stepWays(chart, ids, owners), ...childWays(steps, ids)];
-  const edges = mergedEdges(ways.filter((way) => !isForkWay(way, documents)));
+  const owners = blockOwners(chart, steps, ids, types);
+  const facts = new Map(steps.map((step) => [String(step.id), types.get(String(step.type))]));
+  const ways = [...beginWays(chart, ids), ...stepWays(chart, ids, owners, facts), ...childWays(steps, ids, types)];
+  const edges = mergedEdges(ways.filter((way) => !isForkWay(way, facts)));
   const states = Object.values(chart.states.active.states);
-  const nodes = states.map((state) => stepNode(state, owners, documents));
+  const nodes = states.map((state) => stepNode(state, owners, facts));
   return { key: `${chart.id} ${chart.version}`, nodes: [...outerNodes(edges), ...nodes], edges };
 }
 
 /** A parallel goes on to its join at once: its branches show that way. */
-const isForkWay = ({ from, name }: Way, documents: ReadonlyMap<string, StepDocument>): boolean =>
-  documents.get(from)?.type === "parallel" && name === "next";
+const isForkWay = ({ from, name }: Way, facts: Facts): boolean => facts.get(from)?.forks === true && name === "next";
+
+/** What is known of the type of each step. */
+type Facts = ReadonlyMap<string, StepFacts | undefined>;
 
 function beginWays(chart: Chart, ids: ReadonlyMap<string, string>): Way[] {
   return Object.entries(chart.states.pending.on ?? {}).flatMap(([label, { target }]) => {
@@ -84,12 +87,17 @@ function beginWays(chart: Chart, ids: ReadonlyMap<string, string>): Way[] {
   });
 }
 
-function stepWays(chart: Chart, ids: ReadonlyMap<string, string>, owners: ReadonlyMap<string, BlockOwner>): Way[] {
-  return Object.entries(chart.states.active.states).flatMap(([key, { on, meta }]) => {
+function stepWays(
+  chart: Chart,
+  ids: ReadonlyMap<string, string>,
+  owners: ReadonlyMap<string, BlockOwner>,
+  facts: Facts,
+): Way[] {
+  return Object.entries(chart.states.active.states).flatMap(([key, { on }]) => {
     const from = ids.get(key) ?? key;
     const owner = owners.get(from);
     const ways = Object.entries(on ?? {}).map(([name, edge]) => wayOf(from, name, edge, ids, owner));
-    const fails = meta?.type === "error" && owner === undefined && !hasWayOut(on);
+    const fails = facts.get(from)?.alwaysFails === true && owner === undefined && !hasWayOut(on);
     return fails ? [...ways, { from, to: FAILED, name: "error", when: "the run fails" }] : ways;
   });
 }
@@ -110,11 +118,15 @@ function wayOf(
 
 const hasWayOut = (on: Ways = {}): boolean => Object.keys(on).length > 0;
 
-function childWays(steps: readonly StepDocument[], ids: ReadonlyMap<string, string>): Way[] {
+function childWays(steps: readonly StepDocument[], ids: ReadonlyMap<string, string>, types: StepBook): Way[] {
   const known = new Set(ids.values());
   return steps
     .flatMap((step) =>
-      childBlocks(step).map(({ name, start }) => ({ from: String(step.id), to: start, name: `children.${name}` })),
+      childBlocks(step, types).map(({ name, start }) => ({
+        from: String(step.id),
+        to: start,
+        name: `children.${name}`,
+      })),
     )
     .filter(({ to }) => known.has(to));
 }
@@ -167,21 +179,18 @@ function wordOf(name: string): string {
 /** A label is an event's name, where some characters are escaped. */
 const decoded = (name: string): string => name.replaceAll("%2A", "*").replaceAll("%2E", ".").replaceAll("%25", "%");
 
-const HOLDS = { parallel: "branches", foreach: "items", while: "rounds", try_catch: "try" } as const;
+/** The blocks of a step, by their kind. */
+export const HOLDS = { branch: "branches", item: "items", while: "rounds", try: "try" } as const;
 
-function stepNode(
-  { meta, description }: ChartState,
-  owners: ReadonlyMap<string, BlockOwner>,
-  documents: ReadonlyMap<string, StepDocument>,
-): GraphNode {
+function stepNode({ meta, description }: ChartState, owners: ReadonlyMap<string, BlockOwner>, facts: Facts): GraphNode {
   const { id = "", type = "", title, compensation } = meta ?? {};
   const owner = owners.get(id);
-  const holds = HOLDS[documents.get(id)?.type as keyof typeof HOLDS];
+  const block = facts.get(id)?.block;
   return {
     ...{ id, kind: "step", name: title ?? id, type, about: description },
     ...(compensation !== undefined && { compensation }),
     ...(owner !== undefined && { childOf: owner.container }),
-    ...(holds !== undefined && { holds }),
+    ...(block && { holds: HOLDS[block.kind] }),
   };
 }
 
