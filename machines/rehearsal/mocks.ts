@@ -33,7 +33,7 @@ interface MockedStep {
 }
 
 /** An undo is an action, whatever the step. */
-const UNDO_RULES: MockRules = { output: "object", failures: "any" };
+export const UNDO_RULES: MockRules = { output: "object", failures: "any" };
 
 const ERROR_MEMBERS: Readonly<Record<string, "string" | "boolean">> = {
   code: "string",

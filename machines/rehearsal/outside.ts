@@ -5,16 +5,16 @@ import type { PublishedEvent } from "../messages/effect.js";
 import type { ActionCall } from "../state/call.js";
 import type { RunContext } from "../state/context.js";
 import type { Wait } from "../state/wait.js";
-import type { StepPlan } from "../steps/step.js";
+import type { MockRules } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
-import type { MockScript } from "./mocks.js";
+import { type MockScript, UNDO_RULES } from "./mocks.js";
 import type { RehearsedRun } from "./run.js";
 
 /** The answer to a step, as its type makes it of the output that a mock gives. */
-function answerOf(plan: StepPlan | undefined, given: Json | undefined): JsonObject {
-  const output = isObject(given) ? given : undefined;
-  return plan?.type.mock?.answer?.(output) ?? output ?? {};
+function answerOf(given: Json | undefined, { output, answer }: MockRules = UNDO_RULES): Json {
+  const usable = output === "object" && !isObject(given) ? undefined : given;
+  return answer?.(usable) ?? usable ?? {};
 }
 
 /** The answer that the run waits for: that of a dispatch, or one from outside for this step entry. */
@@ -41,19 +41,19 @@ export class Outside {
     if (wait?.kind === "dispatched" && call) return this.answerDispatch(run, call, wait);
     const mock = this.script.next(identity.workflowId, step);
     if (mock && "error" in mock) return undefined;
+    const answer = answerOf(mock?.output, run.program.steps.get(step)?.type.mock);
     if (wait?.kind === "signal") {
       this.signals++;
       const id = `signal-${this.signals}`;
-      return { type: "signal", id, name: wait.name, payload: mock?.output ?? {}, actor: "api" };
+      return { type: "signal", id, name: wait.name, payload: answer, actor: "api" };
     }
     if (wait?.kind === "event") {
       const id = `event-${++this.events}`;
-      this.publish({ id, topic: wait.topic, headers: wait.headers, payload: mock?.output ?? {} });
+      this.publish({ id, topic: wait.topic, headers: wait.headers, payload: answer });
       return { type: "event", eventId: id };
     }
     if (wait?.kind !== "user_task") throw new Error(`a wait for ${wait?.kind} has no answer from outside`);
-    const result = answerOf(run.program.steps.get(step), mock?.output);
-    return { type: "submit", taskId: wait.taskId, result, actor: "api" };
+    return { type: "submit", taskId: wait.taskId, result: answer as JsonObject, actor: "api" };
   }
 
   private answerDispatch(
@@ -66,13 +66,9 @@ export class Outside {
     const owner = (call.childRunId !== undefined && this.workflowOf(call.childRunId)) || context.run.workflowId;
     const mock = this.script.next(owner, call.stepId, isUndo);
     const about = { dispatchId, actor: call.request ? "coordinator" : "worker:mock" };
-    // The answer to an undo is that of its action, whatever the step.
+    const rules = isUndo ? UNDO_RULES : program.steps.get(call.stepId)?.type.mock;
     if (!mock || "output" in mock)
-      return {
-        type: "result",
-        result: answerOf(isUndo ? undefined : program.steps.get(call.stepId), mock?.output),
-        ...about,
-      };
+      return { type: "result", result: answerOf(mock?.output, rules) as JsonObject, ...about };
     const { code, message = code, retryable = true, outcome_unknown: outcomeUnknown = false } = mock.error;
     return code === "timeout" ? undefined : { type: "failure", code, message, retryable, outcomeUnknown, ...about };
   }

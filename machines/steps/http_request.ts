@@ -15,7 +15,7 @@ import {
   value,
 } from "../attribute/kinds.js";
 import { asText, ExpressionError, type Scope } from "../expression/index.js";
-import { type Json, measure } from "../values/json.js";
+import { type Json, type JsonObject, measure } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { resolveRetry } from "./action.js";
@@ -58,7 +58,11 @@ export const httpRequest = stepType({
   errors: "`http_<status>`, `http_network`, `timeout`, `schema_mismatch`, `limit_exceeded`, `not_found`",
   retries: true,
   effectful: true,
-  mock: { output: "object", failures: "any", answer: (given) => ({ status: 200, headers: {}, body: null, ...given }) },
+  mock: {
+    output: "object",
+    failures: "any",
+    answer: (given) => ({ status: 200, headers: {}, body: null, ...(given as JsonObject) }),
+  },
   dryRunSkips: () => true,
   check({ method, body }, place) {
     if (body && !isNull(body) && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);

@@ -143,7 +143,7 @@ export interface MockRules {
   /** `timeout`: it gets an answer or none, and has no other failure from outside. */
   readonly failures: "any" | "timeout";
   /** The answer, made of the output that the mock gives. Absent: that output, or an empty object. */
-  answer?(given: JsonObject | undefined): JsonObject;
+  answer?(given: Json | undefined): Json;
 }
 
 /** A rule that new definitions must keep. A stored one is compiled without it, because an older release may have stored it. */

@@ -45,11 +45,12 @@ function corrected(row: Row): readonly Change[] {
 const removed = (row: Row, name: string): Change => ({ ...at(row), name, isKnown: true, how: "removed" });
 
 function succeeded(row: Row, document: StepDocument, facts: StepFacts | undefined): readonly Change[] {
-  if (facts?.variables === "assigned") return variablesIn(document, facts).map((name) => unknown(row, name));
+  const assigned =
+    facts?.variables === "assigned" ? variablesIn(document, facts).map((name) => unknown(row, name)) : [];
   const name = savedAs(document);
   const output = saidIn(row, "output");
-  if (name === undefined || output === undefined) return [];
-  return [{ ...at(row), name, value: output, isKnown: !isCut(row), how: "output" }];
+  if (name === undefined || output === undefined) return assigned;
+  return [...assigned, { ...at(row), name, value: output, isKnown: !isCut(row), how: "output" }];
 }
 
 /** Where the run goes on, the step's variable holds the error. */
