@@ -1,7 +1,7 @@
 // One check of a value: its budget, the place that it has reached, and what it has found. The keywords are in the files beside; they all work
 // on this.
 import { beginningOf, type Json } from "../values/json.js";
-import { escaped } from "./uri.js";
+import { pointerElement } from "../values/json-path.js";
 
 /**
  * A unit is about 50 ns: a schema applied to a value, a keyword, a member that is looked at, 32 characters that are read. Not a clock: the same schema and value end at the
@@ -223,6 +223,6 @@ export class Check {
   }
 }
 
-/** Of a JSON pointer. Longer names are cut: a value may have names of a megabyte. */
+/** One step of a JSON pointer. Longer names are cut: a value may have names of a megabyte. */
 const step = (key: string | number): string =>
-  typeof key === "number" ? `/${key}` : `/${escaped(beginningOf(key, MAX_NAME))}`;
+  pointerElement(typeof key === "number" ? key : beginningOf(key, MAX_NAME));

@@ -1,13 +1,14 @@
 // Makes the nodes of a schema, which check values. No code is generated, and nothing is fetched. It expects a schema that was weighed and
 // compared with the meta-schema (read.ts).
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { keysOfPointer, pointerElement } from "../values/json-path.js";
 import { compilePattern, type Pattern } from "../values/pattern.js";
 import * as applicators from "./applicators.js";
 import * as assertions from "./assertions.js";
 import type { Keyword, Node, Resource } from "./check.js";
 import { META_SCHEMA } from "./meta-schema.js";
 import { re2Of } from "./pattern-text.js";
-import { escaped, keysOf, locate } from "./uri.js";
+import { locate } from "./uri.js";
 
 /** The schema is not usable. The message says why. */
 export class SchemaFault extends Error {
@@ -172,7 +173,7 @@ export class Reader {
     const entries = Object.entries(dependencies);
     const names = entries.filter(([, one]) => Array.isArray(one));
     const schemas = entries.filter(([, one]) => !Array.isArray(one));
-    const at = (name: string) => `${pointer}/dependencies/${escaped(name)}`;
+    const at = (name: string) => `${pointer}/dependencies${pointerElement(name)}`;
     const nodes = new Map(schemas.map(([name, one]) => [name, this.node(one, at(name), home)]));
     return [
       assertions.dependentRequired(Object.fromEntries(names) as Record<string, readonly string[]>),
@@ -204,7 +205,7 @@ export class Reader {
     const map = schema[name];
     if (!isObject(map)) return undefined;
     const at = `${pointer}/${name}`;
-    return new Map(Object.entries(map).map(([key, one]) => [key, this.node(one, `${at}/${escaped(key)}`, home)]));
+    return new Map(Object.entries(map).map(([key, one]) => [key, this.node(one, at + pointerElement(key), home)]));
   }
 
   private pattern(source: string): Pattern {
@@ -251,9 +252,9 @@ export class Reader {
   /** The schema at a place, also where no keyword of this draft has one. */
   private at(pointer: Pointer): Node | undefined {
     let [value, home, place]: [Json | undefined, Home | undefined, Pointer] = [this.document, undefined, ""];
-    for (const key of keysOf(pointer)) {
+    for (const key of keysOfPointer(pointer)) {
       home = this.nodes.get(place)?.resource ?? home;
-      place = `${place}/${escaped(key)}`;
+      place += pointerElement(key);
       value = memberOf(value, key);
       if (value === undefined) return undefined;
     }

@@ -16,6 +16,7 @@ import {
   type CompileOptions,
   compileWorkflow,
   explain,
+  type JsonObject,
   Rehearsal,
   readMocks,
   Schemas,
@@ -89,7 +90,7 @@ const twice = stepType({
 const TYPES = stepTypes([...STEP_TYPES.values(), ballot, twice]);
 const BOOK = stepBook(TYPES.values());
 
-const STEPS = [
+const STEPS: readonly (JsonObject & { readonly id: string; readonly type: string })[] = [
   { id: "both", type: "twice", begin: "inside", next: "vote" },
   { id: "inside", type: "transform", expression: "round + string(nth)" },
   { id: "vote", type: "ballot", of: "budget", timeout_ms: 1000, on_timeout: "late", next: "fail" },
