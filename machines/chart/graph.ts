@@ -9,7 +9,7 @@ export interface GraphEdge {
 
 const INSIDE = "active.";
 
-/** The labels of edges into a block that the run itself executes (ways.ts). The steps inside come back to the step that has such an edge. */
+/** The labels of edges into a block that the run itself executes (out-edges.ts). The steps inside come back to the step that has such an edge. */
 const INTO_BLOCKS = ["try", "while"];
 
 /** It is written place by place, as runs come there: a chart may have ten thousand edges. */

@@ -1,6 +1,6 @@
 // The wait of a run: it goes on as it began. Its step must mean the same by it in the new version: the same signal, event, form, action or
 // child. Times that run go on, too.
-import { mayStandAtIncident } from "../chart/ways.js";
+import { mayStandAtIncident } from "../chart/out-edges.js";
 import { ExpressionError, type Scope, type Template } from "../expression/index.js";
 import type { Reason } from "../messages/command.js";
 import { type ActionCall, actionText } from "../state/call.js";
