@@ -3,7 +3,7 @@
 export type { Problem } from "./attribute/findings.js";
 export { tenantName } from "./attribute/kinds.js";
 export * from "./chart/actor.js";
-export { ChartGraph, placeOf } from "./chart/graph.js";
+export { ChartGraph, statePathOf } from "./chart/graph.js";
 export { mermaidOf } from "./chart/mermaid.js";
 export * from "./chart/program.js";
 export type { Chart } from "./chart/published.js";

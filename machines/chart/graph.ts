@@ -18,32 +18,32 @@ export class ChartGraph {
 
   constructor(private readonly chart: Chart) {}
 
-  has(place: string): boolean {
-    return this.stateAt(place) !== undefined;
+  has(path: string): boolean {
+    return this.stateAt(path) !== undefined;
   }
 
-  from(place: string): readonly GraphEdge[] {
-    const edges = this.edges.get(place) ?? this.edgesFrom(place);
-    this.edges.set(place, edges);
+  from(path: string): readonly GraphEdge[] {
+    const edges = this.edges.get(path) ?? this.edgesFrom(path);
+    this.edges.set(path, edges);
     return edges;
   }
 
-  isContainer(place: string): boolean {
-    const { on = {} } = this.stateAt(place) ?? {};
+  isContainer(path: string): boolean {
+    const { on = {} } = this.stateAt(path) ?? {};
     return INTO_BLOCKS.some((label) => Object.hasOwn(on, label));
   }
 
-  private edgesFrom(place: string): readonly GraphEdge[] {
-    const own = this.stateAt(place)?.on;
-    if (!place.startsWith(INSIDE)) return this.asEdges(own, "");
+  private edgesFrom(path: string): readonly GraphEdge[] {
+    const own = this.stateAt(path)?.on;
+    if (!path.startsWith(INSIDE)) return this.asEdges(own, "");
     return [...this.asEdges(own, INSIDE), ...this.asEdges(this.chart.states.active.on, "")];
   }
 
-  private stateAt(place: string): ChartState | undefined {
+  private stateAt(path: string): ChartState | undefined {
     const { active, ...others } = this.chart.states;
-    const inside = place.startsWith(INSIDE);
+    const inside = path.startsWith(INSIDE);
     const states: Readonly<Record<string, ChartState | undefined>> = inside ? active.states : others;
-    const key = inside ? place.slice(INSIDE.length) : place;
+    const key = inside ? path.slice(INSIDE.length) : path;
     return Object.hasOwn(states, key) ? states[key] : undefined;
   }
 
@@ -56,7 +56,7 @@ export class ChartGraph {
   }
 }
 
-export const placeOf = (stepId: string): string => `${INSIDE}${stateKey(stepId)}`;
+export const statePathOf = (stepId: string): string => `${INSIDE}${stateKey(stepId)}`;
 
 /** From the end of a block, or with an error out of it, back to the step that holds it. */
 export const isReturn = (label: string): boolean => /^(done|raise)\./.test(label);
