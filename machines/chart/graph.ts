@@ -2,7 +2,7 @@
 import { stateKey } from "./labels.js";
 import type { Chart, ChartEdges, ChartState } from "./published.js";
 
-export interface GraphEdge {
+export interface StateEdge {
   readonly label: string;
   readonly target: string;
 }
@@ -14,7 +14,7 @@ const INTO_BLOCKS = ["try", "while"];
 
 /** It is written place by place, as runs come there: a chart may have ten thousand edges. */
 export class ChartGraph {
-  private readonly edges = new Map<string, readonly GraphEdge[]>();
+  private readonly edges = new Map<string, readonly StateEdge[]>();
 
   constructor(private readonly chart: Chart) {}
 
@@ -22,7 +22,7 @@ export class ChartGraph {
     return this.stateAt(path) !== undefined;
   }
 
-  from(path: string): readonly GraphEdge[] {
+  from(path: string): readonly StateEdge[] {
     const edges = this.edges.get(path) ?? this.edgesFrom(path);
     this.edges.set(path, edges);
     return edges;
@@ -33,7 +33,7 @@ export class ChartGraph {
     return INTO_BLOCKS.some((label) => Object.hasOwn(on, label));
   }
 
-  private edgesFrom(path: string): readonly GraphEdge[] {
+  private edgesFrom(path: string): readonly StateEdge[] {
     const own = this.stateAt(path)?.on;
     if (!path.startsWith(INSIDE)) return this.asEdges(own, "");
     return [...this.asEdges(own, INSIDE), ...this.asEdges(this.chart.states.active.on, "")];
@@ -47,7 +47,7 @@ export class ChartGraph {
     return Object.hasOwn(states, key) ? states[key] : undefined;
   }
 
-  private asEdges(on: ChartEdges = {}, siblings: string): readonly GraphEdge[] {
+  private asEdges(on: ChartEdges = {}, siblings: string): readonly StateEdge[] {
     const root = `#${this.chart.id}.`;
     return Object.entries(on).map(([label, { target }]) => ({
       label,

@@ -3,7 +3,7 @@
 import type { AuditType } from "../messages/audit.js";
 import type { RunState } from "../state/lifecycle.js";
 import type { JsonObject } from "../values/json.js";
-import { type ChartGraph, type GraphEdge, isReturn, statePathOf } from "./graph.js";
+import { type ChartGraph, type StateEdge, isReturn, statePathOf } from "./graph.js";
 
 /** What the trace needs of an audit row. */
 export interface TracedRow {
@@ -185,8 +185,8 @@ export class Trace {
     return direct && [asMove(direct)];
   }
 
-  private ranked(path: string, outcome: Outcome, then: Outcome): readonly GraphEdge[] {
-    const rank = ({ label }: GraphEdge) => {
+  private ranked(path: string, outcome: Outcome, then: Outcome): readonly StateEdge[] {
+    const rank = ({ label }: StateEdge) => {
       if (label === this.begin) return -1;
       if (outcome === "failed" && then === "failed" && label.startsWith("raise.")) return -1;
       return LIKELY[outcome].test(label) ? 0 : 1;
@@ -197,7 +197,7 @@ export class Trace {
 
 const isStep = (path: string): boolean => path.startsWith("active.");
 
-const asMove = ({ label, target }: GraphEdge): Move => ({ label, path: target });
+const asMove = ({ label, target }: StateEdge): Move => ({ label, path: target });
 
 /** By a cancel, or because the run's time is up: not by an error that came out of it. */
 function isCut({ code, message }: JsonObject): boolean {
