@@ -233,7 +233,7 @@ describe("a planted violation is found:", () => {
       "a type upward in machines",
       wrongInMachines,
       "machines/state/x.ts",
-      'type A = import("../steps/step.js").Outcome;',
+      'type A = import("../steps/step.js").StepOutcome;',
     ],
     [
       "a sideways one in machines",

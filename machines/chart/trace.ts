@@ -20,12 +20,12 @@ export interface Move {
   readonly path: string;
 }
 
-type Outcome = "entered" | "succeeded" | "skipped" | "failed";
+type StepOutcome = "entered" | "succeeded" | "skipped" | "failed";
 
 /** A step has ended of which it is not certain that the run came to it: a container may be closed from inside. */
 interface Visit {
   readonly path: string;
-  readonly outcome: Outcome;
+  readonly outcome: StepOutcome;
   /** It was cut off together with what is in it. */
   readonly cut: boolean;
 }
@@ -33,7 +33,7 @@ interface Visit {
 /** Blocks nest ten deep. */
 const MAX_VISITS = 12;
 
-const OUTCOMES: Partial<Record<AuditType, Outcome>> = {
+const OUTCOMES: Partial<Record<AuditType, StepOutcome>> = {
   "step.succeeded": "succeeded",
   "step.skipped": "skipped",
   "step.failed": "failed",
@@ -46,7 +46,7 @@ const ENDS: Partial<Record<AuditType, string>> = {
 };
 
 /** The edges that an outcome leads to, in the order in which they are tried. All others come after them. */
-const LIKELY: Readonly<Record<Outcome, RegExp>> = {
+const LIKELY: Readonly<Record<StepOutcome, RegExp>> = {
   entered: /^(begin\.|try$|while$|catch)/,
   succeeded: /^(next$|branch\.|case\.|default$|done\.|timeout$)/,
   skipped: /^(skip$|done\.)/,
@@ -58,7 +58,7 @@ const SILENT = /^(while|catch$|raise\.)/;
 
 export class Trace {
   private at = "pending";
-  private outcome: Outcome = "entered";
+  private outcome: StepOutcome = "entered";
   private visits: Visit[] = [];
 
   /** `begin`: the edge along which the run begins, if it is known. */
@@ -167,7 +167,7 @@ export class Trace {
   private wayTo(
     { path, outcome }: Pick<Visit, "path" | "outcome">,
     target: string,
-    then: Outcome = "entered",
+    then: StepOutcome = "entered",
   ): readonly Move[] | undefined {
     const edges = this.ranked(path, outcome, then);
     const direct = edges.find((edge) => edge.target === target);
@@ -185,7 +185,7 @@ export class Trace {
     return direct && [asMove(direct)];
   }
 
-  private ranked(path: string, outcome: Outcome, then: Outcome): readonly StateEdge[] {
+  private ranked(path: string, outcome: StepOutcome, then: StepOutcome): readonly StateEdge[] {
     const rank = ({ label }: StateEdge) => {
       if (label === this.begin) return -1;
       if (outcome === "failed" && then === "failed" && label.startsWith("raise.")) return -1;

@@ -4,7 +4,7 @@ import { id, type Kind, plainText, required, stepId } from "../attribute/kinds.j
 import { asText } from "../expression/index.js";
 import type { Json } from "../values/json.js";
 import { MAX_BRANCHES } from "../values/limits.js";
-import type { Edge, Outcome } from "./step.js";
+import type { Edge, StepOutcome } from "./step.js";
 import { excerpt } from "./words.js";
 
 export type Branches = Readonly<Record<string, { readonly next: string }>>;
@@ -38,7 +38,7 @@ const NO_BRANCH = "no branch matches";
 export const unlessDefault = (map: Branches): string | null => (Object.hasOwn(map, "default") ? null : NO_BRANCH);
 
 /** The outcome of selecting a branch. */
-export type Taken = Extract<Outcome, { kind: "done" | "failed" }>;
+export type Taken = Extract<StepOutcome, { kind: "done" | "failed" }>;
 
 /** The branch that `value`, as text, names, else `default`, else `next`; else the step fails. */
 export function takeBranch(map: Branches, value: Json | undefined, next: string | undefined): Taken {

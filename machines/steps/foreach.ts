@@ -4,7 +4,7 @@ import { ExpressionError } from "../expression/index.js";
 import { RESERVED_NAMES } from "../expression/scope.js";
 import type { EndedChild } from "../messages/fact.js";
 import type { Json } from "../values/json.js";
-import { failed, numberOf, type Outcome, stepType, tooLarge } from "./step.js";
+import { failed, numberOf, type StepOutcome, stepType, tooLarge } from "./step.js";
 
 export const foreach = stepType({
   name: "foreach",
@@ -45,7 +45,7 @@ export const foreach = stepType({
     if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry: groupEntry } };
     return facts.ended ? { kind: "done", output: facts.ended.map(itemOutput) } : tooLarge("the outputs of the items");
 
-    function begin(items: Json, limit: number): Outcome {
+    function begin(items: Json, limit: number): StepOutcome {
       if (!Array.isArray(items)) throw new ExpressionError("items must be a list");
       if (items.length > limit)
         return failed("limit_exceeded", `there are ${items.length} items, over max_items (${limit})`);

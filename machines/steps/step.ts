@@ -93,7 +93,7 @@ export interface StepDeclaration<A extends Attributes = Attributes> {
   check?(attributes: Parsed<A>, place: Place): void;
   /** Rules that are younger than release 0.6. */
   readonly youngerChecks?: readonly YoungerCheck<A>[];
-  enter(entered: Entered<A>): Outcome;
+  enter(entered: Entered<A>): StepOutcome;
   /** For a step that opens a user task. */
   readonly task?: TaskRules<A>;
 }
@@ -163,7 +163,7 @@ export interface TaskRules<A extends Attributes = Attributes> {
     attributes: Parsed<A>,
     result: JsonObject,
     by: string | undefined,
-  ): Extract<Outcome, { kind: "done" | "failed" }>;
+  ): Extract<StepOutcome, { kind: "done" | "failed" }>;
 }
 
 /** What `enter` sees of a run. */
@@ -192,7 +192,7 @@ export interface Entered<A extends Attributes = Attributes> {
   readonly waited: boolean;
 }
 
-export type Outcome =
+export type StepOutcome =
   /** Done. `edge` and `target` replace `next`. Without an `output`, nothing is stored. */
   | {
       readonly kind: "done";
@@ -310,13 +310,13 @@ export type OnUndoFailure = "continue" | "incident";
 
 export type RetrySource = { readonly [K in keyof RetryPolicy]?: RetryPolicy[K] | NumberSource };
 
-export const failed = (code: StepErrorCode, message: string, details?: Json): Outcome => ({
+export const failed = (code: StepErrorCode, message: string, details?: Json): StepOutcome => ({
   kind: "failed",
   error: details === undefined ? { code, message } : { code, message, details },
 });
 
 /** The outputs of children together exceed the limit of an output. */
-export const tooLarge = (outputs: string): Outcome =>
+export const tooLarge = (outputs: string): StepOutcome =>
   failed("limit_exceeded", `${outputs} are more than an output may hold`);
 
 /** Checks a type's functions against its attributes. The table of all types has no types of attributes. */

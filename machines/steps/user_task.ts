@@ -18,7 +18,7 @@ import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
 import { LONGEST_WAIT_MS, parseInstant, YEAR_1_S } from "../values/time.js";
-import { durationOf, type Entered, type Outcome, textOf } from "./step.js";
+import { durationOf, type Entered, type StepOutcome, textOf } from "./step.js";
 
 /** Longer names could not be filtered by in a list of tasks. */
 const LONGEST_ASSIGNEE = 512;
@@ -51,7 +51,7 @@ export function checkDue({ due_in_ms, due_at }: Parsed<typeof due>, place: Place
 export function openTask<A extends Attributes & Task>(
   { attributes, scope, facts, run, plan, entry, retried }: Entered<A>,
   formSchema: JsonObject | undefined,
-): Extract<Outcome, { kind: "wait" }> {
+): Extract<StepOutcome, { kind: "wait" }> {
   const { assignee, title } = attributes as Parsed<Task>;
   const dueAt = dueOf(attributes as Parsed<Task>, scope, facts.now);
   const times = dueAt === undefined ? {} : { dueAt };

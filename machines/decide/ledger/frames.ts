@@ -3,7 +3,7 @@
 import type { RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { Frame, Unprotected } from "../../state/frame.js";
-import { catchOf, type Failure, type Outcome, type StepPlan } from "../../steps/step.js";
+import { catchOf, type Failure, type StepOutcome, type StepPlan } from "../../steps/step.js";
 import type { StepErrorCode } from "../../values/error-code.js";
 import type { Json } from "../../values/json.js";
 import type { Draft } from "../draft.js";
@@ -14,7 +14,7 @@ type TryFrame = Extract<Frame, { kind: "try" }>;
 type WhileFrame = Extract<Frame, { kind: "while" }>;
 
 /** Moves the token into the step's own block: a try's chain, or the next round of a while. */
-export function enterBlock(draft: Draft, plan: StepPlan, outcome: Extract<Outcome, { kind: "enter_block" }>): void {
+export function enterBlock(draft: Draft, plan: StepPlan, outcome: Extract<StepOutcome, { kind: "enter_block" }>): void {
   const { frames, entry, owed, unprotected } = draft.context;
   const { start, edge, dueAt, rollback, rounds } = outcome;
   if (!entry) throw new Error(`the block of the step ${plan.id} is entered before the step`);
