@@ -22,7 +22,7 @@ const INSTRUCTION_BYTES = 250;
 type Pointer = string;
 
 /** A node while it is made: it may refer to nodes that are not there yet. */
-type Draft = { -readonly [K in keyof Node]: Node[K] } & { readonly resource: Home };
+type NodeDraft = { -readonly [K in keyof Node]: Node[K] } & { readonly resource: Home };
 
 /** A resource, and where its root is found. */
 export interface Home extends Resource {
@@ -30,7 +30,7 @@ export interface Home extends Resource {
   readonly pointer: Pointer;
 }
 
-interface Place {
+interface SchemaAt {
   readonly schema: Members;
   readonly pointer: Pointer;
   readonly home: Home;
@@ -41,7 +41,7 @@ type Members = Readonly<Record<string, Json>>;
 export class Reader {
   /** About the memory that it takes. */
   bytes = 0;
-  private readonly nodes = new Map<Pointer, Draft>();
+  private readonly nodes = new Map<Pointer, NodeDraft>();
   /** References, which are followed when everything else has been read. */
   private readonly open: (() => void)[] = [];
 
@@ -77,7 +77,7 @@ export class Reader {
     this.bytes += NODE_BYTES;
     const members = isObject(schema) ? schema : {};
     const home = this.homeOf(members, pointer, outer);
-    const draft: Draft = { resource: home, keywords: [], reviews: [], isNever: schema === false };
+    const draft: NodeDraft = { resource: home, keywords: [], reviews: [], isNever: schema === false };
     this.nodes.set(pointer, draft);
     this.name(members, home, draft);
     draft.keywords = schema === false ? [applicators.never] : this.keywords(members, pointer, home);
@@ -123,7 +123,7 @@ export class Reader {
   }
 
   /** Keywords that apply schemas to members and items. */
-  private ofParts(place: Place): Keyword[] {
+  private ofParts(place: SchemaAt): Keyword[] {
     const { schema } = place;
     const keywords: Keyword[] = [];
     const [prefix, items, contains] = [
@@ -148,7 +148,7 @@ export class Reader {
   }
 
   /** Keywords that apply schemas to the value itself. */
-  private inPlace(place: Place): Keyword[] {
+  private inPlace(place: SchemaAt): Keyword[] {
     const { schema, home } = place;
     const keywords: Keyword[] = [];
     const condition = this.one(place, "if");
@@ -169,7 +169,7 @@ export class Reader {
   }
 
   /** As earlier drafts have it: names or a schema. */
-  private dependencies(dependencies: JsonObject, { pointer, home }: Place): Keyword[] {
+  private dependencies(dependencies: JsonObject, { pointer, home }: SchemaAt): Keyword[] {
     const entries = Object.entries(dependencies);
     const names = entries.filter(([, one]) => Array.isArray(one));
     const schemas = entries.filter(([, one]) => !Array.isArray(one));
@@ -190,18 +190,18 @@ export class Reader {
     ];
   }
 
-  private one({ schema, pointer, home }: Place, name: string): Node | undefined {
+  private one({ schema, pointer, home }: SchemaAt, name: string): Node | undefined {
     const one = schema[name];
     return one === undefined ? undefined : this.node(one, `${pointer}/${name}`, home);
   }
 
-  private list({ schema, pointer, home }: Place, name: string): Node[] | undefined {
+  private list({ schema, pointer, home }: SchemaAt, name: string): Node[] | undefined {
     const list = schema[name];
     if (!Array.isArray(list)) return undefined;
     return list.map((one, index) => this.node(one as Json, `${pointer}/${name}/${index}`, home));
   }
 
-  private map({ schema, pointer, home }: Place, name: string): Map<string, Node> | undefined {
+  private map({ schema, pointer, home }: SchemaAt, name: string): Map<string, Node> | undefined {
     const map = schema[name];
     if (!isObject(map)) return undefined;
     const at = `${pointer}/${name}`;
