@@ -19,7 +19,7 @@ import { type Json, type JsonObject, measure } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { resolveRetry } from "./action.js";
-import { headers, headersOf, url, urlOf } from "./outgoing.js";
+import { headers, headersOf, url, urlOf } from "./http.js";
 import { durationOf, failed, isNull, objectOf, stepType, textOf } from "./step.js";
 
 /** The longest attempt: a request holds one of the node's slots until it is answered. */

@@ -1,6 +1,6 @@
 // What an operator corrects before a step is tried again: variables that the workflow reads, and the item of a foreach by its own name. A
 // correction that no expression would ever see is refused, because the retry would fail as before.
-import { variablesRead } from "../../expression/reads.js";
+import { variablesRead } from "../../expression/variables-read.js";
 import { CORRECTED_ITEM, correctedItem, keptCorrection } from "../../state/corrected-item.js";
 import { beginningOf, type Json, type JsonObject } from "../../values/json.js";
 import type { Draft } from "../draft.js";
