@@ -8,7 +8,7 @@ import { Place } from "./problem.js";
 export type PartOf<A extends Attributes> = { readonly [K in keyof A]?: Parsed<A>[K] | undefined };
 
 /** Declared attributes as they were read, with what is left of faulty ones: an optional one is absent then, or has its default. */
-export interface Read<A extends Attributes> {
+export interface ReadAttributes<A extends Attributes> {
   readonly parsed: PartOf<A>;
   /** No attribute has a problem. */
   readonly valid: boolean;
@@ -27,7 +27,7 @@ export function parseAttributes<A extends Attributes>(
   return valid ? (parsed as Parsed<A>) : undefined;
 }
 
-export function readAttributes<A extends Attributes>(attributes: A, get: (name: string) => Member): Read<A> {
+export function readAttributes<A extends Attributes>(attributes: A, get: (name: string) => Member): ReadAttributes<A> {
   const parsed: Record<string, unknown> = {};
   let [valid, complete] = [true, true];
   for (const [name, attribute] of Object.entries(attributes)) {

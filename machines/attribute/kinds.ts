@@ -166,7 +166,7 @@ export const expression: Kind<Expression> = {
     if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
     if (!place.weigh(raw.length)) return undefined;
     const read = new CelExpression(raw, place.inDocument);
-    place.later(() => checked([{ expression: read, check: () => read.check() }], place));
+    place.later(() => parseEach([{ expression: read, check: () => read.check() }], place));
     return read;
   },
   salvage: () => compileExpression("null"),
@@ -251,7 +251,7 @@ function isWholeTemplate(raw: Json): raw is string {
 function template(raw: Json, place: Place): Template | undefined {
   if (storable(raw, place) === undefined || !place.weigh(templateWeight(raw))) return undefined;
   const read = compiling(place, () => readTemplate(raw, place.inDocument));
-  if (read && read.found.length > 0) place.later(() => checked(read.found, place));
+  if (read && read.found.length > 0) place.later(() => parseEach(read.found, place));
   return read?.template;
 }
 
@@ -263,7 +263,7 @@ function storable<T extends Json>(raw: T, place: Place): T | undefined {
 type Unchecked = Pick<Found, "expression" | "check">;
 
 /** Parses expression by expression, up to the first that is faulty. A name is warned of once. */
-function* checked(found: readonly Unchecked[], place: Place): Slices<void> {
+function* parseEach(found: readonly Unchecked[], place: Place): Slices<void> {
   const problems = place.problemCount;
   const [references, variables] = [new Set<string>(), new Set<string>()];
   for (const unchecked of found) {
