@@ -53,7 +53,7 @@ export const edgeId = (from: string, to: string): string => `${from} > ${to}`;
 type ChartState = Chart["states"]["pending"];
 type Ways = NonNullable<ChartState["on"]>;
 
-interface Way {
+interface NamedEdge {
   readonly from: string;
   readonly to: string;
   readonly name: string;
@@ -65,20 +65,20 @@ export function graphOf(chart: Chart, steps: readonly StepDocument[], types: Ste
   const ids = new Map(Object.entries(chart.states.active.states).map(([key, state]) => [key, state.meta?.id ?? key]));
   const owners = blockOwners(chart, steps, ids, types);
   const facts = new Map(steps.map((step) => [String(step.id), types.get(String(step.type))]));
-  const ways = [...beginWays(chart, ids), ...stepWays(chart, ids, owners, facts), ...childWays(steps, ids, types)];
-  const edges = mergedEdges(ways.filter((way) => !isForkWay(way, facts)));
+  const ways = [...beginEdges(chart, ids), ...stepEdges(chart, ids, owners, facts), ...childEdges(steps, ids, types)];
+  const edges = mergedEdges(ways.filter((way) => !isForkEdge(way, facts)));
   const states = Object.values(chart.states.active.states);
   const nodes = states.map((state) => stepNode(state, owners, facts));
   return { key: `${chart.id} ${chart.version}`, nodes: [...outerNodes(edges), ...nodes], edges };
 }
 
 /** A parallel goes on to its join at once: its branches show that way. */
-const isForkWay = ({ from, name }: Way, facts: Facts): boolean => facts.get(from)?.forks === true && name === "next";
+const isForkEdge = ({ from, name }: NamedEdge, facts: Facts): boolean => facts.get(from)?.forks === true && name === "next";
 
 /** What is known of the type of each step. */
 type Facts = ReadonlyMap<string, StepFacts | undefined>;
 
-function beginWays(chart: Chart, ids: ReadonlyMap<string, string>): Way[] {
+function beginEdges(chart: Chart, ids: ReadonlyMap<string, string>): NamedEdge[] {
   return Object.entries(chart.states.pending.on ?? {}).flatMap(([label, { target }]) => {
     if (!label.startsWith("begin.")) return [];
     const to = target.replace(/^active\./, "");
@@ -87,29 +87,29 @@ function beginWays(chart: Chart, ids: ReadonlyMap<string, string>): Way[] {
   });
 }
 
-function stepWays(
+function stepEdges(
   chart: Chart,
   ids: ReadonlyMap<string, string>,
   owners: ReadonlyMap<string, BlockOwner>,
   facts: Facts,
-): Way[] {
+): NamedEdge[] {
   return Object.entries(chart.states.active.states).flatMap(([key, { on }]) => {
     const from = ids.get(key) ?? key;
     const owner = owners.get(from);
-    const ways = Object.entries(on ?? {}).map(([name, edge]) => wayOf(from, name, edge, ids, owner));
+    const ways = Object.entries(on ?? {}).map(([name, edge]) => namedEdgeOf(from, name, edge, ids, owner));
     const fails = facts.get(from)?.alwaysFails === true && owner === undefined && !hasWayOut(on);
     return fails ? [...ways, { from, to: FAILED, name: "error", when: "the run fails" }] : ways;
   });
 }
 
 /** The end of a branch or an item leads back to the step that waits for it. */
-function wayOf(
+function namedEdgeOf(
   from: string,
   name: string,
   { target, description }: Ways[string],
   ids: ReadonlyMap<string, string>,
   owner: BlockOwner | undefined,
-): Way {
+): NamedEdge {
   if (!target.startsWith("#")) return { from, to: ids.get(target) ?? target, name, when: description };
   return owner === undefined
     ? { from, to: SUCCEEDED, name: "next", when: description }
@@ -118,7 +118,7 @@ function wayOf(
 
 const hasWayOut = (on: Ways = {}): boolean => Object.keys(on).length > 0;
 
-function childWays(steps: readonly StepDocument[], ids: ReadonlyMap<string, string>, types: StepBook): Way[] {
+function childEdges(steps: readonly StepDocument[], ids: ReadonlyMap<string, string>, types: StepBook): NamedEdge[] {
   const known = new Set(ids.values());
   return steps
     .flatMap((step) =>
@@ -131,8 +131,8 @@ function childWays(steps: readonly StepDocument[], ids: ReadonlyMap<string, stri
     .filter(({ to }) => known.has(to));
 }
 
-function mergedEdges(ways: readonly Way[]): GraphEdge[] {
-  const byEnds = new Map<string, Way[]>();
+function mergedEdges(ways: readonly NamedEdge[]): GraphEdge[] {
+  const byEnds = new Map<string, NamedEdge[]>();
   for (const way of ways) {
     const id = edgeId(way.from, way.to);
     byEnds.set(id, [...(byEnds.get(id) ?? []), way]);
@@ -140,7 +140,7 @@ function mergedEdges(ways: readonly Way[]): GraphEdge[] {
   return [...byEnds].map(([id, all]) => edgeOf(id, all));
 }
 
-function edgeOf(id: string, ways: readonly Way[]): GraphEdge {
+function edgeOf(id: string, ways: readonly NamedEdge[]): GraphEdge {
   const [{ from, to } = { from: "", to: "" }] = ways;
   const kinds = ways.map(kindOf);
   const kind = (["way", "choice", "children", "return", "error"] as const).find((one) => kinds.includes(one)) ?? "way";
@@ -159,12 +159,12 @@ const KINDS: readonly (readonly [RegExp, EdgeKind])[] = [
   [/^children\./, "children"],
 ];
 
-const kindOf = ({ name }: Way): EdgeKind => KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? "way";
+const kindOf = ({ name }: NamedEdge): EdgeKind => KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? "way";
 
 const MAX_LABEL = 32;
 
 /** The name of a choice, or the condition where the name is a number. */
-function labelOf({ name, when }: Way): string {
+function labelOf({ name, when }: NamedEdge): string {
   if (/^(next|try|skip|continue)$|^(done|raise)\./.test(name)) return "";
   const label = name.startsWith("case.") && when !== undefined ? when : wordOf(name);
   return label.length > MAX_LABEL ? `${label.slice(0, MAX_LABEL - 1)}…` : label;

@@ -19,8 +19,8 @@ export function sketch(document: Document, types: StepBook): GraphChart {
   const ids = new Set(steps.map(({ id }) => id));
   const begins = [["start", document.start] as const, ...entriesOf(document.entrypoints)];
   const ways = [
-    ...begins.map(([name, to]): Way => ({ from: BEGIN, to, name, kind: PLAIN.has(name) ? "way" : "choice" })),
-    ...steps.flatMap((placed) => waysOf(placed, types)),
+    ...begins.map(([name, to]): NamedEdge => ({ from: BEGIN, to, name, kind: PLAIN.has(name) ? "way" : "choice" })),
+    ...steps.flatMap((placed) => edgesFrom(placed, types)),
   ];
   const edges = new Map<string, GraphEdge>();
   for (const way of ways) {
@@ -60,7 +60,7 @@ function nodeOf({ id, step }: Placed, types: StepBook): GraphNode {
   };
 }
 
-interface Way {
+interface NamedEdge {
   readonly from: string;
   readonly to: unknown;
   readonly name: string;
@@ -73,7 +73,7 @@ const COMMON: readonly Mention[] = [
 ];
 
 /** Where a step leads, as its type says. A step of no type that there is may lead wherever one of them does. */
-function waysOf({ id, step }: Placed, types: StepBook): Way[] {
+function edgesFrom({ id, step }: Placed, types: StepBook): NamedEdge[] {
   const attributes = attributesIn(step);
   const own = types.get(String(step.type))?.mentions ?? [...types.values()].flatMap(({ mentions }) => mentions);
   return [...COMMON, ...own]
@@ -99,7 +99,7 @@ const entriesOf = (value: unknown): [name: string, to: unknown][] => (isObject(v
 const PLAIN = new Set(["next", "start"]);
 const MAX_LABEL = 32;
 
-function edgeOf({ from, to, name, kind }: Way & { to: string }, known: ReadonlyMap<string, GraphEdge>): GraphEdge {
+function edgeOf({ from, to, name, kind }: NamedEdge & { to: string }, known: ReadonlyMap<string, GraphEdge>): GraphEdge {
   const id = edgeId(from, to);
   const other = known.get(id);
   const label = PLAIN.has(name) ? "" : name.slice(0, MAX_LABEL);
