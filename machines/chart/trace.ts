@@ -3,7 +3,7 @@
 import type { AuditType } from "../messages/audit.js";
 import type { RunState } from "../state/lifecycle.js";
 import type { JsonObject } from "../values/json.js";
-import { type ChartGraph, type StateEdge, isReturn, statePathOf } from "./graph.js";
+import { type ChartGraph, isReturn, type StateEdge, statePathOf } from "./graph.js";
 
 /** What the trace needs of an audit row. */
 export interface TracedRow {

@@ -4,7 +4,7 @@ import { object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import { parseRunId, type RunId } from "../values/ids.js";
-import { failed, type StepOutcome, objectOf, stepType, textOf } from "./step.js";
+import { failed, objectOf, type StepOutcome, stepType, textOf } from "./step.js";
 
 export const emitSignal = stepType({
   name: "emit_signal",

@@ -15,9 +15,9 @@ import {
   type Failure,
   failed,
   numberOf,
-  type StepOutcome,
   objectOf,
   type SagaCall,
+  type StepOutcome,
   stepType,
   textOf,
   tooLarge,
@@ -112,7 +112,11 @@ function failureOf({ state, error }: NonNullable<Group["verdict"]>): Failure {
 }
 
 /** Retries with a new child, if the step itself has a retry policy that allows it. */
-function again({ plan, scope, facts, run }: Entered<typeof attributes>, { nth = 1 }: Group, error: Failure): StepOutcome {
+function again(
+  { plan, scope, facts, run }: Entered<typeof attributes>,
+  { nth = 1 }: Group,
+  error: Failure,
+): StepOutcome {
   const policy = plan.retry && resolveRetry(plan.retry, scope);
   if (!policy || !mayRetry(policy, nth, error.code)) return { kind: "failed", error };
   const delay = run.dryRun ? 0 : backoffMs(policy, nth, (facts as Facts).random);

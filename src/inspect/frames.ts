@@ -6,8 +6,8 @@ import {
   isTerminal,
   type JsonObject,
   type Move,
-  statePathOf,
   type RunState,
+  statePathOf,
   Trace,
 } from "../../machines/index.js";
 import type { EventItem } from "../store/history.js";

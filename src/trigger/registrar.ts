@@ -3,7 +3,6 @@
 import { randomUUID } from "node:crypto";
 import type { Sql } from "postgres";
 import {
-  type Reading,
   cronInputs,
   detailOf,
   isObject,
@@ -14,6 +13,7 @@ import {
   type Problem,
   type Program,
   RECORD_TRANSITION_TOPIC,
+  type Reading,
   type RunId,
   readTrigger,
   readTriggerConfig,

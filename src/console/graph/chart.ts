@@ -73,7 +73,8 @@ export function graphOf(chart: Chart, steps: readonly StepDocument[], types: Ste
 }
 
 /** A parallel goes on to its join at once: its branches show that way. */
-const isForkEdge = ({ from, name }: NamedEdge, facts: Facts): boolean => facts.get(from)?.forks === true && name === "next";
+const isForkEdge = ({ from, name }: NamedEdge, facts: Facts): boolean =>
+  facts.get(from)?.forks === true && name === "next";
 
 /** What is known of the type of each step. */
 type Facts = ReadonlyMap<string, StepFacts | undefined>;

@@ -99,7 +99,10 @@ const entriesOf = (value: unknown): [name: string, to: unknown][] => (isObject(v
 const PLAIN = new Set(["next", "start"]);
 const MAX_LABEL = 32;
 
-function edgeOf({ from, to, name, kind }: NamedEdge & { to: string }, known: ReadonlyMap<string, GraphEdge>): GraphEdge {
+function edgeOf(
+  { from, to, name, kind }: NamedEdge & { to: string },
+  known: ReadonlyMap<string, GraphEdge>,
+): GraphEdge {
   const id = edgeId(from, to);
   const other = known.get(id);
   const label = PLAIN.has(name) ? "" : name.slice(0, MAX_LABEL);
