@@ -12,7 +12,7 @@ export const NAMES = "{}";
 
 export interface Mention {
   readonly what: Mentioned;
-  /** From the attributes down. */
+  /** The way from the attributes down to the name. */
   readonly path: readonly string[];
   /** The name that is meant where the attribute is absent. */
   readonly fallback?: string;

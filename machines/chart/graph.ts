@@ -58,5 +58,5 @@ export class ChartGraph {
 
 export const statePathOf = (stepId: string): string => `${INSIDE}${stateKey(stepId)}`;
 
-/** From the end of a block, or with an error out of it, back to the step that holds it. */
+/** Whether an edge leads back to the step that holds a block: from its end, or with an error out of it. */
 export const isReturn = (label: string): boolean => /^(done|raise)\./.test(label);

@@ -16,7 +16,7 @@ export type ChartEdges = Readonly<Record<string, ChartEdge>>;
 
 export interface ChartState {
   readonly type?: "final";
-  /** Of a step: its type. */
+  /** The type of a step. */
   readonly tags?: readonly string[];
   readonly description: string;
   readonly meta?: StepMeta;

@@ -199,7 +199,7 @@ const isStep = (path: string): boolean => path.startsWith("active.");
 
 const asMove = ({ label, target }: StateEdge): Move => ({ label, path: target });
 
-/** By a cancel, or because the run's time is up: not by an error that came out of it. */
+/** Whether a cancel or the end of the run's time cut it off: no error came out of it. */
 function isCut({ code, message }: JsonObject): boolean {
   if (code === "cancelled") return message !== "the try around it timed out";
   return code === "timeout" && message === "the run did not end in time";

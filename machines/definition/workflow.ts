@@ -185,7 +185,7 @@ function checkLimits(steps: readonly ReadStep[], count: number, limits: Definiti
 
 interface ReadSteps {
   readonly steps: readonly ReadStep[];
-  /** As they were posted. */
+  /** The steps as they were posted. */
   readonly raw: ReadonlyMap<ReadStep, JsonObject>;
   /** The ids of all steps, including those with problems: an edge to one of them is no further problem. */
   readonly ids: ReadonlySet<string>;

@@ -15,7 +15,7 @@ interface Obstacle {
 
 /** What is told about a wait beside the context of its run. */
 export interface About {
-  /** Of the queued call, or of a dispatch whose worker is gone. */
+  /** Why no worker takes the queued call, or the dispatch whose worker is gone. */
   readonly obstacle?: Obstacle;
   /** Which worker holds the dispatch, or held it last; `goneSince`: it holds it no longer, and no other has it. */
   readonly holder?: { readonly workerId?: string; readonly goneSince?: number };
@@ -41,7 +41,7 @@ export interface ExplainedChild {
   readonly branch?: string;
   readonly because: string;
   readonly nextAt?: number;
-  /** As it is shown below its parent. */
+  /** What is shown of it below its parent. */
   readonly data: JsonObject;
 }
 

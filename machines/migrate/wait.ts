@@ -77,7 +77,7 @@ const UNTOLD: ReadonlySet<string> = new Set(["headers", "url"]);
 function sameText(
   { passage, there, scope }: Entered,
   attribute: string,
-  /** Of the old version, in its own scope, where it is not in the record. */
+  /** The text of the old version, in its own scope, where it is not in the record. */
   waits: string | ((scope: Scope) => string),
   evaluate: (template: Template, scope: Scope) => string,
 ): readonly Reason[] {

@@ -18,7 +18,7 @@ export interface MockError {
 export type Mock = { readonly output: Json } | { readonly error: MockError };
 
 /**
- * By step id; `<step>~undo` for the compensation of a step, `<workflow>/<step>` for a step of another workflow. The nth attempt
+ * Mocks by step id; `<step>~undo` for the compensation of a step, `<workflow>/<step>` for a step of another workflow. The nth attempt
  * uses the nth mock; the last mock serves all further attempts.
  */
 export type Mocks = Readonly<Record<string, readonly Mock[]>>;

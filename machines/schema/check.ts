@@ -32,7 +32,7 @@ export interface Misfit {
   readonly message: string;
   /** The member that `required` misses. */
   readonly missing?: string;
-  /** Of alternatives of which none fits: what is wrong under each. */
+  /** What is wrong under each alternative, where none fits. */
   readonly alternatives?: readonly (readonly Misfit[])[];
 }
 
@@ -92,7 +92,7 @@ export class Evaluated {
 /** A schema with an address of its own. */
 export interface Resource {
   readonly uri: string;
-  /** By their names. */
+  /** The anchors by name. */
   readonly anchors: Map<string, Node>;
   readonly dynamicAnchors: Map<string, Node>;
 }

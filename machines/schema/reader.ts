@@ -47,7 +47,7 @@ export class Reader {
 
   constructor(
     private readonly document: Json,
-    /** By their URIs. Those of the document are added. */
+    /** The resources by URI. Those of the document are added. */
     private readonly resources: Map<string, Home>,
     /** Throws SchemaFault for what is no schema. */
     private readonly inspect: (schema: Json) => void,
@@ -168,7 +168,7 @@ export class Reader {
     return keywords;
   }
 
-  /** As earlier drafts have it: names or a schema. */
+  /** The keyword of earlier drafts: names or a schema. */
   private dependencies(dependencies: JsonObject, { pointer, home }: SchemaAt): Keyword[] {
     const entries = Object.entries(dependencies);
     const names = entries.filter(([, one]) => Array.isArray(one));

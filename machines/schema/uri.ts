@@ -6,7 +6,7 @@ const PARTS = /^(?:([^:/?#]+):)?(?:\/\/([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#([\s
 export interface Located {
   /** Without its fragment. */
   readonly uri: string;
-  /** As it was written; empty if there is none. */
+  /** The fragment as it was written; empty if there is none. */
   readonly fragment: string;
 }
 

@@ -27,7 +27,7 @@ export function branchEdges(map: Branches | undefined, when: (key: string) => st
   }));
 }
 
-/** Of branches that the text of a value names: `subject` is where it comes from. */
+/** The edges of branches that the text of a value names: `subject` is where it comes from. */
 export function namedEdges(map: Branches | undefined, subject: string): Edge[] {
   return branchEdges(map, (key) => (key === "default" ? NO_BRANCH : `${subject} is ${JSON.stringify(excerpt(key))}`));
 }

@@ -20,7 +20,7 @@ export interface StepFacts {
   readonly decides?: string;
 }
 
-/** By the name of the type. */
+/** Step types by name. */
 export type StepBook = ReadonlyMap<string, StepFacts>;
 
 export function stepBook(types: Iterable<StepType> = STEP_TYPES.values()): StepBook {

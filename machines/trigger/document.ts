@@ -63,7 +63,7 @@ export interface Trigger {
   readonly version?: number;
   readonly enabled: boolean;
   readonly tenantId?: string;
-  /** As it was posted. */
+  /** The config as it was posted. */
   readonly config: JsonObject;
 }
 

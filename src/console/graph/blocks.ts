@@ -29,7 +29,7 @@ export function childBlocks(step: StepDocument, types: StepBook): readonly Child
 /** Blocks that are runs of their own, by kind. A branch has a name of its own, the member above its first step. */
 const CHILD_NAMES: Readonly<Record<string, string | undefined>> = { branch: undefined, item: "each item" };
 
-/** By step: the innermost container whose children run it. Blocks share no steps, so each has one. */
+/** The innermost container whose children run a step, by step. Blocks share no steps, so each has one. */
 export function blockOwners(
   chart: Chart,
   steps: readonly StepDocument[],

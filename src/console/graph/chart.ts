@@ -8,13 +8,13 @@ export interface GraphNode {
   readonly id: string;
   readonly kind: "step" | "begin" | "end";
   readonly name: string;
-  /** Of a step: its type. */
+  /** The type of a step; empty for a begin or an end. */
   readonly type: string;
   /** What the chart says about it, in sentences. */
   readonly about: string;
   /** The action that undoes it. */
   readonly compensation?: string;
-  /** Of a step in a branch or an item: the step whose children run it. */
+  /** The step whose children run it, for a step in a branch or an item. */
   readonly childOf?: string;
   /** It holds a block: branches, items, rounds or a try. */
   readonly holds?: "branches" | "items" | "rounds" | "try";

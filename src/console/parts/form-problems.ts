@@ -2,7 +2,7 @@
 import { type FieldPath, fieldPathOf } from "../../../machines/values/json-path.js";
 import type { Misfit } from "./form-validator.js";
 
-/** As the API has it. */
+/** A problem as the API has it. */
 interface Problem {
   readonly path: string;
   readonly message: string;

@@ -40,10 +40,10 @@ function withDefinitions(schema: object, root: RJSFSchema): JsonObject {
   return part as JsonObject;
 }
 
-/** As the service will read it: a member without a value is absent. */
+/** The value as the service will read it: a member without a value is absent. */
 const plain = (value: unknown): Json => (value === undefined ? {} : JSON.parse(JSON.stringify(value)));
 
-/** Of alternatives, the one that fits best counts: what the others lack is not what the person meant. */
+/** The alternative that fits best counts: what the others lack is not what the person meant. */
 function causes(found: readonly Found[]): Found[] {
   return found.flatMap((misfit) => {
     const [best] = [...(misfit.alternatives ?? [])].sort((a, b) => a.length - b.length);

@@ -36,7 +36,7 @@ export function useRun(id: string) {
   });
 }
 
-/** Of a part of the run that changes while it goes on. */
+/** Reads a part of the run that changes while it goes on. */
 export function useOfRun<T>(run: Run, name: string, query: Readonly<Record<string, string | number>> = {}) {
   return useQuery({
     queryKey: [RUN_KEY, run.id, name, query],
@@ -56,7 +56,7 @@ export interface Definition {
   readonly machine: Chart;
   readonly chart: GraphChart;
   readonly documents: ReadonlyMap<string, StepDocument>;
-  /** As every view of the run calls its steps. */
+  /** What every view of the run calls its steps. */
   readonly names: StepNames;
 }
 

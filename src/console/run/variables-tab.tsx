@@ -46,7 +46,7 @@ export function VariablesTab({ run, told: { story, live }, shown, definition }: 
 const changesUpTo = (story: Story, count: number, { documents }: Definition): readonly Change[] =>
   story.rows.slice(0, count).flatMap((row) => changesOf(row, documents, STEP_BOOK));
 
-/** By name the last change; names that are there now and had no change yet are of the beginning, or of no row. */
+/** The last change of each name; names that are there now and had no change yet are of the beginning, or of no row. */
 function Then({ changes, run }: { changes: readonly Change[]; run: Run }) {
   const last = new Map(changes.map((change) => [change.name, change]));
   const others = Object.keys(run.variables).filter((name) => !last.has(name));

@@ -17,7 +17,7 @@ export interface ChangedStep {
 }
 
 export interface Difference {
-  /** Of the document beside its steps. */
+  /** Changes of the document beside its steps. */
   readonly members: readonly Change[];
   readonly added: readonly Step[];
   readonly removed: readonly Step[];
@@ -76,7 +76,7 @@ function member(before: Step, after: Step, name: string, path: string): Change[]
   return changes(before[name], after[name], at);
 }
 
-/** Of JSON values; the order of an object's members does not count. */
+/** Compares JSON values; the order of an object's members does not count. */
 function isEqual(left: unknown, right: unknown): boolean {
   if (Array.isArray(left) || Array.isArray(right))
     return (
