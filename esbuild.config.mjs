@@ -89,6 +89,9 @@ const service = await build({
   logLevel: "warning",
 });
 
+await write(modules.outputFiles);
+const { stepBook } = await import("./dist/machines/steps/facts.js");
+
 const pages = await build({
   entryPoints: { console: "src/console/main.tsx" },
   outdir: CONSOLE,
@@ -105,13 +108,12 @@ const pages = await build({
   target: ["chrome123", "firefox121", "safari17.5"],
   jsx: "automatic",
   minify: true,
-  define: { "process.env.NODE_ENV": '"production"' },
+  define: { "process.env.NODE_ENV": '"production"', STEP_FACTS: JSON.stringify([...stepBook().values()]) },
   legalComments: "linked",
   metafile: true,
   logLevel: "warning",
 });
 
-await write(modules.outputFiles);
 await put(FOLDER, service.outputFiles);
 await put(CONSOLE, [...compressed(pages.outputFiles), await pageOf(pages)]);
 

@@ -3,13 +3,14 @@
 export type { Problem } from "./attribute/findings.js";
 export { tenantName } from "./attribute/kinds.js";
 export * from "./chart/actor.js";
-export { ChartGraph, placeOf } from "./chart/graph.js";
+export { ChartGraph, statePathOf } from "./chart/graph.js";
 export { mermaidOf } from "./chart/mermaid.js";
 export * from "./chart/program.js";
 export type { Chart } from "./chart/published.js";
 export { type Move, Trace, type TracedRow } from "./chart/trace.js";
 export { foreignDispatch } from "./decide/answers.js";
 export { decide } from "./decide/decide.js";
+export { actionsNamed } from "./definition/registered.js";
 export { type Compiled, type CompileOptions, compileWorkflow, compileWorkflowSlices } from "./definition/workflow.js";
 export {
   type About,
@@ -53,7 +54,9 @@ export { ANSWER_TRANSIT_MS, awaitedSignal, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
 export { type RunConcurrency, runSlot } from "./steps/concurrency.js";
 export { HEADER_NAME_PATTERN, MAX_EVENT_HEADERS, MAX_HEADER_CHARS, TOPIC_PATTERN } from "./steps/event.js";
+export { type StepBook, type StepFacts, stepBook } from "./steps/facts.js";
 export * from "./steps/plan.js";
+export { makesChildren } from "./steps/step.js";
 export * from "./trigger/document.js";
 export * from "./trigger/inputs.js";
 export * from "./values/error-code.js";

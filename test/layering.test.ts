@@ -72,11 +72,13 @@ const SIDEWAYS: readonly string[] = [
 
 /** Inner files of `machines` that pages import: its door would bring CEL and XState into the browser. */
 const IN_BROWSERS: readonly string[] = [
+  "machines/attribute/mention.ts",
   "machines/chart/graph.ts",
   "machines/chart/trace.ts",
   "machines/schema/check.ts",
   "machines/schema/schemas.ts",
   "machines/values/json.ts",
+  "machines/values/json-path.ts",
   "machines/values/time.ts",
 ];
 
@@ -123,28 +125,6 @@ function wrongInMachines(found: readonly Arrow[]): string[] {
       return above === undefined || below === undefined || above <= below;
     })
     .map(show);
-}
-
-/** The files of each import cycle: those that reach themselves, grouped with all files that they reach and that reach them. */
-function cyclesIn(found: readonly Arrow[]): string[][] {
-  const targets = new Map<string, string[]>(found.map(({ from }) => [from, []]));
-  for (const { from, to } of found) targets.get(from)?.push(to);
-  const reached = new Map([...targets.keys()].map((file) => [file, reachedFrom(file, targets)]));
-  const cyclic = [...reached.keys()].filter((file) => reached.get(file)?.has(file));
-  const group = (file: string) =>
-    cyclic.filter((other) => reached.get(file)?.has(other) && reached.get(other)?.has(file));
-  return cyclic.map(group).filter(([first], index) => first === cyclic[index]);
-}
-
-function reachedFrom(file: string, targets: ReadonlyMap<string, readonly string[]>): ReadonlySet<string> {
-  const reached = new Set<string>();
-  const open = [file];
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    const fresh = (targets.get(next) ?? []).filter((to) => !reached.has(to));
-    for (const to of fresh) reached.add(to);
-    open.push(...fresh);
-  }
-  return reached;
 }
 
 /** What the service and its workers share, in the SDK: users get it without the service. */
@@ -201,12 +181,6 @@ describe("layers", () => {
     expect(found).toEqual([]);
   });
 
-  it("no files import each other in a cycle", () => {
-    const cycles = cyclesIn(arrows([...machines, ...shell, ...sdk]));
-    console.log(`import cycles in machines and src, type imports included: ${cycles.length}`);
-    expect(cycles).toEqual([]);
-  });
-
   it("every room of src has a layer", () => {
     expect([...new Set(shell.map(room))].filter((name) => LAYERS[name] === undefined)).toEqual([]);
   });
@@ -259,7 +233,7 @@ describe("a planted violation is found:", () => {
       "a type upward in machines",
       wrongInMachines,
       "machines/state/x.ts",
-      'type A = import("../steps/step.js").Outcome;',
+      'type A = import("../steps/step.js").StepOutcome;',
     ],
     [
       "a sideways one in machines",
@@ -280,17 +254,6 @@ describe("a planted violation is found:", () => {
     ["the shell in the SDK", wrongInSdk, "src/sdk/worker/x.ts", 'import { A } from "../../log.js";'],
   ])("%s", (_name, wrong, from, text) => {
     expect(wrong(found(from, text))).toHaveLength(1);
-  });
-
-  it("a cycle of type imports", () => {
-    const planted: Readonly<Record<string, string>> = {
-      "machines/steps/a.ts": 'import { B } from "./b.js";',
-      "machines/steps/b.ts": 'export type B = import("./c.js").C;',
-      "machines/steps/c.ts": 'import type { A } from "./a.js";\nimport type { B } from "./b.js";',
-      "machines/steps/d.ts": 'import type { A } from "./a.js";',
-    };
-    const cycles = cyclesIn(arrows(Object.keys(planted), (path) => planted[path] ?? ""));
-    expect(cycles).toEqual([["machines/steps/a.ts", "machines/steps/b.ts", "machines/steps/c.ts"]]);
   });
 
   it.each(["Date.now()", "new Date()", "Math.random()"])("%s", (text) => {

@@ -1,13 +1,14 @@
 // Kinds that are made of others (lists, records, shapes), and the reading of declared attributes. kinds.ts has the plain kinds.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { Budget } from "./budget.js";
-import { type Attribute, type Attributes, given, type Kind, type Parsed } from "./kinds.js";
+import { type Attribute, type Attributes, given, type Kind, mentionsOf, type Parsed } from "./kinds.js";
+import { EACH, type Mention, NAMES } from "./mention.js";
 import { Place } from "./problem.js";
 
 export type PartOf<A extends Attributes> = { readonly [K in keyof A]?: Parsed<A>[K] | undefined };
 
 /** Declared attributes as they were read, with what is left of faulty ones: an optional one is absent then, or has its default. */
-export interface Read<A extends Attributes> {
+export interface ReadAttributes<A extends Attributes> {
   readonly parsed: PartOf<A>;
   /** No attribute has a problem. */
   readonly valid: boolean;
@@ -26,7 +27,7 @@ export function parseAttributes<A extends Attributes>(
   return valid ? (parsed as Parsed<A>) : undefined;
 }
 
-export function readAttributes<A extends Attributes>(attributes: A, get: (name: string) => Member): Read<A> {
+export function readAttributes<A extends Attributes>(attributes: A, get: (name: string) => Member): ReadAttributes<A> {
   const parsed: Record<string, unknown> = {};
   let [valid, complete] = [true, true];
   for (const [name, attribute] of Object.entries(attributes)) {
@@ -64,6 +65,7 @@ function valueLeft<T>(kind: Kind<T>, raw: Json): T | undefined {
 export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): Kind<readonly T[]> {
   return {
     name: `list of ${item.name}`,
+    mentions: inEach(item),
     parse(raw, place) {
       if (!Array.isArray(raw)) return place.problem("must be a list");
       if (raw.length > bounds.max) return place.problem(`must have at most ${bounds.max} items`);
@@ -75,6 +77,9 @@ export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): K
   };
 }
 
+const inEach = ({ mentions = [] }: Kind<unknown>): readonly Mention[] =>
+  mentions.map((mention) => ({ ...mention, path: [EACH, ...mention.path] }));
+
 export function record<T>(
   item: Kind<T>,
   key: Kind<string>,
@@ -82,6 +87,7 @@ export function record<T>(
 ): Kind<Readonly<Record<string, T>>> {
   return {
     name: `object of ${item.name}`,
+    mentions: [...(key.mentions ?? []).map((mention) => ({ ...mention, path: [NAMES] })), ...inEach(item)],
     parse(raw, place) {
       if (!isObject(raw)) return place.problem("must be an object");
       const names = Object.keys(raw);
@@ -113,6 +119,7 @@ export function record<T>(
 export function shape<A extends Attributes>(name: string, attributes: A): Kind<Parsed<A>> {
   return {
     name,
+    mentions: mentionsOf(attributes),
     parse(raw, place) {
       if (!isObject(raw)) return place.problem("must be an object");
       refuseUnknown(raw, attributes, place);

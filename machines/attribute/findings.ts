@@ -15,7 +15,7 @@ export class Findings {
 
   constructor(private readonly noun: "problems" | "warnings") {}
 
-  /** Of all, listed or not. */
+  /** The number of all findings, listed or not. */
   get count(): number {
     return this.list.length + this.unlisted;
   }

@@ -15,12 +15,15 @@ import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "
 import type { Slices } from "../values/slices.js";
 import { isUuid } from "../values/uuid.js";
 import { schemaWeight, templateWeight } from "./budget.js";
+import type { Mention, Mentioned } from "./mention.js";
 import type { Place } from "./problem.js";
 
 /** The parser of one kind of value. `name` is its name in the docs. */
 export interface Kind<T> {
   readonly name: string;
   parse(raw: Json, place: Place): T | undefined;
+  /** What it names of the definition, from its value down. */
+  readonly mentions?: readonly Mention[];
   /** Null is a value of it. Elsewhere null counts as absent. */
   readonly takesNull?: true;
   /** What is left of a faulty value, so that the rest of the document can be checked beside it. Undefined: nothing. */
@@ -53,6 +56,22 @@ export function defaulted<T>(kind: Kind<T>, fallback: Json, doc: string): Attrib
   return { kind, doc, required: false, fallback };
 }
 
+/** A kind whose text names something of the definition. */
+export function naming<T>(what: Mentioned, kind: Kind<T>): Kind<T> {
+  return { ...kind, mentions: [{ what, path: [] }] };
+}
+
+/** What the attributes name, as data. */
+export function mentionsOf(attributes: Attributes): readonly Mention[] {
+  return Object.entries(attributes).flatMap(([name, { kind, fallback }]) =>
+    (kind.mentions ?? []).map((mention) => ({
+      ...mention,
+      path: [name, ...mention.path],
+      ...(typeof fallback === "string" && mention.path.length === 0 && { fallback }),
+    })),
+  );
+}
+
 /** The value of an attribute that a document gives. Undefined: it is absent, or null where null says nothing. */
 export function given(raw: Json | undefined, { kind }: Attribute<unknown>): Json | undefined {
   return raw === null && !kind.takesNull ? undefined : raw;
@@ -62,7 +81,7 @@ export function given(raw: Json | undefined, { kind }: Attribute<unknown>): Json
 export type NumberSource = number | Template;
 
 /** The name of a variable. Expressions can write `vars["step-1"]`. */
-export const variableName: Kind<string> = {
+export const variableName: Kind<string> = naming("variable", {
   name: "variable name",
   parse(raw, place) {
     if (typeof raw !== "string") return place.problem("must be a string");
@@ -70,7 +89,7 @@ export const variableName: Kind<string> = {
     if (FORBIDDEN_NAMES.has(raw)) return place.problem(`must not be "${raw}"`);
     return raw;
   },
-};
+});
 
 /** In a URL these are steps up and down its path, however they are written. */
 export const PATH_STEPS: ReadonlySet<string> = new Set([".", ".."]);
@@ -86,6 +105,12 @@ export const id: Kind<string> = {
   },
 };
 
+/** The id of a step of the same definition. */
+export const stepId: Kind<string> = naming("step", id);
+
+/** `fail`, `continue`, or the id of the step that follows an error or a timeout. */
+export const handler: Kind<string> = { ...naming("handler", id), name: '"fail" | "continue" | step id' };
+
 const CEL_WORDS: ReadonlySet<string> = new Set(
   "true false null in as break const continue else for function if import let loop package namespace return var void while".split(
     " ",
@@ -93,14 +118,14 @@ const CEL_WORDS: ReadonlySet<string> = new Set(
 );
 
 /** A name that expressions see at the top level, not below `vars`. */
-export const localName: Kind<string> = {
+export const localName: Kind<string> = naming("local", {
   name: "identifier",
   parse(raw, place) {
     const name = id.parse(raw, place);
     if (name === undefined || (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) && !CEL_WORDS.has(name))) return name;
     return place.problem("must be a CEL identifier: A-Z a-z 0-9 _, and not a reserved word of CEL");
   },
-};
+});
 
 export const flag: Kind<boolean> = {
   name: "boolean",
@@ -141,7 +166,7 @@ export const expression: Kind<Expression> = {
     if (typeof raw !== "string") return place.problem("must be a CEL expression (a string)");
     if (!place.weigh(raw.length)) return undefined;
     const read = new CelExpression(raw, place.inDocument);
-    place.later(() => checked([{ expression: read, check: () => read.check() }], place));
+    place.later(() => parseEach([{ expression: read, check: () => read.check() }], place));
     return read;
   },
   salvage: () => compileExpression("null"),
@@ -226,7 +251,7 @@ function isWholeTemplate(raw: Json): raw is string {
 function template(raw: Json, place: Place): Template | undefined {
   if (storable(raw, place) === undefined || !place.weigh(templateWeight(raw))) return undefined;
   const read = compiling(place, () => readTemplate(raw, place.inDocument));
-  if (read && read.found.length > 0) place.later(() => checked(read.found, place));
+  if (read && read.found.length > 0) place.later(() => parseEach(read.found, place));
   return read?.template;
 }
 
@@ -238,7 +263,7 @@ function storable<T extends Json>(raw: T, place: Place): T | undefined {
 type Unchecked = Pick<Found, "expression" | "check">;
 
 /** Parses expression by expression, up to the first that is faulty. A name is warned of once. */
-function* checked(found: readonly Unchecked[], place: Place): Slices<void> {
+function* parseEach(found: readonly Unchecked[], place: Place): Slices<void> {
   const problems = place.problemCount;
   const [references, variables] = [new Set<string>(), new Set<string>()];
   for (const unchecked of found) {

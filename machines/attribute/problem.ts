@@ -1,5 +1,6 @@
 // The places of a document, where parsers read and report. Validation does not stop at the first problem; findings.ts has the list.
 
+import { pathElement } from "../values/json-path.js";
 import type { Slices } from "../values/slices.js";
 import { type Budget, DOCUMENT_BUDGET } from "./budget.js";
 import { Findings } from "./findings.js";
@@ -39,7 +40,8 @@ export interface DocumentOptions {
 export class Place {
   private constructor(
     private readonly document: Document,
-    private readonly step: string | number,
+    /** An index, or the text of a path. */
+    private readonly element: string | number,
     private readonly parent?: Place,
   ) {}
 
@@ -50,10 +52,9 @@ export class Place {
   }
 
   get path(): string {
-    const { step, parent } = this;
-    if (!parent) return String(step);
-    if (typeof step === "number") return `${parent.path}[${step}]`;
-    return `${parent.path}${step}`;
+    const { element, parent } = this;
+    const text = typeof element === "number" ? pathElement(element) : element;
+    return parent ? parent.path + text : text;
   }
 
   /** The path as people write it in a sentence: `steps[2].inputs`. Undefined: the place is not in a document. */
@@ -64,7 +65,7 @@ export class Place {
 
   /** The place of a member or an item below this one. */
   at(key: string | number): Place {
-    return new Place(this.document, typeof key === "number" ? key : memberStep(key), this);
+    return new Place(this.document, typeof key === "number" ? key : pathElement(key), this);
   }
 
   /** The place at a path below this one, such as that of a value that cannot be stored. */
@@ -156,5 +157,3 @@ export class Place {
     this.document.problems.add(() => ({ path: this.path, message }), always);
   }
 }
-
-const memberStep = (key: string): string => (/^[A-Za-z_]\w*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`);

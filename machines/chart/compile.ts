@@ -8,7 +8,7 @@ import type { StepPlan } from "../steps/step.js";
 import type { Slices } from "../values/slices.js";
 import { pausedKey, stateKey } from "./labels.js";
 import type { Program } from "./program.js";
-import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedWays } from "./published.js";
+import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedEdges } from "./published.js";
 
 /** Edges that record something and leave the run where it is. */
 export const BOOKKEEPING = ["note", "wait", "heartbeat"] as const;
@@ -25,7 +25,7 @@ const TAKEN = { actions: ["apply", "record"] } as const;
 
 /** The library makes the machine in one piece, 5 µs an edge (measured). */
 export function* compileMachine(plan: WorkflowPlan): Slices<Pick<Program, "chart" | "machine" | "reached">> {
-  const reached = yield* reachedWays(plan);
+  const reached = yield* reachedEdges(plan);
   const chart = yield* publishedChart(plan, reached);
   const running = yield* runningChart(chart, plan);
   const machine = setup({

@@ -2,51 +2,52 @@
 import { stateKey } from "./labels.js";
 import type { Chart, ChartEdges, ChartState } from "./published.js";
 
-export interface GraphEdge {
+export interface StateEdge {
   readonly label: string;
   readonly target: string;
 }
 
 const INSIDE = "active.";
 
-/** Steps that hold a block of their own run, to which the steps inside come back. */
-const CONTAINERS: ReadonlySet<string | undefined> = new Set(["try_catch", "while"]);
+/** The labels of edges into a block that the run itself executes (out-edges.ts). The steps inside come back to the step that has such an edge. */
+const INTO_BLOCKS = ["try", "while"];
 
 /** It is written place by place, as runs come there: a chart may have ten thousand edges. */
 export class ChartGraph {
-  private readonly edges = new Map<string, readonly GraphEdge[]>();
+  private readonly edges = new Map<string, readonly StateEdge[]>();
 
   constructor(private readonly chart: Chart) {}
 
-  has(place: string): boolean {
-    return this.stateAt(place) !== undefined;
+  has(path: string): boolean {
+    return this.stateAt(path) !== undefined;
   }
 
-  from(place: string): readonly GraphEdge[] {
-    const edges = this.edges.get(place) ?? this.edgesFrom(place);
-    this.edges.set(place, edges);
+  from(path: string): readonly StateEdge[] {
+    const edges = this.edges.get(path) ?? this.edgesFrom(path);
+    this.edges.set(path, edges);
     return edges;
   }
 
-  isContainer(place: string): boolean {
-    return CONTAINERS.has(this.stateAt(place)?.meta?.type);
+  isContainer(path: string): boolean {
+    const { on = {} } = this.stateAt(path) ?? {};
+    return INTO_BLOCKS.some((label) => Object.hasOwn(on, label));
   }
 
-  private edgesFrom(place: string): readonly GraphEdge[] {
-    const own = this.stateAt(place)?.on;
-    if (!place.startsWith(INSIDE)) return this.asEdges(own, "");
+  private edgesFrom(path: string): readonly StateEdge[] {
+    const own = this.stateAt(path)?.on;
+    if (!path.startsWith(INSIDE)) return this.asEdges(own, "");
     return [...this.asEdges(own, INSIDE), ...this.asEdges(this.chart.states.active.on, "")];
   }
 
-  private stateAt(place: string): ChartState | undefined {
+  private stateAt(path: string): ChartState | undefined {
     const { active, ...others } = this.chart.states;
-    const inside = place.startsWith(INSIDE);
+    const inside = path.startsWith(INSIDE);
     const states: Readonly<Record<string, ChartState | undefined>> = inside ? active.states : others;
-    const key = inside ? place.slice(INSIDE.length) : place;
+    const key = inside ? path.slice(INSIDE.length) : path;
     return Object.hasOwn(states, key) ? states[key] : undefined;
   }
 
-  private asEdges(on: ChartEdges = {}, siblings: string): readonly GraphEdge[] {
+  private asEdges(on: ChartEdges = {}, siblings: string): readonly StateEdge[] {
     const root = `#${this.chart.id}.`;
     return Object.entries(on).map(([label, { target }]) => ({
       label,
@@ -55,7 +56,7 @@ export class ChartGraph {
   }
 }
 
-export const placeOf = (stepId: string): string => `${INSIDE}${stateKey(stepId)}`;
+export const statePathOf = (stepId: string): string => `${INSIDE}${stateKey(stepId)}`;
 
-/** From the end of a block, or with an error out of it, back to the step that holds it. */
+/** Whether an edge leads back to the step that holds a block: from its end, or with an error out of it. */
 export const isReturn = (label: string): boolean => /^(done|raise)\./.test(label);

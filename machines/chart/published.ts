@@ -1,11 +1,11 @@
 // The published chart: a workflow as a plain XState v5 machine configuration, for people and for Stately Studio. One state a
 // step, and the edges that a run can take. Not the machine that runs: compile.ts makes that of this one, and adds bookkeeping.
 import type { WorkflowPlan } from "../steps/plan.js";
-import type { BlockStart, StepPlan } from "../steps/step.js";
+import { type BlockStart, isChildBlock, type StepPlan } from "../steps/step.js";
 import { timeLimit, written } from "../steps/words.js";
 import type { Slices } from "../values/slices.js";
 import { blockBegin, eventName, stateKey } from "./labels.js";
-import { type Way, waysOf } from "./ways.js";
+import { type OutEdge, outEdgesOf } from "./out-edges.js";
 
 export interface ChartEdge {
   readonly target: string;
@@ -16,7 +16,7 @@ export type ChartEdges = Readonly<Record<string, ChartEdge>>;
 
 export interface ChartState {
   readonly type?: "final";
-  /** Of a step: its type. */
+  /** The type of a step. */
   readonly tags?: readonly string[];
   readonly description: string;
   readonly meta?: StepMeta;
@@ -102,18 +102,18 @@ export function* publishedChart(plan: WorkflowPlan, reached: Reached): Slices<Ch
 
 const rootKey = ({ workflowId }: WorkflowPlan): string => stateKey(workflowId);
 
-type Reached = ReadonlyMap<string, readonly Way[]>;
+type Reached = ReadonlyMap<string, readonly OutEdge[]>;
 
 /** The ways out of each step that a run can come to. */
-export function* reachedWays(plan: WorkflowPlan): Slices<Reached> {
-  const reached = new Map<string, readonly Way[]>();
+export function* reachedEdges(plan: WorkflowPlan): Slices<Reached> {
+  const reached = new Map<string, readonly OutEdge[]>();
   const open = Object.values(plan.entrypoints);
   for (let id = open.pop(); id !== undefined; id = open.pop()) {
     const step = plan.steps.get(id);
     if (!step || reached.has(id)) continue;
-    const ways = waysOf(step, plan);
-    reached.set(id, ways);
-    open.push(...ways.flatMap(({ target }) => target ?? []), ...childrenOf(step).map(({ start }) => start));
+    const outEdges = outEdgesOf(step, plan);
+    reached.set(id, outEdges);
+    open.push(...outEdges.flatMap(({ target }) => target ?? []), ...childrenOf(step).map(({ start }) => start));
     yield;
   }
   return reached;
@@ -121,15 +121,15 @@ export function* reachedWays(plan: WorkflowPlan): Slices<Reached> {
 
 /** The branches or the items of a step: runs of their own. */
 function childrenOf({ blocks }: StepPlan): readonly BlockStart[] {
-  return blocks.filter(({ kind }) => kind === "branch" || kind === "item");
+  return blocks.filter(({ kind }) => isChildBlock(kind));
 }
 
 /** A run begins at an entrypoint; a branch or an item at the start of its block. */
 function begins({ entrypoints, steps }: WorkflowPlan, reached: ReadonlyMap<string, unknown>): ChartEdges {
-  const entries = Object.entries(entrypoints).map(([name, target]): Way => ({ label: `begin.${name}`, target }));
+  const entries = Object.entries(entrypoints).map(([name, target]): OutEdge => ({ label: `begin.${name}`, target }));
   const children = [...steps.values()].flatMap((step) =>
     (reached.has(step.id) ? childrenOf(step) : []).map(
-      ({ name, start }): Way => ({
+      ({ name, start }): OutEdge => ({
         label: blockBegin(start),
         target: start,
         when: `the run is ${name === undefined ? "an item" : `the branch ${name}`} of ${step.id}`,
@@ -140,21 +140,21 @@ function begins({ entrypoints, steps }: WorkflowPlan, reached: ReadonlyMap<strin
 }
 
 /** Ways with the same label are one edge, whose conditions are alternatives. */
-function edges(ways: readonly Way[], keyOf: (target: string | undefined) => string): ChartEdges {
-  const byLabel = new Map<string, Way[]>();
-  for (const way of ways) byLabel.set(way.label, [...(byLabel.get(way.label) ?? []), way]);
+function edges(outEdges: readonly OutEdge[], keyOf: (target: string | undefined) => string): ChartEdges {
+  const byLabel = new Map<string, OutEdge[]>();
+  for (const way of outEdges) byLabel.set(way.label, [...(byLabel.get(way.label) ?? []), way]);
   return Object.fromEntries(
-    [...byLabel].map(([label, ways]) => {
-      const description = conditionOf(ways);
-      return [eventName(label), { target: keyOf(ways[0]?.target), ...(description !== "" && { description }) }];
+    [...byLabel].map(([label, outEdges]) => {
+      const description = conditionOf(outEdges);
+      return [eventName(label), { target: keyOf(outEdges[0]?.target), ...(description !== "" && { description }) }];
     }),
   );
 }
 
-function conditionOf(ways: readonly Way[]): string {
-  const conditional = ways.some(({ when }) => when !== undefined);
-  const conditions = conditional ? new Set(ways.map(({ when = "the step is done" }) => when)) : [];
-  return [[...conditions].join(", or "), ways[0]?.what].filter(Boolean).join(": ");
+function conditionOf(outEdges: readonly OutEdge[]): string {
+  const conditional = outEdges.some(({ when }) => when !== undefined);
+  const conditions = conditional ? new Set(outEdges.map(({ when = "the step is done" }) => when)) : [];
+  return [[...conditions].join(", or "), outEdges[0]?.what].filter(Boolean).join(": ");
 }
 
 /** A dispatch or a child that is cut off is awaited on the way down, even if nothing is to be undone then. */
@@ -169,7 +169,7 @@ function undoing(steps: readonly StepPlan[]): string {
   return paragraphs("What was done is undone, newest first.", undos.length > 0 && `${undos.join(", ")}.`);
 }
 
-function stateOf(step: StepPlan, ways: readonly Way[], plan: WorkflowPlan): ChartState {
+function stateOf(step: StepPlan, outEdges: readonly OutEdge[], plan: WorkflowPlan): ChartState {
   const { id, type, title, description, attributes } = step;
   const compensation = step.compensation && written(step.compensation.action);
   const timeout = timeLimit(attributes);
@@ -189,7 +189,7 @@ function stateOf(step: StepPlan, ways: readonly Way[], plan: WorkflowPlan): Char
       ...(compensation && { compensation }),
       ...(timeout && { timeout }),
     },
-    on: edges(ways, (target) => (target === undefined ? `#${rootKey(plan)}.succeeded` : stateKey(target))),
+    on: edges(outEdges, (target) => (target === undefined ? `#${rootKey(plan)}.succeeded` : stateKey(target))),
   };
 }
 

@@ -3,7 +3,7 @@
 import type { AuditType } from "../messages/audit.js";
 import type { RunState } from "../state/lifecycle.js";
 import type { JsonObject } from "../values/json.js";
-import { type ChartGraph, type GraphEdge, isReturn, placeOf } from "./graph.js";
+import { type ChartGraph, isReturn, type StateEdge, statePathOf } from "./graph.js";
 
 /** What the trace needs of an audit row. */
 export interface TracedRow {
@@ -17,15 +17,15 @@ export interface Move {
   /** Absent: rows are missing, or another version of the workflow wrote them; the run is there all the same. */
   readonly label?: string;
   /** Where it leads: the path of a state. */
-  readonly place: string;
+  readonly path: string;
 }
 
-type Outcome = "entered" | "succeeded" | "skipped" | "failed";
+type StepOutcome = "entered" | "succeeded" | "skipped" | "failed";
 
 /** A step has ended of which it is not certain that the run came to it: a container may be closed from inside. */
 interface Visit {
-  readonly place: string;
-  readonly outcome: Outcome;
+  readonly path: string;
+  readonly outcome: StepOutcome;
   /** It was cut off together with what is in it. */
   readonly cut: boolean;
 }
@@ -33,7 +33,7 @@ interface Visit {
 /** Blocks nest ten deep. */
 const MAX_VISITS = 12;
 
-const OUTCOMES: Partial<Record<AuditType, Outcome>> = {
+const OUTCOMES: Partial<Record<AuditType, StepOutcome>> = {
   "step.succeeded": "succeeded",
   "step.skipped": "skipped",
   "step.failed": "failed",
@@ -46,7 +46,7 @@ const ENDS: Partial<Record<AuditType, string>> = {
 };
 
 /** The edges that an outcome leads to, in the order in which they are tried. All others come after them. */
-const LIKELY: Readonly<Record<Outcome, RegExp>> = {
+const LIKELY: Readonly<Record<StepOutcome, RegExp>> = {
   entered: /^(begin\.|try$|while$|catch)/,
   succeeded: /^(next$|branch\.|case\.|default$|done\.|timeout$)/,
   skipped: /^(skip$|done\.)/,
@@ -58,7 +58,7 @@ const SILENT = /^(while|catch$|raise\.)/;
 
 export class Trace {
   private at = "pending";
-  private outcome: Outcome = "entered";
+  private outcome: StepOutcome = "entered";
   private visits: Visit[] = [];
 
   /** `begin`: the edge along which the run begins, if it is known. */
@@ -67,7 +67,7 @@ export class Trace {
     private begin = "",
   ) {}
 
-  get place(): string {
+  get path(): string {
     return this.at;
   }
 
@@ -79,14 +79,14 @@ export class Trace {
     if (type === "saga.started") this.begins(metadata);
     if (metadata?.phase === "compensation") return [];
     if (type === "compensation.started" || to === "compensating") return this.isActive ? this.goTo("undoing") : [];
-    const place = stepId === undefined ? undefined : placeOf(stepId);
-    if (place === undefined || !this.graph.has(place) || !this.mayMove) return [];
-    return this.atStep(row, place);
+    const path = stepId === undefined ? undefined : statePathOf(stepId);
+    if (path === undefined || !this.graph.has(path) || !this.mayMove) return [];
+    return this.atStep(row, path);
   }
 
   /** The run is known to be there, whatever its rows say. */
-  jump(place: string): readonly Move[] {
-    return place === this.at ? [] : this.arrived([{ place }], place);
+  jump(path: string): readonly Move[] {
+    return path === this.at ? [] : this.arrived([{ path }], path);
   }
 
   private get isActive(): boolean {
@@ -101,37 +101,37 @@ export class Trace {
     if (this.begin === "") this.begin = `begin.${entrypoint || "default"}`;
   }
 
-  private atStep({ type, metadata = {} }: TracedRow, place: string): readonly Move[] {
-    if (type === "step.started") return this.isEntered(place) ? [] : this.goTo(place);
+  private atStep({ type, metadata = {} }: TracedRow, path: string): readonly Move[] {
+    if (type === "step.started") return this.isEntered(path) ? [] : this.goTo(path);
     const outcome = OUTCOMES[type];
-    if (outcome === undefined) return type === "step.paused" || type === "step.dispatched" ? this.visit(place) : [];
+    if (outcome === undefined) return type === "step.paused" || type === "step.dispatched" ? this.visit(path) : [];
     // The step stays open: it is tried again, or a person decides.
-    if (metadata.will_retry === true || metadata.incident !== undefined) return this.visit(place);
-    if (this.visits.length === 0 && place === this.at) {
+    if (metadata.will_retry === true || metadata.incident !== undefined) return this.visit(path);
+    if (this.visits.length === 0 && path === this.at) {
       this.outcome = outcome;
       return [];
     }
-    if (this.graph.isContainer(place)) {
-      this.visits = [...this.visits, { place, outcome, cut: isCut(metadata) }].slice(-MAX_VISITS);
+    if (this.graph.isContainer(path)) {
+      this.visits = [...this.visits, { path, outcome, cut: isCut(metadata) }].slice(-MAX_VISITS);
       return [];
     }
-    const moves = this.visit(place);
+    const moves = this.visit(path);
     this.outcome = outcome;
     return moves;
   }
 
-  private isEntered(place: string): boolean {
-    return place === this.at && this.outcome === "entered" && this.visits.length === 0;
+  private isEntered(path: string): boolean {
+    return path === this.at && this.outcome === "entered" && this.visits.length === 0;
   }
 
-  private visit(place: string): readonly Move[] {
-    return place === this.at ? [] : this.goTo(place);
+  private visit(path: string): readonly Move[] {
+    return path === this.at ? [] : this.goTo(path);
   }
 
   private goTo(target: string): readonly Move[] {
     if (target === this.at && !this.isActive) return [];
-    const way = this.through({ place: this.at, outcome: this.outcome }, this.visits, target);
-    return this.arrived(way ?? (this.graph.has(target) ? [{ place: target }] : []), target);
+    const way = this.through({ path: this.at, outcome: this.outcome }, this.visits, target);
+    return this.arrived(way ?? (this.graph.has(target) ? [{ path: target }] : []), target);
   }
 
   private arrived(moves: readonly Move[], target: string): readonly Move[] {
@@ -143,14 +143,14 @@ export class Trace {
 
   /** To the target by way of the steps that ended on the way, or past those that were closed from inside. */
   private through(
-    from: Pick<Visit, "place" | "outcome">,
+    from: Pick<Visit, "path" | "outcome">,
     [visit, ...later]: readonly Visit[],
     target: string,
   ): readonly Move[] | undefined {
     if (!visit) return this.wayTo(from, target);
     const past = () => this.through(from, later, target);
     const by = () => {
-      const way = this.wayTo(from, visit.place, visit.outcome);
+      const way = this.wayTo(from, visit.path, visit.outcome);
       const rest = way && this.through(visit, later, target);
       return way && rest && [...way, ...rest];
     };
@@ -158,18 +158,18 @@ export class Trace {
   }
 
   /** Whether the container ended with what is in it: by a cancel, or by an `end` inside. */
-  private isClosed({ place, outcome }: Pick<Visit, "place" | "outcome">, { cut }: Visit, target: string): boolean {
+  private isClosed({ path, outcome }: Pick<Visit, "path" | "outcome">, { cut }: Visit, target: string): boolean {
     if (target !== "succeeded") return cut && !isStep(target);
-    return outcome === "succeeded" && this.graph.from(place).some((edge) => edge.target === target);
+    return outcome === "succeeded" && this.graph.from(path).some((edge) => edge.target === target);
   }
 
   /** One edge, or several through containers that write no row then. `then`: what becomes of the target. */
   private wayTo(
-    { place, outcome }: Pick<Visit, "place" | "outcome">,
+    { path, outcome }: Pick<Visit, "path" | "outcome">,
     target: string,
-    then: Outcome = "entered",
+    then: StepOutcome = "entered",
   ): readonly Move[] | undefined {
-    const edges = this.ranked(place, outcome, then);
+    const edges = this.ranked(path, outcome, then);
     const direct = edges.find((edge) => edge.target === target);
     if (direct) return [asMove(direct)];
     for (const edge of edges.filter(({ label }) => isReturn(label))) {
@@ -185,21 +185,21 @@ export class Trace {
     return direct && [asMove(direct)];
   }
 
-  private ranked(place: string, outcome: Outcome, then: Outcome): readonly GraphEdge[] {
-    const rank = ({ label }: GraphEdge) => {
+  private ranked(path: string, outcome: StepOutcome, then: StepOutcome): readonly StateEdge[] {
+    const rank = ({ label }: StateEdge) => {
       if (label === this.begin) return -1;
       if (outcome === "failed" && then === "failed" && label.startsWith("raise.")) return -1;
       return LIKELY[outcome].test(label) ? 0 : 1;
     };
-    return [...this.graph.from(place)].sort((left, right) => rank(left) - rank(right));
+    return [...this.graph.from(path)].sort((left, right) => rank(left) - rank(right));
   }
 }
 
-const isStep = (place: string): boolean => place.startsWith("active.");
+const isStep = (path: string): boolean => path.startsWith("active.");
 
-const asMove = ({ label, target }: GraphEdge): Move => ({ label, place: target });
+const asMove = ({ label, target }: StateEdge): Move => ({ label, path: target });
 
-/** By a cancel, or because the run's time is up: not by an error that came out of it. */
+/** Whether a cancel or the end of the run's time cut it off: no error came out of it. */
 function isCut({ code, message }: JsonObject): boolean {
   if (code === "cancelled") return message !== "the try around it timed out";
   return code === "timeout" && message === "the run did not end in time";

@@ -4,7 +4,7 @@ import type { Dispatch } from "../messages/effect.js";
 import { type ActionCall, actionText } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { Wait } from "../state/wait.js";
-import type { Outcome, StepPlan } from "../steps/step.js";
+import type { StepOutcome, StepPlan } from "../steps/step.js";
 import { asDispatchId } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
@@ -18,7 +18,7 @@ export type Dispatched = Extract<Wait, { kind: "dispatched" }>;
 export function startCall(
   draft: Draft,
   plan: StepPlan,
-  { call: asked, concurrency }: Extract<Outcome, { kind: "call" }>,
+  { call: asked, concurrency }: Extract<StepOutcome, { kind: "call" }>,
 ): void {
   const { run, entries, entry } = draft.context;
   const key = forwardKey(run.id, plan.id, entries);

@@ -61,7 +61,7 @@ export class Draft {
     Object.assign(this.patch, patch);
   }
 
-  /** As the `match` of the step that begins to wait requires: its scope does not change while it waits. */
+  /** What the `match` of the step that begins to wait requires: its scope does not change while it waits. */
   private eventConditions(): EventConditions | undefined {
     const { match } = currentPlan(this).attributes as { match?: Expression };
     const { entry, entries } = this.context;

@@ -2,7 +2,7 @@
 
 import { ExpressionError, withFuel } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
-import type { Entered, Outcome, StepPlan } from "../steps/step.js";
+import type { Entered, StepOutcome, StepPlan } from "../steps/step.js";
 import { MAX_NESTING } from "../values/limits.js";
 import type { Draft } from "./draft.js";
 import { whileFrame } from "./ledger/frames.js";
@@ -10,11 +10,11 @@ import { groupOf } from "./ledger/groups.js";
 import { mayHaveSignal } from "./ledger/signals.js";
 
 /** The outcome at the step's entry, after each of its rounds, and whenever one of its children has ended. */
-export function askStep(draft: Draft, plan: StepPlan, waited: boolean): Outcome {
+export function askStep(draft: Draft, plan: StepPlan, waited: boolean): StepOutcome {
   try {
     const entered = enteredOf(draft, plan, waited);
     // All expressions of one entry share one budget of fuel.
-    const outcome = withFuel((): Outcome => {
+    const outcome = withFuel((): StepOutcome => {
       if (plan.when && isFirstLook(draft, entered) && !plan.when.test(entered.scope))
         return { kind: "skipped", reason: "when" };
       return plan.type.enter(entered);
@@ -57,12 +57,12 @@ function isFirstLook({ context }: Draft, { plan, waited, frame, group }: Entered
   return group === undefined || plan.type.joins === true;
 }
 
-const TOO_DEEP: Outcome = {
+const TOO_DEEP: StepOutcome = {
   kind: "failed",
   error: { code: "limit_exceeded", message: `runs may be nested ${MAX_NESTING} deep` },
 };
 
-const startsRuns = ({ kind }: Outcome): boolean => kind === "start_children" || kind === "start_sub_saga";
+const startsRuns = ({ kind }: StepOutcome): boolean => kind === "start_children" || kind === "start_sub_saga";
 
 function isTooDeep({ context }: Draft): boolean {
   return (context.run.depth ?? 0) >= MAX_NESTING;

@@ -6,7 +6,7 @@ import { livingChildren, type RunContext } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
 import type { Ending } from "../state/rollback.js";
-import type { Failure, Outcome, StepPlan } from "../steps/step.js";
+import type { Failure, StepOutcome, StepPlan } from "../steps/step.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { startCall } from "./dispatching.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
@@ -58,7 +58,7 @@ export function takeStep(draft: Draft, waited = false): void {
   interpret(draft, plan, askStep(draft, plan, waited));
 }
 
-function interpret(draft: Draft, plan: StepPlan, outcome: Outcome): void {
+function interpret(draft: Draft, plan: StepPlan, outcome: StepOutcome): void {
   switch (outcome.kind) {
     case "need":
       throw new Needed(outcome.need);
@@ -84,7 +84,7 @@ function interpret(draft: Draft, plan: StepPlan, outcome: Outcome): void {
 type Ended = "need" | "done" | "skipped" | "failed" | "cancel" | "end";
 
 /** Carries out an outcome with which the step goes on: a wait, a call, a block, or children. */
-function begin(draft: Draft, plan: StepPlan, outcome: Exclude<Outcome, { kind: Ended }>): void {
+function begin(draft: Draft, plan: StepPlan, outcome: Exclude<StepOutcome, { kind: Ended }>): void {
   switch (outcome.kind) {
     case "wait":
       if (outcome.effects) draft.owe(...outcome.effects);
@@ -139,7 +139,7 @@ export function completeStep(draft: Draft, plan: StepPlan, completion: Completio
   follow(draft, edge ?? "next", edge === undefined ? plan.next : target, completion.last ?? output ?? null);
 }
 
-function skipStep(draft: Draft, plan: StepPlan, { reason, output }: Extract<Outcome, { kind: "skipped" }>): void {
+function skipStep(draft: Draft, plan: StepPlan, { reason, output }: Extract<StepOutcome, { kind: "skipped" }>): void {
   if (output !== undefined && plan.saveAs !== null) storeVariables(draft, { [plan.saveAs]: output });
   draft.row("step.skipped", "running", { stepId: plan.id, metadata: { reason } });
   releaseStep(draft, plan);
@@ -248,12 +248,12 @@ export function endUnwinding(draft: Draft, { error }: NonNullable<RunContext["un
   popFrame(draft);
   const plan = currentPlan(draft);
   if (!catchesError(draft, frame, error)) return failStep(draft, plan, error);
-  const { error_var: name } = plan.attributes as { error_var: string };
+  const { variable: name = "" } = plan.type.catches?.(plan.attributes) ?? {};
   enterCatchChain(draft, frame, storeCaughtError(draft, name, error));
 }
 
 /** Starts branches or items: as many as may run at once are created in the step's own transition. */
-function startChildren(draft: Draft, plan: StepPlan, outcome: Extract<Outcome, { kind: "start_children" }>): void {
+function startChildren(draft: Draft, plan: StepPlan, outcome: Extract<StepOutcome, { kind: "start_children" }>): void {
   createGroup(draft, plan, outcome);
   const more = startNextChildren(draft, entryNumber(draft));
   if (outcome.group.kind === "branches") return completeStep(draft, plan, {});

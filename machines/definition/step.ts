@@ -7,6 +7,7 @@ import {
   expression,
   flag,
   given,
+  handler,
   id,
   type Kind,
   number,
@@ -17,14 +18,15 @@ import {
   plainText,
   required,
   schema,
+  stepId,
   text,
   variableName,
 } from "../attribute/kinds.js";
 import type { Place } from "../attribute/problem.js";
 import type { Template } from "../expression/index.js";
 import { ACTION_NAME_RULE, parseActionName } from "../steps/action.js";
-import { STEP_TYPES } from "../steps/index.js";
-import type { RetrySource, StepPlan, StepType } from "../steps/step.js";
+import type { StepTypes } from "../steps/index.js";
+import { blocksOf, type RetrySource, type StepPlan, type StepType, stepType } from "../steps/step.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import { inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
@@ -58,18 +60,16 @@ const saveAs: Kind<string | false> = {
   parse: (raw, place) => (raw === null ? false : variableName.parse(raw, place)),
 };
 
-const onError: Kind<string> = { ...id, name: '"fail" | "continue" | step id' };
-
 /** The attributes of every step. */
 export const COMMON = {
   id: required(id, "Unique in the definition."),
   type: required(plainText, "The step's type."),
-  next: optional(id, "The step that follows; without it the innermost block, or the run, is done."),
+  next: optional(stepId, "The step that follows; without it the innermost block, or the run, is done."),
   title: optional(plainText, "Display name; the state chart shows it."),
   description: optional(plainText, "The state chart shows it."),
   when: optional(expression, "Falsy: the step is skipped."),
   save_as: optional(saveAs, "The variable of its output; the step's id if absent; null discards the output."),
-  on_error: defaulted(onError, "fail", "`fail`, `continue`, or the step to go to."),
+  on_error: defaulted(handler, "fail", "`fail`, `continue`, or the step to go to."),
   on_failure: optional(
     oneOf("rollback", "incident"),
     "What an error that nothing in the run takes leads to; as the workflow says if absent.",
@@ -93,19 +93,24 @@ export interface ReadStep {
 }
 
 /** The type of a step whose type is not known. */
-export const UNKNOWN_TYPE: StepType = {
+export const UNKNOWN_TYPE = stepType({
   name: "unknown",
   summary: "",
   attributes: {},
   enter: () => {
     throw new Error("a step of an unknown type was entered");
   },
-};
+});
 
-export function* readStep(raw: JsonObject, place: Place, schemaProblems?: SchemaProblems): Slices<ReadStep> {
+export interface StepOptions {
+  readonly types: StepTypes;
+  readonly schemaProblems?: SchemaProblems;
+}
+
+export function* readStep(raw: JsonObject, place: Place, { types, schemaProblems }: StepOptions): Slices<ReadStep> {
   const problems = place.problemCount;
   const { parsed: common } = readAttributes(COMMON, (name) => ({ raw: own(raw, name), place: place.at(name) }));
-  const type = stepTypeOf(raw, place) ?? UNKNOWN_TYPE;
+  const type = stepTypeOf(raw, place, types) ?? UNKNOWN_TYPE;
   if (type !== UNKNOWN_TYPE) refuseUnknownMembers(raw, type, place);
   const policy = type.retries ? ownRetry(raw, place) : undefined;
   yield* place.checks();
@@ -113,7 +118,7 @@ export function* readStep(raw: JsonObject, place: Place, schemaProblems?: Schema
   if (valid) type.check?.(attributes, place);
   if (valid && schemaProblems) yield* checkSchemas(raw, type, place, schemaProblems);
   const edges = (complete && type.edges?.(attributes)) || [];
-  const blocks = (complete && type.blocks?.(attributes)) || [];
+  const blocks = complete ? blocksOf(type, attributes) : [];
   const plan = { ...commonPlan(common), type, retry: policy, attributes, edges, blocks };
   return { plan, place, faulty: place.problemCount > problems };
 }
@@ -157,14 +162,14 @@ function* checkSchemas(raw: JsonObject, type: StepType, place: Place, schemaProb
   }
 }
 
-function stepTypeOf(raw: JsonObject, place: Place): StepType | undefined {
+function stepTypeOf(raw: JsonObject, place: Place, types: StepTypes): StepType | undefined {
   const name = own(raw, "type");
   if (typeof name !== "string") return undefined;
   return (
-    STEP_TYPES.get(name) ??
+    types.get(name) ??
     place
       .at("type")
-      .problem(`there is no step type "${name.slice(0, 64)}" in this release${place.suggest(name, STEP_TYPES.keys())}`)
+      .problem(`there is no step type "${name.slice(0, 64)}" in this release${place.suggest(name, types.keys())}`)
   );
 }
 

@@ -5,11 +5,11 @@ import { Budget, edgesWeight } from "../attribute/budget.js";
 import { beginSalvage, list, own, parseAttributes, record, refuseUnknown } from "../attribute/composite.js";
 import { Findings, type Problem } from "../attribute/findings.js";
 import { flag, id, oneOf, optional, plainNumber, plainText, required, schema, tenant } from "../attribute/kinds.js";
-import { namesOf } from "../attribute/names.js";
 import { Place } from "../attribute/problem.js";
 import { compileMachine } from "../chart/compile.js";
 import type { Program } from "../chart/program.js";
 import { runConcurrency } from "../steps/concurrency.js";
+import { STEP_TYPES, type StepTypes } from "../steps/index.js";
 import type { Layout } from "../steps/plan.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
 import {
@@ -24,9 +24,9 @@ import { LONGEST_WAIT_MS } from "../values/time.js";
 import { checkTargets, mentions, readEntries, unnamed, warnAboutUnreachable } from "./graph.js";
 import { layOut } from "./layout.js";
 import { checkMigrations, migrations } from "./migrations.js";
+import { scopeNames, variablesOf } from "./names.js";
 import { type Registered, warnAboutRegistered } from "./registered.js";
-import { type ReadStep, readStep, type SchemaProblems } from "./step.js";
-import { variablesOf } from "./variables.js";
+import { type ReadStep, readStep, type SchemaProblems, type StepOptions } from "./step.js";
 
 /** Steps are parsed separately, with their places. */
 const anyStep = { name: "step", parse: (raw: Json) => raw };
@@ -61,6 +61,8 @@ const DOCUMENT = {
 export interface CompileOptions extends Registered {
   /** The problems of a JSON Schema itself. */
   readonly schemaProblems?: SchemaProblems;
+  /** The step types that it may use. Absent: those of this release. */
+  readonly stepTypes?: StepTypes;
   /** The version under which it is stored. */
   readonly version?: number;
   /** Null: no limits, for a stored definition. Lowering a limit must not break its runs. */
@@ -75,20 +77,25 @@ export function compileWorkflow(document: unknown, options: CompileOptions = {})
 export function* compileWorkflowSlices(document: unknown, options: CompileOptions = {}): Slices<Compiled> {
   const problems = new Findings("problems");
   const warnings = new Findings("warnings");
-  const names = { scope: namesOf(document), variables: variablesOf(document) };
+  const types = options.stepTypes ?? STEP_TYPES;
+  const names = { scope: scopeNames(document, types), variables: variablesOf(document, types) };
   yield;
   beginSalvage();
   const budget = options.limits === null ? undefined : new Budget();
   const place = Place.of("$", { problems, warnings, names, budget });
   const schemaProblems: CompileOptions["schemaProblems"] = (schema) =>
     budget?.isOver ? [] : (options.schemaProblems?.(schema) ?? []);
-  const program = yield* readWorkflow(document, place, { ...options, schemaProblems });
+  const program = yield* readWorkflow(document, place, { ...options, types, schemaProblems });
   const found = { problems: problems.all(), warnings: warnings.all() };
   return program ? { program, ...found } : found;
 }
 
 /** Lists every problem: a faulty part is no reason not to check the others. Only a definition without problems is compiled. */
-function* readWorkflow(document: unknown, place: Place, options: CompileOptions): Slices<Program | undefined> {
+function* readWorkflow(
+  document: unknown,
+  place: Place,
+  options: CompileOptions & StepOptions,
+): Slices<Program | undefined> {
   if (!isObject(document)) return place.problem("must be an object");
   const size = measure(document);
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
@@ -178,20 +185,20 @@ function checkLimits(steps: readonly ReadStep[], count: number, limits: Definiti
 
 interface ReadSteps {
   readonly steps: readonly ReadStep[];
-  /** As they were posted. */
+  /** The steps as they were posted. */
   readonly raw: ReadonlyMap<ReadStep, JsonObject>;
   /** The ids of all steps, including those with problems: an edge to one of them is no further problem. */
   readonly ids: ReadonlySet<string>;
 }
 
-function* readSteps(list: Json | undefined, place: Place, { schemaProblems }: CompileOptions): Slices<ReadSteps> {
+function* readSteps(list: Json | undefined, place: Place, options: StepOptions): Slices<ReadSteps> {
   const ids = new Set<string>();
   const raw = new Map<ReadStep, JsonObject>();
   if (!Array.isArray(list) || list.length > MAX_STEPS) return { steps: [], raw, ids };
   for (const [index, entry] of (list as readonly Json[]).entries()) {
     const at = place.at(index);
     yield;
-    const read = isObject(entry) ? yield* readStep(entry, at, schemaProblems) : at.problem("must be an object");
+    const read = isObject(entry) ? yield* readStep(entry, at, options) : at.problem("must be an object");
     if (read) raw.set(read, entry as JsonObject);
     if (!at.weigh(edgesWeight(read ? read.plan.edges.length + read.plan.blocks.length : 0))) break;
     const name = isObject(entry) ? own(entry, "id") : undefined;

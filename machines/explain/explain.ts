@@ -43,12 +43,12 @@ export type OperatorActName =
 export type Act = OperatorActName | "cancel" | "release" | "rerun" | "signal" | "submit";
 
 export function explain(context: RunContext, lived: Lived): Explanation {
-  const { words, items, since, nextAt } = situationOf(context, lived);
+  const { words, data, since, nextAt } = situationOf(context, lived);
   const began = since ?? lived.lastEventAt;
   return {
     state: context.state,
     because: `${onItsWay(context)}${words} (since ${moment(began)})`,
-    waitingFor: items,
+    waitingFor: data,
     since: began,
     ...(nextAt !== undefined && { nextAt }),
     can: actsOn(context),
@@ -57,24 +57,24 @@ export function explain(context: RunContext, lived: Lived): Explanation {
 
 interface Situation {
   readonly words: string;
-  readonly items: readonly JsonObject[];
+  readonly data: readonly JsonObject[];
   readonly since?: number;
   readonly nextAt?: number;
 }
 
 function situationOf(context: RunContext, lived: Lived): Situation {
   const { state, quarantined, held, wait } = context;
-  if (isTerminal(state)) return { words: endOf(context), items: [] };
+  if (isTerminal(state)) return { words: endOf(context), data: [] };
   if (quarantined) return inQuarantine(context, lived);
   if (held) return onHold(held, context);
   if (state === "pending") return beforeItsStart(context);
   // The children of a step that starts them in portions are waited for, too.
-  if (!wait || (isReady(context) && wait.kind !== "children")) return { words: nextStep(context), items: [] };
+  if (!wait || (isReady(context) && wait.kind !== "children")) return { words: nextStep(context), data: [] };
   const found = wordsOf(context, wait, lived);
   const since = found.since ?? lived.since;
   return {
     words: found.words,
-    items: [found.item],
+    data: [found.data],
     ...(since !== undefined && { since }),
     ...next(context, found, lived),
   };
@@ -92,16 +92,16 @@ function endOf({ state, ending, requiresManualReview }: RunContext): string {
 }
 
 function inQuarantine({ proof, step }: RunContext, { since }: Lived): Situation {
-  const item = { kind: "quarantine", ...(step !== undefined && { step_id: step }), ...proof };
+  const data = { kind: "quarantine", ...(step !== undefined && { step_id: step }), ...proof };
   const end = proof?.end === "hung" ? "hung" : "ended";
   const times = proof ? `, which ${end} its process ${proof.trials} times` : "";
   const words = `is in quarantine for its next step${times}, and waits for an operator to release it`;
-  return { words, items: [item], ...(since !== undefined && { since }) };
+  return { words, data: [data], ...(since !== undefined && { since }) };
 }
 
 function onHold({ by, since, reason }: NonNullable<RunContext["held"]>, { step }: RunContext): Situation {
   const at = formatInstant(since);
-  const item = {
+  const data = {
     kind: "operator",
     ...(step !== undefined && { step_id: step }),
     by,
@@ -109,14 +109,14 @@ function onHold({ by, since, reason }: NonNullable<RunContext["held"]>, { step }
     ...(reason && { reason }),
   };
   const why = reason === undefined ? "" : ` (${reason})`;
-  return { words: `was paused by ${by}${why}, and waits to be resumed`, items: [item], since };
+  return { words: `was paused by ${by}${why}, and waits to be resumed`, data: [data], since };
 }
 
 function beforeItsStart({ run: { delayedUntil, startedAt } }: RunContext): Situation {
-  if (delayedUntil === undefined) return { words: "is about to begin", items: [], since: startedAt };
-  const item = { kind: "start", since: formatInstant(startedAt), until: formatInstant(delayedUntil) };
+  if (delayedUntil === undefined) return { words: "is about to begin", data: [], since: startedAt };
+  const data = { kind: "start", since: formatInstant(startedAt), until: formatInstant(delayedUntil) };
   const words = `waits for its start, until ${moment(delayedUntil)}`;
-  return { words, items: [item], since: startedAt, nextAt: delayedUntil };
+  return { words, data: [data], since: startedAt, nextAt: delayedUntil };
 }
 
 /** The first of the wait's own end, the timeouts around it, and what its children wait for. */

@@ -15,7 +15,7 @@ interface Obstacle {
 
 /** What is told about a wait beside the context of its run. */
 export interface About {
-  /** Of the queued call, or of a dispatch whose worker is gone. */
+  /** Why no worker takes the queued call, or the dispatch whose worker is gone. */
   readonly obstacle?: Obstacle;
   /** Which worker holds the dispatch, or held it last; `goneSince`: it holds it no longer, and no other has it. */
   readonly holder?: { readonly workerId?: string; readonly goneSince?: number };
@@ -41,14 +41,14 @@ export interface ExplainedChild {
   readonly branch?: string;
   readonly because: string;
   readonly nextAt?: number;
-  /** As it is shown below its parent. */
-  readonly item: JsonObject;
+  /** What is shown of it below its parent. */
+  readonly data: JsonObject;
 }
 
 export interface WaitWords {
   /** A predicate: `waits for the signal approve`. */
   readonly words: string;
-  readonly item: JsonObject;
+  readonly data: JsonObject;
   /** Epoch milliseconds. Absent: the record does not say. */
   readonly since?: number;
   readonly until?: number;
@@ -57,7 +57,7 @@ export interface WaitWords {
 /** A wait before its times are written. Members without a value are left out. */
 interface Draft {
   readonly words: string;
-  readonly item: { readonly [member: string]: Json | undefined };
+  readonly data: { readonly [member: string]: Json | undefined };
   readonly since?: number | undefined;
   readonly until?: number | undefined;
 }
@@ -71,12 +71,12 @@ export function moment(ms: number): string {
 }
 
 export function wordsOf(context: RunContext, wait: Wait, about: About): WaitWords {
-  const { words, item, since, until } = (WORDS[wait.kind] as WordsOf<Kind>)(wait, context, about);
+  const { words, data, since, until } = (WORDS[wait.kind] as WordsOf<Kind>)(wait, context, about);
   const times = { since: since === undefined ? since : formatInstant(since), until: until && formatInstant(until) };
-  const members = Object.entries({ ...item, ...times }).filter(([, value]) => value !== undefined);
+  const members = Object.entries({ ...data, ...times }).filter(([, value]) => value !== undefined);
   return {
     words: until === undefined ? words : `${words}, until ${moment(until)}`,
-    item: Object.fromEntries(members) as JsonObject,
+    data: Object.fromEntries(members) as JsonObject,
     ...(since !== undefined && { since }),
     ...(until !== undefined && { until }),
   };
@@ -86,8 +86,8 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
   queued({ since, dueAt: until, attempt }, { call }, { obstacle: { reason, detail } = { reason: "no_credit" } }) {
     const who = call?.transport === "request" ? "a slot for its request" : `a worker that serves ${nameOf(call)}`;
     const why = detail ?? (reason === "no_worker" ? "none is connected" : "all are busy");
-    const item = { kind: "worker", ...aboutCall(call), attempt, reason, detail };
-    return { words: `waits for ${who}${toUndo(call)}: ${why}`, item, since, until };
+    const data = { kind: "worker", ...aboutCall(call), attempt, reason, detail };
+    return { words: `waits for ${who}${toUndo(call)}: ${why}`, data, since, until };
   },
   dispatched({ at: since, deadlineAt: until, attempt, dispatchId, heartbeatAt, ...wait }, context, about) {
     const { call } = context;
@@ -96,49 +96,49 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     const sent = { attempt, dispatch_id: dispatchId, worker_id: workerId, heartbeat_until };
     if (goneSince !== undefined) {
       const { reason, detail } = isCancelled(context) ? NO_WORKER : (about.obstacle ?? NO_WORKER);
-      const item = { kind: "worker", ...aboutCall(call), ...sent, reason, detail };
+      const data = { kind: "worker", ...aboutCall(call), ...sent, reason, detail };
       const whose = workerId === undefined ? "the worker" : `the worker ${workerId}`;
       const gone = `${whose} that held it is gone since ${moment(goneSince)}`;
-      return { words: withoutWorker(context, attempt, gone, { reason, detail }), item, since: goneSince, until };
+      return { words: withoutWorker(context, attempt, gone, { reason, detail }), data, since: goneSince, until };
     }
     const by = workerId === undefined ? "" : ` by the worker ${workerId}`;
     const what = call?.transport === "request" ? "the response to its request" : `the result of ${nameOf(call)}${by}`;
-    const item = { kind: "answer", ...aboutCall(call), ...sent };
-    return { words: `waits for ${what}${toUndo(call)} (attempt ${attempt})`, item, since, until };
+    const data = { kind: "answer", ...aboutCall(call), ...sent };
+    return { words: `waits for ${what}${toUndo(call)} (attempt ${attempt})`, data, since, until };
   },
   backoff({ nth: attempt, since, dueAt: until, error, maxAttempts }, { call, step }) {
     const of = maxAttempts === undefined || maxAttempts < 0 ? "" : ` of ${maxAttempts}`;
     const failed = error ? ` (${error.code}: ${error.message})` : "";
-    const item = { kind: "retry", step_id: step, ...aboutCall(call), attempt, max_attempts: maxAttempts, error };
+    const data = { kind: "retry", step_id: step, ...aboutCall(call), attempt, max_attempts: maxAttempts, error };
     return {
       words: `waits to try again${toUndo(call)} after attempt ${attempt}${of} failed${failed}`,
-      item,
+      data,
       since,
       until,
     };
   },
   timer: ({ dueAt: until }, { step, entry }) => ({
     words: `waits for the time of the step ${step}`,
-    item: { kind: "timer", step_id: step },
+    data: { kind: "timer", step_id: step },
     since: entry?.at,
     until,
   }),
   signal: ({ name, dueAt: until }, { step, entry }) => ({
     words: `waits for the signal ${name}`,
-    item: { kind: "signal", step_id: step, name },
+    data: { kind: "signal", step_id: step, name },
     since: entry?.at,
     until,
   }),
   event: ({ topic, headers, dueAt: until }, { step, entry }) => ({
     words: `waits for an event of the topic ${topic}${Object.keys(headers).length > 0 ? " with the headers it asks for" : ""}`,
-    item: { kind: "event", step_id: step, topic, headers },
+    data: { kind: "event", step_id: step, topic, headers },
     since: entry?.at,
     until,
   }),
   user_task({ taskId: task_id, dueAt: until }, { step, entry }, { task }) {
     const title = task?.title === undefined ? `the task of the step ${step}` : `the task "${task.title}"`;
     const words = task ? `waits for ${task.assignee} to submit ${title}` : `waits for ${title}`;
-    return { words, item: { kind: "user_task", step_id: step, task_id, ...task }, since: entry?.at, until };
+    return { words, data: { kind: "user_task", step_id: step, task_id, ...task }, since: entry?.at, until };
   },
   concurrency({ entry, scope, key, since }, { step }, { queue }) {
     const about = queue && {
@@ -149,7 +149,7 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     };
     const step_id = entry === RUN_SLOT ? undefined : step;
     const words = `waits for a slot of the key "${key}" of ${scope}${queue ? ` (${inQueue(queue)})` : ""}`;
-    return { words, item: { kind: "concurrency", step_id, scope, key, ...about }, since };
+    return { words, data: { kind: "concurrency", step_id, scope, key, ...about }, since };
   },
   incident({ phase, error, attempts, since }, { step, call }) {
     const what =
@@ -158,7 +158,7 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     const { code, message } = error;
     return {
       words: `stands at an incident: ${what} failed for good${times} (${code}: ${message}), and waits for a decision`,
-      item: {
+      data: {
         kind: "incident",
         step_id: error.step_id ?? step,
         ...aboutCall(call),
@@ -171,10 +171,10 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
   children({ dueAt: until }, context, { children = [] }) {
     const running = runningOf(context);
     const more = running > children.length ? running - children.length : undefined;
-    const shown = children.map(({ item }) => item);
+    const shown = children.map(({ data }) => data);
     return {
       words: `waits for ${running} child ${running === 1 ? "run" : "runs"}${firstOf(children, running)}`,
-      item: { kind: "children", step_id: context.step, running, children: shown, more },
+      data: { kind: "children", step_id: context.step, running, children: shown, more },
       since: context.entry?.at,
       until,
     };
@@ -224,7 +224,7 @@ function toUndo(call: ActionCall | undefined): string {
 }
 
 /** The step of a call, its action, and how it is carried. A sub-saga that is tried again has no call. */
-function aboutCall(call: ActionCall | undefined): Draft["item"] {
+function aboutCall(call: ActionCall | undefined): Draft["data"] {
   if (!call) return {};
   const { stepId: step_id, phase, transport, childRunId: child_run_id } = call;
   return {

@@ -117,7 +117,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "\\": "\\\\",
 };
 
-/** As a literal of CEL. */
+/** Writes a text as a literal of CEL. */
 export function quote(text: string): string {
   spend(text.length * 2);
   makeText(text.length * 2);

@@ -4,7 +4,7 @@ import { spend } from "./fuel.js";
 
 /** Before and behind the point together. A product of so many digits takes 2 µs, their text 10 µs (measured). */
 export const MAX_DIGITS = 1_000;
-/** Of a quotient whose digits do not end. */
+/** The digits of a quotient that does not end. */
 const QUOTIENT_DIGITS = 34;
 const NUMERAL = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(?:[eE]([+-]?\d{1,4}))?$/;
 const SMALL = 1n << 64n;
@@ -56,7 +56,7 @@ export class Decimal {
     return Decimal.of(sign === "-" ? -coefficient : coefficient, scale);
   }
 
-  /** By its shortest text, as JSON writes it: 19.99 is 19.99. Undefined: it is not finite. */
+  /** The decimal that the shortest text of a double gives, as JSON writes it: 19.99 is 19.99. Undefined: it is not finite. */
   static ofDouble(value: number): Decimal | undefined {
     if (!Number.isFinite(value)) return undefined;
     if (Number.isSafeInteger(value)) return Decimal.of(BigInt(value));

@@ -70,17 +70,17 @@ class Planner {
     if (type !== undefined) return () => type;
     const of = this.plan(operand, bound);
     if (!testOnly) {
-      return (frame) => {
-        const value = of(frame);
+      return (activation) => {
+        const value = of(activation);
         return isCelError(value) ? value : member(value, field);
       };
     }
     // `has(output.id)` is false where the scope has no `output`.
     const root = rootOf(operand);
     const inScope = root === undefined || bound.some(([known]) => known === root) ? undefined : root;
-    return (frame) => {
-      if (inScope !== undefined && !Object.hasOwn(frame.scope, inScope)) return false;
-      const value = of(frame);
+    return (activation) => {
+      if (inScope !== undefined && !Object.hasOwn(activation.scope, inScope)) return false;
+      const value = of(activation);
       return isCelError(value) ? value : isPresent(value, field);
     };
   }
@@ -100,7 +100,7 @@ class Planner {
       case "_?_:_":
         return conditional(first, second, third);
       case "@not_strictly_false":
-        return (frame) => first(frame) !== false;
+        return (activation) => first(activation) !== false;
       case "_[_]":
         return binary(first, second, indexed);
       case OPTIONAL_INDEX:
@@ -118,10 +118,10 @@ class Planner {
 
   private list(elements: readonly Expr[], optional: ReadonlySet<number>, bound: Bound): Node {
     const nodes = elements.map((element) => this.plan(element, bound));
-    return (frame) => {
+    return (activation) => {
       const items: CelValue[] = [];
       for (let index = 0; index < nodes.length; index++) {
-        const value = (nodes[index] as Node)(frame);
+        const value = (nodes[index] as Node)(activation);
         if (isCelError(value)) return value;
         if (!optional.has(index)) items.push(value);
         else if (!(value instanceof Optional)) return noOptional(value);
@@ -137,12 +137,12 @@ class Planner {
       value: this.plan(value as Expr, bound),
       optional: optionalEntry,
     }));
-    return (frame) => {
+    return (activation) => {
       const map = new MadeMap();
       for (const { key: keyNode, value: valueNode, optional } of members) {
-        const key = keyNode(frame);
+        const key = keyNode(activation);
         if (isCelError(key)) return key;
-        const value = valueNode(frame);
+        const value = valueNode(activation);
         if (isCelError(value)) return value;
         if (optional && !(value instanceof Optional)) return noOptional(value);
         const given = optional ? (value as unknown as Optional).value : value;
@@ -157,10 +157,10 @@ class Planner {
   private message(struct: Struct, bound: Bound): Node {
     const fields = struct.entries.map(({ value }) => this.plan(value as Expr, bound));
     const make = messageOf(struct);
-    return (frame) => {
+    return (activation) => {
       const values: CelValue[] = [];
       for (const field of fields) {
-        const value = field(frame);
+        const value = field(activation);
         if (isCelError(value)) return value;
         values.push(value);
       }
@@ -185,23 +185,23 @@ class Planner {
     const result = this.plan(loop.result as Expr, around);
     const round = this.rounds.get(loop) ?? 0;
     const both = loop.iterVar2 !== "";
-    return (frame) => {
-      const { slots } = frame;
-      const items = range(frame);
+    return (activation) => {
+      const { slots } = activation;
+      const items = range(activation);
       if (isCelError(items)) return items;
-      const initial = init(frame);
+      const initial = init(activation);
       if (isCelError(initial)) return initial;
       slots[accu] = initial;
       const turn = (item: CelValue, value: CelValue): CelResult => {
         spend(round);
         slots[first] = item;
         slots[second] = value;
-        const goesOn = condition(frame);
-        if (goesOn === true) slots[accu] = step(frame);
+        const goesOn = condition(activation);
+        if (goesOn === true) slots[accu] = step(activation);
         return goesOn;
       };
       const ended = each(items, both, turn);
-      return isCelError(ended) ? ended : result(frame);
+      return isCelError(ended) ? ended : result(activation);
     };
   }
 }

@@ -25,9 +25,9 @@ import { asDuration, asTimestamp } from "./values.js";
 const CLAUSE = /%(?:%|(?:\.(\d*))?([a-zA-Z])|)/y;
 const DEFAULT_PRECISION = 6;
 const MAX_PRECISION = 100;
-/** Of a part: writing it, and finding its clause. */
+/** The price of a part: writing it, and finding its clause. */
 const PART = 16;
-/** Of a number that is rounded, and of a time: 2 to 5 µs (measured). */
+/** The price of a number that is rounded, and of a time: 2 to 5 µs (measured). */
 const COSTLY = 70;
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
@@ -106,7 +106,7 @@ const WRITERS: Readonly<Record<string, Writer>> = {
   },
 };
 
-/** Of an int, a uint, and a whole double or decimal. */
+/** The whole value of an int, a uint, and a whole double or decimal. */
 function wholeOf(value: CelValue): bigint | undefined {
   if (typeof value === "bigint") return value;
   if (isCelUint(value)) return value.value;

@@ -27,7 +27,7 @@ const onLists =
   ([left = null, right = null, ...more]) =>
     isCelList(left) && isCelList(right) && more.length === 0 ? work(left, right) : undefined;
 
-/** Of numbers, decimals or durations. That of an empty list is 0. */
+/** The sum of numbers, decimals or durations. That of an empty list is 0. */
 function sum(list: CelList): CelResult {
   let total: CelValue | undefined;
   for (const item of list) {
@@ -41,7 +41,7 @@ function sum(list: CelList): CelResult {
   return total ?? 0n;
 }
 
-/** Of two uints or two durations. */
+/** The sum of two uints or two durations, which the library adds. */
 function inLibrary(left: CelValue, right: CelValue): CelResult | undefined {
   const known = [left, right].every((value) => isCelUint(value) || asDuration(value));
   return known ? library.funcs.find("_+_")?.call(0, undefined, [left, right]) : undefined;

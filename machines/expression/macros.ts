@@ -188,7 +188,7 @@ const one: Macro = (loop, [test]) => ({
   result: loop.call("_==_", loop.result, loop.int(1n)),
 });
 
-/** By name and number of arguments. */
+/** Macros by name and number of arguments. */
 const MACROS: ReadonlyMap<string, Macro> = new Map([
   ["all/2", search("_&&_")],
   ["exists/2", search("_||_")],

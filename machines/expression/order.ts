@@ -38,7 +38,7 @@ export function compare(left: CelValue, right: CelValue): number | undefined {
   return a.seconds === b.seconds ? a.nanos - b.nanos : a.seconds < b.seconds ? -1 : 1;
 }
 
-/** By code points. UTF-16 orders the characters beyond U+FFFF, which it writes as two surrogates, before U+E000 to U+FFFF. */
+/** Compares by code points. UTF-16 orders the characters beyond U+FFFF, which it writes as two surrogates, before U+E000 to U+FFFF. */
 export function compareTexts(left: string, right: string): number {
   if (left === right) return 0;
   const end = Math.min(left.length, right.length);

@@ -8,7 +8,7 @@ import { type Expr, OPTIONAL_INDEX, OPTIONAL_MEMBER, Tree } from "./tree.js";
 const IDENTIFIER = /[_a-zA-Z][_a-zA-Z0-9]*/y;
 /** White space and comments. */
 const SPACE = /(?:[\t\n\f\r ]+|\/\/[^\r\n]*)*/y;
-/** By precedence, from the loosest. Within a row they associate to the left. */
+/** Binary operators by precedence, from the loosest. Within a row they associate to the left. */
 const OPERATORS: readonly RegExp[] = [/<=|<|>=|>|==|!=|in/y, /[+-]/y, /[*/%]/y];
 const SIGNS = /!+|-+/y;
 const NUMBER_START = /-?\.?\d/y;

@@ -12,7 +12,7 @@ import type { Scope } from "./values.js";
 const MAX_DEPTH = 100;
 
 export interface Template {
-  /** As it was written. */
+  /** The template as it was written. */
   readonly source: Json;
   /** There is no expression inside: `render` always returns the same object and cannot fail. */
   readonly constant: boolean;

@@ -15,7 +15,7 @@ export const OPTIONAL_MEMBER = "_?._";
 export const OPTIONAL_INDEX = "_[?_]";
 
 export class Tree {
-  /** By the id of a node. */
+  /** The place of each node, by its id. */
   private readonly places: number[] = [0];
 
   placeOf(expr: Expr): number | undefined {

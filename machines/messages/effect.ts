@@ -36,7 +36,7 @@ export type Effect =
   | { readonly kind: "event.published"; readonly event: PublishedEvent }
   /** The run consumes the event: the commit loses if the run has consumed it before. */
   | { readonly kind: "event.taken"; readonly id: string }
-  /** From this commit on, events of the topic with these headers are offered to the run, unless they cannot pass its `match`. */
+  /** Events of the topic with these headers are offered to the run from this commit on, unless they cannot pass its `match`. */
   | {
       readonly kind: "event.awaited";
       readonly topic: string;

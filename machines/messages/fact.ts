@@ -126,7 +126,7 @@ export interface MoveVerdict {
 }
 
 export interface VersionChange {
-  /** Of the context, besides the version and the variables. */
+  /** What changes in the context, besides the version and the variables. */
   readonly patch: Patch;
   /** Outputs that are stored under the id of a step that has another id there: the variables to store, and those to remove. */
   readonly stored: JsonObject;

@@ -16,7 +16,7 @@ export interface Transition {
   readonly stored: readonly string[];
   readonly audit: readonly AuditEvent[];
   readonly effects: readonly Effect[];
-  /** From here on the run is one of another version: its actor is started anew, with the program of that version. */
+  /** The run is one of another version from here on: its actor is started anew, with the program of that version. */
   readonly moved?: VersionOf;
 }
 

@@ -11,7 +11,7 @@ import { isTerminal } from "../state/lifecycle.js";
 import { obstaclesToMove } from "../state/standing.js";
 import type { Wait } from "../state/wait.js";
 import { eventConditions } from "../steps/event.js";
-import type { StepPlan } from "../steps/step.js";
+import { catchOf, type StepPlan } from "../steps/step.js";
 import { mappingReasons, variablesThere } from "./mapping.js";
 import { idThere, type Passage, passageOf, planThere } from "./passage.js";
 import { positionReasons } from "./position.js";
@@ -84,7 +84,7 @@ function changeOf(passage: Passage): Pick<VersionChange, "patch" | "effects"> {
 function frameThere(passage: Passage, frame: Frame): Frame {
   const step = idThere(passage, frame.step);
   if (frame.kind !== "try") return step === frame.step ? frame : { ...frame, step };
-  const { catch: catchStep } = (planThere(passage, frame.step) as StepPlan).attributes as { catch: string };
+  const catchStep = catchOf(planThere(passage, frame.step) as StepPlan);
   return step === frame.step && catchStep === frame.catchStep ? frame : { ...frame, step, catchStep };
 }
 

@@ -11,9 +11,9 @@ import type { StepPlan } from "../steps/step.js";
 export interface Passage {
   readonly from: Program;
   readonly to: Program;
-  /** As it is. */
+  /** The run as it is. */
   readonly origin: RunContext;
-  /** As it would be there: of the new version, with the variables that follow its steps. */
+  /** The run as it would be there: of the new version, with the variables that follow its steps. */
   readonly context: RunContext;
   /** What the client asked for. */
   readonly asked: Readonly<Record<string, string>>;

@@ -8,7 +8,7 @@ import type { StepPlan } from "../steps/step.js";
 import { type TimeLimits, timeLimit } from "../steps/words.js";
 import { idThere, named, type Passage, placeThere, planThere, reasons } from "./passage.js";
 
-/** Of the inputs, as many as a start tells. */
+/** Problems of the inputs that are named: as many as a start names. */
 const MAX_PROBLEMS = 5;
 
 /** A step, and the block or the catch chain that holds it. */
@@ -29,7 +29,7 @@ export function positionReasons(passage: Passage): readonly Reason[] {
   ];
 }
 
-/** From the step outward. A while that stands between two rounds is at its own step, with its frame around it. */
+/** The step and what holds it, from the inside out. A while that stands between two rounds is at its own step, with its frame around it. */
 function linksOf({ frames }: Passage["context"], step: string): readonly Link[] {
   const last = frames.at(-1);
   const around = last?.kind === "while" && last.step === step ? frames.slice(0, -1) : frames;
@@ -115,7 +115,7 @@ function placeOf({ block, chains }: StepPosition): string {
 /** The time of a try goes on: what follows when it is over must be known. */
 function frameReasons(passage: Passage, frame: Frame): readonly Reason[] {
   const there = planThere(passage, frame.step);
-  if (frame.kind !== "try" || frame.dueAt === undefined || there?.type.name !== "try_catch") return [];
+  if (frame.kind !== "try" || frame.dueAt === undefined || there?.type.block?.kind !== "try") return [];
   return timeReasons(passage, there, `the try of "${frame.step}" has a time limit`);
 }
 

@@ -1,6 +1,6 @@
 // The wait of a run: it goes on as it began. Its step must mean the same by it in the new version: the same signal, event, form, action or
 // child. Times that run go on, too.
-import { mayStandAtIncident } from "../chart/ways.js";
+import { mayStandAtIncident } from "../chart/out-edges.js";
 import { ExpressionError, type Scope, type Template } from "../expression/index.js";
 import type { Reason } from "../messages/command.js";
 import { type ActionCall, actionText } from "../state/call.js";
@@ -29,7 +29,7 @@ export function waitReasons(passage: Passage): readonly Reason[] {
   if (!was || !there || !entry || was.type !== there.type) return [];
   const entered: Entered = { passage, entry, was, there, scope: scopeAt(passage.context) };
   return [
-    ...(was.type.name === "sub_saga" ? sagaReasons(entered) : callReasons(entered)),
+    ...(was.type.runsSaga ? sagaReasons(entered) : callReasons(entered)),
     ...(wait ? (REASONS[wait.kind] as ReasonsOf<Wait["kind"]>)(entered, wait) : []),
     ...(wait && "dueAt" in wait && wait.dueAt !== undefined && LIMITED.has(wait.kind)
       ? timeReasons(passage, there, `the wait at "${step}" has a time limit`)
@@ -77,7 +77,7 @@ const UNTOLD: ReadonlySet<string> = new Set(["headers", "url"]);
 function sameText(
   { passage, there, scope }: Entered,
   attribute: string,
-  /** Of the old version, in its own scope, where it is not in the record. */
+  /** The text of the old version, in its own scope, where it is not in the record. */
   waits: string | ((scope: Scope) => string),
   evaluate: (template: Template, scope: Scope) => string,
 ): readonly Reason[] {

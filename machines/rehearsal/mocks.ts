@@ -2,6 +2,7 @@
 import { Findings, type Problem } from "../attribute/findings.js";
 import { Place } from "../attribute/problem.js";
 import type { Program } from "../chart/program.js";
+import type { MockRules } from "../steps/step.js";
 import { isObject, type Json, measure } from "../values/json.js";
 
 export interface MockError {
@@ -17,7 +18,7 @@ export interface MockError {
 export type Mock = { readonly output: Json } | { readonly error: MockError };
 
 /**
- * By step id; `<step>~undo` for the compensation of a step, `<workflow>/<step>` for a step of another workflow. The nth attempt
+ * Mocks by step id; `<step>~undo` for the compensation of a step, `<workflow>/<step>` for a step of another workflow. The nth attempt
  * uses the nth mock; the last mock serves all further attempts.
  */
 export type Mocks = Readonly<Record<string, readonly Mock[]>>;
@@ -25,23 +26,14 @@ export type Mocks = Readonly<Record<string, readonly Mock[]>>;
 const UNDO = "~undo";
 const MAX_MOCKS = 10_000;
 
-/** The step types that wait for an answer from outside, and whether it must be an object. */
-const MOCK_OUTPUTS: ReadonlyMap<string, "object" | "any"> = new Map([
-  ["action", "object"],
-  ["http_request", "object"],
-  ["manual_approval", "object"],
-  ["collect_input", "object"],
-  ["wait_for_signal", "any"],
-  ["wait_for_event", "any"],
-  ["sub_saga", "any"],
-]);
-/** Step types without failures from outside: they get an answer or none. */
-const TYPES_THAT_WAIT: ReadonlySet<string> = new Set([
-  "manual_approval",
-  "collect_input",
-  "wait_for_signal",
-  "wait_for_event",
-]);
+/** What a key names: what its mocks must be. */
+interface MockedStep {
+  readonly type: string;
+  readonly rules: MockRules;
+}
+
+/** An undo is an action, whatever the step. */
+export const UNDO_RULES: MockRules = { output: "object", failures: "any" };
 
 const ERROR_MEMBERS: Readonly<Record<string, "string" | "boolean">> = {
   code: "string",
@@ -86,39 +78,39 @@ function present(mock: Json): Json {
 }
 
 function checkList(key: string, list: Json, program: Program, place: Place): void {
-  const type = typeOf(key, program, place);
+  const step = mockedStep(key, program, place);
   if (!Array.isArray(list) || list.length === 0 || list.length > MAX_MOCKS) {
     place.problem(`must be a list of 1 to ${MAX_MOCKS} mocks`);
     return;
   }
   list.forEach((mock: Json, index) => {
-    checkMock(mock, type, place.at(index));
+    checkMock(mock, step, place.at(index));
   });
 }
 
-/** The type of the step that a key names. Undefined: the step is in another workflow, or the key has a problem. */
-function typeOf(key: string, program: Program, place: Place): string | undefined {
+/** The step that a key names. Undefined: it is in another workflow, or the key has a problem. */
+function mockedStep(key: string, program: Program, place: Place): MockedStep | undefined {
   const [workflow = "", step] = key.includes("/") ? key.split("/", 2) : [program.workflowId, key];
   if (workflow !== program.workflowId) return undefined;
   const undo = step?.endsWith(UNDO) ?? false;
   const id = undo ? step?.slice(0, -UNDO.length) : step;
   const plan = program.steps.get(id ?? "");
   if (!plan) return place.problem(`there is no step "${String(id).slice(0, 128)}"`);
-  const { name } = plan.type;
-  if (undo) return plan.compensation ? "action" : place.problem(`the step "${id}" has no compensation`);
-  return MOCK_OUTPUTS.has(name) ? name : place.problem(`a ${name} waits for no answer, so it has no mocks`);
+  const { name: type, mock: rules } = plan.type;
+  if (undo && !plan.compensation) return place.problem(`the step "${id}" has no compensation`);
+  if (undo) return { type, rules: UNDO_RULES };
+  return rules ? { type, rules } : place.problem(`a ${type} waits for no answer, so it has no mocks`);
 }
 
-function checkMock(mock: Json, type: string | undefined, place: Place): void {
+function checkMock(mock: Json, step: MockedStep | undefined, place: Place): void {
   const members = isObject(mock) ? Object.keys(mock) : [];
   if (!isObject(mock) || members.length !== 1 || (members[0] !== "output" && members[0] !== "error"))
     place.problem("must be {output} or {error}");
-  else if (members[0] === "error") checkError(mock.error, type, place.at("error"));
-  else if (type !== undefined && MOCK_OUTPUTS.get(type) === "object" && !isObject(mock.output))
-    place.at("output").problem("must be an object");
+  else if (members[0] === "error") checkError(mock.error, step, place.at("error"));
+  else if (step?.rules.output === "object" && !isObject(mock.output)) place.at("output").problem("must be an object");
 }
 
-function checkError(error: Json | undefined, type: string | undefined, place: Place): void {
+function checkError(error: Json | undefined, step: MockedStep | undefined, place: Place): void {
   if (!isObject(error)) {
     place.problem("must be an object with a code");
     return;
@@ -129,8 +121,8 @@ function checkError(error: Json | undefined, type: string | undefined, place: Pl
     else if (typeof value !== wanted) place.at(name).problem(`must be a ${wanted}`);
   }
   if (!error.code) place.at("code").problem("is required");
-  else if (type !== undefined && TYPES_THAT_WAIT.has(type) && error.code !== "timeout")
-    place.at("code").problem(`must be "timeout": a ${type} has no other failure`);
+  else if (step?.rules.failures === "timeout" && error.code !== "timeout")
+    place.at("code").problem(`must be "timeout": a ${step.type} has no other failure`);
 }
 
 /** The mocks of each step, in their order. */

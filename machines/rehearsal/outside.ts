@@ -5,15 +5,17 @@ import type { PublishedEvent } from "../messages/effect.js";
 import type { ActionCall } from "../state/call.js";
 import type { RunContext } from "../state/context.js";
 import type { Wait } from "../state/wait.js";
+import type { MockRules } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
-import { isObject, type JsonObject } from "../values/json.js";
-import type { MockScript } from "./mocks.js";
+import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { type MockScript, UNDO_RULES } from "./mocks.js";
 import type { RehearsedRun } from "./run.js";
 
-/** The response to a request without a mock, and the members that a mock leaves out. */
-const DEFAULT_RESPONSE: JsonObject = { status: 200, headers: {}, body: null };
-/** The result of an approval without a mock. */
-const DEFAULT_APPROVAL: JsonObject = { approved: true };
+/** The answer to a step, as its type makes it of the output that a mock gives. */
+function answerOf(given: Json | undefined, { output, answer }: MockRules = UNDO_RULES): Json {
+  const usable = output === "object" && !isObject(given) ? undefined : given;
+  return answer?.(usable) ?? usable ?? {};
+}
 
 /** The answer that the run waits for: that of a dispatch, or one from outside for this step entry. */
 export function awaitedAnswer({ wait, entry }: RunContext): string | number | undefined {
@@ -36,38 +38,37 @@ export class Outside {
   /** The command that ends the run's wait. Undefined: there is no answer. */
   answer(run: RehearsedRun): RunCommand | undefined {
     const { wait, call, run: identity, step = "" } = run.context;
-    if (wait?.kind === "dispatched" && call) return this.answerDispatch(call, wait, identity.workflowId);
+    if (wait?.kind === "dispatched" && call) return this.answerDispatch(run, call, wait);
     const mock = this.script.next(identity.workflowId, step);
     if (mock && "error" in mock) return undefined;
+    const answer = answerOf(mock?.output, run.program.steps.get(step)?.type.mock);
     if (wait?.kind === "signal") {
       this.signals++;
       const id = `signal-${this.signals}`;
-      return { type: "signal", id, name: wait.name, payload: mock?.output ?? {}, actor: "api" };
+      return { type: "signal", id, name: wait.name, payload: answer, actor: "api" };
     }
     if (wait?.kind === "event") {
       const id = `event-${++this.events}`;
-      this.publish({ id, topic: wait.topic, headers: wait.headers, payload: mock?.output ?? {} });
+      this.publish({ id, topic: wait.topic, headers: wait.headers, payload: answer });
       return { type: "event", eventId: id };
     }
     if (wait?.kind !== "user_task") throw new Error(`a wait for ${wait?.kind} has no answer from outside`);
-    const approves = run.program.steps.get(step)?.type.name === "manual_approval";
-    const result = mock && isObject(mock.output) ? mock.output : approves ? DEFAULT_APPROVAL : {};
-    return { type: "submit", taskId: wait.taskId, result, actor: "api" };
+    return { type: "submit", taskId: wait.taskId, result: answer as JsonObject, actor: "api" };
   }
 
   private answerDispatch(
+    { program, context }: RehearsedRun,
     call: ActionCall,
     { dispatchId }: Extract<Wait, { kind: "dispatched" }>,
-    workflowId: string,
   ): RunCommand | undefined {
+    const isUndo = call.phase === "compensation";
     // An undo that a child handed over belongs to the child's workflow.
-    const owner = (call.childRunId !== undefined && this.workflowOf(call.childRunId)) || workflowId;
-    const mock = this.script.next(owner, call.stepId, call.phase === "compensation");
+    const owner = (call.childRunId !== undefined && this.workflowOf(call.childRunId)) || context.run.workflowId;
+    const mock = this.script.next(owner, call.stepId, isUndo);
     const about = { dispatchId, actor: call.request ? "coordinator" : "worker:mock" };
-    if (!mock || "output" in mock) {
-      const output = mock && isObject(mock.output) ? mock.output : {};
-      return { type: "result", result: call.request ? { ...DEFAULT_RESPONSE, ...output } : output, ...about };
-    }
+    const rules = isUndo ? UNDO_RULES : program.steps.get(call.stepId)?.type.mock;
+    if (!mock || "output" in mock)
+      return { type: "result", result: answerOf(mock?.output, rules) as JsonObject, ...about };
     const { code, message = code, retryable = true, outcome_unknown: outcomeUnknown = false } = mock.error;
     return code === "timeout" ? undefined : { type: "failure", code, message, retryable, outcomeUnknown, ...about };
   }

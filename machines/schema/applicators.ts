@@ -141,7 +141,7 @@ export function anyOf(nodes: readonly Node[]): Keyword {
       const faults = found && new Misfits();
       if (attempt(check, node, value, evaluated, faults)) fits = true;
       else if (faults) alternatives.push(faults.list);
-      // Of the others only what they evaluate would count.
+      // Only what the others evaluate would count.
       if (fits && !evaluated) return true;
     }
     return fits || check.misfit(found, "must match a schema in anyOf", { alternatives });

@@ -186,7 +186,7 @@ function hasAll(
 /** A name in a message. */
 export const quoted = (name: string): string => `'${beginningOf(name, 200)}'`;
 
-/** By their names. Those of which a schema keeps more than their value are made by the reader. */
+/** Assertions by keyword. The reader makes those of which a schema keeps more than their value. */
 export const ASSERTIONS: ReadonlyMap<string, (wanted: never) => Keyword> = new Map(
   Object.entries({
     type: type,

@@ -1,7 +1,7 @@
 // One check of a value: its budget, the place that it has reached, and what it has found. The keywords are in the files beside; they all work
 // on this.
 import { beginningOf, type Json } from "../values/json.js";
-import { escaped } from "./uri.js";
+import { pointerElement } from "../values/json-path.js";
 
 /**
  * A unit is about 50 ns: a schema applied to a value, a keyword, a member that is looked at, 32 characters that are read. Not a clock: the same schema and value end at the
@@ -32,7 +32,7 @@ export interface Misfit {
   readonly message: string;
   /** The member that `required` misses. */
   readonly missing?: string;
-  /** Of alternatives of which none fits: what is wrong under each. */
+  /** What is wrong under each alternative, where none fits. */
   readonly alternatives?: readonly (readonly Misfit[])[];
 }
 
@@ -92,7 +92,7 @@ export class Evaluated {
 /** A schema with an address of its own. */
 export interface Resource {
   readonly uri: string;
-  /** By their names. */
+  /** The anchors by name. */
   readonly anchors: Map<string, Node>;
   readonly dynamicAnchors: Map<string, Node>;
 }
@@ -223,6 +223,6 @@ export class Check {
   }
 }
 
-/** Of a JSON pointer. Longer names are cut: a value may have names of a megabyte. */
+/** One step of a JSON pointer. Longer names are cut: a value may have names of a megabyte. */
 const step = (key: string | number): string =>
-  typeof key === "number" ? `/${key}` : `/${escaped(beginningOf(key, MAX_NAME))}`;
+  pointerElement(typeof key === "number" ? key : beginningOf(key, MAX_NAME));

@@ -3,7 +3,7 @@
 
 interface Decimal {
   readonly digits: bigint;
-  /** Of ten. */
+  /** The power of ten. */
   readonly exponent: number;
 }
 

@@ -1,13 +1,14 @@
 // Makes the nodes of a schema, which check values. No code is generated, and nothing is fetched. It expects a schema that was weighed and
 // compared with the meta-schema (read.ts).
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import { keysOfPointer, pointerElement } from "../values/json-path.js";
 import { compilePattern, type Pattern } from "../values/pattern.js";
 import * as applicators from "./applicators.js";
 import * as assertions from "./assertions.js";
 import type { Keyword, Node, Resource } from "./check.js";
 import { META_SCHEMA } from "./meta-schema.js";
 import { re2Of } from "./pattern-text.js";
-import { escaped, keysOf, locate } from "./uri.js";
+import { locate } from "./uri.js";
 
 /** The schema is not usable. The message says why. */
 export class SchemaFault extends Error {
@@ -21,7 +22,7 @@ const INSTRUCTION_BYTES = 250;
 type Pointer = string;
 
 /** A node while it is made: it may refer to nodes that are not there yet. */
-type Draft = { -readonly [K in keyof Node]: Node[K] } & { readonly resource: Home };
+type NodeDraft = { -readonly [K in keyof Node]: Node[K] } & { readonly resource: Home };
 
 /** A resource, and where its root is found. */
 export interface Home extends Resource {
@@ -29,7 +30,7 @@ export interface Home extends Resource {
   readonly pointer: Pointer;
 }
 
-interface Place {
+interface SchemaAt {
   readonly schema: Members;
   readonly pointer: Pointer;
   readonly home: Home;
@@ -40,13 +41,13 @@ type Members = Readonly<Record<string, Json>>;
 export class Reader {
   /** About the memory that it takes. */
   bytes = 0;
-  private readonly nodes = new Map<Pointer, Draft>();
+  private readonly nodes = new Map<Pointer, NodeDraft>();
   /** References, which are followed when everything else has been read. */
   private readonly open: (() => void)[] = [];
 
   constructor(
     private readonly document: Json,
-    /** By their URIs. Those of the document are added. */
+    /** The resources by URI. Those of the document are added. */
     private readonly resources: Map<string, Home>,
     /** Throws SchemaFault for what is no schema. */
     private readonly inspect: (schema: Json) => void,
@@ -76,7 +77,7 @@ export class Reader {
     this.bytes += NODE_BYTES;
     const members = isObject(schema) ? schema : {};
     const home = this.homeOf(members, pointer, outer);
-    const draft: Draft = { resource: home, keywords: [], reviews: [], isNever: schema === false };
+    const draft: NodeDraft = { resource: home, keywords: [], reviews: [], isNever: schema === false };
     this.nodes.set(pointer, draft);
     this.name(members, home, draft);
     draft.keywords = schema === false ? [applicators.never] : this.keywords(members, pointer, home);
@@ -122,7 +123,7 @@ export class Reader {
   }
 
   /** Keywords that apply schemas to members and items. */
-  private ofParts(place: Place): Keyword[] {
+  private ofParts(place: SchemaAt): Keyword[] {
     const { schema } = place;
     const keywords: Keyword[] = [];
     const [prefix, items, contains] = [
@@ -147,7 +148,7 @@ export class Reader {
   }
 
   /** Keywords that apply schemas to the value itself. */
-  private inPlace(place: Place): Keyword[] {
+  private inPlace(place: SchemaAt): Keyword[] {
     const { schema, home } = place;
     const keywords: Keyword[] = [];
     const condition = this.one(place, "if");
@@ -167,12 +168,12 @@ export class Reader {
     return keywords;
   }
 
-  /** As earlier drafts have it: names or a schema. */
-  private dependencies(dependencies: JsonObject, { pointer, home }: Place): Keyword[] {
+  /** The keyword of earlier drafts: names or a schema. */
+  private dependencies(dependencies: JsonObject, { pointer, home }: SchemaAt): Keyword[] {
     const entries = Object.entries(dependencies);
     const names = entries.filter(([, one]) => Array.isArray(one));
     const schemas = entries.filter(([, one]) => !Array.isArray(one));
-    const at = (name: string) => `${pointer}/dependencies/${escaped(name)}`;
+    const at = (name: string) => `${pointer}/dependencies${pointerElement(name)}`;
     const nodes = new Map(schemas.map(([name, one]) => [name, this.node(one, at(name), home)]));
     return [
       assertions.dependentRequired(Object.fromEntries(names) as Record<string, readonly string[]>),
@@ -189,22 +190,22 @@ export class Reader {
     ];
   }
 
-  private one({ schema, pointer, home }: Place, name: string): Node | undefined {
+  private one({ schema, pointer, home }: SchemaAt, name: string): Node | undefined {
     const one = schema[name];
     return one === undefined ? undefined : this.node(one, `${pointer}/${name}`, home);
   }
 
-  private list({ schema, pointer, home }: Place, name: string): Node[] | undefined {
+  private list({ schema, pointer, home }: SchemaAt, name: string): Node[] | undefined {
     const list = schema[name];
     if (!Array.isArray(list)) return undefined;
     return list.map((one, index) => this.node(one as Json, `${pointer}/${name}/${index}`, home));
   }
 
-  private map({ schema, pointer, home }: Place, name: string): Map<string, Node> | undefined {
+  private map({ schema, pointer, home }: SchemaAt, name: string): Map<string, Node> | undefined {
     const map = schema[name];
     if (!isObject(map)) return undefined;
     const at = `${pointer}/${name}`;
-    return new Map(Object.entries(map).map(([key, one]) => [key, this.node(one, `${at}/${escaped(key)}`, home)]));
+    return new Map(Object.entries(map).map(([key, one]) => [key, this.node(one, at + pointerElement(key), home)]));
   }
 
   private pattern(source: string): Pattern {
@@ -251,9 +252,9 @@ export class Reader {
   /** The schema at a place, also where no keyword of this draft has one. */
   private at(pointer: Pointer): Node | undefined {
     let [value, home, place]: [Json | undefined, Home | undefined, Pointer] = [this.document, undefined, ""];
-    for (const key of keysOf(pointer)) {
+    for (const key of keysOfPointer(pointer)) {
       home = this.nodes.get(place)?.resource ?? home;
-      place = `${place}/${escaped(key)}`;
+      place += pointerElement(key);
       value = memberOf(value, key);
       if (value === undefined) return undefined;
     }

@@ -10,7 +10,7 @@ import { problemOf } from "./problem.js";
 import { metaSchema, type Reading, readSlices } from "./read.js";
 import { otherDraft, SchemaFault } from "./reader.js";
 
-/** Of the schemas that a process keeps read. */
+/** The memory for the schemas that a process keeps read. */
 const MAX_CACHED_BYTES = 48 * 1_048_576;
 const FAULT_BYTES = 2_000;
 const MAX_PROBLEMS = 20;
@@ -21,7 +21,7 @@ export interface CheckOptions {
 }
 
 export class Schemas {
-  /** By identity: a schema arrives as the same object again and again. */
+  /** Keyed by identity: a schema arrives as the same object again and again. */
   private readonly readings = new WeightedCache<JsonObject, Reading | string>(MAX_CACHED_BYTES);
 
   constructor() {

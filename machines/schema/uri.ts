@@ -6,7 +6,7 @@ const PARTS = /^(?:([^:/?#]+):)?(?:\/\/([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#([\s
 export interface Located {
   /** Without its fragment. */
   readonly uri: string;
-  /** As it was written; empty if there is none. */
+  /** The fragment as it was written; empty if there is none. */
   readonly fragment: string;
 }
 
@@ -57,12 +57,3 @@ function withoutDots(path: string): string {
   }
   return kept.join("/");
 }
-
-/** The keys of a JSON pointer. */
-export const keysOf = (pointer: string): string[] =>
-  pointer
-    .split("/")
-    .slice(1)
-    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"));
-
-export const escaped = (key: string | number): string => String(key).replaceAll("~", "~0").replaceAll("/", "~1");

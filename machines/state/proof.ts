@@ -10,7 +10,7 @@ export interface TrialDeath {
   readonly out_of_memory?: boolean;
   /** Its heap at the last report before its end. */
   readonly heap_mb: number;
-  /** From the beginning of the trial to the end of the process. */
+  /** The time from the beginning of the trial to the end of the process. */
   readonly ms: number;
 }
 

@@ -104,7 +104,7 @@ function withoutSnapshot(wait: RunContext["wait"]): RunContext["wait"] {
   return rest;
 }
 
-/** Of a record of any format up to `newest`. */
+/** Reads a record of any format up to `newest`. */
 export function decodeRun(stored: StoredRun, newest = RECORD_FORMAT): RunContext {
   const { v, ...record } = stored.record as unknown as StoredRecord;
   if (!(v >= OLDEST_RECORD_FORMAT && v <= newest))

@@ -1,6 +1,6 @@
 // `action`: one piece of work for a worker, dispatched as often as its retry policy allows. This file evaluates the call;
 // decide/answers.ts decides on its attempts.
-import { number, object, optional, required, text } from "../attribute/kinds.js";
+import { naming, number, object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError, type Scope, type Template } from "../expression/index.js";
 import { completeRetry, type RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
@@ -17,7 +17,7 @@ export const action = stepType({
   name: "action",
   summary: "A worker executes a registered action.",
   attributes: {
-    action: required(text, '"service.name" or "service.name@version".'),
+    action: required(naming("action", text), '"service.name" or "service.name@version".'),
     inputs: optional(object, "Evaluated once per step entry; the same for every attempt."),
     timeout_ms: optional(
       number(TIMEOUT),
@@ -31,7 +31,11 @@ export const action = stepType({
     ),
   },
   output: "the worker's result",
+  errors:
+    "the worker's own, `action_not_registered`, `license_rejected`, `schema_mismatch`, `timeout`, `heartbeat_timeout`, `queue_timeout`",
   retries: true,
+  effectful: true,
+  mock: { output: "object", failures: "any" },
   chartText: ({ action }) => `Calls ${written(action)}.`,
   dryRunSkips: () => true,
   check({ action }, place) {

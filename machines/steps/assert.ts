@@ -12,6 +12,7 @@ export const assert = stepType({
     message: optional(text, "The error's message."),
     code: defaulted(text, "assertion_failed" satisfies EngineErrorCode, "The error's code."),
   },
+  errors: "its `code`, by default `assertion_failed`",
   enter({ attributes: { condition, message, code }, scope }) {
     if (condition.test(scope)) return { kind: "done" };
     return failed(

@@ -1,15 +1,15 @@
 // Branches: the map of outgoing edges of `decision`, `switch` and `manual_approval`, and how a value selects one.
 import { record, shape } from "../attribute/composite.js";
-import { id, type Kind, plainText, required } from "../attribute/kinds.js";
+import { id, type Kind, plainText, required, stepId } from "../attribute/kinds.js";
 import { asText } from "../expression/index.js";
 import type { Json } from "../values/json.js";
 import { MAX_BRANCHES } from "../values/limits.js";
-import type { Edge, Outcome } from "./step.js";
+import type { Edge, StepOutcome } from "./step.js";
 import { excerpt } from "./words.js";
 
 export type Branches = Readonly<Record<string, { readonly next: string }>>;
 
-export const branch = shape("branch", { next: required(id, "The step to go to.") });
+export const branch = shape("branch", { next: required(stepId, "The step to go to.") });
 const some = { min: 1, max: MAX_BRANCHES };
 
 export const branches: Kind<Branches> = record(branch, plainText, some);
@@ -27,7 +27,7 @@ export function branchEdges(map: Branches | undefined, when: (key: string) => st
   }));
 }
 
-/** Of branches that the text of a value names: `subject` is where it comes from. */
+/** The edges of branches that the text of a value names: `subject` is where it comes from. */
 export function namedEdges(map: Branches | undefined, subject: string): Edge[] {
   return branchEdges(map, (key) => (key === "default" ? NO_BRANCH : `${subject} is ${JSON.stringify(excerpt(key))}`));
 }
@@ -38,7 +38,7 @@ const NO_BRANCH = "no branch matches";
 export const unlessDefault = (map: Branches): string | null => (Object.hasOwn(map, "default") ? null : NO_BRANCH);
 
 /** The outcome of selecting a branch. */
-export type Taken = Extract<Outcome, { kind: "done" | "failed" }>;
+export type Taken = Extract<StepOutcome, { kind: "done" | "failed" }>;
 
 /** The branch that `value`, as text, names, else `default`, else `next`; else the step fails. */
 export function takeBranch(map: Branches, value: Json | undefined, next: string | undefined): Taken {

@@ -11,6 +11,7 @@ export const cancel = stepType({
     reason: optional(text, "Why; `cancelled` if absent."),
     compensate: defaulted(flag, true, "Whether completed steps are undone."),
   },
+  errors: "`not_found`",
   // A run that cancels itself comes to its end here.
   nextWhen: ({ run_id }) => (run_id ? "another run is cancelled" : null),
   dryRunSkips: ({ run_id }) => run_id !== undefined,

@@ -1,5 +1,5 @@
 // `decision`: takes the branch that a value names: the value of an expression, or a member of a rule's output.
-import { defaulted, expression, object, optional, required, text } from "../attribute/kinds.js";
+import { defaulted, expression, naming, object, optional, required, text } from "../attribute/kinds.js";
 import type { Scope } from "../expression/index.js";
 import { evaluateRule, type RuleResult } from "../rule/evaluate.js";
 import { beginningOf, type Json, type JsonObject } from "../values/json.js";
@@ -12,11 +12,12 @@ export const decision = stepType({
   summary: "Takes the branch that a value or a rule names.",
   attributes: {
     expression: optional(expression, "Its value, as text, names the branch."),
-    rule_id: optional(text, "Instead of `expression`: the rule whose output names the branch."),
+    rule_id: optional(naming("rule", text), "Instead of `expression`: the rule whose output names the branch."),
     rule_inputs: optional(object, "The rule's inputs; the run's inputs if absent."),
     output_key: defaulted(text, "branch", "The member of the rule's output that names the branch."),
     branches: required(branches, "Name to {next}; `default` where no name matches."),
   },
+  errors: "`no_branch_matched`, `not_found`",
   edges: ({ branches, expression, rule_id }) =>
     namedEdges(
       branches,

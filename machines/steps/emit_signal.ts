@@ -4,7 +4,7 @@ import { object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import { parseRunId, type RunId } from "../values/ids.js";
-import { failed, type Outcome, objectOf, stepType, textOf } from "./step.js";
+import { failed, objectOf, type StepOutcome, stepType, textOf } from "./step.js";
 
 export const emitSignal = stepType({
   name: "emit_signal",
@@ -15,8 +15,9 @@ export const emitSignal = stepType({
     payload: optional(object, "An object; {} if absent."),
   },
   output: "{signal_id}",
+  errors: "`not_found`",
   dryRunSkips: () => true,
-  enter({ attributes, scope, facts, run, plan, entry }): Outcome {
+  enter({ attributes, scope, facts, run, plan, entry }): StepOutcome {
     const name = textOf(attributes.signal_name, scope, "signal_name");
     if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(name) || name.startsWith("user_task."))
       throw new ExpressionError("signal_name must be 1 to 128 of A-Z a-z 0-9 _ . : -, and not begin with user_task.");
@@ -32,7 +33,7 @@ export const emitSignal = stepType({
 });
 
 /** The run that a step names, or why it cannot be reached. */
-export function targetOf(text: string, { target }: Facts): RunId | Outcome {
+export function targetOf(text: string, { target }: Facts): RunId | StepOutcome {
   const runId = parseRunId(text);
   if (runId === undefined) return failed("not_found", "run_id is not a run id");
   if (target === undefined) return { kind: "need", need: { kind: "target", runId } };

@@ -16,6 +16,7 @@ export const error = stepType({
     message: optional(text, "What went wrong."),
     details: optional(value, "Anything else about the error."),
   },
+  errors: "its `code`, by default `error`",
   last: true,
   alwaysFails: true,
   chartText: ({ code }) => (code ? `Raises ${written(code)}.` : "Raises the error that was caught last."),

@@ -1,17 +1,17 @@
 // `foreach`: runs its body once for each item, as child runs, at most `max_concurrency` of them at once.
-import { defaulted, expression, id, localName, number, optional, required } from "../attribute/kinds.js";
+import { defaulted, expression, localName, number, optional, required, stepId } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import { RESERVED_NAMES } from "../expression/scope.js";
 import type { EndedChild } from "../messages/fact.js";
 import type { Json } from "../values/json.js";
-import { failed, numberOf, type Outcome, stepType, tooLarge } from "./step.js";
+import { failed, numberOf, type StepOutcome, stepType, tooLarge } from "./step.js";
 
 export const foreach = stepType({
   name: "foreach",
   summary: "Runs its body for each item of a list, each as a child run.",
   attributes: {
     items: required(expression, "The list."),
-    body: required(id, "The first step of the body."),
+    body: required(stepId, "The first step of the body."),
     item_var: optional(localName, "Another name for `item` in the body."),
     index_var: optional(localName, "Another name for `index` in the body."),
     max_concurrency: defaulted(number({ min: 0, whole: true }), 1, "Items that run at once; 0: all."),
@@ -19,8 +19,13 @@ export const foreach = stepType({
     max_items: defaulted(number({ min: 0, whole: true }), 10_000, "A longer list fails the step."),
   },
   output: "the items' outputs in input order; {error} where one failed",
+  errors: "the error of the item that exceeded the tolerance, `cancelled`, `limit_exceeded`",
   pauses: true,
-  blocks: ({ body }) => [{ kind: "item", start: body, at: ["body"] }],
+  block: {
+    kind: "item",
+    starts: ["body"],
+    locals: ({ item_var: item = "item", index_var: index = "index" }) => ({ item, index }),
+  },
   nextWhen: () => "every item is done",
   check({ item_var, index_var }, place) {
     for (const [attribute, name] of Object.entries({ item_var, index_var })) {
@@ -40,7 +45,7 @@ export const foreach = stepType({
     if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry: groupEntry } };
     return facts.ended ? { kind: "done", output: facts.ended.map(itemOutput) } : tooLarge("the outputs of the items");
 
-    function begin(items: Json, limit: number): Outcome {
+    function begin(items: Json, limit: number): StepOutcome {
       if (!Array.isArray(items)) throw new ExpressionError("items must be a list");
       if (items.length > limit)
         return failed("limit_exceeded", `there are ${items.length} items, over max_items (${limit})`);

@@ -15,11 +15,11 @@ import {
   value,
 } from "../attribute/kinds.js";
 import { asText, ExpressionError, type Scope } from "../expression/index.js";
-import { type Json, measure } from "../values/json.js";
+import { type Json, type JsonObject, measure } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { resolveRetry } from "./action.js";
-import { headers, headersOf, url, urlOf } from "./outgoing.js";
+import { headers, headersOf, url, urlOf } from "./http.js";
 import { durationOf, failed, isNull, objectOf, stepType, textOf } from "./step.js";
 
 /** The longest attempt: a request holds one of the node's slots until it is answered. */
@@ -55,7 +55,14 @@ export const httpRequest = stepType({
     secret_ref: optional(text, "The name of a secret that the service adds as a header."),
   },
   output: "{status, headers, body}",
+  errors: "`http_<status>`, `http_network`, `timeout`, `schema_mismatch`, `limit_exceeded`, `not_found`",
   retries: true,
+  effectful: true,
+  mock: {
+    output: "object",
+    failures: "any",
+    answer: (given) => ({ status: 200, headers: {}, body: null, ...(given as JsonObject) }),
+  },
   dryRunSkips: () => true,
   check({ method, body }, place) {
     if (body && !isNull(body) && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);

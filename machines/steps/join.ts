@@ -7,7 +7,7 @@ import type { EndedChild } from "../messages/fact.js";
 import type { Group } from "../state/group.js";
 import type { JsonObject } from "../values/json.js";
 import { MAX_BRANCHES } from "../values/limits.js";
-import { type Entered, type Failure, failed, numberOf, type Outcome, stepType, tooLarge } from "./step.js";
+import { type Entered, type Failure, failed, numberOf, type StepOutcome, stepType, tooLarge } from "./step.js";
 import { written } from "./words.js";
 
 const ATTRIBUTES = {
@@ -36,6 +36,7 @@ export const join = stepType({
   summary: "Waits for the branches of its parallel.",
   attributes: ATTRIBUTES,
   output: "{branch: output} of those that succeeded; `all_settled` adds {error} of those that did not",
+  errors: "the error of the branch that decided, `cancelled`",
   pauses: true,
   joins: true,
   check({ mode, count }, place) {
@@ -43,7 +44,7 @@ export const join = stepType({
   },
   nextWhen: ({ mode, count }) =>
     count === undefined ? MET[mode] : `${typeof count === "number" ? count : written(count)} branches have succeeded`,
-  enter(entered): Outcome {
+  enter(entered): StepOutcome {
     const { group, attributes, facts } = entered;
     if (!group) return failed("error", "the join has no branches to wait for");
     const verdict = verdictOf(entered, group);
@@ -100,7 +101,7 @@ function outcomeOf(
   verdict: "met" | { readonly failedBy: string },
   ended: readonly EndedChild[],
   settled: boolean,
-): Outcome {
+): StepOutcome {
   if (verdict !== "met") {
     const error = ended.find(({ branch }) => branch === verdict.failedBy)?.error;
     return { kind: "failed", error: error ?? { code: "error", message: `the branch ${verdict.failedBy} failed` } };

@@ -19,6 +19,7 @@ export const metricEmit = stepType({
     kind: defaulted(oneOf(...METRIC_KINDS), "counter", "How the values of one name are combined."),
     tags: optional(object, "At most 16; their values are strings, numbers or booleans."),
   },
+  errors: "`limit_exceeded`",
   check({ name, value, kind }, place) {
     if (name.constant && !isName(String(name.render({})))) place.at("name").problem(NAME_RULE);
     if (kind === "counter" && typeof value === "number" && value < 0) place.at("value").problem(COUNTER_RULE);

@@ -1,5 +1,6 @@
 // `parallel`: starts a child run for each branch and goes on to its join, which waits for them.
 import { defaulted, number, required } from "../attribute/kinds.js";
+import { EACH } from "../attribute/mention.js";
 import { namedBranches } from "./branch.js";
 import { numberOf, stepType } from "./step.js";
 
@@ -10,14 +11,9 @@ export const parallel = stepType({
     branches: required(namedBranches, "Name to {next}: the first step of the branch."),
     max_concurrency: defaulted(number({ min: 0, whole: true }), 0, "Branches that run at once; 0: all."),
   },
+  errors: "`limit_exceeded`",
   forks: true,
-  blocks: ({ branches }) =>
-    Object.entries(branches).map(([name, { next }]) => ({
-      kind: "branch",
-      name,
-      start: next,
-      at: ["branches", name, "next"],
-    })),
+  block: { kind: "branch", starts: ["branches", EACH, "next"] },
   nextWhen: () => "the branches have begun",
   enter({ attributes: { branches, max_concurrency }, scope }) {
     const total = Object.keys(branches).length;

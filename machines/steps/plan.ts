@@ -21,7 +21,7 @@ export interface StepPosition {
   readonly chains: ReadonlySet<string>;
 }
 
-/** By step id. Unreachable steps are in the block of the run. */
+/** Positions by step id. Unreachable steps are in the block of the run. */
 export type Layout = ReadonlyMap<string, StepPosition>;
 
 /** Whether an `on_error` or `on_timeout` names a step. */
@@ -50,7 +50,7 @@ export interface WorkflowPlan {
   readonly concurrency?: RunConcurrency;
   readonly steps: ReadonlyMap<string, StepPlan>;
   readonly layout: Layout;
-  /** By an earlier version: its steps that have another id here. */
+  /** The steps of each earlier version that have another id here. */
   readonly migrations?: Migrations;
   readonly start: string;
   /** Entrypoint to step id. `default` is `start`. */

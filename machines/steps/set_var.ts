@@ -15,6 +15,7 @@ export const setVar = stepType({
     name: optional(variableName, "One variable, with `value`."),
     value: optional(value, "The value of `name`."),
   },
+  variables: "assigned",
   check({ variables, name, value }, place) {
     const lone = name === undefined ? value !== undefined && !isNull(value) : value === undefined;
     if (lone) place.problem("needs both name and value");

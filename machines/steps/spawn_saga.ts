@@ -17,6 +17,7 @@ export const spawnSaga = stepType({
     idempotency_key: optional(text, "As for a start by a client: the same key starts one run."),
   },
   output: "{run_id}",
+  errors: "`not_found`, `schema_mismatch`",
   chartText: ({ workflow_id }) => `Starts the workflow ${written(workflow_id)}.`,
   enter(entered) {
     const { attributes, scope, facts, run, entry, plan } = entered;

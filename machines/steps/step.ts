@@ -1,7 +1,8 @@
 // Step types: the attributes of a step, its edges in the chart, and `enter`, a pure function that gives its outcome. What an
 // outcome does to a run is the same for all types and belongs to decide/.
 
-import type { Attributes, NumberSource, Parsed } from "../attribute/kinds.js";
+import { type Attributes, mentionsOf, type NumberSource, type Parsed } from "../attribute/kinds.js";
+import { type Mention, namesAt } from "../attribute/mention.js";
 import type { Place } from "../attribute/problem.js";
 import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
 import type { Effect } from "../messages/effect.js";
@@ -30,9 +31,14 @@ export interface Edge {
   readonly when?: string | null;
 }
 
+/** A branch and an item are runs of their own. The rounds of a while and a try are executed by the run itself. */
+export type BlockKind = "branch" | "item" | "while" | "try";
+
+export const isChildBlock = (kind: BlockKind): boolean => kind === "branch" || kind === "item";
+
 /** A block that belongs to a step, and its first step. */
 export interface BlockStart {
-  readonly kind: "branch" | "item" | "while" | "try";
+  readonly kind: BlockKind;
   /** The name of a branch. */
   readonly name?: string;
   readonly start: string;
@@ -41,14 +47,25 @@ export interface BlockStart {
   readonly when?: string;
 }
 
-export interface StepType<A extends Attributes = Attributes> {
+/** All that is particular to a step type. */
+export interface StepDeclaration<A extends Attributes = Attributes> {
   readonly name: string;
   readonly summary: string;
   readonly attributes: A;
   /** The output that it stores, for the docs. Undefined: it stores nothing. */
   readonly output?: string;
+  /** The codes of its errors, for the docs, besides those that any step can fail with. */
+  readonly errors?: string;
   /** Whether it takes a `retry` policy. */
   readonly retries?: boolean;
+  /** Whether it acts outside the run. A rollback that passes over it records a warning. */
+  readonly effectful?: boolean;
+  /** Whether it waits for a run of another workflow, which is its child. */
+  readonly runsSaga?: boolean;
+  /** What becomes of the variables that its attributes name: they are set when it succeeds, or hold the error that it catches. */
+  readonly variables?: "assigned" | "caught";
+  /** Its answer from outside, which a rehearsal takes from mocks. Absent: it waits for none. */
+  readonly mock?: MockRules;
   /** Whether it may wait, so that its state in the chart has a `~paused` twin. */
   readonly pauses?: boolean;
   /** Its `next` is a join, which waits for its branches. */
@@ -62,7 +79,10 @@ export interface StepType<A extends Attributes = Attributes> {
   /** The whole run succeeds here. */
   readonly ends?: boolean;
   edges?(attributes: Parsed<A>): readonly Edge[];
-  blocks?(attributes: Parsed<A>): readonly BlockStart[];
+  /** The blocks that it holds. */
+  readonly block?: BlockRules<A>;
+  /** The errors of its try that it catches, and the variable that then holds the error. */
+  catches?(attributes: Parsed<A>): { readonly errors: readonly string[]; readonly variable: string };
   /** What it does, in words for the chart, where the type alone does not say it. */
   chartText?(attributes: Parsed<A>): string;
   /** When a run goes on along `next`, in words for the chart; null: it never does. Absent: whenever the step is done. */
@@ -73,9 +93,57 @@ export interface StepType<A extends Attributes = Attributes> {
   check?(attributes: Parsed<A>, place: Place): void;
   /** Rules that are younger than release 0.6. */
   readonly youngerChecks?: readonly YoungerCheck<A>[];
-  enter(entered: Entered<A>): Outcome;
+  enter(entered: Entered<A>): StepOutcome;
   /** For a step that opens a user task. */
   readonly task?: TaskRules<A>;
+}
+
+export interface StepType extends StepDeclaration {
+  /** What its attributes name. */
+  readonly mentions: readonly Mention[];
+}
+
+export interface BlockRules<A extends Attributes = Attributes> {
+  readonly kind: BlockKind;
+  /** Where its attributes name the first step of each block. The member above that names a branch. */
+  readonly starts: readonly string[];
+  /** When a run goes into it, in words for the chart. */
+  when?(attributes: Parsed<A>): string;
+  /** The names of an item and of its index, beside `item` and `index`. */
+  locals?(attributes: Parsed<A>): { readonly item: string; readonly index: string };
+}
+
+/** The blocks of a step, as far as its attributes name them. */
+export function blocksOf({ block }: StepType, attributes: Parsed<Attributes>): readonly BlockStart[] {
+  if (!block) return [];
+  const { kind, starts } = block;
+  const when = block.when?.(attributes);
+  return namesAt(attributes, starts).map(({ name: start, at }) => ({
+    ...{ kind, start, at },
+    ...(kind === "branch" && { name: String(at.at(-2)) }),
+    ...(when !== undefined && { when }),
+  }));
+}
+
+/** Whether its steps make runs that are children of their own. */
+export function makesChildren({ block, runsSaga = false }: StepType): boolean {
+  return runsSaga || (block !== undefined && isChildBlock(block.kind));
+}
+
+/** The first step of the catch chain of a step that holds a try. */
+export function catchOf({ id, edges }: StepPlan): string {
+  const edge = edges.find(({ catches }) => catches);
+  if (!edge) throw new Error(`the step ${id} holds a try and has no catch`);
+  return edge.target;
+}
+
+/** How a rehearsal answers for the outside. */
+export interface MockRules {
+  readonly output: "object" | "any";
+  /** `timeout`: it gets an answer or none, and has no other failure from outside. */
+  readonly failures: "any" | "timeout";
+  /** The answer, made of the output that the mock gives. Absent: that output, or an empty object. */
+  answer?(given: Json | undefined): Json;
 }
 
 /** A rule that new definitions must keep. A stored one is compiled without it, because an older release may have stored it. */
@@ -95,7 +163,7 @@ export interface TaskRules<A extends Attributes = Attributes> {
     attributes: Parsed<A>,
     result: JsonObject,
     by: string | undefined,
-  ): Extract<Outcome, { kind: "done" | "failed" }>;
+  ): Extract<StepOutcome, { kind: "done" | "failed" }>;
 }
 
 /** What `enter` sees of a run. */
@@ -124,7 +192,7 @@ export interface Entered<A extends Attributes = Attributes> {
   readonly waited: boolean;
 }
 
-export type Outcome =
+export type StepOutcome =
   /** Done. `edge` and `target` replace `next`. Without an `output`, nothing is stored. */
   | {
       readonly kind: "done";
@@ -242,18 +310,18 @@ export type OnUndoFailure = "continue" | "incident";
 
 export type RetrySource = { readonly [K in keyof RetryPolicy]?: RetryPolicy[K] | NumberSource };
 
-export const failed = (code: StepErrorCode, message: string, details?: Json): Outcome => ({
+export const failed = (code: StepErrorCode, message: string, details?: Json): StepOutcome => ({
   kind: "failed",
   error: details === undefined ? { code, message } : { code, message, details },
 });
 
 /** The outputs of children together exceed the limit of an output. */
-export const tooLarge = (outputs: string): Outcome =>
+export const tooLarge = (outputs: string): StepOutcome =>
   failed("limit_exceeded", `${outputs} are more than an output may hold`);
 
 /** Checks a type's functions against its attributes. The table of all types has no types of attributes. */
-export function stepType<A extends Attributes>(type: StepType<A>): StepType {
-  return type as unknown as StepType;
+export function stepType<A extends Attributes>(declared: StepDeclaration<A>): StepType {
+  return { ...(declared as unknown as StepDeclaration), mentions: mentionsOf(declared.attributes) };
 }
 
 /** Written as null. Beside the other form of a step it says nothing. */

@@ -15,9 +15,9 @@ import {
   type Failure,
   failed,
   numberOf,
-  type Outcome,
   objectOf,
   type SagaCall,
+  type StepOutcome,
   stepType,
   textOf,
   tooLarge,
@@ -47,8 +47,12 @@ export const subSaga = stepType({
   summary: "Runs another workflow as a child run and waits for its end.",
   attributes,
   output: "the child's output",
+  errors: "`child_failed`, `cancelled`, `timeout`, `not_found`, `schema_mismatch`, `limit_exceeded`",
   pauses: true,
   retries: true,
+  effectful: true,
+  runsSaga: true,
+  mock: { output: "any", failures: "any" },
   chartText: ({ workflow_id }) => `Runs the workflow ${written(workflow_id)}.`,
   nextWhen: () => "the child run has succeeded",
   enter(entered) {
@@ -68,7 +72,7 @@ export const subSaga = stepType({
 export function sagaCall(
   { attributes, scope, facts, run }: Entered<typeof SAGA_ATTRIBUTES>,
   taken?: number,
-): SagaCall | Outcome {
+): SagaCall | StepOutcome {
   const workflowId = textOf(attributes.workflow_id, scope, "workflow_id");
   const given = attributes.version === undefined ? undefined : numberOf(attributes.version, scope, "version", 1);
   const version = taken ?? given;
@@ -91,7 +95,7 @@ export function sagaCall(
   return { workflow, entrypoint, inputs, startup };
 }
 
-function ended(entered: Entered<typeof attributes>, group: Group, verdict: NonNullable<Group["verdict"]>): Outcome {
+function ended(entered: Entered<typeof attributes>, group: Group, verdict: NonNullable<Group["verdict"]>): StepOutcome {
   const { facts, groupEntry: entry } = entered;
   if (verdict.state !== "succeeded") return again(entered, group, group.timedOut ? SAGA_TIMEOUT : failureOf(verdict));
   if (facts.ended === undefined) return { kind: "need", need: { kind: "ended", entry, child: group.child } };
@@ -108,7 +112,11 @@ function failureOf({ state, error }: NonNullable<Group["verdict"]>): Failure {
 }
 
 /** Retries with a new child, if the step itself has a retry policy that allows it. */
-function again({ plan, scope, facts, run }: Entered<typeof attributes>, { nth = 1 }: Group, error: Failure): Outcome {
+function again(
+  { plan, scope, facts, run }: Entered<typeof attributes>,
+  { nth = 1 }: Group,
+  error: Failure,
+): StepOutcome {
   const policy = plan.retry && resolveRetry(plan.retry, scope);
   if (!policy || !mayRetry(policy, nth, error.code)) return { kind: "failed", error };
   const delay = run.dryRun ? 0 : backoffMs(policy, nth, (facts as Facts).random);

@@ -1,6 +1,6 @@
 // `switch`: takes the first case that holds, or the branch that a value names.
 import { list, shape } from "../attribute/composite.js";
-import { expression, id, optional, required } from "../attribute/kinds.js";
+import { expression, optional, required, stepId } from "../attribute/kinds.js";
 import { MAX_BRANCHES } from "../values/limits.js";
 import { branches, namedEdges, takeBranch, unlessDefault } from "./branch.js";
 import { type Edge, failed, stepType } from "./step.js";
@@ -8,7 +8,7 @@ import { excerpt } from "./words.js";
 
 const oneCase = shape("case", {
   when: required(expression, "The case holds if truthy."),
-  next: required(id, "The step to go to."),
+  next: required(stepId, "The step to go to."),
 });
 
 const NO_CASE = "no case holds";
@@ -18,10 +18,11 @@ export const switchStep = stepType({
   summary: "Takes the first case that holds, or the branch that a value names.",
   attributes: {
     cases: optional(list(oneCase, { min: 1, max: MAX_BRANCHES }), "Tried in order."),
-    default: optional(id, "The step to go to if no case holds."),
+    default: optional(stepId, "The step to go to if no case holds."),
     expression: optional(expression, "Instead of cases: its value, as text, names the branch."),
     branches: optional(branches, "Name to {next}, with `expression`."),
   },
+  errors: "`no_branch_matched`",
   check({ cases, default: otherwise, expression, branches }, place) {
     if ((cases === undefined) === (expression === undefined))
       place.problem("needs either cases or expression with branches");

@@ -1,6 +1,17 @@
 // `try_catch`: runs a chain of steps in the run itself, and its catch chain if an error leaves the first one.
 import { list } from "../attribute/composite.js";
-import { defaulted, flag, id, type Kind, number, optional, required, variableName } from "../attribute/kinds.js";
+import {
+  defaulted,
+  flag,
+  id,
+  type Kind,
+  naming,
+  number,
+  optional,
+  required,
+  stepId,
+  variableName,
+} from "../attribute/kinds.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { durationOf, stepType } from "./step.js";
 import { excerpt } from "./words.js";
@@ -21,8 +32,8 @@ export const tryCatch = stepType({
   name: "try_catch",
   summary: "Runs a chain of steps; an error that leaves it goes to another chain.",
   attributes: {
-    try: required(id, "The first step of the chain that is tried."),
-    catch: required(id, "The first step of the chain that handles the error; it sees `error`."),
+    try: required(stepId, "The first step of the chain that is tried."),
+    catch: required(naming("handler", id), "The first step of the chain that handles the error; it sees `error`."),
     errors: defaulted(list(pattern, { min: 1, max: 100 }), ["*"], "The codes that are caught; they may end in `*`."),
     error_var: defaulted(variableName, "error", "The variable of the error; entering removes it."),
     rollback: defaulted(flag, false, "Undoes the completed steps of the try before the catch."),
@@ -34,7 +45,10 @@ export const tryCatch = stepType({
   edges: ({ errors, catch: target }) => [
     { label: "catch", target, at: ["catch"], catches: true, when: caught(errors) },
   ],
-  blocks: (attributes) => [{ kind: "try", start: attributes.try, at: ["try"] }],
+  errors: "uncaught errors from inside, `timeout`",
+  variables: "caught",
+  block: { kind: "try", starts: ["try"] },
+  catches: ({ errors, error_var: variable }) => ({ errors, variable }),
   nextWhen: () => "the try, or its catch, is done",
   enter({ attributes, scope, facts }) {
     const { timeout_ms, rollback, error_var: removes } = attributes;

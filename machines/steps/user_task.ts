@@ -1,7 +1,16 @@
 // Shared by `manual_approval` and `collect_input`: the attributes of a user task, and its opening. Each step type gives the
 // outcome of a result; the submit is decided in decide/tasks.ts.
 
-import { type Attributes, defaulted, number, optional, type Parsed, required, text } from "../attribute/kinds.js";
+import {
+  type Attributes,
+  defaulted,
+  handler,
+  number,
+  optional,
+  type Parsed,
+  required,
+  text,
+} from "../attribute/kinds.js";
 import type { Place } from "../attribute/problem.js";
 import { ExpressionError, type Scope } from "../expression/index.js";
 import type { OpenedTask } from "../messages/effect.js";
@@ -9,8 +18,7 @@ import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
 import { LONGEST_WAIT_MS, parseInstant, YEAR_1_S } from "../values/time.js";
-import { durationOf, type Entered, type Outcome, textOf } from "./step.js";
-import { onTimeout } from "./wait_for_signal.js";
+import { durationOf, type Entered, type StepOutcome, textOf } from "./step.js";
 
 /** Longer names could not be filtered by in a list of tasks. */
 const LONGEST_ASSIGNEE = 512;
@@ -25,7 +33,7 @@ export const due = {
   due_in_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "The time for the submit; unlimited if absent."),
   due_at: optional(text, "Instead, the end of that time: RFC 3339, or a CEL timestamp as one whole template."),
   on_timeout: defaulted(
-    onTimeout,
+    handler,
     "fail",
     "`fail` (code `timeout`), `continue` with a null output, or the step to go to.",
   ),
@@ -43,7 +51,7 @@ export function checkDue({ due_in_ms, due_at }: Parsed<typeof due>, place: Place
 export function openTask<A extends Attributes & Task>(
   { attributes, scope, facts, run, plan, entry, retried }: Entered<A>,
   formSchema: JsonObject | undefined,
-): Extract<Outcome, { kind: "wait" }> {
+): Extract<StepOutcome, { kind: "wait" }> {
   const { assignee, title } = attributes as Parsed<Task>;
   const dueAt = dueOf(attributes as Parsed<Task>, scope, facts.now);
   const times = dueAt === undefined ? {} : { dueAt };

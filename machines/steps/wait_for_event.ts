@@ -1,12 +1,12 @@
 // `wait_for_event`: waits for an event of a topic, or consumes one that was published since the run started. Several runs may
 // consume the same event, each of them once.
-import { defaulted, expression, number, oneOf, optional, required, text } from "../attribute/kinds.js";
+import { defaulted, expression, handler, number, oneOf, optional, required, text } from "../attribute/kinds.js";
 import type { Template } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { type EventWait, eventHeaders, eventHeadersOf, eventValue, pick, topicFault, topicOf } from "./event.js";
 import { durationOf, stepType } from "./step.js";
-import { nextOrTimeout, onTimeout, timeoutEdges } from "./wait_for_signal.js";
+import { nextOrTimeout, timeoutEdges } from "./wait_for_signal.js";
 import { written } from "./words.js";
 
 const eventOf = ({ topic }: { topic: Template }) => `an event of the topic ${written(topic)}`;
@@ -26,13 +26,15 @@ export const waitForEvent = stepType({
     ),
     timeout_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "The time to wait; unlimited if absent."),
     on_timeout: defaulted(
-      onTimeout,
+      handler,
       "fail",
       "`fail` (code `timeout`), `continue` with a null output, or the step to go to.",
     ),
   },
   output: "{topic, headers, payload}; null after a timeout with `continue` or a step",
+  errors: "`timeout`",
   pauses: true,
+  mock: { output: "any", failures: "timeout" },
   check({ topic }, place) {
     const fault = topicFault(topic);
     if (fault !== undefined) place.at("topic").problem(fault);

@@ -1,8 +1,7 @@
 // `wait_for_signal`: waits for a signal of a name, or consumes one that was recorded before.
 import {
   defaulted,
-  id,
-  type Kind,
+  handler,
   number,
   optional,
   PATH_STEP_RULE,
@@ -15,9 +14,6 @@ import { LONGEST_WAIT_MS } from "../values/time.js";
 import type { Edge } from "./step.js";
 import { durationOf, stepType, textOf } from "./step.js";
 import { type TimeLimits, timeLimit, written } from "./words.js";
-
-/** `fail`, `continue`, or the id of a step. */
-export const onTimeout: Kind<string> = { ...id, name: '"fail" | "continue" | step id' };
 
 interface Waiting extends TimeLimits {
   readonly on_timeout: string;
@@ -52,13 +48,15 @@ export const waitForSignal = stepType({
     signal_name: required(text, "The signal's name."),
     timeout_ms: optional(number({ min: 0, max: LONGEST_WAIT_MS }), "The time to wait; unlimited if absent."),
     on_timeout: defaulted(
-      onTimeout,
+      handler,
       "fail",
       "`fail` (code `timeout`), `continue` with a null payload, or the step to go to.",
     ),
   },
   output: "the signal's payload; null after a timeout with `continue` or a step",
+  errors: "`timeout`",
   pauses: true,
+  mock: { output: "any", failures: "timeout" },
   check({ signal_name }, place) {
     if (signal_name.constant && !SIGNAL_NAME.test(String(signal_name.render({}))))
       place.at("signal_name").problem(SIGNAL_NAME_RULE);

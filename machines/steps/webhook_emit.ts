@@ -2,7 +2,7 @@
 import { optional, required, text, value } from "../attribute/kinds.js";
 import { type JsonObject, measure } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
-import { headers, headersOf, url, urlOf } from "./outgoing.js";
+import { headers, headersOf, url, urlOf } from "./http.js";
 import { failed, stepType, textOf } from "./step.js";
 
 export const webhookEmit = stepType({

@@ -1,5 +1,5 @@
 // `while`: repeats its body in the run itself while a condition holds. The run's frame counts the rounds.
-import { defaulted, expression, id, type NumberSource, number, required } from "../attribute/kinds.js";
+import { defaulted, expression, type NumberSource, number, required, stepId } from "../attribute/kinds.js";
 import type { Scope } from "../expression/index.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { durationOf, failed, numberOf, stepType } from "./step.js";
@@ -12,7 +12,7 @@ export const whileStep = stepType({
   summary: "Repeats its body while a condition holds; the condition is checked before each round.",
   attributes: {
     condition: required(expression, "Checked before each round; sees `iteration`, from 0."),
-    body: required(id, "The first step of a round."),
+    body: required(stepId, "The first step of a round."),
     max_iterations: defaulted(
       number({ min: 1, max: MAX_ROUNDS, whole: true }),
       1000,
@@ -22,8 +22,9 @@ export const whileStep = stepType({
     keep_last: defaulted(number({ min: 0, max: MAX_ROUNDS, whole: true }), 10, "Rounds whose outputs are kept."),
   },
   output: "the last rounds' outputs",
+  errors: "errors from its body, `loop_limit_exceeded`",
   pauses: true,
-  blocks: ({ body, condition }) => [{ kind: "while", start: body, at: ["body"], when: excerpt(condition.source) }],
+  block: { kind: "while", starts: ["body"], when: ({ condition }) => excerpt(condition.source) },
   nextWhen: ({ condition }) => `unless ${excerpt(condition.source)}`,
   enter({ attributes, scope, frame, facts, run, waited }) {
     const { iteration, outputs, most, keep } =

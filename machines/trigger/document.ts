@@ -63,11 +63,11 @@ export interface Trigger {
   readonly version?: number;
   readonly enabled: boolean;
   readonly tenantId?: string;
-  /** As it was posted. */
+  /** The config as it was posted. */
   readonly config: JsonObject;
 }
 
-export interface Checked<T> {
+export interface Reading<T> {
   /** Absent if there are problems. */
   readonly value?: T;
   readonly problems: readonly Problem[];
@@ -94,8 +94,8 @@ const DOCUMENT = {
 /** The names that templates of `input_mapping` see. */
 const SCOPE: ReadonlySet<string> = new Set(["record", "event", "now"]);
 
-export function readTrigger(document: unknown): Checked<Trigger> {
-  return checked((place) => triggerAt(document, place));
+export function readTrigger(document: unknown): Reading<Trigger> {
+  return readingOf((place) => triggerAt(document, place));
 }
 
 /** A valid document as it is compared with another: what says no more than its absence is left out. */
@@ -106,11 +106,11 @@ export function normalTrigger(document: JsonObject): JsonObject {
 }
 
 /** A config that replaces another one. */
-export function readTriggerConfig(type: TriggerType, config: unknown): Checked<TriggerRule> {
-  return checked((place) => ruleAt(type, config, place.at("config")));
+export function readTriggerConfig(type: TriggerType, config: unknown): Reading<TriggerRule> {
+  return readingOf((place) => ruleAt(type, config, place.at("config")));
 }
 
-function checked<T>(read: (place: Place) => T | undefined): Checked<T> {
+function readingOf<T>(read: (place: Place) => T | undefined): Reading<T> {
   beginSalvage();
   const [problems, warnings] = [new Findings("problems"), new Findings("warnings")];
   const place = Place.of("$", { problems, warnings, names: { scope: SCOPE }, budget: new Budget() });

@@ -1,5 +1,7 @@
 // JSON values, and whether they can be stored. Values arrive parsed.
 
+import { pathElement } from "./json-path.js";
+
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 
 export interface JsonObject {
@@ -79,7 +81,7 @@ function measureList(list: readonly unknown[], depth: number): number | Unstorab
   let size = 2;
   for (let index = 0; index < list.length; index++) {
     const item = measure(list[index], depth);
-    if (typeof item !== "number") return { path: `[${index}]${item.path}`, message: item.message };
+    if (typeof item !== "number") return { path: pathElement(index) + item.path, message: item.message };
     size += item + 1;
   }
   return size;
@@ -93,7 +95,7 @@ function measureObject(object: object, depth: number): number | Unstorable {
     if (member === undefined) continue;
     const name = measureString(key);
     const item = typeof name === "number" ? measure(member, depth) : name;
-    if (typeof item !== "number") return { path: `.${key}${item.path}`, message: item.message };
+    if (typeof item !== "number") return { path: pathElement(key) + item.path, message: item.message };
     size += key.length + item + 4;
   }
   return size;

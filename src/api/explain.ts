@@ -53,7 +53,7 @@ export function explainRoutes(app: Api, deps: ApiDeps): void {
     deps.reads.look(goneOf(reply), async (sql) => {
       const run = await readable(runToExplain(sql, id));
       if (!run) throw noSuchRun(id);
-      return { run_id: id, ...item(await new Explainer(sql, deps.workers).explain(run)) };
+      return { run_id: id, ...bodyOf(await new Explainer(sql, deps.workers).explain(run)) };
     }),
   );
 }
@@ -120,17 +120,17 @@ class Explainer {
 
 function asChild({ context: { run } }: RunToExplain, explanation: Explanation): ExplainedChild {
   const { because, nextAt } = explanation;
-  const { can: _, ...shown } = item(explanation);
+  const { can: _, ...shown } = bodyOf(explanation);
   const branch = run.parentBranchId;
   const named = { run_id: run.id, workflow_id: run.workflowId, ...(branch !== undefined && { branch_id: branch }) };
   return {
-    ...{ runId: run.id, because, item: { ...named, ...shown } },
+    ...{ runId: run.id, because, data: { ...named, ...shown } },
     ...(branch !== undefined && { branch }),
     ...(nextAt !== undefined && { nextAt }),
   };
 }
 
-function item({ state, because, waitingFor, since, nextAt, can }: Explanation): JsonObject {
+function bodyOf({ state, because, waitingFor, since, nextAt, can }: Explanation): JsonObject {
   const times = { since: formatInstant(since), ...(nextAt !== undefined && { next_at: formatInstant(nextAt) }) };
   return { state, because, waiting_for: waitingFor, ...times, can };
 }

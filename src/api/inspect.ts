@@ -74,8 +74,7 @@ class Inspections {
   private count = 0;
 
   constructor(private readonly deps: ApiDeps) {
-    const { compile, catalog } = deps;
-    this.charts = new Charts(async (definitionId) => compile.machineConfig(await catalog.program(definitionId)));
+    this.charts = new Charts((definitionId) => deps.catalog.program(definitionId));
   }
 
   open(socket: WebSocket, run: InspectedRun): void {

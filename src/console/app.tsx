@@ -7,7 +7,7 @@ import { Boundary, Loading } from "./parts/notes.js";
 
 interface Page {
   readonly path: string;
-  /** Of the entry in the menu. Absent: the page is reached from another. */
+  /** The name of the entry in the menu. Absent: the page is reached from another. */
   readonly name?: string;
   readonly page: ComponentType;
 }

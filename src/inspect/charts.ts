@@ -1,20 +1,23 @@
 // The published charts of inspected runs. Each is prepared once, however many runs and viewers have it, and kept no longer than its program.
-import { type Chart, ChartGraph } from "../../machines/index.js";
+import { type Chart, ChartGraph, makesChildren, type Program } from "../../machines/index.js";
 
 /** The text goes out with every run. No viewer draws a larger chart. */
 const MAX_TEXT = 1024 * 1024;
 
-/** Steps that make runs of their own. */
-const PARENTS: ReadonlySet<string> = new Set(["parallel", "foreach", "sub_saga"]);
+/** A workflow, as far as it is shown. */
+export type Inspected = Pick<Program, "chart" | "steps">;
 
 export class InspectedChart {
   readonly graph: ChartGraph;
   /** Its runs may have children. */
   readonly hasChildren: boolean;
 
-  constructor(private readonly chart: Chart) {
+  private readonly chart: Chart;
+
+  constructor({ chart, steps }: Inspected) {
+    this.chart = chart;
     this.graph = new ChartGraph(chart);
-    this.hasChildren = Object.values(chart.states.active.states).some(({ meta }) => PARENTS.has(meta?.type ?? ""));
+    this.hasChildren = [...steps.values()].some(({ type }) => makesChildren(type));
   }
 
   /** As JSON. It is not kept: a viewer may have a hundred charts. */
@@ -33,14 +36,14 @@ function withoutStates({ id, version }: Chart) {
 }
 
 export class Charts {
-  private readonly prepared = new WeakMap<Chart, InspectedChart>();
+  private readonly prepared = new WeakMap<Inspected, InspectedChart>();
 
-  constructor(private readonly read: (definitionId: string) => Promise<Chart>) {}
+  constructor(private readonly read: (definitionId: string) => Promise<Inspected>) {}
 
   async of(definitionId: string): Promise<InspectedChart> {
-    const chart = await this.read(definitionId);
-    const known = this.prepared.get(chart) ?? new InspectedChart(chart);
-    this.prepared.set(chart, known);
+    const program = await this.read(definitionId);
+    const known = this.prepared.get(program) ?? new InspectedChart(program);
+    this.prepared.set(program, known);
     return known;
   }
 }

@@ -6,8 +6,8 @@ import {
   isTerminal,
   type JsonObject,
   type Move,
-  placeOf,
   type RunState,
+  statePathOf,
   Trace,
 } from "../../machines/index.js";
 import type { EventItem } from "../store/history.js";
@@ -84,16 +84,16 @@ export class RunFrames {
 
   /** The row moves the run to another version: the actor again, where it is now, with the chart by which it goes on. */
   movedTo(inspected: InspectedChart, row: EventItem): readonly Frame[] {
-    const place = typeof row.step_id === "string" ? placeOf(row.step_id) : this.trace.place;
+    const path = typeof row.step_id === "string" ? statePathOf(row.step_id) : this.trace.path;
     this.inspected = inspected;
     this.trace = new Trace(inspected.graph);
-    this.trace.jump(place);
+    this.trace.jump(path);
     this.said(row);
     const at = Date.parse(row.recorded_at);
-    return [this.actorAt(place, at), ...this.sent(eventOf(row), place, at)];
+    return [this.actorAt(path, at), ...this.sent(eventOf(row), path, at)];
   }
 
-  private actorAt(place: string, at: number): Frame {
+  private actorAt(path: string, at: number): Frame {
     const { run } = this;
     const parent = run.id === this.rootId ? null : run.parentRunId;
     return {
@@ -101,7 +101,7 @@ export class RunFrames {
       name: nameOf(run),
       ...(parent !== null && { parentId: sessionOf(parent) }),
       definition: this.inspected.text(),
-      snapshot: this.snapshot(place),
+      snapshot: this.snapshot(path),
       ...this.base(at),
     };
   }
@@ -116,12 +116,12 @@ export class RunFrames {
     this.said(row);
     const said = eventOf(row);
     const ways = moves.flatMap((move) => this.moved(move, move.label === type ? said : undefined, at));
-    return isEdge ? ways : [...ways, ...this.sent(said, this.trace.place, at)];
+    return isEdge ? ways : [...ways, ...this.sent(said, this.trace.path, at)];
   }
 
   /** The run has ended, and the rows that say so are no longer kept. */
   settle(state: RunState): readonly Frame[] {
-    if (!isTerminal(state) || this.trace.place === state) return [];
+    if (!isTerminal(state) || this.trace.path === state) return [];
     this.context = { ...this.context, state };
     return this.trace.jump(state).flatMap((move) => this.moved(move, undefined, Date.now()));
   }
@@ -135,24 +135,24 @@ export class RunFrames {
     this.context = { ...this.context, state, seq, ...(step !== undefined && { step }) };
   }
 
-  private moved({ label, place }: Move, said: SentEvent | undefined, at: number): readonly Frame[] {
+  private moved({ label, path }: Move, said: SentEvent | undefined, at: number): readonly Frame[] {
     const event = said ?? { type: label ?? "rows are missing" };
-    return this.sent(event, place, at);
+    return this.sent(event, path, at);
   }
 
-  private sent(event: SentEvent, place: string, at: number): readonly Frame[] {
+  private sent(event: SentEvent, path: string, at: number): readonly Frame[] {
     const base = this.base(at);
     return [
       { type: "@xstate.event", event, ...base },
-      { type: "@xstate.snapshot", event: { type: event.type }, snapshot: this.snapshot(place), ...base },
+      { type: "@xstate.snapshot", event: { type: event.type }, snapshot: this.snapshot(path), ...base },
     ];
   }
 
-  private snapshot(place: string): Snapshot {
-    const key = place.startsWith("active.") ? place.slice("active.".length) : undefined;
+  private snapshot(path: string): Snapshot {
+    const key = path.startsWith("active.") ? path.slice("active.".length) : undefined;
     return {
-      status: isTerminal(place as RunState) ? "done" : "active",
-      value: key === undefined ? place : { active: key },
+      status: isTerminal(path as RunState) ? "done" : "active",
+      value: key === undefined ? path : { active: key },
       context: this.context,
       tags: key === undefined ? [] : this.inspected.tags(key),
       historyValue: {},

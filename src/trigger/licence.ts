@@ -1,5 +1,5 @@
 // Whether a tenant may use a workflow: a workflow needs the licence groups of the registered actions that its steps name.
-import { isObject, type Program, parseActionName } from "../../machines/index.js";
+import { actionsNamed, type Program, parseActionName } from "../../machines/index.js";
 import type { Catalog } from "../run/ports.js";
 
 export interface LicenceDeps {
@@ -13,19 +13,11 @@ export function missingLicence(
   tenantId: string | undefined,
   { catalog, licences }: LicenceDeps,
 ): string | undefined {
-  for (const name of actionsOf(program)) {
+  for (const name of actionsNamed(program)) {
     const parsed = parseActionName(name);
     const group = parsed && catalog.action(parsed.service, parsed.name, parsed.version)?.licenseGroup;
     if (group !== undefined && !licences.licensed(tenantId, group))
       return `the licence group ${group} of the action ${name} is not granted`;
   }
   return undefined;
-}
-
-function actionsOf({ document }: Program): string[] {
-  const steps = Array.isArray(document.steps) ? document.steps : [];
-  return steps.flatMap((step) => {
-    const name = isObject(step) && step.type === "action" ? step.action : undefined;
-    return typeof name === "string" ? [name] : [];
-  });
 }

@@ -3,7 +3,6 @@
 import { randomUUID } from "node:crypto";
 import type { Sql } from "postgres";
 import {
-  type Checked,
   cronInputs,
   detailOf,
   isObject,
@@ -14,6 +13,7 @@ import {
   type Problem,
   type Program,
   RECORD_TRANSITION_TOPIC,
+  type Reading,
   type RunId,
   readTrigger,
   readTriggerConfig,
@@ -245,7 +245,7 @@ function invalid(problems: readonly Problem[]): SagaError {
 }
 
 /** Adds what is wrong with the schedule to the other problems. */
-function withSchedule<T>(read: Checked<T>, ruleOf: (value: T) => TriggerRule): Checked<T> {
+function withSchedule<T>(read: Reading<T>, ruleOf: (value: T) => TriggerRule): Reading<T> {
   const rule = read.value && ruleOf(read.value);
   if (rule?.type !== "cron") return read;
   try {

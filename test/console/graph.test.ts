@@ -1,6 +1,7 @@
 // The graph of a workflow: what its chart and its definition become, where the nodes are, and what is drawn along the edges.
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
+import { stepBook } from "../../machines/index.js";
 import type { StepDocument } from "../../src/console/graph/blocks.js";
 import { BEGIN, edgeId, FAILED, type GraphChart, graphOf, SUCCEEDED } from "../../src/console/graph/chart.js";
 import { drawnEdges, drawnNodes } from "../../src/console/graph/drawn.js";
@@ -27,7 +28,7 @@ const BLOCKS = [
 ];
 
 function graph(steps: readonly StepDocument[]): GraphChart {
-  return graphOf(program(steps as Parameters<typeof program>[0]).chart, steps);
+  return graphOf(program(steps as Parameters<typeof program>[0]).chart, steps, stepBook());
 }
 
 const edge = ({ edges }: GraphChart, from: string, to: string) => edges.find(({ id }) => id === edgeId(from, to));
@@ -62,7 +63,7 @@ describe("a graph", () => {
     "of %s has each edge between nodes that it has",
     (_, file) => {
       const { chart, document } = exampleProgram(file);
-      const made = graphOf(chart, (document as unknown as { steps: StepDocument[] }).steps);
+      const made = graphOf(chart, (document as unknown as { steps: StepDocument[] }).steps, stepBook());
       const ids = new Set(made.nodes.map(({ id }) => id));
       expect(made.edges.filter(({ from, to }) => !ids.has(from) || !ids.has(to))).toEqual([]);
       expect(new Set(made.edges.map(({ id }) => id)).size).toBe(made.edges.length);

@@ -2,6 +2,7 @@
 import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { JsonObject, Program } from "../../machines/index.js";
+import { stepBook } from "../../machines/index.js";
 import type { StepDocument } from "../../src/console/graph/blocks.js";
 import { BEGIN, edgeId, graphOf, SUCCEEDED } from "../../src/console/graph/chart.js";
 import { changesOf } from "../../src/console/story/changes.js";
@@ -27,7 +28,7 @@ function told(compiled: Program, inputs: JsonObject = {}) {
   const rows = rowsOf(run);
   const story = new Story(compiled.chart);
   story.append(rows);
-  return { run, rows, story, chart: graphOf(compiled.chart, stepsOf(compiled)) };
+  return { run, rows, story, chart: graphOf(compiled.chart, stepsOf(compiled), stepBook()) };
 }
 
 const FAILS = program([
@@ -199,7 +200,8 @@ describe("the variables", () => {
       { id: "risky", type: "action", on_error: "continue" },
     ].map((document) => [document.id, document]),
   );
-  const names = (one: Row) => changesOf(one, documents).map(({ name, value, isKnown }) => [name, value, isKnown]);
+  const names = (one: Row) =>
+    changesOf(one, documents, stepBook()).map(({ name, value, isKnown }) => [name, value, isKnown]);
 
   it("get the output of a step under its id, or under its save_as, or not at all", () => {
     expect(names(row(1, "step.succeeded", "plain", { output: 3 }))).toEqual([["plain", 3, true]]);

@@ -1,5 +1,6 @@
 // The words of the console without a browser: states, names of steps, what happens next, what does not fit a form, numbers with their nouns.
 import { describe, expect, it } from "vitest";
+import { stepBook } from "../../machines/index.js";
 import { evaluated } from "../../src/console/graph/names.js";
 import { misfits } from "../../src/console/parts/form-validator.js";
 import { counted } from "../../src/console/parts/plural.js";
@@ -55,7 +56,11 @@ describe("the name of a step", () => {
 describe("what happens next", () => {
   const at = "2026-11-27T22:15:00.000Z";
   const next = (kind: string, step: object = {}, until = at) =>
-    nextWords({ next_at: at, waiting_for: [{ kind, step_id: "s", until }] }, new Map([["s", { id: "s", ...step }]]));
+    nextWords(
+      { next_at: at, waiting_for: [{ kind, step_id: "s", until }] },
+      new Map([["s", { id: "s", ...step }]]),
+      stepBook(),
+    );
 
   it("of an approval with a deadline is that it fails, unless the definition says otherwise", () => {
     expect(next("user_task", { type: "manual_approval" })).toEqual({
@@ -76,7 +81,7 @@ describe("what happens next", () => {
 
   it("is only a time where it is another one's, and nothing where there is none", () => {
     expect(next("user_task", {}, "2026-11-28T00:00:00.000Z")?.before).toBe("Its next timer or deadline is at");
-    expect(nextWords({ waiting_for: [] }, new Map())).toBeUndefined();
+    expect(nextWords({ waiting_for: [] }, new Map(), stepBook())).toBeUndefined();
   });
 });
 

@@ -1,5 +1,6 @@
 // What the pages of workflows draw from: differences of versions, rehearsals, sketches, figures, what a form sends. No browser and no service.
 import { describe, expect, it } from "vitest";
+import { stepBook } from "../../machines/index.js";
 import { edgeId, type GraphChart, SUCCEEDED } from "../../src/console/graph/chart.js";
 import { difference, isSame } from "../../src/console/workflows/difference.js";
 import { rates, successRate, sum } from "../../src/console/workflows/figures.js";
@@ -173,13 +174,13 @@ describe("the sketch of a definition", () => {
   };
 
   it("has the ways that lead to a step, right or wrong as it is, and a node for what has no id", () => {
-    const { nodes, edges } = sketch(document);
+    const { nodes, edges } = sketch(document, stepBook());
     expect(nodes.map(({ id }) => id)).toEqual(["(begin)", "a", "b", "c", "step 4", "step 5"]);
     expect(nodes[3]?.compensation).toBe("shop.undo");
     expect(edges.map(({ id, kind, label }) => [id, kind, label])).toEqual([
       ["(begin) > a", "way", ""],
-      ["a > c", "choice", "default"],
       ["a > b", "choice", "inputs.x > 1"],
+      ["a > c", "choice", "default"],
       ["b > c", "error", "on_error · left"],
       ["c > a", "choice", "body"],
     ]);
@@ -237,7 +238,7 @@ describe("mocks", () => {
       { id: "b", type: "noop" },
       { id: "c", type: "sub_saga" },
     ];
-    expect(mockable(steps)).toEqual(["a", "c"]);
+    expect(mockable(steps, stepBook())).toEqual(["a", "c"]);
     expect(JSON.parse(withMock({ a: [1] }, "c", [2]))).toEqual({ a: [1], c: [2] });
   });
 });

@@ -5,7 +5,7 @@ import type { Attribute, Attributes } from "../../machines/attribute/kinds.js";
 import { COMMON } from "../../machines/definition/step.js";
 import { CATALOGUE } from "../../machines/expression/catalogue/index.js";
 import { ENGINE_ERRORS } from "../../machines/index.js";
-import { STEP_TYPES } from "../../machines/steps/index.js";
+import { STEP_TYPES, type StepTypes } from "../../machines/steps/index.js";
 import { buildApi } from "../../src/api/index.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
@@ -58,11 +58,11 @@ const SECTION = /(<!-- step: (\S+) -->\n)[\s\S]*?(<!-- \/step -->)/g;
 /** `<!-- errors -->` to `<!-- /errors -->` encloses the table of the engine's error codes. */
 const ERROR_SECTION = /(<!-- errors -->\n)[\s\S]*?(<!-- \/errors -->)/;
 
-export function withTables(markdown: string): string {
+export function withTables(markdown: string, types: StepTypes = STEP_TYPES): string {
   const errors = Object.entries(ENGINE_ERRORS).map(([code, cause]) => `| \`${code}\` | ${cause} |\n`);
   const table = `| code | cause |\n| --- | --- |\n${errors.join("")}`;
   return markdown
-    .replace(SECTION, (_, open: string, type: string, close: string) => `${open}\n${about(type)}\n${close}`)
+    .replace(SECTION, (_, open: string, type: string, close: string) => `${open}\n${about(type, types)}\n${close}`)
     .replace(ERROR_SECTION, (_, open: string, close: string) => `${open}\n${table}\n${close}`);
 }
 
@@ -71,44 +71,21 @@ export function documentedTypes(markdown: string): string[] {
   return [...markdown.matchAll(SECTION)].map(([, , type]) => type ?? "");
 }
 
-function about(name: string): string {
+function about(name: string, types: StepTypes): string {
   if (name === "*") return table(COMMON);
-  const type = STEP_TYPES.get(name);
+  const type = types.get(name);
   if (!type) throw new Error(`the section "${name}" names no step type`);
   const output = type.output === undefined ? "It has no output." : `Its output: ${type.output}.`;
   const retried = type.retries ? " It accepts `retry`." : "";
-  const errors = ERRORS[name] === undefined ? "" : `\nIts errors: ${ERRORS[name]}.\n`;
+  const errors = type.errors === undefined ? "" : `\nIts errors: ${type.errors}.\n`;
   return `${type.summary} ${output}${retried}\n\n${table(type.attributes)}${errors}`;
 }
 
-/** The error codes of each type, besides those that any step can fail with. */
-const ERRORS: Readonly<Record<string, string>> = {
-  action:
-    "the worker's own, `action_not_registered`, `license_rejected`, `schema_mismatch`, `timeout`, `heartbeat_timeout`, `queue_timeout`",
-  assert: "its `code`, by default `assertion_failed`",
-  cancel: "`not_found`",
-  collect_input: "`timeout`",
-  decision: "`no_branch_matched`, `not_found`",
-  emit_signal: "`not_found`",
-  error: "its `code`, by default `error`",
-  foreach: "the error of the item that exceeded the tolerance, `cancelled`, `limit_exceeded`",
-  http_request: "`http_<status>`, `http_network`, `timeout`, `schema_mismatch`, `limit_exceeded`, `not_found`",
-  join: "the error of the branch that decided, `cancelled`",
-  manual_approval: "`approval_rejected`, `timeout`",
-  metric_emit: "`limit_exceeded`",
-  parallel: "`limit_exceeded`",
-  spawn_saga: "`not_found`, `schema_mismatch`",
-  sub_saga: "`child_failed`, `cancelled`, `timeout`, `not_found`, `schema_mismatch`, `limit_exceeded`",
-  switch: "`no_branch_matched`",
-  try_catch: "uncaught errors from inside, `timeout`",
-  wait_for_event: "`timeout`",
-  wait_for_signal: "`timeout`",
-  while: "errors from its body, `loop_limit_exceeded`",
-};
-
-/** The engine's own codes among them, which the table of errors must list. */
+/** The engine's own codes that step types name, which the table of errors must list. */
 export const NAMED_ERRORS: readonly string[] = [
-  ...new Set(Object.values(ERRORS).flatMap((text) => text.match(/(?<=`)[a-z_]+(?:<[a-z]+>)?(?=`)/g) ?? [])),
+  ...new Set(
+    [...STEP_TYPES.values()].flatMap(({ errors = "" }) => errors.match(/(?<=`)[a-z_]+(?:<[a-z]+>)?(?=`)/g) ?? []),
+  ),
 ].filter((code) => code !== "code");
 
 function table(attributes: Attributes): string {

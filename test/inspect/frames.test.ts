@@ -35,7 +35,7 @@ function itemOf({ type, stepId, attempt, from, to, actor, metadata, at }: AuditE
 }
 
 function framesOf(compiled: Program, rows: readonly AuditEvent[], run = runOf()): Frame[] {
-  const frames = new RunFrames(run, new InspectedChart(compiled.chart), ID);
+  const frames = new RunFrames(run, new InspectedChart(compiled), ID);
   return [frames.actor(), ...rows.flatMap((row, index) => frames.of(itemOf(row, index + 1)))];
 }
 
@@ -135,9 +135,9 @@ describe("frames", () => {
     const paused = first.at(-1) as AuditEvent;
     const metadata = { kind: "migrate", from_version: 1, version: 2, renamed: { hold: "confirm" } };
     const move = itemOf({ ...paused, type: "log", stepId: "confirm", metadata }, first.length + 1);
-    const frames = new RunFrames(runOf(), new InspectedChart(before.chart), ID);
+    const frames = new RunFrames(runOf(), new InspectedChart(before), ID);
     const sent = [frames.actor(), ...first.flatMap((row, nth) => frames.of(itemOf(row, nth + 1)))];
-    sent.push(...frames.movedTo(new InspectedChart(after.chart), move));
+    sent.push(...frames.movedTo(new InspectedChart(after), move));
     sent.push(...rest.slice(waited + 1).flatMap((row, nth) => frames.of(itemOf(row, first.length + 2 + nth))));
     const seen = replayed(sent).map(({ value }) => JSON.stringify(value));
     expect([...new Set(seen)]).toEqual([
@@ -162,7 +162,7 @@ describe("frames", () => {
   it("show where a run is whose first rows are no longer kept", () => {
     const late = framesOf(compiled, rows.slice(3));
     expect(late.at(-1)).toMatchObject({ snapshot: { value: "succeeded", status: "done" } });
-    const frames = new RunFrames(runOf(), new InspectedChart(compiled.chart), ID);
+    const frames = new RunFrames(runOf(), new InspectedChart(compiled), ID);
     expect(frames.settle("running" as RunState)).toEqual([]);
     expect(frames.settle("failed").at(-1)).toMatchObject({ snapshot: { value: "failed", status: "done" } });
   });

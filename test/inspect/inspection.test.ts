@@ -104,8 +104,8 @@ class World {
         [...this.runs.values()]
           .filter(({ id, parentRunId }) => parentRunId !== null && parents.includes(parentRunId) && !known.includes(id))
           .slice(0, limit),
-      chart: async () => new InspectedChart(compiled.chart),
-      chartOf: async (_, version) => (version === 2 ? new InspectedChart(later.chart) : undefined),
+      chart: async () => new InspectedChart(compiled),
+      chartOf: async (_, version) => (version === 2 ? new InspectedChart(later) : undefined),
       compute: async (piece) => piece(),
     };
     const isOpen = () => this.open;

@@ -1,8 +1,8 @@
 // Validation: all problems of a definition at once, each with its JSON path and a message; and the warnings.
 
 import { describe, expect, it } from "vitest";
-import { namesOf } from "../../machines/attribute/names.js";
 import { Place } from "../../machines/attribute/problem.js";
+import { scopeNames } from "../../machines/definition/names.js";
 import { type CompileOptions, compileWorkflow } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 
@@ -431,9 +431,9 @@ describe("warnings", () => {
       '$.steps[1].fields: there is no name "varz" in any scope (did you mean "vars"?)',
     ]);
     expect(warningsOf(wf([noop("a", { when: "[1].all(x, x > 0) && type(1) == int" })]))).toEqual([]);
-    expect([...(namesOf(wf([step("foreach", { item_var: "line", inputs: { index_var: "n" } })])) ?? [])]).toEqual(
-      expect.arrayContaining(["line", "n", "inputs", "vars"]),
-    );
+    expect([
+      ...(scopeNames(wf([step("foreach", { item_var: "line", inputs: { index_var: "n" } })]), STEP_TYPES) ?? []),
+    ]).toEqual(expect.arrayContaining(["line", "n", "inputs", "vars"]));
   });
 
   it("a tenant that no run can have; a UUID is one however its digits are written", () => {

@@ -1,6 +1,6 @@
 // What an operator corrects before a step is tried again: variables that the workflow reads, and the item of a foreach by its own name. A
 // correction that no expression would ever see is refused, because the retry would fail as before.
-import { variablesRead } from "../../expression/reads.js";
+import { variablesRead } from "../../expression/variables-read.js";
 import { CORRECTED_ITEM, correctedItem, keptCorrection } from "../../state/corrected-item.js";
 import { beginningOf, type Json, type JsonObject } from "../../values/json.js";
 import type { Draft } from "../draft.js";
@@ -37,18 +37,17 @@ function foreachNames({ workflow, context: { run } }: Draft) {
   const indexes = new Set<string>();
   const locals = run.locals ?? {};
   for (const { type, attributes } of workflow.steps.values()) {
-    if (type.name !== "foreach") continue;
-    const { item_var = "item", index_var = "index" } = attributes as { item_var?: string; index_var?: string };
-    for (const name of ["item", item_var]) if (Object.hasOwn(locals, name)) items.add(name);
-    for (const name of ["index", index_var]) if (Object.hasOwn(locals, name)) indexes.add(name);
+    const own = type.block?.locals?.(attributes);
+    if (!own) continue;
+    for (const name of ["item", own.item]) if (Object.hasOwn(locals, name)) items.add(name);
+    for (const name of ["index", own.index]) if (Object.hasOwn(locals, name)) indexes.add(name);
   }
   return { items, indexes };
 }
 
 /** An item has the name `item` and, if its foreach says so, one of its own. */
 function aliasesOf({ workflow, context: { run } }: Draft, name: string): readonly string[] {
-  const own = workflow.steps.get(run.parentStepId ?? "");
-  if (own?.type.name !== "foreach") return [name];
-  const { item_var = "item" } = own.attributes as { item_var?: string };
-  return name === "item" || name === item_var ? ["item", item_var] : [name];
+  const parent = workflow.steps.get(run.parentStepId ?? "");
+  const own = parent?.type.block?.locals?.(parent.attributes);
+  return own && (name === "item" || name === own.item) ? ["item", own.item] : [name];
 }

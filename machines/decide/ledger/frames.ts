@@ -3,7 +3,7 @@
 import type { RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { Frame, Unprotected } from "../../state/frame.js";
-import type { Failure, Outcome, StepPlan } from "../../steps/step.js";
+import { catchOf, type Failure, type StepOutcome, type StepPlan } from "../../steps/step.js";
 import type { StepErrorCode } from "../../values/error-code.js";
 import type { Json } from "../../values/json.js";
 import type { Draft } from "../draft.js";
@@ -14,12 +14,12 @@ type TryFrame = Extract<Frame, { kind: "try" }>;
 type WhileFrame = Extract<Frame, { kind: "while" }>;
 
 /** Moves the token into the step's own block: a try's chain, or the next round of a while. */
-export function enterBlock(draft: Draft, plan: StepPlan, outcome: Extract<Outcome, { kind: "enter_block" }>): void {
+export function enterBlock(draft: Draft, plan: StepPlan, outcome: Extract<StepOutcome, { kind: "enter_block" }>): void {
   const { frames, entry, owed, unprotected } = draft.context;
   const { start, edge, dueAt, rollback, rounds } = outcome;
   if (!entry) throw new Error(`the block of the step ${plan.id} is entered before the step`);
-  if (plan.type.name === "try_catch") {
-    const { catch: catchStep } = plan.attributes as { catch: string };
+  if (plan.type.block?.kind === "try") {
+    const catchStep = catchOf(plan);
     const undoes = rollback ? ({ rollback } as const) : {};
     const frame: TryFrame = { kind: "try", step: plan.id, catchStep, entry, dueAt, ...undoes, owed, unprotected };
     draft.change({ frames: [...frames, frame], unprotected: {} });
@@ -88,7 +88,8 @@ export function endsBlock({ workflow, context }: Draft, target: string): boolean
 
 /** Whether the try catches errors of this code. A pattern may end with an asterisk. */
 export function catchesError({ workflow }: Draft, { step }: TryFrame, { code }: StepError): boolean {
-  const { errors } = (workflow.steps.get(step)?.attributes ?? { errors: [] }) as { errors: readonly string[] };
+  const plan = workflow.steps.get(step);
+  const errors = plan?.type.catches?.(plan.attributes).errors ?? [];
   return errors.some((pattern) => (pattern.endsWith("*") ? code.startsWith(pattern.slice(0, -1)) : code === pattern));
 }
 

@@ -7,7 +7,7 @@ import { livingChildren, type RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { ChildState, Group } from "../../state/group.js";
 import { type RunIdentity, startupSource } from "../../state/identity.js";
-import type { Outcome, StepPlan } from "../../steps/step.js";
+import type { StepOutcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import type { Json, JsonObject } from "../../values/json.js";
 import { formatInstant } from "../../values/time.js";
@@ -37,7 +37,7 @@ export function entryNumber({ context }: Draft): number {
 export function createGroup(
   draft: Draft,
   plan: StepPlan,
-  { group, items }: Extract<Outcome, { kind: "start_children" }>,
+  { group, items }: Extract<StepOutcome, { kind: "start_children" }>,
 ): void {
   const entry = entryNumber(draft);
   const { run, variables, groups } = draft.context;
@@ -64,7 +64,7 @@ export function awaitChildren(draft: Draft, plan: StepPlan, about: { dueAt?: num
 export function startOrStopChildren(
   draft: Draft,
   plan: StepPlan,
-  { stop }: Extract<Outcome, { kind: "await_children" }>,
+  { stop }: Extract<StepOutcome, { kind: "await_children" }>,
 ): void {
   const found = groupOf(draft, plan);
   if (!found) throw new Error(`the step ${plan.id} waits for children that it does not have`);
@@ -110,9 +110,9 @@ function blockChild(draft: Draft, group: Group, entry: number, nth: number): New
   return { identity, ...known, inherited: true, at: draft.now };
 }
 
-function itemLocals({ attributes }: StepPlan, item: Json, index: number): JsonObject {
-  const { item_var = "item", index_var = "index" } = attributes as { item_var?: string; index_var?: string };
-  return { item, index, [item_var]: item, [index_var]: index };
+function itemLocals({ type, attributes }: StepPlan, item: Json, index: number): JsonObject {
+  const own = type.block?.locals?.(attributes);
+  return { item, index, ...(own && { [own.item]: item, [own.index]: index }) };
 }
 
 /** The part of a child's identity that comes from its parent. */

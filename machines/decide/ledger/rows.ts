@@ -2,7 +2,7 @@
 
 import type { StepError } from "../../state/entry.js";
 import type { Ending } from "../../state/rollback.js";
-import type { Note, Outcome, StepPlan } from "../../steps/step.js";
+import type { Note, StepOutcome, StepPlan } from "../../steps/step.js";
 import type { StepErrorCode } from "../../values/error-code.js";
 import type { Json, JsonObject } from "../../values/json.js";
 import { formatInstant } from "../../values/time.js";
@@ -13,7 +13,7 @@ export function recordNotes(draft: Draft, plan: StepPlan, notes: readonly Note[]
   for (const { type, metadata } of notes) draft.row(type, draft.context.state, { stepId: plan.id, metadata });
 }
 
-export function recordPause(draft: Draft, plan: StepPlan, outcome: Extract<Outcome, { kind: "wait" }>): void {
+export function recordPause(draft: Draft, plan: StepPlan, outcome: Extract<StepOutcome, { kind: "wait" }>): void {
   const { awaiting, name, wait } = outcome;
   const dueAt: JsonObject = "dueAt" in wait && wait.dueAt !== undefined ? { wakeup_at: formatInstant(wait.dueAt) } : {};
   const metadata = { awaiting, ...(name !== undefined && { name }), ...dueAt };

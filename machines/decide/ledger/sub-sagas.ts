@@ -3,14 +3,14 @@
 import type { Group } from "../../state/group.js";
 import type { RunIdentity } from "../../state/identity.js";
 import { backoff } from "../../state/wait.js";
-import type { Outcome, StepPlan } from "../../steps/step.js";
+import type { StepOutcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import { formatInstant } from "../../values/time.js";
 import type { Draft } from "../draft.js";
 import { awaitChildren, entryNumber, groupOf, inheritedIdentity, setGroup } from "./groups.js";
 import { addUndo, joinIfMayHaveHappened, subSagaUndo } from "./undo-list.js";
 
-type SubSaga = Extract<Outcome, { kind: "start_sub_saga" }>;
+type SubSaga = Extract<StepOutcome, { kind: "start_sub_saga" }>;
 
 export function startSubSaga(draft: Draft, plan: StepPlan, { child, dueAt }: SubSaga): void {
   const entry = entryNumber(draft);
@@ -49,7 +49,7 @@ function identityOf(
 export function backOffSubSaga(
   draft: Draft,
   plan: StepPlan,
-  { error, dueAt, nth, maxAttempts }: Extract<Outcome, { kind: "retry_sub_saga" }>,
+  { error, dueAt, nth, maxAttempts }: Extract<StepOutcome, { kind: "retry_sub_saga" }>,
 ): void {
   const { code, message } = error;
   const metadata = { code, message, retryable: true, will_retry: true, next_retry_at: formatInstant(dueAt) };

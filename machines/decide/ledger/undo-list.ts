@@ -13,9 +13,6 @@ import type { Json, JsonObject } from "../../values/json.js";
 import type { Draft } from "../draft.js";
 import { groupOf } from "./groups.js";
 
-/** Step types with effects outside the run. A rollback that passes over one of them records a warning. */
-const TYPES_WITH_EFFECTS: ReadonlySet<string> = new Set(["action", "http_request", "sub_saga"]);
-
 /** Steps that a warning names. It counts all. */
 const NAMED = 100;
 
@@ -30,7 +27,7 @@ export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry =
   // It joins once, however many of its attempts may have happened.
   if (entry?.mayHaveHappened && entry === draft.context.entry)
     draft.change({ entry: { ...entry, mayHaveHappened: undefined } });
-  if (!entry || (!plan.compensation && !TYPES_WITH_EFFECTS.has(plan.type.name))) return;
+  if (!entry || (!plan.compensation && !plan.type.effectful)) return;
   // A sub-saga that handed over its undo list is undone by that list.
   if (!plan.compensation && groupOf(draft, plan)?.group.handed) return;
   const forwardIdempotencyKey = forwardKey(run.id, plan.id, entry.number);

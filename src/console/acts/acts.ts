@@ -135,7 +135,7 @@ export const ACTS: readonly Act[] = [
   },
 ];
 
-/** Of an act by the name that the API has for it. */
+/** The title of an act, by the name that the API has for it. */
 export const actTitle = (name: string): string => ACTS.find((act) => act.name === name)?.title ?? name;
 
 /** Those that the act asks for at one run, or in a bulk job. */

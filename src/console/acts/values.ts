@@ -7,7 +7,7 @@ export type Values = Readonly<Record<string, unknown>>;
 
 export interface Read {
   readonly values: Values;
-  /** By the name of the field. */
+  /** Faults by the name of the field. */
   readonly faults: Readonly<Record<string, string>>;
 }
 
@@ -40,7 +40,7 @@ function read({ kind }: Field, text: string): Parsed {
   }
 }
 
-/** As the API names them. */
+/** The values as the API names them. */
 export const paramsOf = ({ skip_undo, ...given }: Values): Values =>
   skip_undo === true ? { ...given, compensate: false } : given;
 

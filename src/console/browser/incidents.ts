@@ -18,7 +18,7 @@ export function useIncidents(roots: readonly Run[], limit: number) {
   });
 }
 
-/** By the id of their root. */
+/** Incidents by the id of their root. */
 export function byRoot(incidents: readonly Run[]): ReadonlyMap<string, readonly Run[]> {
   const roots = new Map<string, Run[]>();
   for (const run of incidents) {

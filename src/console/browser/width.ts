@@ -1,7 +1,7 @@
 // How wide the page is, for what a style cannot decide: the height of rows that are drawn as far as they are seen, the marks of an axis.
 import { type RefObject, useEffect, useState, useSyncExternalStore } from "react";
 
-/** As in the styles. */
+/** The width at which the styles change. */
 const narrow = () => matchMedia("(max-width: 45rem)");
 
 function subscribe(onChange: () => void): () => void {
@@ -12,7 +12,7 @@ function subscribe(onChange: () => void): () => void {
 
 export const useIsNarrow = (): boolean => useSyncExternalStore(subscribe, () => narrow().matches);
 
-/** Of an element, in pixels; 0 until it is drawn. */
+/** The width of an element in pixels; 0 until it is drawn. */
 export function useWidth(element: RefObject<HTMLElement | null>): number {
   const [width, setWidth] = useState(0);
   useEffect(() => {

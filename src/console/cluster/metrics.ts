@@ -5,7 +5,7 @@ export interface Sample {
   readonly value: number;
 }
 
-/** By the name of the line: a histogram has three, `_bucket`, `_sum` and `_count`. */
+/** Samples by the name of the line: a histogram has three, `_bucket`, `_sum` and `_count`. */
 export type Metrics = ReadonlyMap<string, readonly Sample[]>;
 
 const LINE = /^(saga_\w+)(?:\{(.*)\})?\s+(\S+)/;

@@ -1,6 +1,7 @@
-// Which steps of a definition are run by children: the branches of a parallel and the items of a foreach. Blocks that the run itself
-// executes are ways of its chart and need no such list.
-import type { Chart } from "../../../machines/index.js";
+// Which steps of a definition are run by children: branches and items. Blocks that the run itself executes are ways of its chart and need no
+// such list.
+import { attributesIn, namesAt } from "../../../machines/attribute/mention.js";
+import type { Chart, StepBook } from "../../../machines/index.js";
 
 /** A step as it is posted. Its attributes may stand in `inputs`. */
 export type StepDocument = Readonly<Record<string, unknown>>;
@@ -17,33 +18,28 @@ export interface ChildBlock {
   readonly start: string;
 }
 
-export function childBlocks(step: StepDocument): readonly ChildBlock[] {
-  if (step.type === "foreach") return blockFrom("each item", attribute(step, "body"));
-  if (step.type !== "parallel") return [];
-  const branches = attribute(step, "branches");
-  if (typeof branches !== "object" || branches === null) return [];
-  return Object.entries(branches).flatMap(([name, branch]) =>
-    blockFrom(name, (branch as { next?: unknown } | null)?.next),
-  );
+export function childBlocks(step: StepDocument, types: StepBook): readonly ChildBlock[] {
+  const block = types.get(String(step.type))?.block;
+  if (!block || !(block.kind in CHILD_NAMES)) return [];
+  return namesAt(attributesIn(step), block.starts)
+    .filter(({ name }) => name !== "")
+    .map(({ name: start, at }) => ({ name: CHILD_NAMES[block.kind] ?? String(at.at(-2)), start }));
 }
 
-const blockFrom = (name: string, start: unknown): ChildBlock[] =>
-  typeof start === "string" && start !== "" ? [{ name, start }] : [];
+/** Blocks that are runs of their own, by kind. A branch has a name of its own, the member above its first step. */
+const CHILD_NAMES: Readonly<Record<string, string | undefined>> = { branch: undefined, item: "each item" };
 
-function attribute(step: StepDocument, name: string): unknown {
-  return step[name] ?? (step.inputs as StepDocument | undefined)?.[name];
-}
-
-/** By step: the innermost container whose children run it. Blocks share no steps, so each has one. */
+/** The innermost container whose children run a step, by step. Blocks share no steps, so each has one. */
 export function blockOwners(
   chart: Chart,
   steps: readonly StepDocument[],
   ids: ReadonlyMap<string, string>,
+  types: StepBook,
 ): ReadonlyMap<string, BlockOwner> {
   const documents = new Map(steps.map((step) => [String(step.id), step]));
   const targets = targetsOf(chart, ids);
   const owners = new Map<string, BlockOwner>();
-  const open = steps.flatMap((step) => startsOf(step));
+  const open = steps.flatMap((step) => startsOf(step, types));
   // An outer block does not reach into an inner one, because no edge of the chart enters it: each start is walked by itself.
   for (let next = open.pop(); next; next = open.pop()) {
     const { step, owner } = next;
@@ -54,10 +50,11 @@ export function blockOwners(
   return owners;
 }
 
-function startsOf(step: StepDocument): { step: string; owner: BlockOwner }[] {
+function startsOf(step: StepDocument, types: StepBook): { step: string; owner: BlockOwner }[] {
   const container = String(step.id);
-  const waits = step.type === "parallel" && typeof step.next === "string" ? step.next : container;
-  return childBlocks(step).map(({ start }) => ({ step: start, owner: { container, waits } }));
+  const forks = types.get(String(step.type))?.forks === true;
+  const waits = forks && typeof step.next === "string" ? step.next : container;
+  return childBlocks(step, types).map(({ start }) => ({ step: start, owner: { container, waits } }));
 }
 
 function targetsOf(chart: Chart, ids: ReadonlyMap<string, string>): ReadonlyMap<string, readonly string[]> {

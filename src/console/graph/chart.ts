@@ -1,6 +1,6 @@
 // A workflow's chart and definition as a graph to look at: a node for each step, one edge between two nodes, in words. It knows nothing of
 // places on a screen, and nothing of runs.
-import type { Chart } from "../../../machines/index.js";
+import type { Chart, StepBook, StepFacts } from "../../../machines/index.js";
 import { type BlockOwner, blockOwners, childBlocks, type StepDocument } from "./blocks.js";
 
 export interface GraphNode {
@@ -8,13 +8,13 @@ export interface GraphNode {
   readonly id: string;
   readonly kind: "step" | "begin" | "end";
   readonly name: string;
-  /** Of a step: its type. */
+  /** The type of a step; empty for a begin or an end. */
   readonly type: string;
   /** What the chart says about it, in sentences. */
   readonly about: string;
   /** The action that undoes it. */
   readonly compensation?: string;
-  /** Of a step in a branch or an item: the step whose children run it. */
+  /** The step whose children run it, for a step in a branch or an item. */
   readonly childOf?: string;
   /** It holds a block: branches, items, rounds or a try. */
   readonly holds?: "branches" | "items" | "rounds" | "try";
@@ -53,29 +53,33 @@ export const edgeId = (from: string, to: string): string => `${from} > ${to}`;
 type ChartState = Chart["states"]["pending"];
 type Ways = NonNullable<ChartState["on"]>;
 
-interface Way {
+interface NamedEdge {
   readonly from: string;
   readonly to: string;
   readonly name: string;
   readonly when?: string | undefined;
 }
 
-export function graphOf(chart: Chart, steps: readonly StepDocument[]): GraphChart {
+/** `types`: the step types that the steps may have. */
+export function graphOf(chart: Chart, steps: readonly StepDocument[], types: StepBook): GraphChart {
   const ids = new Map(Object.entries(chart.states.active.states).map(([key, state]) => [key, state.meta?.id ?? key]));
-  const owners = blockOwners(chart, steps, ids);
-  const documents = new Map(steps.map((step) => [String(step.id), step]));
-  const ways = [...beginWays(chart, ids), ...stepWays(chart, ids, owners), ...childWays(steps, ids)];
-  const edges = mergedEdges(ways.filter((way) => !isForkWay(way, documents)));
+  const owners = blockOwners(chart, steps, ids, types);
+  const facts = new Map(steps.map((step) => [String(step.id), types.get(String(step.type))]));
+  const ways = [...beginEdges(chart, ids), ...stepEdges(chart, ids, owners, facts), ...childEdges(steps, ids, types)];
+  const edges = mergedEdges(ways.filter((way) => !isForkEdge(way, facts)));
   const states = Object.values(chart.states.active.states);
-  const nodes = states.map((state) => stepNode(state, owners, documents));
+  const nodes = states.map((state) => stepNode(state, owners, facts));
   return { key: `${chart.id} ${chart.version}`, nodes: [...outerNodes(edges), ...nodes], edges };
 }
 
 /** A parallel goes on to its join at once: its branches show that way. */
-const isForkWay = ({ from, name }: Way, documents: ReadonlyMap<string, StepDocument>): boolean =>
-  documents.get(from)?.type === "parallel" && name === "next";
+const isForkEdge = ({ from, name }: NamedEdge, facts: Facts): boolean =>
+  facts.get(from)?.forks === true && name === "next";
 
-function beginWays(chart: Chart, ids: ReadonlyMap<string, string>): Way[] {
+/** What is known of the type of each step. */
+type Facts = ReadonlyMap<string, StepFacts | undefined>;
+
+function beginEdges(chart: Chart, ids: ReadonlyMap<string, string>): NamedEdge[] {
   return Object.entries(chart.states.pending.on ?? {}).flatMap(([label, { target }]) => {
     if (!label.startsWith("begin.")) return [];
     const to = target.replace(/^active\./, "");
@@ -84,24 +88,29 @@ function beginWays(chart: Chart, ids: ReadonlyMap<string, string>): Way[] {
   });
 }
 
-function stepWays(chart: Chart, ids: ReadonlyMap<string, string>, owners: ReadonlyMap<string, BlockOwner>): Way[] {
-  return Object.entries(chart.states.active.states).flatMap(([key, { on, meta }]) => {
+function stepEdges(
+  chart: Chart,
+  ids: ReadonlyMap<string, string>,
+  owners: ReadonlyMap<string, BlockOwner>,
+  facts: Facts,
+): NamedEdge[] {
+  return Object.entries(chart.states.active.states).flatMap(([key, { on }]) => {
     const from = ids.get(key) ?? key;
     const owner = owners.get(from);
-    const ways = Object.entries(on ?? {}).map(([name, edge]) => wayOf(from, name, edge, ids, owner));
-    const fails = meta?.type === "error" && owner === undefined && !hasWayOut(on);
+    const ways = Object.entries(on ?? {}).map(([name, edge]) => namedEdgeOf(from, name, edge, ids, owner));
+    const fails = facts.get(from)?.alwaysFails === true && owner === undefined && !hasWayOut(on);
     return fails ? [...ways, { from, to: FAILED, name: "error", when: "the run fails" }] : ways;
   });
 }
 
 /** The end of a branch or an item leads back to the step that waits for it. */
-function wayOf(
+function namedEdgeOf(
   from: string,
   name: string,
   { target, description }: Ways[string],
   ids: ReadonlyMap<string, string>,
   owner: BlockOwner | undefined,
-): Way {
+): NamedEdge {
   if (!target.startsWith("#")) return { from, to: ids.get(target) ?? target, name, when: description };
   return owner === undefined
     ? { from, to: SUCCEEDED, name: "next", when: description }
@@ -110,17 +119,21 @@ function wayOf(
 
 const hasWayOut = (on: Ways = {}): boolean => Object.keys(on).length > 0;
 
-function childWays(steps: readonly StepDocument[], ids: ReadonlyMap<string, string>): Way[] {
+function childEdges(steps: readonly StepDocument[], ids: ReadonlyMap<string, string>, types: StepBook): NamedEdge[] {
   const known = new Set(ids.values());
   return steps
     .flatMap((step) =>
-      childBlocks(step).map(({ name, start }) => ({ from: String(step.id), to: start, name: `children.${name}` })),
+      childBlocks(step, types).map(({ name, start }) => ({
+        from: String(step.id),
+        to: start,
+        name: `children.${name}`,
+      })),
     )
     .filter(({ to }) => known.has(to));
 }
 
-function mergedEdges(ways: readonly Way[]): GraphEdge[] {
-  const byEnds = new Map<string, Way[]>();
+function mergedEdges(ways: readonly NamedEdge[]): GraphEdge[] {
+  const byEnds = new Map<string, NamedEdge[]>();
   for (const way of ways) {
     const id = edgeId(way.from, way.to);
     byEnds.set(id, [...(byEnds.get(id) ?? []), way]);
@@ -128,7 +141,7 @@ function mergedEdges(ways: readonly Way[]): GraphEdge[] {
   return [...byEnds].map(([id, all]) => edgeOf(id, all));
 }
 
-function edgeOf(id: string, ways: readonly Way[]): GraphEdge {
+function edgeOf(id: string, ways: readonly NamedEdge[]): GraphEdge {
   const [{ from, to } = { from: "", to: "" }] = ways;
   const kinds = ways.map(kindOf);
   const kind = (["way", "choice", "children", "return", "error"] as const).find((one) => kinds.includes(one)) ?? "way";
@@ -147,12 +160,12 @@ const KINDS: readonly (readonly [RegExp, EdgeKind])[] = [
   [/^children\./, "children"],
 ];
 
-const kindOf = ({ name }: Way): EdgeKind => KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? "way";
+const kindOf = ({ name }: NamedEdge): EdgeKind => KINDS.find(([pattern]) => pattern.test(name))?.[1] ?? "way";
 
 const MAX_LABEL = 32;
 
 /** The name of a choice, or the condition where the name is a number. */
-function labelOf({ name, when }: Way): string {
+function labelOf({ name, when }: NamedEdge): string {
   if (/^(next|try|skip|continue)$|^(done|raise)\./.test(name)) return "";
   const label = name.startsWith("case.") && when !== undefined ? when : wordOf(name);
   return label.length > MAX_LABEL ? `${label.slice(0, MAX_LABEL - 1)}…` : label;
@@ -167,21 +180,18 @@ function wordOf(name: string): string {
 /** A label is an event's name, where some characters are escaped. */
 const decoded = (name: string): string => name.replaceAll("%2A", "*").replaceAll("%2E", ".").replaceAll("%25", "%");
 
-const HOLDS = { parallel: "branches", foreach: "items", while: "rounds", try_catch: "try" } as const;
+/** The blocks of a step, by their kind. */
+export const HOLDS = { branch: "branches", item: "items", while: "rounds", try: "try" } as const;
 
-function stepNode(
-  { meta, description }: ChartState,
-  owners: ReadonlyMap<string, BlockOwner>,
-  documents: ReadonlyMap<string, StepDocument>,
-): GraphNode {
+function stepNode({ meta, description }: ChartState, owners: ReadonlyMap<string, BlockOwner>, facts: Facts): GraphNode {
   const { id = "", type = "", title, compensation } = meta ?? {};
   const owner = owners.get(id);
-  const holds = HOLDS[documents.get(id)?.type as keyof typeof HOLDS];
+  const block = facts.get(id)?.block;
   return {
     ...{ id, kind: "step", name: title ?? id, type, about: description },
     ...(compensation !== undefined && { compensation }),
     ...(owner !== undefined && { childOf: owner.container }),
-    ...(holds !== undefined && { holds }),
+    ...(block && { holds: HOLDS[block.kind] }),
   };
 }
 

@@ -10,7 +10,7 @@ interface Size {
   readonly height: number;
 }
 
-/** As React Flow takes it. */
+/** A view as React Flow takes it. */
 export interface Viewport {
   readonly x: number;
   readonly y: number;

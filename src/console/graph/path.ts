@@ -11,7 +11,7 @@ export function curve(points: readonly Point[]): string {
   return [`M ${at(first)}`, ...corners, `L ${at(last)}`].join(" ");
 }
 
-/** From the lower side of a box to the upper side of another. */
+/** A line from the lower side of a box to the upper side of another. */
 export const straight = (from: Box, to: Box): readonly Point[] => [
   { x: from.x + from.width / 2, y: from.y + from.height },
   { x: to.x + to.width / 2, y: to.y },
@@ -28,7 +28,7 @@ const BESIDE = 18;
 const BELOW = 14;
 
 /**
- * From the right of a box to the right of another, in the gaps between rows and beside all boxes, so that it covers no box and no text. The
+ * A line from the right of a box to the right of another, in the gaps between rows and beside all boxes, so that it covers no box and no text. The
  * boxes are in rows with gaps between them. `nth`: ways that begin or end together are drawn beside each other.
  */
 export function undoWay(from: Box, to: Box, boxes: readonly Box[], nth = 0): UndoWay {

@@ -4,14 +4,14 @@ import type { EdgeLook, Look } from "./look.js";
 
 export interface GraphProps {
   readonly chart: GraphChart;
-  /** By the id of a step. */
+  /** The look of a step, by its id. */
   readonly looks?: ReadonlyMap<string, Look>;
-  /** By the id of an edge: see `edgeId`. */
+  /** The look of an edge, by its id: see `edgeId`. */
   readonly edgeLooks?: ReadonlyMap<string, EdgeLook>;
   /** Steps in the order in which they are undone, after the step where the rollback began. Drawn as arrows from each to the next. */
   readonly undoWay?: readonly string[];
   readonly selected?: string | undefined;
   readonly onSelect?: (stepId: string) => void;
-  /** Of the graph, for screen readers. */
+  /** The name of the graph, for screen readers. */
   readonly label: string;
 }

@@ -79,7 +79,7 @@ function useDrawn({ chart, looks, edgeLooks, undoWay, selected }: GraphProps, la
 const useHasMap = (layout: Layout): boolean =>
   useStore(({ width, height }) => width > 900 && !isWhole(layout, { width, height }));
 
-/** Of a view whose top is low on the screen: a few steps. */
+/** The height of a view whose top is low on the screen: a few steps. */
 const LEAST_SEEN = 380;
 
 interface SightProps extends GraphProps {

@@ -27,7 +27,7 @@ export function zoneName(now: Date): string {
   return offset === "" || ZONE === "UTC" ? ZONE : `${ZONE}, ${offset}`;
 }
 
-/** As the service writes a moment in a sentence. */
+/** A moment as the service writes it in a sentence. */
 const MOMENT = /\b(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC\b/g;
 
 /** A sentence of the service, with its moments in the zone of the page. */

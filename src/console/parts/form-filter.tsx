@@ -4,7 +4,7 @@ import { parseInstant } from "../../../machines/values/time.js";
 
 export interface FilterFieldProps {
   readonly label: string;
-  /** As the address has it; empty if the list is not filtered by it. */
+  /** The value that the address has; empty if the list is not filtered by it. */
   readonly value: string;
   readonly onChange: (value: string) => void;
   /** Offered while typing. */

@@ -1,14 +1,15 @@
 // The problems of a refusal, by the field that each is about. It reads the paths of the API's `details`; it judges no value itself.
-import { type Misfit, type Place, placeOf } from "./form-validator.js";
+import { type FieldPath, fieldPathOf } from "../../../machines/values/json-path.js";
+import type { Misfit } from "./form-validator.js";
 
-/** As the API has it. */
+/** A problem as the API has it. */
 interface Problem {
   readonly path: string;
   readonly message: string;
 }
 
 /** `$.inputs.items[0]["a b"]` as its keys. */
-export function keysOf(path: string): Place {
+export function keysOf(path: string): FieldPath {
   const parts = path.matchAll(/\.([^.[\]]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]/g);
   return [...parts].map(([, name, index, quoted]) =>
     index !== undefined ? Number(index) : (name ?? JSON.parse(quoted ?? '""')),
@@ -19,11 +20,11 @@ export function keysOf(path: string): Place {
  * What is about the value at `root`, by its place within it. Where a check of the service names the place by a JSON pointer at the
  * beginning of the message, that pointer leads on. Undefined: it is about something else in the request.
  */
-function misfitAt(root: Place, { path, message }: Problem): Misfit | undefined {
+function misfitAt(root: FieldPath, { path, message }: Problem): Misfit | undefined {
   const keys = keysOf(path);
   if (!root.every((key, i) => keys[i] === key)) return undefined;
   const pointer = /^\/\S*(?= )/.exec(message)?.[0] ?? "";
-  const within = pointer.length > 1 ? placeOf(pointer) : [];
+  const within = pointer.length > 1 ? fieldPathOf(pointer) : [];
   return { place: [...keys.slice(root.length), ...within], message: message.slice(pointer.length).trim() };
 }
 

@@ -19,7 +19,7 @@ export interface SchemaFormProps {
   /** Where the request that was refused has the value. Default: `$`. */
   readonly at?: string;
   readonly isBusy?: boolean;
-  /** Of the JSON text, where there is no schema. */
+  /** The label of the JSON text, where there is no schema. */
   readonly label?: string;
   /** Above the buttons: what the page asks for besides. */
   readonly children?: ReactNode;
@@ -48,7 +48,7 @@ export const Submit = ({ children, submitLabel, other, isBusy = false }: SchemaF
 
 const OTHER = "other";
 
-/** By the button that was pressed. */
+/** Submits by the button that was pressed. */
 export function submitted(props: SchemaFormProps, event: SyntheticEvent, value: unknown): void {
   const { submitter } = event.nativeEvent as SubmitEvent;
   const isOther = submitter instanceof HTMLButtonElement && submitter.name === OTHER;

@@ -10,13 +10,11 @@ import {
 import type { Misfit as Found } from "../../../machines/schema/check.js";
 import { type CheckOptions, Schemas } from "../../../machines/schema/schemas.js";
 import type { Json, JsonObject } from "../../../machines/values/json.js";
-
+import { type FieldPath, fieldPathOf } from "../../../machines/values/json-path.js";
 import { misfitWords } from "./form-words.js";
 
-export type Place = readonly (string | number)[];
-
 export interface Misfit {
-  readonly place: Place;
+  readonly place: FieldPath;
   readonly message: string;
 }
 
@@ -42,10 +40,10 @@ function withDefinitions(schema: object, root: RJSFSchema): JsonObject {
   return part as JsonObject;
 }
 
-/** As the service will read it: a member without a value is absent. */
+/** The value as the service will read it: a member without a value is absent. */
 const plain = (value: unknown): Json => (value === undefined ? {} : JSON.parse(JSON.stringify(value)));
 
-/** Of alternatives, the one that fits best counts: what the others lack is not what the person meant. */
+/** The alternative that fits best counts: what the others lack is not what the person meant. */
 function causes(found: readonly Found[]): Found[] {
   return found.flatMap((misfit) => {
     const [best] = [...(misfit.alternatives ?? [])].sort((a, b) => a.length - b.length);
@@ -55,19 +53,11 @@ function causes(found: readonly Found[]): Found[] {
 
 /** A missing member is shown at its own field. An item that was added, and not filled in, is null. */
 function misfitOf({ pointer, message, missing }: Found, given: Json): Misfit {
-  const place = placeOf(pointer);
+  const place = fieldPathOf(pointer);
   if (missing !== undefined) return { place: [...place, missing], message: "is required" };
   const value = place.reduce<unknown>((part, key) => (part as Record<string, unknown> | null)?.[key], given);
   return { place, message: value === null ? "is required" : misfitWords(message) };
 }
-
-/** Of a JSON pointer. */
-export const placeOf = (pointer: string): Place =>
-  pointer
-    .split("/")
-    .slice(1)
-    .map((key) => key.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .map((key) => (/^\d+$/.test(key) ? Number(key) : key));
 
 const errorOf = ({ place, message }: Misfit): RJSFValidationError => ({
   message,

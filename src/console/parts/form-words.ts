@@ -1,6 +1,6 @@
 // What does not fit a JSON Schema, in the words of a person who fills in a form: no names of types, no words of the validator.
 
-/** By the name of a type in JSON Schema. */
+/** Words by the name of a type in JSON Schema. */
 const TYPES: Readonly<Record<string, string>> = {
   string: "a text",
   number: "a number",

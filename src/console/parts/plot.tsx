@@ -19,7 +19,7 @@ export interface PlotProps {
   readonly at: readonly number[];
   readonly lines: readonly Line[];
   readonly height?: number;
-  /** Of the values on the axis. */
+  /** The format of the values on the axis. */
   readonly format?: (value: number) => string;
 }
 
@@ -135,13 +135,13 @@ const DAYS = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric"
 const MINUTES = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const SECONDS = new Intl.DateTimeFormat(undefined, { timeStyle: "medium", hourCycle: "h23" });
 
-/** Of one moment alone, uPlot would make years. */
+/** The span of the axis. uPlot would make years of one moment alone. */
 function spanOf(at: ArrayLike<number>): [number, number] {
   const [first = 0, last = 0] = [at[0], at[at.length - 1]];
   return [Math.min(first, last - LEAST_S), last];
 }
 
-/** As fine as the marks are apart. */
+/** Times as fine as the marks are apart. */
 function timesOf(marks: readonly number[], apartS: number): string[] {
   const format = apartS >= DAY_S ? DAYS : apartS >= 60 ? MINUTES : SECONDS;
   return marks.map((at) => format.format(at * 1_000));

@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useRef } from "react";
 
 interface ScrollProps {
   readonly label: string;
-  /** Of its own look. */
+  /** The class of its own look. */
   readonly className?: string;
   readonly children: ReactNode;
 }

@@ -47,7 +47,7 @@ export interface StateName extends Named {
 }
 
 export const stateWord = (state: string): string => named(state).word;
-/** Of a step's row, which names what it awaits as the pauses of runs do. */
+/** The words for what a step's row awaits, which it names as the pauses of runs do. */
 export const awaitedWord = (awaiting: string): string => REASONS[awaiting] ?? `for ${awaiting}`;
 export const reasonWord = (reason: string): string => REASONS[reason] ?? reason;
 

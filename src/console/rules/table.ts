@@ -2,7 +2,7 @@
 
 export type Output = object;
 
-/** As a rule has it. */
+/** A decision table as a rule has it. */
 export interface Spec {
   readonly rows: readonly { readonly when: string; readonly then: Output }[];
   readonly default_output?: Output | null;
@@ -33,7 +33,7 @@ export function cell(output: Output, name: string): string {
 
 export type Verdict = "matched" | "did not match" | "not tried";
 
-/** Of each row, by its index. */
+/** The verdict on each row, by its index. */
 export function verdicts(count: number, { audit }: Evaluated): Verdict[] {
   const tried = new Map(audit.rows.map(({ index, matched }) => [index, matched]));
   return Array.from({ length: count }, (_, index) => {

@@ -1,5 +1,6 @@
 // What the page of a run asks for: the run, why it stands where it stands, its definition, its children counted, and its story. It asks again
 // when something happened, and now and then while children go on, of which the run itself has no events.
+
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef } from "react";
 import type { Chart } from "../../../machines/index.js";
@@ -7,6 +8,7 @@ import type { ActName } from "../acts/acts.js";
 import { ApiError, get, part } from "../browser/client.js";
 import { type Live, useLive } from "../browser/live.js";
 import type { ChildCount, Run, Workflow } from "../browser/resources.js";
+import { STEP_BOOK } from "../browser/step-book.js";
 import { type GraphChart, graphOf, named, namesOf, type StepDocument, type StepNames } from "../graph/index.js";
 import { hasEnded } from "../story/counts.js";
 import { Story } from "../story/story.js";
@@ -34,7 +36,7 @@ export function useRun(id: string) {
   });
 }
 
-/** Of a part of the run that changes while it goes on. */
+/** Reads a part of the run that changes while it goes on. */
 export function useOfRun<T>(run: Run, name: string, query: Readonly<Record<string, string | number>> = {}) {
   return useQuery({
     queryKey: [RUN_KEY, run.id, name, query],
@@ -54,7 +56,7 @@ export interface Definition {
   readonly machine: Chart;
   readonly chart: GraphChart;
   readonly documents: ReadonlyMap<string, StepDocument>;
-  /** As every view of the run calls its steps. */
+  /** What every view of the run calls its steps. */
   readonly names: StepNames;
 }
 
@@ -76,7 +78,7 @@ async function definitionOf(id: string, version: number, signal: AbortSignal): P
   ]);
   const steps = workflow.steps as readonly StepDocument[];
   const documents = new Map(steps.map((step) => [String(step.id), step]));
-  const chart = graphOf(machine, steps);
+  const chart = graphOf(machine, steps, STEP_BOOK);
   return { workflow, machine, chart, documents, names: namesOf(chart) };
 }
 

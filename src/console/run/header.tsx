@@ -1,6 +1,8 @@
 // The head of the page of a run: its state, why it stands there, what failed, what may be done, and where it belongs.
+
 import { Link } from "wouter";
 import type { Run } from "../browser/resources.js";
+import { STEP_BOOK } from "../browser/step-book.js";
 import { counted } from "../parts/plural.js";
 import { Sentence } from "../parts/sentence.js";
 import { Json, State, When } from "../parts/values.js";
@@ -50,7 +52,7 @@ interface HeadlineProps {
 }
 
 function Headline({ run, definition, explanation, isPast }: HeadlineProps) {
-  const next = hasEnded(run) ? undefined : nextWords(explanation, definition?.documents ?? new Map());
+  const next = hasEnded(run) ? undefined : nextWords(explanation, definition?.documents ?? new Map(), STEP_BOOK);
   return (
     <p className="because" role="status">
       {isPast && <span className="quiet">Now: </span>}The run <Sentence text={explanation.because} />.

@@ -64,7 +64,7 @@ function RunPage({ run }: { run: Run }) {
   );
 }
 
-/** As the head of the page says it, for one tab among many. */
+/** The state as the head of the page says it, for one tab among many. */
 function titleState({ state, paused_reason }: Run): string {
   const { word, more } = stateName(state, paused_reason);
   return more === undefined ? word : `${word} ${more}`;

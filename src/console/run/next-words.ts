@@ -1,4 +1,6 @@
 // What happens to a run at the time that its explanation names: it goes on, or a deadline passes and something fails. Pure.
+import { attributesIn } from "../../../machines/attribute/mention.js";
+import type { StepBook } from "../../../machines/index.js";
 import type { StepDocument } from "../graph/blocks.js";
 
 export interface Expected {
@@ -16,6 +18,7 @@ export interface NextWords {
 export function nextWords(
   { next_at, waiting_for: [wait] }: Expected,
   documents: ReadonlyMap<string, StepDocument>,
+  types: StepBook,
 ): NextWords | undefined {
   if (next_at === undefined) return undefined;
   // A timeout of the run, of a try around the step or of a child comes first.
@@ -33,7 +36,7 @@ export function nextWords(
     case "children":
       return { before: "If they have not ended until", after: ", they are cancelled, and the step fails" };
     default:
-      return atTimeout(wait, documents);
+      return atTimeout(wait, documents, types);
   }
 }
 
@@ -44,11 +47,15 @@ const WITHOUT: Readonly<Record<string, string>> = {
 };
 
 /** The end of a wait: the definition says what becomes of the step. */
-function atTimeout({ kind, step_id }: Readonly<Record<string, unknown>>, documents: ReadonlyMap<string, StepDocument>) {
-  const document = documents.get(String(step_id));
-  const isApproval = document?.type === "manual_approval";
+function atTimeout(
+  { kind, step_id }: Readonly<Record<string, unknown>>,
+  documents: ReadonlyMap<string, StepDocument>,
+  types: StepBook,
+) {
+  const document = documents.get(String(step_id)) ?? {};
+  const isApproval = types.get(String(document.type))?.decides !== undefined;
   const before = isApproval ? "If it is not decided until" : (WITHOUT[String(kind)] ?? "If nothing comes until");
-  const then = document?.on_timeout ?? (document?.inputs as StepDocument | undefined)?.on_timeout ?? "fail";
+  const then = attributesIn(document).on_timeout ?? "fail";
   if (then === "fail") return { before, after: isApproval ? ", the approval fails" : ", the step fails" };
   return {
     before,

@@ -21,7 +21,7 @@ export interface Tree {
 interface Filter {
   readonly of?: string | undefined;
   readonly state?: string | undefined;
-  /** Of all children: it changes when children begin. */
+  /** The number of all children: it changes when children begin. */
   readonly count: number;
 }
 

@@ -1,6 +1,8 @@
 // The variables of a run: as they are now, and what each step changed up to the moment. What no audit row has is said to be unknown.
+
 import { useMemo } from "react";
 import type { Run } from "../browser/resources.js";
+import { STEP_BOOK } from "../browser/step-book.js";
 import { Scroll } from "../parts/scroll.js";
 import { Json } from "../parts/values.js";
 import { type Change, changesOf } from "../story/changes.js";
@@ -23,8 +25,8 @@ export function VariablesTab({ run, told: { story, live }, shown, definition }: 
     <>
       <p className="quiet">
         The audit log has the outputs of steps, but neither the variables that the run began with nor the values that a
-        set_var or a correction wrote. Where a value is not recorded, this page says so; the service has the variables
-        as they are now.
+        a step or a correction wrote. Where a value is not recorded, this page says so; the service has the variables as
+        they are now.
       </p>
       {isNow ? <Json value={run.variables} label="Variables now" /> : <Then changes={changes} run={run} />}
       <h2>Changes</h2>
@@ -42,9 +44,9 @@ export function VariablesTab({ run, told: { story, live }, shown, definition }: 
 }
 
 const changesUpTo = (story: Story, count: number, { documents }: Definition): readonly Change[] =>
-  story.rows.slice(0, count).flatMap((row) => changesOf(row, documents));
+  story.rows.slice(0, count).flatMap((row) => changesOf(row, documents, STEP_BOOK));
 
-/** By name the last change; names that are there now and had no change yet are of the beginning, or of no row. */
+/** The last change of each name; names that are there now and had no change yet are of the beginning, or of no row. */
 function Then({ changes, run }: { changes: readonly Change[]; run: Run }) {
   const last = new Map(changes.map((change) => [change.name, change]));
   const others = Object.keys(run.variables).filter((name) => !last.has(name));

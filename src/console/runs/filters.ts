@@ -54,7 +54,7 @@ export function withChildren(search: URLSearchParams, hasChildren: boolean): URL
   return isRootOnly(next) === hasChildren ? withFilter(next, "root_only", String(!hasChildren)) : next;
 }
 
-/** As query parameters. */
+/** The filters as query parameters. */
 export function queryOf(search: URLSearchParams): RunQuery {
   const { root_only: _, ...filters } = Object.fromEntries(
     NAMES.flatMap((name) => (search.get(name) ? [[name, said(name, search)]] : [])),
@@ -74,7 +74,7 @@ export function withoutStates({ state: _, paused_reason: __, ...filters }: RunQu
   return filters;
 }
 
-/** As the `filter` of a bulk job: numbers and booleans as in JSON. */
+/** The filters as the `filter` of a bulk job: numbers and booleans as in JSON. */
 export function bulkFilterOf(search: URLSearchParams): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(queryOf(search)).map(([name, value]) => [name, jsonOf(FILTERS[name as FilterName], value)]),

@@ -46,7 +46,7 @@ export default function RunsPage() {
   );
 }
 
-/** Of the filters, what tells one list from another. */
+/** The filters that tell one list from another. */
 const chosenIn = (search: URLSearchParams): string =>
   [
     search.get("workflow_id"),

@@ -8,7 +8,7 @@ import { duration, State, When } from "../parts/values.js";
 import { Why } from "./why.js";
 
 const COLUMNS = ["State", "Run", "Workflow", "Where and why", "Started", "Duration"];
-/** Of all families on a page of the list together. */
+/** The most incidents that are asked for, of all families on a page of the list together. */
 const MAX_INCIDENTS = 100;
 
 export function RunTable({ runs }: { runs: readonly Run[] }) {
@@ -73,6 +73,6 @@ const ChildOf = ({ run, parent }: { run: Run; parent: string }) => (
   </span>
 );
 
-/** Of a run that goes on: until now. */
+/** The time that a run has taken; until now, if it goes on. */
 const lasted = ({ started_at: from, terminal_at: to }: Run) =>
   duration(Math.max(0, (to === undefined ? Date.now() : Date.parse(to)) - Date.parse(from)));

@@ -1,5 +1,7 @@
 // What each step changed in the variables, as far as audit rows and the definition tell. Rows have outputs, so what an output became is
-// known; what a set_var wrote is known by name only.
+// known; what a step assigned by itself is known by name only.
+import { attributesIn, namesIn } from "../../../machines/attribute/mention.js";
+import type { StepBook, StepFacts } from "../../../machines/index.js";
 import type { StepDocument } from "../graph/blocks.js";
 import { failureOf, isUndo, kindOf, type Row, saidIn, typeOf, willRetry } from "./rows.js";
 
@@ -10,19 +12,20 @@ export interface Change {
   /** Absent: no row has it. */
   readonly value?: unknown;
   readonly isKnown: boolean;
-  readonly how: "output" | "error" | "set_var" | "removed" | "corrected";
+  readonly how: "output" | "error" | "set" | "removed" | "corrected";
 }
 
-export function changesOf(row: Row, documents: ReadonlyMap<string, StepDocument>): readonly Change[] {
+export function changesOf(row: Row, documents: ReadonlyMap<string, StepDocument>, types: StepBook): readonly Change[] {
   if (isUndo(row)) return [];
   if (typeOf(row) === "log") return kindOf(row) === "retry_step" ? corrected(row) : [];
   const document = documents.get(row.step_id ?? "");
   if (!document) return [];
+  const facts = types.get(String(document.type));
   switch (typeOf(row)) {
     case "step.started":
-      return document.type === "try_catch" ? [removed(row, document)] : [];
+      return facts?.variables === "caught" ? variablesIn(document, facts).map((name) => removed(row, name)) : [];
     case "step.succeeded":
-      return succeeded(row, document);
+      return succeeded(row, document, facts);
     case "step.failed":
       return failed(row, document);
     default:
@@ -39,17 +42,15 @@ function corrected(row: Row): readonly Change[] {
   }));
 }
 
-const removed = (row: Row, document: StepDocument): Change => ({
-  ...at(row),
-  ...{ name: text(attribute(document, "error_var")) ?? "error", isKnown: true, how: "removed" },
-});
+const removed = (row: Row, name: string): Change => ({ ...at(row), name, isKnown: true, how: "removed" });
 
-function succeeded(row: Row, document: StepDocument): readonly Change[] {
-  if (document.type === "set_var") return namesOf(document).map((name) => unknown(row, name));
+function succeeded(row: Row, document: StepDocument, facts: StepFacts | undefined): readonly Change[] {
+  const assigned =
+    facts?.variables === "assigned" ? variablesIn(document, facts).map((name) => unknown(row, name)) : [];
   const name = savedAs(document);
   const output = saidIn(row, "output");
-  if (name === undefined || output === undefined) return [];
-  return [{ ...at(row), name, value: output, isKnown: !isCut(row), how: "output" }];
+  if (name === undefined || output === undefined) return assigned;
+  return [...assigned, { ...at(row), name, value: output, isKnown: !isCut(row), how: "output" }];
 }
 
 /** Where the run goes on, the step's variable holds the error. */
@@ -63,7 +64,7 @@ function failed(row: Row, document: StepDocument): readonly Change[] {
   return [{ ...at(row), name, value: { error }, isKnown: true, how: "error" }];
 }
 
-const unknown = (row: Row, name: string): Change => ({ ...at(row), name, isKnown: false, how: "set_var" });
+const unknown = (row: Row, name: string): Change => ({ ...at(row), name, isKnown: false, how: "set" });
 
 const at = ({ seq, step_id }: Row) => ({ seq, ...(step_id !== undefined && { step: step_id }) });
 
@@ -71,15 +72,11 @@ function savedAs({ id, save_as }: StepDocument): string | undefined {
   return save_as === null ? undefined : (text(save_as) ?? text(id));
 }
 
-function namesOf(document: StepDocument): readonly string[] {
-  const name = text(attribute(document, "name"));
-  const variables = attribute(document, "variables");
-  const names = typeof variables === "object" && variables !== null ? Object.keys(variables) : [];
-  return name === undefined ? names : [...names, name];
+/** The variables that the attributes name. */
+function variablesIn(document: StepDocument, { mentions }: StepFacts): readonly string[] {
+  const attributes = attributesIn(document);
+  return mentions.filter(({ what }) => what === "variable").flatMap((mention) => namesIn(attributes, mention));
 }
-
-const attribute = (document: StepDocument, name: string): unknown =>
-  document[name] ?? (document.inputs as StepDocument | undefined)?.[name];
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 

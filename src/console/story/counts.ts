@@ -16,7 +16,7 @@ const ENDED = ["succeeded", "failed", "cancelled"];
 
 export const hasEnded = ({ state }: Pick<ChildCount, "state">): boolean => ENDED.includes(state);
 
-/** Of one step: its children by state, most advanced last. */
+/** The children of one step by state, most advanced last. */
 export function countsByState(counts: readonly ChildCount[]): ReadonlyMap<string, number> {
   const states = new Map<string, number>();
   for (const { state, count } of counts) states.set(state, (states.get(state) ?? 0) + count);

@@ -118,6 +118,6 @@ function undoOrder(rollbacks: readonly Rollback[]): ReadonlyMap<string, readonly
   return order;
 }
 
-/** From where the last rollback began, through what it has undone. */
+/** The steps from where the last rollback began, through what it has undone. */
 const undoWay = (rollback: Rollback | undefined): readonly string[] =>
   rollback ? [...(rollback.from === undefined ? [] : [rollback.from]), ...rollback.undos.map(({ step }) => step)] : [];

@@ -21,7 +21,7 @@ export type UndoStanding = "undoing" | "undone" | "failed" | "passed";
 
 export interface StepStory {
   readonly visits: number;
-  /** Of the last visit. */
+  /** The attempts of the last visit. */
   readonly attempts: number;
   readonly standing: StepStanding;
   readonly enteredAt: number;

@@ -23,7 +23,7 @@ export const typeOf = ({ event_type }: Row): AuditType => event_type as AuditTyp
 export const stateAfter = ({ to_state }: Row): RunState => to_state as RunState;
 export const timeOf = ({ recorded_at }: Row): number => Date.parse(recorded_at);
 
-/** Of an undo: in a rollback, or of a try. */
+/** Whether a row is of an undo: in a rollback, or of a try. */
 export const isUndo = (row: Row): boolean => saidIn(row, "phase") === "compensation";
 
 export const saidIn = ({ metadata }: Row, name: string): unknown =>

@@ -10,7 +10,7 @@ export interface Span {
   readonly step: string;
   readonly from: number;
   to?: number;
-  /** Of the row that began it. */
+  /** The number of the row that began it. */
   readonly seq: number;
   readonly words: string;
   ended?: "done" | "failed" | "skipped";

@@ -63,10 +63,10 @@ export class Story {
 
   private movesOf(row: Row): readonly Move[] {
     if (!this.trace) return [];
-    let from = nodeAt(this.trace.place);
+    let from = nodeAt(this.trace.path);
     const traced: TracedRow = { type: typeOf(row), to: stateAfter(row), stepId: row.step_id, ...metadata(row) };
-    return this.trace.take(traced).map(({ place }) => {
-      const move = { from, to: nodeAt(place) };
+    return this.trace.take(traced).map(({ path }) => {
+      const move = { from, to: nodeAt(path) };
       from = move.to;
       return move;
     });
@@ -78,7 +78,7 @@ const metadata = ({ metadata }: Row) => (metadata ? { metadata: metadata as NonN
 const OUTER: Readonly<Record<string, string>> = { pending: BEGIN, succeeded: SUCCEEDED, failed: FAILED };
 
 /** The node of the graph at a place of the chart. */
-function nodeAt(place: string): string {
-  const step = place.startsWith("active.") ? place.slice("active.".length).replaceAll("%2E", ".") : undefined;
-  return step ?? OUTER[place] ?? `(${place})`;
+function nodeAt(path: string): string {
+  const step = path.startsWith("active.") ? path.slice("active.".length).replaceAll("%2E", ".") : undefined;
+  return step ?? OUTER[path] ?? `(${path})`;
 }

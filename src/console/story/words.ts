@@ -83,7 +83,7 @@ function detailOf(row: Row): string {
   }
 }
 
-/** Of what it awaits, where people gave it its name: that of a task is an id. */
+/** The name of what a step awaits, where people gave it: that of a task is an id. */
 export function nameOf(row: Row): string {
   const name = textIn(row, "awaiting") === "user_task" ? undefined : textIn(row, "name");
   return name === undefined ? "" : `: ${name}`;

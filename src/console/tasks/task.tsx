@@ -1,4 +1,5 @@
 // One task: what it asks for, the run that waits for it, and its form. A task that is no longer open shows what was submitted.
+
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -6,6 +7,7 @@ import { useAct } from "../browser/act.js";
 import { ApiError, get, part, post } from "../browser/client.js";
 import { useInView } from "../browser/in-view.js";
 import type { List, Run, UserTask, Workflow } from "../browser/resources.js";
+import { STEP_BOOK } from "../browser/step-book.js";
 import { Answer, Refused } from "../parts/notes.js";
 import { Json, State, When } from "../parts/values.js";
 import { TaskForm } from "./task-form.js";
@@ -81,7 +83,7 @@ function TaskOfRun({ task, run }: { task: UserTask; run: Run }) {
 
 const isApproval = ({ steps }: Workflow, { step_id }: UserTask) =>
   (steps as readonly { id?: string; type?: string }[]).some(
-    (step) => step.id === step_id && step.type === "manual_approval",
+    (step) => step.id === step_id && STEP_BOOK.get(step.type ?? "")?.decides !== undefined,
   );
 
 const Facts = ({ run, task }: { run: Run; task: UserTask }) => (

@@ -11,7 +11,7 @@ export interface Described {
   readonly config: object;
 }
 
-/** As they stand in the form: all of them text. */
+/** The attributes as they are in the form: all of them text. */
 export interface Fields {
   readonly trigger_type: TriggerType;
   readonly workflow_id: string;

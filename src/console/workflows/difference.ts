@@ -1,4 +1,5 @@
 // What two versions of a workflow differ in: steps added, removed and changed, each change with its path. It is pure, and compares what was posted.
+import { jsonPath } from "../../../machines/values/json-path.js";
 import { isObject } from "../parts/json-text.js";
 
 export interface Change {
@@ -16,7 +17,7 @@ export interface ChangedStep {
 }
 
 export interface Difference {
-  /** Of the document beside its steps. */
+  /** Changes of the document beside its steps. */
   readonly members: readonly Change[];
   readonly added: readonly Step[];
   readonly removed: readonly Step[];
@@ -64,18 +65,18 @@ function changes(before: unknown, after: unknown, path: string): Change[] {
     return [...names].flatMap((name) => member(before, after, name, path));
   }
   if (Array.isArray(before) && Array.isArray(after) && before.length === after.length)
-    return before.flatMap((item, index) => changes(item, after[index], `${path}[${index}]`));
+    return before.flatMap((item, index) => changes(item, after[index], jsonPath(path, index)));
   return isEqual(before, after) ? [] : [{ path, before, after }];
 }
 
 function member(before: Step, after: Step, name: string, path: string): Change[] {
-  const at = /^[A-Za-z_]\w*$/.test(name) ? `${path}.${name}` : `${path}[${JSON.stringify(name)}]`;
+  const at = jsonPath(path, name);
   if (!Object.hasOwn(before, name)) return [{ path: at, after: after[name] }];
   if (!Object.hasOwn(after, name)) return [{ path: at, before: before[name] }];
   return changes(before[name], after[name], at);
 }
 
-/** Of JSON values; the order of an object's members does not count. */
+/** Compares JSON values; the order of an object's members does not count. */
 function isEqual(left: unknown, right: unknown): boolean {
   if (Array.isArray(left) || Array.isArray(right))
     return (

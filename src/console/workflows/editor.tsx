@@ -1,8 +1,10 @@
 // A definition written as JSON: its graph as far as it says one, its problems at their steps and in a list, and what stores it. The service validates.
+
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState } from "react";
 import { post } from "../browser/client.js";
 import type { Workflow } from "../browser/resources.js";
+import { STEP_BOOK } from "../browser/step-book.js";
 import { Graph } from "../graph/index.js";
 import { JsonField } from "../parts/json-field.js";
 import { type Parsed, parseObject } from "../parts/json-text.js";
@@ -54,7 +56,7 @@ interface DrawnProps {
 }
 
 function Drawn({ document, report, selected, onSelect }: DrawnProps) {
-  const chart = useMemo(() => sketch(document), [document]);
+  const chart = useMemo(() => sketch(document, STEP_BOOK), [document]);
   const looks = useMemo(() => report && remarked(document, report.errors, report.warnings), [document, report]);
   return (
     <Graph

@@ -1,12 +1,9 @@
 // Mocks as a person writes them: which steps take one, and one put into the text for a step. It is pure; the service checks what is sent.
+import type { StepBook } from "../../../machines/index.js";
 
-const MOCKABLE = new Set([
-  ...["action", "http_request", "wait_for_signal", "wait_for_event", "manual_approval", "collect_input", "sub_saga"],
-]);
-
-export function mockable(steps: readonly object[]): string[] {
+export function mockable(steps: readonly object[], types: StepBook): string[] {
   const found = steps as readonly { readonly id?: unknown; readonly type?: unknown }[];
-  return found.filter(({ type }) => MOCKABLE.has(String(type))).map(({ id }) => String(id));
+  return found.filter(({ type }) => types.get(String(type))?.isMocked).map(({ id }) => String(id));
 }
 
 export type Mocks = Readonly<Record<string, unknown>>;

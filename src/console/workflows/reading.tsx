@@ -1,9 +1,11 @@
 // What the pages of workflows read: stats, performance, the chart as a graph. It draws nothing.
+
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { Chart } from "../../../machines/index.js";
 import { get, part } from "../browser/client.js";
 import type { Performance, Workflow } from "../browser/resources.js";
+import { STEP_BOOK } from "../browser/step-book.js";
 import type { StepDocument } from "../graph/blocks.js";
 import { type GraphChart, graphOf } from "../graph/chart.js";
 import { named } from "../graph/names.js";
@@ -41,7 +43,8 @@ export function useGraph(workflow: Workflow) {
     staleTime: 60_000,
   });
   const graph = useMemo(
-    (): GraphChart | undefined => data && named(graphOf(data, workflow.steps as readonly StepDocument[]), {}),
+    (): GraphChart | undefined =>
+      data && named(graphOf(data, workflow.steps as readonly StepDocument[], STEP_BOOK), {}),
     [data, workflow.steps],
   );
   return { data: graph, error };

@@ -145,7 +145,7 @@ function pairsOf(entered: readonly Happened[]): (readonly [from: string, to: str
   });
 }
 
-/** From the end of a loop's body the run goes on where the loop does: no edge leads there, but one from the loop. */
+/** The run goes on from the end of a loop's body where the loop does: no edge leads there, but one from the loop. */
 function waysBetween(from: string, to: string, reached: ReadonlySet<string>, { edges, nodes }: GraphChart): string[] {
   const direct = edgeId(from, to);
   if (edges.some(({ id }) => id === direct)) return [direct];
@@ -160,7 +160,7 @@ function endOf(events: readonly Happened[], state: Rehearsed["state"], cause: st
   return state === "failed" && cause !== undefined ? [edgeId(cause, FAILED)] : [];
 }
 
-/** From the step that failed, along the undos in their order. */
+/** The steps from the one that failed, along the undos in their order. */
 function undoWayOf(events: readonly Happened[], cause: string | undefined): string[] {
   const undone = events.filter((event) => isUndo(event) && event.event_type === "step.succeeded");
   const way = [...(cause === undefined ? [] : [cause]), ...undone.map(({ step_id: id = "" }) => id)];

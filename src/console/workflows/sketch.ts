@@ -1,6 +1,8 @@
 // A definition that is being written, as a graph: what it says so far, right or wrong. The chart of a stored version is the service's; this is a sketch of it.
 
-import { BEGIN, edgeId, type GraphChart, type GraphEdge, type GraphNode } from "../graph/chart.js";
+import { attributesIn, type Mention, namesAt } from "../../../machines/attribute/mention.js";
+import type { StepBook } from "../../../machines/index.js";
+import { BEGIN, edgeId, type GraphChart, type GraphEdge, type GraphNode, HOLDS } from "../graph/chart.js";
 import type { Look } from "../graph/look.js";
 import { isObject } from "../parts/json-text.js";
 import type { Document, Step } from "./difference.js";
@@ -11,18 +13,21 @@ export interface Remark {
   readonly message: string;
 }
 
-export function sketch(document: Document): GraphChart {
+/** `types`: the step types that there are. */
+export function sketch(document: Document, types: StepBook): GraphChart {
   const steps = stepsIn(document);
   const ids = new Set(steps.map(({ id }) => id));
   const begins = [["start", document.start] as const, ...entriesOf(document.entrypoints)];
   const ways = [
-    ...begins.map(([name, to]) => ({ from: BEGIN, to, name })),
-    ...steps.flatMap(({ id, step }) => waysOf(step).map(([name, to]) => ({ from: id, to, name }))),
+    ...begins.map(([name, to]): NamedEdge => ({ from: BEGIN, to, name, kind: PLAIN.has(name) ? "way" : "choice" })),
+    ...steps.flatMap((placed) => edgesFrom(placed, types)),
   ];
   const edges = new Map<string, GraphEdge>();
-  for (const { from, to, name } of ways)
-    if (typeof to === "string" && ids.has(to)) edges.set(edgeId(from, to), edgeOf(from, to, name, edges));
-  const nodes: GraphNode[] = steps.map(nodeOf);
+  for (const way of ways) {
+    const { from, to } = way;
+    if (typeof to === "string" && ids.has(to)) edges.set(edgeId(from, to), edgeOf({ ...way, to }, edges));
+  }
+  const nodes = steps.map((placed) => nodeOf(placed, types));
   return { key: `sketch ${String(document.id)}`, nodes: [begin, ...nodes], edges: [...edges.values()] };
 }
 
@@ -44,45 +49,63 @@ function stepsIn({ steps }: Document): Placed[] {
   });
 }
 
-const HOLDS = { parallel: "branches", foreach: "items", while: "rounds", try_catch: "try" } as const;
-
-function nodeOf({ id, step }: Placed): GraphNode {
+function nodeOf({ id, step }: Placed, types: StepBook): GraphNode {
   const { type = "no type", title, compensation } = step;
-  const holds = HOLDS[String(type) as keyof typeof HOLDS];
+  const { summary = "", block } = types.get(String(type)) ?? {};
   const undo = isObject(compensation) ? compensation.action : undefined;
   return {
-    ...{ id, kind: "step", name: typeof title === "string" ? title : id, type: String(type), about: "" },
+    ...{ id, kind: "step", name: typeof title === "string" ? title : id, type: String(type), about: summary },
     ...(typeof undo === "string" && { compensation: undo }),
-    ...(holds && { holds }),
+    ...(block && { holds: HOLDS[block.kind] }),
   };
 }
 
-type Way = readonly [name: string, to: unknown];
-
-const EDGES = ["next", "body", "try", "catch", "default", "on_error", "on_timeout"] as const;
-
-/** The attributes of all step types that may name a step. They may stand in `inputs` too. */
-function waysOf(step: Step): Way[] {
-  const given = { ...(isObject(step.inputs) ? step.inputs : {}), ...step };
-  const { branches, cases } = given;
-  return [
-    ...EDGES.map((name): Way => [name, given[name]]),
-    ...entriesOf(branches).map(([name, branch]): Way => [name, isObject(branch) ? branch.next : undefined]),
-    ...(Array.isArray(cases) ? cases : []).map((one): Way => [String(one?.when ?? "case"), one?.next]),
-  ];
+interface NamedEdge {
+  readonly from: string;
+  readonly to: unknown;
+  readonly name: string;
+  readonly kind: GraphEdge["kind"];
 }
 
-const entriesOf = (value: unknown): Way[] => (isObject(value) ? Object.entries(value) : []);
+const COMMON: readonly Mention[] = [
+  { what: "step", path: ["next"] },
+  { what: "handler", path: ["on_error"] },
+];
+
+/** Where a step leads, as its type says. A step of no type that there is may lead wherever one of them does. */
+function edgesFrom({ id, step }: Placed, types: StepBook): NamedEdge[] {
+  const attributes = attributesIn(step);
+  const own = types.get(String(step.type))?.mentions ?? [...types.values()].flatMap(({ mentions }) => mentions);
+  return [...COMMON, ...own]
+    .filter(({ what }) => what === "step" || what === "handler")
+    .flatMap(({ what, path }) =>
+      namesAt(attributes, path).map(({ name: to, at }) => {
+        const name = wordOf(attributes, at);
+        return { from: id, to, name, kind: what === "handler" ? "error" : PLAIN.has(name) ? "way" : "choice" };
+      }),
+    );
+}
+
+/** The attribute's name, the name of a branch, or the condition of a case. */
+function wordOf(attributes: Step, at: readonly (string | number)[]): string {
+  const [attribute = "", key] = at;
+  if (typeof key !== "number") return String(key ?? attribute);
+  const item = (attributes[attribute] as readonly unknown[])[key];
+  return isObject(item) && typeof item.when === "string" ? item.when : String(attribute);
+}
+
+const entriesOf = (value: unknown): [name: string, to: unknown][] => (isObject(value) ? Object.entries(value) : []);
 
 const PLAIN = new Set(["next", "start"]);
-const ERRORS = new Set(["catch", "on_error", "on_timeout"]);
 const MAX_LABEL = 32;
 
-function edgeOf(from: string, to: string, name: string, known: ReadonlyMap<string, GraphEdge>): GraphEdge {
+function edgeOf(
+  { from, to, name, kind }: NamedEdge & { to: string },
+  known: ReadonlyMap<string, GraphEdge>,
+): GraphEdge {
   const id = edgeId(from, to);
   const other = known.get(id);
   const label = PLAIN.has(name) ? "" : name.slice(0, MAX_LABEL);
-  const kind = ERRORS.has(name) ? "error" : PLAIN.has(name) ? "way" : "choice";
   return {
     ...{ id, from, to, kind: other?.kind ?? kind, quiet: false },
     label: [other?.label, label].filter(Boolean).join(" · "),

@@ -1,8 +1,10 @@
 // A version tried with mocks: a rehearsal, drawn on the graph. Nothing is stored or sent, unless it is started as a dry run instead.
+
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { ApiError, part, post } from "../browser/client.js";
 import type { Problem, Workflow } from "../browser/resources.js";
+import { STEP_BOOK } from "../browser/step-book.js";
 import { SchemaForm } from "../parts/form.js";
 import { JsonField } from "../parts/json-field.js";
 import { parseObject } from "../parts/json-text.js";
@@ -62,7 +64,7 @@ function Asking({ workflow, isBusy, problems, onAsk }: AskingProps) {
         {...(published && { other: { label: "Start as a dry run", onSubmit: startDry } })}
       >
         <JsonField label="Mocks by step (JSON)" text={mocks} fault={read.fault} hint={HINT} onChange={setMocks} />
-        <AddMock steps={mockable(workflow.steps)} mocks={read.value as Mocks | undefined} onAdd={setMocks} />
+        <AddMock steps={mockable(workflow.steps, STEP_BOOK)} mocks={read.value as Mocks | undefined} onAdd={setMocks} />
       </SchemaForm>
       {dryRun.error && <Refused error={dryRun.error} />}
     </>

@@ -73,16 +73,16 @@ export function strayedFrom(history: readonly Committed[]): string[] {
     const before = actors.get(run.id);
     // A run that moves to another version goes on with the chart of that version, from where it stands.
     const actor =
-      before?.version === program.version ? before.actor : begun(program, before && placeOf(chartValue(context)));
+      before?.version === program.version ? before.actor : begun(program, before && statePathOf(chartValue(context)));
     actors.set(run.id, { actor, version: program.version });
     // What it owes is of another version, and its chart has no rollback.
     if (!program.chart.states.undoing && edge === "undo") undoing.add(run.id);
     if (undoing.has(run.id)) continue;
     actor.send({ type: edge });
     const { value, status } = actor.getSnapshot();
-    const expected = placeOf(chartValue(context));
-    if (placeOf(value) !== published(expected))
-      found.push(`after ${edge} the run is at ${expected}, its chart at ${placeOf(value)}`);
+    const expected = statePathOf(chartValue(context));
+    if (statePathOf(value) !== published(expected))
+      found.push(`after ${edge} the run is at ${expected}, its chart at ${statePathOf(value)}`);
     if ((status === "done") !== isTerminal(context.state))
       found.push(`the run is ${context.state}, its chart ${status}`);
   }
@@ -90,13 +90,13 @@ export function strayedFrom(history: readonly Committed[]): string[] {
 }
 
 /** The chart of a run, at its beginning or at a place. */
-function begun(program: Program, place = "pending"): AnyActorRef {
+function begun(program: Program, path = "pending"): AnyActorRef {
   const machine = publishedMachine(program);
-  if (place === "pending") return createActor(machine).start();
-  const value = { active: published(place).slice("active.".length) };
+  if (path === "pending") return createActor(machine).start();
+  const value = { active: published(path).slice("active.".length) };
   return createActor(machine, { snapshot: machine.resolveState({ value, context: {} }) }).start();
 }
 
-function placeOf(value: unknown): string {
+function statePathOf(value: unknown): string {
   return typeof value === "string" ? value : `active.${(value as { active: string }).active}`;
 }

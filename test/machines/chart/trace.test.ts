@@ -52,7 +52,7 @@ describe("the moves that audit rows show", () => {
         const taken = history.filter((one) => one.run === run && !UNSEEN.includes(one.edge)).map(({ edge }) => edge);
         const moves = tracedMoves(run);
         const labels = moves.map(({ label }) => label ?? "?");
-        const places = moves.map(({ place }) => place);
+        const places = moves.map(({ path }) => path);
         const about = `seed ${seed}, run ${run.id}`;
         expect(placesOf(run, labels), about).toEqual(places);
         expect(places.at(-1), about).toBe(run.state);

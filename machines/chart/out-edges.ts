@@ -5,7 +5,7 @@ import type { StepPlan } from "../steps/step.js";
 import { excerpt, timeLimit } from "../steps/words.js";
 import { doneLabel, raiseLabel } from "./labels.js";
 
-export interface Way {
+export interface OutEdge {
   readonly label: string;
   /** A step's id; absent: the run succeeds. */
   readonly target?: string | undefined;
@@ -23,18 +23,18 @@ interface Exit {
   readonly when?: string | undefined;
 }
 
-export function waysOf(step: StepPlan, plan: WorkflowPlan): readonly Way[] {
+export function outEdgesOf(step: StepPlan, plan: WorkflowPlan): readonly OutEdge[] {
   const position = plan.layout.get(step.id);
   // Nothing leads to the step.
   if (!position) return [];
   const exits = exitsOf(step, plan).flatMap((exit) => resolveExit(exit, position, plan));
-  const ends = step.type.ends ? [successWay(position.block, plan)] : [];
-  const errors = errorsLeave(step, plan) ? containersOf(position).map(raiseWay) : [];
-  return [...waysInside(step), ...exits, ...ends, ...errors];
+  const ends = step.type.ends ? [successEdge(position.block, plan)] : [];
+  const errors = errorsLeave(step, plan) ? containersOf(position).map(raiseEdge) : [];
+  return [...edgesInside(step), ...exits, ...ends, ...errors];
 }
 
 /** Into its try or its next round, and into its catch chain. Branches and items are runs of their own. */
-function waysInside({ blocks, edges }: StepPlan): Way[] {
+function edgesInside({ blocks, edges }: StepPlan): OutEdge[] {
   const inside = blocks.filter(({ kind }) => kind === "try" || kind === "while");
   const catches = edges.filter((edge) => edge.catches);
   return [
@@ -84,30 +84,30 @@ function mayFail({ type, when }: StepPlan): boolean {
 }
 
 /** Along the exit's own edge, or back to the container whose block or catch chain it ends. */
-function resolveExit({ label, target, when }: Exit, { block, chains }: StepPosition, plan: WorkflowPlan): Way[] {
+function resolveExit({ label, target, when }: Exit, { block, chains }: StepPosition, plan: WorkflowPlan): OutEdge[] {
   const along = { label, target, when };
   if (target !== undefined && target === block.end) return [blockEnd(block, plan, when)];
   if (chains.size === 0) return [target === undefined ? blockEnd(block, plan, when) : along];
   // A step that stands in several catch chains ends the one that the run is in.
   const ended = [...chains].filter((chain) => target === undefined || target === chain);
-  const done = ended.map((chain) => doneWay(chain, "catch", when));
+  const done = ended.map((chain) => doneEdge(chain, "catch", when));
   return ended.length === chains.size ? done : [...done, along];
 }
 
-function blockEnd(block: Block, plan: WorkflowPlan, when: string | undefined): Way {
+function blockEnd(block: Block, plan: WorkflowPlan, when: string | undefined): OutEdge {
   const { kind, container } = block;
-  if (container !== undefined && (kind === "while" || kind === "try")) return doneWay(container, kind, when);
-  return successWay(block, plan, when);
+  if (container !== undefined && (kind === "while" || kind === "try")) return doneEdge(container, kind, when);
+  return successEdge(block, plan, when);
 }
 
 const ENDED = { while: "the round", try: "the try", catch: "the catch" } as const;
 
-function doneWay(container: string, kind: keyof typeof ENDED, when: string | undefined): Way {
+function doneEdge(container: string, kind: keyof typeof ENDED, when: string | undefined): OutEdge {
   return { label: doneLabel(container), target: container, when, what: `${ENDED[kind]} of ${container} is done` };
 }
 
 /** A branch or an item is a run of its own, which succeeds at the end of its block. */
-function successWay({ kind, container, start }: Block, plan: WorkflowPlan, when?: string): Way {
+function successEdge({ kind, container, start }: Block, plan: WorkflowPlan, when?: string): OutEdge {
   const branch = plan.steps.get(container ?? "")?.blocks.find((block) => block.start === start);
   const runs: Partial<Record<Block["kind"], string>> = {
     branch: `the branch ${branch?.name} of ${container}`,
@@ -122,7 +122,7 @@ function containersOf({ block: { kind, container }, chains }: StepPosition): rea
   return (kind === "while" || kind === "try") && container !== undefined ? [container] : [];
 }
 
-function raiseWay(container: string): Way {
+function raiseEdge(container: string): OutEdge {
   return { label: raiseLabel(container), target: container, when: `an error goes outward to ${container}` };
 }
 
