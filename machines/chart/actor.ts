@@ -2,8 +2,8 @@
 // holds the state of the run in memory; whether it may go on from there is decided by the commit.
 import { type AnyActorRef, createActor } from "xstate";
 import type { Transition } from "../messages/transition.js";
-import type { RunContext } from "../state/context.js";
-import { chartValue } from "./position.js";
+import { patched, type RunContext } from "../state/context.js";
+import { type ChartValue, chartValue } from "./position.js";
 import type { Program } from "./program.js";
 
 /** The chart has no such edge at this place, or it leads elsewhere: the decision and the chart disagree, which is a bug. */
@@ -21,29 +21,26 @@ export interface RunActor {
 }
 
 /** An ended run gets an actor in a final state, which refuses every transition; decide() has none for it (law 4). */
-export function startActor(program: Program, context: RunContext): RunActor {
-  const snapshot = program.machine.resolveState({ value: chartValue(context), context: {} });
-  const ref = createActor(program.machine, { snapshot, id: context.run.id });
-  // Restoring a snapshot walks all of its context and replaces what looks like an actor: the context holds none, and is much larger.
-  Object.assign(ref.getSnapshot(), { context });
-  let taken: unknown;
+export function startActor({ logic }: Program, context: RunContext): RunActor {
+  const ref = createActor(logic, { snapshot: logic.snapshotOf(context), id: context.run.id });
+  let taken: Transition | undefined;
   let fault: unknown;
   // Without an error observer a throw inside the actor would become an uncaught exception and take the process.
   ref.subscribe({ error: (error) => (fault = error) });
-  ref.on("transition", (event) => {
-    taken = (event as { transition?: unknown }).transition;
+  ref.on("transition", ({ transition }) => {
+    taken = transition;
   });
   ref.start();
   return {
     get context() {
-      return ref.getSnapshot().context as RunContext;
+      return ref.getSnapshot().context;
     },
     ref,
     apply(transition) {
       taken = undefined;
       ref.send(transition);
       if (fault) throw fault;
-      const { value, context: after } = ref.getSnapshot() as { value: unknown; context: RunContext };
+      const { value, context: after } = ref.getSnapshot();
       if (taken !== transition || !sameValue(value, chartValue(after)))
         throw new ChartMismatch(`run ${after.run.id}: the edge ${transition.type} led to ${JSON.stringify(value)}`);
     },
@@ -55,10 +52,10 @@ export function startActor(program: Program, context: RunContext): RunActor {
 export function movedActor(actor: RunActor, program: Program, { patch, moved }: Transition): RunActor {
   const { context } = actor;
   actor.stop();
-  return startActor(program, { ...context, ...(patch as Partial<RunContext>), run: { ...context.run, ...moved } });
+  return startActor(program, { ...patched(context, patch), run: { ...context.run, ...moved } });
 }
 
-function sameValue(left: unknown, right: string | Record<string, string>): boolean {
-  if (typeof right === "string") return left === right;
-  return (left as { active?: unknown } | undefined)?.active === right.active;
+function sameValue(left: ChartValue, right: ChartValue): boolean {
+  if (typeof left === "string" || typeof right === "string") return left === right;
+  return left.active === right.active;
 }

@@ -7,6 +7,7 @@ import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { Slices } from "../values/slices.js";
 import { pausedKey, stateKey } from "./labels.js";
+import { RunLogic } from "./logic.js";
 import type { Program } from "./program.js";
 import { type Chart, type ChartEdges, type ChartState, publishedChart, reachedEdges } from "./published.js";
 
@@ -24,7 +25,7 @@ const UNDOING: ChartState = {
 const TAKEN = { actions: ["apply", "record"] } as const;
 
 /** The library makes the machine in one piece, 5 µs an edge (measured). */
-export function* compileMachine(plan: WorkflowPlan): Slices<Pick<Program, "chart" | "machine" | "reached">> {
+export function* compileMachine(plan: WorkflowPlan): Slices<Pick<Program, "chart" | "machine" | "logic" | "reached">> {
   const reached = yield* reachedEdges(plan);
   const chart = yield* publishedChart(plan, reached);
   const running = yield* runningChart(chart, plan);
@@ -36,7 +37,7 @@ export function* compileMachine(plan: WorkflowPlan): Slices<Pick<Program, "chart
     },
     // biome-ignore lint/suspicious/noExplicitAny: the chart is made of data; XState's types want it as a literal.
   }).createMachine(running as any);
-  return { chart, machine, reached: new Set(reached.keys()) };
+  return { chart, machine, logic: new RunLogic(machine), reached: new Set(reached.keys()) };
 }
 
 /** Bookkeeping hangs at the root, once for all states; a step that may wait gets a twin. The tags are states of a run. */

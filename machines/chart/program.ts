@@ -2,6 +2,7 @@
 
 import type { AnyStateMachine } from "xstate";
 import type { WorkflowPlan } from "../steps/plan.js";
+import type { RunLogic } from "./logic.js";
 import type { Chart } from "./published.js";
 
 export interface Program extends WorkflowPlan {
@@ -11,4 +12,6 @@ export interface Program extends WorkflowPlan {
   readonly reached: ReadonlySet<string>;
   /** What runs. */
   readonly machine: AnyStateMachine;
+  /** The logic of its runs' actors: the machine, with its edges looked up once. */
+  readonly logic: RunLogic;
 }

@@ -68,6 +68,10 @@ export interface RunContext {
 /** The changes that a transition makes to the context. */
 export type Patch = { readonly [K in Exclude<keyof RunContext, "run">]?: RunContext[K] | undefined };
 
+export function patched(context: RunContext, patch: Patch): RunContext {
+  return { ...context, ...(patch as Partial<RunContext>) };
+}
+
 /** Whether the run stands still until an operator releases or resumes it. */
 export function isHalted({ quarantined, held }: RunContext): boolean {
   return quarantined || held !== undefined;

@@ -2,7 +2,14 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
-import { type JsonObject, parseRunId, type RunId, UUID_PATTERN } from "../../machines/index.js";
+import {
+  isTerminal,
+  type JsonObject,
+  parseRunId,
+  type RunId,
+  type RunState,
+  UUID_PATTERN,
+} from "../../machines/index.js";
 import { notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
@@ -109,7 +116,7 @@ function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
     const answer = await runs.start(startRequest(request.body, request));
     reply.status(202).header("Location", `/api/v1/sagas/${answer.runId}`);
     const { wait_ms: ms = 0 } = request.query;
-    const run = ms > 0 ? await endOf(answer.runId, waiters, ms, request, reply) : undefined;
+    const run = ms > 0 ? await endOf(answer, waiters, ms, request, reply) : undefined;
     if (run) reply.status(200);
     return { ...startItem(answer), ...(run && { state: run.state, run }) };
   });
@@ -120,10 +127,18 @@ function startItem({ runId, workflowId, version, definitionId, state, deduplicat
 }
 
 /** The run as it ended in time. It is durable, so whatever keeps the request from waiting does not fail the start. */
-async function endOf(runId: RunId, waiters: Waiters, ms: number, request: FastifyRequest, reply: FastifyReply) {
+async function endOf(
+  { runId, state, deduplicated }: StartAnswer,
+  waiters: Waiters,
+  ms: number,
+  request: FastifyRequest<{ Body: Static<typeof Start> }>,
+  reply: FastifyReply,
+) {
   releasePlace(request);
   try {
-    const view = await waiters.end(runId, { ms, reply });
+    // A run that was there before may have come to its end meanwhile.
+    const hasBegun = !deduplicated && !isTerminal(state as RunState);
+    const view = await waiters.end(runId, { ms, reply }, hasBegun ? { labels: request.body.labels } : undefined);
     return view?.terminal ? view.run : undefined;
   } catch {
     return undefined;

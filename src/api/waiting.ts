@@ -1,10 +1,10 @@
 // Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter follows the run by the feed, and gets
-// no events; nothing polls for it. The run that is answered is read when the wait is over.
+// no events; nothing polls for it. The run that is answered is read when the wait is over, unless it began and ended in this process.
 import type { FastifyReply } from "fastify";
 import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
-import type { Feed, Head } from "../feed/index.js";
-import type { RunView } from "../store/runs.js";
+import type { Feed, FollowOptions, Head } from "../feed/index.js";
+import { committedView, type Labels, type RunView } from "../store/runs.js";
 import { goneOf } from "./http/gone.js";
 import { Int, MAX_INT32 } from "./http/parameters.js";
 import type { RunReader } from "./run-reader.js";
@@ -43,10 +43,14 @@ export class Waiters {
     return this.runs.read(runId, gone);
   }
 
-  /** As `run`, for a run that has just begun: it need not be read before the wait. */
-  async end(runId: RunId, wait: Wait): Promise<RunView | undefined> {
+  /**
+   * As `run`, for a run that was just started: it need not be read before the wait. Nor after it, where it began here, with these labels, and its
+   * end was committed here: an ended run never changes.
+   */
+  async end(runId: RunId, wait: Wait, begun?: { readonly labels?: Labels }): Promise<RunView | undefined> {
     const gone = goneOf(wait.reply);
-    if (!this.stopped) await this.over(runId, wait);
+    const head = this.stopped ? undefined : await this.over(runId, wait, { begun: begun !== undefined });
+    if (begun && head?.terminal && head.committed) return committedView(head.committed, head.seq, begun.labels);
     return this.runs.read(runId, gone);
   }
 
@@ -56,22 +60,24 @@ export class Waiters {
     for (const end of this.waiting) end();
   }
 
-  private over(runId: RunId, { ms, afterSeq, reply }: Wait): Promise<void> {
+  /** How far the run had come then, if that was heard of. */
+  private over(runId: RunId, { ms, afterSeq, reply }: Wait, options?: FollowOptions): Promise<Head | undefined> {
     if (this.waiting.size >= this.max) throw overloaded("too many requests wait for runs on this node");
     return new Promise((resolve) => {
-      const onHead = ({ seq, terminal }: Head) => {
-        if (terminal || seq > (afterSeq ?? MAX_INT32)) end();
+      const onHead = (head: Head) => {
+        if (head.terminal || head.seq > (afterSeq ?? MAX_INT32)) end(head);
       };
-      const following = this.feed.follow(runId, onHead);
+      const following = this.feed.follow(runId, onHead, options);
       const timer = setTimeout(() => end(), ms);
-      const end = () => {
+      const end = (head?: Head) => {
         following.stop();
         clearTimeout(timer);
-        reply.raw.off("close", end);
+        reply.raw.off("close", left);
         this.waiting.delete(end);
-        resolve();
+        resolve(head);
       };
-      reply.raw.once("close", end);
+      const left = () => end();
+      reply.raw.once("close", left);
       this.waiting.add(end);
     });
   }

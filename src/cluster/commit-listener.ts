@@ -5,8 +5,8 @@ import type { Foundations } from "./foundations.js";
 
 export function commitListener({ feed, metrics, log }: Foundations): CommitListener {
   const workflowMetrics = new WorkflowMetrics(metrics, log);
-  return (runId, events) => {
-    feed.onCommit(runId, events);
+  return (runId, events, after) => {
+    feed.onCommit(runId, events, after);
     workflowMetrics.onCommit(runId, events);
   };
 }

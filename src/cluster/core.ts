@@ -90,7 +90,11 @@ export class Core {
     const { nodeId, config, sql, commits, upkeep, log, clock, metrics, egress, hints, alone, catalog } = foundations;
     this.publicUrl = config.publicUrl;
     this.placement = new Placement(nodeId);
-    const onAlive = (nodeIds: readonly string[]) => this.place(alone ? [nodeId] : nodeIds);
+    const onAlive = (nodeIds: readonly string[]) => {
+      // Without a bus this process may still have company for a while: its successor, or the one that it succeeds.
+      foundations.feed.watchedElsewhere(!alone || nodeIds.length > 1);
+      this.place(alone ? [nodeId] : nodeIds);
+    };
     this.membership = new Membership({
       ...{ nodeId, sql: upkeep, clock, log, onAlive },
       onServerChanged: () => this.runtime.forget(),

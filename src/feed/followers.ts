@@ -1,13 +1,21 @@
 // Those who only want to know how far a run has come: requests that wait for its end or for a later audit row. They get no events,
 // so an event need not be made for them, and a look at the store is one statement for all of them.
 import type { Sql } from "postgres";
-import { isTerminal, type RunId, type RunState } from "../../machines/index.js";
+import { isTerminal, type RunContext, type RunId, type RunState } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 
 /** How far a run has come. */
 export interface Head {
   readonly seq: number;
   readonly terminal: boolean;
+  /** The run as it was committed there, where this process made the commit. */
+  readonly committed?: CommittedRun;
+}
+
+export interface CommittedRun {
+  readonly context: RunContext;
+  /** Epoch milliseconds: the time of the audit row. */
+  readonly at: number;
 }
 
 /** May be called with the same head more than once. */
@@ -36,7 +44,6 @@ export class Followers {
     const known = this.following.get(runId);
     if (known) known.add(onHead);
     else this.following.set(runId, new Set([onHead]));
-    this.look(runId);
   }
 
   /** Whether it followed the run. */
@@ -48,9 +55,10 @@ export class Followers {
   }
 
   /** The run has an event that led to this state. */
-  reached(runId: RunId, seq: number, state: string): void {
+  reached(runId: RunId, seq: number, state: string, committed?: CommittedRun): void {
     const followers = this.following.get(runId);
-    if (followers) this.tell(followers, { seq, terminal: isTerminal(state as RunState) });
+    if (followers)
+      this.tell(followers, { seq, terminal: isTerminal(state as RunState), ...(committed && { committed }) });
   }
 
   /** The run may have come further: its row is read soon. Never throws. */

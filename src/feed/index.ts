@@ -9,14 +9,19 @@ import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
 import { Turns } from "../turns.js";
-import { Followers, type Head, type OnHead } from "./followers.js";
+import { type CommittedRun, Followers, type Head, type OnHead } from "./followers.js";
 import { channelOf, decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
 import { Listener } from "./listener.js";
 import { Notifier } from "./notifier.js";
 import { type Sink, Watcher } from "./watcher.js";
 
-export type { EventItem, Head, Sink };
+export type { CommittedRun, EventItem, Head, Sink };
+
+export interface FollowOptions {
+  /** The run began in this turn of the event loop, so nothing has happened yet that the store would say. */
+  readonly begun?: boolean;
+}
 
 export interface Feed {
   /** Watchers and followers now. */
@@ -26,9 +31,14 @@ export interface Feed {
   /** Gives the sink every event after `afterSeq`. Throws 503 if this process has too many watchers. */
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void };
   /** Tells how far the run has come: now, and whenever it has come further. Throws as `watch` does. */
-  follow(runId: RunId, onHead: OnHead): { stop(): void };
+  follow(runId: RunId, onHead: OnHead, options?: FollowOptions): { stop(): void };
   /** This process commits the events of these shards itself: only watchers listen to the channels of their runs. */
   placed(mine: ReadonlySet<ShardId>): void;
+  /**
+   * Whether other processes may have watchers. At first they may. Hints are not sent while they cannot: a process that has started a moment
+   * ago is not known yet, and its watchers find the events of that moment by polling, as after a lost hint.
+   */
+  watchedElsewhere(may: boolean): void;
   /** Resolves when the hints of the commits so far have been sent or dropped. */
   flush(): Promise<void>;
   /** Checks all watched runs now; the feed does so itself every `pollMs`. */
@@ -64,6 +74,7 @@ class LiveFeed implements Feed {
   private readonly watchers = new Map<RunId, Set<Watcher>>();
   private readonly followers: Followers;
   private mine: ReadonlySet<ShardId> = new Set();
+  private sendsHints = true;
   watching = 0;
   private polling: Promise<void> | undefined;
   private stopping: Promise<void> | undefined;
@@ -81,12 +92,13 @@ class LiveFeed implements Feed {
     this.timer.unref();
   }
 
-  readonly onCommit: CommitListener = (runId, events) => {
-    if (events.length === 0 || this.stopping) return;
+  readonly onCommit: CommitListener = (runId, events, after) => {
+    const last = events.at(-1);
+    if (!last || this.stopping) return;
     const watchers = this.watchers.get(runId);
     if (watchers) void this.offer(watchers, events.map(eventItem));
-    for (const { seq, to } of events) this.followers.reached(runId, seq, to);
-    this.notifier.add(runId, events);
+    this.followers.reached(runId, last.seq, last.to, after && { context: after, at: last.at });
+    if (this.sendsHints) this.notifier.add(runId, events);
   };
 
   /** In turns: a run may have thousands of watchers. One that gets events out of order reads them from the database. */
@@ -102,10 +114,12 @@ class LiveFeed implements Feed {
     return { stop: () => this.leave(watcher) };
   }
 
-  follow(runId: RunId, onHead: OnHead): { stop(): void } {
+  follow(runId: RunId, onHead: OnHead, { begun = false }: FollowOptions = {}): { stop(): void } {
     this.admit();
     this.watching++;
     this.followers.add(runId, onHead);
+    // Its commits are made here, so each is heard of. One that is not, because another process made it after all, is found by the poll.
+    if (!begun || !this.mine.has(shardOf(runId))) this.followers.look(runId);
     this.tune(runId);
     return { stop: () => this.unfollow(runId, onHead) };
   }
@@ -113,6 +127,10 @@ class LiveFeed implements Feed {
   placed(mine: ReadonlySet<ShardId>): void {
     this.mine = mine;
     for (const runId of this.followers.runs()) this.tune(runId);
+  }
+
+  watchedElsewhere(may: boolean): void {
+    this.sendsHints = may;
   }
 
   flush(): Promise<void> {
@@ -204,7 +222,8 @@ class LiveFeed implements Feed {
     if (!hint) return;
     const { runId, events, lastSeq, state } = hint;
     const watchers = this.watchers.get(runId) ?? new Set();
-    for (const { seq, to_state } of events ?? []) this.followers.reached(runId, seq, to_state);
+    const last = events?.at(-1);
+    if (last) this.followers.reached(runId, last.seq, last.to_state);
     if (events) return void this.offer(watchers, events);
     if (lastSeq !== undefined && state !== undefined) this.followers.reached(runId, lastSeq, state);
     else this.followers.look(runId);

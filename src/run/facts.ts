@@ -30,7 +30,7 @@ import {
   startupVariables,
   unmatchedSignals,
 } from "../store/family.js";
-import { newestOwed } from "../store/load.js";
+import { UndoReads } from "../store/load.js";
 import { replacedSchema } from "../store/registry.js";
 import type { LoadedRun } from "./loaded-run.js";
 import { startKey } from "./new-run.js";
@@ -56,7 +56,11 @@ export interface FactOptions {
 }
 
 export class FactSource {
-  constructor(private readonly options: FactOptions) {}
+  private readonly undoReads: UndoReads;
+
+  constructor(private readonly options: FactOptions) {
+    this.undoReads = new UndoReads(options.sql);
+  }
 
   /**
    * Fresh facts for one decision. `notBefore`: the time of the run's last audit event. Another node's clock may have been a little
@@ -99,7 +103,7 @@ export class FactSource {
       case "newest_event":
         return { newestEvent: await newestEvent(sql, need.topic) };
       case "undo":
-        owed.keep(need.since, await newestOwed(sql, run.id, need.since));
+        owed.keep(need.since, await this.undoReads.newestOwed(run.id, need.since));
         return owed.facts;
       case "ended":
         return { ended: await endedChildren(sql, run.id, need, limits.output * BYTES_PER_CHARACTER) };

@@ -11,6 +11,7 @@ import type {
   Program,
   Rule,
   RunCommand,
+  RunContext,
   RunId,
   SlotKey,
 } from "../../machines/index.js";
@@ -197,5 +198,5 @@ export interface CommittedEvent extends AuditEvent {
   readonly seq: number;
 }
 
-/** Called after every commit. Must not throw, must not wait. */
-export type CommitListener = (runId: RunId, events: readonly CommittedEvent[]) => void;
+/** Called after every commit. Must not throw, must not wait. `after`: the run as it was committed, where it is at hand. */
+export type CommitListener = (runId: RunId, events: readonly CommittedEvent[], after?: RunContext) => void;

@@ -34,7 +34,7 @@ export interface ResidentHost {
   /** For a queued run: the offer of a worker that is free right now. Reserves the worker's credit. */
   offerFor(context: RunContext): Extract<RunCommand, { type: "offer" }> | undefined;
   /** Publishes events and carries out effects. Called after their commit has won, never before. */
-  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[]): void;
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[], after?: RunContext): void;
   /** Gives back the credit that was reserved for dispatches of a lost commit. */
   returnCredit(dispatchIds: readonly DispatchId[]): void;
   /** A timer for the run's due time. A hint: the wake row is the truth. */

@@ -261,7 +261,7 @@ export class Resident {
     loaded.lastSeq = batch.seq;
     loaded.lastEventAt = batch.events.at(-1)?.at ?? loaded.lastEventAt;
     this.host.metrics.transitions.inc(batch.transitions);
-    this.host.afterCommit(this.runId, batch.events, batch.effects);
+    this.host.afterCommit(this.runId, batch.events, batch.effects, loaded.actor.context);
     for (const end of batch.childEnds) this.mailbox.answer(end, { type: "advanced" });
   }
 

@@ -227,8 +227,8 @@ export class Runtime implements Runs, ResidentHost {
     return slot && { type: "offer", dispatchId: wait.dispatchId, workerId: slot.workerId };
   }
 
-  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[]): void {
-    if (events.length > 0) this.options.onCommit(runId, events);
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[], after?: RunContext): void {
+    if (events.length > 0) this.options.onCommit(runId, events, after);
     if (this.isMine(runId)) this.carryOut(runId, effects);
     else if (effects.length > 0) this.options.peers?.sendEffects(runId, effects);
   }

@@ -166,23 +166,68 @@ export interface OwedEntries {
   readonly complete: boolean;
 }
 
+/** What is read of one undo list at once. */
 const OWED_AT_ONCE = { rows: 20, bytes: 65_536 };
+/** Lists that one statement reads: with large entries, a megabyte. */
+const LISTS_AT_ONCE = 16;
 
-/** The newest undo entries that are still owed, of the step entries after `since`. Entries without an action are passed, not undone. */
-export async function newestOwed(sql: Sql, runId: RunId, since: number): Promise<OwedEntries> {
+/** The undo entries of a run that are asked for: those of the step entries after `since`. */
+export interface UndoList {
+  readonly runId: RunId;
+  readonly since: number;
+}
+
+/** The newest undo entries that are still owed, of each list. Entries without an action are passed, not undone. */
+export async function newestOwed(sql: Sql, lists: readonly UndoList[]): Promise<readonly OwedEntries[]> {
   const { rows: most, bytes } = OWED_AT_ONCE;
-  const rows = await sql<(UndoColumns & { found: number })[]>`
-    select ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, found::int
-    from (
+  const runIds = lists.map(({ runId }) => runId);
+  const marks = lists.map(({ since }) => since);
+  const rows = await sql<(UndoColumns & { list: number; found: number })[]>`
+    select list::int, ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, found::int
+    from unnest(${runIds}::text[]::uuid[], ${marks}::int[]) with ordinality as asked (run_id, since, list)
+    cross join lateral (
       select *, row_number() over newest as nth, count(*) over () as found, sum(octet_length(inputs::text)) over newest as bytes
       from (
-        select * from undo where owner_run_id = ${runId} and state = 'owed' and action is not null and entry > ${since}
+        select * from undo where owner_run_id = asked.run_id and state = 'owed' and action is not null and entry > asked.since
         order by undo.ordinal desc limit ${most + 1}
       ) owed
       window newest as (order by owed.ordinal desc rows unbounded preceding)
     ) measured
-    where nth = 1 or (nth <= ${most} and bytes <= ${bytes}) order by nth`;
-  return { entries: rows.map(undoEntry), complete: rows.length === (rows[0]?.found ?? 0) };
+    where nth = 1 or (nth <= ${most} and bytes <= ${bytes}) order by list, nth`;
+  return lists.map((_, nth) => {
+    const own = rows.filter(({ list }) => list === nth + 1);
+    return { entries: own.map(undoEntry), complete: own.length === (own[0]?.found ?? 0) };
+  });
+}
+
+/**
+ * Reads of undo lists. Those that are asked for in one turn of the event loop share a statement: many runs fail together, and each would have
+ * one of its own (rollback with 64 clients: 0.4 of 3.1 ms of CPU time a run, measured).
+ */
+export class UndoReads {
+  private readonly waiting: (UndoList & { resolve(owed: OwedEntries): void; reject(error: unknown): void })[] = [];
+
+  constructor(private readonly sql: Sql) {}
+
+  newestOwed(runId: RunId, since: number): Promise<OwedEntries> {
+    return new Promise((resolve, reject) => {
+      if (this.waiting.length === 0) setImmediate(() => this.readAll());
+      this.waiting.push({ runId, since, resolve, reject });
+    });
+  }
+
+  private readAll(): void {
+    while (this.waiting.length > 0) void this.readGroup(this.waiting.splice(0, LISTS_AT_ONCE));
+  }
+
+  private async readGroup(group: typeof this.waiting): Promise<void> {
+    try {
+      const lists = await newestOwed(this.sql, group);
+      for (const [nth, owed] of lists.entries()) group[nth]?.resolve(owed);
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    }
+  }
 }
 
 function undoEntry(row: UndoColumns): UndoEntry {

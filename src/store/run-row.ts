@@ -2,7 +2,16 @@
 import { and, eq, isNotNull, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/pg-core";
 import type { Sql } from "postgres";
-import type { ActionCall, JsonObject } from "../../machines/index.js";
+import {
+  type ActionCall,
+  awaitedSignal,
+  encodeRecord,
+  isTerminal,
+  type JsonObject,
+  pausedReason,
+  RECORD_FORMAT,
+  type RunContext,
+} from "../../machines/index.js";
 import { query } from "./query.js";
 import { runScopes, runStarts, runs } from "./schema.js";
 
@@ -42,7 +51,7 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
       inputs: sql<JsonObject | null>`coalesce(${runStarts.inputs}, ${familyStarts.inputs})`.as("inputs"),
       inherited: runScopes.variables,
       variables: sql<JsonObject | null>`(
-        select json_object_agg(v.name, v.value order by v.name)
+        select json_object_agg(v.name, v.value order by v.name collate "C")
         from run_variables v where v.run_id = ${r.id} and v.value is not null)`.as("own_variables"),
       gone: sql<readonly string[] | null>`(
         select array_agg(v.name) from run_variables v where v.run_id = ${r.id} and v.value is null)`.as("gone"),
@@ -51,4 +60,54 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
     .leftJoin(runStarts, eq(runStarts.runId, r.id))
     .leftJoin(familyStarts, eq(familyStarts.runId, r.familyRunId))
     .leftJoin(runScopes, ofFamily);
+}
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** What of a run's row is not in its context. Times are epoch ms. */
+export interface CommittedAt {
+  readonly lastSeq: number;
+  readonly lastEventAt: number;
+  readonly labels?: Labels;
+}
+
+/**
+ * The row of a run as `wholeRuns` reads it, made from the context of its last commit. A branch or an item has its own inputs and all of its
+ * variables there, and inherits none.
+ */
+export function committedRow(context: RunContext, { lastSeq, lastEventAt, labels }: CommittedAt): RunRow {
+  const { run, state, wait, call, frames, variables, output } = context;
+  const { features, dryRun, delayedUntil, rerunOf } = run;
+  const names = Object.keys(variables).sort();
+  return {
+    id: run.id,
+    workflowId: run.workflowId,
+    version: run.version,
+    definitionId: run.definitionId,
+    tenantId: run.tenantId ?? null,
+    state,
+    currentStep: context.step ?? null,
+    pausedReason: pausedReason(context) ?? null,
+    awaitedSignal: awaitedSignal(wait) ?? null,
+    startedAt: new Date(run.startedAt),
+    lastEventAt: new Date(lastEventAt),
+    terminalAt: isTerminal(state) ? new Date(lastEventAt) : null,
+    lastSeq,
+    requiresManualReview: context.requiresManualReview,
+    triggerId: run.triggerId ?? null,
+    businessKey: run.businessKey ?? null,
+    parentRunId: run.parentRunId ?? null,
+    parentStepId: run.parentStepId ?? null,
+    parentBranchId: run.parentBranchId ?? null,
+    rootRunId: run.rootRunId ?? null,
+    record: encodeRecord(context, RECORD_FORMAT),
+    output: output ?? null,
+    frames: frames as unknown as JsonObject[],
+    called: wait?.kind === "queued" ? (call ?? null) : null,
+    identity: { features, dryRun, delayedUntil, rerunOf, labels } as JsonObject,
+    inputs: run.inputs,
+    inherited: null,
+    variables: Object.fromEntries(names.map((name) => [name, variables[name] ?? null])),
+    gone: null,
+  };
 }

@@ -2,13 +2,15 @@
 // commit (commit/) and the load of an actor (load.ts) are elsewhere.
 import { eq, inArray, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
-import type { JsonObject, RunId } from "../../machines/index.js";
+import type { JsonObject, RunContext, RunId } from "../../machines/index.js";
 import { allOf, idsInRange, matchingRuns, type RunFilter } from "./matching-runs.js";
 import { type Page, type PageQuery, readPage } from "./page.js";
 import { builtOnce, query } from "./query.js";
 import { runItem } from "./run-item.js";
-import { pickedRuns, type RunRow, wholeRuns } from "./run-row.js";
+import { committedRow, type Labels, pickedRuns, type RunRow, wholeRuns } from "./run-row.js";
 import { runs } from "./schema.js";
+
+export type { Labels };
 
 /** A run as clients see it, and the number of its last audit row. */
 export interface RunView {
@@ -31,6 +33,15 @@ export async function readRuns(database: Sql, runIds: readonly RunId[]): Promise
   const ids = Array.from({ length: READ_TOGETHER }, (_, nth) => runIds[nth] ?? runIds[0]);
   const rows = await runsByIds(database).execute({ ...ids });
   return new Map(rows.map((row) => [row.id, viewOf(row)]));
+}
+
+/** As `readRuns` would read it, of the run as it was committed with audit row `lastSeq`, at that time. */
+export function committedView(
+  { context, at }: { readonly context: RunContext; readonly at: number },
+  lastSeq: number,
+  labels?: Labels,
+): RunView {
+  return viewOf(committedRow(context, { lastSeq, lastEventAt: at, labels }));
 }
 
 function viewOf(row: RunRow): RunView {

@@ -1,7 +1,7 @@
 // Cron schedules: five fields in UTC, in the standard meaning. If both the day of the month and the day of the week are restricted,
 // either matches. The calendar is croner's; what it allows beyond the standard is refused.
 import { Cron } from "croner";
-import { LRUCache } from "lru-cache";
+import { WeightedCache } from "../../machines/index.js";
 
 const FIELDS = [
   { name: "minute", names: "", from: 0, to: 59 },
@@ -20,14 +20,14 @@ export class ScheduleError extends Error {
 
 /** Times are epoch milliseconds. */
 export class Schedule {
-  private static readonly kept = new LRUCache<string, Schedule>({ max: KEPT });
+  private static readonly kept = new WeightedCache<string, Schedule>(KEPT);
 
   /** Throws ScheduleError. */
   static parse(text: string): Schedule {
     const kept = Schedule.kept.get(text);
     if (kept) return kept;
     const schedule = new Schedule(cronOf(text));
-    Schedule.kept.set(text, schedule);
+    Schedule.kept.set(text, schedule, 1);
     return schedule;
   }
 

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import postgres, { type Sql } from "postgres";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { asRunId, type RunId } from "../../machines/index.js";
+import { asRunId, newRun as machineRun, type RunId } from "../../machines/index.js";
 import { channelOf } from "../../src/feed/hint.js";
 import { createFeed, type EventItem, type Feed, type FeedOptions, type Head } from "../../src/feed/index.js";
 import { Watcher } from "../../src/feed/watcher.js";
@@ -208,6 +208,42 @@ describe("a follower", () => {
     expect(here.watching).toBe(0);
   });
 
+  it("gets the run as it was committed in this process", async () => {
+    const here = feed();
+    const runId = await newRun();
+    const follower = heard(here, runId);
+    const identity = { id: runId, workflowId: "w", version: 1, definitionId: runId, inputs: {}, startedAt: 0 };
+    const context = machineRun({ ...identity, dryRun: false, features: {}, entrypoint: "" }, {});
+    here.onCommit(runId, [{ ...eventOf(runId, 2, ""), to: "succeeded", at: 7 }], context);
+    await follower.hears({ seq: 2, terminal: true, committed: { context, at: 7 } });
+  });
+
+  it("of a run that began here is not looked up, unless another process commits it", async () => {
+    const here = feed();
+    here.placed(all);
+    const [mine, other] = [await newRun(), await newRun()];
+    const heads: Head[] = [];
+    here.follow(mine, (head) => heads.push(head), { begun: true });
+    const follower = heard(here, other);
+    await follower.hears({ seq: 0, terminal: false });
+    expect(heads).toEqual([]);
+    here.placed(new Set());
+    here.follow(mine, (head) => heads.push(head), { begun: true });
+    await until(() => heads.length > 0);
+  });
+
+  it("of a run that began here hears of a commit that another process made after all, by the poll", async () => {
+    const here = feed();
+    here.placed(all);
+    const runId = await newRun();
+    const heads: Head[] = [];
+    here.follow(runId, (head) => heads.push(head), { begun: true });
+    await commit(runId, 2);
+    await here.poll();
+    await until(() => heads.length > 0);
+    expect(heads[0]).toEqual({ seq: 2, terminal: false });
+  });
+
   it("hears of the commits of another process without a poll, and of none after it has left", async () => {
     const [here, there] = [feed(), feed()];
     const runId = await newRun();
@@ -255,6 +291,24 @@ describe("hints", () => {
     await until(() => heard.length === 2);
     expect(heard[0]).toMatchObject({ run_id: runId, events: [{ seq: 1, id: eventId(runId, 1) }, { seq: 2 }] });
     expect(heard[1]).toEqual({ run_id: runId, last_seq: 3, state: "running" });
+  });
+
+  it("are not sent while no other process can have watchers, and again as soon as one may", async () => {
+    const runId = await newRun();
+    const heard: number[] = [];
+    await listener.listen(channelOf(runId), (text) => heard.push(JSON.parse(text).events[0].seq));
+    const there = feed();
+    for (const [nth, may] of [true, false, true].entries()) {
+      there.watchedElsewhere(may);
+      await commit(runId, 1, there);
+      await there.flush();
+      if (may) await until(() => heard.at(-1) === nth + 1);
+    }
+    expect(heard).toEqual([1, 3]);
+    // What its watchers missed, they read.
+    const seen = watch(feed(), runId);
+    await seen.has(3);
+    seen.stop();
   });
 
   it("about many runs at once only say how far each has come, and their followers need no more", async () => {

@@ -1,8 +1,8 @@
 // What a run keeps of its undo list: one read serves many undos, and nothing is kept that may have changed.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { UndoEntry } from "../../machines/index.js";
+import type { RunId, UndoEntry } from "../../machines/index.js";
 import { OwedUndos } from "../../src/run/owed-undos.js";
-import { newestOwed } from "../../src/store/load.js";
+import { newestOwed, type OwedEntries, UndoReads } from "../../src/store/load.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { type Half, publish, registerActions, start, startHalf } from "./rig.js";
@@ -64,7 +64,7 @@ describe("on the store", () => {
       from generate_series(${from}::int, ${to}::int) n order by n`;
     await owe("small", 1, 30, 10);
     const numbers = async (since: number) => {
-      const { entries, complete } = await newestOwed(sql, runId, since);
+      const [{ entries, complete }] = (await newestOwed(sql, [{ runId, since }])) as [OwedEntries];
       return { entries: entries.map((one) => one.entry), complete };
     };
     const down = (first: number, last: number) => Array.from({ length: first - last + 1 }, (_, nth) => first - nth);
@@ -75,6 +75,41 @@ describe("on the store", () => {
     expect(await numbers(0)).toEqual({ entries: [33], complete: false });
     await owe("huge", 34, 34, 100_000);
     expect(await numbers(0)).toEqual({ entries: [34], complete: false });
+  });
+
+  it("reads that are asked for together share statements, and each gets its own list", async () => {
+    const runIds = Array.from({ length: 40 }, newRunId);
+    await database.sql`
+      insert into undo (owner_run_id, step_id, entry, action, inputs, forward_idempotency_key, state)
+      select id::uuid, 's', n, case when n % 7 > 0 then 'shop.refund' end, '{}', id || n, case when n % 5 = 0 then 'done' else 'owed' end
+      from unnest(${runIds}::text[]) with ordinality as runs (id, nth), generate_series(1, (nth % 12)::int) n order by n`;
+    const asked = runIds.flatMap((runId) => [0, 3].map((since) => ({ runId, since })));
+    const alone: OwedEntries[] = [];
+    for (const one of asked) alone.push(...(await newestOwed(database.sql, [one])));
+    expect(alone.some(({ entries }) => entries.length > 5)).toBe(true);
+    let statements = 0;
+    const counting = new Proxy(database.sql, {
+      apply: (sql, self, parts) => {
+        statements++;
+        return Reflect.apply(sql, self, parts);
+      },
+    });
+    const reads = new UndoReads(counting);
+    expect(await Promise.all(asked.map(({ runId, since }) => reads.newestOwed(runId, since)))).toEqual(alone);
+    expect(statements).toBe(asked.length / 16);
+    expect(await reads.newestOwed(runIds[11] as RunId, 0)).toEqual(alone[22]);
+  });
+
+  it("a read that fails fails for all that share it, and the next has a statement of its own", async () => {
+    let down = true;
+    const failing = new Proxy(database.sql, {
+      apply: (sql, self, parts) => (down ? Promise.reject(new Error("away")) : Reflect.apply(sql, self, parts)),
+    });
+    const reads = new UndoReads(failing);
+    const both = [newRunId(), newRunId()].map((runId) => reads.newestOwed(runId, 0));
+    for (const one of await Promise.allSettled(both)) expect(one.status).toBe("rejected");
+    down = false;
+    expect(await reads.newestOwed(newRunId(), 0)).toEqual({ entries: [], complete: true });
   });
 
   /** The commits of a run of three charges and a step that fails, which undid the three. */
