@@ -17,11 +17,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   "log-output": 1,
   "json-text": 1,
   metrics: 1,
-  package: 1,
-  pressure: 1,
-  line: 1,
-  poll: 1,
-  turns: 1,
+  work: 1,
   store: 2,
   bus: 2,
   egress: 2,
@@ -66,7 +62,6 @@ const SIDEWAYS: readonly string[] = [
   "api -> inspect", // the inspection's route hands its socket to an inspection
   "console -> api", // the types of what the API answers, and none of its code
   "api -> feed", // the run stream's route hands its socket to the feed
-  "turns -> line", // long works of a party wait in line
   "main -> cluster", // the composition root starts the primary or the node
 ];
 

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
-import { packageRoot } from "../src/package.js";
+import { packageRoot } from "../src/config/package.js";
 
 const SRC = join(packageRoot(), "src");
 const LONGEST_MS = 2 ** 31 - 1;
@@ -34,7 +34,7 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "feed/index.ts: pollMs",
     "inspect/page.ts: ${PATIENCE_S * 1_000}",
     "main.ts: timeoutMs",
-    "poll.ts: this.options.pauseMs",
+    "work/loop.ts: this.options.pauseMs",
     "run/poll/announcer.ts: this.options.intervalMs ?? 500",
     "run/poll/poller.ts: ms",
     "run/trial/trial-process.ts: hangMs / HANG_CHECKS",

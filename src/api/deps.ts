@@ -18,7 +18,7 @@ import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
 import type { Reads } from "../store/reads.js";
 import type { Registrar } from "../trigger/index.js";
-import type { Turns } from "../turns.js";
+import type { Turns } from "../work/fair-scheduler.js";
 import type { UnreadBounds } from "./http/unread.js";
 
 export interface ApiConfig {

@@ -22,7 +22,7 @@ import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.
 import type { LastWords } from "../run/trial/last-words.js";
 import { openDatabase } from "../store/connection.js";
 import { cancelStatement, Reads } from "../store/reads.js";
-import { Turns } from "../turns.js";
+import { Turns } from "../work/fair-scheduler.js";
 import { CountedBus } from "./counted-bus.js";
 
 /**

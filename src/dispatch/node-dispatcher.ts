@@ -2,7 +2,7 @@
 import type { DispatchId } from "../../machines/index.js";
 import type { Log } from "../log.js";
 import type { Dispatcher, Runs, Workers } from "../run/ports.js";
-import type { Turns } from "../turns.js";
+import type { Turns } from "../work/fair-scheduler.js";
 import type { AwayFrom, TransportName } from "./carrier.js";
 import { CallDispatcher } from "./dispatcher.js";
 import { GrpcCarrier, type GrpcWorkers } from "./grpc/carrier.js";

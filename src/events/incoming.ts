@@ -8,7 +8,7 @@ import type { Metrics } from "../metrics.js";
 import type { EventIntake } from "../run/event-intake.js";
 import { BrokerLink, UnfitTopology } from "../sdk/broker/index.js";
 import { isStoreAway } from "../store/failure.js";
-import type { Turns } from "../turns.js";
+import type { Turns } from "../work/fair-scheduler.js";
 import { isOwn, type MessageLimits, REASON_HEADER, Refused, readMessage, TOPIC_HEADER } from "./message.js";
 import type { Outgoing } from "./outgoing.js";
 import { ensureTopology, isComplete, type Topology } from "./topology.js";

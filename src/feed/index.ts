@@ -8,7 +8,7 @@ import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
-import { Turns } from "../turns.js";
+import { Turns } from "../work/fair-scheduler.js";
 import { Followers, type Head, type OnHead } from "./followers.js";
 import { channelOf, decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";

@@ -5,7 +5,7 @@ import type { Sql } from "postgres";
 import type { RunId } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import type { CommittedEvent } from "../run/ports.js";
-import type { Turns } from "../turns.js";
+import type { Turns } from "../work/fair-scheduler.js";
 import { channelOf, encodeHint, type Reached } from "./hint.js";
 import { eventItem } from "./item.js";
 

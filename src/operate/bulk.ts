@@ -3,7 +3,6 @@ import type { Sql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
-import { Line } from "../line.js";
 import { isRepeat, type RequestHash, requestHashes } from "../run/request-hash.js";
 import {
   type BulkJob,
@@ -16,6 +15,7 @@ import {
   stopJob,
 } from "../store/bulk-jobs.js";
 import type { RunFilter } from "../store/matching-runs.js";
+import { Line } from "../work/semaphore.js";
 import { refuseOlderNodes } from "./acts.js";
 
 export const STANDARD_LIMIT = 10_000;

@@ -16,7 +16,7 @@ import { notFound, overloaded, SagaError } from "../errors.js";
 import type { Catalog } from "../run/ports.js";
 import { loadRun } from "../store/load.js";
 import { movableRuns } from "../store/movable-runs.js";
-import type { Turns } from "../turns.js";
+import type { Turns } from "../work/fair-scheduler.js";
 
 /** Different reasons in a report, and runs that are named for each. */
 const MAX_REASONS = 100;

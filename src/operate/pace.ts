@@ -1,6 +1,6 @@
 // The pace of a node's bulk acts: so many a second over all its jobs, and a bounded number at once. It knows nothing of what it paces.
 import { setTimeout as delay } from "node:timers/promises";
-import { Line } from "../line.js";
+import { Line } from "../work/semaphore.js";
 
 const AT_ONCE = 16;
 /** Time that was lost, to a slow answer or a late timer, is made up for within this. */

@@ -3,7 +3,7 @@
 import type { DispatchId, Effect, RunCommand, RunContext, RunId } from "../../machines/index.js";
 import type { Metrics } from "../metrics.js";
 import type { RecordedAnswer } from "../store/load.js";
-import type { Turns } from "../turns.js";
+import type { Turns } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
 import type { FactSource } from "./facts.js";
 import type { LoadedRun } from "./loaded-run.js";

@@ -20,7 +20,7 @@ import { overloaded, SagaError } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
-import { Turns } from "../turns.js";
+import { Turns } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
 import { commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";

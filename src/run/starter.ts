@@ -19,7 +19,7 @@ import type { RunCommit, TicketRow } from "../store/commit/rows.js";
 import { workflowVersions } from "../store/definitions.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
-import type { Turns } from "../turns.js";
+import type { Turns } from "../work/fair-scheduler.js";
 import { backOff } from "./back-off.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";

@@ -1,9 +1,9 @@
 // The triggers of a node, composed: what is posted, what is due, what events fire. One timer polls for ticks and for runs that are owed.
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { Poll } from "../poll.js";
 import type { Runs } from "../run/ports.js";
 import { countFailing } from "../store/triggers.js";
+import { Poll } from "../work/loop.js";
 import { Cron, type CronOptions } from "./cron.js";
 import { Fires, type FiresOptions } from "./fires.js";
 import { Registrar, type RegistrarOptions } from "./registrar.js";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { docsPage } from "../../src/api/http/docs-page.js";
 import { DOCS_STYLE } from "../../src/api/http/docs-style.js";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { seriousFindings } from "../console/axe.js";
 import { widthOver } from "../console/runs-service.js";
 import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { encodeParts } from "../../src/api/http/turns.js";
-import { Turns } from "../../src/turns.js";
+import { Turns } from "../../src/work/fair-scheduler.js";
 import { NOW, useRig } from "./rig.js";
 
 let now = NOW;

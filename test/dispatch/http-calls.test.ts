@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, RunCommand } from "../../machines/index.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { Guard, listedOrAny } from "../../src/egress/guard.js";
-import type { Turns } from "../../src/turns.js";
+import type { Turns } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import { heldTurns, openNode, type RequestNode, Site } from "./requests-rig.js";

@@ -5,7 +5,7 @@ import { asDispatchId } from "../../machines/index.js";
 import { FairQueue } from "../../src/dispatch/fair-queue.js";
 import { createDispatcher } from "../../src/dispatch/node-dispatcher.js";
 import { notFound, overloaded } from "../../src/errors.js";
-import { Turns } from "../../src/turns.js";
+import { Turns } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { dispatchNow, makeCall, makeDispatch, until, useNodes } from "./rig.js";
 

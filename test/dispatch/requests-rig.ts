@@ -9,7 +9,7 @@ import { type Callbacks, createDispatcher, type NodeDispatcher } from "../../src
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import { Mask } from "../../src/egress/mask.js";
 import type { Secret, Secrets } from "../../src/egress/secrets.js";
-import { Turns } from "../../src/turns.js";
+import { Turns } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { FakeRuns, makeCall } from "./rig.js";
 

@@ -18,7 +18,7 @@ import { createDispatcher, type DispatcherOptions, type NodeDispatcher } from ".
 import type { Peers } from "../../src/dispatch/ownership.js";
 import type { CommandOptions, Runs } from "../../src/run/ports.js";
 import { PROTO_OPTIONS, protoPath } from "../../src/sdk/protocol/index.js";
-import { Turns } from "../../src/turns.js";
+import { Turns } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 
 export interface Told {

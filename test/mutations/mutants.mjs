@@ -598,10 +598,10 @@ export const MUTANTS = [
   },
   {
     name: "a work in slices does not stop after a slice of the loop (law 14)",
-    file: "src/turns.ts",
+    file: "src/work/fair-scheduler.ts",
     find: "if (!this.spent) continue;",
     replace: "if (slice) continue;",
-    test: "test/turns.test.ts",
+    test: "test/work/fair-scheduler.test.ts",
     red: "a work in slices stops after a slice of the loop, and goes on when its turn has come again",
   },
   {

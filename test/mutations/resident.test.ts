@@ -21,7 +21,7 @@ import { Resident } from "../../src/run/resident.js";
 import type { ResidentHost } from "../../src/run/resident-host.js";
 import type { RunCommit } from "../../src/store/commit/rows.js";
 import { asRevision } from "../../src/store/revision.js";
-import { Turns } from "../../src/turns.js";
+import { Turns } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 

@@ -14,7 +14,7 @@ import type { Judge } from "../../src/run/trial/trials.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { register } from "../../src/store/registry.js";
-import { Turns } from "../../src/turns.js";
+import { Turns } from "../../src/work/fair-scheduler.js";
 import { NODE, openNodePools, silentLog, type TestDatabase } from "../harness/database.js";
 import { HandDispatcher, type Reply } from "./hand-dispatcher.js";
 

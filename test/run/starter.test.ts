@@ -7,7 +7,7 @@ import { requestHash } from "../../src/run/request-hash.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { listRuns, readRuns } from "../../src/store/runs.js";
-import { Turns } from "../../src/turns.js";
+import { Turns } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { cancel, type Half, publish, startHalf } from "./rig.js";
 

@@ -17,7 +17,7 @@ import {
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
 import { parseJson } from "../../json-text.js";
-import type { Turns } from "../../turns.js";
+import type { Turns } from "../../work/fair-scheduler.js";
 import { type SchemaNode, withoutNulls } from "./absent.js";
 import type { Checked } from "./checked.js";
 import { type BodyBounds, receiveBody } from "./receive.js";

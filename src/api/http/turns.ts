@@ -1,7 +1,7 @@
 // Requests take turns with everything else that computes on the event loop (law 14): before they are validated and handled, and
 // while a large answer is encoded. The requests of one route are one party.
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Turns } from "../../turns.js";
+import type { Turns } from "../../work/fair-scheduler.js";
 
 /** Characters that are encoded in one piece, by estimate: half a millisecond. A text is never cut. */
 const PART = 64 * 1024;

@@ -4,7 +4,7 @@
 import type { DispatchId, RunId } from "../../../machines/index.js";
 import { SagaError } from "../../errors.js";
 import type { Log } from "../../log.js";
-import type { Turns } from "../../turns.js";
+import type { Turns } from "../../work/fair-scheduler.js";
 import type { CarrierHost } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import { answerCommand, answerId, type Report } from "./answers.js";

@@ -4,7 +4,7 @@ import type { Sql } from "postgres";
 import { compileWorkflowSlices, type Program, type Rule, WeightedCache } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/definitions.js";
-import type { Turns } from "../../turns.js";
+import type { Turns } from "../../work/fair-scheduler.js";
 import type { Catalog } from "../ports.js";
 import { Unreadable } from "../unreadable.js";
 import { type RegisteredAction, Registrations } from "./registrations.js";

@@ -4,8 +4,8 @@
 import type { Sql } from "postgres";
 import type { Effect, RunId, SlotKey } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
-import { Poll } from "../../poll.js";
 import { grantSlots, NEWS_AT_ONCE, slotTenant, sweepReservations, waitingKeys } from "../../store/slots.js";
+import { Poll } from "../../work/loop.js";
 import type { SlotKeeper } from "../ports.js";
 
 /** Keys granted at once; each uses a session of the pool for a moment. */

@@ -11,7 +11,7 @@ import type { RunCommit } from "../../store/commit/rows.js";
 import { encodeGroup } from "../../store/commit/statement.js";
 import { openDatabase } from "../../store/connection.js";
 import { repeatedAnswer } from "../../store/load.js";
-import { Turns } from "../../turns.js";
+import { Turns } from "../../work/fair-scheduler.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { FactSource } from "../facts.js";
 import { restoreRun } from "../loaded-run.js";

@@ -1,7 +1,7 @@
 // The turns of the event loop: after 20 ms of computing, for whatever it is, the loop serves I/O, and then the parties that wait take
 // turns (law 14). One object a process, so that a hundred loops of a millisecond share it. It cannot cut a single call short; work that
 // is done in slices stops between two of them.
-import { Line } from "./line.js";
+import { Line } from "./semaphore.js";
 
 /** Computing between two services of I/O. */
 const SLICE_MS = 20;

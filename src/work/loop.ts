@@ -1,5 +1,5 @@
 // A poll: a work that is repeated after a pause, never twice at once. What one poll leaves, the next one finds, on this node or on another.
-import type { Logger } from "./log.js";
+import type { Logger } from "../log.js";
 
 export interface PollOptions {
   /** From the end of one poll to the beginning of the next. */
