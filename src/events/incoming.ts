@@ -8,7 +8,7 @@ import type { Metrics } from "../metrics.js";
 import type { EventIntake } from "../run/event-intake.js";
 import { BrokerLink, UnfitTopology } from "../sdk/broker/index.js";
 import { isStoreAway } from "../store/failure.js";
-import type { Turns } from "../work/fair-scheduler.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import { isOwn, type MessageLimits, REASON_HEADER, Refused, readMessage, TOPIC_HEADER } from "./message.js";
 import type { Outgoing } from "./outgoing.js";
 import { ensureTopology, isComplete, type Topology } from "./topology.js";
@@ -22,7 +22,7 @@ export interface IncomingOptions {
   readonly intake: Pick<EventIntake, "take">;
   /** Takes the messages that cannot be taken. */
   readonly outgoing: Pick<Outgoing, "publish">;
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
   readonly limits: MessageLimits;
   /** False: the node sheds load, and messages wait. */
   readonly admits: () => boolean;

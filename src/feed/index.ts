@@ -8,7 +8,7 @@ import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
-import { Turns } from "../work/fair-scheduler.js";
+import { FairScheduler } from "../work/fair-scheduler.js";
 import { Followers, type Head, type OnHead } from "./followers.js";
 import { channelOf, decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
@@ -44,7 +44,7 @@ export interface FeedOptions {
   readonly listenUrl?: string;
   readonly log: Logger;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
-  readonly turns?: Turns;
+  readonly turns?: FairScheduler;
   readonly pollMs?: number;
   readonly maxWatchers?: number;
 }
@@ -56,7 +56,7 @@ export function createFeed(options: FeedOptions): Feed {
 class LiveFeed implements Feed {
   private readonly sql: Sql;
   private readonly log: Logger;
-  private readonly turns: Turns;
+  private readonly turns: FairScheduler;
   private readonly maxWatchers: number;
   private readonly notifier: Notifier;
   private readonly listener: Listener | undefined;
@@ -68,7 +68,7 @@ class LiveFeed implements Feed {
   private polling: Promise<void> | undefined;
   private stopping: Promise<void> | undefined;
 
-  constructor({ sql, listenUrl, log, turns = new Turns(), pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
+  constructor({ sql, listenUrl, log, turns = new FairScheduler(), pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
     this.sql = sql;
     this.log = log;
     this.turns = turns;

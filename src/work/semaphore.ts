@@ -1,21 +1,30 @@
-// A line: a bounded number of works at once, the others in the order in which they came. Who may join it is bounded elsewhere.
+// A semaphore: a bounded number of works at once, the others in the order in which they came. How many may wait is bounded elsewhere.
 
-export class Line {
-  private entered = 0;
+export class Semaphore {
+  private taken = 0;
   private readonly waiting: (() => void)[] = [];
 
-  constructor(private readonly atOnce: number) {}
+  constructor(private readonly permits: number) {}
 
-  /** Resolves when the work may begin, to the function that ends it. */
-  async enter(): Promise<() => void> {
-    if (this.entered >= this.atOnce) await new Promise<void>((resolve) => this.waiting.push(resolve));
-    else this.entered++;
-    return () => this.leave();
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    const release = await this.acquire();
+    try {
+      return await work();
+    } finally {
+      release();
+    }
   }
 
-  private leave(): void {
+  /** Resolves when the work may begin, to the function that ends it. */
+  async acquire(): Promise<() => void> {
+    if (this.taken >= this.permits) await new Promise<void>((resolve) => this.waiting.push(resolve));
+    else this.taken++;
+    return () => this.release();
+  }
+
+  private release(): void {
     const next = this.waiting.shift();
     if (next) next();
-    else this.entered--;
+    else this.taken--;
   }
 }

@@ -4,7 +4,7 @@ import type { Sql } from "postgres";
 import { compileWorkflowSlices, type Program, type Rule, WeightedCache } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/definitions.js";
-import type { Turns } from "../../work/fair-scheduler.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 import type { Catalog } from "../ports.js";
 import { Unreadable } from "../unreadable.js";
 import { type RegisteredAction, Registrations } from "./registrations.js";
@@ -36,7 +36,7 @@ export class StoreCatalog implements Catalog {
   constructor(
     private readonly sql: Sql,
     private readonly log: Logger,
-    private readonly turns: Turns,
+    private readonly turns: FairScheduler,
   ) {
     this.registrations = new Registrations(sql);
     this.rules = new RuleBook(sql, log);
