@@ -141,7 +141,7 @@ function reachedFrom(file: string, targets: ReadonlyMap<string, readonly string[
 }
 
 /** What the service and its workers share, in the SDK: users get it without the service. */
-const SHARED_WITH_SDK = ["src/sdk/protocol/", "src/sdk/broker/", "src/sdk/timer.ts"];
+const SHARED_WITH_SDK = ["src/sdk/protocol/", "src/sdk/broker/", "src/sdk/backoff.ts", "src/sdk/timer.ts"];
 
 function wrongInShell(found: readonly Arrow[]): string[] {
   return found
