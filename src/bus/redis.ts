@@ -4,6 +4,7 @@ import { Redis, type RedisOptions } from "ioredis";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { isUuid, type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
+import { backoff } from "../sdk/backoff.js";
 import type { Bus, BusOptions } from "./bus.js";
 import { fits, parsedObject } from "./envelope.js";
 import { Exchange } from "./exchange.js";
@@ -18,7 +19,7 @@ export interface RedisBusOptions<Ask, Tell> extends BusOptions<Ask, Tell> {
 
 /** A connection that died silently is noticed within this and the command timeout. */
 const PING_MS = 5_000;
-const MAX_BACKOFF_MS = 1_000;
+const RECONNECT_MS = { base: 20, cap: 1_000 };
 /** The message of ioredis for a command that had no reply within `commandTimeout`. */
 const TIMED_OUT = "Command timed out";
 
@@ -34,7 +35,7 @@ const CONNECTION: RedisOptions = {
   autoResubscribe: false,
   maxRetriesPerRequest: null,
   disableClientInfo: true,
-  retryStrategy: (tries) => Math.min(20 * 2 ** Math.min(tries, 10), MAX_BACKOFF_MS),
+  retryStrategy: (tries) => backoff(tries, RECONNECT_MS),
 };
 
 /** Waits for the first attempt to connect, and does not fail with it: the bus is silent until Redis is reachable. */

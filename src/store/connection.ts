@@ -2,6 +2,7 @@
 // migrations have sessions of their own.
 import type { Notice, Sql } from "postgres";
 import type { Logger } from "../log.js";
+import { backoff } from "../sdk/backoff.js";
 import { openSessions } from "./session.js";
 
 export interface Database {
@@ -44,7 +45,7 @@ const PLANNED_ONCE = { plan_cache_mode: "force_generic_plan" };
  * Seconds before a lost session is opened again. The driver's own pauses reach 20 s after a few refusals, counted over the whole pool:
  * callers would wait longer than their replays may take, while the server is already back.
  */
-const reconnectAfter = (tries: number) => Math.min(0.02 * 2 ** tries, 1) * (0.5 + Math.random() / 2);
+const reconnectAfter = (tries: number) => backoff(tries, { base: 0.02, cap: 1 });
 /** The callers have drained before. After a lost connection, postgres.js waits for this long even if no query is running. */
 const CLOSE_TIMEOUT_S = 2;
 
