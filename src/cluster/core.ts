@@ -22,10 +22,10 @@ import { Placement } from "../shard/placement.js";
 import { owedEffects, removeEffects } from "../store/posts.js";
 import { Pruner } from "../store/pruner.js";
 import type { Triggers } from "../trigger/index.js";
+import type { WorkLoop } from "../work/loop.js";
 import { Pressure, type PressureSample } from "../work/pressure.js";
 import { composeBrokerEvents } from "./broker-events.js";
 import { commitListener } from "./commit-listener.js";
-import type { Counts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
 import { composeInitiators } from "./initiators.js";
 import { composeSlotGranter } from "./slot-granter.js";
@@ -77,7 +77,7 @@ export class Core {
   private readonly poller: Poller;
   private readonly pruner: Pruner;
   private readonly pressure = new Pressure();
-  private readonly counts: Pick<Counts, "start" | "stop">;
+  private readonly counts: Pick<WorkLoop, "start" | "stop">;
   private gauges: NodeJS.Timeout | undefined;
   /** What workers report to. */
   private publicUrl: string;
@@ -241,7 +241,7 @@ export class Core {
     await this.committer.stop();
     await this.webhook.stop(WEBHOOK_GRACE_MS);
     await this.brokerEvents?.stop();
-    catalog.stop();
+    await catalog.stop();
     await feed.stop();
     await this.pruner.stop();
     await this.membership.stop();

@@ -10,7 +10,7 @@ import { dueTriggers, type TriggerRow } from "../store/triggers.js";
 import { type Fires, fireId } from "./fires.js";
 import { Schedule, ScheduleError } from "./schedule.js";
 
-/** Due triggers that one poll reads. */
+/** Due triggers of one round. */
 const BATCH = 100;
 /** A tick is on time if it is fired within this time: a takeover may lie between. */
 const ON_TIME_MS = 30_000;
@@ -34,15 +34,13 @@ interface Verdict {
 export class Cron {
   constructor(private readonly options: CronOptions) {}
 
-  /** Decides every tick that is due now. */
-  async poll(): Promise<void> {
+  /** Decides ticks that are due now. True: there may be more. */
+  async round(): Promise<boolean> {
     const { sql, clock, shards } = this.options;
-    for (let more = true; more; ) {
-      const due = await dueTriggers(sql, shards(), new Date(clock.now()), BATCH);
-      const decided = await Promise.all(due.map((trigger) => this.decide(trigger)));
-      // A trigger that could not be decided stays due: it must not make this poll endless.
-      more = due.length === BATCH && decided.some(Boolean);
-    }
+    const due = await dueTriggers(sql, shards(), new Date(clock.now()), BATCH);
+    const decided = await Promise.all(due.map((trigger) => this.decide(trigger)));
+    // A trigger that could not be decided stays due: it must not make the poll endless.
+    return due.length === BATCH && decided.some(Boolean);
   }
 
   /** Whether the trigger is no longer due. */

@@ -3,7 +3,7 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { Runs } from "../run/ports.js";
 import { countFailing } from "../store/triggers.js";
-import { Poll } from "../work/loop.js";
+import { WorkLoop } from "../work/loop.js";
 import { Cron, type CronOptions } from "./cron.js";
 import { Fires, type FiresOptions } from "./fires.js";
 import { Registrar, type RegistrarOptions } from "./registrar.js";
@@ -28,7 +28,7 @@ export class Triggers {
   readonly transitions: Transitions;
   private readonly fires: Fires;
   private readonly cron: Cron;
-  private readonly polls: Poll;
+  private readonly loop: WorkLoop;
 
   constructor(private readonly options: TriggersOptions) {
     const { sql, log, clock, catalog, licences, metrics, shards, schemas } = options;
@@ -37,24 +37,24 @@ export class Triggers {
     this.cron = new Cron({ sql, log, clock, metrics, fires, shards });
     this.transitions = new Transitions({ sql, clock, metrics, fires });
     this.registrar = new Registrar({ sql, clock, catalog, licences, fires, schemas });
-    const work = async () => {
-      await this.cron.poll();
-      await fires.poll();
+    const round = async () => {
+      const moreTicks = await this.cron.round();
+      return (await fires.round()) || moreTicks;
     };
-    this.polls = new Poll(work, { pauseMs: PAUSE_MS, log, what: "triggers" });
+    this.loop = new WorkLoop({ what: "triggers", log, polls: { pauseMs: PAUSE_MS, round } });
   }
 
   start(): void {
-    this.polls.start();
+    this.loop.start();
   }
 
-  async stop(): Promise<void> {
-    await this.polls.stop();
+  stop(): Promise<void> {
+    return this.loop.stop();
   }
 
-  /** What is due now, and what was left. Never throws. */
-  async poll(): Promise<void> {
-    await this.polls.now();
+  /** What is due now, and what was left. */
+  poll(): Promise<void> {
+    return this.loop.now();
   }
 
   async gauge(): Promise<void> {

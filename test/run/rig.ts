@@ -115,7 +115,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     await dispatcher.stop();
     await runtime.stop();
     await committer.stop();
-    catalog.stop();
+    await catalog.stop();
     await pools.close();
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;

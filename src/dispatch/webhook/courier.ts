@@ -9,7 +9,9 @@ import { signedHeaders } from "../../egress/signature.js";
 import type { Log } from "../../log.js";
 import type { Metrics } from "../../metrics.js";
 import type { Courier } from "../../run/ports.js";
+import { backoff } from "../../sdk/backoff.js";
 import { type ClaimedPost, claimPost, claimPosts, type Post, postponePosts, removePost } from "../../store/posts.js";
+import { WorkLoop, withGrace } from "../../work/loop.js";
 import { FairQueue } from "../fair-queue.js";
 import { retryAfterOf } from "../request/response.js";
 import { Slots } from "../slots.js";
@@ -79,12 +81,11 @@ type Outcome =
 
 export class WebhookCourier implements Courier {
   private readonly limits: CourierLimits;
-  /** Ids whose rows are not claimed yet. */
-  private readonly waiting = new Set<string>();
+  /** Claims the rows of ids: the poll of runs brings what is due, and commits what they have posted. */
+  private readonly claims: WorkLoop<string>;
   /** Claimed rows, a row of the queue for each host: a receiver that hangs holds up only its own. */
   private readonly queued = new Map<string, QueuedPost>();
   private readonly queue = new FairQueue<QueuedPost>();
-  private claiming: Promise<void> | undefined;
   private readonly underWay = new Map<string, Promise<void>>();
   private readonly slots: Slots;
   /** Abort controllers of the attempts under way. */
@@ -95,52 +96,43 @@ export class WebhookCourier implements Courier {
   constructor(private readonly options: WebhookCourierOptions) {
     this.limits = { ...DEFAULT_COURIER_LIMITS, ...options.limits };
     this.slots = new Slots(this.limits.underWay, this.limits.underWayPerHost);
+    const hints = {
+      batch: CLAIMED_AT_ONCE,
+      most: this.limits.waiting,
+      round: (ids: readonly string[]) => this.claim(ids),
+    };
+    this.claims = new WorkLoop({ what: "webhooks", log: options.log, hints });
   }
 
   carry(id: string): void {
-    const held = this.waiting.has(id) || this.queued.has(id) || this.underWay.has(id);
-    if (held || this.stopping || this.waiting.size + this.queued.size >= this.limits.waiting) return;
-    this.waiting.add(id);
-    this.claimSoon();
+    const { waiting } = this.claims;
+    const held = this.queued.has(id) || this.underWay.has(id);
+    if (!held && waiting.size + this.queued.size < this.limits.waiting) this.claims.hint(id);
   }
 
   /** Attempts under way have the grace period to end. The rows of those that are cut off fall due again. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true;
-    this.waiting.clear();
-    const abortAll = () => {
+    const cutShort = () => {
       this.graceIsOver = true;
       for (const attempt of this.attempts) attempt.abort(STOPPING);
     };
-    const timer = setTimeout(abortAll, graceMs);
-    await this.claiming;
+    await withGrace(this.end(), { ms: graceMs, cutShort });
+  }
+
+  private async end(): Promise<void> {
+    await this.claims.stop();
     this.queue.clear();
     this.queued.clear();
     await Promise.all(this.underWay.values());
-    clearTimeout(timer);
   }
 
-  private claimSoon(): void {
-    this.claiming ??= this.claimAll().finally(() => {
-      this.claiming = undefined;
-    });
-  }
-
-  /** Finds out where the waiting rows go, so that each waits for its own host only. */
-  private async claimAll(): Promise<void> {
-    while (this.waiting.size > 0) {
-      const ids = [...this.waiting].slice(0, CLAIMED_AT_ONCE);
-      for (const id of ids) this.waiting.delete(id);
-      // Before an answer of the store, these ids are held by nothing: a repeat is claimed once more, and queued once.
-      const posts = await claimPosts(this.options.sql, ids).catch((error: unknown) => this.postponed(error, ids));
-      for (const post of posts) this.enqueue(post);
-      this.serve();
-    }
-  }
-
-  private postponed(error: unknown, webhooks: readonly string[]): readonly [] {
-    this.options.log.warn({ err: error, webhooks: webhooks.length }, "webhooks could not be claimed, leaving them due");
-    return [];
+  /** Finds out where the rows go, so that each waits for its own host only. */
+  private async claim(ids: readonly string[]): Promise<void> {
+    // Before an answer of the store, these ids are held by nothing: a repeat is claimed once more, and queued once.
+    const posts = await claimPosts(this.options.sql, ids);
+    for (const post of posts) this.enqueue(post);
+    this.serve();
   }
 
   private enqueue({ id, url, tries }: ClaimedPost): void {
@@ -201,7 +193,7 @@ export class WebhookCourier implements Courier {
     this.options.metrics.webhooks.inc({ outcome: "put_off" }, posts.length);
     await postponePosts(
       this.options.sql,
-      posts.map(({ id, tries }) => ({ id, ms: this.backoff(tries, afterMs) })),
+      posts.map(({ id, tries }) => ({ id, ms: this.pause(tries, afterMs) })),
     );
   }
 
@@ -249,10 +241,9 @@ export class WebhookCourier implements Courier {
     await removePost(this.options.sql, id);
   }
 
-  private backoff(tries: number, afterMs = 0): number {
-    const { backoffMs, backoffMaxMs } = this.limits;
-    const own = Math.min(backoffMs * 2 ** Math.min(tries, 30), backoffMaxMs) * (0.5 + Math.random() / 2);
-    return Math.max(own, Math.min(afterMs, backoffMaxMs));
+  private pause(tries: number, afterMs = 0): number {
+    const { backoffMs: base, backoffMaxMs: cap } = this.limits;
+    return Math.max(backoff(tries, { base, cap }), Math.min(afterMs, cap));
   }
 }
 
