@@ -23,7 +23,6 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "dispatch/grpc/streams.ts: limits.tickMs",
     "dispatch/grpc/streams.ts: graceMs",
     "dispatch/push/carrier.ts: limits.tickMs",
-    "dispatch/push/carrier.ts: graceMs",
     "dispatch/relay/demand.ts: this.options.limits.demandGatherMs",
     "dispatch/relay/relay.ts: limits.tickMs",
     "dispatch/webhook/courier.ts: this.limits.attemptMs",

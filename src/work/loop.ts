@@ -43,6 +43,9 @@ export class WorkLoop<Key = never> {
   private rounds = 0;
   private tail: Promise<unknown> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
+  private polling = false;
+  /** A poll was asked for while one was in progress. */
+  private again = false;
   private readonly pollFailures: FailureSeries;
   private readonly hintFailures: FailureSeries;
   private started = false;
@@ -50,7 +53,7 @@ export class WorkLoop<Key = never> {
 
   constructor(private readonly options: LoopOptions<Key>) {
     const { log, what } = options;
-    this.pollFailures = new FailureSeries(log, what, "poll failed, retrying after a pause");
+    this.pollFailures = new FailureSeries(log, what, "round failed, retrying after a pause");
     this.hintFailures = new FailureSeries(log, what, "hints failed, left to a poll");
   }
 
@@ -89,7 +92,10 @@ export class WorkLoop<Key = never> {
 
   /** There is work to be polled for: the next round comes at once. After a failure the pause is kept. */
   pollSoon(): void {
-    if (this.started && !this.pollFailures.lasts) void this.poll();
+    if (!this.started || this.pollFailures.lasts) return;
+    // The round in progress may have read too early.
+    if (this.polling) this.again = true;
+    else void this.poll();
   }
 
   /** Polls until nothing more is due, beginning with a round that has not begun yet. Throws what a round throws. */
@@ -114,14 +120,17 @@ export class WorkLoop<Key = never> {
     clearTimeout(this.timer);
     const began = performance.now();
     let more = false;
+    this.polling = true;
+    this.again = false;
     try {
-      more = (await round()) === true;
+      more = (await round()) === true || this.again;
       this.pollFailures.end();
       return more;
     } catch (error) {
       this.pollFailures.add(error);
       throw error;
     } finally {
+      this.polling = false;
       if (more) void this.poll();
       else this.rest(performance.now() - began);
     }

@@ -176,6 +176,7 @@ describe("a round that fails", () => {
     loop.pollSoon();
     await settle();
     await work.end(true);
+    loop.pollSoon();
     await work.fail("the store is away");
     loop.pollSoon();
     await vi.advanceTimersByTimeAsync(PAUSE_MS - 1);
@@ -200,12 +201,12 @@ describe("a round that fails", () => {
     loop.start();
     await vi.advanceTimersByTimeAsync(6 * PAUSE_MS);
     expect(lines).toEqual([
-      "warn tests: poll failed, retrying after a pause",
-      "debug tests: poll failed, retrying after a pause",
-      "debug tests: poll failed, retrying after a pause",
-      "warn tests: poll failed, retrying after a pause",
+      "warn tests: round failed, retrying after a pause",
+      "debug tests: round failed, retrying after a pause",
+      "debug tests: round failed, retrying after a pause",
+      "warn tests: round failed, retrying after a pause",
       "info tests: works again",
-      "warn tests: poll failed, retrying after a pause",
+      "warn tests: round failed, retrying after a pause",
     ]);
   });
 
