@@ -8,7 +8,7 @@ import { backoff } from "../sdk/backoff.js";
 import type { Bus, BusOptions } from "./bus.js";
 import { fits, parsedObject } from "./envelope.js";
 import { Exchange } from "./exchange.js";
-import { SendWindow } from "./send-window.js";
+import { InFlightLimit } from "./in-flight-limit.js";
 
 export interface RedisBusOptions<Ask, Tell> extends BusOptions<Ask, Tell> {
   /** `redis:` or `rediss:` URL. */
@@ -49,7 +49,7 @@ class RedisBus<Ask, Tell> implements Bus {
   private readonly publisher: Redis;
   private readonly subscriber: Redis;
   private readonly exchange: Exchange<Ask, Tell>;
-  private readonly window = new SendWindow();
+  private readonly inFlight = new InFlightLimit();
   private readonly log: Logger;
   private readonly advanceChannels: string;
   private readonly nodeChannels: string;
@@ -120,7 +120,7 @@ class RedisBus<Ask, Tell> implements Bus {
   }
 
   private publish(channel: string, text: string, askId?: string): void {
-    const sent = this.publisher.status === "ready" && !this.stopping && this.window.reserve(text.length);
+    const sent = this.publisher.status === "ready" && !this.stopping && this.inFlight.reserve(text.length);
     if (!sent) {
       this.exchange.drops.dropped("not connected or too much unsent");
       if (askId !== undefined) this.exchange.undelivered(askId);
@@ -132,7 +132,7 @@ class RedisBus<Ask, Tell> implements Bus {
         if (receivers === 0 && askId !== undefined) this.exchange.undelivered(askId);
       })
       .catch(() => this.exchange.drops.dropped("lost in transit"))
-      .finally(() => this.window.release(text.length));
+      .finally(() => this.inFlight.release(text.length));
   }
 
   private receive(channel: string, text: string): void {

@@ -19,7 +19,7 @@ import { startupVariablesOf } from "../run/startup-provider.js";
 import { Suspicion } from "../run/trial/suspicion.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
-import { owedEffects, removeEffects } from "../store/posts.js";
+import { owedEffects, removeEffects } from "../store/outbox.js";
 import { Pruner } from "../store/pruner.js";
 import type { Triggers } from "../trigger/index.js";
 import type { WorkLoop } from "../work/loop.js";

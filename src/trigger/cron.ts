@@ -7,8 +7,8 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { decideFires, type NewFire, unfinishedFire } from "../store/trigger-fires.js";
 import { dueTriggers, type TriggerRow } from "../store/triggers.js";
-import { type Fires, fireId } from "./fires.js";
 import { Schedule, ScheduleError } from "./schedule.js";
+import { fireId, type TriggeredStarts } from "./triggered-starts.js";
 
 /** Due triggers of one round. */
 const BATCH = 100;
@@ -20,7 +20,7 @@ export interface CronOptions {
   readonly log: Logger;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, "triggerFires">;
-  readonly fires: Pick<Fires, "carryOut">;
+  readonly starts: Pick<TriggeredStarts, "carryOut">;
   readonly shards: () => readonly ShardId[];
 }
 
@@ -45,7 +45,7 @@ export class Cron {
 
   /** Whether the trigger is no longer due. */
   private async decide(trigger: TriggerRow): Promise<boolean> {
-    const { sql, log, fires } = this.options;
+    const { sql, log, starts } = this.options;
     try {
       const from = trigger.nextFireAt;
       if (!from) return true;
@@ -54,7 +54,7 @@ export class Cron {
       const to = verdict.next === undefined ? null : new Date(verdict.next);
       const owed = await decideFires(sql, trigger, verdict.fires, { from, to, fired: owing });
       this.count(verdict.fires);
-      await fires.carryOut(owed);
+      await starts.carryOut(owed);
       return true;
     } catch (error) {
       log.warn({ err: error, trigger: trigger.id }, "trigger not decided, it stays due");

@@ -39,7 +39,7 @@ export interface PollerOptions {
   readonly trials: Judge;
   /** The gate of the runtime. Absent: it has none. */
   readonly gate?: Pick<Gate, "isSuspect">;
-  /** A post without a courier for its kind stays in its row. */
+  /** The row of a kind that has no courier stays. */
   readonly couriers?: Couriers;
   /** The shards of this node. */
   readonly shards: () => readonly ShardId[];
@@ -168,7 +168,7 @@ export class Poller {
       this.options.log.warn({ runId, reason }, "run not readable by this node, left to others");
   }
 
-  /** A post goes to its courier. A dispatch that this node has needs nothing; for any other, the run repeats its effects. */
+  /** A webhook goes to its courier. A dispatch that this node has needs nothing; for any other, the run repeats its effects. */
   private async effect({ id, run_id: runId, kind }: DueEffect): Promise<WorkEnd> {
     const { dispatcher, couriers } = this.options;
     if (kind !== "action") {

@@ -18,7 +18,7 @@ const BATCH = 100;
 const CONCURRENCY = 8;
 const MAX_ERROR_CHARS = 1_000;
 
-export interface FiresOptions {
+export interface TriggeredStartsOptions {
   readonly sql: Sql;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires">;
@@ -37,8 +37,8 @@ export function fireRunId(fireId: string): RunId {
   return asRunId(derivedUuid(`fire-run/${fireId}`));
 }
 
-export class Fires {
-  constructor(private readonly options: FiresOptions) {}
+export class TriggeredStarts {
+  constructor(private readonly options: TriggeredStartsOptions) {}
 
   /** Carries out what has been left, by whichever node. True: there may be more. */
   async round(): Promise<boolean> {
