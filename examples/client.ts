@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { packageRoot } from "../src/package.js";
+import { packageRoot } from "../src/config/package.js";
 
 /** Where an example runs, and what it prints to. */
 export interface Place {

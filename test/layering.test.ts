@@ -12,16 +12,10 @@ const LAYERS: Readonly<Record<string, number>> = {
   errors: 1,
   clock: 1,
   ids: 1,
-  times: 1,
   log: 1,
-  "log-output": 1,
   "json-text": 1,
   metrics: 1,
-  package: 1,
-  pressure: 1,
-  line: 1,
-  poll: 1,
-  turns: 1,
+  work: 1,
   store: 2,
   bus: 2,
   egress: 2,
@@ -66,7 +60,6 @@ const SIDEWAYS: readonly string[] = [
   "api -> inspect", // the inspection's route hands its socket to an inspection
   "console -> api", // the types of what the API answers, and none of its code
   "api -> feed", // the run stream's route hands its socket to the feed
-  "turns -> line", // long works of a party wait in line
   "main -> cluster", // the composition root starts the primary or the node
 ];
 
@@ -128,7 +121,7 @@ function wrongInMachines(found: readonly Arrow[]): string[] {
 }
 
 /** What the service and its workers share, in the SDK: users get it without the service. */
-const SHARED_WITH_SDK = ["src/sdk/protocol/", "src/sdk/broker/", "src/sdk/timer.ts"];
+const SHARED_WITH_SDK = ["src/sdk/protocol/", "src/sdk/broker/", "src/sdk/backoff.ts", "src/sdk/timer.ts"];
 
 function wrongInShell(found: readonly Arrow[]): string[] {
   return found

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { describe, expect, it } from "vitest";
-import { packageRoot } from "../src/package.js";
+import { packageRoot } from "../src/config/package.js";
 
 const SRC = join(packageRoot(), "src");
 const LONGEST_MS = 2 ** 31 - 1;
@@ -14,7 +14,6 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "api/http/receive.ts: bounds.stallMs",
     "api/inspect.ts: pingMs",
     "api/stream.ts: pingMs",
-    "cluster/counts.ts: pause",
     "cluster/supervisor.ts: ms",
     "cluster/supervisor.ts: pause",
     "cluster/supervisor.ts: this.times.silence / SILENCE_CHECKS",
@@ -24,35 +23,30 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "dispatch/grpc/streams.ts: limits.tickMs",
     "dispatch/grpc/streams.ts: graceMs",
     "dispatch/push/carrier.ts: limits.tickMs",
-    "dispatch/push/carrier.ts: graceMs",
     "dispatch/relay/demand.ts: this.options.limits.demandGatherMs",
     "dispatch/relay/relay.ts: limits.tickMs",
-    "dispatch/webhook/courier.ts: graceMs",
     "dispatch/webhook/courier.ts: this.limits.attemptMs",
     "events/incoming.ts: lookMs",
-    "events/outgoing.ts: this.options.intervalMs ?? INTERVAL_MS",
-    "feed/index.ts: pollMs",
     "inspect/page.ts: ${PATIENCE_S * 1_000}",
     "main.ts: timeoutMs",
-    "poll.ts: this.options.pauseMs",
-    "run/poll/announcer.ts: this.options.intervalMs ?? 500",
-    "run/poll/poller.ts: ms",
     "run/trial/trial-process.ts: hangMs / HANG_CHECKS",
     "store/readiness.ts: times.pause",
     "store/reads.ts: this.timeoutMs",
+    "work/loop.ts: ms",
+    "work/loop.ts: pause",
   ],
   "a backoff with a maximum": [
     "bus/exchange.ts: Math.min(withinMs, MAX_WAIT_MS)",
     "console/browser/live.ts: delay",
     "dispatch/offers.ts: delay",
     "dispatch/push/reporter.ts: ms",
-    "events/incoming.ts: Math.min(backoffMs * 2 ** Math.min(tries, 20), BACKOFF_MAX_MS)",
+    "events/incoming.ts: pause",
     "operate/pace.ts: ms",
-    "run/back-off.ts: Math.min(FIRST_MS * 2 ** nth, LONGEST_MS) * (0.5 + Math.random() / 2)",
-    "sdk/broker/link.ts: pause",
+    "run/back-off.ts: backoff(nth, PAUSE_MS)",
+    "sdk/broker/link.ts: backoff(this.failures++, { base, cap })",
     "store/embedded/postgres.ts: ms",
     "store/embedded/server.ts: ms",
-    "store/migration-locks.ts: pause * (0.5 + Math.random() / 2)",
+    "store/migration-locks.ts: backoff(tries, PAUSE_MS)",
   ],
   "the schema of a parameter, or a setting with a maximum": [
     "api/waiting.ts: ms",

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { cpus, release, totalmem, type } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import type { ResultFile } from "../result.js";
 
 export function thisMachine(postgres: string | undefined): ResultFile["machine"] {

@@ -1,7 +1,7 @@
 // A trigger starts a run every night at three. The example does not wait for the night: it lists the next ticks and fires the trigger.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { expectState, type Items, type Place, type Run } from "../client.js";
 
 const TRIGGER = join(packageRoot(), "examples", "nightly-cron", "close-day.trigger.json");

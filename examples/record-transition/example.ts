@@ -1,7 +1,7 @@
 // A trigger starts a run when an order goes from packed to shipped, with inputs from the order. Another transition starts none.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { expectState, type Items, type Place, type Run, type Saga } from "../client.js";
 
 const TRIGGER = join(packageRoot(), "examples", "record-transition", "invoice.trigger.json");

@@ -1,6 +1,6 @@
 // The nodes of the cluster, the shards that each of them owns, and what is owed: read from the database, so any node answers for all. Rates
 // and latencies are metrics.
-import { packageVersion } from "../package.js";
+import { packageVersion } from "../config/package.js";
 import { STALE_SECONDS } from "../shard/membership.js";
 import { Placement, SHARDS } from "../shard/placement.js";
 import { type KnownNode, knownNodes, readBacklog } from "../store/backlog.js";

@@ -18,7 +18,7 @@ import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
 import type { Reads } from "../store/reads.js";
 import type { Registrar } from "../trigger/index.js";
-import type { Turns } from "../turns.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { UnreadBounds } from "./http/unread.js";
 
 export interface ApiConfig {
@@ -81,7 +81,7 @@ export interface ApiDeps {
   readonly migrations: Pick<Migrations, "check" | "report">;
   readonly metrics: Metrics;
   /** Of the event loop, which requests share with runs. */
-  readonly turns: Turns;
+  readonly turns: FairScheduler;
   /** The content of `/metrics`; default: the metrics of this process. */
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly log: Logger;

@@ -1,7 +1,7 @@
 // One end of the IPC channel between a node process and its primary, as an interface so that tests can join both ends in one process.
 // It is not a queue: a bounded amount waits for a peer that does not read, and the rest is dropped.
 import type { Frame } from "./frames.js";
-import { SendWindow } from "./send-window.js";
+import { InFlightLimit } from "./in-flight-limit.js";
 
 export interface Channel {
   /** Sends the frame or loses it. Never throws. */
@@ -20,13 +20,13 @@ export interface IpcPeer {
 
 /** In the primary: the channel of `worker.process`. In a node: the channel of `process`. */
 export function createProcessChannel(peer: IpcPeer): Channel {
-  const window = new SendWindow();
+  const inFlight = new InFlightLimit();
   return {
     send(frame) {
       const size = frame.saga_bus === "node" ? frame.text.length : 0;
-      if (!peer.connected || !window.reserve(size)) return;
+      if (!peer.connected || !inFlight.reserve(size)) return;
       // The callback comes when the pipe has taken the frame, or with the error of a broken pipe: no longer unsent in both cases.
-      peer.send?.(frame, undefined, {}, () => window.release(size));
+      peer.send?.(frame, undefined, {}, () => inFlight.release(size));
     },
     onMessage(listener) {
       peer.on("message", listener);

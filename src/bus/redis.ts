@@ -4,10 +4,11 @@ import { Redis, type RedisOptions } from "ioredis";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { isUuid, type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
+import { backoff } from "../sdk/backoff.js";
 import type { Bus, BusOptions } from "./bus.js";
 import { fits, parsedObject } from "./envelope.js";
 import { Exchange } from "./exchange.js";
-import { SendWindow } from "./send-window.js";
+import { InFlightLimit } from "./in-flight-limit.js";
 
 export interface RedisBusOptions<Ask, Tell> extends BusOptions<Ask, Tell> {
   /** `redis:` or `rediss:` URL. */
@@ -18,7 +19,7 @@ export interface RedisBusOptions<Ask, Tell> extends BusOptions<Ask, Tell> {
 
 /** A connection that died silently is noticed within this and the command timeout. */
 const PING_MS = 5_000;
-const MAX_BACKOFF_MS = 1_000;
+const RECONNECT_MS = { base: 20, cap: 1_000 };
 /** The message of ioredis for a command that had no reply within `commandTimeout`. */
 const TIMED_OUT = "Command timed out";
 
@@ -34,7 +35,7 @@ const CONNECTION: RedisOptions = {
   autoResubscribe: false,
   maxRetriesPerRequest: null,
   disableClientInfo: true,
-  retryStrategy: (tries) => Math.min(20 * 2 ** Math.min(tries, 10), MAX_BACKOFF_MS),
+  retryStrategy: (tries) => backoff(tries, RECONNECT_MS),
 };
 
 /** Waits for the first attempt to connect, and does not fail with it: the bus is silent until Redis is reachable. */
@@ -48,7 +49,7 @@ class RedisBus<Ask, Tell> implements Bus {
   private readonly publisher: Redis;
   private readonly subscriber: Redis;
   private readonly exchange: Exchange<Ask, Tell>;
-  private readonly window = new SendWindow();
+  private readonly inFlight = new InFlightLimit();
   private readonly log: Logger;
   private readonly advanceChannels: string;
   private readonly nodeChannels: string;
@@ -119,7 +120,7 @@ class RedisBus<Ask, Tell> implements Bus {
   }
 
   private publish(channel: string, text: string, askId?: string): void {
-    const sent = this.publisher.status === "ready" && !this.stopping && this.window.reserve(text.length);
+    const sent = this.publisher.status === "ready" && !this.stopping && this.inFlight.reserve(text.length);
     if (!sent) {
       this.exchange.drops.dropped("not connected or too much unsent");
       if (askId !== undefined) this.exchange.undelivered(askId);
@@ -131,7 +132,7 @@ class RedisBus<Ask, Tell> implements Bus {
         if (receivers === 0 && askId !== undefined) this.exchange.undelivered(askId);
       })
       .catch(() => this.exchange.drops.dropped("lost in transit"))
-      .finally(() => this.window.release(text.length));
+      .finally(() => this.inFlight.release(text.length));
   }
 
   private receive(channel: string, text: string): void {

@@ -22,7 +22,7 @@ import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.
 import type { LastWords } from "../run/trial/last-words.js";
 import { openDatabase } from "../store/connection.js";
 import { cancelStatement, Reads } from "../store/reads.js";
-import { Turns } from "../turns.js";
+import { FairScheduler } from "../work/fair-scheduler.js";
 import { CountedBus } from "./counted-bus.js";
 
 /**
@@ -59,7 +59,7 @@ export interface Foundations {
   /** For what clients read. */
   readonly reads: Reads;
   readonly clock: DatabaseClock;
-  readonly turns: Turns;
+  readonly turns: FairScheduler;
   readonly metrics: Metrics;
   readonly catalog: StoreCatalog;
   readonly schemas: Schemas;
@@ -109,7 +109,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   };
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
   await clock.measure(sql);
-  const turns = new Turns();
+  const turns = new FairScheduler();
   const catalog = new StoreCatalog(sql, log, turns);
   await catalog.start();
   const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns });

@@ -12,10 +12,10 @@ import {
 } from "../../machines/index.js";
 import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
 import { type Config, ConfigError } from "../config/index.js";
+import { packageRoot } from "../config/package.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics.js";
 import { Migrations } from "../operate/index.js";
-import { packageRoot } from "../package.js";
 import type { Catalog } from "../run/ports.js";
 import { migrateDatabase } from "../store/migrate.js";
 import { recordDeath } from "../store/suspects.js";

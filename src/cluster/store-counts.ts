@@ -7,7 +7,8 @@ import { countOutgoing } from "../store/outgoing-events.js";
 import { countUnwatched } from "../store/poll.js";
 import { countSlots } from "../store/slots.js";
 import type { Triggers } from "../trigger/index.js";
-import { Counts } from "./counts.js";
+import type { WorkLoop } from "../work/loop.js";
+import { countingLoop } from "./counts.js";
 import type { Foundations } from "./foundations.js";
 
 /** Clients read the runs that ended since then, a microsecond each. */
@@ -15,12 +16,12 @@ const KEPT_SECONDS = 60;
 
 /** Two loops: however long the ended runs take to count, the gauges do not wait for it. */
 export function composeCounts(
-  { nodeId, upkeep, metrics }: Foundations,
+  { nodeId, upkeep, metrics, log }: Foundations,
   { placement, triggers }: { readonly placement: Placement; readonly triggers: Pick<Triggers, "gauge"> },
-): Pick<Counts, "start" | "stop"> {
+): Pick<WorkLoop, "start" | "stop"> {
   const isMine = () => placement.owner(asShardId(0)) === nodeId;
-  const gauges = new Counts({
-    isMine,
+  const gauges = countingLoop({
+    ...{ what: "gauges of the store", log, isMine },
     count: async () => {
       metrics.runsUnwatched.set(await countUnwatched(upkeep));
       metrics.eventsOwed.set(await countOutgoing(upkeep));
@@ -39,13 +40,12 @@ export function composeCounts(
       metrics.triggersFailing.remove();
     },
   });
-  const kept = new Counts({
-    isMine,
+  const kept = countingLoop({
+    ...{ what: "counts of ended runs", log, isMine },
     count: async () => {
       await countEnds(upkeep);
       await keepCounts(upkeep, { seconds: KEPT_SECONDS });
     },
-    forget: () => {},
   });
   return {
     start() {

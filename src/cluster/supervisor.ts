@@ -4,6 +4,7 @@
 // Invariant: each started node is watched until it ends, and has one successor, or none if it was retired.
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../log.js";
+import { backoff } from "../sdk/backoff.js";
 import type { NodeProcess } from "./node-process.js";
 
 /** Milliseconds. */
@@ -115,12 +116,13 @@ export class Supervisor {
   /** One place among the nodes: whenever its node dies, another is started, until the node is retired. */
   private async keepAlive(first: NodeProcess | undefined): Promise<void> {
     let node = first;
-    let pause = 0;
+    let failures = 0;
+    const { shortestPause: base, longestPause: cap, steady } = this.times;
     while (!this.stopping.signal.aborted) {
       const { code, signal, served } = node ? await node.ended : { code: null, signal: null, served: 0 };
       if (node?.retired || this.stopping.signal.aborted) return;
-      pause = served >= this.times.steady ? 0 : pause;
-      pause = Math.min(Math.max(2 * pause, this.times.shortestPause), this.times.longestPause);
+      if (served >= steady) failures = 0;
+      const pause = backoff(failures++, { base, cap });
       this.options.log.error({ node: node?.pid, code, signal, pause }, "node died, starting another");
       await delay(pause, undefined, { signal: this.stopping.signal }).catch(() => undefined);
       if (this.stopping.signal.aborted) return;

@@ -2,7 +2,7 @@
 import type { DispatchId } from "../../machines/index.js";
 import type { Log } from "../log.js";
 import type { Dispatcher, Runs, Workers } from "../run/ports.js";
-import type { Turns } from "../turns.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { AwayFrom, TransportName } from "./carrier.js";
 import { CallDispatcher } from "./dispatcher.js";
 import { GrpcCarrier, type GrpcWorkers } from "./grpc/carrier.js";
@@ -26,7 +26,7 @@ export interface DispatcherOptions {
   /** Number of live nodes, as far as this node knows. */
   readonly nodeCount: () => number;
   /** Of the event loop. */
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
   readonly limits?: Partial<DispatchLimits>;
   /** Guard and secrets for the requests that the service makes itself. Absent: these requests wait in the queue. */
   readonly egress?: Pick<RequestEnvironment, "guard" | "secrets">;

@@ -3,6 +3,7 @@
 import type { ActionCall, Answer, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../errors.js";
 import type { Log } from "../log.js";
+import { backoff } from "../sdk/backoff.js";
 import type { Carrier, CreditWaiter, Reservation } from "./carrier.js";
 import type { Pool } from "./fair-queue.js";
 import type { DispatchLimits } from "./limits.js";
@@ -87,8 +88,8 @@ export class Offers {
 
   private backOff(queued: QueuedCall): void {
     if (this.stopped) return;
-    const { offerBackoffMs, offerBackoffMaxMs } = this.limits;
-    const delay = Math.min(offerBackoffMs * 2 ** queued.tries++, offerBackoffMaxMs);
+    const { offerBackoffMs: base, offerBackoffMaxMs: cap } = this.limits;
+    const delay = backoff(queued.tries++, { base, cap });
     const timer = setTimeout(() => {
       this.backingOff.delete(queued.dispatchId);
       this.host.requeue(queued);

@@ -6,9 +6,11 @@ import { uuidv7 } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { EventIntake } from "../run/event-intake.js";
+import { backoff } from "../sdk/backoff.js";
 import { BrokerLink, UnfitTopology } from "../sdk/broker/index.js";
 import { isStoreAway } from "../store/failure.js";
-import type { Turns } from "../turns.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
+import { withGrace } from "../work/loop.js";
 import { isOwn, type MessageLimits, REASON_HEADER, Refused, readMessage, TOPIC_HEADER } from "./message.js";
 import type { Outgoing } from "./outgoing.js";
 import { ensureTopology, isComplete, type Topology } from "./topology.js";
@@ -22,7 +24,7 @@ export interface IncomingOptions {
   readonly intake: Pick<EventIntake, "take">;
   /** Takes the messages that cannot be taken. */
   readonly outgoing: Pick<Outgoing, "publish">;
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
   readonly limits: MessageLimits;
   /** False: the node sheds load, and messages wait. */
   readonly admits: () => boolean;
@@ -76,10 +78,11 @@ export class Incoming {
   /** Takes no more messages, and finishes those in hand within the grace period. The broker keeps the others. */
   async stop(): Promise<void> {
     const { channel, consumerTag } = this;
-    const grace = setTimeout(() => this.forget(), GRACE_MS);
-    await channel?.cancel(consumerTag).catch(() => {});
-    await Promise.all(this.underWay);
-    clearTimeout(grace);
+    const inHand = async () => {
+      await channel?.cancel(consumerTag).catch(() => {});
+      await Promise.all(this.underWay);
+    };
+    await withGrace(inHand(), { ms: GRACE_MS, cutShort: () => this.forget() });
     await this.link.stop();
     this.forget();
   }
@@ -164,9 +167,8 @@ export class Incoming {
         if (!isStoreAway(error)) failures++;
         this.options.log.warn({ err: error, messageId: message.properties.messageId }, "event not taken, trying again");
       }
-      await delay(Math.min(backoffMs * 2 ** Math.min(tries, 20), BACKOFF_MAX_MS), undefined, { signal }).catch(
-        () => {},
-      );
+      const pause = backoff(tries, { base: backoffMs, cap: BACKOFF_MAX_MS });
+      await delay(pause, undefined, { signal }).catch(() => {});
     }
     return undefined;
   }

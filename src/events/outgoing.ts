@@ -8,6 +8,7 @@ import type { Log } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { ensureTopicExchange, isRefusedDemand, type Message, type Published, Publisher } from "../sdk/broker/index.js";
 import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/outgoing-events.js";
+import { WorkLoop } from "../work/loop.js";
 import { ensureQueues, type Topology } from "./topology.js";
 
 export interface OutgoingOptions {
@@ -29,17 +30,13 @@ const GRACE_MS = 1_000;
 
 export class Outgoing {
   private readonly publisher: Publisher;
-  private timer: NodeJS.Timeout | undefined;
-  private working: Promise<void> | undefined;
-  /** There may be more than the round in progress has read. */
-  private again = false;
-  private started = false;
-  private stopped = false;
+  private readonly loop: WorkLoop;
   /** The log says so. */
   private queuesRefused = false;
 
   constructor(private readonly options: OutgoingOptions) {
-    const { url, log, metrics } = options;
+    const { url, log, metrics, intervalMs: pauseMs = INTERVAL_MS } = options;
+    this.loop = new WorkLoop({ what: "outgoing events", log, polls: { pauseMs, round: () => this.round() } });
     this.publisher = new Publisher({
       ...{ url, log, name: "saga events out" },
       declare: (connection) => this.declare(connection),
@@ -52,26 +49,20 @@ export class Outgoing {
   }
 
   start(): void {
-    this.started = true;
     this.options.metrics.eventLinksAway.set({ direction: "out" }, 1);
     this.publisher.start();
-    this.schedule();
+    this.loop.start();
   }
 
   /** What the broker has not confirmed by then is published again, by another node or after the next start. */
   async stop(): Promise<void> {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    const grace = setTimeout(() => void this.publisher.stop(), GRACE_MS);
-    await this.working;
-    clearTimeout(grace);
+    await this.loop.stop({ ms: GRACE_MS, cutShort: () => void this.publisher.stop() });
     await this.publisher.stop();
   }
 
   /** A commit of this node owes events. A hint: the poll finds them as well. */
   soon(): void {
-    if (this.working) this.again = true;
-    else void this.work();
+    this.loop.pollSoon();
   }
 
   /** For what cannot be published as an event. */
@@ -97,31 +88,9 @@ export class Outgoing {
     }
   }
 
-  private schedule(): void {
-    if (this.stopped) return;
-    this.timer = setTimeout(() => {
-      this.soon();
-      this.schedule();
-    }, this.options.intervalMs ?? INTERVAL_MS).unref();
-  }
-
-  /** One round after the other, as long as rounds find events and the broker takes them. Never rejects. */
-  private async work(): Promise<void> {
-    if (!this.started || this.stopped || !this.publisher.isOpen) return;
-    this.again = false;
-    this.working = this.round()
-      .catch((error: unknown) => {
-        this.options.log.warn({ err: error }, "events could not be read or removed, retrying at the next interval");
-        return false;
-      })
-      .then((more) => {
-        this.working = undefined;
-        if (more || this.again) void this.work();
-      });
-  }
-
-  /** Whether another round may find more. */
+  /** True: another round may find more. What the broker does not take now waits for the next poll. */
   private async round(): Promise<boolean> {
+    if (!this.publisher.isOpen) return false;
     const { sql, shards } = this.options;
     const { events, more } = await firstOutgoing(sql, shards());
     const byRun = new Map<string, OutgoingEvent[]>();
@@ -129,15 +98,13 @@ export class Outgoing {
     const done: string[] = [];
     await Promise.all([...byRun.values()].map((ofRun) => this.publishInOrder(ofRun, done)));
     if (done.length > 0) await removeOutgoing(sql, done);
-    // What the broker does not take now waits for the next poll.
-    if (done.length < events.length) this.again = false;
     return more && done.length === events.length;
   }
 
   /** An event that the broker does not have holds up the later ones of its run. */
   private async publishInOrder(events: readonly OutgoingEvent[], done: string[]): Promise<void> {
     for (const event of events) {
-      if (this.stopped || !(await this.isPublished(event))) return;
+      if (this.loop.stopping || !(await this.isPublished(event))) return;
       done.push(event.id);
     }
   }

@@ -8,7 +8,8 @@ import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
 import { type EventItem, eventsAfter } from "../store/history.js";
-import { Turns } from "../turns.js";
+import { FairScheduler } from "../work/fair-scheduler.js";
+import { WorkLoop } from "../work/loop.js";
 import { type CommittedRun, Followers, type Head, type OnHead } from "./followers.js";
 import { channelOf, decodeHint } from "./hint.js";
 import { eventItem } from "./item.js";
@@ -54,7 +55,7 @@ export interface FeedOptions {
   readonly listenUrl?: string;
   readonly log: Logger;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
-  readonly turns?: Turns;
+  readonly turns?: FairScheduler;
   readonly pollMs?: number;
   readonly maxWatchers?: number;
 }
@@ -65,31 +66,29 @@ export function createFeed(options: FeedOptions): Feed {
 
 class LiveFeed implements Feed {
   private readonly sql: Sql;
-  private readonly log: Logger;
-  private readonly turns: Turns;
+  private readonly turns: FairScheduler;
   private readonly maxWatchers: number;
   private readonly notifier: Notifier;
   private readonly listener: Listener | undefined;
-  private readonly timer: NodeJS.Timeout;
+  private readonly loop: WorkLoop;
   private readonly watchers = new Map<RunId, Set<Watcher>>();
   private readonly followers: Followers;
   private mine: ReadonlySet<ShardId> = new Set();
   private sendsHints = true;
   watching = 0;
-  private polling: Promise<void> | undefined;
   private stopping: Promise<void> | undefined;
 
-  constructor({ sql, listenUrl, log, turns = new Turns(), pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
+  constructor({ sql, listenUrl, log, turns = new FairScheduler(), pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
     this.sql = sql;
-    this.log = log;
     this.turns = turns;
     this.maxWatchers = maxWatchers;
     this.followers = new Followers(sql, log);
     this.notifier = new Notifier({ sql, log, turns });
     const onNotify = (_channel: string, payload: string) => this.onHint(payload);
     this.listener = listenUrl === undefined ? undefined : new Listener({ url: listenUrl, log, onNotify });
-    this.timer = setInterval(() => void this.poll(), pollMs);
-    this.timer.unref();
+    const polls = { pauseMs: pollMs, round: () => this.checkWatched() };
+    this.loop = new WorkLoop({ what: "watched runs", log, polls });
+    this.loop.start();
   }
 
   readonly onCommit: CommitListener = (runId, events, after) => {
@@ -138,12 +137,7 @@ class LiveFeed implements Feed {
   }
 
   poll(): Promise<void> {
-    this.polling ??= this.checkWatched()
-      .catch((error: unknown) => this.log.warn({ err: String(error) }, "polling watched runs failed"))
-      .finally(() => {
-        this.polling = undefined;
-      });
-    return this.polling;
+    return this.loop.now();
   }
 
   reconnect(): void {
@@ -156,11 +150,11 @@ class LiveFeed implements Feed {
   }
 
   private async close(): Promise<void> {
-    clearInterval(this.timer);
+    const polled = this.loop.stop();
     for (const watchers of this.watchers.values()) for (const watcher of watchers) watcher.stop();
     this.watchers.clear();
     this.followers.clear();
-    await Promise.all([this.notifier.flush(), this.listener?.stop(), this.polling, this.followers.idle()]);
+    await Promise.all([this.notifier.flush(), this.listener?.stop(), polled, this.followers.idle()]);
   }
 
   private admit(): void {

@@ -5,14 +5,14 @@ import type { Sql } from "postgres";
 import type { RunId } from "../../machines/index.js";
 import type { Logger } from "../log.js";
 import type { CommittedEvent } from "../run/ports.js";
-import type { Turns } from "../turns.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import { channelOf, encodeHint, type Reached } from "./hint.js";
 import { eventItem } from "./item.js";
 
 export interface NotifierOptions {
   readonly sql: Sql;
   readonly log: Logger;
-  readonly turns: Turns;
+  readonly turns: FairScheduler;
   /** Runs with unsent events; beyond it the oldest is dropped. */
   readonly maxRuns?: number;
 }
@@ -34,7 +34,7 @@ interface Pending extends Reached {
 export class Notifier {
   private readonly sql: Sql;
   private readonly log: Logger;
-  private readonly turns: Turns;
+  private readonly turns: FairScheduler;
   private readonly maxRuns: number;
   private readonly pending = new Map<RunId, Pending>();
   private flushing: Promise<void> | undefined;

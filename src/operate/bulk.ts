@@ -3,7 +3,6 @@ import type { Sql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
-import { Line } from "../line.js";
 import { isRepeat, type RequestHash, requestHashes } from "../run/request-hash.js";
 import {
   type BulkJob,
@@ -16,6 +15,7 @@ import {
   stopJob,
 } from "../store/bulk-jobs.js";
 import type { RunFilter } from "../store/matching-runs.js";
+import { Semaphore } from "../work/semaphore.js";
 import { refuseOlderNodes } from "./acts.js";
 
 export const STANDARD_LIMIT = 10_000;
@@ -44,7 +44,7 @@ export interface BulkOptions {
 
 export class BulkJobs {
   /** Creating a job may take a session for seconds: one at a time has to be enough. */
-  private readonly line = new Line(1);
+  private readonly creating = new Semaphore(1);
 
   constructor(private readonly options: BulkOptions) {}
 
@@ -57,16 +57,13 @@ export class BulkJobs {
     const first = key === undefined ? undefined : await jobById(sql, id);
     if (first) return repeated(first, hash);
     refuseOlderNodes(action, recordFormat());
-    const leave = await this.line.enter();
-    try {
+    return this.creating.run(async () => {
       const matched = await createJob(sql, { id, action, filter, params, actor, requestHash: hash.hash }, runs, limit);
       const job = await jobById(sql, id);
       if (!job) throw tooMany(matched, limit);
       onCreated();
       return repeated(job, hash);
-    } finally {
-      leave();
-    }
+    });
   }
 
   /** With its first refusals. Throws 404. */

@@ -3,8 +3,8 @@ import type { Sql } from "postgres";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { Poll } from "../poll.js";
 import type { Runs } from "../run/ports.js";
+import { WorkLoop } from "../work/loop.js";
 import { BulkJobs } from "./bulk.js";
 import { Driver } from "./driver.js";
 import { Pace } from "./pace.js";
@@ -45,26 +45,27 @@ export class Operate {
   readonly reruns: Reruns;
   readonly bulk: BulkJobs;
   readonly driver: Driver;
-  private readonly polls: Poll;
+  private readonly loop: WorkLoop;
 
   constructor(options: OperateOptions) {
     const { sql, upkeep, log, metrics, runs, shards, recordFormat, shedding, perSecond } = options;
     this.reruns = new Reruns(sql, runs);
-    this.bulk = new BulkJobs({ sql, recordFormat, onCreated: () => void this.polls.now() });
+    this.bulk = new BulkJobs({ sql, recordFormat, onCreated: () => this.loop.pollSoon() });
     this.driver = new Driver({
       ...{ sql: upkeep, log, metrics, shards, recordFormat, shedding, pace: new Pace(perSecond) },
       act: (job, { runId }) => actOn({ sql, runs, reruns: this.reruns }, job, runId),
     });
-    this.polls = new Poll(() => this.driver.poll(), { pauseMs: PAUSE_MS, log, what: "bulk jobs" });
+    const polls = { pauseMs: PAUSE_MS, round: () => this.driver.poll() };
+    this.loop = new WorkLoop({ what: "bulk jobs", log, polls });
   }
 
   start(): void {
-    this.polls.start();
+    this.loop.start();
   }
 
   /** Settles the acts on their way. */
   async stop(): Promise<void> {
-    await this.polls.stop();
+    await this.loop.stop();
     await this.driver.stop();
   }
 }

@@ -16,7 +16,7 @@ import { notFound, overloaded, SagaError } from "../errors.js";
 import type { Catalog } from "../run/ports.js";
 import { loadRun } from "../store/load.js";
 import { movableRuns } from "../store/movable-runs.js";
-import type { Turns } from "../turns.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 
 /** Different reasons in a report, and runs that are named for each. */
 const MAX_REASONS = 100;
@@ -30,7 +30,7 @@ export interface Target {
 export interface MigrationsOptions {
   readonly catalog: Pick<Catalog, "program" | "published">;
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
 }
 
 /** One read of the store, on a session that it holds no longer than that. */

@@ -1,6 +1,6 @@
 // The pace of a node's bulk acts: so many a second over all its jobs, and a bounded number at once. It knows nothing of what it paces.
 import { setTimeout as delay } from "node:timers/promises";
-import { Line } from "../line.js";
+import { Semaphore } from "../work/semaphore.js";
 
 const AT_ONCE = 16;
 /** Time that was lost, to a slow answer or a late timer, is made up for within this. */
@@ -15,7 +15,7 @@ export interface PaceTime {
 const TIME: PaceTime = { now: () => performance.now(), sleep: (ms) => delay(ms) };
 
 export class Pace {
-  private readonly line = new Line(AT_ONCE);
+  private readonly acts = new Semaphore(AT_ONCE);
   private readonly intervalMs: number;
   /** When the next act may begin. */
   private next = Number.NEGATIVE_INFINITY;
@@ -33,14 +33,11 @@ export class Pace {
   }
 
   /** The works of several jobs come in turns. */
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    const leave = await this.line.enter();
-    try {
+  run<T>(work: () => Promise<T>): Promise<T> {
+    return this.acts.run(async () => {
       await this.turn();
-      return await work();
-    } finally {
-      leave();
-    }
+      return work();
+    });
   }
 
   private async turn(): Promise<void> {

@@ -3,7 +3,7 @@
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import type { PressureSample } from "../pressure.js";
+import type { PressureSample } from "../work/pressure.js";
 
 /** `new`: a start, a signal, a cancel … `answer`: a report about work in progress. It completes work, and is refused last. */
 export type WorkKind = "new" | "answer";

@@ -1,11 +1,9 @@
 // The pause before a lost commit is tried again.
+import { setTimeout as delay } from "node:timers/promises";
+import { backoff } from "../sdk/backoff.js";
 
-const FIRST_MS = 5;
-const LONGEST_MS = 500;
+/** Long enough for a competing commit to finish, or for the store to come back. */
+const PAUSE_MS = { base: 5, cap: 500 };
 
-/** Before replay `nth`, with jitter: long enough for a competing commit to finish, or for the store to come back. */
-export function backOff(nth: number): Promise<void> {
-  return new Promise((resolve) =>
-    setTimeout(resolve, Math.min(FIRST_MS * 2 ** nth, LONGEST_MS) * (0.5 + Math.random() / 2)),
-  );
-}
+/** The pause before replay `nth`. */
+export const backOff = (nth: number): Promise<void> => delay(backoff(nth, PAUSE_MS));

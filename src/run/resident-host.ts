@@ -3,7 +3,7 @@
 import type { DispatchId, Effect, RunCommand, RunContext, RunId } from "../../machines/index.js";
 import type { Metrics } from "../metrics.js";
 import type { RecordedAnswer } from "../store/load.js";
-import type { Turns } from "../turns.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
 import type { FactSource } from "./facts.js";
 import type { LoadedRun } from "./loaded-run.js";
@@ -15,7 +15,7 @@ export interface ResidentHost {
   readonly facts: Pick<FactSource, "current" | "read" | "refreshActions">;
   readonly metrics: Pick<Metrics, "commitConflicts" | "transitions">;
   /** Of the event loop, which all residents share. */
-  readonly turns: Pick<Turns, "compute" | "spent">;
+  readonly turns: Pick<FairScheduler, "compute" | "spent">;
   readonly stepsPerCommit: number;
   /** The newest record format that all live nodes read (law 13). */
   readonly recordFormat: number;

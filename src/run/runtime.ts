@@ -20,7 +20,7 @@ import { overloaded, SagaError } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
-import { Turns } from "../turns.js";
+import { FairScheduler } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
 import { commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";
@@ -85,7 +85,7 @@ export interface RuntimeOptions extends Omit<StarterOptions, "turns"> {
   /** Whether a node died a moment ago. */
   readonly recentNodeLoss?: () => boolean;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
-  readonly turns?: Turns;
+  readonly turns?: FairScheduler;
   /** Suspects are tried there before they are decided on here. Absent: there are none. */
   readonly gate?: Gate;
   /** Where this process says what it decides on. */
@@ -99,7 +99,7 @@ export interface RuntimeOptions extends Omit<StarterOptions, "turns"> {
 export class Runtime implements Runs, ResidentHost {
   readonly committer: Committer;
   readonly metrics: Metrics;
-  readonly turns: Turns;
+  readonly turns: FairScheduler;
   readonly stepsPerCommit: number;
   readonly outgoing?: OutgoingEvents;
   readonly facts: FactSource;
@@ -117,7 +117,7 @@ export class Runtime implements Runs, ResidentHost {
     this.residents = new Residents(options.residents);
     this.committer = options.committer;
     this.metrics = options.metrics;
-    this.turns = options.turns ?? new Turns();
+    this.turns = options.turns ?? new FairScheduler();
     this.stepsPerCommit = options.stepsPerCommit;
     this.outgoing = options.outgoing;
     const deciding = (key: string) => options.lastWords?.say(key);

@@ -19,7 +19,7 @@ import type { RunCommit, TicketRow } from "../store/commit/rows.js";
 import { workflowVersions } from "../store/definitions.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
-import type { Turns } from "../turns.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
 import { backOff } from "./back-off.js";
 import { type Committer, OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
@@ -59,7 +59,7 @@ export interface StarterOptions {
   /** Work on the start with this key begins. */
   readonly deciding?: (key: string) => void;
   /** Of the event loop. What is done to a large start is done in pieces. */
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
 }
 
 /** A run that this node has just made durable: its first actor need not be loaded. */

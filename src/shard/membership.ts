@@ -6,6 +6,7 @@ import type { DatabaseClock } from "../clock.js";
 import type { Logger } from "../log.js";
 import { READ_ONLY, sqlStateOf } from "../store/failure.js";
 import { heartbeat, removeNode } from "../store/nodes.js";
+import { WorkLoop } from "../work/loop.js";
 
 const HEARTBEAT_MS = 1_000;
 export const STALE_SECONDS = 5;
@@ -30,8 +31,7 @@ export interface MembershipOptions {
 }
 
 export class Membership {
-  private timer: NodeJS.Timeout | undefined;
-  private beating: Promise<void> | undefined;
+  private readonly loop: WorkLoop;
   private alive: readonly string[];
   private server: string | undefined;
   /** When sessions were last renewed. Absent: a heartbeat has succeeded since. */
@@ -41,6 +41,8 @@ export class Membership {
 
   constructor(private readonly options: MembershipOptions) {
     this.alive = [options.nodeId];
+    const polls = { pauseMs: HEARTBEAT_MS, round: () => this.beatOrRenew() };
+    this.loop = new WorkLoop({ what: "heartbeat", log: options.log, polls });
   }
 
   get nodeCount(): number {
@@ -50,18 +52,12 @@ export class Membership {
   /** Throws if the store does not answer: a node without a heartbeat must not start. */
   async start(): Promise<void> {
     await this.beat();
-    this.timer ??= setInterval(() => {
-      // One heartbeat at a time: a slow store is not asked again before it has answered.
-      this.beating ??= this.beatOrRenew().finally(() => {
-        this.beating = undefined;
-      });
-    }, HEARTBEAT_MS).unref();
+    this.loop.start();
   }
 
   /** Removes the row: the other nodes take over at once, and not after it is stale. */
   async stop(): Promise<void> {
-    clearInterval(this.timer);
-    await this.beating;
+    await this.loop.stop();
     await removeNode(this.options.sql, this.options.nodeId).catch(() => {
       // The row becomes stale by itself.
     });
@@ -78,7 +74,7 @@ export class Membership {
     await clock.measure(sql);
   }
 
-  /** Never throws. The next heartbeat says whether new sessions have helped. */
+  /** The next heartbeat says whether new sessions have helped. */
   private async beatOrRenew(): Promise<void> {
     const unanswered = setTimeout(() => this.renew("the database does not answer"), UNANSWERED_MS).unref();
     try {
@@ -87,8 +83,8 @@ export class Membership {
       if (this.renewedAt !== undefined) this.options.renewSessions?.();
       this.renewedAt = undefined;
     } catch (error) {
-      this.options.log.warn({ err: error }, "heartbeat failed");
       if (sqlStateOf(error) === READ_ONLY) this.renew("the database server takes no writes");
+      throw error;
     } finally {
       clearTimeout(unanswered);
     }

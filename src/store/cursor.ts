@@ -2,7 +2,7 @@
 // the same place however many rows come or go before it.
 import { badRequest } from "../errors.js";
 import { isUuid } from "../ids.js";
-import { postgresTime } from "../times.js";
+import { postgresTime } from "./times.js";
 
 const KINDS = {
   uuid: /^[0-9a-f-]{36}$/,

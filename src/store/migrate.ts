@@ -2,8 +2,8 @@
 // log. Services of the previous release keep working meanwhile and afterwards (law 13); the rules for the files are in CONTRIBUTING.md.
 import { join } from "node:path";
 import type { Sql, TransactionSql } from "postgres";
+import { packageRoot } from "../config/package.js";
 import type { Logger } from "../log.js";
-import { packageRoot } from "../package.js";
 import { noticesTo } from "./connection.js";
 import { type Migration, readMigrations } from "./migration-files.js";
 import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, patiently } from "./migration-locks.js";

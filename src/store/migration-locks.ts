@@ -3,6 +3,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
 import type { Logger } from "../log.js";
+import { backoff } from "../sdk/backoff.js";
 import { sqlStateOf } from "./failure.js";
 
 /** How long a migration waits. In milliseconds. */
@@ -15,8 +16,7 @@ export interface Patience {
 
 export const PATIENCE: Patience = { lockMs: 200, totalMs: 10 * 60_000 };
 
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 5_000;
+const PAUSE_MS = { base: 250, cap: 5_000 };
 /** Shorter than a try, which ends with what it waits for. */
 const LOOK_MS = 50;
 const LOG_MS = 10_000;
@@ -31,13 +31,13 @@ export function isInTheWay(error: unknown): boolean {
 /** Tries again while other sessions are in the way. Throws the last error when the patience is used up. */
 export async function patiently<T>(attempt: () => Promise<T>, { totalMs }: Patience): Promise<T> {
   const latest = performance.now() + totalMs;
-  for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+  for (let tries = 0; ; tries++) {
     try {
       return await attempt();
     } catch (error) {
       if (!isInTheWay(error) || performance.now() > latest) throw error;
     }
-    await delay(pause * (0.5 + Math.random() / 2));
+    await delay(backoff(tries, PAUSE_MS));
   }
 }
 

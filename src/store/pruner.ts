@@ -2,6 +2,7 @@
 // needs to continue or to be undone are never deleted before the run has ended.
 import type { Sql } from "postgres";
 import type { Logger } from "../log.js";
+import { WorkLoop } from "../work/loop.js";
 import { createEventPartitions, dropEventPartitionsBefore } from "./partitions.js";
 import { Retention } from "./retention.js";
 
@@ -17,8 +18,7 @@ export interface Kept {
 }
 
 export class Pruner {
-  private timer: NodeJS.Timeout | undefined;
-  private pruning: Promise<void> = Promise.resolve();
+  private readonly loop: WorkLoop;
   private readonly retention: Retention;
 
   constructor(
@@ -27,21 +27,17 @@ export class Pruner {
     private readonly keep: Kept,
   ) {
     this.retention = new Retention(sql);
+    const round = async () => void (await this.prune());
+    this.loop = new WorkLoop({ what: "pruning", log, polls: { pauseMs: INTERVAL_MS, round } });
   }
 
   start(): void {
-    this.timer ??= setInterval(() => {
-      this.pruning = this.prune().then(
-        () => {},
-        (error) => this.log.warn({ err: error }, "pruning failed, the next round retries it"),
-      );
-    }, INTERVAL_MS).unref();
+    this.loop.start();
   }
 
-  async stop(): Promise<void> {
+  stop(): Promise<void> {
     this.retention.stop();
-    clearInterval(this.timer);
-    await this.pruning;
+    return this.loop.stop();
   }
 
   /** One round, on one node at a time: the others have nothing to do meanwhile. Resolves with whether it was this one's. */

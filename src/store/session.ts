@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import postgres, { type Sql } from "postgres";
 import { type DatabaseAddress, type DatabaseTls, parseDatabaseUrl } from "../config/index.js";
+import { backoff } from "../sdk/backoff.js";
 import { ARRAY_TYPES } from "./arrays.js";
 
 const CONNECT_TIMEOUT_S = 10;
@@ -11,7 +12,7 @@ const CONNECT_TIMEOUT_S = 10;
  * Seconds before a lost session is opened again. The driver's own pauses reach 20 s after a few refusals, counted over the whole pool:
  * callers would wait longer than their replays may take, while the server is already back.
  */
-const reconnectAfter = (tries: number) => Math.min(0.02 * 2 ** tries, 1) * (0.5 + Math.random() / 2);
+const reconnectAfter = (tries: number) => backoff(tries, { base: 0.02, cap: 1 });
 
 /**
  * Each of them changes what is read or written: how times, intervals, floating-point numbers and bytes look as text, how literals and

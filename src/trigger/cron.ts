@@ -7,10 +7,10 @@ import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { decideFires, type NewFire, unfinishedFire } from "../store/trigger-fires.js";
 import { dueTriggers, type TriggerRow } from "../store/triggers.js";
-import { type Fires, fireId } from "./fires.js";
 import { Schedule, ScheduleError } from "./schedule.js";
+import { fireId, type TriggeredStarts } from "./triggered-starts.js";
 
-/** Due triggers that one poll reads. */
+/** Due triggers of one round. */
 const BATCH = 100;
 /** A tick is on time if it is fired within this time: a takeover may lie between. */
 const ON_TIME_MS = 30_000;
@@ -20,7 +20,7 @@ export interface CronOptions {
   readonly log: Logger;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, "triggerFires">;
-  readonly fires: Pick<Fires, "carryOut">;
+  readonly starts: Pick<TriggeredStarts, "carryOut">;
   readonly shards: () => readonly ShardId[];
 }
 
@@ -34,20 +34,18 @@ interface Verdict {
 export class Cron {
   constructor(private readonly options: CronOptions) {}
 
-  /** Decides every tick that is due now. */
-  async poll(): Promise<void> {
+  /** Decides ticks that are due now. True: there may be more. */
+  async round(): Promise<boolean> {
     const { sql, clock, shards } = this.options;
-    for (let more = true; more; ) {
-      const due = await dueTriggers(sql, shards(), new Date(clock.now()), BATCH);
-      const decided = await Promise.all(due.map((trigger) => this.decide(trigger)));
-      // A trigger that could not be decided stays due: it must not make this poll endless.
-      more = due.length === BATCH && decided.some(Boolean);
-    }
+    const due = await dueTriggers(sql, shards(), new Date(clock.now()), BATCH);
+    const decided = await Promise.all(due.map((trigger) => this.decide(trigger)));
+    // A trigger that could not be decided stays due: it must not make the poll endless.
+    return due.length === BATCH && decided.some(Boolean);
   }
 
   /** Whether the trigger is no longer due. */
   private async decide(trigger: TriggerRow): Promise<boolean> {
-    const { sql, log, fires } = this.options;
+    const { sql, log, starts } = this.options;
     try {
       const from = trigger.nextFireAt;
       if (!from) return true;
@@ -56,7 +54,7 @@ export class Cron {
       const to = verdict.next === undefined ? null : new Date(verdict.next);
       const owed = await decideFires(sql, trigger, verdict.fires, { from, to, fired: owing });
       this.count(verdict.fires);
-      await fires.carryOut(owed);
+      await starts.carryOut(owed);
       return true;
     } catch (error) {
       log.warn({ err: error, trigger: trigger.id }, "trigger not decided, it stays due");

@@ -1,13 +1,13 @@
 // The triggers of a node, composed: what is posted, what is due, what events fire. One timer polls for ticks and for runs that are owed.
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { Poll } from "../poll.js";
 import type { Runs } from "../run/ports.js";
 import { countFailing } from "../store/triggers.js";
+import { WorkLoop } from "../work/loop.js";
 import { Cron, type CronOptions } from "./cron.js";
-import { Fires, type FiresOptions } from "./fires.js";
 import { Registrar, type RegistrarOptions } from "./registrar.js";
 import { Transitions } from "./transitions.js";
+import { TriggeredStarts, type TriggeredStartsOptions } from "./triggered-starts.js";
 
 export { noSuchTrigger, type Registrar } from "./registrar.js";
 export { Schedule } from "./schedule.js";
@@ -15,7 +15,7 @@ export { Schedule } from "./schedule.js";
 const PAUSE_MS = 1_000;
 
 export interface TriggersOptions
-  extends Omit<FiresOptions, "runs">,
+  extends Omit<TriggeredStartsOptions, "runs">,
     Pick<CronOptions, "clock" | "shards">,
     Pick<RegistrarOptions, "schemas"> {
   readonly log: Logger;
@@ -26,35 +26,35 @@ export interface TriggersOptions
 export class Triggers {
   readonly registrar: Registrar;
   readonly transitions: Transitions;
-  private readonly fires: Fires;
+  private readonly starts: TriggeredStarts;
   private readonly cron: Cron;
-  private readonly polls: Poll;
+  private readonly loop: WorkLoop;
 
   constructor(private readonly options: TriggersOptions) {
     const { sql, log, clock, catalog, licences, metrics, shards, schemas } = options;
-    this.fires = new Fires(options);
-    const { fires } = this;
-    this.cron = new Cron({ sql, log, clock, metrics, fires, shards });
-    this.transitions = new Transitions({ sql, clock, metrics, fires });
-    this.registrar = new Registrar({ sql, clock, catalog, licences, fires, schemas });
-    const work = async () => {
-      await this.cron.poll();
-      await fires.poll();
+    this.starts = new TriggeredStarts(options);
+    const { starts } = this;
+    this.cron = new Cron({ sql, log, clock, metrics, starts, shards });
+    this.transitions = new Transitions({ sql, clock, metrics, starts });
+    this.registrar = new Registrar({ sql, clock, catalog, licences, starts, schemas });
+    const round = async () => {
+      const moreTicks = await this.cron.round();
+      return (await starts.round()) || moreTicks;
     };
-    this.polls = new Poll(work, { pauseMs: PAUSE_MS, log, what: "triggers" });
+    this.loop = new WorkLoop({ what: "triggers", log, polls: { pauseMs: PAUSE_MS, round } });
   }
 
   start(): void {
-    this.polls.start();
+    this.loop.start();
   }
 
-  async stop(): Promise<void> {
-    await this.polls.stop();
+  stop(): Promise<void> {
+    return this.loop.stop();
   }
 
-  /** What is due now, and what was left. Never throws. */
-  async poll(): Promise<void> {
-    await this.polls.now();
+  /** What is due now, and what was left. */
+  poll(): Promise<void> {
+    return this.loop.now();
   }
 
   async gauge(): Promise<void> {

@@ -33,17 +33,17 @@ import { workflowVersions } from "../store/definitions.js";
 import { isStoreAway } from "../store/failure.js";
 import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
 import { changeTrigger, insertTrigger, type NewTrigger, type TriggerRow, triggerById } from "../store/triggers.js";
-import { type Fires, fireId } from "./fires.js";
 import { missingLicence } from "./licence.js";
 import { Schedule, ScheduleError } from "./schedule.js";
 import { transitionFire } from "./transitions.js";
+import { fireId, type TriggeredStarts } from "./triggered-starts.js";
 
 export interface RegistrarOptions {
   readonly sql: Sql;
   readonly clock: Clock;
   readonly catalog: Pick<Catalog, "published" | "action">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
-  readonly fires: Pick<Fires, "carryOut">;
+  readonly starts: Pick<TriggeredStarts, "carryOut">;
   readonly schemas: Pick<Schemas, "conforms">;
 }
 
@@ -132,11 +132,11 @@ export class Registrar {
    */
   async fire(id: string, payload: Json | undefined, key?: string): Promise<FireAnswer> {
     const trigger = await this.mustExist(id);
-    const { sql, clock, fires } = this.options;
+    const { sql, clock, starts } = this.options;
     const cause = key === undefined ? randomUUID() : `key/${key}`;
     const hash = key === undefined ? undefined : requestHash({ payload });
     const { id: fireId, ...decided } = this.byHand(trigger, payload, cause, clock.now());
-    await fires.carryOut(await decideFires(sql, trigger, [{ id: fireId, ...decided, requestHash: hash }]));
+    await starts.carryOut(await decideFires(sql, trigger, [{ id: fireId, ...decided, requestHash: hash }]));
     try {
       return await this.firedOnce(fireId, trigger.id, hash);
     } catch (error) {
@@ -157,8 +157,8 @@ export class Registrar {
 
   /** Another request has decided the fire, or a node has died of it. */
   private async carriedOut(id: string, triggerId: string, inputs: JsonObject): Promise<Partial<DecidedFire>> {
-    const { sql, fires } = this.options;
-    await fires.carryOut([{ id, triggerId, inputs }]);
+    const { sql, starts } = this.options;
+    await starts.carryOut([{ id, triggerId, inputs }]);
     return (await decidedFire(sql, id)) ?? {};
   }
 

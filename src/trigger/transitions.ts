@@ -15,7 +15,7 @@ import type { Metrics } from "../metrics.js";
 import { eventById, type PublishedEvent } from "../store/events.js";
 import { decideFires, type NewFire } from "../store/trigger-fires.js";
 import { markFailing, matchingTriggers, type TriggerRow } from "../store/triggers.js";
-import { type Fires, failure, fireId } from "./fires.js";
+import { failure, fireId, type TriggeredStarts } from "./triggered-starts.js";
 
 /** Matching triggers that are read at once. */
 const BATCH = 100;
@@ -24,7 +24,7 @@ export interface TransitionsOptions {
   readonly sql: Sql;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, "triggerFires">;
-  readonly fires: Pick<Fires, "carryOut">;
+  readonly starts: Pick<TriggeredStarts, "carryOut">;
 }
 
 export class Transitions {
@@ -50,11 +50,11 @@ export class Transitions {
   }
 
   private async fire(trigger: TriggerRow, transition: RecordTransition, event: PublishedEvent): Promise<void> {
-    const { sql, clock, metrics, fires } = this.options;
+    const { sql, clock, metrics, starts } = this.options;
     const now = clock.now();
     const decided = transitionFire(trigger, transition, event, now);
     const owed = await decideFires(sql, trigger, [decided]);
-    if (decided.error === undefined) return fires.carryOut(owed);
+    if (decided.error === undefined) return starts.carryOut(owed);
     metrics.triggerFires.inc({ outcome: "failed" });
     await markFailing(sql, trigger.id);
   }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { docsPage } from "../../src/api/http/docs-page.js";
 import { DOCS_STYLE } from "../../src/api/http/docs-style.js";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { seriousFindings } from "../console/axe.js";
 import { widthOver } from "../console/runs-service.js";
 import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
@@ -51,8 +51,9 @@ describeLongWithBrowser("the page of the API", () => {
     await page.getByText(START).click();
     await page.getByText('"business_key": "order-1081"').first().waitFor();
     await page.getByText('"deduplicated": false').first().waitFor();
-    const spills = (blocks: readonly Element[]) =>
-      blocks.filter((each) => each.scrollHeight > each.clientHeight + 1).length;
+    type Box = { readonly scrollHeight: number; readonly clientHeight: number };
+    const spills = (blocks: unknown) =>
+      (blocks as Box[]).filter((each) => each.scrollHeight > each.clientHeight + 1).length;
     expect(await page.locator("pre.microlight").evaluateAll(spills), "examples that cover what follows them").toBe(0);
     for (const colorScheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme });

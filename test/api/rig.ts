@@ -27,7 +27,7 @@ import { BulkJobs, Migrations, Reruns } from "../../src/operate/index.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
 import { Reads } from "../../src/store/reads.js";
 import { Triggers } from "../../src/trigger/index.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { documented } from "./documented.js";
@@ -236,7 +236,7 @@ function depsOf(
     },
     now: () => NOW,
     metrics: createMetrics(),
-    turns: new Turns(),
+    turns: new FairScheduler(),
     log: createLogger({ logLevel: "info" }, lines),
     compile,
     ready: () => rig.ready,

@@ -6,7 +6,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import postgres from "postgres";
 import { describe, expect, it } from "vitest";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { otherApi, useRig } from "./rig.js";
 
 const rig = useRig();

@@ -2,13 +2,13 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { encodeParts } from "../../src/api/http/turns.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { NOW, useRig } from "./rig.js";
 
 let now = NOW;
 
 /** Of a busy loop: each turn comes a second after it was asked for. */
-class LateTurns extends Turns {
+class LateTurns extends FairScheduler {
   override compute<T>(party: string, piece: () => T): Promise<T> {
     now += 1_000;
     return super.compute(party, piece);

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inject } from "vitest";
 import { type ResultFile, readResult } from "../../bench/result.js";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { atFileEnd } from "../harness/file-end.js";
 
 export interface Ended {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { MAX_ANSWERING, MAX_UNSENT_MESSAGES, MAX_UNSENT_SIZE } from "../../src/bus/bus.js";
 import { Exchange } from "../../src/bus/exchange.js";
-import { SendWindow } from "../../src/bus/send-window.js";
+import { InFlightLimit } from "../../src/bus/in-flight-limit.js";
 import { anyBody, type Handlers } from "./conformance.js";
 import { logLines } from "./log-lines.js";
 
@@ -116,13 +116,13 @@ describe("exchange", () => {
   });
 });
 
-describe("the send window", () => {
+describe("the limit of what is in flight", () => {
   it("is full by messages or by size, and open again after their release", () => {
-    const window = new SendWindow();
-    for (let n = 0; n < MAX_UNSENT_MESSAGES; n++) expect(window.reserve(1)).toBe(true);
-    expect(window.reserve(1)).toBe(false);
-    window.release(1);
-    expect(window.reserve(MAX_UNSENT_SIZE)).toBe(false);
-    expect(window.reserve(1)).toBe(true);
+    const inFlight = new InFlightLimit();
+    for (let n = 0; n < MAX_UNSENT_MESSAGES; n++) expect(inFlight.reserve(1)).toBe(true);
+    expect(inFlight.reserve(1)).toBe(false);
+    inFlight.release(1);
+    expect(inFlight.reserve(MAX_UNSENT_SIZE)).toBe(false);
+    expect(inFlight.reserve(1)).toBe(true);
   });
 });

@@ -1,13 +1,15 @@
 // Counts over tables are taken by one node, and rarely where they are slow.
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Counts } from "../../src/cluster/counts.js";
+import { countingLoop } from "../../src/cluster/counts.js";
+import { silentLog } from "../harness/database.js";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 function node({ mine = true, takesMs = 0, fails = false } = {}) {
   const state = { mine, counted: 0, forgotten: 0 };
-  const counts = new Counts({
+  const counts = countingLoop({
+    ...{ what: "counts", log: silentLog },
     isMine: () => state.mine,
     count: async () => {
       await new Promise((resolve) => setTimeout(resolve, takesMs));

@@ -6,7 +6,7 @@ import { get } from "node:http";
 import { join } from "node:path";
 import { type ClientDuplexStream, credentials, makeClientConstructor, type ServiceDefinition } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import type { ServiceProcess } from "../harness/service.js";
 
 export interface LogLine {

@@ -3,8 +3,8 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { packageRoot } from "../../src/config/package.js";
 import { uuidv7 } from "../../src/ids.js";
-import { packageRoot } from "../../src/package.js";
 import { Client } from "../faults/client.js";
 import { Load } from "../faults/load.js";
 import { openShop, type Shop } from "../faults/shop.js";

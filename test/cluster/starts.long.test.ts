@@ -5,7 +5,7 @@ import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parseDatabaseUrl } from "../../src/config/index.js";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { freePorts } from "../harness/ports.js";
 import { createService } from "../harness/service.js";

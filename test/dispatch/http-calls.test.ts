@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, RunCommand } from "../../machines/index.js";
 import type { DispatchLimits } from "../../src/dispatch/limits.js";
 import { Guard, listedOrAny } from "../../src/egress/guard.js";
-import type { Turns } from "../../src/turns.js";
+import type { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import { heldTurns, openNode, type RequestNode, Site } from "./requests-rig.js";
@@ -36,7 +36,7 @@ interface Options {
   readonly limits?: Partial<DispatchLimits>;
   readonly allow?: readonly string[];
   readonly runs?: FakeRuns;
-  readonly turns?: Pick<Turns, "compute">;
+  readonly turns?: Pick<FairScheduler, "compute">;
 }
 
 /** Longer than a busy machine holds up a call on its way. Calls that are to be given up wait so long. */
@@ -140,7 +140,7 @@ describe("a response", () => {
 
   it("is read in a turn of the loop, and its run goes on in another", async () => {
     const parties: string[] = [];
-    const turns: Pick<Turns, "compute"> = {
+    const turns: Pick<FairScheduler, "compute"> = {
       compute: async (party, piece) => {
         parties.push(party);
         return piece();

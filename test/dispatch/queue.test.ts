@@ -5,7 +5,7 @@ import { asDispatchId } from "../../machines/index.js";
 import { FairQueue } from "../../src/dispatch/fair-queue.js";
 import { createDispatcher } from "../../src/dispatch/node-dispatcher.js";
 import { notFound, overloaded } from "../../src/errors.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { dispatchNow, makeCall, makeDispatch, until, useNodes } from "./rig.js";
 
@@ -228,7 +228,7 @@ describe("the queue", () => {
 
   it("is empty after stop, which may be called twice and before anything else", async () => {
     const dispatcher = createDispatcher({
-      turns: new Turns(),
+      turns: new FairScheduler(),
       nodeId: "n",
       log: { debug() {}, info() {}, warn() {}, error() {} },
       now: () => 0,

@@ -9,7 +9,7 @@ import { type Callbacks, createDispatcher, type NodeDispatcher } from "../../src
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import { Mask } from "../../src/egress/mask.js";
 import type { Secret, Secrets } from "../../src/egress/secrets.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { FakeRuns, makeCall } from "./rig.js";
 
@@ -88,7 +88,7 @@ interface NodeOptions {
   readonly runs?: FakeRuns;
   /** How it calls workers. */
   readonly callbacks?: Callbacks;
-  readonly turns?: Pick<Turns, "compute">;
+  readonly turns?: Pick<FairScheduler, "compute">;
 }
 
 export function openNode(options: NodeOptions = {}) {
@@ -97,7 +97,7 @@ export function openNode(options: NodeOptions = {}) {
   const log = pino({ level: "debug" }, { write: (line: string) => logged.push(line) });
   const guard = new Guard({ admits: publicOrListed(["127.0.0.1", "localhost"]), connectMs: 2_000 });
   const dispatcher = createDispatcher({
-    turns: options.turns ?? new Turns(),
+    turns: options.turns ?? new FairScheduler(),
     ...{ runs, log, nodeId: "node-1", now: () => Date.now(), nodeCount: () => 1 },
     limits: { tickMs: 10, offerBackoffMs: 10, ...options.limits },
     egress: { guard, secrets: options.secrets ?? secretsOf() },
@@ -138,7 +138,7 @@ export function heldTurns() {
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
-  const turns: Pick<Turns, "compute"> = {
+  const turns: Pick<FairScheduler, "compute"> = {
     compute: async (_, piece) => {
       came ??= Date.now();
       await held;

@@ -5,7 +5,7 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
-import type { Turns } from "../../src/turns.js";
+import type { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { until } from "../harness/until.js";
 import { dispatchOf, heldTurns, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
 import { FakeRuns } from "./rig.js";
@@ -693,7 +693,7 @@ describe("slots", () => {
 describe("an answer", () => {
   it("is read in a turn of the loop, and its run goes on in another", async () => {
     const parties: string[] = [];
-    const turns: Pick<Turns, "compute"> = {
+    const turns: Pick<FairScheduler, "compute"> = {
       compute: async (party, piece) => {
         parties.push(party);
         return piece();

@@ -18,7 +18,7 @@ import { createDispatcher, type DispatcherOptions, type NodeDispatcher } from ".
 import type { Peers } from "../../src/dispatch/ownership.js";
 import type { CommandOptions, Runs } from "../../src/run/ports.js";
 import { PROTO_OPTIONS, protoPath } from "../../src/sdk/protocol/index.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 
 export interface Told {
@@ -87,7 +87,7 @@ export async function startNode(options: NodeOptions = {}): Promise<Node> {
   const logged: string[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => logged.push(line) });
   const dispatcher = createDispatcher({
-    turns: new Turns(),
+    turns: new FairScheduler(),
     ...(options.unbound ? {} : { runs: options.commands ?? runs }),
     ...(options.peers ? { peers: options.peers } : {}),
     ...options.push,

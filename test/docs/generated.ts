@@ -9,7 +9,7 @@ import { STEP_TYPES, type StepTypes } from "../../machines/steps/index.js";
 import { buildApi } from "../../src/api/index.js";
 import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 
 /** The routes describe themselves. No route is called, so their dependencies are empty. */
 export async function openApiDocument(): Promise<unknown> {
@@ -36,7 +36,7 @@ export async function openApiDocument(): Promise<unknown> {
     reruns: absent,
     bulk: absent,
     migrations: absent,
-    turns: new Turns(),
+    turns: new FairScheduler(),
     recordFormat: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import type { Client } from "../faults/client.js";
 import { until } from "../harness/until.js";
 

@@ -1,7 +1,7 @@
 // `npm run docs`: writes the generated parts of docs/. It runs from `dist` and writes to the source tree.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { openApiDocument, WITH_TABLES, withFunctions, withTables } from "./generated.js";
 
 const docs = join(packageRoot(), "docs");

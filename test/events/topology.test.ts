@@ -92,7 +92,9 @@ describeWithRabbitMq("at the broker", (url) => {
       what: "the queue of the dead",
     });
     for (const name of [exchange, dead])
-      expect(lines.some((line) => line.includes("declared again") && line.includes(`"${name}"`))).toBe(true);
+      await until(() => lines.some((line) => line.includes("declared again") && line.includes(`"${name}"`)), {
+        what: `the line about ${name}`,
+      });
     expect(await gauge()).toBe(0);
   }, 60_000);
 

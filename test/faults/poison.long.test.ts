@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { livingNodes, logged } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";

@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, realpath, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 
 const run = promisify(execFile);
 

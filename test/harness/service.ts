@@ -6,7 +6,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { atFileEnd } from "./file-end.js";
 import { freePorts } from "./ports.js";
 import { ownExchange } from "./rabbitmq.js";

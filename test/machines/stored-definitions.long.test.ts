@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { compileWorkflow, type Json, type JsonObject } from "../../machines/index.js";
-import { packageRoot } from "../../src/package.js";
+import { packageRoot } from "../../src/config/package.js";
 import { cases, firstSeed } from "../harness/long.js";
 import { buildOf, RELEASE_0_6 } from "../harness/old-build.js";
 

@@ -5,7 +5,7 @@ import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { Announcer } from "../../src/run/poll/announcer.js";
 import { publishEvent } from "../../src/store/events.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "./rig.js";
@@ -28,7 +28,7 @@ let half: Half;
 beforeAll(async () => {
   database = await createTestDatabase();
   await publish(database, "small", SMALL);
-  half = await startHalf(database, { turns: new Turns() });
+  half = await startHalf(database, { turns: new FairScheduler() });
   half.poller.start();
 });
 afterAll(async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { StoreCatalog } from "../../src/run/catalog/catalog.js";
 import { Registrations } from "../../src/run/catalog/registrations.js";
 import { type Registration, register } from "../../src/store/registry.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 
 let database: TestDatabase;
@@ -59,7 +59,7 @@ describe("a refresh of the registrations", () => {
   });
 
   it("finds each of 400 registrations at once when it is answered, and reads no other again", async () => {
-    const catalog = new StoreCatalog(database.sql, silentLog, new Turns());
+    const catalog = new StoreCatalog(database.sql, silentLog, new FairScheduler());
     await register(database.sql, [action("calm", "act")]);
     await catalog.refresh();
     const before = catalog.action("calm", "act");

@@ -14,7 +14,7 @@ import type { Judge } from "../../src/run/trial/trials.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { register } from "../../src/store/registry.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { NODE, openNodePools, silentLog, type TestDatabase } from "../harness/database.js";
 import { HandDispatcher, type Reply } from "./hand-dispatcher.js";
 
@@ -43,7 +43,7 @@ export interface HalfOptions {
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
   /** By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
-  readonly turns?: Turns;
+  readonly turns?: FairScheduler;
 }
 
 export interface Half {
@@ -77,7 +77,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const measured = new DatabaseClock();
   await measured.measure(sql);
   const clock = { now: () => measured.now() + ahead };
-  const catalog = new StoreCatalog(sql, silentLog, new Turns());
+  const catalog = new StoreCatalog(sql, silentLog, new FairScheduler());
   await catalog.start();
   const committer = new Committer({ sql: commits, log: silentLog, metrics });
   const dispatcher = new HandDispatcher(options.reply);
@@ -95,7 +95,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     startupVariables: options.startupVariables,
     recordFormat: options.recordFormat,
     newestFormat: options.newestFormat,
-    turns: options.turns ?? new Turns(() => 0),
+    turns: options.turns ?? new FairScheduler(() => 0),
     gate: options.gate,
     lastWords: options.lastWords,
     log: silentLog,
@@ -115,7 +115,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     await dispatcher.stop();
     await runtime.stop();
     await committer.stop();
-    catalog.stop();
+    await catalog.stop();
     await pools.close();
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;

@@ -8,7 +8,7 @@ import { requestHash } from "../../src/run/request-hash.js";
 import { workflowVersions } from "../../src/store/definitions.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { listRuns, readRuns } from "../../src/store/runs.js";
-import { Turns } from "../../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { cancel, type Half, publish, startHalf } from "./rig.js";
 
@@ -140,7 +140,7 @@ describe("starting once", () => {
 describe("a start", () => {
   it("takes a turn of the loop for each walk over its values: its hash, its check, its size and its rows", async () => {
     let pieces = 0;
-    const turns = new Turns(() => 0);
+    const turns = new FairScheduler(() => 0);
     const compute = turns.compute.bind(turns);
     turns.compute = (party, piece) => {
       if (party === "counted") pieces++;

@@ -3,9 +3,9 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { packageRoot } from "../../src/config/package.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
-import { packageRoot } from "../../src/package.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { migrateDatabase } from "../../src/store/migrate.js";
 import { heartbeat } from "../../src/store/nodes.js";

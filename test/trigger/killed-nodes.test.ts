@@ -94,7 +94,10 @@ class MortalNode {
       if (moment === "start") this.kill();
       return started;
     };
-    await new Triggers({ ...options(), sql: this.own.sql, runs: { start } }).poll();
+    const triggers = new Triggers({ ...options(), sql: this.own.sql, runs: { start } });
+    await triggers.poll().catch((error: unknown) => {
+      if (!this.dead) throw error;
+    });
     await this.end();
   }
 

@@ -17,7 +17,7 @@ import {
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
 import { parseJson } from "../../json-text.js";
-import type { Turns } from "../../turns.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type SchemaNode, withoutNulls } from "./absent.js";
 import type { Checked } from "./checked.js";
 import { type BodyBounds, receiveBody } from "./receive.js";
@@ -80,7 +80,7 @@ const JSON_TYPE = /^application\/json\s*(;|$)/i;
  * A body of another type is refused at its first byte: one without content is absent, whatever its type. Fastify would refuse a type before it
  * knows whether content follows, so it is shown the type of JSON only.
  */
-export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, turns: Turns): void {
+export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, turns: FairScheduler): void {
   const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
   app.addHook("onRequest", async ({ headers }) => {

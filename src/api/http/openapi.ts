@@ -1,7 +1,7 @@
 // The OpenAPI 3.1 document, made from the schemas of the routes. How its interactive page looks is in docs-page.ts.
 import swagger from "@fastify/swagger";
 import swaggerUi from "@fastify/swagger-ui";
-import { packageVersion } from "../../package.js";
+import { packageVersion } from "../../config/package.js";
 import { docsPage } from "./docs-page.js";
 import type { Api } from "./validation.js";
 

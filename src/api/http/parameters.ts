@@ -14,7 +14,7 @@ import {
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import type { PageQuery } from "../../store/page.js";
-import { postgresTime } from "../../times.js";
+import { postgresTime } from "../../store/times.js";
 import type { Checked } from "./checked.js";
 import { Type } from "./type.js";
 

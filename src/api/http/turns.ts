@@ -1,14 +1,14 @@
 // Requests take turns with everything else that computes on the event loop (law 14): before they are validated and handled, and
 // while a large answer is encoded. The requests of one route are one party.
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import type { Turns } from "../../turns.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 
 /** Characters that are encoded in one piece, by estimate: half a millisecond. A text is never cut. */
 const PART = 64 * 1024;
 
 export const partyOf = ({ method, routeOptions: { url = "" } }: FastifyRequest) => `${method} ${url}`;
 
-export function takeTurns(app: FastifyInstance, turns: Turns): void {
+export function takeTurns(app: FastifyInstance, turns: FairScheduler): void {
   // What follows until the handler waits for something is computed in this turn.
   app.addHook("preValidation", (request) => turns.compute(partyOf(request), () => {}));
   // To check a large body, and to name what is ignored of it, takes a turn of its own.

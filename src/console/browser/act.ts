@@ -1,10 +1,11 @@
 // Acts of a page on the service: a key that stays the same while one is tried, and what is read again after it. Queries are not sent here.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
+import { backoff } from "../../sdk/backoff.js";
 import { ApiError } from "./client.js";
 
 const MAX_TRIES = 8;
-const MAX_DELAY_MS = 5_000;
+const RETRY_MS = { base: 250, cap: 5_000 };
 
 /** No answer, or 503: the outcome is unknown, and a repeat with the same key takes effect once. */
 const isUnknown = (error: Error) => !(error instanceof ApiError) || error.status === 503;
@@ -26,7 +27,7 @@ export function useAct<Input, Output>(
   return useMutation({
     mutationFn: (input: Input) => send(input, keyFor(input)),
     retry: (failures, error) => isUnknown(error) && failures < MAX_TRIES,
-    retryDelay: (failures) => Math.min(250 * 2 ** failures, MAX_DELAY_MS),
+    retryDelay: (failures) => backoff(failures, RETRY_MS),
     onError: (error) => {
       if (!isUnknown(error)) keyFor();
     },

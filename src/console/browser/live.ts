@@ -1,14 +1,14 @@
 // Follows a run: its audit events from the first one, then those that come, over the live stream. What they mean is for the story; how
 // the run stands is a query of the page that shows it.
 import { useEffect, useMemo, useSyncExternalStore } from "react";
+import { backoff } from "../../sdk/backoff.js";
 import { ApiError, get, part, socketUrl } from "./client.js";
 import type { AuditEvent, List } from "./resources.js";
 
 /** More are not kept: a page says that it shows the first ones. */
 export const MAX_EVENTS = 20_000;
 const PAGE = 500;
-const FIRST_DELAY_MS = 250;
-const MAX_DELAY_MS = 5_000;
+const RECONNECT_MS = { base: 250, cap: 5_000 };
 /** The stream says that the run has ended. Every other close is a node that went away, or a reader that was too slow. */
 const ENDED = 1000;
 
@@ -34,7 +34,7 @@ class Follower {
   private readonly events: AuditEvent[] = [];
   private live: Live = { events: this.events, count: 0, status: "reading", isCut: false };
   private readonly listeners = new Set<() => void>();
-  private delay = FIRST_DELAY_MS;
+  private failures = 0;
   private frame = 0;
 
   constructor(private readonly runId: string) {}
@@ -106,7 +106,7 @@ class Follower {
   private hear(frame: Frame): void {
     if (frame.type === "event") return this.take([frame.event]);
     if (frame.type === "end") return this.become({ status: "ended" });
-    this.delay = FIRST_DELAY_MS;
+    this.failures = 0;
     this.become({ status: "live" });
   }
 
@@ -132,8 +132,7 @@ class Follower {
   }
 
   private pause(signal: AbortSignal): Promise<void> {
-    const delay = this.delay;
-    this.delay = Math.min(delay * 2, MAX_DELAY_MS);
+    const delay = backoff(this.failures++, RECONNECT_MS);
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, delay);
       signal.addEventListener("abort", () => [clearTimeout(timer), resolve()], { once: true });

@@ -4,7 +4,7 @@
 import type { DispatchId, RunId } from "../../../machines/index.js";
 import { SagaError } from "../../errors.js";
 import type { Log } from "../../log.js";
-import type { Turns } from "../../turns.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 import type { CarrierHost } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import { answerCommand, answerId, type Report } from "./answers.js";
@@ -29,7 +29,7 @@ export class Recorder {
     private readonly log: Log,
     /** Database time, epoch milliseconds. */
     private readonly now: () => number,
-    private readonly turns: Pick<Turns, "compute">,
+    private readonly turns: Pick<FairScheduler, "compute">,
     /** Called before the acknowledgement is sent: the run waits for the dispatch no longer. */
     private readonly resolved: (dispatchId: DispatchId) => void,
   ) {}

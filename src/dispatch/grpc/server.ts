@@ -6,6 +6,7 @@ import { ReflectionService } from "@grpc/reflection";
 import { HealthImplementation, protoPath as healthProtoPath } from "grpc-health-check";
 import type { Log } from "../../log.js";
 import { PROTO_OPTIONS, protoPath, WORKER_SERVICE, type WorkerServiceHandlers } from "../../sdk/protocol/index.js";
+import { withGrace } from "../../work/loop.js";
 import type { NodeDispatcher } from "../node-dispatcher.js";
 import type { Authenticate } from "./stream.js";
 
@@ -105,7 +106,6 @@ async function stopServer(
   health.setStatus(WORKER_SERVICE, "NOT_SERVING");
   await dispatcher.stop(graceMs);
   // A stalled worker never reads its last status, and a health watch never ends by itself.
-  const force = setTimeout(() => server.forceShutdown(), SHUTDOWN_MS);
-  await new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
-  clearTimeout(force);
+  const shutDown = new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
+  await withGrace(shutDown, { ms: SHUTDOWN_MS, cutShort: () => server.forceShutdown() });
 }

@@ -6,7 +6,7 @@ import { type Dispatch, type DispatchId, foreignDispatch, isRunId } from "../../
 import type { Log } from "../../log.js";
 import type { ConnectedWorker, DispatchHolder } from "../../run/ports.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
-import type { Turns } from "../../turns.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type ActionName, versionedAction } from "../action-name.js";
 import type { Carrier, Reservation } from "../carrier.js";
 import type { LocalStreams } from "../relay/local-streams.js";
@@ -24,7 +24,7 @@ export interface WorkerStreamsOptions extends InFlightOptions {
   readonly nodeId: string;
   readonly nodeCount: () => number;
   readonly log: Log;
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
 }
 
 const STOPPING = "the node is stopping";

@@ -4,7 +4,7 @@ import type { ActionCall, Dispatch } from "../../../machines/index.js";
 import { ExchangeFailed, exchange } from "../../egress/exchange.js";
 import type { Guard } from "../../egress/guard.js";
 import { signedHeaders } from "../../egress/signature.js";
-import type { Turns } from "../../turns.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type Delivery, type Destination, failed, type Outlet } from "../push/outlet.js";
 import { stepJson } from "../step-message.js";
 import { responded } from "./response.js";
@@ -19,7 +19,7 @@ export interface HttpOutletOptions {
   readonly outputBytes: number;
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
 }
 
 /** What a response may have besides the output. */

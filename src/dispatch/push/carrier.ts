@@ -3,6 +3,7 @@
 // dispatch is sent, and what an answer means, is the outlet's.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
 import type { ConnectedWorker, Obstacle } from "../../run/ports.js";
+import { withGrace } from "../../work/loop.js";
 import type { ActionName } from "../action-name.js";
 import type { Carrier, CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
@@ -156,13 +157,11 @@ export class PushCarrier implements Carrier {
   async stop(graceMs: number): Promise<void> {
     this.stopping = true;
     clearInterval(this.ticker);
-    let timer: NodeJS.Timeout | undefined;
-    const grace = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, graceMs);
-    });
-    await Promise.race([grace, Promise.all(this.underWay)]);
-    clearTimeout(timer);
-    for (const dispatchId of [...this.held.keys()]) this.resolved(dispatchId);
+    const letGo = () => {
+      for (const dispatchId of [...this.held.keys()]) this.resolved(dispatchId);
+    };
+    await withGrace(Promise.all(this.underWay), { ms: graceMs, cutShort: letGo });
+    letGo();
     await Promise.all(this.underWay);
     await this.accepted.stop();
     await this.options.outlet.stop();

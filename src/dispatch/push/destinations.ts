@@ -1,5 +1,6 @@
 // Which destinations are away, and when each is tried again: with one try at a time, after a pause that doubles. It has no timer: its owner
 // asks what is due. A destination that takes a dispatch is not away any more.
+import { backoff } from "../../sdk/backoff.js";
 
 /** What keeps dispatches from a destination. The names are public: a metric has them as labels. */
 export type AwayReason = "no_connection" | "no_queue" | "busy" | "unconfirmed";
@@ -68,14 +69,11 @@ export class Destinations {
 
   /** Tries that were under way together are one failure. */
   failed(destination: string, last: NotReached, afterMs = 0): void {
-    const { backoffMs, backoffMaxMs, askedMaxMs, now } = this.options;
+    const { backoffMs: base, backoffMaxMs: cap, askedMaxMs, now } = this.options;
     const away = this.away.get(destination) ?? newlyAway(last, now());
     const asked = performance.now() + Math.min(afterMs, askedMaxMs);
     away.last = last;
-    if (away.dueAt <= performance.now()) {
-      const pause = Math.min(backoffMs * 2 ** Math.min(away.failures++, 30), backoffMaxMs) * (0.5 + Math.random() / 2);
-      away.dueAt = performance.now() + pause;
-    }
+    if (away.dueAt <= performance.now()) away.dueAt = performance.now() + backoff(away.failures++, { base, cap });
     away.dueAt = Math.max(away.dueAt, asked);
     this.away.set(destination, away);
   }

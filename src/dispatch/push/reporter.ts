@@ -3,6 +3,7 @@ import { ANSWER_TRANSIT_MS, type Command, type RunCommand } from "../../../machi
 import { SagaError } from "../../errors.js";
 import { uuidv7 } from "../../ids.js";
 import type { Log } from "../../log.js";
+import { backoff } from "../../sdk/backoff.js";
 import type { CarrierHost } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import type { HeldDispatch } from "./held-dispatch.js";
@@ -56,7 +57,7 @@ export class Reporter {
         if (nth === 0) log.warn({ err: error, dispatchId }, "outcome could not be recorded, retrying");
       }
       if (dispatch.deadlineAt + ANSWER_TRANSIT_MS <= now()) return;
-      await pause(Math.min(limits.offerBackoffMs * 2 ** nth, limits.offerBackoffMaxMs), resolved.signal);
+      await pause(backoff(nth, { base: limits.offerBackoffMs, cap: limits.offerBackoffMaxMs }), resolved.signal);
     }
   }
 }

@@ -5,7 +5,7 @@ import { ExchangeFailed, exchange, type Incoming } from "../../egress/exchange.j
 import type { Guard } from "../../egress/guard.js";
 import type { Mask } from "../../egress/mask.js";
 import { type Secret, type Secrets, secretMisuse } from "../../egress/secrets.js";
-import type { Turns } from "../../turns.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
 import type { CutOffReason, Failure, Outcome } from "../push/outlet.js";
 import type { Answered } from "../push/reporter.js";
 import { isExpected, outputOf, requestBody, retryAfterOf } from "./response.js";
@@ -17,7 +17,7 @@ export interface RequestEnvironment {
   readonly outputBytes: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  readonly turns: Pick<Turns, "compute">;
+  readonly turns: Pick<FairScheduler, "compute">;
 }
 
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);

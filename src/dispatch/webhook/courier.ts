@@ -9,7 +9,16 @@ import { signedHeaders } from "../../egress/signature.js";
 import type { Log } from "../../log.js";
 import type { Metrics } from "../../metrics.js";
 import type { Courier } from "../../run/ports.js";
-import { type ClaimedPost, claimPost, claimPosts, type Post, postponePosts, removePost } from "../../store/posts.js";
+import { backoff } from "../../sdk/backoff.js";
+import {
+  type ClaimedWebhook,
+  claimWebhook,
+  claimWebhooks,
+  type OwedWebhook,
+  postponeWebhooks,
+  removeWebhook,
+} from "../../store/outbox.js";
+import { WorkLoop, withGrace } from "../../work/loop.js";
 import { FairQueue } from "../fair-queue.js";
 import { retryAfterOf } from "../request/response.js";
 import { Slots } from "../slots.js";
@@ -64,7 +73,7 @@ const CLAIMED_AT_ONCE = 100;
 /** The service whose actions, in the queue, are the hosts. */
 const QUEUE = "webhook";
 
-interface QueuedPost {
+interface QueuedWebhook {
   readonly id: string;
   readonly host: string;
   readonly tries: number;
@@ -79,12 +88,11 @@ type Outcome =
 
 export class WebhookCourier implements Courier {
   private readonly limits: CourierLimits;
-  /** Ids whose rows are not claimed yet. */
-  private readonly waiting = new Set<string>();
+  /** Claims the rows of ids: the poll of runs brings what is due, and commits what they have posted. */
+  private readonly claims: WorkLoop<string>;
   /** Claimed rows, a row of the queue for each host: a receiver that hangs holds up only its own. */
-  private readonly queued = new Map<string, QueuedPost>();
-  private readonly queue = new FairQueue<QueuedPost>();
-  private claiming: Promise<void> | undefined;
+  private readonly queued = new Map<string, QueuedWebhook>();
+  private readonly queue = new FairQueue<QueuedWebhook>();
   private readonly underWay = new Map<string, Promise<void>>();
   private readonly slots: Slots;
   /** Abort controllers of the attempts under way. */
@@ -95,117 +103,108 @@ export class WebhookCourier implements Courier {
   constructor(private readonly options: WebhookCourierOptions) {
     this.limits = { ...DEFAULT_COURIER_LIMITS, ...options.limits };
     this.slots = new Slots(this.limits.underWay, this.limits.underWayPerHost);
+    const hints = {
+      batch: CLAIMED_AT_ONCE,
+      most: this.limits.waiting,
+      round: (ids: readonly string[]) => this.claim(ids),
+    };
+    this.claims = new WorkLoop({ what: "webhooks", log: options.log, hints });
   }
 
   carry(id: string): void {
-    const held = this.waiting.has(id) || this.queued.has(id) || this.underWay.has(id);
-    if (held || this.stopping || this.waiting.size + this.queued.size >= this.limits.waiting) return;
-    this.waiting.add(id);
-    this.claimSoon();
+    const { waiting } = this.claims;
+    const held = this.queued.has(id) || this.underWay.has(id);
+    if (!held && waiting.size + this.queued.size < this.limits.waiting) this.claims.hint(id);
   }
 
   /** Attempts under way have the grace period to end. The rows of those that are cut off fall due again. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true;
-    this.waiting.clear();
-    const abortAll = () => {
+    const cutShort = () => {
       this.graceIsOver = true;
       for (const attempt of this.attempts) attempt.abort(STOPPING);
     };
-    const timer = setTimeout(abortAll, graceMs);
-    await this.claiming;
+    await withGrace(this.end(), { ms: graceMs, cutShort });
+  }
+
+  private async end(): Promise<void> {
+    await this.claims.stop();
     this.queue.clear();
     this.queued.clear();
     await Promise.all(this.underWay.values());
-    clearTimeout(timer);
   }
 
-  private claimSoon(): void {
-    this.claiming ??= this.claimAll().finally(() => {
-      this.claiming = undefined;
-    });
+  /** Finds out where the rows go, so that each waits for its own host only. */
+  private async claim(ids: readonly string[]): Promise<void> {
+    // Before an answer of the store, these ids are held by nothing: a repeat is claimed once more, and queued once.
+    const webhooks = await claimWebhooks(this.options.sql, ids);
+    for (const webhook of webhooks) this.enqueue(webhook);
+    this.serve();
   }
 
-  /** Finds out where the waiting rows go, so that each waits for its own host only. */
-  private async claimAll(): Promise<void> {
-    while (this.waiting.size > 0) {
-      const ids = [...this.waiting].slice(0, CLAIMED_AT_ONCE);
-      for (const id of ids) this.waiting.delete(id);
-      // Before an answer of the store, these ids are held by nothing: a repeat is claimed once more, and queued once.
-      const posts = await claimPosts(this.options.sql, ids).catch((error: unknown) => this.postponed(error, ids));
-      for (const post of posts) this.enqueue(post);
-      this.serve();
-    }
-  }
-
-  private postponed(error: unknown, webhooks: readonly string[]): readonly [] {
-    this.options.log.warn({ err: error, webhooks: webhooks.length }, "webhooks could not be claimed, leaving them due");
-    return [];
-  }
-
-  private enqueue({ id, url, tries }: ClaimedPost): void {
+  private enqueue({ id, url, tries }: ClaimedWebhook): void {
     if (this.stopping || this.queued.has(id) || this.underWay.has(id)) return;
-    const post = { id, host: hostOf(url), tries, since: performance.now() };
-    this.queued.set(id, post);
-    this.queue.add({ service: QUEUE, action: post.host, version: 0 }, id, post);
+    const webhook = { id, host: hostOf(url), tries, since: performance.now() };
+    this.queued.set(id, webhook);
+    this.queue.add({ service: QUEUE, action: webhook.host, version: 0 }, id, webhook);
   }
 
   private serve(): void {
     if (this.stopping) return;
-    const late: QueuedPost[] = [];
-    this.queue.serve(QUEUE, (post) => this.tryDeliver(post, late));
+    const late: QueuedWebhook[] = [];
+    this.queue.serve(QUEUE, (webhook) => this.tryDeliver(webhook, late));
     if (late.length > 0) this.track(late, this.putOff(late));
   }
 
   /** True if the webhook leaves the queue: it is delivered, or its host has kept it waiting for too long. */
-  private tryDeliver(post: QueuedPost, late: QueuedPost[]): boolean {
-    const { id, host, since } = post;
+  private tryDeliver(webhook: QueuedWebhook, late: QueuedWebhook[]): boolean {
+    const { id, host, since } = webhook;
     if (this.slots.take({ host, sharer: host })) {
       this.track(
-        [post],
+        [webhook],
         this.deliver(id).finally(() => this.slots.release({ host, sharer: host })),
       );
-    } else if (performance.now() - since >= this.limits.queuedMs) late.push(post);
+    } else if (performance.now() - since >= this.limits.queuedMs) late.push(webhook);
     else return false;
     this.queued.delete(id);
     return true;
   }
 
-  private track(posts: readonly QueuedPost[], work: Promise<void>): void {
+  private track(webhooks: readonly QueuedWebhook[], work: Promise<void>): void {
     const settled = work
       // The store does not answer: the rows fall due again.
-      .catch((error: unknown) => this.options.log.warn({ err: error, webhook: posts[0]?.id }, "webhook postponed"))
+      .catch((error: unknown) => this.options.log.warn({ err: error, webhook: webhooks[0]?.id }, "webhook postponed"))
       .finally(() => {
-        for (const { id } of posts) this.underWay.delete(id);
+        for (const { id } of webhooks) this.underWay.delete(id);
         this.serve();
       });
-    for (const { id } of posts) this.underWay.set(id, settled);
+    for (const { id } of webhooks) this.underWay.set(id, settled);
   }
 
   private async deliver(id: string): Promise<void> {
     const { sql, metrics } = this.options;
-    const post = await claimPost(sql, id);
-    if (!post) return;
-    const outcome = await this.attempt(id, post);
+    const webhook = await claimWebhook(sql, id);
+    if (!webhook) return;
+    const outcome = await this.attempt(id, webhook);
     if ("delivered" in outcome) {
       metrics.webhooks.inc({ outcome: "delivered" });
-      return removePost(sql, id);
+      return removeWebhook(sql, id);
     }
     if (outcome.interrupted) return;
-    const age = this.options.now() - Date.parse(String(messageOf(post).timestamp));
-    if (outcome.final || age >= this.limits.giveUpMs) return this.giveUp(id, post, outcome.why);
-    await this.putOff([{ id, tries: post.tries }], outcome.afterMs);
+    const age = this.options.now() - Date.parse(String(messageOf(webhook).timestamp));
+    if (outcome.final || age >= this.limits.giveUpMs) return this.giveUp(id, webhook, outcome.why);
+    await this.putOff([{ id, tries: webhook.tries }], outcome.afterMs);
   }
 
-  private async putOff(posts: readonly Pick<QueuedPost, "id" | "tries">[], afterMs?: number): Promise<void> {
-    this.options.metrics.webhooks.inc({ outcome: "put_off" }, posts.length);
-    await postponePosts(
+  private async putOff(webhooks: readonly Pick<QueuedWebhook, "id" | "tries">[], afterMs?: number): Promise<void> {
+    this.options.metrics.webhooks.inc({ outcome: "put_off" }, webhooks.length);
+    await postponeWebhooks(
       this.options.sql,
-      posts.map(({ id, tries }) => ({ id, ms: this.backoff(tries, afterMs) })),
+      webhooks.map(({ id, tries }) => ({ id, ms: this.pause(tries, afterMs) })),
     );
   }
 
-  private async attempt(id: string, { payload }: Post): Promise<Outcome> {
+  private async attempt(id: string, { payload }: OwedWebhook): Promise<Outcome> {
     const { secrets } = this.options;
     const { url, headers, secret_ref: ref } = payload as { url: string; headers: JsonObject; secret_ref?: string };
     const secret = ref === undefined ? undefined : secrets.get(ref);
@@ -243,16 +242,15 @@ export class WebhookCourier implements Courier {
     }
   }
 
-  private async giveUp(id: string, { runId, tries }: Post, why: string): Promise<void> {
+  private async giveUp(id: string, { runId, tries }: OwedWebhook, why: string): Promise<void> {
     this.options.metrics.webhooks.inc({ outcome: "given_up" });
     this.options.log.error({ webhook: id, runId, tries, why }, "webhook given up");
-    await removePost(this.options.sql, id);
+    await removeWebhook(this.options.sql, id);
   }
 
-  private backoff(tries: number, afterMs = 0): number {
-    const { backoffMs, backoffMaxMs } = this.limits;
-    const own = Math.min(backoffMs * 2 ** Math.min(tries, 30), backoffMaxMs) * (0.5 + Math.random() / 2);
-    return Math.max(own, Math.min(afterMs, backoffMaxMs));
+  private pause(tries: number, afterMs = 0): number {
+    const { backoffMs: base, backoffMaxMs: cap } = this.limits;
+    return Math.max(backoff(tries, { base, cap }), Math.min(afterMs, cap));
   }
 }
 
@@ -264,7 +262,7 @@ function outcomeOf(incoming: Incoming, now: number): Outcome {
   return { why, final: status === GONE, ...(afterMs !== undefined && { afterMs }) };
 }
 
-function messageOf({ payload }: Post): JsonObject {
+function messageOf({ payload }: OwedWebhook): JsonObject {
   return isObject(payload.message) ? payload.message : {};
 }
 

@@ -4,7 +4,8 @@ import type { Sql } from "postgres";
 import { compileWorkflowSlices, type Program, type Rule, WeightedCache } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/definitions.js";
-import type { Turns } from "../../turns.js";
+import type { FairScheduler } from "../../work/fair-scheduler.js";
+import { WorkLoop } from "../../work/loop.js";
 import type { Catalog } from "../ports.js";
 import { Unreadable } from "../unreadable.js";
 import { type RegisteredAction, Registrations } from "./registrations.js";
@@ -30,27 +31,26 @@ export class StoreCatalog implements Catalog {
   private readonly latest = new Map<string, { readonly definitionId: string; readonly until: number }>();
   private readonly registrations: Registrations;
   private readonly rules: RuleBook;
-  private timer: NodeJS.Timeout | undefined;
-  private refreshing: Promise<void> | undefined;
+  private readonly loop: WorkLoop;
 
   constructor(
     private readonly sql: Sql,
-    private readonly log: Logger,
-    private readonly turns: Turns,
+    log: Logger,
+    private readonly turns: FairScheduler,
   ) {
     this.registrations = new Registrations(sql);
     this.rules = new RuleBook(sql, log);
+    const polls = { pauseMs: REFRESH_MS, round: () => this.readAgain() };
+    this.loop = new WorkLoop({ what: "catalog", log, polls });
   }
 
   async start(): Promise<void> {
     await this.refresh();
-    this.timer ??= setInterval(() => {
-      this.refreshAll().catch((error) => this.log.warn({ err: error }, "catalog refresh failed, keeping the old one"));
-    }, REFRESH_MS).unref();
+    this.loop.start();
   }
 
-  stop(): void {
-    clearInterval(this.timer);
+  stop(): Promise<void> {
+    return this.loop.stop();
   }
 
   async program(definitionId: string): Promise<Program> {
@@ -102,18 +102,11 @@ export class StoreCatalog implements Catalog {
 
   async refresh(): Promise<void> {
     this.latest.clear();
-    // A refresh in progress may have read before the change that this call is about.
-    await this.refreshing?.catch(() => {});
-    await this.refreshAll();
+    await this.loop.now();
   }
 
-  private refreshAll(): Promise<void> {
-    this.refreshing ??= Promise.all([this.registrations.refresh(), this.rules.refresh()])
-      .then(() => {})
-      .finally(() => {
-        this.refreshing = undefined;
-      });
-    return this.refreshing;
+  private async readAgain(): Promise<void> {
+    await Promise.all([this.registrations.refresh(), this.rules.refresh()]);
   }
 
   private async compile(definitionId: string, read: () => Promise<DefinitionDocument | undefined>): Promise<Program> {

@@ -11,7 +11,10 @@ import {
   markAnnounced,
   type Notice,
 } from "../../store/announcements.js";
+import { WorkLoop } from "../../work/loop.js";
+import { Semaphore } from "../../work/semaphore.js";
 
+const INTERVAL_MS = 500;
 /** Events taken in one statement. */
 const BATCH = 100;
 /** Events announced at once; each uses a session of the pool for a moment. */
@@ -35,85 +38,53 @@ export interface AnnouncerOptions {
 }
 
 export class Announcer {
-  private readonly waiting = new Set<string>();
-  private timer: NodeJS.Timeout | undefined;
-  private working: Promise<void> | undefined;
-  private started = false;
-  private stopped = false;
+  private readonly loop: WorkLoop<string>;
 
-  constructor(private readonly options: AnnouncerOptions) {}
+  constructor(private readonly options: AnnouncerOptions) {
+    const { sql, log, intervalMs: pauseMs = INTERVAL_MS } = options;
+    this.loop = new WorkLoop({
+      ...{ what: "events", log },
+      polls: {
+        pauseMs,
+        round: async () => {
+          const due = await leaseDueEvents(sql, BATCH);
+          await this.announceAll(due);
+          return due.length === BATCH;
+        },
+      },
+      hints: {
+        ...{ batch: BATCH, most: QUEUE_LIMIT },
+        round: async (ids) => this.announceAll(await leaseEvents(sql, ids)),
+      },
+    });
+  }
 
   /** An event was committed here. Never throws and never waits. If the call is lost, the poll finds the event. */
   announce(eventId: string): void {
-    if (this.options.hints === false || this.stopped || this.waiting.size >= QUEUE_LIMIT) return;
-    this.waiting.add(eventId);
-    void this.work();
+    if (this.options.hints !== false) this.loop.hint(eventId);
   }
 
   /** Polls for due events, on whichever node they were published. */
   start(): void {
-    this.started = true;
-    this.schedule();
+    this.loop.start();
   }
 
   /** Finishes the events in progress. Those that wait become due again by themselves. */
-  async stop(): Promise<void> {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    this.waiting.clear();
-    await this.working;
+  stop(): Promise<void> {
+    return this.loop.stop();
   }
 
   /** Polls until nothing is due. For tests, which do not wait for the timer. */
-  async tick(): Promise<void> {
-    await this.guarded(async () => {
-      const { sql } = this.options;
-      for (let more = true; more && !this.stopped; ) {
-        const due = await leaseDueEvents(sql, BATCH);
-        await this.announceAll(due);
-        more = due.length === BATCH;
-      }
-    });
-  }
-
-  private schedule(): void {
-    if (this.stopped || !this.started) return;
-    this.timer = setTimeout(async () => {
-      await this.work(true);
-      this.schedule();
-    }, this.options.intervalMs ?? 500);
-  }
-
-  /** Announces the events known from memory, and with `poll` also those that are due. One such pass at a time. */
-  private async work(poll = false): Promise<void> {
-    while (this.working) {
-      if (!poll) return;
-      await this.working;
-    }
-    this.working = this.guarded(() => this.announceWaiting()).then(() => (poll ? this.tick() : undefined));
-    await this.working;
-    this.working = undefined;
-    if (this.waiting.size > 0) void this.work();
-  }
-
-  private async announceWaiting(): Promise<void> {
-    while (this.waiting.size > 0) {
-      const ids = [...this.waiting].slice(0, BATCH);
-      for (const id of ids) this.waiting.delete(id);
-      await this.announceAll(await leaseEvents(this.options.sql, ids));
-    }
+  tick(): Promise<void> {
+    return this.loop.now();
   }
 
   /** Oldest first: a run that waits for several events gets them in their order, unless one of them fails. */
   private async announceAll(due: readonly DueEvent[]): Promise<void> {
-    const left = [...due];
-    const done: string[] = [];
-    const announceNext = async () => {
-      for (let event = left.shift(); event; event = left.shift())
-        if (await this.announceOne(event)) done.push(event.id);
-    };
-    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, due.length) }, announceNext));
-    if (done.length > 0) await markAnnounced(this.options.sql, done);
+    const atOnce = new Semaphore(CONCURRENCY);
+    const done = await Promise.all(due.map((event) => atOnce.run(() => this.announceOne(event))));
+    const announced = due.filter((_, nth) => done[nth]).map(({ id }) => id);
+    if (announced.length > 0) await markAnnounced(this.options.sql, announced);
   }
 
   /** Whether nothing is owed for the event any more. */
@@ -136,7 +107,7 @@ export class Announcer {
         for (const listener of listeners) await listener(event);
         return true;
       }
-      rest = this.stopped ? undefined : next;
+      rest = this.loop.stopping ? undefined : next;
     }
     return false;
   }
@@ -144,11 +115,5 @@ export class Announcer {
   private deliver(eventId: string, { id, runId }: Notice): void {
     const command = { type: "event", eventId } as const;
     this.options.afterCommit(runId, [{ kind: "send", to: runId, id, command }]);
-  }
-
-  private guarded(work: () => Promise<void>): Promise<void> {
-    return work().catch((error) => {
-      this.options.log.warn({ err: error }, "announcing events failed, retrying at the next interval");
-    });
   }
 }

@@ -16,6 +16,7 @@ import {
   reclaim,
   wakes,
 } from "../../store/poll.js";
+import { WorkLoop } from "../../work/loop.js";
 import type { Couriers, Dispatcher } from "../ports.js";
 import type { Runtime } from "../runtime.js";
 import type { Gate } from "../trial/gate.js";
@@ -25,6 +26,7 @@ import { Unreadable } from "../unreadable.js";
 import { Leases, type WorkEnd } from "./leases.js";
 import { RecentRuns } from "./recent-runs.js";
 
+const INTERVAL_MS = 500;
 /** A row that was taken in vain more often than this is suspected. The death of one node makes no suspects of all that it had. */
 const UNSUSPECTED_TRIES = 1;
 
@@ -37,7 +39,7 @@ export interface PollerOptions {
   readonly trials: Judge;
   /** The gate of the runtime. Absent: it has none. */
   readonly gate?: Pick<Gate, "isSuspect">;
-  /** A post without a courier for its kind stays in its row. */
+  /** The row of a kind that has no courier stays. */
   readonly couriers?: Couriers;
   /** The shards of this node. */
   readonly shards: () => readonly ShardId[];
@@ -45,12 +47,7 @@ export interface PollerOptions {
 }
 
 export class Poller {
-  private timer: NodeJS.Timeout | undefined;
-  private polling: Promise<boolean> | undefined;
-  /** The next poll is scheduled at once. */
-  private hurried = false;
-  private started = false;
-  private stopped = false;
+  private readonly loop: WorkLoop;
   /** Shards that came to this node and are not reclaimed yet. */
   private readonly gained = new Set<ShardId>();
   /** Shards of this node in which a node that is gone may have leased rows. */
@@ -61,11 +58,13 @@ export class Poller {
   readonly unreadable = new RecentRuns();
 
   constructor(private readonly options: PollerOptions) {
-    const soon = () => this.pollSoon();
+    const { log, intervalMs: pauseMs = INTERVAL_MS } = options;
+    this.loop = new WorkLoop({ what: "owed work", log, polls: { pauseMs, round: () => this.round() } });
+    const onRoom = () => this.loop.pollSoon();
     this.leases = [
-      new Leases(outbox, (row) => this.effect(row), soon),
-      new Leases(inbox, (row) => this.command(row), soon),
-      new Leases(wakes, (row) => this.wake(row), soon),
+      new Leases(outbox, (row) => this.effect(row), onRoom),
+      new Leases(inbox, (row) => this.command(row), onRoom),
+      new Leases(wakes, (row) => this.wake(row), onRoom),
     ];
   }
 
@@ -74,11 +73,11 @@ export class Poller {
     return this.leases.reduce((sum, { size }) => sum + size, 0);
   }
 
-  /** Takes over this node's shards, and polls every `intervalMs`. */
+  /** Takes over this node's shards, and polls: now, and every `intervalMs`. */
   start(): void {
-    this.started = true;
     this.takeOver(this.options.shards());
-    this.schedule(0);
+    this.loop.start();
+    this.loop.pollSoon();
   }
 
   /** The effects and commands that the former owner of the shards owed become due now; the next polls find them in bounded batches. */
@@ -92,54 +91,25 @@ export class Poller {
   }
 
   /** Takes no more rows. Work on leased rows continues in the runtime, which finishes it. */
-  async stop(): Promise<void> {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    await this.polling;
+  stop(): Promise<void> {
+    return this.loop.stop();
   }
 
   /** Polls until nothing more is due and all work has ended. For tests, which do not wait for the timer. */
   async tick(): Promise<void> {
-    let succeeded = true;
     do {
-      succeeded = await this.poll();
-      for (const leases of this.leases) succeeded &&= await this.guarded(() => leases.drain(this.options.sql));
-    } while (succeeded && !this.stopped && this.leases.some(({ hasMore }) => hasMore));
+      await this.loop.now();
+      for (const leases of this.leases) await leases.drain(this.options.sql);
+    } while (!this.loop.stopping && this.leases.some(({ hasMore }) => hasMore));
   }
 
-  private pollSoon(): void {
-    if (this.hurried) return;
-    this.hurried = true;
-    this.schedule(0);
-  }
-
-  private schedule(ms: number): void {
-    if (this.stopped || !this.started) return;
-    clearTimeout(this.timer);
-    this.timer = setTimeout(async () => {
-      this.hurried = false;
-      const succeeded = await this.poll();
-      // Room may have come free during the poll.
-      this.schedule(succeeded && this.canContinue ? 0 : (this.options.intervalMs ?? 500));
-    }, ms);
-  }
-
-  /** Whether it succeeded. */
-  private poll(): Promise<boolean> {
-    this.polling ??= this.guarded(() => this.takeAll()).finally(() => {
-      this.polling = undefined;
-    });
-    return this.polling;
-  }
-
-  /** Continues at once while there is more and room for it. Without room, the end of some work polls again. */
-  private async takeAll(): Promise<void> {
+  /** True: there is more and room for it. Without room, the end of some work polls again. */
+  private async round(): Promise<boolean> {
     const { sql, shards } = this.options;
-    do {
-      await inEach(this.gained, (gained) => reclaim(sql, gained));
-      await inEach(this.orphaned, (orphaned) => endLeases(sql, orphaned, this.ownLeases));
-      for (const leases of this.leases) await leases.takeDue(sql, shards());
-    } while (!this.stopped && this.canContinue);
+    await inEach(this.gained, (gained) => reclaim(sql, gained));
+    await inEach(this.orphaned, (orphaned) => endLeases(sql, orphaned, this.ownLeases));
+    for (const leases of this.leases) await leases.takeDue(sql, shards());
+    return this.canContinue;
   }
 
   private get canContinue(): boolean {
@@ -148,16 +118,6 @@ export class Poller {
 
   private get ownLeases(): readonly string[] {
     return this.leases.flatMap(({ keys }) => keys);
-  }
-
-  private guarded(work: () => Promise<void>): Promise<boolean> {
-    return work().then(
-      () => true,
-      (error) => {
-        this.options.log.warn({ err: error }, "poll failed, retrying at the next interval");
-        return false;
-      },
-    );
   }
 
   private async wake({ run_id: runId, tries }: DueWake): Promise<WorkEnd> {
@@ -208,7 +168,7 @@ export class Poller {
       this.options.log.warn({ runId, reason }, "run not readable by this node, left to others");
   }
 
-  /** A post goes to its courier. A dispatch that this node has needs nothing; for any other, the run repeats its effects. */
+  /** A webhook goes to its courier. A dispatch that this node has needs nothing; for any other, the run repeats its effects. */
   private async effect({ id, run_id: runId, kind }: DueEffect): Promise<WorkEnd> {
     const { dispatcher, couriers } = this.options;
     if (kind !== "action") {

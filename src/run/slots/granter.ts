@@ -4,8 +4,8 @@
 import type { Sql } from "postgres";
 import type { Effect, RunId, SlotKey } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
-import { Poll } from "../../poll.js";
 import { grantSlots, NEWS_AT_ONCE, slotTenant, sweepReservations, waitingKeys } from "../../store/slots.js";
+import { WorkLoop } from "../../work/loop.js";
 import type { SlotKeeper } from "../ports.js";
 
 /** Keys granted at once; each uses a session of the pool for a moment. */
@@ -40,13 +40,14 @@ export class SlotGranter implements SlotKeeper {
   private readonly touched = new Map<string, Touched>();
   /** Keys that are being granted. One that is touched meanwhile is granted again afterwards. */
   private readonly granting = new Map<string, Promise<void>>();
-  private readonly polls: Poll;
+  private readonly loop: WorkLoop;
   /** Where the next poll goes on. Undefined: at the first key. */
   private after: SlotKey | undefined;
   private stopped = false;
 
   constructor(private readonly options: GranterOptions) {
-    this.polls = new Poll(() => this.poll(), { pauseMs: PAUSE_MS, log: options.log, what: "concurrency slots" });
+    const polls = { pauseMs: PAUSE_MS, round: () => this.poll() };
+    this.loop = new WorkLoop({ what: "concurrency slots", log: options.log, polls });
   }
 
   requested(key: SlotKey): void {
@@ -58,21 +59,21 @@ export class SlotGranter implements SlotKeeper {
   }
 
   start(): void {
-    this.polls.start();
+    this.loop.start();
   }
 
   /** Finishes the keys in progress. Those that wait are found by the poll of another node. */
   async stop(): Promise<void> {
     this.stopped = true;
     this.touched.clear();
-    await this.polls.stop();
+    await this.loop.stop();
     await this.idle();
   }
 
   /** Grants whatever can be granted. For tests, which do not wait for the timer. */
   async tick(): Promise<void> {
     this.after = undefined;
-    await this.poll();
+    await this.loop.now();
     await this.idle();
   }
 

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { getHeapStatistics } from "node:v8";
 import type { TrialDeath } from "../../../machines/index.js";
-import { packageRoot } from "../../package.js";
+import { packageRoot } from "../../config/package.js";
 import type { FromTrial, Suspect, ToTrial, TrialOutcome, TrialSettings } from "./messages.js";
 
 /** The built program, also for a service that runs from its sources (tests). */

@@ -11,7 +11,7 @@ import type { RunCommit } from "../../store/commit/rows.js";
 import { encodeGroup } from "../../store/commit/statement.js";
 import { openDatabase } from "../../store/connection.js";
 import { repeatedAnswer } from "../../store/load.js";
-import { Turns } from "../../turns.js";
+import { FairScheduler } from "../../work/fair-scheduler.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { FactSource } from "../facts.js";
 import { restoreRun } from "../loaded-run.js";
@@ -44,7 +44,7 @@ export class TrialRoom {
     const log = createLogger({ logLevel: "silent" });
     const applicationName = "saga-trial";
     this.sql = openDatabase(databaseUrl, { max: 1, applicationName, log, readOnly: true }).sql;
-    this.catalog = new StoreCatalog(this.sql, log, new Turns());
+    this.catalog = new StoreCatalog(this.sql, log, new FairScheduler());
     const { sql, catalog, clock } = this;
     const [schemas, tenants] = [new Schemas(), readTenantSettings(settings)];
     const facts = new FactSource({ ...{ sql, clock, catalog, limits, schemas }, licences: tenants });

@@ -2,6 +2,7 @@
 // owner's; a channel that fails takes its connection with it, so there is one way to recover.
 import type { Duplex } from "node:stream";
 import type { ChannelModel } from "amqplib";
+import { backoff } from "../backoff.js";
 
 type Line = (fields: Readonly<Record<string, unknown>>, message: string) => void;
 
@@ -101,11 +102,10 @@ export class BrokerLink {
 
   private again(reason: string): void {
     if (this.stopped) return;
-    const { name, log, backoffMs = 100, backoffMaxMs = 5_000 } = this.options;
+    const { name, log, backoffMs: base = 100, backoffMaxMs: cap = 5_000 } = this.options;
     if (this.failures === 0) log.warn({ name, reason }, "connection to RabbitMQ lost, connecting again");
-    const pause = Math.min(backoffMs * 2 ** Math.min(this.failures++, 20), backoffMaxMs) * (0.5 + Math.random() / 2);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.start(), pause);
+    this.timer = setTimeout(() => this.start(), backoff(this.failures++, { base, cap }));
   }
 }
 

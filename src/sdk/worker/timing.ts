@@ -1,4 +1,5 @@
 // The worker's intervals and time limits, with their defaults.
+import { backoff } from "../backoff.js";
 import { LONGEST_TIMER_MS } from "../timer.js";
 
 /** All times are in milliseconds. */
@@ -44,7 +45,7 @@ export function completeTiming(given: Partial<Timing> = {}): Timing {
   return Object.fromEntries(bounded) as unknown as Timing;
 }
 
-/** Pause before the next try, between half of the backoff and the whole. `tries` counts from 0. */
-export function jitteredBackoff({ backoffMs, backoffMaxMs }: Timing, tries: number): number {
-  return Math.min(backoffMs * 2 ** tries, backoffMaxMs) * (0.5 + Math.random() / 2);
+/** The pause before the next try. `tries` counts from 0. */
+export function jitteredBackoff({ backoffMs: base, backoffMaxMs: cap }: Timing, tries: number): number {
+  return backoff(tries, { base, cap });
 }

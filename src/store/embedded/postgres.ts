@@ -13,6 +13,7 @@ import { mkdir, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "../../log.js";
+import { backoff } from "../../sdk/backoff.js";
 import { findBinaries, serverAccount } from "./binaries.js";
 import { initialiseCluster } from "./initdb.js";
 import { exists, freePort, keepPort, keptPassword, keptPort } from "./kept-files.js";
@@ -34,8 +35,7 @@ export interface EmbeddedOptions {
 }
 
 const START_ATTEMPTS = 5;
-const SHORTEST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 10_000;
+const RESTART_MS = { base: 500, cap: 10_000 };
 /** A server that ran for this long did not die of its start. */
 const STEADY_AFTER_MS = 60_000;
 
@@ -96,7 +96,7 @@ class EmbeddedService {
 
   /** Restarts a server that died (out of memory, killed by hand), with growing pauses. The pools reconnect by themselves. */
   private async watch(): Promise<void> {
-    let pause = SHORTEST_PAUSE_MS;
+    let deaths = 0;
     const { log } = this.cluster;
     const stopping = new Promise<undefined>((resolve) => {
       this.stopped.signal.addEventListener("abort", () => resolve(undefined), { once: true });
@@ -105,10 +105,9 @@ class EmbeddedService {
       const since = Date.now();
       const lastOutput = await Promise.race([this.server?.ended, stopping]);
       if (lastOutput === undefined) return;
-      if (Date.now() - since > STEADY_AFTER_MS) pause = SHORTEST_PAUSE_MS;
+      if (Date.now() - since > STEADY_AFTER_MS) deaths = 0;
       log.error({ lastOutput }, "embedded Postgres ended, restarting it");
-      if (!(await this.pause(pause))) return;
-      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+      if (!(await this.pause(backoff(deaths++, RESTART_MS)))) return;
       // Always on the same port: every pool holds the URL.
       await this.launch(this.server?.port ?? 0).catch((error) => log.error(error, "embedded Postgres did not start"));
     }

@@ -2,7 +2,7 @@
 // a message that does not fit is dropped, never queued.
 import { MAX_UNSENT_MESSAGES, MAX_UNSENT_SIZE } from "./bus.js";
 
-export class SendWindow {
+export class InFlightLimit {
   private messages = 0;
   private size = 0;
 

@@ -1,20 +1,20 @@
-// The turns of the event loop: after 20 ms of computing, for whatever it is, the loop serves I/O, and then the parties that wait take
-// turns (law 14). One object a process, so that a hundred loops of a millisecond share it. It cannot cut a single call short; work that
+// The fair scheduler of computing: after 20 ms of it, for whatever it is, the event loop serves I/O, and then the parties that wait take
+// turns (law 14). One object a process, so that a hundred pieces of a millisecond share it. It cannot cut a single call short; work that
 // is done in slices stops between two of them.
-import { Line } from "./line.js";
+import { Semaphore } from "./semaphore.js";
 
 /** Computing between two services of I/O. */
 const SLICE_MS = 20;
 /** Works of a party that take several turns, at once: each holds memory while others compute. */
 const LONG_AT_ONCE = 2;
 
-export class Turns {
+export class FairScheduler {
   /** When computing began since I/O was served. Undefined: it has not. */
   private began: number | undefined;
   /** Who waits for a turn, by party. The party that is served next comes first. */
   private readonly waiting = new Map<string, (() => void)[]>();
   /** Works that take several turns, by party. */
-  private readonly lines = new Map<string, Line>();
+  private readonly long = new Map<string, Semaphore>();
 
   /** `now`: the monotonic clock, in milliseconds. */
   constructor(private readonly now: () => number = () => performance.now()) {}
@@ -39,7 +39,7 @@ export class Turns {
    * under way at once; those that end in their second turn wait for no place.
    */
   async computeSlices<T>(party: string, slices: Generator<void, T>): Promise<T> {
-    let leave: (() => void) | undefined;
+    let release: (() => void) | undefined;
     let turns = 0;
     try {
       await this.compute(party, () => {});
@@ -47,18 +47,18 @@ export class Turns {
         const slice = slices.next();
         if (slice.done) return slice.value;
         if (!this.spent) continue;
-        if (++turns > 1) leave ??= await this.lineOf(party).enter();
+        if (++turns > 1) release ??= await this.longOf(party).acquire();
         await this.compute(party, () => {});
       }
     } finally {
-      leave?.();
+      release?.();
     }
   }
 
-  private lineOf(party: string): Line {
-    const line = this.lines.get(party) ?? new Line(LONG_AT_ONCE);
-    this.lines.set(party, line);
-    return line;
+  private longOf(party: string): Semaphore {
+    const long = this.long.get(party) ?? new Semaphore(LONG_AT_ONCE);
+    this.long.set(party, long);
+    return long;
   }
 
   private turnOf(party: string): Promise<void> {

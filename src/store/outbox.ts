@@ -1,5 +1,5 @@
-// Posts: the effects owed outside other than actions, one outbox row each. A row is claimed for an attempt, postponed, or removed; the
-// courier (src/dispatch) knows whether it was delivered.
+// Rows of the outbox, by their ids: a webhook is claimed for an attempt, postponed, or removed, and the row of a dispatch goes when it is
+// resolved. Whether something was delivered, the courier and the carriers know (src/dispatch); poll.ts finds the rows that are due.
 import { eq, inArray, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../machines/index.js";
@@ -9,21 +9,21 @@ import { outbox } from "./schema.js";
 /** How long an attempt may take before the row is due again. */
 const CLAIM_SECONDS = 30;
 
-export interface Post {
+export interface OwedWebhook {
   readonly runId: RunId;
   readonly payload: JsonObject;
   /** How often the poll found it due. */
   readonly tries: number;
 }
 
-export interface ClaimedPost {
+export interface ClaimedWebhook {
   readonly id: string;
   readonly url: string;
   readonly tries: number;
 }
 
 /** Claims those that are still owed, and reads where they go; not what they carry, which may be large. */
-export async function claimPosts(database: Sql, ids: readonly string[]): Promise<readonly ClaimedPost[]> {
+export async function claimWebhooks(database: Sql, ids: readonly string[]): Promise<readonly ClaimedWebhook[]> {
   return query(database)
     .update(outbox)
     .set({ dueAt: inSeconds(CLAIM_SECONDS) })
@@ -32,7 +32,7 @@ export async function claimPosts(database: Sql, ids: readonly string[]): Promise
 }
 
 /** Claims it for an attempt; undefined: it is no longer owed. */
-export async function claimPost(database: Sql, id: string): Promise<Post | undefined> {
+export async function claimWebhook(database: Sql, id: string): Promise<OwedWebhook | undefined> {
   const [row] = await query(database)
     .update(outbox)
     .set({ dueAt: inSeconds(CLAIM_SECONDS) })
@@ -42,18 +42,18 @@ export async function claimPost(database: Sql, id: string): Promise<Post | undef
 }
 
 /** Each for its own time. */
-export async function postponePosts(
+export async function postponeWebhooks(
   database: Sql,
-  posts: readonly { readonly id: string; readonly ms: number }[],
+  webhooks: readonly { readonly id: string; readonly ms: number }[],
 ): Promise<void> {
-  const ids = posts.map(({ id }) => id);
-  const times = posts.map(({ ms }) => ms);
+  const ids = webhooks.map(({ id }) => id);
+  const times = webhooks.map(({ ms }) => ms);
   await database`
     update outbox set due_at = now() + make_interval(secs => postponed.ms / 1000)
     from unnest(${ids}::uuid[], ${times}::float8[]) as postponed (id, ms) where outbox.id = postponed.id`;
 }
 
-export async function removePost(database: Sql, id: string): Promise<void> {
+export async function removeWebhook(database: Sql, id: string): Promise<void> {
   await query(database).delete(outbox).where(eq(outbox.id, id));
 }
 

@@ -10,14 +10,15 @@ import type { Catalog, Runs } from "../run/ports.js";
 import { isStoreAway } from "../store/failure.js";
 import { leaseFires, type OwedFire, settleFire } from "../store/trigger-fires.js";
 import { type TriggerRow, triggerById } from "../store/triggers.js";
+import { Semaphore } from "../work/semaphore.js";
 import { missingLicence } from "./licence.js";
 
-/** Fires that one poll leases, and fires carried out at once. */
+/** Fires that one round leases, and fires carried out at once. */
 const BATCH = 100;
 const CONCURRENCY = 8;
 const MAX_ERROR_CHARS = 1_000;
 
-export interface FiresOptions {
+export interface TriggeredStartsOptions {
   readonly sql: Sql;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires">;
@@ -36,25 +37,20 @@ export function fireRunId(fireId: string): RunId {
   return asRunId(derivedUuid(`fire-run/${fireId}`));
 }
 
-export class Fires {
-  constructor(private readonly options: FiresOptions) {}
+export class TriggeredStarts {
+  constructor(private readonly options: TriggeredStartsOptions) {}
 
-  /** Carries out what has been left, by whichever node. */
-  async poll(): Promise<void> {
-    for (let more = true; more; ) {
-      const owed = await leaseFires(this.options.sql, BATCH);
-      await this.carryOut(owed);
-      more = owed.length === BATCH;
-    }
+  /** Carries out what has been left, by whichever node. True: there may be more. */
+  async round(): Promise<boolean> {
+    const owed = await leaseFires(this.options.sql, BATCH);
+    await this.carryOut(owed);
+    return owed.length === BATCH;
   }
 
   /** Never throws. A fire that cannot be carried out now stays owed. */
   async carryOut(owed: readonly OwedFire[]): Promise<void> {
-    const left = [...owed];
-    const next = async () => {
-      for (let fire = left.shift(); fire; fire = left.shift()) await this.carryOutOne(fire);
-    };
-    await Promise.all(Array.from({ length: Math.min(CONCURRENCY, owed.length) }, next));
+    const atOnce = new Semaphore(CONCURRENCY);
+    await Promise.all(owed.map((fire) => atOnce.run(() => this.carryOutOne(fire))));
   }
 
   private async carryOutOne(fire: OwedFire): Promise<void> {

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
-import { Turns } from "../src/turns.js";
+import { FairScheduler } from "../../src/work/fair-scheduler.js";
 
 let now = 0;
-const newTurns = () => new Turns(() => now);
+const newTurns = () => new FairScheduler(() => now);
 
 /** By default a whole slice. */
 function compute(ms = 20): void {

@@ -1,7 +1,7 @@
 // Samples of the process's own state: they show a late event loop, and its recovery.
 import { afterEach, describe, expect, it } from "vitest";
-import { Pressure, type PressureSample } from "../src/pressure.js";
-import { until } from "./harness/until.js";
+import { Pressure, type PressureSample } from "../../src/work/pressure.js";
+import { until } from "../harness/until.js";
 
 let pressure: Pressure;
 afterEach(() => pressure.stop());

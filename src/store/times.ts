@@ -1,5 +1,5 @@
 // Times as clients write them, in the form that Postgres reads. The grammar is that of machines/, here and everywhere.
-import { formatInstant, readInstant, YEAR_1_S, YEAR_9999_END_S } from "../machines/index.js";
+import { formatInstant, readInstant, YEAR_1_S, YEAR_9999_END_S } from "../../machines/index.js";
 
 /**
  * In UTC, cut to the microsecond. Nothing here is older than the year 1 or later than 9999, so times outside are as good as the first or
