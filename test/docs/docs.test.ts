@@ -1,6 +1,6 @@
 // docs/ agrees with the code: generated parts are up to date, and names that occur in both are compared both ways. Whether a
 // reference leads anywhere is checked in references.test.ts.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { compileExpression } from "../../machines/expression/index.js";
@@ -171,6 +171,28 @@ function settings(): string[] {
   loadConfig(env);
   return [...asked].filter((name) => asked.has(`${name}_FILE`)).sort();
 }
+
+/** Another project has its name on the registry. */
+describe("the package", () => {
+  const pages = readdirSync(join(ROOT, "docs")).filter((name) => name.endsWith(".md"));
+  const texts = pages.map((name) => [name, read(join("docs", name))] as const);
+  const importing = texts.filter(([, text]) => /from "saga-orchestrator\//.test(text));
+
+  it.each(importing)("is not imported by %s before it says how to get it", (_page, text) => {
+    const [before = ""] = text.split(/from "saga-orchestrator\//, 1);
+    expect(before).toMatch(/npm pack|\(workers\.md#with-the-sdk\)/);
+  });
+
+  it("is installed from the file that a clone packs, never by its name", () => {
+    const commands = [["README.md", read("README.md")] as const, ...texts].flatMap(([, text]) =>
+      [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)].flatMap(([, block = ""]) => block.split("\n")),
+    );
+    const installs = commands.filter((line) => /\bnpm (?:i|install|add) .*saga-orchestrator/.test(line));
+    const { version } = JSON.parse(read("package.json"));
+    const packed = `npm install ../saga-orchestrator/saga-orchestrator-${version}.tgz typebox`;
+    expect(installs).toEqual([packed]);
+  });
+});
 
 describe("Dockerfile", () => {
   const lines = read("Dockerfile").split("\n");

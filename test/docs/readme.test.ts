@@ -84,6 +84,11 @@ describe("README", () => {
     expect(README).toContain(`\`\`\`ts\n${worker}\`\`\``);
   });
 
+  it("waits for a run by asking the service, and in no loop of the shell", () => {
+    expect(blocks.filter(({ text }) => /\b(?:until|while|sleep|watch)\b/.test(text))).toEqual([]);
+    expect(textsOf("shell").join("\n")).toContain("?wait_ms=");
+  });
+
   itLong("has commands that work, on a service that it starts itself", { timeout: 400_000 }, async () => {
     const [http, grpc] = await freePorts(2);
     const url = `http://127.0.0.1:${http}`;
