@@ -4,6 +4,7 @@ import type { Static, TObject, TProperties, TSchema } from "typebox";
 import {
   codePoints,
   type DispatchId,
+  firstCharacters,
   isLongerThan,
   type Json,
   type JsonObject,
@@ -101,7 +102,7 @@ export function parameterCheck(where: "query" | "path", { properties }: TObject)
     for (const [name, given] of Object.entries((raw ?? {}) as Readonly<Record<string, string | string[]>>)) {
       if (details.length === MAX_DETAILS) break;
       const message = known.read(name, given, values);
-      if (message !== undefined) details.push({ path: `$.${where}.${name.slice(0, MAX_NAME)}`, message });
+      if (message !== undefined) details.push({ path: `$.${where}.${firstCharacters(name, MAX_NAME)}`, message });
     }
     const [first] = details;
     return first ? { error: refusal(where, first, details) } : { value: values };
@@ -120,7 +121,7 @@ export function memberCheck(path: string, { properties }: TObject): (members: Js
     for (const name of Object.keys(members)) {
       if (details.length === MAX_DETAILS) break;
       const message = known.readMember(name, members[name] as Json, values);
-      if (message !== undefined) details.push({ path: jsonPath(path, name.slice(0, MAX_NAME)), message });
+      if (message !== undefined) details.push({ path: jsonPath(path, firstCharacters(name, MAX_NAME)), message });
     }
     const [first] = details;
     return first
