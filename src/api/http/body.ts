@@ -157,8 +157,8 @@ class Checks {
   private readonly ajv: Ajv;
   private readonly compiled = new WeakMap<TSchema, ValidateFunction>();
 
-  constructor(which: "all faults" | "the first fault") {
-    this.ajv = new Ajv({ allErrors: which === "all faults", strict: false, coerceTypes: false, verbose: false });
+  constructor(allErrors: boolean) {
+    this.ajv = new Ajv({ allErrors, strict: false, coerceTypes: false, verbose: false });
   }
 
   of(schema: TSchema): ValidateFunction {
@@ -168,8 +168,8 @@ class Checks {
   }
 }
 
-const allFaults = new Checks("all faults");
-const firstFault = new Checks("the first fault");
+const allFaults = new Checks(true);
+const firstFault = new Checks(false);
 
 function faultsOf(schema: TSchema, body: unknown, large: boolean): readonly ErrorDetail[] | undefined {
   const validate = (large ? firstFault : allFaults).of(schema);

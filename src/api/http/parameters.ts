@@ -9,6 +9,7 @@ import {
   type Json,
   type JsonObject,
   jsonPath,
+  MAX_INT32,
   MAX_VERSION,
   type RunId,
 } from "../../../machines/index.js";
@@ -22,7 +23,6 @@ import { Type } from "./type.js";
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
 /** Of what is new: "." and ".." are steps in a path, and no URL can name them. Read are the ids that earlier releases took, too. */
 export const NEW_ID_PATTERN = "^(?!\\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$";
-export const MAX_INT32 = 2_147_483_647;
 
 /** Read in lower case. */
 export const Uuid = Type.String({ format: "uuid" });
