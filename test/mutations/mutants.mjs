@@ -827,7 +827,7 @@ export const MUTANTS = [
     find: "if (lines > 0 && bytes > this.chunkBytes) break;",
     replace: "",
     test: "test/log.test.ts",
-    red: "a pipe that nobody reads from for a while gets whole lines, whichever processes write to it",
+    red: "where the log goes a pipe gets as many whole lines at once as it takes in one piece",
   },
   {
     name: "events are published only where their queues can be declared",
@@ -884,8 +884,8 @@ export const MUTANTS = [
   {
     name: "worker streams without a hello are not bounded for the node",
     file: "src/dispatch/grpc/attached-streams.ts",
-    find: "if (this.peers.size >= streams)",
-    replace: "if (this.peers.size < 0)",
+    find: "if (this.addresses.size >= streams)",
+    replace: "if (this.addresses.size < 0)",
     test: "test/dispatch/streams.test.ts",
     red: "hello is not needed for a stream to count among those of the node, and one that has ended counts no more",
     waits: true,
