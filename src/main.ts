@@ -13,7 +13,12 @@ const STOP_NODES_TIMEOUT_MS = 45_000;
 
 /** Errors that an operator can correct: they are shown without a stack. */
 const OPERATOR_ERRORS: readonly string[] = [
-  ...["ConfigError", "DefinitionsError", "NodeDidNotStart", "UnusableDatabase", "DataDirInUse", "AddressNotFree"],
+  "ConfigError",
+  "DefinitionsError",
+  "NodeDidNotStart",
+  "UnusableDatabase",
+  "DataDirInUse",
+  "AddressNotFree",
 ];
 
 interface Service {

@@ -111,6 +111,20 @@ describe("where the log goes", () => {
     expect(output.lost).toBe(0);
   });
 
+  it("a pipe gets as many whole lines at once as it takes in one piece", async () => {
+    const chunks: string[] = [];
+    const writeBytes: Write = (_, bytes, done) => {
+      chunks.push(Buffer.from(bytes).toString());
+      setImmediate(done, null, bytes.length);
+    };
+    const output = new LogOutput(1, { writeBytes, chunkBytes: 4_096 });
+    const all = Array.from({ length: 200 }, (_, nth) => `${"é".repeat(nth === 9 ? 3_000 : nth)}\n`);
+    for (const line of all) output.write(line);
+    await vi.waitFor(() => expect(chunks.join("")).toBe(all.join("")));
+    const long = chunks.filter((chunk) => Buffer.byteLength(chunk) > 4_096);
+    expect([long, chunks.every((chunk) => chunk.endsWith("\n"))]).toEqual([[all[9]], true]);
+  });
+
   it("what waits is written when the process ends", () => {
     const output = new LogOutput(openSync(path, "w"), { writeBytes: () => {} });
     for (const line of ["in the write that never ends", "one", "two"]) output.write(`${line}\n`);

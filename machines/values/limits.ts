@@ -27,8 +27,10 @@ export interface DefinitionLimits {
 
 export const STANDARD_DEFINITION_LIMITS: DefinitionLimits = { steps: 1_000, branches: 100 };
 
+/** The largest integer of 32 bits: what most columns of counts hold. */
+export const MAX_INT32 = 2_147_483_647;
 /** The last version of a definition, a rule or an action: what its column holds. */
-export const MAX_VERSION = 2_147_483_647;
+export const MAX_VERSION = MAX_INT32;
 /** The signals of one run that no step has consumed. */
 export const MAX_KEPT_SIGNALS = 10_000;
 

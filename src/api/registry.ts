@@ -5,6 +5,7 @@ import {
   draftFault,
   type JsonObject,
   LONGEST_WAIT_MS,
+  MAX_INT32,
   type Slices,
   schemaSize,
   sizeFault,
@@ -14,7 +15,7 @@ import { type ChangedRegistration, listActions, type Registration, register } fr
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
-import { MAX_INT32, NEW_ID_PATTERN, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
+import { NEW_ID_PATTERN, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";

@@ -5,6 +5,7 @@ import type { Static } from "typebox";
 import {
   type Command,
   type EngineErrorCode,
+  MAX_INT32,
   parseDispatchId,
   type Refused,
   type Reported,
@@ -16,7 +17,7 @@ import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { sendError } from "./http/envelope.js";
-import { DispatchIdText, Id, Int, MAX_INT32, parameterCheck, path, query, RunIdText } from "./http/parameters.js";
+import { DispatchIdText, Id, Int, parameterCheck, path, query, RunIdText } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
 import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";

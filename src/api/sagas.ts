@@ -5,6 +5,7 @@ import type { Static } from "typebox";
 import {
   isTerminal,
   type JsonObject,
+  LONGEST_WAIT_MS,
   parseRunId,
   type RunId,
   type RunState,
@@ -43,7 +44,6 @@ import type { Resource } from "./schemas.js";
 import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
 
 /** Ten years: the longest delay or timeout of a run. */
-const MAX_MS = 10 * 366 * 86_400_000;
 
 export const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
   type: "object",
@@ -70,8 +70,8 @@ const Start = Type.Object({
   idempotency_key: Type.Optional(IdempotencyKey),
   business_key: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   labels: Type.Optional(Labels),
-  delay_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: MAX_MS })),
-  timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_MS })),
+  delay_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: LONGEST_WAIT_MS })),
+  timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: LONGEST_WAIT_MS })),
 });
 
 const START_ANSWER = {

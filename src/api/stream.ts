@@ -2,13 +2,13 @@
 // conversation with one client; the feed supplies the events.
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import { isTerminal, type JsonObject, type RunId, type RunState } from "../../machines/index.js";
+import { isTerminal, type JsonObject, MAX_INT32, type RunId, type RunState } from "../../machines/index.js";
 import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
 import type { RunView } from "../store/runs.js";
 import type { ApiDeps } from "./deps.js";
 import { closeOf } from "./http/gone.js";
-import { Int, MAX_INT32, path, query, RunIdText } from "./http/parameters.js";
+import { Int, path, query, RunIdText } from "./http/parameters.js";
 import { empty, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { RunReader } from "./run-reader.js";

@@ -1,7 +1,14 @@
 // User tasks: listing and submitting them. The run that waits for the task decides on the submit; this file finds that run and
 // translates its answer.
 import type { Static } from "typebox";
-import { detailOf, isObject, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
+import {
+  detailOf,
+  isLongerThan,
+  isObject,
+  type JsonObject,
+  type RunCommand,
+  type RunId,
+} from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import type { CommandOptions } from "../run/ports.js";
 import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/user-tasks.js";
@@ -90,7 +97,7 @@ function submitted(body: Static<typeof SubmitBody>): { result: JsonObject; submi
   }
   const { result: _, ...result } = body;
   const { submitted_by: by } = result;
-  const isName = typeof by === "string" && by.length > 0 && by.length <= MAX_NAME;
+  const isName = typeof by === "string" && by.length > 0 && !isLongerThan(by, MAX_NAME);
   return { result, ...(isName && { submittedBy: by }) };
 }
 

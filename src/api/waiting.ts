@@ -1,12 +1,12 @@
 // Requests that wait for a run: until it has ended, or until there is a later audit row. A waiter follows the run by the feed, and gets
 // no events; nothing polls for it. The run that is answered is read when the wait is over, unless it began and ended in this process.
 import type { FastifyReply } from "fastify";
-import type { RunId } from "../../machines/index.js";
+import { MAX_INT32, type RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { Feed, FollowOptions, Head } from "../feed/index.js";
 import { committedView, type Labels, type RunView } from "../store/runs.js";
 import { goneOf } from "./http/gone.js";
-import { Int, MAX_INT32 } from "./http/parameters.js";
+import { Int } from "./http/parameters.js";
 import type { RunReader } from "./run-reader.js";
 
 /** On a start and on a get. */

@@ -4,7 +4,7 @@ import { DROPPED_METRIC, sampleNames } from "../metrics.js";
 import type { NodeMetrics } from "./messages.js";
 
 type Family = NodeMetrics[number];
-/** What a family that workflows emit says of itself. The service's own families have neither. */
+/** A family that workflows emit: when its first measurement was taken, and how many were. The service's own families have neither. */
 type Emitted = Family & { readonly openedAt?: number; readonly measured?: number };
 
 /**
@@ -20,16 +20,18 @@ export function withoutClashes(reports: readonly NodeMetrics[]): NodeMetrics[] {
   });
 }
 
-/** By their ids: each has its sample names for itself. */
+/** The ids of families that have no sample name in common. */
 function keptFamilies(families: readonly Emitted[]): ReadonlySet<string> {
   const oldest = new Map<string, Emitted>();
   for (const family of families) {
     const known = oldest.get(idOf(family));
-    if (!known || ageOf(family) < ageOf(known)) oldest.set(idOf(family), family);
+    if (!known || openedAtOf(family) < openedAtOf(known)) oldest.set(idOf(family), family);
   }
   const holders = new Map<string, string>();
   const kept = new Set<string>();
-  for (const [id, family] of [...oldest].sort(([a, one], [b, two]) => ageOf(one) - ageOf(two) || (a < b ? -1 : 1))) {
+  for (const [id, family] of [...oldest].sort(
+    ([a, one], [b, two]) => openedAtOf(one) - openedAtOf(two) || (a < b ? -1 : 1),
+  )) {
     const names = sampleNames(family.name, String(family.type));
     if (family.openedAt !== undefined && names.some((name) => holders.has(name))) continue;
     kept.add(id);
@@ -39,7 +41,7 @@ function keptFamilies(families: readonly Emitted[]): ReadonlySet<string> {
 }
 
 const idOf = ({ name, type }: Family) => `${name} ${type}`;
-const ageOf = ({ openedAt = Number.NEGATIVE_INFINITY }: Emitted) => openedAt;
+const openedAtOf = ({ openedAt = Number.NEGATIVE_INFINITY }: Emitted) => openedAt;
 
 function counted(metrics: NodeMetrics, measured: number): NodeMetrics {
   return metrics.map((family) =>

@@ -41,7 +41,7 @@ type NodeObstacles = readonly (Obstacle | null)[];
 
 /** Actions in one question, and remembered obstacles. */
 const MAX_ACTIONS = 1_000;
-/** How long a node that is silent is taken at its last word about who serves an action. */
+/** How long the last answer of a node that is silent now counts: which actions its workers serve. */
 const SERVED_MS = 30_000;
 /** Actions that are named of one worker. */
 const MAX_NAMED = 1_000;
@@ -121,7 +121,7 @@ export class WorkerDirectory implements Workers {
       const asked = actions.slice(from, from + MAX_ACTIONS);
       const answers = await this.askOthers({ kind: "dispatch.obstacles", actions: asked });
       const before: NodeObstacles = Array.from({ length: from }, () => null);
-      for (const { nodeId, answer } of answers) found.push([...before, ...this.wordOf(nodeId, asked, answer)]);
+      for (const { nodeId, answer } of answers) found.push([...before, ...this.lastKnown(nodeId, asked, answer)]);
     }
     return actions.map((action, index) =>
       chosen(
@@ -132,7 +132,7 @@ export class WorkerDirectory implements Workers {
   }
 
   /** A node that does not answer in time, because it is busy, still has the workers that it had a moment ago. */
-  private wordOf(nodeId: string, actions: readonly CalledAction[], answer: JsonObject | undefined): NodeObstacles {
+  private lastKnown(nodeId: string, actions: readonly CalledAction[], answer: JsonObject | undefined): NodeObstacles {
     this.served.takeDue();
     if (!answer) return actions.map((action) => this.served.get(`${nodeId} ${keyOf(action)}`) ?? null);
     const obstacles = obstaclesOf(answer);

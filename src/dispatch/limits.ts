@@ -80,7 +80,7 @@ export interface DispatchLimits {
   readonly rollCallMs: number;
   /** How long a node remembers the dispatches that it took over: a repeat that comes later finds them unknown. */
   readonly handedOverMemoryMs: number;
-  /** How long other nodes have to say which workers they know, and how long their word on what calls wait for is remembered. */
+  /** How long other nodes have to say which workers they know, and how long their answer about what calls wait for is remembered. */
   readonly directoryMs: number;
   readonly directoryMemoryMs: number;
   /** Bytes of JSON in one node's answer: a bus message is at most 1 MiB. */

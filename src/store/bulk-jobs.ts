@@ -131,37 +131,30 @@ export interface JobChange {
 
 /** What a stop has changed. Undefined: there is no such job. */
 export function stopJob(database: Sql, id: string, commandId?: string): Promise<JobChange | undefined> {
-  return changeJob(
-    database,
-    id,
-    commandId,
-    (free) => database`
-    update bulk_jobs set state = 'stopped', ended_at = now() where id = ${id} and state = 'running' and ${free} returning state`,
-  );
+  const stopped = database`
+    update bulk_jobs set state = 'stopped', ended_at = now()
+    where id = ${id} and state = 'running' and not exists (select from first) returning state`;
+  return changeJob(database, id, commandId, stopped);
 }
 
 /** The job goes on with the targets that are left. What a resume has changed. Undefined: there is no such job. */
 export function resumeJob(database: Sql, id: string, commandId?: string): Promise<JobChange | undefined> {
-  return changeJob(
-    database,
-    id,
-    commandId,
-    (free) => database`
+  const resumed = database`
     update bulk_jobs set state = case when done + refused = matched then 'done' else 'running' end,
       ended_at = case when done + refused = matched then ended_at end
-    where id = ${id} and state = 'stopped' and ${free} returning state`,
-  );
+    where id = ${id} and state = 'stopped' and not exists (select from first) returning state`;
+  return changeJob(database, id, commandId, resumed);
 }
 
 /**
- * Changes the job once for each command: its answer is recorded in the same statement, and a repeat gets that one. Commands of one job come one
+ * Changes the job once for each command: its answer is recorded in the same statement, and a repeat gets that one, `first`. Commands of one job come one
  * after the other, as they lock its row first.
  */
 async function changeJob(
   database: Sql,
   id: string,
   commandId: string | undefined,
-  update: (free: PendingQuery<Row[]>) => PendingQuery<Row[]>,
+  update: PendingQuery<Row[]>,
 ): Promise<JobChange | undefined> {
   const command = commandId ?? null;
   const recorded = database`select answer from run_commands where run_id = ${id} and command_id = ${command}`;
@@ -169,7 +162,7 @@ async function changeJob(
     await sql`select from bulk_jobs where id = ${id} for update`;
     const [row] = await sql<{ answer: JobChange }[]>`
       with first as (${recorded}),
-      changed as (${update(database`not exists (select from first)`)}),
+      changed as (${update}),
       answered as (
         select json_build_object('state', coalesce((select state from changed), state), 'changed', exists (select from changed)) as answer
         from bulk_jobs where id = ${id}

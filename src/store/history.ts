@@ -88,13 +88,16 @@ export function listSignals(database: Sql, runId: RunId, page: PageQuery): Promi
 /**
  * The run's own entries in the order of completion: a rollback starts at their end. `ordinal` counts from 1. An entry that is still owed when
  * its run has ended was not needed if the run succeeded, and is abandoned otherwise. Of a root there follows, behind them, so that their
- * numbers stay, what the runs below it have left undone for good: what a child handed over is an entry of its own already.
+ * numbers stay, what the runs below it have left undone for good: what a child handed over is an entry of its own already. A page begins
+ * behind the entry that the one before it ended with, whichever entries have come in between.
  */
 export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<Page<JsonObject>> {
   const from = undoOfFamily(runId);
   const entries = query(database)
     .select({
+      of_child: sql<number>`of_child`.as("of_child"),
       ordinal: sql<string>`ordinal`.as("ordinal"),
+      nth: sql<string>`nth`.as("nth"),
       step_id: sql<string>`step_id`.as("step_id"),
       action: sql<string | null>`action`.as("action"),
       child_run_id: sql<RunId | null>`child_run_id`.as("child_run_id"),
@@ -106,11 +109,16 @@ export function listUndo(database: Sql, runId: RunId, page: PageQuery): Promise<
     database,
     {
       name: "undo",
-      key: [{ column: undo.ordinal, kind: "integer" }],
+      // 10,000 children are walked for each statement.
+      inOnePiece: true,
+      key: [
+        { column: { name: "of_child" }, kind: "integer" },
+        { column: undo.ordinal, kind: "integer" },
+      ],
       rows: (range) => inRange(query(database).select().from(entries).$dynamic(), undefined, range),
       matching: { from },
-      item: ({ ordinal, ...entry }) => present({ ordinal: Number(ordinal), ...entry }),
-      position: ({ ordinal }) => [String(ordinal)],
+      item: ({ of_child: _, ordinal: __, nth, ...entry }) => present({ ordinal: Number(nth), ...entry }),
+      position: ({ of_child, ordinal }) => [String(of_child), String(ordinal)],
     },
     page,
   );
@@ -135,15 +143,15 @@ function undoOfFamily(runId: RunId): SQL {
       select child.id, child.state, child.terminal_at is not null, true
       from family join runs child on child.parent_run_id = family.id where family.of_root
     ), entries as (
-      select own.*, family.id <> ${runId} as is_of_child, case
+      select own.*, (family.id <> ${runId})::int as of_child, case
           when own.state <> 'owed' or not family.ended then own.state
           when family.state = 'succeeded' then 'not_needed'
           else 'abandoned'
         end as became
       from family join undo own on own.owner_run_id = family.id
     )
-    select row_number() over (order by is_of_child, ordinal) as ordinal, step_id, action,
-      case when is_of_child then coalesce(child_run_id, owner_run_id) else child_run_id end as child_run_id, became as state
-    from entries where not is_of_child or became in ('abandoned', 'failed')
+    select of_child, ordinal, row_number() over (order by of_child, ordinal) as nth, step_id, action,
+      case when of_child = 1 then coalesce(child_run_id, owner_run_id) else child_run_id end as child_run_id, became as state
+    from entries where of_child = 0 or became in ('abandoned', 'failed')
   ) as undo`;
 }

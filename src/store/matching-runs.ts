@@ -67,7 +67,7 @@ export async function matchingRuns(database: Sql, asked: RunFilter): Promise<Mat
 const ALL = sql`true`;
 const NONE = sql`false`;
 
-/** A run that is in a family as one that stands at an incident is at one: without this, the whole list would be read for it. */
+/** Every run of `incident_in` stands at an incident. The filter says so itself, because the list of incidents is short and the list of all runs is not; asked for runs without one, no run matches. */
 function atAnIncident(filter: RunFilter): RunFilter {
   return filter.incident === false ? { ...filter, pausedReasons: [] } : { ...filter, incident: true };
 }

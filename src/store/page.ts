@@ -44,6 +44,8 @@ export interface Listing<Row, Item> {
   /** Together unique. All ascending or, with `descending`, all descending. */
   readonly key: readonly KeyColumn[];
   readonly descending?: boolean;
+  /** Its rows are small, and finding them costs more than measuring them: a page is one statement. */
+  readonly inOnePiece?: boolean;
   /** The rows of the range, with the key columns under their own names. */
   rows(range: Range): TypedQueryBuilder<ColumnsSelection, Row[]>;
   /** All rows of the list, for its count. */
@@ -118,7 +120,7 @@ async function readItems<Row extends object, Item>(
     const wanted = {
       position,
       offset: position ? 0 : asked.offset,
-      rows: Math.min(SLICE_ROWS, asked.limit - items.length),
+      rows: Math.min(listing.inOnePiece ? asked.limit : SLICE_ROWS, asked.limit - items.length),
       bytes,
       firstAnyway: items.length === 0,
     };

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { and, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { SelectResultFields } from "drizzle-orm/query-builders/select.types";
 import type { Sql } from "postgres";
-import type { JsonObject, RetryPolicy } from "../../machines/index.js";
+import { type JsonObject, MAX_INT32, type RetryPolicy } from "../../machines/index.js";
 import { uuidv7 } from "../ids.js";
 import { present } from "./item.js";
 import { inRange, type Page, type PageQuery, readPage } from "./page.js";
@@ -54,9 +54,6 @@ const columns = {
   address: actions.address,
 };
 type ActionRow = SelectResultFields<typeof columns>;
-
-/** What the column of the time of an attempt holds. */
-const MAX_INT32 = 2_147_483_647;
 
 /** A node of an earlier release leaves the longer time as it was when it writes another one. */
 export const timeoutOf = (timeoutMs: number | null, longMs: unknown): number | null =>

@@ -1,7 +1,7 @@
 // Starts the runs that fires owe. A fire is carried out by the node that decided it, or by any node once its lease is over. The run's id
 // follows from the fire, so that the second start of a fire finds the run of the first.
 import type { Sql } from "postgres";
-import { asRunId, type ExpressionError, type RunId } from "../../machines/index.js";
+import { asRunId, type ExpressionError, firstCharacters, type RunId } from "../../machines/index.js";
 import { SagaError } from "../errors.js";
 import { derivedUuid } from "../ids.js";
 import type { Logger } from "../log.js";
@@ -98,5 +98,5 @@ export class TriggeredStarts {
 export function failure(error: SagaError | ExpressionError): string {
   const details =
     error instanceof SagaError ? (error.details ?? []).map(({ path, message }) => `${path} ${message}`) : [];
-  return [error.message, ...details].join("; ").slice(0, MAX_ERROR_CHARS);
+  return firstCharacters([error.message, ...details].join("; "), MAX_ERROR_CHARS);
 }

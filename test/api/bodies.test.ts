@@ -260,6 +260,9 @@ describe("a body of two forms", () => {
 
   it("a submit without `result`, or with null for it, is the result as a whole", async () => {
     expect(await submit({ approved: true, note: null })).toMatchObject({ result: { approved: true, note: null } });
+    const long = "🎉".repeat(256);
+    expect(await submit({ submitted_by: long })).toMatchObject({ submittedBy: long });
+    expect((await submit({ submitted_by: `${long}a` })).submittedBy).toBeUndefined();
     expect(await submit({ result: null, approved: true, submitted_by: "ann" })).toMatchObject({
       ...{ result: { approved: true, submitted_by: "ann" }, submittedBy: "ann" },
     });

@@ -3,7 +3,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { codePoints, firstCharacters, isLongerThan } from "../../machines/index.js";
+import { envelope } from "../../src/api/http/envelope.js";
+import { SagaError } from "../../src/errors.js";
 import { readMessage } from "../../src/events/message.js";
+import { failure } from "../../src/trigger/fires.js";
 import { failureOf, finish } from "../machines/steps/rig.js";
 import { insertRun, useRig, WORKFLOW } from "./rig.js";
 
@@ -109,6 +112,30 @@ describe("a label of 200 emoji", () => {
     await rig.database.sql`insert into run_labels ${rig.database.sql({ run_id: id, name: "mood", value: text })}`;
     const { status, body } = await list(`label.mood=${encodeURIComponent(text)}`);
     expect([status, body.items?.map((run: { id: string }) => run.id)]).toEqual([200, [id]]);
+  });
+});
+
+describe("a text that is cut", () => {
+  const wellFormed = (value: unknown) => expect(JSON.stringify(value)).not.toMatch(/\\ud[89a-f]/i);
+
+  it("keeps whole characters: in the message and the details of an error, and in the error of a fire", () => {
+    const text = `a${EMOJI.repeat(6_000)}`;
+    const details = [{ path: text, message: text }];
+    wellFormed(envelope(new SagaError(400, "bad_request", text, details), "r"));
+    wellFormed(failure(new SagaError(400, "bad_request", text)));
+    expect(envelope(new SagaError(400, "bad_request", EMOJI.repeat(4_096)), "r")).toMatchObject({
+      message: EMOJI.repeat(4_096),
+    });
+  });
+
+  it("keeps whole characters of the names of parameters and of the members of a filter", async () => {
+    const name = `a${EMOJI.repeat(200)}`;
+    const asked = await list(`${encodeURIComponent(name)}=1`);
+    const filtered = await call("POST", "/api/v1/bulk", { action: "cancel", filter: { [name]: "1" } });
+    for (const { status, body } of [asked, filtered]) {
+      expect(status).toBe(400);
+      wellFormed(body);
+    }
   });
 });
 

@@ -1,6 +1,7 @@
 // The validator of the console's forms, and how the problems of a refusal find their fields. The forms themselves are tested in a browser
 // with the page of tasks.
 import { describe, expect, it } from "vitest";
+import { ASSERTIONS } from "../../machines/schema/assertions.js";
 import { keysOf, misfitsAt } from "../../src/console/parts/form-problems.js";
 import { misfits, validatorOf } from "../../src/console/parts/form-validator.js";
 import { approvalMisfits, withoutDecision } from "../../src/console/tasks/approval.js";
@@ -64,6 +65,53 @@ describe("the validator of forms", () => {
       expect(misfits({ ...PERSON }, { name: "ann" })).toEqual([]);
     } finally {
       globalThis.Function = made;
+    }
+  });
+});
+
+describe("the words of a form", () => {
+  const list = [1, 1, "a"];
+  const object = { a: 1, b: 2 };
+  const CASES: Readonly<Record<string, readonly [more: object, value: unknown]>> = {
+    type: [{ type: ["string", "null"] }, 1],
+    const: [{ const: 5 }, 1],
+    enum: [{ enum: ["a", 5] }, 1],
+    minimum: [{ minimum: 2 }, 1],
+    maximum: [{ maximum: 0 }, 1],
+    exclusiveMinimum: [{ exclusiveMinimum: 1 }, 1],
+    exclusiveMaximum: [{ exclusiveMaximum: 1 }, 1],
+    multipleOf: [{ multipleOf: 0.3 }, 1],
+    minLength: [{ minLength: 2 }, "a"],
+    maxLength: [{ maxLength: 1 }, "ab"],
+    pattern: [{ pattern: "^b" }, "a"],
+    format: [{ format: "date" }, "a"],
+    minItems: [{ minItems: 5 }, list],
+    maxItems: [{ maxItems: 1 }, list],
+    uniqueItems: [{ uniqueItems: true }, list],
+    contains: [{ contains: { type: "null" } }, list],
+    maxContains: [{ contains: { const: 1 }, maxContains: 1 }, list],
+    items: [{ prefixItems: [true], items: false }, list],
+    unevaluatedItems: [{ prefixItems: [true], unevaluatedItems: false }, list],
+    minProperties: [{ minProperties: 5 }, object],
+    maxProperties: [{ maxProperties: 1 }, object],
+    required: [{ required: ["c"] }, object],
+    dependentRequired: [{ dependentRequired: { a: ["c"] } }, object],
+    additionalProperties: [{ properties: { a: true }, additionalProperties: false }, object],
+    unevaluatedProperties: [{ properties: { a: true }, unevaluatedProperties: false }, object],
+    propertyNames: [{ propertyNames: { minLength: 2 } }, object],
+    anyOf: [{ anyOf: [{ not: {} }] }, 1],
+    oneOf: [{ oneOf: [true, true] }, 1],
+    not: [{ not: {} }, 1],
+    false: [{ properties: { a: false } }, object],
+  };
+
+  it("are those of people for every sentence that the check has", () => {
+    for (const keyword of ASSERTIONS.keys()) expect(CASES).toHaveProperty(keyword);
+    for (const [keyword, [schema, value]] of Object.entries(CASES)) {
+      const found = misfits(schema, value);
+      expect(found.length, keyword).toBeGreaterThan(0);
+      for (const { message } of found)
+        expect(message, keyword).not.toMatch(/NOT|[<>]|schema|valid|items|propert|format "|\bnull\b|string/);
     }
   });
 });

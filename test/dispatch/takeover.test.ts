@@ -124,7 +124,9 @@ describe("a dispatch that its worker has accepted", () => {
     await isAt("b");
     const counted = () => ["a", "b"].map((id) => cluster.node(id).dispatcher.inFlight);
     const atWorkers = () =>
-      ["a", "b"].map((id) => [...(cluster.node(id).dispatcher as unknown as LocalWorkers).connectedWorkers()][0]?.inFlight ?? 0);
+      ["a", "b"].map(
+        (id) => [...(cluster.node(id).dispatcher as unknown as LocalWorkers).connectedWorkers()][0]?.inFlight ?? 0,
+      );
     expect([counted(), atWorkers()]).toEqual([
       [0, 1],
       [0, 0],
@@ -279,12 +281,16 @@ describe("two nodes that both believe to own the run", () => {
 
   it("send it once if the second one recovers it while the first one waits for the answer of a third", async () => {
     await open({ handOverMs: 1_000 }, ["a", "b", "c"]);
-    const isAnswer = first(1, { lateMs: 300 }, ({ kind, from, to }) => kind === "answer" && from === "c" && to === "b");
-    cluster.fate = isAnswer;
+    // It has accepted nothing yet when that answer comes, so the row is still there.
+    const held = holdResponses();
+    cluster.fate = first(1, { lateMs: 300 }, ({ kind, from, to }) => kind === "answer" && from === "c" && to === "b");
     const dispatch = makeDisputed();
     cluster.node("b").dispatcher.send(dispatch);
     await until(() => cluster.sent.some(({ kind, from, to }) => kind === "answer" && from === "a" && to === "b"));
     cluster.node("a").dispatcher.send(dispatch);
+    const asked = () => cluster.kinds("dispatch.held").filter(({ from }) => from === "b").length;
+    await until(() => held.length > 1 || asked() > 2, { what: "it asks both nodes again" });
+    for (const response of held) response.writeHead(202).end();
     for (const id of ["a", "b"]) await isAt(id);
     expect(site.asked).toHaveLength(1);
   });

@@ -110,6 +110,25 @@ describe("a family that ends without undoing", () => {
   });
 });
 
+describe("a page of a root's list", () => {
+  it("begins behind the entry that the one before it ended with, whichever entries have come in between", async () => {
+    const root = await trip();
+    await half.runtime.command(root, terminate);
+    await allEnd(database.sql, [root, ...(await familyOf(root)).map(({ id }) => id)]);
+    const whole = await undoOf(root);
+    const { next_cursor: cursor, items } = await listUndo(database.sql, root, { limit: 3, offset: 0 });
+    // One more of the run's own comes before all of its children.
+    await database.sql`
+      insert into undo (owner_run_id, step_id, entry, action, forward_idempotency_key, state)
+      values (${root}, 'late', 99, 'shop.undo@1', 'k', 'failed')`;
+    const rest = await undoOf(root, { cursor });
+    const named = (entries: readonly JsonObject[]) =>
+      entries.map(({ step_id, child_run_id }) => [step_id, child_run_id]);
+    expect(named([...items, ...rest])).toEqual(named(whole));
+    await database.sql`delete from undo where owner_run_id = ${root} and step_id = 'late'`;
+  });
+});
+
 describe("what a child owes", () => {
   it("is listed once when it has succeeded and handed it over", async () => {
     half = await startHalf(database, { reply: () => ({ type: "result", result: {} }) });

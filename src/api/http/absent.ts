@@ -1,5 +1,5 @@
-// What of a body counts as absent: clients in many languages write `null` for a member that has no value, and spell defaults out. Whether the
-// rest is valid, body.ts checks.
+// The members of a body that count as absent: those that are null, because clients in many languages write `null` for a member without a value,
+// and those that equal their default. body.ts checks whether the rest is valid.
 import { isDeepStrictEqual } from "node:util";
 import { isObject } from "../../../machines/index.js";
 
@@ -42,7 +42,7 @@ function eachWithoutNulls(items: SchemaNode, list: readonly unknown[], most = li
   return kept.some((item, index) => item !== list[index]) ? kept : list;
 }
 
-/** A valid body without the members that are what they would be if they were absent: it asks for the same. */
+/** A valid body without the members that equal their default: it asks for the same. */
 export function withoutDefaults(schema: object, body: object): object {
   const { properties = {} }: SchemaNode = schema;
   const isDefault = ([name, value]: [string, unknown]) => {

@@ -128,9 +128,10 @@ function unreadable(text: string): SagaError {
 }
 
 function placeOf(error: string, text: string): string {
-  if (error.includes("Unexpected end")) return ": it ends too early";
-  const position = / at position (\d+)/.exec(error)?.[1];
-  const token = /Unexpected token '(.+?)', /su.exec(error)?.[1];
+  if (/^SyntaxError: Unexpected end of JSON input$/.test(error)) return ": it ends too early";
+  // The engine quotes the text in the middle: only its own words, at both ends, are read.
+  const position = / at position (\d+)(?: \(line \d+ column \d+\))?$/.exec(error)?.[1];
+  const token = /^SyntaxError: Unexpected token '(\P{Surrogate})', /u.exec(error)?.[1];
   if (position === undefined) return token === undefined ? "" : `: unexpected ${token}`;
   const before = text.slice(0, Number(position)).split("\n");
   return `: see line ${before.length}, column ${(before.at(-1) ?? "").length + 1}`;
@@ -156,8 +157,8 @@ class Checks {
   private readonly ajv: Ajv;
   private readonly compiled = new WeakMap<TSchema, ValidateFunction>();
 
-  constructor(which: "all faults" | "the first fault") {
-    this.ajv = new Ajv({ allErrors: which === "all faults", strict: false, coerceTypes: false, verbose: false });
+  constructor(allErrors: boolean) {
+    this.ajv = new Ajv({ allErrors, strict: false, coerceTypes: false, verbose: false });
   }
 
   of(schema: TSchema): ValidateFunction {
@@ -167,8 +168,8 @@ class Checks {
   }
 }
 
-const allFaults = new Checks("all faults");
-const firstFault = new Checks("the first fault");
+const allFaults = new Checks(true);
+const firstFault = new Checks(false);
 
 function faultsOf(schema: TSchema, body: unknown, large: boolean): readonly ErrorDetail[] | undefined {
   const validate = (large ? firstFault : allFaults).of(schema);

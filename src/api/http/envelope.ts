@@ -5,6 +5,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { ConnectionError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { firstCharacters, isLongerThan } from "../../../machines/index.js";
 import {
   badRequest,
   bodyTooLarge,
@@ -21,7 +22,7 @@ import { BROWSER_HEADERS } from "./headers.js";
 const MAX_BYTES = 64 * 1024;
 /** For the names of the members that follow. */
 const ROOM_BYTES = 64;
-/** Of a message, and of a path: characters. Each of them takes at most six bytes of JSON. */
+/** Characters of a message, and of a path. Each of them takes at most six bytes of JSON. */
 const MAX_TEXT = 4096;
 
 export function installErrors(app: FastifyInstance): void {
@@ -72,7 +73,7 @@ function fittingDetails(details: readonly ErrorDetail[], bytes: number): ErrorDe
 export const MAX_SEGMENT = 512;
 
 const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value));
-const cut = (text: string) => (text.length <= MAX_TEXT ? text : `${text.slice(0, MAX_TEXT)}…`);
+const cut = (text: string) => (isLongerThan(text, MAX_TEXT) ? `${firstCharacters(text, MAX_TEXT)}…` : text);
 
 /** The answer to bytes that are not HTTP. No request exists yet, so the envelope is written to the socket. */
 export function answerClientError(error: ConnectionError, socket: Socket): void {
@@ -128,6 +129,7 @@ function refusalOf(status: number, code: string): SagaError {
   if (code === "FST_ERR_BAD_URL") return badRequest("the URL is malformed");
   if (code === "FST_ERR_MAX_PARAM_LENGTH")
     return badRequest(`a segment of the path is longer than ${MAX_SEGMENT} characters: ids have up to 128`);
+  // An error without a code is the parser's, of a body that would reach a prototype.
   if (!code.startsWith("FST_ERR_CTP_") && code !== "undefined") return badRequest("the request is malformed");
   const message = "the body is not JSON, or has a member that could reach an object's prototype";
   return badRequest(message, [{ path: "$", message: "is not acceptable JSON" }]);

@@ -4,10 +4,12 @@ import type { Static, TObject, TProperties, TSchema } from "typebox";
 import {
   codePoints,
   type DispatchId,
+  firstCharacters,
   isLongerThan,
   type Json,
   type JsonObject,
   jsonPath,
+  MAX_INT32,
   MAX_VERSION,
   type RunId,
 } from "../../../machines/index.js";
@@ -21,7 +23,6 @@ import { Type } from "./type.js";
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
 /** Of what is new: "." and ".." are steps in a path, and no URL can name them. Read are the ids that earlier releases took, too. */
 export const NEW_ID_PATTERN = "^(?!\\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$";
-export const MAX_INT32 = 2_147_483_647;
 
 /** Read in lower case. */
 export const Uuid = Type.String({ format: "uuid" });
@@ -101,7 +102,7 @@ export function parameterCheck(where: "query" | "path", { properties }: TObject)
     for (const [name, given] of Object.entries((raw ?? {}) as Readonly<Record<string, string | string[]>>)) {
       if (details.length === MAX_DETAILS) break;
       const message = known.read(name, given, values);
-      if (message !== undefined) details.push({ path: `$.${where}.${name.slice(0, MAX_NAME)}`, message });
+      if (message !== undefined) details.push({ path: `$.${where}.${firstCharacters(name, MAX_NAME)}`, message });
     }
     const [first] = details;
     return first ? { error: refusal(where, first, details) } : { value: values };
@@ -120,7 +121,7 @@ export function memberCheck(path: string, { properties }: TObject): (members: Js
     for (const name of Object.keys(members)) {
       if (details.length === MAX_DETAILS) break;
       const message = known.readMember(name, members[name] as Json, values);
-      if (message !== undefined) details.push({ path: jsonPath(path, name.slice(0, MAX_NAME)), message });
+      if (message !== undefined) details.push({ path: jsonPath(path, firstCharacters(name, MAX_NAME)), message });
     }
     const [first] = details;
     return first

@@ -1,6 +1,6 @@
-// The incidents of whole families: the runs, branches, items and sub-sagas below some roots that stand at an incident. One request for all.
+// Incidents below runs: the branches, items and sub-sagas that stand at an incident. One request for all of them.
 import { useQuery } from "@tanstack/react-query";
-import { get } from "./client.js";
+import { get, type Query } from "./client.js";
 import type { List, Run } from "./resources.js";
 
 const REFRESH_MS = 3_000;
@@ -8,11 +8,15 @@ const REFRESH_MS = 3_000;
 /** Roots that have ended have none, and need not be asked for. */
 export function useIncidents(roots: readonly Run[], limit: number) {
   const living = roots.filter(({ terminal_at }) => terminal_at === undefined).map(({ id }) => id);
-  const query = { incident_in: living, limit };
+  return useIncidentList(["sagas"], { incident_in: living, limit }, living.length > 0);
+}
+
+/** The runs of a filter that finds incidents only. They are read again when what `key` names has changed. */
+export function useIncidentList(key: readonly string[], query: Query, enabled: boolean) {
   return useQuery({
-    queryKey: ["sagas", "incidents", query],
+    queryKey: [...key, "incidents", query],
     queryFn: ({ signal }) => get<List<Run>>("/sagas", { query, signal }),
-    enabled: living.length > 0,
+    enabled,
     refetchInterval: REFRESH_MS,
     placeholderData: (before) => before,
   });

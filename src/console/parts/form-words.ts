@@ -25,7 +25,10 @@ const orList = (words: readonly string[]) => words.join(" or ");
 
 type Rule = readonly [pattern: RegExp, words: (...parts: string[]) => string];
 
-/** What the check says (machines/schema), in the order in which they are tried. */
+/**
+ * The sentences of the check (machines/schema), in the order in which they are tried. A test takes one of every keyword through them
+ * (test/console/form.test.ts).
+ */
 const RULES: readonly Rule[] = [
   [
     /^must be ((?:string|number|integer|boolean|array|object|null)(?:,\w+)*)$/,
@@ -41,13 +44,24 @@ const RULES: readonly Rule[] = [
   [/^must NOT have more than (\d+) characters$/, (most = "") => `must have at most ${most} characters`],
   [/^must NOT have fewer than (\d+) items$/, (least = "") => `must have at least ${least} entries`],
   [/^must NOT have more than (\d+) items$/, (most = "") => `must have at most ${most} entries`],
+  [/^must NOT have unevaluated items: item \d+$/, () => "has more entries than are asked for"],
+  [
+    /^must contain at least (\d+) (?:and no more than (\d+) )?valid item\(s\)$/,
+    (least = "", most) =>
+      `must have at least ${least}${most ? ` and at most ${most}` : ""} of the entries that are asked for`,
+  ],
   [/^must NOT have duplicate items$/, () => "must not have the same entry twice"],
   [/^must NOT have (?:fewer|more) than \d+ properties$/, () => "has too few or too many values"],
   [/^must NOT have (?:additional|unevaluated) properties: ["'](.*)["']$/s, (name = "") => `must not have ${name}`],
   [/^must match format "(.*)"$/, (format = "") => `must be ${FORMATS[format] ?? `of the format ${format}`}`],
   [/^must match pattern /, () => "does not have the form that is asked for"],
   [/^must be one of (.*)$/s, (values = "") => `must be one of ${unquoted(values)}`],
-  [/^must be (".*")$/s, (value = "") => `must be ${unquoted(value)}`],
+  [/^must be (.*)$/s, (value = "") => `must be ${unquoted(value)}`],
+  [
+    /^property name '(.*?)' (must .*)$/s,
+    (name = "", error = "") => `has the name ${name}, which ${misfitWords(error)}`,
+  ],
+  [/^boolean schema is false$/, () => "must not be there"],
   [
     /^must (?:match (?:a schema in anyOf|exactly one schema in oneOf)|NOT be valid)$/,
     () => "is not one of the values that fit",

@@ -1,9 +1,8 @@
 // The incidents of a run's branches, items and sub-sagas, on the page of the run that waits for them: each in red, with the way to it and
 // what may be done about it. A run's own incident is in its head.
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
-import { get } from "../browser/client.js";
-import type { List, Run } from "../browser/resources.js";
+import { useIncidentList } from "../browser/incidents.js";
+import type { Run } from "../browser/resources.js";
 import { childName } from "../parts/belongs.js";
 import { counted } from "../parts/plural.js";
 import type { Names } from "../story/words.js";
@@ -12,7 +11,6 @@ import { type Possible, RUN_KEY, useCounts, useExplanation } from "./data.js";
 import { FailureWords } from "./failure.js";
 
 const SHOWN = 3;
-const REFRESH_MS = 2_000;
 const ACTS: readonly Possible[] = ["retry_step", "skip_step", "fail", "compensations/retry", "compensations/skip"];
 
 /** Below a root, those of its whole family; below another run, those of its children. */
@@ -23,13 +21,7 @@ export function useIncidentsBelow(run: Run) {
   const hasChildren = (useCounts(run).data?.items.length ?? 0) > 0;
   const isAsked = run.terminal_at === undefined && hasChildren;
   const query = { ...incidentsBelow(run), sort: "started_at", limit: SHOWN + 1 };
-  const { data } = useQuery({
-    queryKey: [RUN_KEY, run.id, "incidents", query],
-    queryFn: ({ signal }) => get<List<Run>>("/sagas", { query, signal }),
-    enabled: isAsked,
-    refetchInterval: REFRESH_MS,
-    placeholderData: (before) => before,
-  });
+  const { data } = useIncidentList([RUN_KEY, run.id], query, isAsked);
   if (!isAsked || data === undefined) return { incidents: [], total: 0 };
   // The root itself is one of its family.
   const incidents = data.items.filter(({ id }) => id !== run.id);

@@ -96,7 +96,9 @@ export interface HolderAsk {
 export type DirectoryAsk = WorkersAsk | ObstaclesAsk | HolderAsk;
 
 const DIRECTORY_KINDS: ReadonlySet<string> = new Set<DirectoryAsk["kind"]>([
-  ...(["dispatch.workers", "dispatch.obstacles", "dispatch.holder"] as const),
+  "dispatch.workers",
+  "dispatch.obstacles",
+  "dispatch.holder",
 ]);
 
 export const isDirectoryAsk = (ask: DispatchAsk): ask is DirectoryAsk => DIRECTORY_KINDS.has(ask.kind);

@@ -18,6 +18,9 @@ export type { WorkerServiceClient, WorkerServiceHandlers } from "./generated/sag
 export type { ProtoGrpcType } from "./generated/worker.js";
 export { BATCH_MESSAGES, Outgoing } from "./outgoing.js";
 
+/** The most milliseconds that a message can say, 49.7 days. A worker that reads it goes by `deadline_at`. */
+export const MAX_UINT32 = 4_294_967_295;
+
 /** Full name of the gRPC service. */
 export const WORKER_SERVICE = "saga.worker.v1.WorkerService";
 
