@@ -1,11 +1,11 @@
 // `wait_for_signal`: waits for a signal of a name, or consumes one that was recorded before.
 import {
+  DOT_SEGMENT_RULE,
+  DOT_SEGMENTS,
   defaulted,
   handler,
   number,
   optional,
-  DOT_SEGMENT_RULE,
-  DOT_SEGMENTS,
   required,
   text,
 } from "../attribute/kinds.js";
