@@ -92,8 +92,8 @@ export const variableName: Kind<string> = naming("variable", {
 });
 
 /** In a URL these are steps up and down its path, however they are written. */
-export const PATH_STEPS: ReadonlySet<string> = new Set([".", ".."]);
-export const PATH_STEP_RULE = 'must not be "." or "..", which no URL can name';
+export const DOT_SEGMENTS: ReadonlySet<string> = new Set([".", ".."]);
+export const DOT_SEGMENT_RULE = 'must not be "." or "..", which no URL can name';
 
 /** What has an id can be addressed by it. */
 export const id: Kind<string> = {
@@ -101,7 +101,7 @@ export const id: Kind<string> = {
   parse(raw, place) {
     const name = variableName.parse(raw, place);
     // Since release 0.7. A stored document may have one.
-    return name !== undefined && PATH_STEPS.has(name) && place.isPosted ? place.problem(PATH_STEP_RULE) : name;
+    return name !== undefined && DOT_SEGMENTS.has(name) && place.isPosted ? place.problem(DOT_SEGMENT_RULE) : name;
   },
 };
 

@@ -18,13 +18,13 @@ export interface Mention {
   readonly fallback?: string;
 }
 
-export interface Found {
+export interface NameAt {
   readonly name: string;
   readonly at: readonly (string | number)[];
 }
 
 /** The names at a path of a value. What is no text there is passed over. */
-export function namesAt(value: unknown, [element, ...below]: readonly string[]): readonly Found[] {
+export function namesAt(value: unknown, [element, ...below]: readonly string[]): readonly NameAt[] {
   if (element === undefined) return typeof value === "string" ? [{ name: value, at: [] }] : [];
   if (element === NAMES) return isObject(value) ? Object.keys(value).map(named) : [];
   return membersAt(value, element).flatMap(([key, member]) =>
@@ -32,7 +32,7 @@ export function namesAt(value: unknown, [element, ...below]: readonly string[]):
   );
 }
 
-const named = (name: string): Found => ({ name, at: [name] });
+const named = (name: string): NameAt => ({ name, at: [name] });
 
 function membersAt(value: unknown, element: string): readonly (readonly [key: string | number, member: unknown])[] {
   if (typeof value !== "object" || value === null) return [];

@@ -55,7 +55,7 @@ export interface WaitWords {
 }
 
 /** A wait before its times are written. Members without a value are left out. */
-interface Draft {
+interface WaitEntry {
   readonly words: string;
   readonly data: { readonly [member: string]: Json | undefined };
   readonly since?: number | undefined;
@@ -63,7 +63,7 @@ interface Draft {
 }
 
 type Kind = Wait["kind"];
-type WordsOf<K extends Kind> = (wait: Extract<Wait, { kind: K }>, context: RunContext, about: About) => Draft;
+type WordsOf<K extends Kind> = (wait: Extract<Wait, { kind: K }>, context: RunContext, about: About) => WaitEntry;
 
 /** 2026-11-22 12:03:07 UTC */
 export function moment(ms: number): string {
@@ -224,7 +224,7 @@ function toUndo(call: ActionCall | undefined): string {
 }
 
 /** The step of a call, its action, and how it is carried. A sub-saga that is tried again has no call. */
-function aboutCall(call: ActionCall | undefined): Draft["data"] {
+function aboutCall(call: ActionCall | undefined): WaitEntry["data"] {
   if (!call) return {};
   const { stepId: step_id, phase, transport, childRunId: child_run_id } = call;
   return {

@@ -13,7 +13,7 @@ import { evaluated, named, type Passage, placeThere, planThere, reasons, scopeAt
 import { timeReasons } from "./position.js";
 
 /** A step that the run has entered, in both versions. */
-interface Entered {
+interface EnteredStep {
   readonly passage: Passage;
   readonly entry: StepEntry;
   readonly was: StepPlan;
@@ -27,7 +27,7 @@ export function waitReasons(passage: Passage): readonly Reason[] {
   const { step = "", entry, wait } = context;
   const [was, there] = [from.steps.get(step), planThere(passage, step)];
   if (!was || !there || !entry || was.type !== there.type) return [];
-  const entered: Entered = { passage, entry, was, there, scope: scopeAt(passage.context) };
+  const entered: EnteredStep = { passage, entry, was, there, scope: scopeAt(passage.context) };
   return [
     ...(was.type.runsSaga ? sagaReasons(entered) : callReasons(entered)),
     ...(wait ? (REASONS[wait.kind] as ReasonsOf<Wait["kind"]>)(entered, wait) : []),
@@ -40,7 +40,7 @@ export function waitReasons(passage: Passage): readonly Reason[] {
 /** Waits with a time limit of their step's own, after which the step says what follows. */
 const LIMITED: ReadonlySet<Wait["kind"]> = new Set(["signal", "event", "user_task"]);
 
-type ReasonsOf<K extends Wait["kind"]> = (entered: Entered, wait: Extract<Wait, { kind: K }>) => readonly Reason[];
+type ReasonsOf<K extends Wait["kind"]> = (entered: EnteredStep, wait: Extract<Wait, { kind: K }>) => readonly Reason[];
 
 const none = () => [];
 
@@ -75,7 +75,7 @@ const UNTOLD: ReadonlySet<string> = new Set(["headers", "url"]);
 
 /** A reason unless the attribute is, in the run's scope, what the run has from it. `evaluate` throws ExpressionError. */
 function sameText(
-  { passage, there, scope }: Entered,
+  { passage, there, scope }: EnteredStep,
   attribute: string,
   /** The text of the old version, in its own scope, where it is not in the record. */
   waits: string | ((scope: Scope) => string),
@@ -102,7 +102,7 @@ function sortedText(headers: Readonly<Record<string, string>>): string {
 }
 
 /** People fill in the form that the open task shows. */
-function sameForm({ passage, was, there }: Entered): readonly Reason[] {
+function sameForm({ passage, was, there }: EnteredStep): readonly Reason[] {
   const form = ({ attributes }: StepPlan) => JSON.stringify(attributes.form_schema ?? null);
   if (form(was) === form(there)) return [];
   const path = placeThere(passage, there, "form_schema");
@@ -115,7 +115,7 @@ function sameForm({ passage, was, there }: Entered): readonly Reason[] {
 const OPEN: ReadonlySet<Wait["kind"]> = new Set(["concurrency", "queued", "dispatched", "backoff"]);
 
 /** A call that was made keeps its idempotency key, which names the step. While it is open, its action must be the step's. */
-function callReasons(entered: Entered): readonly Reason[] {
+function callReasons(entered: EnteredStep): readonly Reason[] {
   const { passage, entry, was, there } = entered;
   const { call, wait } = passage.context;
   if (call?.phase !== "forward") return [];
@@ -132,7 +132,7 @@ function callReasons(entered: Entered): readonly Reason[] {
 }
 
 /** What the call does, or has done, was to be undone. */
-function stillUndone({ passage, was, there }: Entered): readonly Reason[] {
+function stillUndone({ passage, was, there }: EnteredStep): readonly Reason[] {
   return reasons(
     was.compensation !== undefined &&
       there.compensation === undefined && {
@@ -142,7 +142,7 @@ function stillUndone({ passage, was, there }: Entered): readonly Reason[] {
   );
 }
 
-function sameCall(entered: Entered, call: ActionCall): readonly Reason[] {
+function sameCall(entered: EnteredStep, call: ActionCall): readonly Reason[] {
   if (!call.request)
     return sameText(entered, "action", actionText(call), (template, scope) => calledBy(template, scope, call));
   const { was, there } = entered;
@@ -162,7 +162,7 @@ function calledBy(template: Template, scope: Scope, call: ActionCall): string {
 }
 
 /** Every attempt of a sub-saga runs the version of the first; whether it hands over its undo list was fixed when it began. */
-function sagaReasons(entered: Entered): readonly Reason[] {
+function sagaReasons(entered: EnteredStep): readonly Reason[] {
   const { passage, entry, was, there } = entered;
   if (!passage.context.groups[entry.number]) return [];
   const workflowOf = (template: Template, scope: Scope) => textOf(template, scope, "workflow_id");

@@ -1,11 +1,11 @@
 // `wait_for_signal`: waits for a signal of a name, or consumes one that was recorded before.
 import {
+  DOT_SEGMENT_RULE,
+  DOT_SEGMENTS,
   defaulted,
   handler,
   number,
   optional,
-  PATH_STEP_RULE,
-  PATH_STEPS,
   required,
   text,
 } from "../attribute/kinds.js";
@@ -37,7 +37,7 @@ const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
 const SIGNAL_NAME_RULE = "must be 1 to 128 of A-Z a-z 0-9 _ . : -";
 
 /** No URL can name such a signal. A stored definition may: its sender may not go by a URL. */
-const unnameable = (signal_name: Template, name: string) => !signal_name.constant && PATH_STEPS.has(name);
+const unnameable = (signal_name: Template, name: string) => !signal_name.constant && DOT_SEGMENTS.has(name);
 
 const signalOf = ({ signal_name }: { signal_name: Template }) => `the signal ${written(signal_name)}`;
 
@@ -65,8 +65,8 @@ export const waitForSignal = stepType({
     {
       since: "0.7",
       check({ signal_name }: { signal_name?: Template }, place) {
-        if (signal_name?.constant && PATH_STEPS.has(String(signal_name.render({}))))
-          place.at("signal_name").problem(PATH_STEP_RULE);
+        if (signal_name?.constant && DOT_SEGMENTS.has(String(signal_name.render({}))))
+          place.at("signal_name").problem(DOT_SEGMENT_RULE);
       },
     },
   ],
@@ -75,7 +75,7 @@ export const waitForSignal = stepType({
   enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, maybeSignalled }) {
     const name = textOf(signal_name, scope, "signal_name");
     if (!SIGNAL_NAME.test(name)) throw new ExpressionError(`signal_name ${SIGNAL_NAME_RULE}`);
-    if (unnameable(signal_name, name)) throw new ExpressionError(`signal_name ${PATH_STEP_RULE}`);
+    if (unnameable(signal_name, name)) throw new ExpressionError(`signal_name ${DOT_SEGMENT_RULE}`);
     if (run.dryRun) return { kind: "done", output: {} };
     if (maybeSignalled) {
       if (facts.signal === undefined) return { kind: "need", need: { kind: "signal", name } };

@@ -15,6 +15,22 @@ const MIGRATE_TEST = "test/machines/migrate.test.ts";
 
 export const MUTANTS = [
   {
+    name: "a rehearsal takes a failure that a step's type cannot have",
+    file: "machines/rehearsal/mocks.ts",
+    find: 'else if (step?.rules.failures === "timeout" && error.code !== "timeout")',
+    replace: "else if (false as boolean)",
+    test: "test/machines/steps/pretended-type.test.ts",
+    red: "a step type that one file declares is mocked in a rehearsal, as it says",
+  },
+  {
+    name: "a rollback is silent about what its types call effectful",
+    file: "machines/decide/ledger/undo-list.ts",
+    find: "!plan.type.effectful",
+    replace: "!plan.type.retries",
+    test: "test/machines/steps/pretended-type.test.ts",
+    red: "a step type that one file declares is decided: its children run, it waits, and it is explained",
+  },
+  {
     name: "a migration does not look at the blocks around the step",
     file: "machines/migrate/position.ts",
     find: "...links.flatMap((link) => nestingReasons(passage, link)),",

@@ -22,7 +22,7 @@ export interface Live {
   readonly error?: Error;
 }
 
-type Frame = { readonly type: "event"; readonly event: AuditEvent } | { readonly type: "snapshot" | "end" };
+type StreamFrame = { readonly type: "event"; readonly event: AuditEvent } | { readonly type: "snapshot" | "end" };
 
 export function useLive(runId: string): Live {
   const follower = useMemo(() => new Follower(runId), [runId]);
@@ -94,7 +94,7 @@ class Follower {
     const query = { after_seq: this.events.at(-1)?.seq ?? 0 };
     const socket = new WebSocket(socketUrl(`/sagas/${part(this.runId)}/stream`, query));
     signal.addEventListener("abort", () => socket.close(), { once: true });
-    socket.onmessage = ({ data }) => this.hear(JSON.parse(String(data)) as Frame);
+    socket.onmessage = ({ data }) => this.hear(JSON.parse(String(data)) as StreamFrame);
     return new Promise((resolve) => {
       socket.onclose = ({ code }) => {
         if (code === ENDED) this.become({ status: "ended" });
@@ -103,7 +103,7 @@ class Follower {
     });
   }
 
-  private hear(frame: Frame): void {
+  private hear(frame: StreamFrame): void {
     if (frame.type === "event") return this.take([frame.event]);
     if (frame.type === "end") return this.become({ status: "ended" });
     this.failures = 0;

@@ -90,14 +90,14 @@ export function useNamed(definition: Definition | undefined, { inputs, variables
   }, [definition, inputs, variables]);
 }
 
-export interface Told {
+export interface ReadStory {
   readonly live: Live;
   /** It grows in place with `live.count`. */
   readonly story: Story;
 }
 
 /** The events of the run as a story. Without a definition it has no edges. */
-export function useStory(runId: string, machine: Chart | undefined): Told {
+export function useStory(runId: string, machine: Chart | undefined): ReadStory {
   const live = useLive(runId);
   const story = useMemo(() => new Story(machine), [machine]);
   story.append(story.rows.length === 0 ? live.events : live.events.slice(story.rows.length));

@@ -16,7 +16,7 @@ const ROW_HEIGHT = 32;
 /** On a phone the time is above the words. */
 const HIGH_ROW = 52;
 
-export function EventsTab({ told: { story, live }, shown, definition }: TabProps) {
+export function EventsTab({ read: { story, live }, shown, definition }: TabProps) {
   const names = definition?.names;
   const [parameters, change] = useAddress();
   const step = parameters.get("step") ?? undefined;

@@ -14,10 +14,10 @@ export function GraphTab(props: TabProps) {
   return <RunGraph {...props} definition={definition} />;
 }
 
-function RunGraph({ run, told, shown, definition }: TabProps & { definition: Definition }) {
+function RunGraph({ run, read, shown, definition }: TabProps & { definition: Definition }) {
   const [parameters, change] = useAddress();
   const selected = parameters.get("step") ?? undefined;
-  const { story, live } = told;
+  const { story, live } = read;
   const isNow = shown.count >= story.rows.length;
   const counts = useCounts(run).data?.items;
   // The story grows in place: its length is what changes.

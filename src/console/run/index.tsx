@@ -44,21 +44,21 @@ export default function Page() {
 function RunPage({ run }: { run: Run }) {
   const definition = useDefinition(run);
   const named = useNamed(definition.data, run);
-  const told = useStory(run.id, definition.data?.machine);
-  const shown = useShown(told);
+  const read = useStory(run.id, definition.data?.machine);
+  const shown = useShown(read);
   const tab = useTab();
   const { tab: Tab } = TABS[tab];
   useTitle(run.business_key ?? run.id.slice(-8), titleState(run), definition.data?.workflow.name ?? run.workflow_id);
   return (
     <>
       <Header run={run} definition={named} isPast={shown.at !== undefined} />
-      {told.live.error && <Refused error={told.live.error} />}
+      {read.live.error && <Refused error={read.live.error} />}
       {definition.error && definition.data === undefined && <Refused error={definition.error} />}
-      {told.live.isCut && <Cut />}
-      <Slider told={told} shown={shown} names={named?.names} />
+      {read.live.isCut && <Cut />}
+      <Slider read={read} shown={shown} names={named?.names} />
       <Tabs tab={tab} />
       <section aria-label={TABS[tab].name} className="tab">
-        <Tab run={run} told={told} shown={shown} definition={named} />
+        <Tab run={run} read={read} shown={shown} definition={named} />
       </section>
     </>
   );

@@ -4,7 +4,7 @@ import { numberIn, useAddress } from "../browser/address.js";
 import type { Run } from "../browser/resources.js";
 import { When } from "../parts/values.js";
 import { type Names, rowWords } from "../story/words.js";
-import type { Definition, Told } from "./data.js";
+import type { Definition, ReadStory } from "./data.js";
 
 const SETTLE_MS = 150;
 
@@ -19,13 +19,13 @@ export interface Shown {
 /** What a tab is given. */
 export interface TabProps {
   readonly run: Run;
-  readonly told: Told;
+  readonly read: ReadStory;
   readonly shown: Shown;
   readonly definition: Definition | undefined;
 }
 
 /** A browser refuses to change the address sixty times a second: it follows when the slider rests. */
-export function useShown({ story }: Told): Shown {
+export function useShown({ story }: ReadStory): Shown {
   const [parameters, change] = useAddress();
   const inAddress = numberIn(parameters, "at");
   const [at, setAt] = useState(inAddress);
@@ -43,8 +43,8 @@ export function useShown({ story }: Told): Shown {
   return { at, count: at === undefined ? story.rows.length : story.countAt(at), show };
 }
 
-export function Slider({ told, shown, names }: { told: Told; shown: Shown; names: Names }) {
-  const { story, live } = told;
+export function Slider({ read, shown, names }: { read: ReadStory; shown: Shown; names: Names }) {
+  const { story, live } = read;
   const row = story.rows[shown.count - 1];
   const last = story.rows.at(-1)?.seq ?? 0;
   const words = row ? rowWords(row, names) : "before the first event";

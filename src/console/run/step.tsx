@@ -25,7 +25,7 @@ interface Props {
 export function StepPanel({ story, moment, shown, definition, step }: Props) {
   const [, change] = useAddress();
   const node = definition.chart.nodes.find(({ id }) => id === step);
-  const told = moment.steps.get(step);
+  const stepStory = moment.steps.get(step);
   return (
     <aside className="card step beside-view" aria-label={`Step ${step}`}>
       <div className="step-head">
@@ -35,7 +35,7 @@ export function StepPanel({ story, moment, shown, definition, step }: Props) {
         </button>
       </div>
       <p className="quiet">{node ? `${step} · ${node.type}` : "The definition has no such step."}</p>
-      {told ? <Standing told={told} /> : <p>The run has not come to this step.</p>}
+      {stepStory ? <Standing stepStory={stepStory} /> : <p>The run has not come to this step.</p>}
       {node?.holds && <Children step={step} />}
       <Rows story={story} shown={shown} step={step} />
       <details>
@@ -46,8 +46,8 @@ export function StepPanel({ story, moment, shown, definition, step }: Props) {
   );
 }
 
-function Standing({ told }: { told: StepStory }) {
-  const { standing, visits, attempts, awaiting, error, undo, enteredAt, endedAt } = told;
+function Standing({ stepStory }: { stepStory: StepStory }) {
+  const { standing, visits, attempts, awaiting, error, undo, enteredAt, endedAt } = stepStory;
   return (
     <dl>
       <Fact

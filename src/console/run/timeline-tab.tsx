@@ -16,7 +16,7 @@ import type { Shown, TabProps } from "./moment.js";
 const LANE_HEIGHT = 34;
 const TICK_MS = 1_000;
 
-export function TimelineTab({ run, told: { story, live }, shown, definition }: TabProps) {
+export function TimelineTab({ run, read: { story, live }, shown, definition }: TabProps) {
   const now = useNow(!hasEnded(run));
   const spans = useMemo(() => spansFor(story), [story]);
   spans.append(story.rows);

@@ -14,7 +14,7 @@ import { ShortJson } from "./short-json.js";
 
 const MAX_CHANGES = 500;
 
-export function VariablesTab({ run, told: { story, live }, shown, definition }: TabProps) {
+export function VariablesTab({ run, read: { story, live }, shown, definition }: TabProps) {
   const isNow = shown.count >= story.rows.length;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the rows grow in place, by live.count
   const changes = useMemo(

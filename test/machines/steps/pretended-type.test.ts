@@ -1,5 +1,7 @@
 // Two step types that no release has, each declared here and nowhere else. All that the service, its documents and its console say and do about a
 // step type must follow from its declaration.
+import { readdirSync, readFileSync } from "node:fs";
+import { join, sep } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
   defaulted,
@@ -265,6 +267,28 @@ describe("a step type that one file declares", () => {
     const { paths } = (await openApiDocument()) as { paths: Record<string, { post: { requestBody: Body } }> };
     const { schema } = paths["/api/v1/workflows"]?.post.requestBody.content["application/json"] ?? {};
     expect(new Schemas().conforms(schema ?? {}, DOCUMENT)).toEqual([]);
+  });
+});
+
+/** Names that are words for nothing else in the code. */
+const PLAIN_NAMES = [...STEP_TYPES.keys()].filter(
+  (name) => name.includes("_") || /^(foreach|parallel|noop)$/.test(name),
+);
+/** What shows a workflow as an example, and the name that the API has for the action of a request. */
+const MAY_NAME = [/^machines\/steps\//, /^src\/api\/examples\//, /^machines\/state\/call\.ts$/];
+
+describe("the code outside machines/steps", () => {
+  it("names no step type", () => {
+    const files = ["machines", "src"].flatMap((folder) =>
+      readdirSync(folder, { recursive: true, encoding: "utf8" }).map((name) => join(folder, name).split(sep).join("/")),
+    );
+    const sources = files.filter((path) => /\.tsx?$/.test(path) && !MAY_NAME.some((pattern) => pattern.test(path)));
+    expect(sources.length).toBeGreaterThan(300);
+    const naming = sources.flatMap((path) => {
+      const text = readFileSync(path, "utf8");
+      return PLAIN_NAMES.filter((name) => text.includes(`"${name}"`)).map((name) => `${path}: ${name}`);
+    });
+    expect(naming).toEqual([]);
   });
 });
 
