@@ -24,7 +24,7 @@ export interface EventConsumerOptions {
   readonly intake: Pick<EventIntake, "take">;
   /** Takes the messages that cannot be taken. */
   readonly publisher: Pick<EventPublisher, "publish">;
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
   readonly limits: MessageLimits;
   /** False: the node sheds load, and messages wait. */
   readonly admits: () => boolean;
@@ -175,11 +175,11 @@ export class EventConsumer {
 
   /** Undefined: it cannot be moved aside now. Throws if it cannot be stored now. */
   private async take(message: ConsumeMessage, isFaulty: boolean): Promise<Outcome | undefined> {
-    const { intake, turns, limits } = this.options;
+    const { intake, scheduler, limits } = this.options;
     if (isOwn(message)) return "own";
     try {
       if (isFaulty) throw new Refused("the event could not be stored");
-      const event = await turns.compute("events", () => readMessage(message, limits));
+      const event = await scheduler.compute("events", () => readMessage(message, limits));
       const taken = await intake.take(event);
       if (taken === "conflict") throw new Refused("another event was published with this message id");
       return taken.repeated ? "repeated" : "taken";
