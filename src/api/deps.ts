@@ -81,7 +81,7 @@ export interface ApiDeps {
   readonly migrations: Pick<Migrations, "check" | "report">;
   readonly metrics: Metrics;
   /** Of the event loop, which requests share with runs. */
-  readonly turns: FairScheduler;
+  readonly scheduler: FairScheduler;
   /** The content of `/metrics`; default: the metrics of this process. */
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly log: Logger;

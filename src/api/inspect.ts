@@ -100,7 +100,7 @@ class Inspections {
 }
 
 /** What an inspection reads counts as lists: it waits for a session when others read. */
-function portsOf({ reads, feed, turns }: ApiDeps, charts: Charts, gone: AbortSignal): InspectionPorts {
+function portsOf({ reads, feed, scheduler }: ApiDeps, charts: Charts, gone: AbortSignal): InspectionPorts {
   return {
     follow: (runId, onHead) => feed.follow(runId, onHead),
     events: (runId, seq) => reads.run(gone, (sql) => eventsAfter(sql, runId, seq)),
@@ -110,7 +110,7 @@ function portsOf({ reads, feed, turns }: ApiDeps, charts: Charts, gone: AbortSig
       const definitionId = await reads.run(gone, (sql) => definitionOf(sql, workflowId, version));
       return definitionId === undefined ? undefined : charts.of(definitionId);
     },
-    compute: (piece) => turns.compute("inspect", piece),
+    compute: (piece) => scheduler.compute("inspect", piece),
   };
 }
 

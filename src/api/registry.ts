@@ -101,7 +101,7 @@ function registerRoute(app: Api, deps: ApiDeps): void {
     response: responses({ 200: registered }, 400, 413, 415),
   };
   app.post("/api/v1/registry/register", { schema }, async ({ body, log }) => {
-    const registrations = await deps.turns.computeSlices("registrations", registrationsOf(body, deps));
+    const registrations = await deps.scheduler.computeSlices("registrations", registrationsOf(body, deps));
     const { actions, changed } = await register(deps.sql, registrations);
     for (const change of changed) logChange(change, log);
     await deps.catalog.refresh();

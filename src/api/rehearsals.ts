@@ -109,10 +109,10 @@ async function prepare(
   });
 }
 
-async function perform(rehearsal: Rehearsal, { catalog, turns }: ApiDeps): Promise<Rehearsed> {
+async function perform(rehearsal: Rehearsal, { catalog, scheduler }: ApiDeps): Promise<Rehearsed> {
   let spent = 0;
   for (;;) {
-    const { stopped, ms } = await turns.compute("rehearsals", () => runFor(rehearsal, SLICE_MS));
+    const { stopped, ms } = await scheduler.compute("rehearsals", () => runFor(rehearsal, SLICE_MS));
     spent += ms;
     if (stopped === "over") return rehearsal.result;
     if (spent > MAX_COMPUTING_MS)

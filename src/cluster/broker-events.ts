@@ -13,13 +13,13 @@ export interface BrokerEventsParts {
 }
 
 export function composeBrokerEvents(
-  { config, sql, log, metrics, turns }: Foundations,
+  { config, sql, log, metrics, scheduler }: Foundations,
   { placement, announcer, admission }: BrokerEventsParts,
 ): BrokerEvents | undefined {
   const { amqpUrl: url, eventsExchange: exchange, limits } = config;
   if (url === undefined) return undefined;
   return new BrokerEvents({
-    ...{ url, exchange, sql, log, metrics, turns, limits },
+    ...{ url, exchange, sql, log, metrics, scheduler, limits },
     intake: new EventIntake(sql, announcer),
     admits: () => admission.shedding === undefined,
     shards: () => [...placement.mine],

@@ -136,7 +136,7 @@ export class Core {
   }
 
   private composeDispatcher(): NodeDispatcher {
-    const { nodeId, config, sql, log, clock, turns, metrics, egress, alone } = this.foundations;
+    const { nodeId, config, sql, log, clock, scheduler, metrics, egress, alone } = this.foundations;
     const { bus, placement, membership } = this;
     return createDispatcher({
       callbacks: {
@@ -151,7 +151,7 @@ export class Core {
       log,
       now: () => clock.now(),
       nodeCount: () => membership.nodeCount,
-      turns,
+      scheduler,
       limits: { outputBytes: config.limits.outputBytes },
       egress,
       ...(alone ? {} : { peers: { bus, owner: (shard) => placement.owner(shard) } }),
@@ -159,12 +159,12 @@ export class Core {
   }
 
   private composeRuntime(): Runtime {
-    const { nodeId, config, sql, log, clock, turns, metrics, catalog, schemas, tenants, hints, lastWords } =
+    const { nodeId, config, sql, log, clock, scheduler, metrics, catalog, schemas, tenants, hints, lastWords } =
       this.foundations;
     const { startupProvider } = this.foundations;
     const { bus, placement, committer, dispatcher, announcer } = this;
     return new Runtime({
-      ...{ sql, clock, log, turns, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
+      ...{ sql, clock, log, scheduler, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
       ...{ gate: this.suspicion.gate, couriers: { webhook: this.webhook }, licences: tenants },
       newShard: () => placement.anyOfMine(),
       startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),

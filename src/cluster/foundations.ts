@@ -59,7 +59,7 @@ export interface Foundations {
   /** For what clients read. */
   readonly reads: Reads;
   readonly clock: DatabaseClock;
-  readonly turns: FairScheduler;
+  readonly scheduler: FairScheduler;
   readonly metrics: Metrics;
   readonly catalog: StoreCatalog;
   readonly schemas: Schemas;
@@ -109,10 +109,10 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
   };
   const onRefused = () => metrics.loadShed.inc({ shortage: "reads" });
   await clock.measure(sql);
-  const turns = new FairScheduler();
-  const catalog = new StoreCatalog(sql, log, turns);
+  const scheduler = new FairScheduler();
+  const catalog = new StoreCatalog(sql, log, scheduler);
   await catalog.start();
-  const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, turns });
+  const feed = createFeed({ sql, listenUrl: hints ? databaseUrl : undefined, log, scheduler });
   const renewSessions = () => {
     for (const { renew } of [commits, work, upkeep, ...readers]) renew();
     feed.reconnect();
@@ -128,7 +128,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
       egress,
       sql,
       clock,
-      turns,
+      scheduler,
       catalog,
       renewSessions,
       closeDatabase,

@@ -74,15 +74,15 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
 }
 
 async function openPorts(core: Core, { scrape }: NodeOptions) {
-  const { nodeId, config, log, sql, reads, upkeep, clock, turns, metrics, schemas, feed } = core.foundations;
+  const { nodeId, config, log, sql, reads, upkeep, clock, scheduler, metrics, schemas, feed } = core.foundations;
   const { router: runs, admission, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
     ...{ nodeId, config: apiConfig(config) },
-    ...{ log, turns, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
+    ...{ log, scheduler, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
     triggers: triggers.registrar,
     ...{ reruns: operate.reruns, bulk: operate.bulk },
-    migrations: new Migrations({ catalog: core.foundations.catalog, schemas, turns }),
+    migrations: new Migrations({ catalog: core.foundations.catalog, schemas, scheduler }),
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
     now: () => clock.now(),
@@ -134,14 +134,14 @@ function catalogOfAllNodes({ foundations: { catalog }, router }: Core): Catalog 
 }
 
 /** The compiler of machines/ with the limits from the settings and the check of JSON Schemas, in turns with everything else. */
-function compilerOf({ foundations: { schemas, config, turns } }: Core) {
+function compilerOf({ foundations: { schemas, config, scheduler } }: Core) {
   const { limits } = config;
   const schemaProblems = (schema: JsonObject) => schemas.problemSlices(schema);
   return {
     compileWorkflow: (document: unknown, options: CompileOptions) =>
-      turns.computeSlices("documents", compileWorkflowSlices(document, { ...options, limits, schemaProblems })),
+      scheduler.computeSlices("documents", compileWorkflowSlices(document, { ...options, limits, schemaProblems })),
     compileRule: (document: unknown, options?: RuleOptions) =>
-      turns.computeSlices("documents", compileRuleSlices(document, options)),
+      scheduler.computeSlices("documents", compileRuleSlices(document, options)),
     machineConfig: (program: Program) => program.chart,
   };
 }

@@ -26,7 +26,7 @@ export interface DispatcherOptions {
   /** Number of live nodes, as far as this node knows. */
   readonly nodeCount: () => number;
   /** Of the event loop. */
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
   readonly limits?: Partial<DispatchLimits>;
   /** Guard and secrets for the requests that the service makes itself. Absent: these requests wait in the queue. */
   readonly egress?: Pick<RequestEnvironment, "guard" | "secrets">;
@@ -102,16 +102,16 @@ interface OutletOf {
 }
 
 function outlets(options: DispatcherOptions, limits: DispatchLimits): OutletOf[] {
-  const { egress, callbacks, now, log, turns } = options;
+  const { egress, callbacks, now, log, scheduler } = options;
   const { outputBytes, messageBytes } = limits;
   const found: OutletOf[] = [];
   if (egress) {
     const slots = { all: limits.requests, each: limits.requestsPerHost };
-    found.push({ transport: "request", slots, outlet: new RequestOutlet({ ...egress, outputBytes, now, turns }) });
+    found.push({ transport: "request", slots, outlet: new RequestOutlet({ ...egress, outputBytes, now, scheduler }) });
   }
   if (callbacks?.http) {
     const slots = { all: limits.httpCalls, each: limits.httpCallsPerHost };
-    const outlet = new HttpOutlet({ ...callbacks.http, publicUrl: callbacks.publicUrl, outputBytes, now, turns });
+    const outlet = new HttpOutlet({ ...callbacks.http, publicUrl: callbacks.publicUrl, outputBytes, now, scheduler });
     found.push({ transport: "http", slots, outlet });
   }
   if (callbacks?.rabbitmq) {

@@ -55,7 +55,7 @@ export interface FeedOptions {
   readonly listenUrl?: string;
   readonly log: Logger;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
-  readonly turns?: FairScheduler;
+  readonly scheduler?: FairScheduler;
   readonly pollMs?: number;
   readonly maxWatchers?: number;
 }
@@ -66,7 +66,7 @@ export function createFeed(options: FeedOptions): Feed {
 
 class LiveFeed implements Feed {
   private readonly sql: Sql;
-  private readonly turns: FairScheduler;
+  private readonly scheduler: FairScheduler;
   private readonly maxWatchers: number;
   private readonly notifier: Notifier;
   private readonly listener: Listener | undefined;
@@ -78,12 +78,19 @@ class LiveFeed implements Feed {
   watching = 0;
   private stopping: Promise<void> | undefined;
 
-  constructor({ sql, listenUrl, log, turns = new FairScheduler(), pollMs = 3000, maxWatchers = 10_000 }: FeedOptions) {
+  constructor({
+    sql,
+    listenUrl,
+    log,
+    scheduler = new FairScheduler(),
+    pollMs = 3000,
+    maxWatchers = 10_000,
+  }: FeedOptions) {
     this.sql = sql;
-    this.turns = turns;
+    this.scheduler = scheduler;
     this.maxWatchers = maxWatchers;
     this.followers = new Followers(sql, log);
-    this.notifier = new Notifier({ sql, log, turns });
+    this.notifier = new Notifier({ sql, log, scheduler });
     const onNotify = (_channel: string, payload: string) => this.onHint(payload);
     this.listener = listenUrl === undefined ? undefined : new Listener({ url: listenUrl, log, onNotify });
     const polls = { pauseMs: pollMs, round: () => this.checkWatched() };
@@ -102,7 +109,7 @@ class LiveFeed implements Feed {
 
   /** In turns: a run may have thousands of watchers. One that gets events out of order reads them from the database. */
   private async offer(watchers: ReadonlySet<Watcher>, items: readonly EventItem[]): Promise<void> {
-    for (const watcher of watchers) await this.turns.compute("feed", () => watcher.offer(items));
+    for (const watcher of watchers) await this.scheduler.compute("feed", () => watcher.offer(items));
   }
 
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void } {

@@ -12,7 +12,7 @@ import { eventItem } from "./item.js";
 export interface NotifierOptions {
   readonly sql: Sql;
   readonly log: Logger;
-  readonly turns: FairScheduler;
+  readonly scheduler: FairScheduler;
   /** Runs with unsent events; beyond it the oldest is dropped. */
   readonly maxRuns?: number;
 }
@@ -34,15 +34,15 @@ interface Pending extends Reached {
 export class Notifier {
   private readonly sql: Sql;
   private readonly log: Logger;
-  private readonly turns: FairScheduler;
+  private readonly scheduler: FairScheduler;
   private readonly maxRuns: number;
   private readonly pending = new Map<RunId, Pending>();
   private flushing: Promise<void> | undefined;
 
-  constructor({ sql, log, turns, maxRuns = 10_000 }: NotifierOptions) {
+  constructor({ sql, log, scheduler, maxRuns = 10_000 }: NotifierOptions) {
     this.sql = sql;
     this.log = log;
-    this.turns = turns;
+    this.scheduler = scheduler;
     this.maxRuns = maxRuns;
   }
 
@@ -98,7 +98,7 @@ export class Notifier {
   private async encodeEach(batch: readonly (readonly [RunId, Pending])[]): Promise<string[]> {
     const payloads: string[] = [];
     for (const [runId, { events, ...reached }] of batch)
-      payloads.push(await this.turns.compute("feed", () => encodeHint(runId, reached, events?.map(eventItem))));
+      payloads.push(await this.scheduler.compute("feed", () => encodeHint(runId, reached, events?.map(eventItem))));
     return payloads;
   }
 }

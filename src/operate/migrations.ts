@@ -30,7 +30,7 @@ export interface Target {
 export interface MigrationsOptions {
   readonly catalog: Pick<Catalog, "program" | "published">;
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
 }
 
 /** One read of the store, on a session that it holds no longer than that. */
@@ -103,13 +103,13 @@ export class Migrations {
     target: Published,
     steps: Readonly<Record<string, string>>,
   ): Promise<readonly Reason[]> {
-    const { catalog, turns, schemas } = this.options;
+    const { catalog, scheduler, schemas } = this.options;
     const { identity } = stored;
     if (!isFor(target, identity.tenantId)) return [{ message: "the version is for runs of another tenant" }];
     // There already: nothing would change.
     if (identity.version === target.program.version && !isOver(stored.state)) return [];
     const from = await catalog.program(identity.definitionId);
-    return turns.compute(identity.workflowId, () => {
+    return scheduler.compute(identity.workflowId, () => {
       const conforms = (schema: JsonObject, value: Json) => schemas.conforms(schema, value);
       return versionFact(from, target).move(readable(stored), steps, conforms).reasons;
     });

@@ -15,7 +15,7 @@ export interface ResidentHost {
   readonly facts: Pick<FactSource, "current" | "read" | "refreshActions">;
   readonly metrics: Pick<Metrics, "commitConflicts" | "transitions">;
   /** Of the event loop, which all residents share. */
-  readonly turns: Pick<FairScheduler, "compute" | "spent">;
+  readonly scheduler: Pick<FairScheduler, "compute" | "spent">;
   readonly stepsPerCommit: number;
   /** The newest record format that all live nodes read (law 13). */
   readonly recordFormat: number;

@@ -150,11 +150,13 @@ export class Resident {
   }
 
   private async decide(loaded: LoadedRun, command: RunCommand): Promise<Decided> {
-    const { facts: source, turns } = this.host;
+    const { facts: source, scheduler } = this.host;
     const { run } = loaded.actor.context;
     let fetched: Fetched = {};
     for (let refreshed = false; ; ) {
-      const { decision, facts } = await turns.compute(run.workflowId, () => this.takeTurn(loaded, command, fetched));
+      const { decision, facts } = await scheduler.compute(run.workflowId, () =>
+        this.takeTurn(loaded, command, fetched),
+      );
       if (facts.missed.action && !refreshed) {
         // Perhaps it was registered on another node a moment ago: only an action that the store does not know is an error.
         await source.refreshActions();
@@ -205,7 +207,7 @@ export class Resident {
   }
 
   private get turnLasts(): boolean {
-    return !this.host.turns.spent || performance.now() - this.turnBegan < STEPPING_MS;
+    return !this.host.scheduler.spent || performance.now() - this.turnBegan < STEPPING_MS;
   }
 
   /** Adds the next delivery, if it is the end of a child and can be decided at once. */

@@ -62,7 +62,7 @@ export interface PeerNodes {
 /** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
 type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased"> & { readonly tried?: boolean };
 
-export interface RuntimeOptions extends Omit<StarterOptions, "turns"> {
+export interface RuntimeOptions extends Omit<StarterOptions, "scheduler"> {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly committer: Committer;
@@ -85,7 +85,7 @@ export interface RuntimeOptions extends Omit<StarterOptions, "turns"> {
   /** Whether a node died a moment ago. */
   readonly recentNodeLoss?: () => boolean;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
-  readonly turns?: FairScheduler;
+  readonly scheduler?: FairScheduler;
   /** Suspects are tried there before they are decided on here. Absent: there are none. */
   readonly gate?: Gate;
   /** Where this process says what it decides on. */
@@ -99,7 +99,7 @@ export interface RuntimeOptions extends Omit<StarterOptions, "turns"> {
 export class Runtime implements Runs, ResidentHost {
   readonly committer: Committer;
   readonly metrics: Metrics;
-  readonly turns: FairScheduler;
+  readonly scheduler: FairScheduler;
   readonly stepsPerCommit: number;
   readonly outgoing?: OutgoingEvents;
   readonly facts: FactSource;
@@ -117,11 +117,11 @@ export class Runtime implements Runs, ResidentHost {
     this.residents = new Residents(options.residents);
     this.committer = options.committer;
     this.metrics = options.metrics;
-    this.turns = options.turns ?? new FairScheduler();
+    this.scheduler = options.scheduler ?? new FairScheduler();
     this.stepsPerCommit = options.stepsPerCommit;
     this.outgoing = options.outgoing;
     const deciding = (key: string) => options.lastWords?.say(key);
-    this.starter = new Starter({ ...options, turns: this.turns, deciding }, (started) => this.created(started));
+    this.starter = new Starter({ ...options, scheduler: this.scheduler, deciding }, (started) => this.created(started));
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, slots: options.slots, hints },
@@ -266,7 +266,7 @@ export class Runtime implements Runs, ResidentHost {
   private async childCreated({ identity, variables, variablesSize, fence }: NewChild): Promise<void> {
     try {
       const program = await this.options.catalog.program(identity.definitionId);
-      await this.turns.compute(identity.workflowId, () => {
+      await this.scheduler.compute(identity.workflowId, () => {
         const context = newRun(identity, variables ?? {}, variablesSize);
         this.created({ context, program, started: createdByParent(identity), fence }, variables !== undefined);
       });

@@ -59,7 +59,7 @@ export interface StarterOptions {
   /** Work on the start with this key begins. */
   readonly deciding?: (key: string) => void;
   /** Of the event loop. What is done to a large start is done in pieces. */
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
 }
 
 /** A run that this node has just made durable: its first actor need not be loaded. */
@@ -80,7 +80,7 @@ export class Starter {
   ) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
-    const hash = await this.options.turns.compute(request.workflowId, () => hashOf(request));
+    const hash = await this.options.scheduler.compute(request.workflowId, () => hashOf(request));
     const key = derivedUuid(`start:${hash.hash}`);
     if (this.options.gate?.isSuspect(key)) await this.options.gate.start(request, key);
     const run = await this.prepare(request, key).catch(async (error: unknown) => {
@@ -118,7 +118,7 @@ export class Starter {
   }
 
   private inTurn<T>({ workflowId }: StartRequest, key: string, piece: () => T): Promise<T> {
-    return this.options.turns.compute(workflowId, () => {
+    return this.options.scheduler.compute(workflowId, () => {
       this.options.deciding?.(key);
       return piece();
     });

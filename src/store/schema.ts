@@ -391,7 +391,7 @@ export const suspects = pgTable("suspects", {
 
 /**
  * Durable effects owed outside. `kind` "action": the run's call is to be carried to a worker; its payload is the run's `call`. Any other
- * kind is a post (posts.ts), which its run does not wait for.
+ * kind is a post (outbox.ts), which its run does not wait for.
  */
 export const outbox = pgTable(
   "outbox",

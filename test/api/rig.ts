@@ -236,7 +236,7 @@ function depsOf(
     },
     now: () => NOW,
     metrics: createMetrics(),
-    turns: new FairScheduler(),
+    scheduler: new FairScheduler(),
     log: createLogger({ logLevel: "info" }, lines),
     compile,
     ready: () => rig.ready,

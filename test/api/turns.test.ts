@@ -15,8 +15,8 @@ class LateTurns extends FairScheduler {
   }
 }
 
-const turns = new LateTurns();
-const rig = useRig({ deps: { turns, now: () => now } });
+const scheduler = new LateTurns();
+const rig = useRig({ deps: { scheduler, now: () => now } });
 
 const PART = 64 * 1024;
 
@@ -55,11 +55,11 @@ describe("requests", () => {
     await rig.app.ready();
     const asked = rig.call("POST", "/api/v1/sagas/start", { workflow_id: "orders" });
     const order: string[] = [];
-    void turns.compute("a run", () => {
+    void scheduler.compute("a run", () => {
       const until = performance.now() + 25;
       while (performance.now() < until);
     });
-    const piece = turns.compute("another run", () => order.push("another run"));
+    const piece = scheduler.compute("another run", () => order.push("another run"));
     void asked.then(() => order.push("the request"));
     expect([(await asked).status, await piece]).toEqual([202, 1]);
     expect(order).toEqual(["another run", "the request"]);

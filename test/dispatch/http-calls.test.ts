@@ -8,7 +8,7 @@ import { Guard, listedOrAny } from "../../src/egress/guard.js";
 import type { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
-import { heldTurns, openNode, type RequestNode, Site } from "./requests-rig.js";
+import { heldScheduler, openNode, type RequestNode, Site } from "./requests-rig.js";
 import { type FakeRuns, makeCall } from "./rig.js";
 
 const SECRET = `whsec_${Buffer.from("a key of thirty-two bytes length").toString("base64")}`;
@@ -36,17 +36,17 @@ interface Options {
   readonly limits?: Partial<DispatchLimits>;
   readonly allow?: readonly string[];
   readonly runs?: FakeRuns;
-  readonly turns?: Pick<FairScheduler, "compute">;
+  readonly scheduler?: Pick<FairScheduler, "compute">;
 }
 
 /** Longer than a busy machine holds up a call on its way. Calls that are to be given up wait so long. */
 const PATIENCE_MS = 3_000;
 const QUICK = { backoffMs: 20, backoffMaxMs: 50, askedMaxMs: 60_000, reachedMs: 1_000, forgetMs: 60_000 };
 
-function open({ limits, allow, runs, turns }: Options = {}): RequestNode {
+function open({ limits, allow, runs, scheduler }: Options = {}): RequestNode {
   const node = openNode({
     ...(runs && { runs }),
-    ...(turns && { turns }),
+    ...(scheduler && { scheduler }),
     limits: { destinations: QUICK, accepted: { remembered: 10 }, ...limits },
     callbacks: {
       publicUrl: () => "https://saga.example/base",
@@ -140,13 +140,13 @@ describe("a response", () => {
 
   it("is read in a turn of the loop, and its run goes on in another", async () => {
     const parties: string[] = [];
-    const turns: Pick<FairScheduler, "compute"> = {
+    const scheduler: Pick<FairScheduler, "compute"> = {
       compute: async (party, piece) => {
         parties.push(party);
         return piece();
       },
     };
-    const node = open({ turns });
+    const node = open({ scheduler });
     site.answer = (_, response) => response.end('{"result":{}}');
     await outcome(node, send(node, dispatchTo(site.url)));
     const { origin } = new URL(site.url);
@@ -154,8 +154,8 @@ describe("a response", () => {
   });
 
   it("is in time by the moment it arrived, however long it waits for its turn", async () => {
-    const { turns, came, release } = heldTurns();
-    const node = open({ turns });
+    const { scheduler, came, release } = heldScheduler();
+    const node = open({ scheduler });
     site.answer = (_, response) => response.end('{"result":{}}');
     const dispatch = send(node, dispatchTo(site.url));
     const arrived = await until(came, { what: "an answer that waits" });

@@ -228,7 +228,7 @@ describe("the queue", () => {
 
   it("is empty after stop, which may be called twice and before anything else", async () => {
     const dispatcher = createDispatcher({
-      turns: new FairScheduler(),
+      scheduler: new FairScheduler(),
       nodeId: "n",
       log: { debug() {}, info() {}, warn() {}, error() {} },
       now: () => 0,

@@ -88,7 +88,7 @@ interface NodeOptions {
   readonly runs?: FakeRuns;
   /** How it calls workers. */
   readonly callbacks?: Callbacks;
-  readonly turns?: Pick<FairScheduler, "compute">;
+  readonly scheduler?: Pick<FairScheduler, "compute">;
 }
 
 export function openNode(options: NodeOptions = {}) {
@@ -97,7 +97,7 @@ export function openNode(options: NodeOptions = {}) {
   const log = pino({ level: "debug" }, { write: (line: string) => logged.push(line) });
   const guard = new Guard({ admits: publicOrListed(["127.0.0.1", "localhost"]), connectMs: 2_000 });
   const dispatcher = createDispatcher({
-    turns: options.turns ?? new FairScheduler(),
+    scheduler: options.scheduler ?? new FairScheduler(),
     ...{ runs, log, nodeId: "node-1", now: () => Date.now(), nodeCount: () => 1 },
     limits: { tickMs: 10, offerBackoffMs: 10, ...options.limits },
     egress: { guard, secrets: options.secrets ?? secretsOf() },
@@ -132,18 +132,18 @@ export function dispatchOf(request: Partial<HttpRequest> & { url: string }, more
 }
 
 /** Turns of the loop that come when they are released. `came`: when the first was asked for. */
-export function heldTurns() {
+export function heldScheduler() {
   let came: number | undefined;
   let release = () => {};
   const held = new Promise<void>((resolve) => {
     release = resolve;
   });
-  const turns: Pick<FairScheduler, "compute"> = {
+  const scheduler: Pick<FairScheduler, "compute"> = {
     compute: async (_, piece) => {
       came ??= Date.now();
       await held;
       return piece();
     },
   };
-  return { turns, came: () => came, release: () => release() };
+  return { scheduler, came: () => came, release: () => release() };
 }

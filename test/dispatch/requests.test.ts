@@ -7,7 +7,7 @@ import type { Dispatch, HttpRequest, RunCommand } from "../../machines/index.js"
 import { overloaded } from "../../src/errors.js";
 import type { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { until } from "../harness/until.js";
-import { dispatchOf, heldTurns, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
+import { dispatchOf, heldScheduler, openNode, type RequestNode, Site, secretsOf } from "./requests-rig.js";
 import { FakeRuns } from "./rig.js";
 
 let site: Site;
@@ -693,20 +693,20 @@ describe("slots", () => {
 describe("an answer", () => {
   it("is read in a turn of the loop, and its run goes on in another", async () => {
     const parties: string[] = [];
-    const turns: Pick<FairScheduler, "compute"> = {
+    const scheduler: Pick<FairScheduler, "compute"> = {
       compute: async (party, piece) => {
         parties.push(party);
         return piece();
       },
     };
-    await ask({}, {}, open({ turns }));
+    await ask({}, {}, open({ scheduler }));
     const { origin } = new URL(site.url);
     expect(parties).toEqual([origin, origin]);
   });
 
   it("is in time by the moment it arrived, however long it waits for its turn", async () => {
-    const { turns, came, release } = heldTurns();
-    const command = ask({}, {}, open({ turns }));
+    const { scheduler, came, release } = heldScheduler();
+    const command = ask({}, {}, open({ scheduler }));
     const arrived = await until(came, { what: "an answer that waits" });
     await until(() => Date.now() > arrived, { what: "a later moment" });
     release();

@@ -87,7 +87,7 @@ export async function startNode(options: NodeOptions = {}): Promise<Node> {
   const logged: string[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => logged.push(line) });
   const dispatcher = createDispatcher({
-    turns: new FairScheduler(),
+    scheduler: new FairScheduler(),
     ...(options.unbound ? {} : { runs: options.commands ?? runs }),
     ...(options.peers ? { peers: options.peers } : {}),
     ...options.push,

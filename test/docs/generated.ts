@@ -36,7 +36,7 @@ export async function openApiDocument(): Promise<unknown> {
     reruns: absent,
     bulk: absent,
     migrations: absent,
-    turns: new FairScheduler(),
+    scheduler: new FairScheduler(),
     recordFormat: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),

@@ -680,7 +680,7 @@ export const MUTANTS = [
   {
     name: "a message of RabbitMQ is acknowledged before its event is committed (law 5)",
     waits: true,
-    file: "src/events/incoming.ts",
+    file: "src/events/event-consumer.ts",
     find: "const work = this.untilTaken(channel, message)\n      .then((outcome) => this.finish(channel, message, outcome))",
     replace:
       'this.finish(channel, message, "taken");\n    const work = this.untilTaken(channel, message)\n      .then(() => {})',
@@ -691,7 +691,7 @@ export const MUTANTS = [
   {
     name: "an event that RabbitMQ has not confirmed counts as published (law 5)",
     waits: true,
-    file: "src/events/outgoing.ts",
+    file: "src/events/event-publisher.ts",
     find: 'return outcome === "confirmed";',
     replace: "return true;",
     test: "test/events/rabbitmq.test.ts",

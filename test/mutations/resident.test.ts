@@ -83,7 +83,7 @@ class Host {
         return host.stepsPerCommit;
       },
       metrics: createMetrics(),
-      turns: new FairScheduler(() => 0),
+      scheduler: new FairScheduler(() => 0),
       deciding: (deciding) => void this.order.push(`says ${deciding}`),
       committer: { submit: (commit) => this.submit(commit) },
       recordedAnswer: async () => this.recorded && { answer: this.recorded },

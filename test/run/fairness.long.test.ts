@@ -28,7 +28,7 @@ let half: Half;
 beforeAll(async () => {
   database = await createTestDatabase();
   await publish(database, "small", SMALL);
-  half = await startHalf(database, { turns: new FairScheduler() });
+  half = await startHalf(database, { scheduler: new FairScheduler() });
   half.poller.start();
 });
 afterAll(async () => {

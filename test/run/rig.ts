@@ -43,7 +43,7 @@ export interface HalfOptions {
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
   /** By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
-  readonly turns?: FairScheduler;
+  readonly scheduler?: FairScheduler;
 }
 
 export interface Half {
@@ -95,7 +95,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     startupVariables: options.startupVariables,
     recordFormat: options.recordFormat,
     newestFormat: options.newestFormat,
-    turns: options.turns ?? new FairScheduler(() => 0),
+    scheduler: options.scheduler ?? new FairScheduler(() => 0),
     gate: options.gate,
     lastWords: options.lastWords,
     log: silentLog,

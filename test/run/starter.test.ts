@@ -140,13 +140,13 @@ describe("starting once", () => {
 describe("a start", () => {
   it("takes a turn of the loop for each walk over its values: its hash, its check, its size and its rows", async () => {
     let pieces = 0;
-    const turns = new FairScheduler(() => 0);
-    const compute = turns.compute.bind(turns);
-    turns.compute = (party, piece) => {
+    const scheduler = new FairScheduler(() => 0);
+    const compute = scheduler.compute.bind(scheduler);
+    scheduler.compute = (party, piece) => {
       if (party === "counted") pieces++;
       return compute(party, piece);
     };
-    const counted = await startHalf(database, { turns, hints: false, applicationName: "counted" });
+    const counted = await startHalf(database, { scheduler, hints: false, applicationName: "counted" });
     try {
       await publish(database, "counted", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
       await counted.runtime.start(request({ workflowId: "counted" }));

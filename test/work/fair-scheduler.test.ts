@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 
 let now = 0;
-const newTurns = () => new FairScheduler(() => now);
+const newScheduler = () => new FairScheduler(() => now);
 
 /** By default a whole slice. */
 function compute(ms = 20): void {
@@ -27,27 +27,27 @@ describe("a piece of computing", () => {
   it("is computed at once while little was computed, and after I/O once a slice was, whoever used it", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
-    const turns = newTurns();
+    const scheduler = newScheduler();
     const order: string[] = [];
-    void turns.compute("a", () => compute(19));
-    void turns.compute("b", () => order.push("b"));
+    void scheduler.compute("a", () => compute(19));
+    void scheduler.compute("b", () => order.push("b"));
     expect(order).toEqual(["b"]);
     compute();
     const socket = connect((server.address() as AddressInfo).port, "127.0.0.1", () => order.push("I/O"));
-    await turns.compute("c", () => order.push("c"));
+    await scheduler.compute("c", () => order.push("c"));
     expect(order).toEqual(["b", "I/O", "c"]);
     socket.destroy();
     server.close();
   });
 
   it("waits behind those that wait, and parties take turns", async () => {
-    const turns = newTurns();
-    expect(turns.spent).toBe(false);
+    const scheduler = newScheduler();
+    expect(scheduler.spent).toBe(false);
     compute();
-    expect(turns.spent).toBe(true);
+    expect(scheduler.spent).toBe(true);
     const order: string[] = [];
     const piece = (party: string, name: string) =>
-      turns.compute(party, () => {
+      scheduler.compute(party, () => {
         order.push(name);
         compute();
       });
@@ -61,7 +61,7 @@ describe("a piece of computing", () => {
     ["is followed by I/O before the next one", 20, [1, 1, 1, 1, 1]],
     ["shares its turn with the next ones if it is short", 8, [3, 2]],
   ])("%s", async (_, ms, expected) => {
-    const turns = newTurns();
+    const scheduler = newScheduler();
     const loops = countLoops();
     const seen = new Map<number, number>();
     const piece = () => {
@@ -69,35 +69,35 @@ describe("a piece of computing", () => {
       compute(ms);
     };
     // Together: none of them has computed when the others ask.
-    await Promise.all(Array.from({ length: 5 }, async () => turns.compute("a", piece)));
+    await Promise.all(Array.from({ length: 5 }, async () => scheduler.compute("a", piece)));
     loops.stop();
     expect([...seen.values()]).toEqual(expected);
   });
 
   it("costs nothing where nothing waits: after I/O there is a new slice", async () => {
-    const turns = newTurns();
+    const scheduler = newScheduler();
     for (let nth = 0; nth < 3; nth++) {
       let computed = false;
-      void turns.compute("a", () => {
+      void scheduler.compute("a", () => {
         computed = true;
         compute();
       });
-      expect([computed, turns.spent]).toEqual([true, true]);
+      expect([computed, scheduler.spent]).toEqual([true, true]);
       await turn();
       await turn();
-      expect(turns.spent).toBe(false);
+      expect(scheduler.spent).toBe(false);
     }
   });
 
   it("that throws is its caller's, and the next one has its turn", async () => {
-    const turns = newTurns();
+    const scheduler = newScheduler();
     compute();
-    expect(turns.spent).toBe(false);
+    expect(scheduler.spent).toBe(false);
     compute();
-    const fails = turns.compute("a", () => {
+    const fails = scheduler.compute("a", () => {
       throw new Error("no");
     });
-    const lives = turns.compute("a", () => "yes");
+    const lives = scheduler.compute("a", () => "yes");
     await expect(fails).rejects.toThrow("no");
     expect(await lives).toBe("yes");
   });
@@ -115,29 +115,29 @@ describe("a work in slices", () => {
   }
 
   it("stops after a slice of the loop, and goes on when its turn has come again", async () => {
-    const turns = newTurns();
+    const scheduler = newScheduler();
     const order: string[] = [];
     function* long(): Generator<void, string> {
       for (let nth = 1; nth <= 7; nth++) {
         order.push(`long${nth}`);
         compute(8);
-        if (nth === 3) void turns.compute("others", () => order.push("short"));
+        if (nth === 3) void scheduler.compute("others", () => order.push("short"));
         yield;
       }
       return "long";
     }
-    expect(await turns.computeSlices("documents", long())).toBe("long");
+    expect(await scheduler.computeSlices("documents", long())).toBe("long");
     expect(order).toEqual(["long1", "long2", "long3", "short", "long4", "long5", "long6", "long7"]);
   });
 
   it("waits for a place if two of its party take long; one that is short, and one of another party, do not", async () => {
-    const turns = newTurns();
+    const scheduler = newScheduler();
     const order: string[] = [];
     const ended: string[] = [];
     const works = [
-      ...["a", "b", "c"].map((name) => turns.computeSlices("documents", work(name, 15, order))),
-      turns.computeSlices("documents", work("short", 1, order)),
-      turns.computeSlices("programs", work("other", 15, order)),
+      ...["a", "b", "c"].map((name) => scheduler.computeSlices("documents", work(name, 15, order))),
+      scheduler.computeSlices("documents", work("short", 1, order)),
+      scheduler.computeSlices("programs", work("other", 15, order)),
     ];
     await Promise.all(works.map(async (work) => ended.push(await work)));
     expect(ended.indexOf("short")).toBeLessThan(ended.indexOf("a"));
@@ -146,7 +146,7 @@ describe("a work in slices", () => {
   });
 
   it("that throws gives its place to the next", async () => {
-    const turns = newTurns();
+    const scheduler = newScheduler();
     function* throwing(): Generator<void, void> {
       for (let nth = 0; nth < 5; nth++) {
         compute();
@@ -154,7 +154,7 @@ describe("a work in slices", () => {
       }
       throw new Error("faulty");
     }
-    const works = Array.from({ length: 5 }, () => turns.computeSlices("documents", throwing()));
+    const works = Array.from({ length: 5 }, () => scheduler.computeSlices("documents", throwing()));
     expect((await Promise.allSettled(works)).map(({ status }) => status)).toEqual(works.map(() => "rejected"));
   });
 });

@@ -80,7 +80,7 @@ const JSON_TYPE = /^application\/json\s*(;|$)/i;
  * A body of another type is refused at its first byte: one without content is absent, whatever its type. Fastify would refuse a type before it
  * knows whether content follows, so it is shown the type of JSON only.
  */
-export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, turns: FairScheduler): void {
+export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, scheduler: FairScheduler): void {
   const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
   app.addHook("onRequest", async ({ headers }) => {
@@ -88,9 +88,9 @@ export function parseJsonBodies(app: FastifyInstance, bounds: BodyBounds, turns:
   });
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
     const bytes = await receiveBody(request, payload, bounds);
-    const body = await turns.compute(partyOf(request), () => parse(request, bytes));
+    const body = await scheduler.compute(partyOf(request), () => parse(request, bytes));
     if (bytes.length > MOST_FOR_ALL_FAULTS && typeof body === "object" && body !== null) LARGE.add(body);
-    await turns.compute(partyOf(request), () => refuseUnstorable(body));
+    await scheduler.compute(partyOf(request), () => refuseUnstorable(body));
     return body;
   });
   const nothing = { ...bounds, bytes: 0, excess: () => unsupportedMediaType("the body must be application/json") };

@@ -27,7 +27,7 @@ export function createServer({
   config,
   log,
   admission,
-  turns,
+  scheduler,
   metrics,
   ready,
   bodyStallMs,
@@ -64,9 +64,9 @@ export function createServer({
   refuseEncodings(app);
   admitRequests(app, admission);
   boundConnections(app, log);
-  parseJsonBodies(app, { bytes: config.limits.bodyBytes, stallMs: bodyStallMs ?? BODY_STALL_MS }, turns);
+  parseJsonBodies(app, { bytes: config.limits.bodyBytes, stallMs: bodyStallMs ?? BODY_STALL_MS }, scheduler);
   validateRequests(app);
-  takeTurns(app, turns);
+  takeTurns(app, scheduler);
   measureRequests(app, metrics);
   closeKeptConnections(app, ready);
   closeUnusedConnections(app);

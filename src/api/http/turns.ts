@@ -8,18 +8,18 @@ const PART = 64 * 1024;
 
 export const partyOf = ({ method, routeOptions: { url = "" } }: FastifyRequest) => `${method} ${url}`;
 
-export function takeTurns(app: FastifyInstance, turns: FairScheduler): void {
+export function takeTurns(app: FastifyInstance, scheduler: FairScheduler): void {
   // What follows until the handler waits for something is computed in this turn.
-  app.addHook("preValidation", (request) => turns.compute(partyOf(request), () => {}));
+  app.addHook("preValidation", (request) => scheduler.compute(partyOf(request), () => {}));
   // To check a large body, and to name what is ignored of it, takes a turn of its own.
-  app.addHook("preHandler", (request) => turns.compute(partyOf(request), () => {}));
+  app.addHook("preHandler", (request) => scheduler.compute(partyOf(request), () => {}));
   app.addHook("preSerialization", async (request, reply, payload) => {
     reply.serializer(String);
     if (isSmall(payload)) return JSON.stringify(payload);
     let text = "";
     for (const part of encodeLarge(payload)) {
       text += part;
-      if (turns.spent) await turns.compute(partyOf(request), () => {});
+      if (scheduler.spent) await scheduler.compute(partyOf(request), () => {});
     }
     return text;
   });

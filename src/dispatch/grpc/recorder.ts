@@ -29,7 +29,7 @@ export class Recorder {
     private readonly log: Log,
     /** Database time, epoch milliseconds. */
     private readonly now: () => number,
-    private readonly turns: Pick<FairScheduler, "compute">,
+    private readonly scheduler: Pick<FairScheduler, "compute">,
     /** Called before the acknowledgement is sent: the run waits for the dispatch no longer. */
     private readonly resolved: (dispatchId: DispatchId) => void,
   ) {}
@@ -52,7 +52,7 @@ export class Recorder {
     const dispatchId = report.dispatch_id;
     const arrival = this.arrivalOf(report);
     try {
-      const command = await this.turns.compute(stream.service, () =>
+      const command = await this.scheduler.compute(stream.service, () =>
         answerCommand(report, stream, this.limits.outputBytes),
       );
       const { id, at: arrivedAt } = arrival;

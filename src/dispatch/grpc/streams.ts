@@ -24,7 +24,7 @@ export interface WorkerStreamsOptions extends InFlightOptions {
   readonly nodeId: string;
   readonly nodeCount: () => number;
   readonly log: Log;
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
 }
 
 const STOPPING = "the node is stopping";
@@ -42,7 +42,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
     const { host, limits, log } = options;
     this.dispatches = new InFlight(options);
     this.relayed = new RelayedDispatches(this.dispatches, this);
-    this.recorder = new Recorder(host, limits, log, options.now, options.turns, (dispatchId) =>
+    this.recorder = new Recorder(host, limits, log, options.now, options.scheduler, (dispatchId) =>
       this.resolved(dispatchId),
     );
     this.nodeCount = options.nodeCount();

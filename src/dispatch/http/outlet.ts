@@ -19,7 +19,7 @@ export interface HttpOutletOptions {
   readonly outputBytes: number;
   /** Database time, epoch milliseconds. */
   readonly now: () => number;
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
 }
 
 /** What a response may have besides the output. */
@@ -41,16 +41,18 @@ export class HttpOutlet implements Outlet {
   }
 
   async deliver(dispatch: Dispatch, signal: AbortSignal): Promise<Delivery> {
-    const { guard, outputBytes, now, turns } = this.options;
+    const { guard, outputBytes, now, scheduler } = this.options;
     const url = dispatch.call.address ?? "";
     const posted = { method: "POST", url, ...this.message(dispatch), followRedirects: false, signal };
     try {
       const incoming = await exchange(guard, { ...posted, maxBytes: outputBytes + FRAME_BYTES, overlong: "fails" });
       const arrivedAt = now();
       const { origin, host } = new URL(url);
-      const delivery = await turns.compute(origin, () => responded(incoming, host, { outputBytes, now: arrivedAt }));
+      const delivery = await scheduler.compute(origin, () =>
+        responded(incoming, host, { outputBytes, now: arrivedAt }),
+      );
       // What the run makes of a large answer is computed in another turn.
-      return turns.compute(origin, () => (delivery.kind === "answered" ? { ...delivery, arrivedAt } : delivery));
+      return scheduler.compute(origin, () => (delivery.kind === "answered" ? { ...delivery, arrivedAt } : delivery));
     } catch (error) {
       if (error instanceof ExchangeFailed) return unanswered(error, signal.reason);
       throw error;

@@ -17,7 +17,7 @@ export interface RequestEnvironment {
   readonly outputBytes: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
 }
 
 const RETRYABLE_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
@@ -29,7 +29,7 @@ type Attempted = Pick<Answered, "outcome" | "arrivedAt">;
 export async function attempt(
   request: HttpRequest,
   idempotencyKey: string,
-  { guard, secrets, outputBytes, now, turns }: RequestEnvironment,
+  { guard, secrets, outputBytes, now, scheduler }: RequestEnvironment,
   signal: AbortSignal,
 ): Promise<Attempted> {
   const secret = request.secretRef === undefined ? undefined : secretFor(request.secretRef, request.url, secrets);
@@ -42,9 +42,9 @@ export async function attempt(
     const incoming = await exchange(guard, { ...outgoing, overlong: "fails" });
     const arrivedAt = now();
     const { origin } = new URL(url);
-    const outcome = await turns.compute(origin, () => outcomeOf(incoming, request, secrets.mask, arrivedAt));
+    const outcome = await scheduler.compute(origin, () => outcomeOf(incoming, request, secrets.mask, arrivedAt));
     // What the run makes of a large answer is computed in another turn.
-    return await turns.compute(origin, () => ({ outcome, arrivedAt }));
+    return await scheduler.compute(origin, () => ({ outcome, arrivedAt }));
   } catch (error) {
     if (error instanceof ExchangeFailed)
       return { outcome: failureOf(error, signal.reason as CutOffReason | undefined) };

@@ -36,7 +36,7 @@ export class StoreCatalog implements Catalog {
   constructor(
     private readonly sql: Sql,
     log: Logger,
-    private readonly turns: FairScheduler,
+    private readonly scheduler: FairScheduler,
   ) {
     this.registrations = new Registrations(sql);
     this.rules = new RuleBook(sql, log);
@@ -114,7 +114,7 @@ export class StoreCatalog implements Catalog {
     if (!definition) throw new Error(`definition ${definitionId} is not in the store`);
     const { version, document } = definition;
     const slices = compileWorkflowSlices(document, { version, limits: null });
-    const { program, problems } = await this.turns.computeSlices("programs", slices);
+    const { program, problems } = await this.scheduler.computeSlices("programs", slices);
     if (!program) throw new Unreadable(`this node cannot compile definition ${definitionId}: ${problems[0]?.message}`);
     this.programs.set(definitionId, program, weightOf(program));
     return program;

@@ -52,11 +52,11 @@ export class TrialRoom {
     // A trial asks nothing outside, so what an HTTP provider would give is not tried.
     const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
     this.starter = new Starter(
-      { sql, clock, committer, catalog, schemas, startupVariables, reserves: false, turns: NO_TURNS },
+      { sql, clock, committer, catalog, schemas, startupVariables, reserves: false, scheduler: NO_SCHEDULER },
       () => {},
     );
     this.host = {
-      ...{ facts, stepsPerCommit, metrics: createMetrics(), turns: NO_TURNS, recordFormat: RECORD_FORMAT },
+      ...{ facts, stepsPerCommit, metrics: createMetrics(), scheduler: NO_SCHEDULER, recordFormat: RECORD_FORMAT },
       // The trial takes every decision that a node may take before its first commit.
       recentNodeLoss: false,
       committer,
@@ -103,7 +103,7 @@ export class TrialRoom {
 }
 
 /** Nothing else runs here, and the trial steps as far as the fastest node would before its first commit. */
-const NO_TURNS: ResidentHost["turns"] = { compute: async (_, piece) => piece(), spent: false };
+const NO_SCHEDULER: ResidentHost["scheduler"] = { compute: async (_, piece) => piece(), spent: false };
 
 /** Makes the rows of the commit, and ends the trial. */
 async function encodeOnly(commit: RunCommit): Promise<never> {

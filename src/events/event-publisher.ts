@@ -11,7 +11,7 @@ import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/outg
 import { WorkLoop } from "../work/loop.js";
 import { ensureQueues, type Topology } from "./topology.js";
 
-export interface OutgoingOptions {
+export interface EventPublisherOptions {
   readonly sql: Sql;
   readonly log: Log;
   readonly metrics: Pick<Metrics, "eventsOut" | "eventLinksAway">;
@@ -28,13 +28,13 @@ const INTERVAL_MS = 500;
 /** How long a stop waits for confirmations. */
 const GRACE_MS = 1_000;
 
-export class Outgoing {
+export class EventPublisher {
   private readonly publisher: Publisher;
   private readonly loop: WorkLoop;
   /** The log says so. */
   private queuesRefused = false;
 
-  constructor(private readonly options: OutgoingOptions) {
+  constructor(private readonly options: EventPublisherOptions) {
     const { url, log, metrics, intervalMs: pauseMs = INTERVAL_MS } = options;
     this.loop = new WorkLoop({ what: "outgoing events", log, polls: { pauseMs, round: () => this.round() } });
     this.publisher = new Publisher({
@@ -104,12 +104,12 @@ export class Outgoing {
   /** An event that the broker does not have holds up the later ones of its run. */
   private async publishInOrder(events: readonly OutgoingEvent[], done: string[]): Promise<void> {
     for (const event of events) {
-      if (this.loop.stopping || !(await this.isPublished(event))) return;
+      if (this.loop.stopping || !(await this.tryPublish(event))) return;
       done.push(event.id);
     }
   }
 
-  private async isPublished(event: OutgoingEvent): Promise<boolean> {
+  private async tryPublish(event: OutgoingEvent): Promise<boolean> {
     const { log, metrics, topology } = this.options;
     const message = messageOf(event, topology);
     if (!message) {

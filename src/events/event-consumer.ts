@@ -11,11 +11,11 @@ import { BrokerLink, UnfitTopology } from "../sdk/broker/index.js";
 import { isStoreAway } from "../store/failure.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { withGrace } from "../work/loop.js";
+import type { EventPublisher } from "./event-publisher.js";
 import { isOwn, type MessageLimits, REASON_HEADER, Refused, readMessage, TOPIC_HEADER } from "./message.js";
-import type { Outgoing } from "./outgoing.js";
 import { ensureTopology, isComplete, type Topology } from "./topology.js";
 
-export interface IncomingOptions {
+export interface EventConsumerOptions {
   readonly log: Log;
   readonly metrics: Pick<Metrics, "eventsIn" | "eventLinksAway" | "eventTopologyMissing">;
   /** Holds a password. */
@@ -23,8 +23,8 @@ export interface IncomingOptions {
   readonly topology: Topology;
   readonly intake: Pick<EventIntake, "take">;
   /** Takes the messages that cannot be taken. */
-  readonly outgoing: Pick<Outgoing, "publish">;
-  readonly turns: Pick<FairScheduler, "compute">;
+  readonly publisher: Pick<EventPublisher, "publish">;
+  readonly scheduler: Pick<FairScheduler, "compute">;
   readonly limits: MessageLimits;
   /** False: the node sheds load, and messages wait. */
   readonly admits: () => boolean;
@@ -47,7 +47,7 @@ const MOST_HEADER_BYTES = 65_536;
 
 type Outcome = "taken" | "repeated" | "own" | "dead";
 
-export class Incoming {
+export class EventConsumer {
   private readonly link: BrokerLink;
   /** Aborted when the channel is gone: its messages will be delivered again. */
   private lost = new AbortController();
@@ -58,7 +58,7 @@ export class Incoming {
   private wasComplete = false;
   private readonly underWay = new Set<Promise<void>>();
 
-  constructor(private readonly options: IncomingOptions) {
+  constructor(private readonly options: EventConsumerOptions) {
     const { url, log, metrics } = options;
     this.link = new BrokerLink({
       ...{ url, log, name: "saga events in" },
@@ -175,11 +175,11 @@ export class Incoming {
 
   /** Undefined: it cannot be moved aside now. Throws if it cannot be stored now. */
   private async take(message: ConsumeMessage, isFaulty: boolean): Promise<Outcome | undefined> {
-    const { intake, turns, limits } = this.options;
+    const { intake, scheduler, limits } = this.options;
     if (isOwn(message)) return "own";
     try {
       if (isFaulty) throw new Refused("the event could not be stored");
-      const event = await turns.compute("events", () => readMessage(message, limits));
+      const event = await scheduler.compute("events", () => readMessage(message, limits));
       const taken = await intake.take(event);
       if (taken === "conflict") throw new Refused("another event was published with this message id");
       return taken.repeated ? "repeated" : "taken";
@@ -200,7 +200,7 @@ export class Incoming {
     const routingKey = this.options.topology.dead;
     const id = messageId || uuidv7();
     this.options.log.warn({ messageId, reason }, "event cannot be taken, moving its message aside");
-    const outcome = await this.options.outgoing.publish({
+    const outcome = await this.options.publisher.publish({
       ...{ exchange: "", routingKey, id, body, headers, contentType, appId },
     });
     if (outcome === "returned") this.link.reset(`the queue ${routingKey} was deleted`);
