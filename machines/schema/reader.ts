@@ -91,6 +91,8 @@ export class Reader {
     if (fault !== undefined) throw new SchemaFault(fault);
     if (typeof $id !== "string") return outer;
     const { uri } = locate($id, outer.uri);
+    // The root may say that its address is the one it has without an $id.
+    if (pointer === "" && uri === outer.uri) return outer;
     if (this.resources.get(uri)?.reader === this) throw new SchemaFault(`two schemas in it have the $id ${uri}`);
     return this.home(uri, pointer);
   }
