@@ -4,8 +4,8 @@ import type { Spend } from "../values/pattern.js";
 
 const LABEL = /^[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?$/i;
 const MAX_NAME = 253;
-/** Units. */
-const DECODING = 30;
+/** Units for decoding and judging a label. */
+const DECODING = 100;
 
 export function isHostname(text: string, spend: Spend): boolean {
   if (text.length > MAX_NAME) return false;

@@ -5,7 +5,7 @@ import { compilePattern, type Pattern, PatternError } from "../values/pattern.js
 import { programSize } from "../values/pattern-size.js";
 import type { Slices } from "../values/slices.js";
 import { flat } from "./applicators.js";
-import { Check, type Misfit, Misfits, type Node, OutOfBudget } from "./check.js";
+import { Check, type Misfit, Misfits, type Node, Unfinished } from "./check.js";
 import { META_SCHEMA, META_SCHEMAS } from "./meta-schema.js";
 import { re2Of } from "./pattern-text.js";
 import { type Home, Reader, SchemaFault } from "./reader.js";
@@ -121,7 +121,7 @@ function draftFaults(schema: Json): readonly Misfit[] {
   try {
     if (new Check().apply(metaSchema(), schema, found)) return [];
   } catch (error) {
-    if (!(error instanceof OutOfBudget)) throw error;
+    if (!(error instanceof Unfinished)) throw error;
     if (found.list.length === 0) return [{ pointer: "", message: "takes too long to check" }];
   }
   return flat(found.list).slice(0, MAX_FAULTS);

@@ -5,7 +5,7 @@ import { PatternError } from "../values/pattern.js";
 import { inOnePiece, type Slices } from "../values/slices.js";
 import { WeightedCache } from "../values/weighted-cache.js";
 import { flat } from "./applicators.js";
-import { Check, Endless, type Misfit, Misfits, OutOfBudget } from "./check.js";
+import { Check, MAX_PROBLEMS, type Misfit, Misfits, TOO_DEEP, Unfinished } from "./check.js";
 import { problemOf } from "./problem.js";
 import { metaSchema, type Reading, readSlices } from "./read.js";
 import { otherDraft, SchemaFault } from "./reader.js";
@@ -13,7 +13,6 @@ import { otherDraft, SchemaFault } from "./reader.js";
 /** Of the schemas that a process keeps read. */
 const MAX_CACHED_BYTES = 48 * 1_048_576;
 const FAULT_BYTES = 2_000;
-const MAX_PROBLEMS = 20;
 
 export interface CheckOptions {
   /** A member of the value that the caller asks for: `properties` and `required` see it, keywords that close the value do not. */
@@ -55,9 +54,8 @@ export class Schemas {
     try {
       new Check(granted).apply(reading.root, value, found);
     } catch (error) {
-      if (error instanceof OutOfBudget) return [whole("takes too long to check against its schema")];
-      if (error instanceof Endless || error instanceof RangeError)
-        return [whole("cannot be checked: its schema refers to itself endlessly")];
+      if (error instanceof Unfinished) return [whole(error.message)];
+      if (error instanceof RangeError) return [whole(TOO_DEEP)];
       throw error;
     }
     return found.list;
