@@ -56,15 +56,17 @@ export class Decimal {
     return Decimal.of(sign === "-" ? -coefficient : coefficient, scale);
   }
 
-  /** By its shortest text, as JSON writes it: 19.99 is 19.99. Undefined: it is not finite. */
+  /**
+   * The shortest text of a fraction, as JSON writes it: 19.99 is 19.99. A whole double is the int that it equals, also beyond 2^53, where its
+   * text has other digits. Undefined: it is not finite.
+   */
   static ofDouble(value: number): Decimal | undefined {
     if (!Number.isFinite(value)) return undefined;
-    if (Number.isSafeInteger(value)) return Decimal.of(BigInt(value));
+    if (Number.isInteger(value)) return Decimal.of(BigInt(value));
     const text = String(value);
     if (text.includes("e")) return Decimal.parse(text);
     spend(10);
     const point = text.indexOf(".");
-    if (point === -1) return Decimal.of(BigInt(text));
     return Decimal.of(BigInt(text.slice(0, point) + text.slice(point + 1)), text.length - point - 1);
   }
 
