@@ -6,7 +6,7 @@ import { extremeOf } from "./mathematics.js";
 import { library } from "./messages.js";
 import { arithmetic, isNumber, whole } from "./numbers.js";
 import { Optional } from "./optional.js";
-import { compare, compareTexts, DistinctValues } from "./order.js";
+import { compare, DistinctValues } from "./order.js";
 import { paySort } from "./prices.js";
 import { asDuration, listOf } from "./values.js";
 
@@ -61,9 +61,7 @@ function sorted(name: string, list: CelList, keys: CelList): CelResult {
   }
   paySort(pairs.length);
   spend(pairs.length * 4);
-  const between =
-    typeof first === "string" ? compareTexts : (left: CelValue, right: CelValue) => compare(left, right) || 0;
-  pairs.sort((left, right) => between(left.key as string, right.key as string));
+  pairs.sort((left, right) => compare(left.key, right.key) || 0);
   return listOf(pairs.map(({ item }) => item));
 }
 

@@ -31,7 +31,6 @@ function collect(value: Json, names: Set<string>): boolean {
 
 function expressionsIn(text: string): readonly CelExpression[] {
   const bare = new CelExpression(text);
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the beginning of our templates.
   if (!text.includes("${")) return [bare];
   try {
     return [bare, ...readTemplate(text).found.map(({ expression }) => expression)];

@@ -8,13 +8,13 @@ import {
   Evaluated,
   type Keyword,
   MAX_PROBLEMS,
-  type Misfit,
-  Misfits,
   type Node,
+  type Violation,
+  Violations,
 } from "./check.js";
 
 /** The schema `false`. */
-export const never: Keyword = (_, check, found) => check.misfit(found, "boolean schema is false");
+export const never: Keyword = (_, check, found) => check.violation(found, "boolean schema is false");
 
 export interface Members {
   readonly properties: ReadonlyMap<string, Node>;
@@ -55,7 +55,7 @@ export function members({ properties, patterns, additional }: Members): Keyword 
         if (!apply(one.node, name)) return false;
       }
       if (isKnown || !additional) continue;
-      if (additional.isNever) fits = check.misfit(found, `must NOT have additional properties: ${quoted(name)}`);
+      if (additional.isNever) fits = check.violation(found, `must NOT have additional properties: ${quoted(name)}`);
       else if (!apply(additional, name)) return false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -69,11 +69,11 @@ export function propertyNames(node: Node): Keyword {
     let fits = true;
     for (const name of namesOf(value, check)) {
       if (check.grants(name)) continue;
-      const faults = found && new Misfits();
+      const faults = found && new Violations();
       if (check.apply(node, name, faults)) continue;
       fits = false;
       for (const { message } of flat(faults?.list ?? []))
-        check.misfit(found, `property name ${quoted(name)} ${message}`);
+        check.violation(found, `property name ${quoted(name)} ${message}`);
       if (!found || found.isFull) return false;
     }
     return fits;
@@ -81,14 +81,14 @@ export function propertyNames(node: Node): Keyword {
 }
 
 /** A schema like `true`. */
-const fitsAll = ({ keywords, reviews }: Node): boolean => keywords.length + reviews.length === 0;
+const fitsAll = ({ keywords, unevaluated }: Node): boolean => keywords.length + unevaluated.length === 0;
 
 /** `prefixItems` and `items`. */
 export function items(prefix: readonly Node[], rest: Node | undefined): Keyword {
   return (value, check, found, evaluated) => {
     if (!Array.isArray(value)) return true;
     if (rest?.isNever && value.length > prefix.length)
-      return check.misfit(found, `must NOT have more than ${prefix.length} items`);
+      return check.violation(found, `must NOT have more than ${prefix.length} items`);
     let fits = true;
     const count = rest ? value.length : Math.min(prefix.length, value.length);
     const last = rest && !fitsAll(rest) ? count : Math.min(prefix.length, count);
@@ -118,7 +118,7 @@ export function contains(node: Node, least: number, most: number): Keyword {
       count++;
       evaluated?.item(index);
     }
-    return (count >= least && count <= most) || check.guesses > guesses || check.misfit(found, message);
+    return (count >= least && count <= most) || check.guesses > guesses || check.violation(found, message);
   };
 }
 
@@ -159,17 +159,17 @@ function noneFits(
   nodes: readonly Node[],
   value: Json,
   check: Check,
-  found: Misfits | undefined,
+  found: Violations | undefined,
   message: string,
 ): false {
   if (!found || found.isFull) return false;
   const each = Math.ceil(MAX_PROBLEMS / nodes.length);
   const alternatives = nodes.map((node) => {
-    const faults = new Misfits(each);
+    const faults = new Violations(each);
     check.apply(node, value, faults);
     return faults.list;
   });
-  return check.misfit(found, message, { alternatives });
+  return check.violation(found, message, { alternatives });
 }
 
 export function oneOf(nodes: readonly Node[]): Keyword {
@@ -182,14 +182,14 @@ export function oneOf(nodes: readonly Node[]): Keyword {
     }
     if (matches === 1 || (matches > 1 && check.guesses > guesses)) return true;
     const message = "must match exactly one schema in oneOf";
-    return matches === 0 ? noneFits(nodes, value, check, found, message) : check.misfit(found, message);
+    return matches === 0 ? noneFits(nodes, value, check, found, message) : check.violation(found, message);
   };
 }
 
 export function not(node: Node): Keyword {
   return (value, check, found) => {
     const { guesses } = check;
-    return !check.apply(node, value) || check.guesses > guesses || check.misfit(found, "must NOT be valid");
+    return !check.apply(node, value) || check.guesses > guesses || check.violation(found, "must NOT be valid");
   };
 }
 
@@ -240,7 +240,7 @@ export function unevaluatedProperties(node: Node): Keyword {
     let fits = true;
     for (const name of namesOf(value as JsonObject, check)) {
       if (evaluated.hasName(name) || check.grants(name)) continue;
-      if (node.isNever) fits = check.misfit(found, `must NOT have unevaluated properties: ${quoted(name)}`);
+      if (node.isNever) fits = check.violation(found, `must NOT have unevaluated properties: ${quoted(name)}`);
       else if (!check.descend(node, name, value[name] as Json, found)) fits = false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -256,7 +256,7 @@ export function unevaluatedItems(node: Node): Keyword {
     let fits = true;
     for (let index = evaluated.upTo; index < value.length; index++) {
       if (evaluated.hasItem(index)) continue;
-      if (node.isNever) fits = check.misfit(found, `must NOT have unevaluated items: item ${index}`);
+      if (node.isNever) fits = check.violation(found, `must NOT have unevaluated items: item ${index}`);
       else if (!check.descend(node, index, value[index] as Json, found)) fits = false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -266,6 +266,6 @@ export function unevaluatedItems(node: Node): Keyword {
 }
 
 /** What is wrong under each alternative before what they are alternatives of. */
-export function flat(found: readonly Misfit[]): readonly Misfit[] {
-  return found.flatMap((misfit) => [...(misfit.alternatives ?? []).flatMap(flat), misfit]);
+export function flat(found: readonly Violation[]): readonly Violation[] {
+  return found.flatMap((violation) => [...(violation.alternatives ?? []).flatMap(flat), violation]);
 }

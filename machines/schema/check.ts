@@ -4,7 +4,7 @@ import { beginningOf, type Json } from "../values/json.js";
 import { escaped } from "./uri.js";
 
 /**
- * A unit is about 50 ns: a schema applied to a value, a keyword, a member that is looked at, 32 characters that are read. Not a clock: the same schema and value end at the
+ * A unit is 50 to 100 ns: part of applying a schema, a member that is looked at, 16 characters that are read. Not a clock: the same schema and value end at the
  * same place on every machine.
  */
 export const BUDGET = 1_100_000;
@@ -37,19 +37,19 @@ export const TOO_DEEP = `cannot be checked: its schema applies schemas inside of
 /** A text that the caller does not know yet. What depends on it counts as fitting. */
 export const UNKNOWN_TEXT: Json = Symbol("unknown text") as unknown as Json;
 
-export interface Misfit {
+export interface Violation {
   /** A JSON pointer below the value that was checked; empty for the value itself. */
   readonly pointer: string;
   readonly message: string;
   /** The member that `required` misses. */
   readonly missing?: string;
-  /** Of alternatives of which none fits: what is wrong under each. */
-  readonly alternatives?: readonly (readonly Misfit[])[];
+  /** The violations under each alternative, if none fits. */
+  readonly alternatives?: readonly (readonly Violation[])[];
 }
 
-/** Collects misfits, the first of them. */
-export class Misfits {
-  readonly list: Misfit[] = [];
+/** Collects violations, the first of them. */
+export class Violations {
+  readonly list: Violation[] = [];
 
   constructor(private readonly most = MAX_PROBLEMS) {}
 
@@ -78,8 +78,8 @@ class SmallSet<T> {
     return this.set.has(one);
   }
 
-  addAll({ list }: SmallSet<T>): void {
-    for (const one of list) this.add(one);
+  each(visit: (one: T) => void): void {
+    for (const one of this.list) visit(one);
   }
 }
 
@@ -121,8 +121,8 @@ export class Evaluated {
     this.allNames ||= allNames;
     this.allItems ||= allItems;
     this.upTo = Math.max(this.upTo, upTo);
-    if (names) (this.names ??= new SmallSet()).addAll(names);
-    if (items) (this.items ??= new SmallSet()).addAll(items);
+    names?.each((name) => this.name(name));
+    items?.each((index) => this.item(index));
   }
 }
 
@@ -140,11 +140,11 @@ export interface Scope {
   readonly outer: Scope | undefined;
 }
 
-/** Whether the value fits. Without `found` only that is asked for, and the first misfit ends the check. */
+/** Whether the value fits. Without `found` only that is asked for, and the first violation ends it. */
 export type Keyword = (
   value: Json,
   check: Check,
-  found: Misfits | undefined,
+  found: Violations | undefined,
   evaluated: Evaluated | undefined,
 ) => boolean;
 
@@ -153,7 +153,7 @@ export interface Node {
   readonly resource: Resource;
   readonly keywords: readonly Keyword[];
   /** Keywords that look at what the others have evaluated. */
-  readonly reviews: readonly Keyword[];
+  readonly unevaluated: readonly Keyword[];
   /** The schema is `false`. */
   readonly isNever: boolean;
 }
@@ -187,22 +187,22 @@ export class Check {
    * Whether the value fits the schema. All the work of one schema is in this function: a check recurses through it, and each frame of the
    * stack counts.
    */
-  apply(node: Node, value: Json, found?: Misfits, outer?: Evaluated, units = TO_THE_SAME): boolean {
-    const { resource, keywords, reviews } = node;
+  apply(node: Node, value: Json, found?: Violations, outer?: Evaluated, units = TO_THE_SAME): boolean {
+    const { resource, keywords, unevaluated } = node;
     this.spend(units + (keywords.length >> 1));
     if (++this.inPlace > MAX_IN_PLACE) throw new Unfinished(ENDLESS);
     if (++this.depth > MAX_DEPTH) throw new Unfinished(TOO_DEEP);
     const { scope } = this;
     if (scope?.resource !== resource) this.scope = { resource, outer: scope };
-    const reviewed = reviews.length > 0;
-    if (reviewed) this.spend(EVALUATED);
-    const evaluated = reviewed ? new Evaluated() : outer;
+    const hasUnevaluated = unevaluated.length > 0;
+    if (hasUnevaluated) this.spend(EVALUATED);
+    const evaluated = hasUnevaluated ? new Evaluated() : outer;
     let fits = true;
     for (let index = 0; index < keywords.length && (fits || (found && !found.isFull)); index++)
       if (!(keywords[index] as Keyword)(value, this, found, evaluated)) fits = false;
     // A schema that does not fit evaluates nothing; reporting its members would repeat the problem.
-    if (reviewed && fits) {
-      for (const keyword of reviews) if (!keyword(value, this, found, evaluated)) fits = false;
+    if (hasUnevaluated && fits) {
+      for (const keyword of unevaluated) if (!keyword(value, this, found, evaluated)) fits = false;
       if (fits) outer?.take(evaluated as Evaluated, this);
     }
     this.scope = scope;
@@ -212,7 +212,7 @@ export class Check {
   }
 
   /** Applies the schema to a member or an item. */
-  descend(node: Node, key: string | number, value: Json, found?: Misfits): boolean {
+  descend(node: Node, key: string | number, value: Json, found?: Violations): boolean {
     const { inPlace } = this;
     this.inPlace = 0;
     this.path.push(key);
@@ -222,8 +222,8 @@ export class Check {
     return fits;
   }
 
-  /** Reports a misfit of the value that is looked at. */
-  misfit(found: Misfits | undefined, message: string, more?: Pick<Misfit, "missing" | "alternatives">): false {
+  /** Reports a violation by the value that is looked at. */
+  violation(found: Violations | undefined, message: string, more?: Pick<Violation, "missing" | "alternatives">): false {
     if (!found || found.isFull) return false;
     this.spend(25 + 2 * this.path.length);
     found.list.push({ pointer: this.path.map(step).join(""), message, ...more });
@@ -242,6 +242,6 @@ export class Check {
   }
 }
 
-/** Of a JSON pointer. Longer names are cut: a value may have names of a megabyte. */
+/** A step of a JSON pointer. Longer names are cut: a value may have names of a megabyte. */
 const step = (key: string | number): string =>
   typeof key === "number" ? `/${key}` : `/${escaped(beginningOf(key, MAX_NAME))}`;

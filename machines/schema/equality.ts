@@ -39,7 +39,7 @@ export function oneOfValues(values: readonly Json[]): (value: Json, check: Check
   };
 }
 
-/** Objects and lists are compared with those of the same hash only. Two that are equal only if a text turns out to be another's are unique. */
+/** Objects and lists are compared with those of the same hash only. Items that would be equal only through an unknown text count as different. */
 export function areUnique(items: readonly Json[], check: Check): boolean {
   const scalars = new Set<Json>();
   const others = new Map<number, Json[]>();

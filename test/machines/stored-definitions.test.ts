@@ -1,10 +1,11 @@
 // Checks that are younger than release 0.6, each with a definition that the release may have stored: it compiles where it is stored, and
 // is refused where it is new. What the real build of that release accepted is stored-definitions.long.test.ts.
 import { describe, expect, it } from "vitest";
-import { compileWorkflow, type Json, Schemas } from "../../machines/index.js";
+import { compileWorkflow, type Json, type JsonObject, Schemas } from "../../machines/index.js";
 import { STEP_TYPES } from "../../machines/steps/index.js";
 
 const CASES: Readonly<Record<string, { readonly step: object; readonly at: string }>> = {
+  "action since 0.7": { step: { action: "a.b@9999999999" }, at: "$.steps[0].action" },
   "http_request since 0.7": {
     step: { url: "https://api.example/", timeout_ms: 3_600_000 },
     at: "$.steps[0].timeout_ms",
@@ -31,7 +32,7 @@ describe("a check that is younger than release 0.6", () => {
 });
 
 /** Schemas that a stored definition or registration may have: RE2 reads their patterns, and their references lead to a place in them. */
-const SCHEMAS: readonly (readonly [schema: object, fits: Json, unfit: Json])[] = [
+const SCHEMAS: readonly (readonly [schema: JsonObject, fits: Json, unfit: Json])[] = [
   ...(
     [
       ["^[\\w-\\.]+@([\\w-]+\\.)+[\\w-]{2,4}$", "a.b@c.de", "a"],

@@ -179,6 +179,11 @@ const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
   ["one $id for two schemas", { $defs: { a: { $id: "x" }, b: { $id: "x" } } }, /two schemas in it have the \$id x/],
   ["one anchor for two schemas", { $anchor: "a", not: { $anchor: "a" } }, /two schemas in it have the anchor #a/],
   [
+    "too many small patterns",
+    { properties: Object.fromEntries(many(900, (n) => [`p${n}`, { pattern: `^a${n}$` }])) },
+    /over 30000 instructions together, where each pattern counts 100 more/,
+  ],
+  [
     "too many patterns that count",
     { items: { allOf: many(40, (n) => ({ pattern: `[a-z]{900}${n}` })) } },
     /over 30000 instructions together/,
@@ -236,7 +241,7 @@ describe("a check whose schemas and values are deep", () => {
   /** Each level of the value applies so many schemas, one inside the other. */
   const hops = (count: number): JsonObject => ({
     $defs: Object.fromEntries(
-      many(count + 1, (n) => [
+      many(count + 1, (n): [string, Json] => [
         `d${n}`,
         n < count
           ? { anyOf: [{ $ref: `#/$defs/d${n + 1}` }] }
