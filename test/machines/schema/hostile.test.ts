@@ -181,7 +181,7 @@ const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
   [
     "too many small patterns",
     { properties: Object.fromEntries(many(900, (n) => [`p${n}`, { pattern: `^a${n}$` }])) },
-    /over 30000 instructions together, where each pattern counts 100 more/,
+    /over 30000 instructions together, where each pattern counts 50 more/,
   ],
   [
     "too many patterns that count",
