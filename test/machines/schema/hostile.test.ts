@@ -259,6 +259,7 @@ describe("a check whose schemas and values are deep", () => {
     ] as const)
       expect(schemas.conforms(hops(count), chain(depth))).toEqual([]);
     for (const [count, depth] of [
+      [3, 170],
       [300, 10],
       [20, 190],
     ] as const) {
