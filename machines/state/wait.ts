@@ -95,7 +95,7 @@ export interface Incident {
   readonly attempts: number;
   /** The output of a step that was done before the engine failed it: its undo sees it. */
   readonly done?: Json;
-  /** The step cannot count as succeeded. Absent: it can, or the incident was is from a build that did not say so. */
+  /** The step cannot count as succeeded. Absent: it can, or the incident is of a build that did not say so. */
   readonly alwaysFails?: true;
 }
 

@@ -1,5 +1,11 @@
 // A run as clients see it, made from its row. Nothing here reads the database.
-import { actionText, type DispatchId, type JsonObject, type StepError } from "../../machines/index.js";
+import {
+  actionText,
+  type DispatchId,
+  type JsonObject,
+  type StepError,
+  withoutCorrection,
+} from "../../machines/index.js";
 import { present } from "./item.js";
 import type { RunRow } from "./run-row.js";
 
@@ -71,8 +77,7 @@ export function runItem(row: RunRow): JsonObject {
 
 /** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
 function variablesOf({ inherited, variables, gone }: RunRow): JsonObject {
-  if (inherited === null) return variables ?? {};
-  const all = { ...inherited, ...variables };
+  const all = withoutCorrection({ ...inherited, ...variables });
   return Object.fromEntries(Object.entries(all).filter(([name]) => !gone?.includes(name)));
 }
 
