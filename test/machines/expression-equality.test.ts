@@ -10,7 +10,7 @@ import { withFuel } from "../../machines/expression/fuel.js";
 import { compileExpression } from "../../machines/expression/index.js";
 import { equal, keyOf } from "../../machines/expression/order.js";
 import { parse } from "../../machines/expression/parse.js";
-import { variablesRead } from "../../machines/expression/reads.js";
+import { variablesRead } from "../../machines/expression/variables-read.js";
 import { cases, firstSeed } from "../harness/long.js";
 
 const options = { numRuns: cases(1_000, 30_000), seed: firstSeed() };
