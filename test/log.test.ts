@@ -4,7 +4,8 @@
 import fs, { existsSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { createLogger, LogOutput, type Write } from "../src/log.js";
+import { createLogger } from "../src/log.js";
+import { LogOutput, type Write } from "../src/log-output.js";
 import { createMetrics } from "../src/metrics.js";
 
 function logged(work: (log: ReturnType<typeof createLogger>) => void, logLevel = "info"): Record<string, unknown>[] {
