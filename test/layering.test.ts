@@ -13,6 +13,7 @@ const LAYERS: Readonly<Record<string, number>> = {
   clock: 1,
   ids: 1,
   log: 1,
+  "log-output": 1,
   "json-text": 1,
   metrics: 1,
   work: 1,
