@@ -300,7 +300,7 @@ export const MUTANTS = [
   {
     name: "a node that is killed while it waits has last words (law 7)",
     file: "src/run/trial/last-words.ts",
-    find: 'if (this.said === "") process.nextTick(() => this.clear());',
+    find: 'if (this.said === "") setImmediate(() => this.clear());',
     replace: "",
     test: "test/run/suspects.test.ts",
     red: "last words hold while the decision goes on in promises, and no longer",
@@ -308,7 +308,7 @@ export const MUTANTS = [
   {
     name: "last words end before the decision has ended (law 7)",
     file: "src/run/trial/last-words.ts",
-    find: "process.nextTick(() => this.clear());",
+    find: "setImmediate(() => this.clear());",
     replace: "queueMicrotask(() => this.clear());",
     test: "test/run/suspects.test.ts",
     red: "last words hold while the decision goes on in promises, and no longer",
