@@ -68,3 +68,4 @@ export * from "./values/text.js";
 export * from "./values/time.js";
 export * from "./values/uuid.js";
 export { WeightedCache } from "./values/weighted-cache.js";
+export { type ColumnType, RELATIONS, type Relation, type Row, type Rows } from "./writes/relations.js";

@@ -10,13 +10,13 @@ import {
   isTerminal,
   OLDEST_RECORD_FORMAT,
   pausedReason,
+  type Row,
   type RunContext,
   type RunId,
   type Transition,
   type VersionOf,
 } from "../../machines/index.js";
-import { shardOf } from "../ids.js";
-import type { CommandRow, RunCommit, RunRow } from "../store/commit/rows.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import type { Revision } from "../store/revision.js";
 import type { Delivery } from "./delivery.js";
 import { newFence } from "./fence.js";
@@ -24,7 +24,7 @@ import type { LoadedRun } from "./loaded-run.js";
 import { type OutgoingEvents, outgoingRows, type Publishable, publishableIn } from "./outgoing-events.js";
 import { owedRows } from "./owed-rows.js";
 import type { CommittedEvent } from "./ports.js";
-import { eventRow, wakeChange } from "./run-rows.js";
+import { eventRow, wakeChange, wakeRows } from "./run-rows.js";
 
 /** Columns that are written only when they change. */
 const RARE_COLUMNS = ["call", "frames", "items"] as const;
@@ -53,7 +53,7 @@ export class Batch {
   private readonly changedColumns = new Set<RareColumn>();
   /** What RabbitMQ may get, in the order of the transitions. */
   private readonly publishable: Publishable[] = [];
-  private readonly answers: Omit<CommandRow, "at">[] = [];
+  private readonly answers: Omit<Row<"command">, "run_id" | "at">[] = [];
   /** The worker's answer that the first event is the outcome of. */
   private workersAnswer: string | undefined;
   private readonly inboxGone: string[] = [];
@@ -88,13 +88,13 @@ export class Batch {
     const { id, keep, inboxId, requestHash } = delivery;
     const counted = answer.type === "report" && !answer.stale && this.events.length > 0;
     if (counted && namesItsDispatch(delivery)) this.workersAnswer = id;
-    else if (id !== undefined) this.answers.push({ id, answer: recordedText(answer, requestHash), keep });
+    else if (id !== undefined) this.answers.push({ command_id: id, answer: recorded(answer, requestHash), keep });
     if (inboxId !== undefined) this.inboxGone.push(inboxId);
   }
 
   /** Whether the command is part of this commit already: it can arrive twice, from memory and from the poll. */
   hasAnswerOf({ id }: Pick<Delivery, "id">): boolean {
-    return this.answers.some((command) => command.id === id);
+    return this.answers.some((command) => command.command_id === id);
   }
 
   get seq(): number {
@@ -102,67 +102,73 @@ export class Batch {
   }
 
   /** The commit of these transitions, on a run at that revision, with its record in at most `format`. */
-  toCommit(
-    { actor: { context }, revision, fence, wake }: Based,
-    { now, format }: { now: number; format: number },
-  ): RunCommit {
-    const owed = owedRows(context.run, this.effects, now, this.outgoing);
-    // The spread comes first, because V8 copies a later one member by member.
-    return {
+  toCommit(based: Based, { now, format }: { now: number; format: number }): RunCommit {
+    const { context } = based.actor;
+    const { run } = context;
+    const owed = owedRows(run, this.effects, now, this.outgoing);
+    const outgoing = this.outgoing ? outgoingRows(run, this.publishable, this.outgoing) : [];
+    const { wake, wake_gone } = wakeRows(run.id, wakeChange(context, now, based.wake));
+    const rows = {
       ...owed,
-      runId: context.run.id,
-      shard: shardOf(context.run.id),
-      expected: revision,
-      expectedFence: fence,
-      update: this.runRow(context, format),
-      events: this.events.map((event, nth) => eventRow(event, nth === 0 ? this.workersAnswer : undefined)),
-      variables: this.variableRows(context),
-      wake: wakeChange(context, now, wake),
-      commands: this.answers.map((command) => ({ ...command, at: now })),
-      inboxGone: this.inboxGone,
-      outgoingEvents: this.outgoingEvents(context, owed.outgoingEvents),
+      run_update: [this.runRow(based, context, format)],
+      audit_event: together(this.eventRows(), owed.audit_event),
+      variable: together(this.variableRows(context), owed.variable),
+      wake: together(wake, owed.wake),
+      wake_gone,
+      command: this.answers.map((command) => ({ run_id: run.id, ...command, at: now })),
+      inbox_gone: this.inboxGone.map((id) => ({ run_id: run.id, id })),
+      outgoing_event: together(outgoing, owed.outgoing_event),
     };
+    return { runId: run.id, rows };
   }
 
-  private outgoingEvents(
-    { run }: RunContext,
-    ofChildren: RunCommit["outgoingEvents"] = [],
-  ): RunCommit["outgoingEvents"] {
-    return this.outgoing && [...outgoingRows(run, this.publishable, this.outgoing), ...ofChildren];
+  private eventRows(): Row<"audit_event">[] {
+    return this.events.map((event, nth) => eventRow(event, nth === 0 ? this.workersAnswer : undefined));
   }
 
-  private runRow(context: RunContext, format: number): RunRow {
+  private runRow({ revision, fence }: Based, context: RunContext, format: number): Row<"run_update"> {
     const record = encodeRecord(context, format);
+    const changed = this.changedColumns;
     return {
+      id: context.run.id,
+      expected: revision,
+      expected_fence: fence,
       fence: this.fence,
       state: context.state,
       step: context.step,
-      lastSeq: this.lastSeq,
-      lastEventAt: this.lastEventAt,
-      terminalAt: isTerminal(context.state) ? this.lastEventAt : undefined,
+      last_seq: this.lastSeq,
+      last_event_at: this.lastEventAt,
+      terminal_at: isTerminal(context.state) ? this.lastEventAt : undefined,
       review: context.requiresManualReview,
-      awaitedSignal: awaitedSignal(context.wait),
-      pausedReason: pausedReason(context),
-      record: JSON.stringify(record),
-      recordFormat: record.v > OLDEST_RECORD_FORMAT ? record.v : undefined,
-      call: this.column("call", context.call),
-      frames: this.column("frames", context.frames.length > 0 ? context.frames : undefined),
-      items: this.column("items", context.items),
-      output: context.output === undefined ? undefined : JSON.stringify(context.output),
+      awaited_signal: awaitedSignal(context.wait),
+      paused_reason: pausedReason(context),
+      record,
+      record_format: record.v > OLDEST_RECORD_FORMAT ? record.v : undefined,
+      set_call: changed.has("call"),
+      call: changed.has("call") ? context.call : undefined,
+      set_frames: changed.has("frames"),
+      frames: changed.has("frames") && context.frames.length > 0 ? context.frames : undefined,
+      set_items: changed.has("items"),
+      items: changed.has("items") ? context.items : undefined,
+      output: context.output,
       version: this.moved?.version,
-      definitionId: this.moved?.definitionId,
+      definition_id: this.moved?.definitionId,
     };
   }
 
-  private column(name: RareColumn, value: unknown): string | null | undefined {
-    if (!this.changedColumns.has(name)) return undefined;
-    return value === undefined ? null : JSON.stringify(value);
+  /** A variable that the run does not have any more has no value. */
+  private variableRows({ run, variables }: RunContext): Row<"variable">[] {
+    return Array.from(this.changedVariables, (name) => ({
+      run_id: run.id,
+      name,
+      value: Object.hasOwn(variables, name) ? variables[name] : undefined,
+    }));
   }
+}
 
-  private variableRows({ variables }: RunContext): ReadonlyMap<string, string | undefined> {
-    const text = (name: string) => (Object.hasOwn(variables, name) ? JSON.stringify(variables[name]) : undefined);
-    return new Map([...this.changedVariables].map((name) => [name, text(name)]));
-  }
+/** The rows of the run, and those of the runs that it creates. */
+function together<T>(own: readonly T[] = [], others: readonly T[] = []): readonly T[] {
+  return others.length === 0 ? own : [...own, ...others];
 }
 
 /** A child's actor is made of the effect, without a look at its row, so the effect brings the token of the row. */
@@ -186,8 +192,8 @@ export function namesItsDispatch({
 }
 
 /** A storage format: members may be added, never changed. */
-function recordedText(answer: Answer, requestHash: string | undefined): string {
-  return JSON.stringify(requestHash === undefined ? answer : { ...answer, request_hash: requestHash });
+function recorded(answer: Answer, requestHash: string | undefined): object {
+  return requestHash === undefined ? answer : { ...answer, request_hash: requestHash };
 }
 
 /** A refusal is not recorded: the same command may be accepted later (a report to a run in quarantine, after its release). */
@@ -212,16 +218,15 @@ export function confirmation(unchanged: Unchanged, now: number): RunCommit {
   const { context, revision, fence, wake, delivery, answer, effects } = unchanged;
   const { id, keep, inboxId, command, requestHash } = delivery;
   const runId = context.run.id;
-  const recorded = id !== undefined && !isRefusal(answer) && !namesItsDispatch(delivery);
-  return {
-    runId,
-    shard: shardOf(runId),
-    expected: revision,
-    expectedFence: fence,
-    events: [],
+  const isRecorded = id !== undefined && !isRefusal(answer) && !namesItsDispatch(delivery);
+  const rows = {
     ...owedRows(context.run, effects, now),
-    ...(command.type === "advance" && { wake: wakeChange(context, now, wake) }),
-    ...(recorded && { commands: [{ id, answer: recordedText(answer, requestHash), keep, at: now }] }),
-    inboxGone: inboxId === undefined ? [] : [inboxId],
+    confirm: [{ id: runId, expected: revision, expected_fence: fence }],
+    ...(command.type === "advance" && wakeRows(runId, wakeChange(context, now, wake))),
+    command: isRecorded
+      ? [{ run_id: runId, command_id: id, answer: recorded(answer, requestHash), keep, at: now }]
+      : [],
+    inbox_gone: inboxId === undefined ? [] : [{ run_id: runId, id: inboxId }],
   };
+  return { runId, rows };
 }

@@ -6,13 +6,14 @@ import {
   type NewChild,
   newRun,
   OLDEST_RECORD_FORMAT,
+  type Row,
+  type Rows,
   type RunContext,
+  type RunId,
   type RunIdentity,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { ChildCommit, NewRunRow, OutgoingEventRow } from "../store/commit/rows.js";
 import { type GivenAtStart, storedIdentity } from "../store/load.js";
-import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
@@ -39,21 +40,52 @@ export interface StartMark {
   readonly fence?: string;
 }
 
-export function newRunRow(context: RunContext, mark: StartMark): NewRunRow {
+/** `madeBy`: the run that creates it. */
+export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId): Row<"new_run"> {
   const { requestHash, idempotencyKey, labels, given, fence } = mark;
-  const { run } = context;
+  const { run, state } = context;
+  const { scope, key } = idempotencyKey === undefined ? NO_KEY : startKey(run, idempotencyKey);
   return {
-    ...run,
+    id: run.id,
+    shard: shardOf(run.id),
     fence,
-    familyRunId: run.family?.at(-1),
-    record: JSON.stringify(encodeRecord(context, OLDEST_RECORD_FORMAT)),
-    inputs: run.family ? undefined : JSON.stringify(run.inputs),
-    identity: JSON.stringify({ ...storedIdentity(run), idempotencyKey, labels, given }),
-    requestHash,
-    labels,
-    key: idempotencyKey === undefined ? undefined : startKey(run, idempotencyKey),
+    record: encodeRecord(context, OLDEST_RECORD_FORMAT),
+    workflow_id: run.workflowId,
+    version: run.version,
+    definition_id: run.definitionId,
+    tenant_id: run.tenantId,
+    business_key: run.businessKey,
+    trigger_id: run.triggerId,
+    parent_run_id: run.parentRunId,
+    parent_step_id: run.parentStepId,
+    parent_branch_id: run.parentBranchId,
+    parent_entry: run.parentEntry,
+    root_run_id: run.rootRunId,
+    family_run_id: run.family?.at(-1),
+    started_at: run.startedAt,
+    state,
+    step: undefined,
+    last_seq: 1,
+    last_event_at: run.startedAt,
+    terminal_at: undefined,
+    review: false,
+    awaited_signal: undefined,
+    paused_reason: undefined,
+    record_format: undefined,
+    call: undefined,
+    frames: undefined,
+    items: undefined,
+    output: undefined,
+    inputs: run.family ? undefined : run.inputs,
+    identity: { ...storedIdentity(run), idempotencyKey, labels, given },
+    request_hash: requestHash,
+    scope,
+    key,
+    made_by: madeBy,
   };
 }
+
+const NO_KEY = { scope: undefined, key: undefined };
 
 /** The scope of an idempotency key is tenant and workflow. A storage format: it must never change. */
 export function startKey(
@@ -63,9 +95,8 @@ export function startKey(
   return { scope: `${tenantId ?? ""}/${workflowId}`, key };
 }
 
-export function variableRows(context: RunContext): ReadonlyMap<string, string> {
-  const { variables } = context;
-  return new Map(Object.keys(variables).map((name) => [name, JSON.stringify(variables[name])]));
+export function variableRows({ run, variables }: RunContext): Row<"variable">[] {
+  return Object.keys(variables).map((name) => ({ run_id: run.id, name, value: variables[name] }));
 }
 
 /** The due time of a new run's wake row: if the node dies before the run steps, the poll takes it up then. */
@@ -74,21 +105,14 @@ export function firstWake(context: RunContext): number {
   return wakeTime(context, startedAt) ?? startedAt + STEPPING_GRACE_MS;
 }
 
-/** A run that its parent creates, in the parent's commit. */
-export function childCommit(child: NewChild): ChildCommit {
+/** A run that another run creates, in that run's commit. */
+export function childRows(child: NewChild, parent: RunId) {
   const { identity, inherited, idempotencyKey, fence } = child;
   const context = newRun(identity, {}, 0);
   return {
-    runId: identity.id,
-    shard: shardOf(identity.id),
-    create: newRunRow(context, { requestHash: "", idempotencyKey, fence }),
-    events: [eventRow(createdByParent(identity))],
-    variables: inherited ? new Map() : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
-    wake: firstWake(context),
-  };
-}
-
-/** What RabbitMQ gets of the start of a run that its parent creates. */
-export function childStarted({ identity }: NewChild, outgoing: OutgoingEvents | undefined): OutgoingEventRow[] {
-  return outgoingRows(identity, [createdByParent(identity)], outgoing);
+    new_run: [newRunRow(context, { requestHash: "", idempotencyKey, fence }, parent)],
+    audit_event: [eventRow(createdByParent(identity))],
+    variable: inherited ? [] : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
+    wake: [{ run_id: identity.id, shard: shardOf(identity.id), due_at: firstWake(context) }],
+  } satisfies Rows;
 }

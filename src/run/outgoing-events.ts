@@ -5,11 +5,11 @@ import {
   type Effect,
   isTerminal,
   type JsonObject,
+  type Row,
   type RunIdentity,
   type RunState,
 } from "../../machines/index.js";
-import { eventId } from "../ids.js";
-import type { OutgoingEventRow } from "../store/commit/rows.js";
+import { eventId, shardOf } from "../ids.js";
 import type { CommittedEvent } from "./ports.js";
 
 /** Which events go to RabbitMQ. Absent where it is asked for: none. */
@@ -30,26 +30,30 @@ export function publishableIn(effects: readonly Effect[], events: readonly Commi
   return [...emitted, ...changes];
 }
 
-/** The rows that a run owes for them. */
+/** The rows that a run owes for them. `from`: the run whose commit has them, if it is another one: the parent that creates the run. */
 export function outgoingRows(
   run: RunIdentity,
   publishable: readonly Publishable[],
   outgoing: OutgoingEvents | undefined,
-): OutgoingEventRow[] {
+  from = run.id,
+): Row<"outgoing_event">[] {
   if (!outgoing) return [];
-  return publishable.flatMap((each): OutgoingEventRow[] => {
-    if ("kind" in each) return outgoing.emitted ? [{ id: each.event.id, runId: run.id }] : [];
-    return outgoing.lifecycle ? lifecycleRows(run, each) : [];
+  const of = { from_run: from, run_id: run.id, shard: shardOf(run.id) };
+  return publishable.flatMap((each): Row<"outgoing_event">[] => {
+    if ("kind" in each)
+      return outgoing.emitted ? [{ ...of, id: each.event.id, topic: undefined, payload: undefined }] : [];
+    const lifecycle = outgoing.lifecycle ? lifecycleOf(run, each) : undefined;
+    return lifecycle ? [{ ...of, ...lifecycle }] : [];
   });
 }
 
 /** A branch or an item is a part of its run, and a dry run touches nothing outside: neither has a lifecycle that others see. */
-function lifecycleRows(run: RunIdentity, event: CommittedEvent): OutgoingEventRow[] {
+function lifecycleOf(run: RunIdentity, event: CommittedEvent) {
   const state = lifecycleState(event);
-  if (state === undefined || run.family || run.dryRun) return [];
+  if (state === undefined || run.family || run.dryRun) return undefined;
   // Both names are formats: consumers bind to the topic, and recognise a repeat by the id, which is that of the audit row.
   const id = eventId(run.id, event.seq);
-  return [{ id, runId: run.id, topic: `saga.run.${state}`, payload: JSON.stringify(lifecyclePayload(run, event)) }];
+  return { id, topic: `saga.run.${state}`, payload: lifecyclePayload(run, event) };
 }
 
 /** A pause is not told of: a run may pause at every step. */

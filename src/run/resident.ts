@@ -14,7 +14,7 @@ import {
   type RunId,
 } from "../../machines/index.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
-import type { RunCommit } from "../store/commit/rows.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import { isStoreAway } from "../store/failure.js";
 import { nextRevision } from "../store/revision.js";
 import { backOff } from "./back-off.js";
@@ -145,7 +145,7 @@ export class Resident {
 
   private async submit(loaded: LoadedRun, commit: RunCommit): Promise<boolean> {
     const won = await this.host.committer.submit(commit);
-    if (won && commit.wake !== undefined) loaded.wake = commit.wake;
+    if (won) loaded.wake = wakeOf(commit, loaded.wake);
     return won;
   }
 
@@ -292,6 +292,11 @@ export class Resident {
     this.timer = this.host.armTimer(this.runId, context);
     this.host.idle(this.runId, context);
   }
+}
+
+/** The due time of the run's wake row after the commit. */
+function wakeOf({ runId, rows: { wake = [], wake_gone: gone = [] } }: RunCommit, before: LoadedRun["wake"]) {
+  return gone.length > 0 ? null : (wake.find((row) => row.run_id === runId)?.due_at ?? before);
 }
 
 /** The caller's error, where a replay cannot help. */

@@ -1,6 +1,6 @@
 // Rows that a new run and a running one have in common: the due time of the wake row, and audit rows.
-import { type RunContext, wakeAt } from "../../machines/index.js";
-import type { EventRow } from "../store/commit/rows.js";
+import { type Row, type Rows, type RunContext, type RunId, wakeAt } from "../../machines/index.js";
+import { shardOf } from "../ids.js";
 import type { CommittedEvent } from "./ports.js";
 
 /** The wake row of a run that is stepping is due this far ahead: it is polled only if the run's node died. */
@@ -33,7 +33,25 @@ function isUnderWay(context: RunContext): boolean {
 }
 
 /** `commandId`: the worker's answer that the event is the outcome of. */
-export function eventRow(event: CommittedEvent, commandId?: string): EventRow {
-  const { seq, at, type, stepId, attempt, from, to, actor, metadata } = event;
-  return { seq, at, type, stepId, attempt, from, to, actor, metadata: metadata && JSON.stringify(metadata), commandId };
+export function eventRow(event: CommittedEvent, commandId?: string): Row<"audit_event"> {
+  return {
+    run_id: event.runId,
+    seq: event.seq,
+    recorded_at: event.at,
+    event_type: event.type,
+    step_id: event.stepId,
+    attempt: event.attempt,
+    from_state: event.from,
+    to_state: event.to,
+    actor: event.actor,
+    metadata: event.metadata,
+    command_id: commandId,
+  };
+}
+
+/** The wake row that the run needs now, as `wakeChange` says. */
+export function wakeRows(runId: RunId, due: number | null | undefined): Pick<Rows, "wake" | "wake_gone"> {
+  if (due === undefined) return {};
+  if (due === null) return { wake_gone: [{ run_id: runId }] };
+  return { wake: [{ run_id: runId, shard: shardOf(runId), due_at: due }] };
 }

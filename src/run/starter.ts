@@ -8,6 +8,8 @@ import {
   type JsonObject,
   newRun,
   type Program,
+  type Row,
+  type Rows,
   type RunContext,
   type RunId,
   type RunIdentity,
@@ -15,7 +17,7 @@ import {
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
-import type { RunCommit, TicketRow } from "../store/commit/rows.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import { workflowVersions } from "../store/definitions.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
@@ -70,7 +72,7 @@ export interface StartedRun {
   /** The token of its row (law 1). Absent: the row has none. */
   readonly fence?: string;
   /** It asks for its slot with its start. */
-  readonly ticket?: TicketRow;
+  readonly ticket?: Row<"ticket">;
 }
 
 export class Starter {
@@ -145,8 +147,9 @@ export class Starter {
     { hash, key }: { readonly hash: RequestHash; readonly key: string },
   ): Promise<StartAnswer> {
     const { id } = run.context.run;
-    const outgoingEvents = outgoingRows(run.context.run, [run.started], this.options.outgoing);
-    const commit = { ...(await this.inTurn(request, key, () => startCommit(request, run, hash.hash))), outgoingEvents };
+    const outgoing = outgoingRows(run.context.run, [run.started], this.options.outgoing);
+    const rows = await this.inTurn(request, key, () => startRows(request, run, hash.hash));
+    const commit: RunCommit = { runId: id, rows: { ...rows, outgoing_event: outgoing } };
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
         if (await this.options.committer.submit(commit, key)) {
@@ -226,17 +229,18 @@ function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): Reque
   return requestHashes({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled }, given);
 }
 
-function startCommit(request: StartRequest, run: StartedRun, hash: string): RunCommit {
-  const { idempotencyKey, labels } = request;
+function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {
+  const { idempotencyKey, labels = {} } = request;
   const { context, started, fence, ticket } = run;
+  const { id } = context.run;
+  const mark = { requestHash: hash, idempotencyKey, labels: request.labels, given: givenBy(request, context), fence };
   return {
-    ...(ticket && { tickets: [ticket] }),
-    runId: context.run.id,
-    shard: shardOf(context.run.id),
-    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, given: givenBy(request, context), fence }),
-    events: [eventRow(started)],
-    variables: variableRows(context),
-    wake: firstWake(context),
+    new_run: [newRunRow(context, mark)],
+    label: Object.entries(labels).map(([name, value]) => ({ run_id: id, name, value })),
+    audit_event: [eventRow(started)],
+    variable: variableRows(context),
+    wake: [{ run_id: id, shard: shardOf(id), due_at: firstWake(context) }],
+    ticket: ticket && [ticket],
   };
 }
 

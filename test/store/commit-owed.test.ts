@@ -1,13 +1,11 @@
 // Rows that transitions owe, as the commit statement writes them: outbox, inbox, signals, user tasks and the undo list.
 
 import { describe, expect, it } from "vitest";
-import type { RunId } from "../../machines/index.js";
-import { asShardId, uuidv7 } from "../../src/ids.js";
+import type { Row, RunId } from "../../machines/index.js";
+import { uuidv7 } from "../../src/ids.js";
 import { owedRows } from "../../src/run/owed-rows.js";
-import type { RunRow } from "../../src/store/commit/rows.js";
 import { signalFor } from "../../src/store/family.js";
-import { asRevision } from "../../src/store/revision.js";
-import { AT, confirmation, openCommitStore, row, update } from "./commit-rows.js";
+import { AT, confirmation, openCommitStore, signal, update } from "./commit-rows.js";
 
 const store = openCommitStore();
 const { commit, rows, created } = store;
@@ -20,9 +18,9 @@ describe("effects owed", () => {
   it("are a row until they are resolved", async () => {
     const runId = await created();
     const dispatchId = newDispatchId();
-    await commit(update(runId, 1, owedRows({ id: newRunId() }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(runId, 1, owedRows({ id: runId }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, kind: "action", tries: 0 }]);
-    await commit(update(runId, 2, owedRows({ id: newRunId() }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(runId, 2, owedRows({ id: runId }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
     expect((await rows(runId)).outbox).toEqual([]);
   });
 
@@ -38,7 +36,8 @@ describe("effects owed", () => {
       ],
       AT,
     );
-    expect(owed).toMatchObject({ outbox: [{ id: stays }], outboxGone: [] });
+    expect(owed).toMatchObject({ outbox_row: [{ id: stays }] });
+    expect(owed.outbox_gone).toBeUndefined();
     await commit(update(runId, 1, owed));
     expect((await rows(runId)).outbox).toMatchObject([{ id: stays }]);
   });
@@ -46,7 +45,7 @@ describe("effects owed", () => {
   it("keep their leased row when they are asked for again", async () => {
     const runId = await created();
     const dispatchId = newDispatchId();
-    const asked = (dueAt: number) => ({ outbox: [{ id: dispatchId, kind: "action", dueAt }] });
+    const asked = (due_at: number) => ({ outbox_row: [{ id: dispatchId, kind: "action", due_at }] });
     await commit(update(runId, 1, asked(AT)));
     await commit(confirmation(runId, 2, asked(AT + 9)));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, due_at: new Date(AT) }]);
@@ -55,8 +54,8 @@ describe("effects owed", () => {
   it("are settled by their own run only", async () => {
     const [one, other] = [await created(), await created()];
     const dispatchId = newDispatchId();
-    await commit(update(one, 1, owedRows({ id: newRunId() }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
-    await commit(update(other, 7, owedRows({ id: newRunId() }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(one, 1, owedRows({ id: one }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(other, 7, owedRows({ id: other }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
     expect((await rows(one)).outbox).toHaveLength(1);
   });
 });
@@ -65,20 +64,20 @@ describe("the inbox", () => {
   it("loses a row in the commit that answers it, and in no other", async () => {
     const [from, to] = [await created(), await created()];
     const id = uuidv7();
-    const inbox = [{ id, to, shard: asShardId(0), command: '{"type":"advance"}', dueAt: AT }];
-    await commit(update(from, 1, { inbox }));
+    const inbox_row = [{ id, run_id: to, command: { type: "advance" }, due_at: AT }];
+    await commit(update(from, 1, { inbox_row }));
     expect((await rows(to)).inbox).toMatchObject([{ id, command: { type: "advance" } }]);
-    await commit(update(to, 9, { inboxGone: [id] }));
+    await commit(update(to, 9, { inbox_gone: [{ id }] }));
     expect((await rows(to)).inbox).toHaveLength(1);
-    await commit(update(to, 1, { inboxGone: [id] }));
+    await commit(update(to, 1, { inbox_gone: [{ id }] }));
     expect((await rows(to)).inbox).toEqual([]);
   });
 
   it("has a command once, however often it is sent", async () => {
     const [from, to] = [await created(), await created()];
-    const inbox = [{ id: uuidv7(), to, shard: asShardId(0), command: '{"type":"advance"}', dueAt: AT }];
-    await commit(update(from, 1, { inbox }));
-    await commit(update(from, 2, { inbox }));
+    const inbox_row = [{ id: uuidv7(), run_id: to, command: { type: "advance" }, due_at: AT }];
+    await commit(update(from, 1, { inbox_row }));
+    await commit(update(from, 2, { inbox_row }));
     expect((await rows(to)).inbox).toHaveLength(1);
   });
 });
@@ -87,32 +86,32 @@ describe("signals", () => {
   it("are taken once, while they are unconsumed", async () => {
     const runId = await created();
     const id = uuidv7();
-    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: '{"n":1}', at: AT, consumed: false }] }));
-    await commit(update(runId, 2, { signalClaims: [{ id, at: AT + 1 }] }));
-    await commit(update(runId, 3, { signalClaims: [{ id, at: AT + 2 }] }));
+    await commit(update(runId, 1, { signal: [signal(id, { payload: { n: 1 } })] }));
+    await commit(update(runId, 2, { signal_claim: [{ id, at: AT + 1 }] }));
+    await commit(update(runId, 3, { signal_claim: [{ id, at: AT + 2 }] }));
     expect((await rows(runId)).signals).toMatchObject([{ id, payload: { n: 1 }, consumed_at: new Date(AT + 1) }]);
   });
 
   it("are consumed on receipt if the run waits for them", async () => {
     const runId = await created();
     const id = uuidv7();
-    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: "{}", at: AT, consumed: true }] }));
+    await commit(update(runId, 1, { signal: [signal(id, { consumed: true })] }));
     expect((await rows(runId)).signals).toMatchObject([{ id, consumed_at: new Date(AT) }]);
   });
 });
 
 describe("the promise of a signal", () => {
-  const waits = row({ state: "paused", awaitedSignal: "go", pausedReason: "signal" });
+  const waits = { state: "paused", awaited_signal: "go", paused_reason: "signal" };
   /** A run at revision 2 that waits for the signal `go`. */
-  async function waiter(more: Partial<RunRow> = {}): Promise<RunId> {
+  async function waiter(more: Partial<Row<"run_update">> = {}): Promise<RunId> {
     const runId = await created();
-    await commit(update(runId, 1, { update: { ...waits, ...more } }));
+    await commit(update(runId, 1, {}, { ...waits, ...more }));
     return runId;
   }
-  const promise = (from: RunId, to: RunId, name = "go") => {
+  const promise = (from: RunId, to: RunId, { name = "go", expected = 1 } = {}) => {
     const id = uuidv7();
     const effect = { kind: "signal.recorded", id, name, payload: {}, consumed: false, promisedTo: to } as const;
-    return { id, commit: update(from, 1, owedRows({ id: from }, [effect], AT)) };
+    return { id, commit: update(from, expected, owedRows({ id: from }, [effect], AT)) };
   };
   const signalsOf = async (runId: RunId) => (await rows(runId)).signals.map(({ promised_to }) => promised_to);
 
@@ -130,13 +129,13 @@ describe("the promise of a signal", () => {
   });
 
   it.each([
-    ["waits for another signal", { awaitedSignal: "stop" }, "go"],
-    ["is in quarantine", { pausedReason: "quarantine" }, "go"],
-    ["has ended", { state: "failed", terminalAt: AT }, "go"],
+    ["waits for another signal", { awaited_signal: "stop" }, "go"],
+    ["is in quarantine", { paused_reason: "quarantine" }, "go"],
+    ["has ended", { state: "failed", terminal_at: AT }, "go"],
   ])("loses if the run %s", async (_, about, name) => {
     const [from, to] = [await created(), await waiter(about)];
     const before = await rows(to);
-    expect(await commit(promise(from, to, name).commit)).toEqual(new Set());
+    expect(await commit(promise(from, to, { name }).commit)).toEqual(new Set());
     expect([await signalsOf(from), await rows(to)]).toEqual([[], before]);
   });
 
@@ -149,14 +148,14 @@ describe("the promise of a signal", () => {
 
   it("is read first by its run, and by no other run before that has ended", async () => {
     const [root, to] = [await created(), await waiter()];
-    const older = { id: uuidv7(), name: "go", payload: '"older"', at: AT, consumed: false };
-    await commit(update(root, 1, { signals: [older] }));
-    const { id, commit: promised } = promise(root, to);
-    await commit({ ...promised, expected: asRevision(2) });
+    const older = signal(uuidv7(), { payload: "older" });
+    await commit(update(root, 1, { signal: [older] }));
+    const { id, commit: promised } = promise(root, to, { expected: 2 });
+    await commit(promised);
     const seenBy = (run: RunId) => signalFor(store.sql, { id: run, family: [root] }, "go");
     expect(await seenBy(to)).toMatchObject({ id, runId: root, promised: true });
     expect(await seenBy(newRunId())).toMatchObject({ id: older.id, promised: false });
-    await store.sql`update signals set consumed_at = now() where id = ${older.id}`;
+    await store.sql`update signals set consumed_at = now() where id = ${older.id as string}`;
     expect(await seenBy(newRunId())).toBeNull();
     await store.sql`update runs set terminal_at = now() where id = ${to}`;
     expect(await seenBy(newRunId())).toMatchObject({ id, promised: false });
@@ -177,9 +176,9 @@ describe("user tasks", () => {
     await commit(update(runId, expected, owedRows({ id: runId }, [{ kind: "task.opened", task }], AT)));
     return id;
   };
-  const submitted = (id: string) =>
-    owedRows({ id: newRunId() }, [{ kind: "task.submitted", id, result: { n: 1 }, by: "ann", at: AT + 1 }], AT + 5);
-  const closed = (id: string) => owedRows({ id: newRunId() }, [{ kind: "task.closed", id }], AT + 2);
+  const submitted = (runId: RunId, id: string) =>
+    owedRows({ id: runId }, [{ kind: "task.submitted", id, result: { n: 1 }, by: "ann", at: AT + 1 }], AT + 5);
+  const closed = (runId: RunId, id: string) => owedRows({ id: runId }, [{ kind: "task.closed", id }], AT + 2);
 
   it("are opened with all their members", async () => {
     const runId = await created();
@@ -197,11 +196,11 @@ describe("user tasks", () => {
     const runId = await created();
     const [one, other] = [await opened(runId, 1), await opened(runId, 2)];
     const both = (...rest: ReturnType<typeof closed>[]) => ({
-      tasksClosed: rest.flatMap((owed) => owed.tasksClosed ?? []),
+      closed_task: rest.flatMap((owed) => owed.closed_task ?? []),
     });
-    await commit(update(runId, 3, both(submitted(one), closed(other))));
+    await commit(update(runId, 3, both(submitted(runId, one), closed(runId, other))));
     const after = (await rows(runId)).user_tasks;
-    await commit(update(runId, 4, both(closed(one), submitted(other))));
+    await commit(update(runId, 4, both(closed(runId, one), submitted(runId, other))));
     expect((await rows(runId)).user_tasks).toEqual(after);
     const end = { closed_at: new Date(AT + 1), submitted_at: new Date(AT + 1), submitted_by: "ann", result: { n: 1 } };
     expect(after.find(({ id }) => id === one)).toMatchObject(end);
@@ -214,14 +213,16 @@ describe("user tasks", () => {
     const [runId, stranger] = [await created(), await created()];
     const id = await opened(runId, 1);
     const before = (await rows(runId)).user_tasks;
-    await commit(update(runId, 1, submitted(id)));
-    await commit(update(stranger, 1, submitted(id)));
+    await commit(update(runId, 1, submitted(runId, id)));
+    await commit(update(stranger, 1, submitted(stranger, id)));
     expect((await rows(runId)).user_tasks).toEqual(before);
   });
 });
 
 describe("the undo list", () => {
-  const owed = (stepId: string, action?: string) => ({ stepId, entry: 1, action, inputs: "{}", forwardKey: stepId });
+  const owed = (step_id: string, action?: string) => ({
+    ...{ step_id, entry: 1, action, inputs: {}, forward_key: step_id, state: "owed" },
+  });
   const ordered = async (runId: string) =>
     (await rows(runId)).undo.sort((left, right) => Number(left.ordinal) - Number(right.ordinal));
 
@@ -229,7 +230,7 @@ describe("the undo list", () => {
     const mates = [await created(), await created(), await created()];
     const names = Array.from({ length: 20 }, (_, nth) => `s${nth}`);
     const shares = (revision: number, steps: string[]) =>
-      mates.map((runId) => update(runId, revision, { undoOwed: steps.map((step) => owed(step, "shop.refund@1")) }));
+      mates.map((runId) => update(runId, revision, { undo_entry: steps.map((step) => owed(step, "shop.refund@1")) }));
     await commit(...shares(1, names.slice(0, 12)));
     await commit(...shares(2, names.slice(12)));
     for (const runId of mates) expect((await ordered(runId)).map(({ step_id }) => step_id)).toEqual(names);
@@ -237,18 +238,18 @@ describe("the undo list", () => {
 
   it("is settled entry by entry, by its owner only", async () => {
     const [runId, other] = [await created(), await created()];
-    await commit(update(runId, 1, { undoOwed: [owed("a", "shop.refund@1"), owed("b", "shop.refund@1")] }));
+    await commit(update(runId, 1, { undo_entry: [owed("a", "shop.refund@1"), owed("b", "shop.refund@1")] }));
     const ordinal = String((await ordered(runId))[1]?.ordinal);
-    await commit(update(other, 1, { undoSettled: [{ ordinal, state: "done" }] }));
+    await commit(update(other, 1, { undo_settled: [{ ordinal, state: "done" }] }));
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "owed"]);
-    await commit(update(runId, 2, { undoSettled: [{ ordinal, state: "done" }] }));
+    await commit(update(runId, 2, { undo_settled: [{ ordinal, state: "done" }] }));
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "done"]);
   });
 
   it("passes entries without an action, and no others", async () => {
     const runId = await created();
-    await commit(update(runId, 1, { undoOwed: [owed("a"), owed("b", "shop.refund@1")] }));
-    await commit(update(runId, 2, { undoPassed: { since: 0, every: false } }));
+    await commit(update(runId, 1, { undo_entry: [owed("a"), owed("b", "shop.refund@1")] }));
+    await commit(update(runId, 2, { undo_passed: [{ since: 0, every: false }] }));
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["passed", "owed"]);
   });
 

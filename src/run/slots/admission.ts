@@ -3,6 +3,7 @@ import type { Sql } from "postgres";
 import {
   ExpressionError,
   type Program,
+  type Row,
   RUN_SLOT,
   type RunContext,
   runSlot,
@@ -10,13 +11,13 @@ import {
   scopeOf,
 } from "../../../machines/index.js";
 import { concurrencyLimit, queueFull, unprocessable } from "../../errors.js";
-import type { TicketRow } from "../../store/commit/rows.js";
+import { shardOf } from "../../ids.js";
 import { dropReservation, isQueueFull, reserveSlot, slotTenant } from "../../store/slots.js";
 
 /** A run that has asked for its slot with its start. */
 export interface Admitted {
   readonly slot: Slot;
-  readonly ticket: TicketRow;
+  readonly ticket: Row<"ticket">;
 }
 
 /**
@@ -37,7 +38,8 @@ export async function admitRun(
     if (reserves && !(await reserveSlot(sql, slot, limit, run.id))) throw concurrencyLimit(slot.key, limit);
   } else if (await isQueueFull(sql, slot, room)) throw queueFull(slot.key, room);
   const { scope, key } = slot;
-  const ticket = { entry: RUN_SLOT, tenantId: slotTenant(slot), scope, key, limit, onLimit, admitted: true };
+  const about = { run_id: run.id, entry: RUN_SLOT, shard: shardOf(run.id), tenant_id: slotTenant(slot), scope, key };
+  const ticket = { ...about, step_id: undefined, slot_limit: limit, on_limit: onLimit, admitted: true };
   return { slot, ticket };
 }
 

@@ -7,8 +7,8 @@ import { DatabaseClock } from "../../clock.js";
 import { SagaError } from "../../errors.js";
 import { createLogger } from "../../log.js";
 import { createMetrics } from "../../metrics.js";
-import type { RunCommit } from "../../store/commit/rows.js";
-import { encodeGroup } from "../../store/commit/statement.js";
+import { encodeRun } from "../../store/commit/encoding.js";
+import type { RunCommit } from "../../store/commit/run-commit.js";
 import { openDatabase } from "../../store/connection.js";
 import { repeatedAnswer } from "../../store/load.js";
 import { Turns } from "../../turns.js";
@@ -107,7 +107,7 @@ const NO_TURNS: ResidentHost["turns"] = { compute: async (_, piece) => piece(), 
 
 /** Makes the rows of the commit, and ends the trial. */
 async function encodeOnly(commit: RunCommit): Promise<never> {
-  encodeGroup([commit]);
+  encodeRun(commit);
   throw new TrialOver();
 }
 
