@@ -13,6 +13,7 @@ import {
   type RunIdentity,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import { type GivenAtStart, storedIdentity } from "../store/load.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
@@ -115,4 +116,43 @@ export function childRows(child: NewChild, parent: RunId) {
     variable: inherited ? [] : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
     wake: [{ run_id: identity.id, shard: shardOf(identity.id), due_at: firstWake(context) }],
   } satisfies Rows;
+}
+
+/** A start that is not committed yet. */
+export interface Start {
+  readonly commit: RunCommit;
+  readonly started: CommittedEvent;
+  /** What is suspected if the process dies of it: a repeat of the request has the same key. */
+  readonly key: string;
+}
+
+/**
+ * The commit that creates the run as its first steps leave it. Undefined: the start has to be committed first, because only the
+ * compare-and-set of a stored run decides who takes a signal or an event, and whether a run that is created under a key is told of.
+ */
+export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: RunCommit): RunCommit | undefined {
+  const { run_update: [row] = [], new_run: children = [], variable = [], ...owed } = steps;
+  const [created] = start.new_run ?? [];
+  const isFenced =
+    steps.signal_claim ?? steps.promise ?? steps.event_claim ?? children.find(({ key }) => key !== undefined);
+  if (!row || !created || isFenced) return undefined;
+  const { state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason } = row;
+  const { record, record_format, call, frames, items, output } = row;
+  const begun = {
+    ...{ state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason },
+    ...{ record, record_format, call, frames, items, output },
+  };
+  const changed = new Set(variable.filter(({ run_id }) => run_id === runId).map(({ name }) => name));
+  const rows = {
+    ...start,
+    ...owed,
+    new_run: [{ ...created, ...begun }, ...children],
+    audit_event: [...(start.audit_event ?? []), ...(steps.audit_event ?? [])],
+    variable: [...(start.variable ?? []).filter(({ name }) => !changed.has(name)), ...variable],
+    outgoing_event: [...(start.outgoing_event ?? []), ...(steps.outgoing_event ?? [])],
+    ticket: [...(start.ticket ?? []), ...(steps.ticket ?? [])],
+    // The run is woken as its first steps say.
+    wake: steps.wake ?? [],
+  };
+  return { runId, rows };
 }

@@ -25,8 +25,8 @@ export interface ResidentHost {
   readonly recentNodeLoss: boolean;
   /** Database time, epoch milliseconds. */
   now(): number;
-  /** A decision on the run begins: if the process does not survive it, this is known. */
-  deciding(runId: RunId): void;
+  /** A decision on the run, or on the request that starts it, begins: if the process does not survive it, this is known. */
+  deciding(suspect: string): void;
   /** Undefined: there is no such run. */
   load(runId: RunId): Promise<LoadedRun | undefined>;
   /** The recorded answer of a command whose outcome is committed already. */

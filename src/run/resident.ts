@@ -20,9 +20,11 @@ import { nextRevision } from "../store/revision.js";
 import { backOff } from "./back-off.js";
 import { Batch, confirmation, isRefusal, namesItsDispatch } from "./batch.js";
 import { DataRejected, OutcomeUnknown } from "./committer.js";
-import type { Delivery } from "./delivery.js";
+import type { Begun, Delivery } from "./delivery.js";
 import { applyTo, type LoadedRun } from "./loaded-run.js";
 import { Mailbox } from "./mailbox.js";
+import { type Start, startWith } from "./new-run.js";
+import type { CommittedEvent } from "./ports.js";
 import { isRepeat } from "./request-hash.js";
 import type { ResidentHost } from "./resident-host.js";
 
@@ -36,11 +38,19 @@ const STEPPING_MS = 5;
 
 type Decided = Extract<Decision, { answer: Answer }>;
 
+interface Committed {
+  readonly loaded: LoadedRun;
+  readonly batch: Batch;
+  readonly created?: CommittedEvent;
+}
+
 export class Resident {
   private readonly mailbox: Mailbox;
   private timer: NodeJS.Timeout | undefined;
   /** Loaded from the store, and nothing committed since. */
   private justLoaded = false;
+  /** What is suspected if the process dies of a decision: the run, or the request that starts it. */
+  private suspect: string;
   /** When the run's turn of the event loop began. */
   private turnBegan = 0;
 
@@ -49,6 +59,7 @@ export class Resident {
     private readonly host: ResidentHost,
     private loaded?: LoadedRun,
   ) {
+    this.suspect = runId;
     this.mailbox = new Mailbox({ handle: (delivery) => this.handle(delivery), onIdle: () => this.rest() });
   }
 
@@ -68,8 +79,13 @@ export class Resident {
   }
 
   private async handle(delivery: Delivery): Promise<Answer> {
-    if (delivery.wakeLeased && this.loaded) this.loaded.wake = undefined;
+    const { wakeLeased, beginning } = delivery;
+    if (wakeLeased && this.loaded) this.loaded.wake = undefined;
     try {
+      if (beginning && this.loaded) {
+        beginning.settle(await this.begin(this.loaded, beginning.start));
+        return { type: "advanced" };
+      }
       return await this.untilCommitted(delivery);
     } catch (error) {
       this.discard();
@@ -137,14 +153,55 @@ export class Resident {
       if (!won) this.lost(batch);
     }
     if (!won) return undefined;
-    this.committed(loaded, batch);
+    loaded.revision = nextRevision(loaded.revision);
+    loaded.fence = batch.fence;
+    this.committed({ loaded, batch });
     // The command is answered by its own commit; the run's next steps have commits of their own.
     if (isReady(loaded.actor.context)) this.postToSelf({ type: "advance" });
     return decision.answer;
   }
 
-  private async submit(loaded: LoadedRun, commit: RunCommit): Promise<boolean> {
-    const won = await this.host.committer.submit(commit);
+  /**
+   * The first steps of a run join the commit of its start: one statement less, and a worker gets its call as soon as the run is durable. If the
+   * process dies of them, there is no run yet: the request is what is suspected, as for the start itself. Whatever goes wrong with the steps,
+   * the start can be committed alone, and its wake row brings the run back.
+   */
+  private async begin(loaded: LoadedRun, start: Start): Promise<Begun> {
+    this.suspect = start.key;
+    const batch = new Batch(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
+    let begun: Begun = "alone";
+    try {
+      const commit = await this.firstSteps(loaded, batch);
+      const joined = commit && startWith(start.commit, commit);
+      if (joined) begun = (await this.submit(loaded, joined, start.key)) ? "won" : "lost";
+    } catch (error) {
+      if (error instanceof OutcomeUnknown || isStoreAway(error)) throw error;
+      this.host.advanceFailed(this.runId, error);
+    } finally {
+      this.suspect = this.runId;
+      if (begun !== "won") {
+        this.lost(batch);
+        this.discard();
+      }
+    }
+    if (begun !== "won") return begun;
+    this.committed({ loaded, batch, created: start.started });
+    if (isReady(loaded.actor.context)) this.postToSelf({ type: "advance" });
+    return begun;
+  }
+
+  /** Undefined: the run cannot take a step yet. */
+  private async firstSteps(loaded: LoadedRun, batch: Batch): Promise<RunCommit | undefined> {
+    const decision = await this.decide(loaded, { type: "advance" });
+    this.host.deciding(this.suspect);
+    if (decision.transitions.length === 0) return undefined;
+    this.apply(loaded, batch, decision);
+    await this.stepOn(loaded, batch, false);
+    return batch.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat });
+  }
+
+  private async submit(loaded: LoadedRun, commit: RunCommit, key?: string): Promise<boolean> {
+    const won = await this.host.committer.submit(commit, key);
     if (won) loaded.wake = wakeOf(commit, loaded.wake);
     return won;
   }
@@ -170,7 +227,7 @@ export class Resident {
   }
 
   private beginTurn(): void {
-    this.host.deciding(this.runId);
+    this.host.deciding(this.suspect);
     this.turnBegan = performance.now();
   }
 
@@ -254,14 +311,14 @@ export class Resident {
     this.mailbox.putBack(childEnds);
   }
 
-  private committed(loaded: LoadedRun, batch: Batch): void {
+  /** `created`: the first event of a run that its first steps were committed with. */
+  private committed({ loaded, batch, created }: Committed): void {
     this.justLoaded = false;
-    loaded.revision = nextRevision(loaded.revision);
-    loaded.fence = batch.fence;
     loaded.lastSeq = batch.seq;
     loaded.lastEventAt = batch.events.at(-1)?.at ?? loaded.lastEventAt;
     this.host.metrics.transitions.inc(batch.transitions);
-    this.host.afterCommit(this.runId, batch.events, batch.effects);
+    const events = created ? [created, ...batch.events] : batch.events;
+    this.host.afterCommit(this.runId, events, batch.effects);
     for (const end of batch.childEnds) this.mailbox.answer(end, { type: "advanced" });
   }
 

@@ -22,11 +22,11 @@ import type { Metrics } from "../metrics.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
 import { Turns } from "../turns.js";
 import type { Committer } from "./committer.js";
-import { commandId, type Delivery } from "./delivery.js";
+import { type Beginning, type Begun, commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";
 import { FactSource } from "./facts.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
-import { createdByParent } from "./new-run.js";
+import { createdByParent, type Start } from "./new-run.js";
 import type { OutgoingEvents } from "./outgoing-events.js";
 import type {
   Catalog,
@@ -109,6 +109,8 @@ export class Runtime implements Runs, ResidentHost {
   private readonly effects: Effects;
   private readonly hints: boolean;
   private stopped = false;
+  /** Starts that wait for the end of this turn of the event loop. */
+  private readonly beginning: (Beginning & { readonly run: StartedRun; readonly reject: Delivery["reject"] })[] = [];
 
   constructor(private readonly options: RuntimeOptions) {
     const { limits = STANDARD_RUN_LIMITS, hints = true, couriers = {} } = options;
@@ -121,7 +123,7 @@ export class Runtime implements Runs, ResidentHost {
     this.stepsPerCommit = options.stepsPerCommit;
     this.outgoing = options.outgoing;
     const deciding = (key: string) => options.lastWords?.say(key);
-    this.starter = new Starter({ ...options, turns: this.turns, deciding }, (started) => this.created(started));
+    this.starter = new Starter({ ...options, turns: this.turns, deciding }, (...start) => this.create(...start));
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, slots: options.slots, hints },
@@ -209,8 +211,8 @@ export class Runtime implements Runs, ResidentHost {
     return this.options.clock.now();
   }
 
-  deciding(runId: RunId): void {
-    this.options.lastWords?.say(runId);
+  deciding(suspect: string): void {
+    this.options.lastWords?.say(suspect);
   }
 
   load(runId: RunId): Promise<LoadedRun | undefined> {
@@ -261,6 +263,52 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   // ---- New runs
+
+  /** Makes a start durable, with the first steps of the run where that can be. Whether it won. */
+  private async create(run: StartedRun, start: Start, alone: boolean): Promise<boolean> {
+    const begun = alone || !this.mayBegin(run) ? "alone" : await this.begin(run, start);
+    if (begun !== "alone") return begun === "won";
+    const won = await this.committer.submit(start.commit, start.key);
+    if (won) this.created(run);
+    return won;
+  }
+
+  /**
+   * After a node loss a start is committed alone: the node may have died of first steps that were in no row, and the client repeats its request.
+   * The steps of a stored run have a wake row, which counts how often they are tried.
+   */
+  private mayBegin({ context: { run } }: StartedRun): boolean {
+    if (!this.hints || this.stopped || this.recentNodeLoss) return false;
+    return (run.delayedUntil ?? 0) <= this.now() && this.isMine(run.id) && !this.residents.has(run.id);
+  }
+
+  /** The starts of one turn of the event loop are decided together, after all have been read: the processor has the code at hand. */
+  private begin(run: StartedRun, start: Start): Promise<Begun> {
+    return new Promise((resolve, reject) => {
+      if (this.beginning.length === 0) setImmediate(() => this.beginAll());
+      this.beginning.push({ run, start, settle: resolve, reject });
+    });
+  }
+
+  private beginAll(): void {
+    for (const { run, start, settle, reject } of this.beginning.splice(0)) {
+      if (!this.mayBegin(run)) {
+        settle("alone");
+        continue;
+      }
+      const { id } = run.context.run;
+      const loaded = createdRun(run, start.started.at, false);
+      this.residents
+        .activate(id, () => new Resident(id, this, loaded))
+        .deliver({
+          command: { type: "advance" },
+          keep: false,
+          beginning: { start, settle },
+          resolve: () => {},
+          reject,
+        });
+    }
+  }
 
   /** A child that was just created. With its variables at hand, its first actor need not be loaded. */
   private async childCreated({ identity, variables, variablesSize, fence }: NewChild): Promise<void> {

@@ -23,9 +23,9 @@ import { isStoreAway } from "../store/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
 import type { Turns } from "../turns.js";
 import { backOff } from "./back-off.js";
-import { type Committer, OutcomeUnknown } from "./committer.js";
+import { OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
-import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./new-run.js";
+import { firstWake, newRunRow, type Start, startedEvent, startKey, variableRows } from "./new-run.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { Catalog, CommittedEvent, SlotKeeper, StartAnswer, StartRequest } from "./ports.js";
 import { isRepeat, type RequestHash, requestHashes } from "./request-hash.js";
@@ -41,7 +41,6 @@ export const STANDARD_SLOT_ROOM = 10_000;
 export interface StarterOptions {
   readonly sql: Sql;
   readonly clock: Clock;
-  readonly committer: Pick<Committer, "submit">;
   readonly catalog: Pick<Catalog, "published">;
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
   /** The variables that the configuration gives to runs of this tenant. Throws SagaError 503 if they cannot be had. */
@@ -76,15 +75,17 @@ export interface StartedRun {
 }
 
 export class Starter {
+  /** `create` makes the run durable and lets it step. Whether it won. */
   constructor(
     private readonly options: StarterOptions,
-    private readonly onStarted: (run: StartedRun) => void,
+    private readonly create: (run: StartedRun, start: Start, alone: boolean) => Promise<boolean>,
   ) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
     const hash = await this.options.turns.compute(request.workflowId, () => hashOf(request));
     const key = derivedUuid(`start:${hash.hash}`);
-    if (this.options.gate?.isSuspect(key)) await this.options.gate.start(request, key);
+    const isSuspect = this.options.gate?.isSuspect(key) ?? false;
+    if (isSuspect) await this.options.gate?.start(request, key);
     const run = await this.prepare(request, key).catch(async (error: unknown) => {
       // A run that was started under this key or id stays started, even if the workflow has changed since.
       const first = error instanceof SagaError ? await this.findFirst(request, hash, request.runId) : undefined;
@@ -92,7 +93,7 @@ export class Starter {
       return first;
     });
     if ("runId" in run) return run;
-    return this.commit(request, run, { hash, key });
+    return this.commit(request, run, { hash, key, isSuspect });
   }
 
   /** The run as it would start. Throws 404, 400 or 422 if the request does not fit the workflow. */
@@ -144,16 +145,18 @@ export class Starter {
   private async commit(
     request: StartRequest,
     run: StartedRun,
-    { hash, key }: { readonly hash: RequestHash; readonly key: string },
+    { hash, key, isSuspect }: { readonly hash: RequestHash; readonly key: string; readonly isSuspect: boolean },
   ): Promise<StartAnswer> {
     const { id } = run.context.run;
     const outgoing = outgoingRows(run.context.run, [run.started], this.options.outgoing);
     const rows = await this.inTurn(request, key, () => startRows(request, run, hash.hash));
     const commit: RunCommit = { runId: id, rows: { ...rows, outgoing_event: outgoing } };
+    const start = { commit, started: run.started, key };
+    // What has been tried of a suspect is its start alone. After an unknown outcome, too: the first steps may be stored already.
+    let alone = isSuspect;
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
-        if (await this.options.committer.submit(commit, key)) {
-          this.onStarted(run);
+        if (await this.create(run, start, alone)) {
           if (run.context.slot) this.options.slots?.requested(run.context.slot);
           return startAnswer(run.context.run);
         }
@@ -164,6 +167,7 @@ export class Starter {
         }
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw error;
+        alone = true;
       }
       await backOff(nth);
     }

@@ -3,6 +3,8 @@
 const RESIDENT = "src/run/resident.ts";
 const FENCES = "src/store/commit/fences.ts";
 const WRITES = "src/store/commit/writes.ts";
+const PLAIN = "src/store/commit/plain.ts";
+const FIRST_STEPS_TEST = "test/run/first-steps.test.ts";
 const ANSWERS = "machines/decide/answers.ts";
 const CANCEL = "machines/decide/cancel.ts";
 const COMMANDS_TEST = "test/machines/commands.test.ts";
@@ -162,7 +164,7 @@ export const MUTANTS = [
   {
     name: "a command's id does not ride in its commit (law 6)",
     file: WRITES,
-    find: "from command where command.run_id in (select id from won)",
+    find: 'from command where ${won("command.run_id")}',
     replace: "from command where false",
     test: STORE_TEST,
     red: "commands lose when they have an outcome already, whatever the revision",
@@ -203,7 +205,7 @@ export const MUTANTS = [
   {
     name: "a process does not say what it decides on (law 7)",
     file: RESIDENT,
-    find: "this.host.deciding(this.runId);\n    this.turnBegan",
+    find: "this.host.deciding(this.suspect);\n    this.turnBegan",
     replace: "this.turnBegan",
     test: RESIDENT_TEST,
     red: "a resident says what it decides on before it decides",
@@ -235,7 +237,7 @@ export const MUTANTS = [
   {
     name: "a start that a node died of is not tried (law 7)",
     file: "src/run/starter.ts",
-    find: "if (this.options.gate?.isSuspect(key)) await this.options.gate.start(request, key);",
+    find: "if (isSuspect) await this.options.gate?.start(request, key);",
     replace: "",
     test: "test/run/suspects.test.ts",
     red: "a start that a node died of is not begun without a verdict",
@@ -373,7 +375,7 @@ export const MUTANTS = [
   {
     name: "a wake row that the poll has leased keeps its lease (law 7)",
     file: RESIDENT,
-    find: "if (delivery.wakeLeased && this.loaded) this.loaded.wake = undefined;",
+    find: "if (wakeLeased && this.loaded) this.loaded.wake = undefined;",
     replace: "",
     test: "test/run/wake-rows.test.ts",
     red: "the wake row of a run in progress that is due before the deadline of a call gets the deadline when it is polled",
@@ -419,9 +421,106 @@ export const MUTANTS = [
     red: "a family on the store a signal is not matched with a branch that is about to be cancelled: it is kept",
   },
   {
+    name: "the plain statement does not count who has won (laws 1 and 3)",
+    file: PLAIN,
+    find: "then 1 else 0 end) as all_won",
+    replace: "then 1 else 1 end) as all_won",
+    test: STORE_TEST,
+    red: "compare and set writes no row of a run that is not at the expected revision (2 of 1)",
+  },
+  {
+    name: "the plain statement does not look at the revision (law 1)",
+    file: PLAIN,
+    find: "runs.id = run_update.id and runs.revision = run_update.expected",
+    replace: "runs.id = run_update.id",
+    test: STORE_TEST,
+    red: "compare and set writes no row of a run that is not at the expected revision (2 of 1)",
+  },
+  {
+    name: "the plain statement does not look at the token beside the revision (law 1)",
+    file: PLAIN,
+    find: "runs.fence is not distinct from run_update.expected_fence",
+    replace: "true",
+    test: STORE_TEST,
+    red: "compare and set writes no row of a run whose revision came back with another token (8 of 7)",
+  },
+  {
+    name: "the plain statement confirms any revision (law 3)",
+    file: PLAIN,
+    find: "where locked.revision = confirm.expected and locked.fence",
+    replace: "where locked.fence",
+    test: STORE_TEST,
+    red: "confirming a revision loses at another revision, and writes nothing",
+  },
+  {
+    name: "the plain statement changes a terminal run (law 4)",
+    file: PLAIN,
+    find: " and coalesce(runs.terminal_at, 'infinity') = 'infinity'",
+    replace: "",
+    test: STORE_TEST,
+    red: "terminal runs lose without the guard of the database, too",
+  },
+  {
+    name: "the general statement changes a terminal run (law 4)",
+    file: FENCES,
+    find: "    and locked.terminal_at is null\n    and locked.id not in (select run_id from command_conflict)",
+    replace: "    and locked.id not in (select run_id from command_conflict)",
+    test: STORE_TEST,
+    red: "terminal runs lose without the guard of the database, too",
+  },
+  {
+    name: "a key that exists already fails the group instead of its run (laws 2 and 6)",
+    file: PLAIN,
+    find: '"22012", "23505", "55P03"',
+    replace: '"22012", "55P03"',
+    test: STORE_TEST,
+    red: "new runs with the same key in one batch are one run",
+  },
+  {
+    name: "the plain statement waits for a row that another session holds",
+    file: PLAIN,
+    find: "'10ms'",
+    replace: "'60s'",
+    test: STORE_TEST,
+    red: "compare and set skips a row that another session has locked, instead of waiting for it",
+    waits: true,
+  },
+  {
+    name: "a claim of two runs is written by the plain statement (law 9)",
+    file: PLAIN,
+    find: 'return !rows.has("signal_claim") && ',
+    replace: "return ",
+    test: STORE_TEST,
+    red: "claims of signals let one run win, also if two in one group take the same signal",
+  },
+  {
+    name: "a start whose first steps bring its node down is repeated with them on the next one (law 7)",
+    file: "src/run/runtime.ts",
+    find: "this.stopped || this.recentNodeLoss) return false;",
+    replace: "this.stopped) return false;",
+    test: FIRST_STEPS_TEST,
+    red: "the first steps of a run have a commit of their own after a node loss, so that their wake row counts the tries",
+  },
+  {
+    name: "the first steps of a suspect are taken although its start alone was tried (law 7)",
+    file: "src/run/starter.ts",
+    find: "let alone = isSuspect;",
+    replace: "let alone = false;",
+    test: FIRST_STEPS_TEST,
+    red: "the first steps of a run have a commit of their own if the request is a suspect: its start alone was tried",
+  },
+  {
+    name: "a run takes a signal in the commit that creates it (law 9)",
+    file: "src/run/new-run.ts",
+    find: "steps.signal_claim ?? steps.promise ?? steps.event_claim ?? ",
+    replace: "",
+    test: FIRST_STEPS_TEST,
+    red: "a start and its first steps as one commit are two if the steps have a signal_claim",
+  },
+  {
     name: "a loser's rows are written all the same",
     file: WRITES,
-    find: "from ${from.signal} where signal.run_id in (select id from won)",
+    find: 'from ${from.signal} where ${won("signal.run_id")}',
     replace: "from ${from.signal} where true",
     test: STORE_TEST,
     red: "compare and set lets the others in the batch of a loser win",

@@ -174,6 +174,19 @@ describe("terminal runs", () => {
     expect(await rows(ended)).toEqual(before);
   });
 
+  it("lose without the guard of the database, too", async () => {
+    const ended = await created();
+    await commit(end(ended, 1));
+    const before = await rows(ended);
+    await store.sql`alter table runs disable trigger runs_terminal_guard`;
+    try {
+      expect(await commit(update(ended, 2, withEverything(ended)))).toEqual(new Set());
+    } finally {
+      await store.sql`alter table runs enable trigger runs_terminal_guard`;
+    }
+    expect(await rows(ended)).toEqual(before);
+  });
+
   it("can still be confirmed, so that a late signal is recorded", async () => {
     const ended = await created();
     await commit(end(ended, 1));

@@ -52,8 +52,8 @@ export class TrialRoom {
     // A trial asks nothing outside, so what an HTTP provider would give is not tried.
     const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
     this.starter = new Starter(
-      { sql, clock, committer, catalog, schemas, startupVariables, reserves: false, turns: NO_TURNS },
-      () => {},
+      { sql, clock, catalog, schemas, startupVariables, reserves: false, turns: NO_TURNS },
+      (_, { commit }) => encodeOnly(commit),
     );
     this.host = {
       ...{ facts, stepsPerCommit, metrics: createMetrics(), turns: NO_TURNS, recordFormat: RECORD_FORMAT },

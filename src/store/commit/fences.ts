@@ -144,7 +144,8 @@ confirmed as (
 export const START_KEYS: readonly Clause[] = [
   (from) => `
 new_run as materialized (
-  select * from ${from.new_run} where new_run.made_by is null or new_run.made_by in (select id from fenced)
+  select * from ${from.new_run}
+  where new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced)
 )`,
   () => `
 start_key_taken as (
@@ -173,15 +174,26 @@ updated as (
   returning runs.id
 )`;
 
-/** A started run, or a child of a run that has won. */
-export const CREATION: Clause = () => `
-created as (
+/** Started runs, then the children of runs that have won: a run may create some in the commit of its start. */
+export const CREATION: readonly Clause[] = [
+  () => `
+started as (
   ${INSERT_RUNS}
-  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
-    and (new_run.made_by is null or new_run.made_by in (select id from updated))
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken)) and new_run.made_by is null
   order by new_run.id
   on conflict do nothing returning id
-)`;
+)`,
+  () => `
+born as (
+  ${INSERT_RUNS}
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
+    and (new_run.made_by in (select id from updated) or new_run.made_by in (select id from started))
+  order by new_run.id
+  on conflict do nothing returning id
+)`,
+  () => `
+created as (select id from started union all select id from born)`,
+];
 export const NOTHING_CREATED: Clause = () => `
 created as (select null::uuid as id where false)`;
 

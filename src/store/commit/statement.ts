@@ -133,7 +133,7 @@ function statementWith(present: ReadonlySet<Section>): Statement {
     ...fences(newRuns),
     UPDATE,
     CONFIRMATIONS,
-    present.has(newRuns) ? CREATION : NOTHING_CREATED,
+    ...(present.has(newRuns) ? CREATION : [NOTHING_CREATED]),
     WON,
     ...HISTORY,
     ...[...present].flatMap(({ writes }) => writes),
