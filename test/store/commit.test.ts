@@ -6,6 +6,7 @@ import { uuidv7 } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/commit/encoding.js";
 import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { commitRuns } from "../../src/store/commit/statement.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import {
   AT,
@@ -297,6 +298,23 @@ describe("new runs", () => {
       }
       expect(parents.filter((parent) => won.has(parent))).toHaveLength(2);
     });
+  });
+
+  it("may have children in the commit of their start, which exist where it has won, in both forms of the statement", async () => {
+    const taken = await created();
+    const family = (runId: RunId): RunCommit => {
+      const { rows: start } = creation({ runId });
+      const { rows: child } = creation({}, { made_by: runId });
+      const both = Object.keys(start).map((name) => [name, [...(start as never)[name], ...(child as never)[name]]]);
+      return { runId, rows: Object.fromEntries(both) };
+    };
+    for (const mates of [[], [creation({ runId: taken })]]) {
+      const [one, stale] = [family(newRunId()), family(taken)];
+      expect((await commit(one, ...mates)).has(one.runId)).toBe(true);
+      for (const { id } of one.rows.new_run ?? []) expect((await rows(id)).run_events).toHaveLength(1);
+      expect(await commit(stale)).toEqual(new Set());
+      expect((await rows(stale.rows.new_run?.[1]?.id ?? "")).runs).toEqual([]);
+    }
   });
 
   it("with one key in two scopes are two runs", async () => {
