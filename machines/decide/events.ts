@@ -8,6 +8,7 @@ import type { EventFact } from "../messages/fact.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { type EventWait, eventValue, pick } from "../steps/event.js";
+import { eventTaken } from "../writes/owed.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import { completeStep } from "./token.js";
 
@@ -79,6 +80,6 @@ function recordFault(draft: Draft, { fault }: ReturnType<typeof findMatch>): voi
 }
 
 function consumeEvent(draft: Draft, event: EventFact): void {
-  draft.owe({ kind: "event.taken", id: event.id });
+  draft.owe(eventTaken(draft, event.id));
   completeStep(draft, currentPlan(draft), { output: eventValue(event) });
 }

@@ -8,6 +8,7 @@ import { DEFAULT_TIMEOUT_MS } from "../steps/action.js";
 import type { StepErrorCode } from "../values/error-code.js";
 import type { JsonObject } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
+import { undoSettled } from "../writes/owed.js";
 import { queueCall } from "./dispatching.js";
 import { type Draft, Needed } from "./draft.js";
 import { concludeEnding, continueEnding } from "./ending.js";
@@ -96,7 +97,7 @@ export function recordUndo(
 
 export function continueAfterUndo(draft: Draft, state: "done" | "failed"): void {
   const { undoing: ordinal, owed, unwinding } = draft.context;
-  if (ordinal !== undefined) draft.owe({ kind: "undo.settled", ordinal, state });
+  if (ordinal !== undefined) draft.owe(undoSettled(draft, ordinal, state));
   draft.change({ owed: owed - 1, undoing: undefined });
   if (unwinding) unwindTry(draft, unwinding);
   else continueEnding(draft, "note");

@@ -12,11 +12,11 @@ import {
   type Scope,
   type Template,
 } from "../expression/index.js";
-import type { EventConditions } from "../messages/effect.js";
 import type { EventFact } from "../messages/fact.js";
 import type { Wait } from "../state/wait.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
+import type { EventConditions } from "../writes/owed.js";
 import { objectOf, textOf } from "./step.js";
 
 export type EventWait = Extract<Wait, { kind: "event" }>;

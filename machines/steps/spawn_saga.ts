@@ -5,6 +5,7 @@ import { ExpressionError } from "../expression/index.js";
 import { startupSource } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
 import { isLongerThan } from "../values/text.js";
+import { childStarted } from "../writes/owed.js";
 import { stepType, textOf } from "./step.js";
 import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
 import { written } from "./words.js";
@@ -42,6 +43,6 @@ export const spawnSaga = stepType({
       ...(startupSource(run) !== undefined && { startup }),
     };
     const child = { identity, variables: startup, inherited: false, idempotencyKey: key, at: facts.now };
-    return { kind: "done", output: { run_id: id }, effects: [{ kind: "child.start", child }] };
+    return { kind: "done", output: { run_id: id }, owed: childStarted(child) };
   },
 });

@@ -4,7 +4,6 @@
 import type { Attributes, NumberSource, Parsed } from "../attribute/kinds.js";
 import type { Place } from "../attribute/problem.js";
 import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
-import type { Effect } from "../messages/effect.js";
 import type { Facts, Need, WorkflowFact } from "../messages/fact.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
@@ -17,6 +16,7 @@ import type { StepErrorCode } from "../values/error-code.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import type { RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
+import type { Owed } from "../writes/owed.js";
 
 /** A labelled way out of a step, beside `next` and `on_error`. */
 export interface Edge {
@@ -133,7 +133,7 @@ export type Outcome =
       readonly target?: string;
       readonly assign?: JsonObject;
       readonly notes?: readonly Note[];
-      readonly effects?: readonly Effect[];
+      readonly owed?: Owed;
       /** The recorded signal that it consumed. */
       readonly signal?: NonNullable<Facts["signal"]>;
     }
@@ -146,7 +146,7 @@ export type Outcome =
       readonly wait: Wait;
       readonly awaiting: string;
       readonly name?: string;
-      readonly effects?: readonly Effect[];
+      readonly owed?: Owed;
     }
   /** A worker, or the service itself, is to carry out a call. */
   | {

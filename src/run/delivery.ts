@@ -18,6 +18,8 @@ export interface Delivery {
   readonly inboxId?: string;
   /** The poll has leased the run's wake row for it. The next commit gives the row its due time, and no tries. */
   readonly wakeLeased?: boolean;
+  /** Whether the run's last commit has won was not known: a dispatch that it owes may be with no node. */
+  readonly afterUnknown?: boolean;
   /** The command is the first of a run whose start is not committed yet, and is told what became of that. */
   readonly beginning?: Beginning;
   readonly resolve: (answer: Answer) => void;

@@ -1,7 +1,7 @@
 // The scope of a fork as rows: small variables in its manifest, large ones by the hash of their content. A family has each content once, so a
 // fork writes what is new and not what it sees (law 15): an item that forks again refers to the values of its parents.
 import { createHash } from "node:crypto";
-import type { Json, JsonObject, Row, RunId } from "../../machines/index.js";
+import type { Json, JsonObject, Row } from "../../machines/index.js";
 
 /** Characters. A shorter value, or manifest, is not worth a row of its own. */
 const SMALL = 512;
@@ -11,7 +11,7 @@ const SMALL = 512;
  * family: its starting inputs are those of the scope, and the family shares kept values.
  */
 export function keptScope(
-  { runId, holder, entry }: { readonly runId: RunId; readonly holder: RunId; readonly entry: number },
+  scope: Pick<Row<"scope">, "run_id" | "entry" | "holder">,
   variables: JsonObject,
 ): { readonly scope: Row<"scope">; readonly values: readonly Row<"scope_value">[] } {
   const own: JsonObject = {};
@@ -24,13 +24,13 @@ export function keptScope(
   }
   const manifest = { own, shared };
   const text = JSON.stringify(manifest);
-  const scope = { run_id: runId, entry, holder };
+  const { run_id, holder } = scope;
   return {
     scope:
       text.length <= SMALL
         ? { ...scope, manifest, manifest_hash: undefined }
         : { ...scope, manifest: undefined, manifest_hash: keep(values, text, manifest) },
-    values: [...values].map(([hash, value]) => ({ run_id: runId, holder, hash, value })),
+    values: [...values].map(([hash, value]) => ({ run_id, holder, hash, value })),
   };
 }
 

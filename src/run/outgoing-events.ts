@@ -2,7 +2,6 @@
 // after the commit, by src/events; without a broker, or with the setting off, there is no row.
 import {
   beginningOf,
-  type Effect,
   isTerminal,
   type JsonObject,
   type Row,
@@ -19,16 +18,9 @@ export interface OutgoingEvents {
 }
 
 /** What of a transition can be published, in its order: emitted events, and audit rows that change the state of the run. */
-export type Publishable = Extract<Effect, { kind: "event.published" }> | CommittedEvent;
+export type Publishable = Row<"published_event"> | CommittedEvent;
 
 const MAX_MESSAGE_CHARS = 1_000;
-
-/** Of one transition. Emitted events come first. */
-export function publishableIn(effects: readonly Effect[], events: readonly CommittedEvent[]): Publishable[] {
-  const emitted = effects.filter((effect) => effect.kind === "event.published");
-  const changes = events.filter((event) => lifecycleState(event) !== undefined);
-  return [...emitted, ...changes];
-}
 
 /** The rows that a run owes for them. `from`: the run whose commit has them, if it is another one: the parent that creates the run. */
 export function outgoingRows(
@@ -40,8 +32,7 @@ export function outgoingRows(
   if (!outgoing) return [];
   const of = { from_run: from, run_id: run.id, shard: shardOf(run.id) };
   return publishable.flatMap((each): Row<"outgoing_event">[] => {
-    if ("kind" in each)
-      return outgoing.emitted ? [{ ...of, id: each.event.id, topic: undefined, payload: undefined }] : [];
+    if ("topic" in each) return outgoing.emitted ? [{ ...of, id: each.id, topic: undefined, payload: undefined }] : [];
     const lifecycle = outgoing.lifecycle ? lifecycleOf(run, each) : undefined;
     return lifecycle ? [{ ...of, ...lifecycle }] : [];
   });

@@ -1,6 +1,6 @@
 // The host of a resident: the runtime's side of the commit path as one interface, so that a resident can be read and tested
 // alone. The runtime implements it.
-import type { DispatchId, Effect, RunCommand, RunContext, RunId } from "../../machines/index.js";
+import type { DispatchId, RunCommand, RunContext, RunId, Send } from "../../machines/index.js";
 import type { Metrics } from "../metrics.js";
 import type { RecordedAnswer } from "../store/load.js";
 import type { Turns } from "../turns.js";
@@ -33,8 +33,10 @@ export interface ResidentHost {
   recordedAnswer(runId: RunId, commandId: string): Promise<RecordedAnswer | undefined>;
   /** For a queued run: the offer of a worker that is free right now. Reserves the worker's credit. */
   offerFor(context: RunContext): Extract<RunCommand, { type: "offer" }> | undefined;
-  /** Publishes events and carries out effects. Called after their commit has won, never before. */
-  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[]): void;
+  /** Whether this node has the dispatch. */
+  holdsDispatch(dispatchId: DispatchId): boolean;
+  /** Publishes events and carries out sends. Called after their commit has won, never before. */
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], sends: readonly Send[]): void;
   /** Gives back the credit that was reserved for dispatches of a lost commit. */
   returnCredit(dispatchIds: readonly DispatchId[]): void;
   /** A timer for the run's due time. A hint: the wake row is the truth. */

@@ -5,7 +5,6 @@ import {
   type Answer,
   type AnswerTo,
   type DispatchId,
-  type Effect,
   type NewChild,
   newRun,
   RECORD_FORMAT,
@@ -13,6 +12,7 @@ import {
   type RunContext,
   type RunId,
   type RunLimits,
+  type Send,
   STANDARD_RUN_LIMITS,
   wakeAt,
 } from "../../machines/index.js";
@@ -56,11 +56,12 @@ export interface PeerNodes {
   /** `saga.advance` to the owner. A hint. */
   advance(runId: RunId): void;
   /** The owner carries out effects that were committed here for its run. A hint: the outbox is the truth. */
-  sendEffects(runId: RunId, effects: readonly Effect[]): void;
+  sendEffects(runId: RunId, sends: readonly Send[]): void;
 }
 
 /** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
-type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased"> & { readonly tried?: boolean };
+type DeliveryOptions = CommandOptions &
+  Pick<Delivery, "inboxId" | "wakeLeased" | "afterUnknown"> & { readonly tried?: boolean };
 
 export interface RuntimeOptions extends Omit<StarterOptions, "turns"> {
   readonly log: Logger;
@@ -123,7 +124,9 @@ export class Runtime implements Runs, ResidentHost {
     this.stepsPerCommit = options.stepsPerCommit;
     this.outgoing = options.outgoing;
     const deciding = (key: string) => options.lastWords?.say(key);
-    this.starter = new Starter({ ...options, turns: this.turns, deciding }, (...start) => this.create(...start));
+    const resume = (runId: RunId) => this.deliverHint(runId, { type: "advance" }, { afterUnknown: true });
+    const ofStarts = { ...options, turns: this.turns, deciding, ...(hints && { resume }) };
+    this.starter = new Starter(ofStarts, (...start) => this.create(...start));
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, slots: options.slots, hints },
@@ -173,8 +176,8 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   /** Carries out committed effects of a run of this node, also for another node that committed them. */
-  carryOut(runId: RunId, effects: readonly Effect[]): void {
-    this.effects.carryOut(runId, effects);
+  carryOut(runId: RunId, sends: readonly Send[]): void {
+    this.effects.carryOut(runId, sends);
   }
 
   /** After shards moved to other nodes: drops the idle runs that are no longer ours. A busy one leaves when it is done. */
@@ -229,10 +232,14 @@ export class Runtime implements Runs, ResidentHost {
     return slot && { type: "offer", dispatchId: wait.dispatchId, workerId: slot.workerId };
   }
 
-  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[]): void {
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], sends: readonly Send[]): void {
     if (events.length > 0) this.options.onCommit(runId, events);
-    if (this.isMine(runId)) this.carryOut(runId, effects);
-    else if (effects.length > 0) this.options.peers?.sendEffects(runId, effects);
+    if (this.isMine(runId)) this.carryOut(runId, sends);
+    else if (sends.length > 0) this.options.peers?.sendEffects(runId, sends);
+  }
+
+  holdsDispatch(dispatchId: DispatchId): boolean {
+    return this.options.dispatcher.holds(dispatchId);
   }
 
   returnCredit(dispatchIds: readonly DispatchId[]): void {
@@ -342,7 +349,7 @@ export class Runtime implements Runs, ResidentHost {
     return this.options.peers?.isMine(runId) ?? true;
   }
 
-  private deliverHint(runId: RunId, command: RunCommand, about: { id?: string; inboxId?: string } = {}): void {
+  private deliverHint(runId: RunId, command: RunCommand, about: DeliveryOptions = {}): void {
     this.deliver(runId, command, about).catch((error) => this.advanceFailed(runId, error));
   }
 }

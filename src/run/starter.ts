@@ -57,6 +57,8 @@ export interface StarterOptions {
   readonly outgoing?: OutgoingEvents;
   /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
   readonly newShard?: () => ShardId | undefined;
+  /** The run is stored, and the commit of its start, which may have taken its first steps, was not answered. Absent: its wake row brings it back. */
+  readonly resume?: (runId: RunId) => void;
   /** Work on the start with this key begins. */
   readonly deciding?: (key: string) => void;
   /** Of the event loop. What is done to a large start is done in pieces. */
@@ -154,6 +156,7 @@ export class Starter {
     const start = { commit, started: run.started, key };
     // What has been tried of a suspect is its start alone. After an unknown outcome, too: the first steps may be stored already.
     let alone = isSuspect;
+    let outcomeUnknown = false;
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
         if (await this.create(run, start, alone)) {
@@ -162,11 +165,13 @@ export class Starter {
         }
         const first = await this.findFirst(request, hash, id);
         if (first) {
+          if (first.runId === id && outcomeUnknown) this.options.resume?.(id);
           if (first.runId !== id) await withdrawRun(this.options.sql, run.context);
           return first;
         }
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw error;
+        outcomeUnknown = true;
         alone = true;
       }
       await backOff(nth);

@@ -110,8 +110,9 @@ class Host {
         return this.stored();
       },
       offerFor: () => undefined,
-      afterCommit: (_, events, effects) => {
-        this.log.push(`let out ${[...events, ...effects].length > 0 ? "something" : "nothing"}`);
+      holdsDispatch: () => true,
+      afterCommit: (_, events, sends) => {
+        this.log.push(`let out ${[...events, ...sends].length > 0 ? "something" : "nothing"}`);
       },
       returnCredit: () => {},
       armTimer: () => undefined,

@@ -1,9 +1,23 @@
 // Rows that transitions owe, as the commit statement writes them: outbox, inbox, signals, user tasks and the undo list.
 
 import { describe, expect, it } from "vitest";
-import type { Row, RunId } from "../../machines/index.js";
+import {
+  FoldedRows,
+  type Owed,
+  outboxRow,
+  type Row,
+  type Rows,
+  type RunId,
+  signalRecorded,
+  taskClosed,
+  taskOpened,
+  undoHanded,
+  undoOwed,
+  undoPassed,
+  undoSettled,
+  type Write,
+} from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { owedRows } from "../../src/run/owed-rows.js";
 import { signalFor } from "../../src/store/family.js";
 import { AT, confirmation, openCommitStore, signal, update } from "./commit-rows.js";
 
@@ -12,50 +26,54 @@ const { commit, rows, created } = store;
 
 import { newDispatchId, newRunId } from "../harness/ids.js";
 
-describe("effects owed", () => {
-  const call = { stepId: "s" } as never;
+/** The rows of one commit of the run, as the unit folds them. */
+function rowsOf(...owed: readonly Owed[]): Rows {
+  const folded = new FoldedRows();
+  for (const { writes = [] } of owed)
+    for (const write of writes)
+      if (write.to === "promise") folded.add("promise", { ...write.row, fence: "8" });
+      else folded.fold(write as Parameters<FoldedRows["fold"]>[0]);
+  return folded.rows;
+}
+const by = (id: RunId, now = AT) => ({ run: { id }, now });
+
+describe("dispatches and posts owed", () => {
+  const asked = (id: RunId, dispatchId: string): Owed => ({ writes: [outboxRow(by(id), dispatchId, "action")] });
+  const gone = (run_id: RunId, id: string): Owed => ({ writes: [{ to: "outbox_gone", row: { run_id, id } } as Write] });
 
   it("are a row until they are resolved", async () => {
     const runId = await created();
     const dispatchId = newDispatchId();
-    await commit(update(runId, 1, owedRows({ id: runId }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(runId, 1, rowsOf(asked(runId, dispatchId))));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, kind: "action", tries: 0 }]);
-    await commit(update(runId, 2, owedRows({ id: runId }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(runId, 2, rowsOf(gone(runId, dispatchId))));
     expect((await rows(runId)).outbox).toEqual([]);
   });
 
   it("never become a row if they are owed and settled between two commits", async () => {
     const runId = await created();
-    const [gone, stays] = [newDispatchId(), newDispatchId()];
-    const owed = owedRows(
-      { id: runId },
-      [
-        { kind: "dispatch.request", dispatchId: gone, call },
-        { kind: "dispatch.resolved", dispatchId: gone },
-        { kind: "dispatch.request", dispatchId: stays, call },
-      ],
-      AT,
-    );
-    expect(owed).toMatchObject({ outbox_row: [{ id: stays }] });
+    const [first, last] = [newDispatchId(), newDispatchId()];
+    const owed = rowsOf(asked(runId, first), gone(runId, first), asked(runId, last));
+    expect(owed).toMatchObject({ outbox_row: [{ id: last }] });
     expect(owed.outbox_gone).toBeUndefined();
     await commit(update(runId, 1, owed));
-    expect((await rows(runId)).outbox).toMatchObject([{ id: stays }]);
+    expect((await rows(runId)).outbox).toMatchObject([{ id: last }]);
   });
 
   it("keep their leased row when they are asked for again", async () => {
     const runId = await created();
     const dispatchId = newDispatchId();
-    const asked = (due_at: number) => ({ outbox_row: [{ id: dispatchId, kind: "action", due_at }] });
-    await commit(update(runId, 1, asked(AT)));
-    await commit(confirmation(runId, 2, asked(AT + 9)));
+    const due = (due_at: number) => ({ outbox_row: [{ id: dispatchId, kind: "action", due_at }] });
+    await commit(update(runId, 1, due(AT)));
+    await commit(confirmation(runId, 2, due(AT + 9)));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, due_at: new Date(AT) }]);
   });
 
   it("are settled by their own run only", async () => {
     const [one, other] = [await created(), await created()];
     const dispatchId = newDispatchId();
-    await commit(update(one, 1, owedRows({ id: one }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
-    await commit(update(other, 7, owedRows({ id: other }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(one, 1, rowsOf(asked(one, dispatchId))));
+    await commit(update(other, 7, rowsOf(gone(other, dispatchId))));
     expect((await rows(one)).outbox).toHaveLength(1);
   });
 });
@@ -110,8 +128,8 @@ describe("the promise of a signal", () => {
   }
   const promise = (from: RunId, to: RunId, { name = "go", expected = 1 } = {}) => {
     const id = uuidv7();
-    const effect = { kind: "signal.recorded", id, name, payload: {}, consumed: false, promisedTo: to } as const;
-    return { id, commit: update(from, expected, owedRows({ id: from }, [effect], AT)) };
+    const recorded = signalRecorded(by(from), { id, name, payload: {} }, { consumed: false, promisedTo: to });
+    return { id, commit: update(from, expected, rowsOf(recorded)) };
   };
   const signalsOf = async (runId: RunId) => (await rows(runId)).signals.map(({ promised_to }) => promised_to);
 
@@ -173,12 +191,12 @@ describe("user tasks", () => {
       dueAt: AT + 9,
       formSchema: { type: "object" },
     };
-    await commit(update(runId, expected, owedRows({ id: runId }, [{ kind: "task.opened", task }], AT)));
+    await commit(update(runId, expected, rowsOf(taskOpened(by(runId), task))));
     return id;
   };
   const submitted = (runId: RunId, id: string) =>
-    owedRows({ id: runId }, [{ kind: "task.submitted", id, result: { n: 1 }, by: "ann", at: AT + 1 }], AT + 5);
-  const closed = (runId: RunId, id: string) => owedRows({ id: runId }, [{ kind: "task.closed", id }], AT + 2);
+    rowsOf(taskClosed(by(runId, AT + 1), id, { result: { n: 1 }, by: "ann" }));
+  const closed = (runId: RunId, id: string) => rowsOf(taskClosed(by(runId, AT + 2), id));
 
   it("are opened with all their members", async () => {
     const runId = await created();
@@ -253,22 +271,23 @@ describe("the undo list", () => {
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["passed", "owed"]);
   });
 
-  const undo = (step: string, entry: number, action?: string) =>
-    ({ kind: "undo.owed", entry: { stepId: step, entry, action, forwardIdempotencyKey: step } }) as const;
+  const undo = (of: RunId, stepId: string, entry: number, action?: string) =>
+    undoOwed(by(of), { stepId, entry, action, forwardIdempotencyKey: stepId });
+  const REFUND = "shop.refund@1";
 
   it("is handed over whole, with the entries of the same commit, but without those that it settles or passes", async () => {
     const [child, heir] = [await created(), await created()];
-    const first = [undo("a", 1, "shop.refund@1"), undo("b", 2, "shop.refund@1"), undo("c", 3)];
-    await commit(update(child, 1, owedRows({ id: child }, first, AT)));
+    const first = [undo(child, "a", 1, REFUND), undo(child, "b", 2, REFUND), undo(child, "c", 3)];
+    await commit(update(child, 1, rowsOf(...first)));
     const ordinal = String((await ordered(child))[1]?.ordinal);
-    const effects = [
-      { kind: "undo.settled", ordinal, state: "failed" },
-      { kind: "undo.passed", since: 1 },
-      undo("d", 4, "shop.refund@1"),
-      undo("e", 5),
-      { kind: "undo.handed", to: heir, entry: 7 },
-    ] as const;
-    await commit(update(child, 2, owedRows({ id: child }, effects, AT)));
+    const then = [
+      undoSettled(by(child), ordinal, "failed"),
+      undoPassed(by(child), { since: 1 }),
+      undo(child, "d", 4, REFUND),
+      undo(child, "e", 5),
+      undoHanded(by(child), heir, 7),
+    ];
+    await commit(update(child, 2, rowsOf(...then)));
     const left = (await ordered(child)).map(({ step_id, state }) => [step_id, state]);
     expect(left).toEqual([
       ["b", "failed"],
@@ -285,10 +304,15 @@ describe("the undo list", () => {
 
   it("begins as passed in a batch that drops or passes it", async () => {
     const [dropped, passed] = [await created(), await created()];
-    const drop = [undo("a", 1, "shop.refund@1"), { kind: "undo.dropped" }] as const;
-    await commit(update(dropped, 1, owedRows({ id: dropped }, drop, AT)));
-    const pass = [undo("a", 1), undo("b", 2), { kind: "undo.passed", since: 1 }, undo("c", 3)] as const;
-    await commit(update(passed, 1, owedRows({ id: passed }, pass, AT)));
+    const drop = [undo(dropped, "a", 1, REFUND), undoPassed(by(dropped), { every: true })];
+    await commit(update(dropped, 1, rowsOf(...drop)));
+    const pass = [
+      undo(passed, "a", 1),
+      undo(passed, "b", 2),
+      undoPassed(by(passed), { since: 1 }),
+      undo(passed, "c", 3),
+    ];
+    await commit(update(passed, 1, rowsOf(...pass)));
     expect((await ordered(dropped)).map(({ state }) => state)).toEqual(["passed"]);
     expect((await ordered(passed)).map(({ state }) => state)).toEqual(["owed", "passed", "owed"]);
   });

@@ -1,6 +1,6 @@
 // Who gets a slot: the functions of the database and the tickets in the commit statement, on several sessions at once.
 import { describe, expect, it } from "vitest";
-import type { Row, RunId, SlotKey } from "../../machines/index.js";
+import { type Row, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
 import { encodeRun, GroupRows } from "../../src/store/commit/encoding.js";
 import { plainStatement } from "../../src/store/commit/plain.js";
 import type { RunCommit } from "../../src/store/commit/run-commit.js";
@@ -12,7 +12,6 @@ import {
   isQueueFull,
   reserveSlot,
   slotQueue,
-  slotTenant,
   sweepReservations,
   waitingKeys,
   workflowSlots,

@@ -6,6 +6,7 @@ import { backoff } from "../../state/wait.js";
 import type { Outcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import { formatInstant } from "../../values/time.js";
+import { childStarted } from "../../writes/owed.js";
 import type { Draft } from "../draft.js";
 import { awaitChildren, entryNumber, groupOf, inheritedIdentity, setGroup } from "./groups.js";
 import { addUndo, joinIfMayHaveHappened, subSagaUndo } from "./undo-list.js";
@@ -23,10 +24,7 @@ export function startSubSaga(draft: Draft, plan: StepPlan, { child, dueAt }: Sub
   const group: Group = { step: plan.id, kind: "saga", ...counts, child: id, nth, version: child.workflow.version };
   draft.change({ groups: { ...groups, [entry]: group }, attempts: { ...attempts, [counter]: attempt } });
   const identity = identityOf(draft, id, plan, child);
-  draft.owe({
-    kind: "child.start",
-    child: { identity, variables: child.startup, inherited: false, at: draft.now },
-  });
+  draft.owe(childStarted({ identity, variables: child.startup, inherited: false, at: draft.now }));
   awaitChildren(draft, plan, { dueAt });
 }
 

@@ -10,6 +10,7 @@ import { parseActionName } from "../../steps/action.js";
 import type { StepPlan } from "../../steps/step.js";
 import type { RunId } from "../../values/ids.js";
 import type { Json, JsonObject } from "../../values/json.js";
+import { undoOwed, undoPassed } from "../../writes/owed.js";
 import type { Draft } from "../draft.js";
 import { groupOf } from "./groups.js";
 
@@ -42,12 +43,12 @@ export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry =
   const review = registered?.compensable ?? false;
   draft.change({ unprotected: { ...unprotected, [plan.id]: review } });
   // A step that owes nothing is in no list: the warning of a rollback names it.
-  if (review) draft.owe({ kind: "undo.owed", entry: about });
+  if (review) draft.owe(undoOwed(draft, about));
 }
 
 export function addUndo(draft: Draft, entry: UndoEntry): void {
   draft.change({ owed: draft.context.owed + 1 });
-  draft.owe({ kind: "undo.owed", entry });
+  draft.owe(undoOwed(draft, entry));
 }
 
 /** Joins the undo list if an attempt of this entry ended with an unknown outcome. No more answers to it will count. */
@@ -127,7 +128,7 @@ export function passUnprotected(draft: Draft, since?: number): void {
   draft.row("log", state, { metadata });
   const review = Object.values(unprotected).includes(true);
   draft.change({ unprotected: {}, ...(review && { requiresManualReview: true }) });
-  draft.owe({ kind: "undo.passed", ...(since !== undefined && { since }) });
+  draft.owe(undoPassed(draft, { since }));
 }
 
 /** The union of two sets of unprotected steps. A step needs a review if either set says so. */

@@ -9,10 +9,10 @@ import {
   runSlot,
   type Slot,
   scopeOf,
+  ticketOf,
 } from "../../../machines/index.js";
 import { concurrencyLimit, queueFull, unprocessable } from "../../errors.js";
-import { shardOf } from "../../ids.js";
-import { dropReservation, isQueueFull, reserveSlot, slotTenant } from "../../store/slots.js";
+import { dropReservation, isQueueFull, reserveSlot } from "../../store/slots.js";
 
 /** A run that has asked for its slot with its start. */
 export interface Admitted {
@@ -37,10 +37,7 @@ export async function admitRun(
   if (onLimit === "refuse") {
     if (reserves && !(await reserveSlot(sql, slot, limit, run.id))) throw concurrencyLimit(slot.key, limit);
   } else if (await isQueueFull(sql, slot, room)) throw queueFull(slot.key, room);
-  const { scope, key } = slot;
-  const about = { run_id: run.id, entry: RUN_SLOT, shard: shardOf(run.id), tenant_id: slotTenant(slot), scope, key };
-  const ticket = { ...about, step_id: undefined, slot_limit: limit, on_limit: onLimit, admitted: true };
-  return { slot, ticket };
+  return { slot, ticket: ticketOf({ run }, { entry: RUN_SLOT, slot, limit, onLimit }, true) };
 }
 
 /** The start of the run was not committed, because it repeats another one. If this fails, its reservation expires. */

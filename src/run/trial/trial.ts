@@ -65,6 +65,7 @@ export class TrialRoom {
       load: (runId) => restoreRun(sql, catalog, runId),
       recordedAnswer: (runId, commandId) => repeatedAnswer(sql, runId, commandId),
       offerFor: offerOfAnyWorker,
+      holdsDispatch: () => true,
       afterCommit: () => {},
       returnCredit: () => {},
       armTimer: () => undefined,

@@ -1,28 +1,35 @@
-// A batch: the transitions that one run has taken since its last commit, and the rows they become. Nothing of it leaves the
-// process before its commit has won.
+// A unit: the transitions that one run has taken since its last commit, as the rows of the next one. It adds what only the shell knows: the
+// revision and the tokens, the numbers of the audit rows, and the due time of the wake. Nothing of it leaves the process before its commit has won.
 
 import {
   type Answer,
   awaitedSignal,
   type DispatchId,
-  type Effect,
   encodeRecord,
+  FoldedRows,
   isTerminal,
+  type NewChild,
   OLDEST_RECORD_FORMAT,
+  type Owed,
   pausedReason,
   type Row,
+  type Rows,
   type RunContext,
   type RunId,
+  type RunIdentity,
+  type Send,
   type Transition,
   type VersionOf,
+  type Write,
 } from "../../machines/index.js";
 import type { RunCommit } from "../store/commit/run-commit.js";
 import type { Revision } from "../store/revision.js";
 import type { Delivery } from "./delivery.js";
 import { newFence } from "./fence.js";
+import { keptScope } from "./kept-scope.js";
 import type { LoadedRun } from "./loaded-run.js";
-import { type OutgoingEvents, outgoingRows, type Publishable, publishableIn } from "./outgoing-events.js";
-import { owedRows } from "./owed-rows.js";
+import { childRows, createdByParent } from "./new-run.js";
+import { type OutgoingEvents, outgoingRows, type Publishable } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, wakeChange, wakeRows } from "./run-rows.js";
 
@@ -30,12 +37,12 @@ import { eventRow, wakeChange, wakeRows } from "./run-rows.js";
 const RARE_COLUMNS = ["call", "frames", "items"] as const;
 type RareColumn = (typeof RARE_COLUMNS)[number];
 
-/** What a batch is based on. */
+/** What a unit is based on. */
 type Based = Pick<LoadedRun, "actor" | "revision" | "fence" | "wake">;
 
-export class Batch {
+export class Unit {
   readonly events: CommittedEvent[] = [];
-  readonly effects: Effect[] = [];
+  readonly sends: Send[] = [];
   /** Dispatches that a worker's credit was reserved for; it is given back if the commit is lost. */
   readonly reserved: DispatchId[] = [];
   /** Deliveries that share this commit: the ends of children that waited in the mailbox. */
@@ -43,7 +50,7 @@ export class Batch {
   transitions = 0;
   /** It creates a run under an idempotency key: a commit creates one such run at most. */
   createsKeyedRun = false;
-  /** What the store says of the undo list is no longer right: the rows to come, or to go, are in this batch. */
+  /** What the store says of the undo list is no longer right: the rows to come, or to go, are in this unit. */
   changesUndoList = false;
   /** The token that the commit writes beside its revision (law 1). */
   readonly fence = newFence();
@@ -51,8 +58,7 @@ export class Batch {
   private moved: VersionOf | undefined;
   private readonly changedVariables = new Set<string>();
   private readonly changedColumns = new Set<RareColumn>();
-  /** What RabbitMQ may get, in the order of the transitions. */
-  private readonly publishable: Publishable[] = [];
+  private readonly owed: OwedRows;
   private readonly answers: Omit<Row<"command">, "run_id" | "at">[] = [];
   /** The worker's answer that the first event is the outcome of. */
   private workersAnswer: string | undefined;
@@ -62,23 +68,23 @@ export class Batch {
     private lastSeq: number,
     private lastEventAt: number,
     private readonly outgoing?: OutgoingEvents,
-  ) {}
+  ) {
+    this.owed = new OwedRows(outgoing);
+  }
 
-  add(runId: RunId, { patch, stored, audit, effects, moved }: Transition): void {
+  add(run: RunIdentity, { patch, stored, audit, writes, sends, moved }: Transition): void {
     this.transitions++;
     this.moved = moved ?? this.moved;
     const first = this.events.length;
     // Written out member by member: events are many and read often, and this gives them all one shape.
     for (const { at, type, stepId, attempt, from, to, actor, metadata } of audit) {
-      this.events.push({ runId, seq: ++this.lastSeq, at, type, stepId, attempt, from, to, actor, metadata });
+      this.events.push({ runId: run.id, seq: ++this.lastSeq, at, type, stepId, attempt, from, to, actor, metadata });
       this.lastEventAt = at;
     }
-    this.createsKeyedRun ||= effects.some(
-      (each) => each.kind === "child.start" && each.child.idempotencyKey !== undefined,
-    );
-    this.changesUndoList ||= effects.some(({ kind }) => kind.startsWith("undo.") && kind !== "undo.passed");
-    for (const effect of effects) this.effects.push(withFence(effect));
-    if (this.outgoing) this.publishable.push(...publishableIn(effects, this.events.slice(first)));
+    this.createsKeyedRun ||= writes.some(({ to, row }) => to === "new_run" && row.idempotencyKey !== undefined);
+    this.changesUndoList ||= writes.some(changesUndoList);
+    this.sends.push(...sends, ...this.owed.add(run, writes));
+    if (this.outgoing) this.owed.publish(run, this.events.slice(first));
     for (const name of stored) this.changedVariables.add(name);
     for (const column of RARE_COLUMNS) if (column in patch) this.changedColumns.add(column);
   }
@@ -105,8 +111,7 @@ export class Batch {
   toCommit(based: Based, { now, format }: { now: number; format: number }): RunCommit {
     const { context } = based.actor;
     const { run } = context;
-    const owed = owedRows(run, this.effects, now, this.outgoing);
-    const outgoing = this.outgoing ? outgoingRows(run, this.publishable, this.outgoing) : [];
+    const owed = this.owed.rows;
     const { wake, wake_gone } = wakeRows(run.id, wakeChange(context, now, based.wake));
     const rows = {
       ...owed,
@@ -117,7 +122,6 @@ export class Batch {
       wake_gone,
       command: this.answers.map((command) => ({ run_id: run.id, ...command, at: now })),
       inbox_gone: this.inboxGone.map((id) => ({ run_id: run.id, id })),
-      outgoing_event: together(outgoing, owed.outgoing_event),
     };
     return { runId: run.id, rows };
   }
@@ -171,9 +175,56 @@ function together<T>(own: readonly T[] = [], others: readonly T[] = []): readonl
   return others.length === 0 ? own : [...own, ...others];
 }
 
-/** A child's actor is made of the effect, without a look at its row, so the effect brings the token of the row. */
-function withFence(effect: Effect): Effect {
-  return effect.kind === "child.start" ? { ...effect, child: { ...effect.child, fence: newFence() } } : effect;
+function changesUndoList({ to, row }: Write): boolean {
+  return to.startsWith("undo_") && !(to === "undo_passed" && !row.every);
+}
+
+/** The rows that decisions of a run owe. What they write is folded; the tokens, and what is kept by its content, are added here. */
+class OwedRows {
+  private readonly folded = new FoldedRows();
+
+  constructor(private readonly outgoing: OutgoingEvents | undefined) {}
+
+  get rows(): Rows {
+    return this.folded.rows;
+  }
+
+  /** What leaves the process besides the sends of the decision: the runs that it creates begin. */
+  add(run: RunIdentity, writes: readonly Write[]): readonly Send[] {
+    const begin: Send[] = [];
+    for (const write of writes) {
+      if (write.to === "new_run") begin.push(this.addChild(run.id, write.row));
+      else if (write.to === "promise") this.folded.add("promise", { ...write.row, fence: newFence() });
+      else if (write.to === "scope") this.addScope(write.row);
+      else this.folded.fold(write);
+      if (write.to === "published_event" && this.outgoing) this.publish(run, [write.row]);
+    }
+    return begin;
+  }
+
+  /** What RabbitMQ gets, in the order of the transitions. */
+  publish(run: RunIdentity, publishable: readonly Publishable[]): void {
+    this.folded.add("outgoing_event", ...outgoingRows(run, publishable, this.outgoing));
+  }
+
+  /** A child's actor is made of what is sent, without a look at its row, so that brings the token of the row. */
+  private addChild(parent: RunId, made: NewChild): Send {
+    const child = { ...made, fence: newFence() };
+    const { new_run, audit_event, variable, wake } = childRows(child, parent);
+    this.folded.add("new_run", ...new_run);
+    this.folded.add("audit_event", ...audit_event);
+    this.folded.add("variable", ...variable);
+    this.folded.add("wake", ...wake);
+    const started = [createdByParent(child.identity)];
+    this.folded.add("outgoing_event", ...outgoingRows(child.identity, started, this.outgoing, parent));
+    return { kind: "child", child };
+  }
+
+  private addScope({ variables, ...scope }: Extract<Write, { to: "scope" }>["row"]): void {
+    const kept = keptScope(scope, variables);
+    this.folded.add("scope", kept.scope);
+    this.folded.add("scope_value", ...kept.values);
+  }
 }
 
 type Recorded = Pick<Delivery, "command" | "id" | "keep" | "inboxId" | "requestHash">;
@@ -210,17 +261,19 @@ export interface Unchanged {
   readonly wake?: number | null;
   readonly delivery: Delivery;
   readonly answer: Answer;
-  readonly effects: readonly Effect[];
+  readonly owed: Owed;
 }
 
 /** The commit of a refusal or a no-op: it confirms the revision that the decision was based on (law 3). */
 export function confirmation(unchanged: Unchanged, now: number): RunCommit {
-  const { context, revision, fence, wake, delivery, answer, effects } = unchanged;
+  const { context, revision, fence, wake, delivery, answer, owed } = unchanged;
   const { id, keep, inboxId, command, requestHash } = delivery;
   const runId = context.run.id;
   const isRecorded = id !== undefined && !isRefusal(answer) && !namesItsDispatch(delivery);
+  const owing = new OwedRows(undefined);
+  owing.add(context.run, owed.writes ?? []);
   const rows = {
-    ...owedRows(context.run, effects, now),
+    ...owing.rows,
     confirm: [{ id: runId, expected: revision, expected_fence: fence }],
     ...(command.type === "advance" && wakeRows(runId, wakeChange(context, now, wake))),
     command: isRecorded
