@@ -3,6 +3,7 @@
 // (law 11).
 
 import type { Command, Reported } from "../messages/command.js";
+import { type Owed, outboxRow } from "../messages/owed.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import type { ActionCall } from "../state/call.js";
 import { backoff, isOwedByRun, type Wait } from "../state/wait.js";
@@ -11,7 +12,6 @@ import { givenCode, type StepErrorCode } from "../values/error-code.js";
 import { type JsonObject, measure } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";
 import { formatInstant } from "../values/time.js";
-import { type Owed, outboxRow } from "../writes/owed.js";
 import {
   type Dispatched,
   dispatch,

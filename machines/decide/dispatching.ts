@@ -1,5 +1,6 @@
 // The attempts of an action call: queued for a worker, then dispatched.
 
+import { type Dispatch, type Owed, outboxRow } from "../messages/owed.js";
 import { type ActionCall, actionText } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isOwedByRun, type Wait } from "../state/wait.js";
@@ -7,7 +8,6 @@ import type { Outcome, StepPlan } from "../steps/step.js";
 import { asDispatchId, type DispatchId } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
-import { type Dispatch, type Owed, outboxRow } from "../writes/owed.js";
 import type { Draft } from "./draft.js";
 import { awaitStepSlot } from "./ledger/slots.js";
 import { forwardKey, undoMetadata } from "./ledger/undo-list.js";

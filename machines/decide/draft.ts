@@ -7,6 +7,7 @@ import { scopeOf } from "../expression/scope.js";
 import type { AuditEvent, AuditType } from "../messages/audit.js";
 import type { Answer } from "../messages/command.js";
 import type { Facts, Need } from "../messages/fact.js";
+import type { EventConditions, Owed, Send, Write } from "../messages/owed.js";
 import type { Decided, Transition, VersionOf } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
@@ -15,7 +16,6 @@ import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
 import { beginningOfJson, type Json, type JsonObject, measure } from "../values/json.js";
-import type { EventConditions, Owed, Send, Write } from "../writes/owed.js";
 import { eventWaitRow, slotReleases, taskClosing } from "./ledger/waits.js";
 
 /** Thrown inside a decision that lacks a fact. It never leaves decide(). */

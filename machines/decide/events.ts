@@ -5,10 +5,10 @@ import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
 import type { Command } from "../messages/command.js";
 import type { EventFact } from "../messages/fact.js";
+import { eventTaken } from "../messages/owed.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { type EventWait, eventValue, pick } from "../steps/event.js";
-import { eventTaken } from "../writes/owed.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import { completeStep } from "./token.js";
 

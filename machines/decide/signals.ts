@@ -8,13 +8,13 @@
 
 import type { Command } from "../messages/command.js";
 import type { RecordedSignal } from "../messages/fact.js";
+import { commandOwed, type Owed, signalRecorded } from "../messages/owed.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import { isHalted, type RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Wait } from "../state/wait.js";
 import type { RunId } from "../values/ids.js";
 import { MAX_KEPT_SIGNALS } from "../values/limits.js";
-import { commandOwed, type Owed, signalRecorded } from "../writes/owed.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import { consumeSignal } from "./ledger/signals.js";
 import { isTaskSignal } from "./tasks.js";

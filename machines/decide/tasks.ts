@@ -1,11 +1,11 @@
 // The command `submit`: a person submits the result of a user task. The step opens the task (steps/user_task.ts).
 import type { Command } from "../messages/command.js";
+import { signalRecorded, taskClosed } from "../messages/owed.js";
 import type { DecisionOn } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { awaitedSignal } from "../state/wait.js";
 import type { StepPlan } from "../steps/step.js";
 import { isObject, type Json, type JsonObject, measure } from "../values/json.js";
-import { signalRecorded, taskClosed } from "../writes/owed.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { waitTimedOut } from "./timeouts.js";
 import { completeStep, failStep } from "./token.js";

@@ -1,6 +1,7 @@
 // Working off the undo list of a run, or the part of it that a try has added: one compensation after the other, newest first.
 
 import type { ActionFact } from "../messages/fact.js";
+import { undoSettled } from "../messages/owed.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
 import type { UndoEntry } from "../state/rollback.js";
@@ -8,7 +9,6 @@ import { DEFAULT_TIMEOUT_MS } from "../steps/action.js";
 import type { StepErrorCode } from "../values/error-code.js";
 import type { JsonObject } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
-import { undoSettled } from "../writes/owed.js";
 import { queueCall } from "./dispatching.js";
 import { type Draft, Needed } from "./draft.js";
 import { concludeEnding, continueEnding } from "./ending.js";

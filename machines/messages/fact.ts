@@ -11,8 +11,8 @@ import type { RunId } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
 import type { RunLimits } from "../values/limits.js";
 import type { RetryPolicy } from "../values/retry.js";
-import type { Owed } from "../writes/owed.js";
 import type { Reason } from "./command.js";
+import type { Owed } from "./owed.js";
 
 export interface Facts {
   readonly limits: RunLimits;

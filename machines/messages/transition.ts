@@ -3,10 +3,10 @@
 
 import type { Patch } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
-import type { Owed, Send, Write } from "../writes/owed.js";
 import type { AuditEvent } from "./audit.js";
 import type { Answer, AnswerTo, Command, CommandType, Refused } from "./command.js";
 import type { Need } from "./fact.js";
+import type { Owed, Send, Write } from "./owed.js";
 
 /** The event that the run's actor receives. `type` names an edge of the chart, which refuses any other. */
 export interface Transition {

@@ -2,12 +2,12 @@
 
 import type { RunCommand } from "../messages/command.js";
 import type { EndedChild } from "../messages/fact.js";
+import type { SentCommand } from "../messages/owed.js";
 import type { StepError } from "../state/entry.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { givenCode } from "../values/error-code.js";
 import type { RunId } from "../values/ids.js";
-import type { SentCommand } from "../writes/owed.js";
 import type { Mock } from "./mocks.js";
 import type { RehearsedRun } from "./run.js";
 

@@ -3,6 +3,7 @@
 import type { Program } from "../chart/program.js";
 import type { AuditEvent } from "../messages/audit.js";
 import type { ActionFact, Facts, Fetched, Need } from "../messages/fact.js";
+import type { NewChild, SentCommand, Write } from "../messages/owed.js";
 import type { RunContext } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
 import { newRun } from "../state/record.js";
@@ -10,7 +11,6 @@ import { asRunId } from "../values/ids.js";
 import { measure } from "../values/json.js";
 import { STANDARD_RUN_LIMITS } from "../values/limits.js";
 import { formatInstant } from "../values/time.js";
-import type { NewChild, SentCommand, Write } from "../writes/owed.js";
 import { type Child, childOf, MockedSaga } from "./child.js";
 import { Memory } from "./memory.js";
 import { MockScript } from "./mocks.js";

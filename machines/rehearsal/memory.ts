@@ -2,11 +2,11 @@
 // runs change it. It answers the needs of decisions.
 import type { RunCommand } from "../messages/command.js";
 import type { EndedChild, EventFact, Fetched, Need, RecordedSignal } from "../messages/fact.js";
+import type { PublishedEvent, SentCommand, Write } from "../messages/owed.js";
 import type { RunContext } from "../state/context.js";
 import type { UndoEntry } from "../state/rollback.js";
 import { asRunId, type RunId } from "../values/ids.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
-import type { PublishedEvent, SentCommand, Write } from "../writes/owed.js";
 import type { Row } from "../writes/relations.js";
 import type { Child } from "./child.js";
 import type { RehearsedRun } from "./run.js";

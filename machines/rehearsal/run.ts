@@ -5,12 +5,12 @@ import { decide } from "../decide/decide.js";
 import type { AuditEvent } from "../messages/audit.js";
 import type { Answer, RunCommand } from "../messages/command.js";
 import type { Facts, Fetched, Need } from "../messages/fact.js";
+import type { Write } from "../messages/owed.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { entryStep } from "../steps/plan.js";
 import type { RunId } from "../values/ids.js";
 import { measure } from "../values/json.js";
-import type { Write } from "../writes/owed.js";
 
 /** The surroundings of a run: its facts, and the place of its writes. */
 export interface RehearsalHost {

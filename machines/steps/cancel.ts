@@ -1,6 +1,6 @@
 // `cancel`: cancels a run. Without a `run_id` it cancels its own run, which ends.
 import { defaulted, flag, optional, text } from "../attribute/kinds.js";
-import { commandOwed } from "../writes/owed.js";
+import { commandOwed } from "../messages/owed.js";
 import { targetOf } from "./emit_signal.js";
 import { stepType, textOf } from "./step.js";
 

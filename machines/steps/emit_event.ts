@@ -1,8 +1,8 @@
 // `emit_event`: publishes an event. Its row is part of the run's commit, so it is published exactly once and offered to waiting
 // runs at least once.
 import { optional, required, text, value } from "../attribute/kinds.js";
+import { eventPublished } from "../messages/owed.js";
 import { measure } from "../values/json.js";
-import { eventPublished } from "../writes/owed.js";
 import { eventHeaders, eventHeadersOf, topicFault, topicOf } from "./event.js";
 import { failed, stepType } from "./step.js";
 

@@ -3,8 +3,8 @@
 import { object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
+import { commandOwed } from "../messages/owed.js";
 import { parseRunId, type RunId } from "../values/ids.js";
-import { commandOwed } from "../writes/owed.js";
 import { failed, type Outcome, objectOf, stepType, textOf } from "./step.js";
 
 export const emitSignal = stepType({

@@ -13,10 +13,10 @@ import {
   type Template,
 } from "../expression/index.js";
 import type { EventFact } from "../messages/fact.js";
+import type { EventConditions } from "../messages/owed.js";
 import type { Wait } from "../state/wait.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
-import type { EventConditions } from "../writes/owed.js";
 import { objectOf, textOf } from "./step.js";
 
 export type EventWait = Extract<Wait, { kind: "event" }>;

@@ -2,10 +2,10 @@
 
 import { optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
+import { childStarted } from "../messages/owed.js";
 import { startupSource } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
 import { isLongerThan } from "../values/text.js";
-import { childStarted } from "../writes/owed.js";
 import { stepType, textOf } from "./step.js";
 import { SAGA_ATTRIBUTES, sagaCall } from "./sub_saga.js";
 import { written } from "./words.js";

@@ -5,6 +5,7 @@ import type { Attributes, NumberSource, Parsed } from "../attribute/kinds.js";
 import type { Place } from "../attribute/problem.js";
 import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
 import type { Facts, Need, WorkflowFact } from "../messages/fact.js";
+import type { Owed } from "../messages/owed.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
@@ -16,7 +17,6 @@ import type { StepErrorCode } from "../values/error-code.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import type { RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
-import type { Owed } from "../writes/owed.js";
 
 /** A labelled way out of a step, beside `next` and `on_error`. */
 export interface Edge {

@@ -4,11 +4,11 @@
 import { type Attributes, defaulted, number, optional, type Parsed, required, text } from "../attribute/kinds.js";
 import type { Place } from "../attribute/problem.js";
 import { ExpressionError, type Scope } from "../expression/index.js";
+import { type OpenedTask, taskOpened } from "../messages/owed.js";
 import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
 import { LONGEST_WAIT_MS, parseInstant, YEAR_1_S } from "../values/time.js";
-import { type OpenedTask, taskOpened } from "../writes/owed.js";
 import { durationOf, type Entered, type Outcome, textOf } from "./step.js";
 import { onTimeout } from "./wait_for_signal.js";
 

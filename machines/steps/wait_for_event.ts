@@ -3,8 +3,8 @@
 import { defaulted, expression, number, oneOf, optional, required, text } from "../attribute/kinds.js";
 import type { Template } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
+import { eventTaken } from "../messages/owed.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
-import { eventTaken } from "../writes/owed.js";
 import { type EventWait, eventHeaders, eventHeadersOf, eventValue, pick, topicFault, topicOf } from "./event.js";
 import { durationOf, stepType } from "./step.js";
 import { nextOrTimeout, onTimeout, timeoutEdges } from "./wait_for_signal.js";

@@ -1,8 +1,8 @@
 // `webhook_emit`: sends a signed webhook. Its commit owes the message, which is delivered at least once and independent of the run.
 import { optional, required, text, value } from "../attribute/kinds.js";
+import { postOwed } from "../messages/owed.js";
 import { type JsonObject, measure } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
-import { postOwed } from "../writes/owed.js";
 import { headers, headersOf, url, urlOf } from "./outgoing.js";
 import { failed, stepType, textOf } from "./step.js";
 

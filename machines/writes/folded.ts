@@ -1,11 +1,11 @@
 // The writes of one commit, folded: what is owed and settled in it becomes no row, and rows that it would write and change at once are
 // changed before they are written, because a statement does not see the rows that it inserts.
 
-import type { Write } from "./owed.js";
 import type { Relation, Row, Rows } from "./relations.js";
 
 type Growing = { -readonly [Of in Relation]?: Row<Of>[] };
-type Plain = Extract<Write, { readonly to: Relation; readonly row: Row<Relation> }>;
+/** A row, and the relation that it goes to. */
+export type RowTo = { readonly [Of in Relation]: { readonly to: Of; readonly row: Row<Of> } }[Relation];
 
 export class FoldedRows {
   private readonly grown: Growing = {};
@@ -23,7 +23,7 @@ export class FoldedRows {
   }
 
   /** Adds a row that is complete. */
-  fold(write: Plain): void {
+  fold(write: RowTo): void {
     switch (write.to) {
       case "outbox_row":
         this.drop("outbox_row", ({ id }) => id === write.row.id);

@@ -2,6 +2,7 @@
 
 import { localsOf } from "../../expression/scope.js";
 import type { Command, RunCommand } from "../../messages/command.js";
+import { childStarted, commandOwed, type NewChild, scopeKept, undoHanded, undoPassed } from "../../messages/owed.js";
 import { livingChildren, type RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { ChildState, Group } from "../../state/group.js";
@@ -10,7 +11,6 @@ import type { Outcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import type { Json, JsonObject } from "../../values/json.js";
 import { formatInstant } from "../../values/time.js";
-import { childStarted, commandOwed, type NewChild, scopeKept, undoHanded, undoPassed } from "../../writes/owed.js";
 import { type Draft, Needed } from "../draft.js";
 
 /** The most children that one transition creates; the next transition creates more. */

@@ -1,7 +1,7 @@
 // The recorded signals of a run that no step has taken.
 import type { Facts } from "../../messages/fact.js";
+import { signalConsumed } from "../../messages/owed.js";
 import type { RunContext } from "../../state/context.js";
-import { signalConsumed } from "../../writes/owed.js";
 import type { Draft } from "../draft.js";
 
 /** Whether an unconsumed signal may exist for the run. A branch or an item may take those of its family. */

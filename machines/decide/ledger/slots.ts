@@ -3,13 +3,13 @@
 
 import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";
+import { slotRequested, slotReturned, slotWanted } from "../../messages/owed.js";
 import type { ActionCall } from "../../state/call.js";
 import { isHalted } from "../../state/context.js";
 import { RUN_SLOT, type Slot, type SlotKey, type SlotRequest, slotKey } from "../../state/slot.js";
 import { runSlot } from "../../steps/concurrency.js";
 import type { Failure, StepPlan } from "../../steps/step.js";
 import type { JsonObject } from "../../values/json.js";
-import { slotRequested, slotReturned, slotWanted } from "../../writes/owed.js";
 import type { Draft } from "../draft.js";
 
 /** Whether the run may begin: it needs no slot, or has one. A branch or an item is part of a run that has one; a dry run does nothing. */

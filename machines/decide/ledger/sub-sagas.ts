@@ -1,12 +1,12 @@
 // The one child run of a `sub_saga`: its creation, another attempt after a backoff, and its undo if its step is aborted.
 
+import { childStarted } from "../../messages/owed.js";
 import type { Group } from "../../state/group.js";
 import type { RunIdentity } from "../../state/identity.js";
 import { backoff } from "../../state/wait.js";
 import type { Outcome, StepPlan } from "../../steps/step.js";
 import { asRunId, type RunId } from "../../values/ids.js";
 import { formatInstant } from "../../values/time.js";
-import { childStarted } from "../../writes/owed.js";
 import type { Draft } from "../draft.js";
 import { awaitChildren, entryNumber, groupOf, inheritedIdentity, setGroup } from "./groups.js";
 import { addUndo, joinIfMayHaveHappened, subSagaUndo } from "./undo-list.js";

@@ -3,6 +3,7 @@
 import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";
 import type { ActionFact } from "../../messages/fact.js";
+import { undoOwed, undoPassed } from "../../messages/owed.js";
 import type { ActionCall } from "../../state/call.js";
 import type { Unprotected } from "../../state/frame.js";
 import type { UndoEntry } from "../../state/rollback.js";
@@ -10,7 +11,6 @@ import { parseActionName } from "../../steps/action.js";
 import type { StepPlan } from "../../steps/step.js";
 import type { RunId } from "../../values/ids.js";
 import type { Json, JsonObject } from "../../values/json.js";
-import { undoOwed, undoPassed } from "../../writes/owed.js";
 import type { Draft } from "../draft.js";
 import { groupOf } from "./groups.js";
 

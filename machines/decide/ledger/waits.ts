@@ -1,9 +1,6 @@
 // What follows from a change of the run's wait, and of the slots that it has. Draft.change owes it, so no way out of a step, or to
 // the end of a run, can forget it.
 
-import type { Patch, RunContext } from "../../state/context.js";
-import { RUN_SLOT, slotKey } from "../../state/slot.js";
-import type { Wait } from "../../state/wait.js";
 import {
   type EventConditions,
   eventAwaited,
@@ -12,7 +9,10 @@ import {
   type Owing,
   slotReleased,
   taskClosed,
-} from "../../writes/owed.js";
+} from "../../messages/owed.js";
+import type { Patch, RunContext } from "../../state/context.js";
+import { RUN_SLOT, slotKey } from "../../state/slot.js";
+import type { Wait } from "../../state/wait.js";
 
 /** A wait for events has a row from its first commit to its last. Scanning on changes the wait, but not the row. */
 export function eventWaitRow(

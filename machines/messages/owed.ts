@@ -1,13 +1,14 @@
 // What a transition owes: writes, which are rows of its own commit, and sends, which leave the process after that commit (law 5). Here is how
-// each thing that a decision owes is written and sent; the relations are relations.ts.
-import type { RunCommand } from "../messages/command.js";
+// each thing that a decision owes is written and sent; the relations are in machines/writes.
+
 import type { ActionCall } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { UndoEntry } from "../state/rollback.js";
 import { type SlotKey, type SlotRequest, slotTenant } from "../state/slot.js";
 import { type DispatchId, type RunId, shardNumber } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
-import type { Relation, Row } from "./relations.js";
+import type { Relation, Row } from "../writes/relations.js";
+import type { RunCommand } from "./command.js";
 
 /** A row that decisions write. Most are complete: the random tokens, and what is kept by its content, are the shell's. */
 export type Write =
