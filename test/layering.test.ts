@@ -44,6 +44,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   attribute: 4,
   rule: 5,
   trigger: 5,
+  writes: 5,
   messages: 6,
   steps: 7,
   chart: 8,

@@ -5,6 +5,7 @@ import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
 import type { Command } from "../messages/command.js";
 import type { EventFact } from "../messages/fact.js";
+import { eventTaken } from "../messages/owed.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { type EventWait, eventValue, pick } from "../steps/event.js";
@@ -79,6 +80,6 @@ function recordFault(draft: Draft, { fault }: ReturnType<typeof findMatch>): voi
 }
 
 function consumeEvent(draft: Draft, event: EventFact): void {
-  draft.owe({ kind: "event.taken", id: event.id });
+  draft.owe(eventTaken(draft, event.id));
   completeStep(draft, currentPlan(draft), { output: eventValue(event) });
 }

@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "../values/json.js";
 import type { RunLimits } from "../values/limits.js";
 import type { RetryPolicy } from "../values/retry.js";
 import type { Reason } from "./command.js";
-import type { Effect } from "./effect.js";
+import type { Owed } from "./owed.js";
 
 export interface Facts {
   readonly limits: RunLimits;
@@ -131,7 +131,7 @@ export interface VersionChange {
   /** Outputs that are stored under the id of a step that has another id there: the variables to store, and those to remove. */
   readonly stored: JsonObject;
   readonly removed: readonly string[];
-  readonly effects: readonly Effect[];
+  readonly owed?: Owed;
 }
 
 export interface ActionFact {

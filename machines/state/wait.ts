@@ -2,6 +2,7 @@
 import type { StepErrorCode } from "../values/error-code.js";
 import type { DispatchId } from "../values/ids.js";
 import { beginningOf, type Json } from "../values/json.js";
+import type { ActionCall } from "./call.js";
 import type { StepError } from "./entry.js";
 
 export type Wait =
@@ -13,6 +14,8 @@ export type Wait =
       readonly dueAt?: number;
       /** When it joined the queue. Absent in records of older releases. */
       readonly since?: number;
+      /** An outbox row owes the dispatch: see isOwedByRun. */
+      readonly hasRow?: true;
     }
   | {
       readonly kind: "dispatched";
@@ -28,6 +31,7 @@ export type Wait =
       readonly queueDueAt?: number;
       /** It was carried once more, perhaps by another node: that it was not handed over is known to neither. */
       readonly carried?: true;
+      readonly hasRow?: true;
     }
   | {
       readonly kind: "backoff";
@@ -97,6 +101,18 @@ export interface Incident {
   readonly done?: Json;
   /** The step cannot count as succeeded. Absent: it can, or the incident is of a build that did not say so. */
   readonly alwaysFails?: true;
+}
+
+/**
+ * Whether the run's own rows owe the dispatch: over gRPC the record says that it is queued or dispatched, and the wake row has the run looked at
+ * (law 5). One that is answered soon, as most are, then needs no outbox row. The node that looks at the run and finds the dispatch still
+ * unresolved has it carried, which gives it a row.
+ */
+export function isOwedByRun(
+  wait: Extract<Wait, { dispatchId: DispatchId }>,
+  { transport }: Pick<ActionCall, "transport">,
+): boolean {
+  return transport === "grpc" && !wait.hasRow;
 }
 
 /** Characters of an error's message that a backoff keeps. */

@@ -5,8 +5,8 @@ import { type Attributes, mentionsOf, type NumberSource, type Parsed } from "../
 import { type Mention, namesAt } from "../attribute/mention.js";
 import type { Place } from "../attribute/problem.js";
 import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
-import type { Effect } from "../messages/effect.js";
 import type { Facts, Need, WorkflowFact } from "../messages/fact.js";
+import type { Owed } from "../messages/owed.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
@@ -201,7 +201,7 @@ export type StepOutcome =
       readonly target?: string;
       readonly assign?: JsonObject;
       readonly notes?: readonly Note[];
-      readonly effects?: readonly Effect[];
+      readonly owed?: Owed;
       /** The recorded signal that it consumed. */
       readonly signal?: NonNullable<Facts["signal"]>;
     }
@@ -214,7 +214,7 @@ export type StepOutcome =
       readonly wait: Wait;
       readonly awaiting: string;
       readonly name?: string;
-      readonly effects?: readonly Effect[];
+      readonly owed?: Owed;
     }
   /** A worker, or the service itself, is to carry out a call. */
   | {

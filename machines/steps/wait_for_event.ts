@@ -3,6 +3,7 @@
 import { defaulted, expression, handler, number, oneOf, optional, required, text } from "../attribute/kinds.js";
 import type { Template } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
+import { eventTaken } from "../messages/owed.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { type EventWait, eventHeaders, eventHeadersOf, eventValue, pick, topicFault, topicOf } from "./event.js";
 import { durationOf, stepType } from "./step.js";
@@ -54,7 +55,8 @@ export const waitForEvent = stepType({
     } else {
       if (facts.events === undefined) return { kind: "need", need: { kind: "events", topic, headers } };
       const { found } = pick(facts.events.page, match, scope);
-      if (found) return { kind: "done", output: eventValue(found), effects: [{ kind: "event.taken", id: found.id }] };
+      if (found)
+        return { kind: "done", output: eventValue(found), owed: eventTaken({ run, now: facts.now }, found.id) };
     }
     const wait: EventWait = {
       ...{ kind: "event", topic, headers, look: true },

@@ -72,10 +72,11 @@ function readable(stored: StoredRun, newestFormat: number | undefined): RunConte
   }
 }
 
-/** A run that this node has just created: its first revision need not be read back. */
+/** A run that this node creates: its first revision need not be read back. `stored`: its start is committed. */
 export function createdRun(
   { program, context, fence }: { program: Program; context: RunContext; fence?: string },
   startedAt: number,
+  stored = true,
 ): LoadedRun {
   return {
     actor: startActor(program, context),
@@ -85,6 +86,6 @@ export function createdRun(
     lastSeq: 1,
     lastEventAt: startedAt,
     owedUndos: new OwedUndos(),
-    wake: firstWake(context),
+    wake: stored ? firstWake(context) : null,
   };
 }

@@ -2,13 +2,13 @@
 // releases: members may be added, never changed.
 import {
   type Answer,
-  type Effect,
   isObject,
   type Json,
   type JsonObject,
   parseRunId,
   type RunCommand,
   type RunId,
+  type Send,
 } from "../../machines/index.js";
 import type { Protocol } from "../bus/protocol.js";
 import { type ErrorCode, SagaError } from "../errors.js";
@@ -33,7 +33,7 @@ export interface CatalogAsk {
 export interface EffectsTell {
   readonly kind: "effects";
   readonly run_id: RunId;
-  readonly effects: readonly Effect[];
+  readonly effects: readonly Send[];
 }
 
 export type RunAsk = CommandAsk | CatalogAsk;
@@ -91,7 +91,7 @@ const isCommand = (value: Untyped): value is Untyped & RunCommand => isObject(va
 
 const isAnswer = (value: Untyped): value is Untyped & Answer => isObject(value) && typeof value.type === "string";
 
-const areEffects = (value: Untyped): value is Untyped & readonly Effect[] =>
+const areEffects = (value: Untyped): value is Untyped & readonly Send[] =>
   Array.isArray(value) && value.every((effect) => isObject(effect) && typeof effect.kind === "string");
 
 const isRefusal = (value: Untyped): value is Untyped & RefusedCommand =>

@@ -1,7 +1,7 @@
 // The router: brings a command to the node that owns its run, and carries it out here if that node does not answer (law 6). It
 // implements Runs for the layers above. Placement is for speed only: whichever node carries a command out, the compare-and-set
 // and the command's id give it one outcome.
-import type { Answer, AnswerTo, CommandType, Effect, RunCommand, RunId } from "../../machines/index.js";
+import type { Answer, AnswerTo, CommandType, RunCommand, RunId, Send } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
 import { SagaError } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
@@ -94,7 +94,7 @@ export class Router implements Runs {
   }
 
   /** Effects that were committed here for a run of another node. A hint: the outbox is the truth. */
-  sendEffects(runId: RunId, effects: readonly Effect[]): void {
+  sendEffects(runId: RunId, effects: readonly Send[]): void {
     const { placement, bus } = this.options;
     const message: RunTell = { kind: "effects", run_id: runId, effects };
     bus.tell(placement.owner(shardOf(runId)), message);

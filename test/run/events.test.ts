@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { Announcer, type EventListener } from "../../src/run/poll/announcer.js";
-import type { RunCommit } from "../../src/store/commit/rows.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { correlatedRuns } from "../../src/store/correlation.js";
 import { publishEvent } from "../../src/store/events.js";
 import { Pruner } from "../../src/store/pruner.js";
@@ -78,7 +78,7 @@ const held = new Map<string, { came: () => void; go: Promise<void> }>();
 function holdBack({ committer }: Half): void {
   const submit = committer.submit.bind(committer);
   committer.submit = async (commit: RunCommit) => {
-    const hold = commit.eventWait ? held.get(commit.runId) : undefined;
+    const hold = commit.rows.event_wait ? held.get(commit.runId) : undefined;
     if (hold) {
       held.delete(commit.runId);
       hold.came();

@@ -35,6 +35,7 @@ export interface HalfOptions {
   readonly trials?: Judge;
   readonly startupVariables?: RuntimeOptions["startupVariables"];
   readonly gate?: RuntimeOptions["gate"];
+  readonly recentNodeLoss?: RuntimeOptions["recentNodeLoss"];
   readonly lastWords?: RuntimeOptions["lastWords"];
   /** The newest record format that all nodes read. */
   readonly recordFormat?: () => number;
@@ -97,6 +98,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     newestFormat: options.newestFormat,
     scheduler: options.scheduler ?? new FairScheduler(() => 0),
     gate: options.gate,
+    recentNodeLoss: options.recentNodeLoss,
     lastWords: options.lastWords,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
