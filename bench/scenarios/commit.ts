@@ -89,6 +89,7 @@ async function createRuns(sql: Sql, ids: readonly RunId[]): Promise<void> {
       runId,
       shard: asShardId(0),
       create: {
+        fence: "0",
         record: RECORD,
         workflowId: "bench",
         version: 1,

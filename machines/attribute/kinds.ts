@@ -81,8 +81,7 @@ export const id: Kind<string> = {
   name: "id",
   parse(raw, place) {
     const name = variableName.parse(raw, place);
-    // Since release 0.7. A stored document may have one.
-    return name !== undefined && PATH_STEPS.has(name) && place.isPosted ? place.problem(PATH_STEP_RULE) : name;
+    return name !== undefined && PATH_STEPS.has(name) ? place.problem(PATH_STEP_RULE) : name;
   },
 };
 

@@ -71,18 +71,9 @@ export interface StepType<A extends Attributes = Attributes> {
   dryRunSkips?(attributes: Parsed<A>): boolean;
   /** Rules between attributes. Problems are reported at the step. */
   check?(attributes: Parsed<A>, place: Place): void;
-  /** Rules that are younger than release 0.6. */
-  readonly youngerChecks?: readonly YoungerCheck<A>[];
   enter(entered: Entered<A>): Outcome;
   /** For a step that opens a user task. */
   readonly task?: TaskRules<A>;
-}
-
-/** A rule that new definitions must keep. A stored one is compiled without it, because an older release may have stored it. */
-export interface YoungerCheck<A extends Attributes = Attributes> {
-  /** The first release that has the rule. */
-  readonly since: `${number}.${number}`;
-  check(attributes: Parsed<A>, place: Place): void;
 }
 
 /** The checks of a user task's result beyond its form schema, and its outcome. */

@@ -1,17 +1,18 @@
 // A new run as rows: the same for a run that a client starts and a run that its parent creates. Starts are checked in starter.ts;
 // a parent's creation of children is decided in machines/.
 import {
-  encodeRecord,
+  FIRST_FORMAT,
   type JsonObject,
   type NewChild,
   newRun,
-  OLDEST_RECORD_FORMAT,
+  RECORD_FORMATS,
   type RunContext,
   type RunIdentity,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 import type { ChildCommit, NewRunRow, OutgoingEventRow } from "../store/commit/rows.js";
 import { type GivenAtStart, storedIdentity } from "../store/load.js";
+import { newFence } from "./fence.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
@@ -36,7 +37,7 @@ export interface StartMark {
   readonly idempotencyKey?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly given?: GivenAtStart;
-  readonly fence?: string;
+  readonly fence: string;
 }
 
 export function newRunRow(context: RunContext, mark: StartMark): NewRunRow {
@@ -46,7 +47,7 @@ export function newRunRow(context: RunContext, mark: StartMark): NewRunRow {
     ...run,
     fence,
     familyRunId: run.family?.at(-1),
-    record: JSON.stringify(encodeRecord(context, OLDEST_RECORD_FORMAT)),
+    record: JSON.stringify(RECORD_FORMATS.encode(context, FIRST_FORMAT)),
     inputs: run.family ? undefined : JSON.stringify(run.inputs),
     identity: JSON.stringify({ ...storedIdentity(run), idempotencyKey, labels, given }),
     requestHash,
@@ -76,7 +77,7 @@ export function firstWake(context: RunContext): number {
 
 /** A run that its parent creates, in the parent's commit. */
 export function childCommit(child: NewChild): ChildCommit {
-  const { identity, inherited, idempotencyKey, fence } = child;
+  const { identity, inherited, idempotencyKey, fence = newFence() } = child;
   const context = newRun(identity, {}, 0);
   return {
     runId: identity.id,

@@ -2,24 +2,7 @@
 // never change. It is not a secret and not an id.
 import { hash } from "node:crypto";
 
-/** What a repeat must have in common with the first request, which may have been stored by an earlier release. */
-export interface RequestHash {
-  /** Of the normal form, in which nothing is that says no more than its absence. It is what is stored. */
-  readonly hash: string;
-  /** Of the request as it was given, if that differs: releases up to 0.6 stored this one. */
-  readonly earlier?: string;
-}
-
-export function requestHashes(normal: unknown, given: unknown): RequestHash {
-  const [hash, earlier] = [requestHash(normal), requestHash(given)];
-  return { hash, ...(earlier !== hash && { earlier }) };
-}
-
-export function isRepeat(first: string | null, { hash, earlier }: RequestHash): boolean {
-  return first === hash || (earlier !== undefined && first === earlier);
-}
-
-/** The order of an object's members does not matter. */
+/** The hash of a body in its normal form, in which nothing is that says no more than its absence. The order of an object's members does not matter. */
 export function requestHash(body: unknown): string {
   return hash("sha256", canonical(body), "base64url");
 }

@@ -1,6 +1,6 @@
 // The host of a resident: the runtime's side of the commit path as one interface, so that a resident can be read and tested
 // alone. The runtime implements it.
-import type { DispatchId, Effect, RunCommand, RunContext, RunId } from "../../machines/index.js";
+import type { DispatchId, Effect, JsonObject, RunCommand, RunContext, RunId } from "../../machines/index.js";
 import type { Metrics } from "../metrics.js";
 import type { RecordedAnswer } from "../store/load.js";
 import type { Turns } from "../turns.js";
@@ -17,14 +17,14 @@ export interface ResidentHost {
   /** Of the event loop, which all residents share. */
   readonly turns: Pick<Turns, "compute" | "spent">;
   readonly stepsPerCommit: number;
-  /** The newest record format that all live nodes read (law 13). */
-  readonly recordFormat: number;
   /** Which events RabbitMQ gets. Absent: none. */
   readonly outgoing?: OutgoingEvents;
   /** A node died a moment ago, possibly because of one of its runs: a command is made durable before the run steps on. */
   readonly recentNodeLoss: boolean;
   /** Database time, epoch milliseconds. */
   now(): number;
+  /** The record of a context, in a format that all live nodes read (law 13). */
+  recordOf(context: RunContext): JsonObject;
   /** A decision on the run begins: if the process does not survive it, this is known. */
   deciding(runId: RunId): void;
   /** Undefined: there is no such run. */

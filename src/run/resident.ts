@@ -23,7 +23,6 @@ import { DataRejected, OutcomeUnknown } from "./committer.js";
 import type { Delivery } from "./delivery.js";
 import { applyTo, type LoadedRun } from "./loaded-run.js";
 import { Mailbox } from "./mailbox.js";
-import { isRepeat } from "./request-hash.js";
 import type { ResidentHost } from "./resident-host.js";
 
 /** How often a command is replayed after a lost commit before its caller gets 503. */
@@ -99,11 +98,10 @@ export class Resident {
   }
 
   /** A replay asks first: the try before it, or another node, may have committed the command already. */
-  private async recordedAnswer({ id, requestHash: hash, earlierHash }: Delivery): Promise<Answer | undefined> {
+  private async recordedAnswer({ id, requestHash: hash }: Delivery): Promise<Answer | undefined> {
     const recorded = id === undefined ? undefined : await this.host.recordedAnswer(this.runId, id);
     const { requestHash: first = hash } = recorded ?? {};
-    if (hash !== undefined && first !== undefined && !isRepeat(first, { hash, earlier: earlierHash }))
-      throw conflict("the idempotency key was used with another body");
+    if (hash !== undefined && first !== hash) throw conflict("the idempotency key was used with another body");
     return recorded?.answer;
   }
 
@@ -132,7 +130,10 @@ export class Resident {
     let won = false;
     try {
       if (this.mayStepOn(delivery)) await this.stepOn(loaded, batch, first);
-      won = await this.submit(loaded, batch.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat }));
+      won = await this.submit(
+        loaded,
+        batch.toCommit(loaded, { now: this.host.now(), recordOf: (context) => this.host.recordOf(context) }),
+      );
     } finally {
       if (!won) this.lost(batch);
     }

@@ -26,7 +26,7 @@ import { newFence } from "./fence.js";
 import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./new-run.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { Catalog, CommittedEvent, SlotKeeper, StartAnswer, StartRequest } from "./ports.js";
-import { isRepeat, type RequestHash, requestHashes } from "./request-hash.js";
+import { requestHash } from "./request-hash.js";
 import { eventRow } from "./run-rows.js";
 import { admitRun, withdrawRun } from "./slots/admission.js";
 import type { StartupVariables } from "./startup-provider.js";
@@ -68,7 +68,7 @@ export interface StartedRun {
   readonly program: Program;
   readonly started: CommittedEvent;
   /** The token of its row (law 1). Absent: the row has none. */
-  readonly fence?: string;
+  readonly fence: string;
   /** It asks for its slot with its start. */
   readonly ticket?: TicketRow;
 }
@@ -81,7 +81,7 @@ export class Starter {
 
   async start(request: StartRequest): Promise<StartAnswer> {
     const hash = await this.options.turns.compute(request.workflowId, () => hashOf(request));
-    const key = derivedUuid(`start:${hash.hash}`);
+    const key = derivedUuid(`start:${hash}`);
     if (this.options.gate?.isSuspect(key)) await this.options.gate.start(request, key);
     const run = await this.prepare(request, key).catch(async (error: unknown) => {
       // A run that was started under this key or id stays started, even if the workflow has changed since.
@@ -142,11 +142,11 @@ export class Starter {
   private async commit(
     request: StartRequest,
     run: StartedRun,
-    { hash, key }: { readonly hash: RequestHash; readonly key: string },
+    { hash, key }: { readonly hash: string; readonly key: string },
   ): Promise<StartAnswer> {
     const { id } = run.context.run;
     const outgoingEvents = outgoingRows(run.context.run, [run.started], this.options.outgoing);
-    const commit = { ...(await this.inTurn(request, key, () => startCommit(request, run, hash.hash))), outgoingEvents };
+    const commit = { ...(await this.inTurn(request, key, () => startCommit(request, run, hash))), outgoingEvents };
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
         if (await this.options.committer.submit(commit, key)) {
@@ -172,14 +172,14 @@ export class Starter {
   /** The run that was started under the same key or id. Throws 409 if it was started with another body. */
   private async findFirst(
     request: StartRequest,
-    hash: RequestHash,
+    hash: string,
     runId: RunId | undefined,
   ): Promise<StartAnswer | undefined> {
     const { idempotencyKey } = request;
     const key = idempotencyKey === undefined ? undefined : startKey(request, idempotencyKey);
     const row = runId === undefined && !key ? undefined : await findStart(this.options.sql, runId, key);
     if (!row) return undefined;
-    if (isRepeat(row.request_hash, hash)) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
+    if (row.request_hash === hash) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
     throw conflict(
       idempotencyKey === undefined
         ? `the run ${row.id} exists with another body`
@@ -219,11 +219,11 @@ function identityOf(
 }
 
 /** A repeat must match every member of the request but its key and its sender. A default that is spelled out is as good as absent. */
-function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): RequestHash {
+function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): string {
   const { entrypoint, delayMs, labels = {}, ...body } = given;
   const named = entrypoint === "" || entrypoint === "default" ? undefined : entrypoint;
   const labelled = Object.keys(labels).length > 0 ? labels : undefined;
-  return requestHashes({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled }, given);
+  return requestHash({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled });
 }
 
 function startCommit(request: StartRequest, run: StartedRun, hash: string): RunCommit {

@@ -4,7 +4,7 @@ import { alias } from "drizzle-orm/pg-core";
 import type { Sql } from "postgres";
 import type { ActionCall, JsonObject } from "../../machines/index.js";
 import { query } from "./query.js";
-import { runScopes, runStarts, runs } from "./schema.js";
+import { keptScopes, runStarts, runs } from "./schema.js";
 
 /** A branch or an item has the inputs of the run that it is a part of. */
 const familyStarts = alias(runStarts, "family_starts");
@@ -22,8 +22,8 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
   const r = picked.as("r");
   const ofFamily = and(
     isNotNull(r.familyRunId),
-    eq(runScopes.runId, r.parentRunId),
-    eq(runScopes.entry, r.parentEntry),
+    eq(keptScopes.runId, r.parentRunId),
+    eq(keptScopes.entry, r.parentEntry),
   );
   return query(database)
     .select({
@@ -40,7 +40,10 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
         where ${r.record}->'wait'->>'kind' = 'queued')`.as("called"),
       identity: runStarts.identity,
       inputs: sql<JsonObject | null>`coalesce(${runStarts.inputs}, ${familyStarts.inputs})`.as("inputs"),
-      inherited: runScopes.variables,
+      inherited: sql<JsonObject | null>`case when ${keptScopes.holder} is not null
+        then kept_variables(${keptScopes.holder}, ${keptScopes.manifest}, ${keptScopes.manifestHash}) end`.as(
+        "inherited",
+      ),
       variables: sql<JsonObject | null>`(
         select json_object_agg(v.name, v.value order by v.name)
         from run_variables v where v.run_id = ${r.id} and v.value is not null)`.as("own_variables"),
@@ -50,5 +53,5 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
     .from(r)
     .leftJoin(runStarts, eq(runStarts.runId, r.id))
     .leftJoin(familyStarts, eq(familyStarts.runId, r.familyRunId))
-    .leftJoin(runScopes, ofFamily);
+    .leftJoin(keptScopes, ofFamily);
 }

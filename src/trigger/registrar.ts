@@ -28,7 +28,7 @@ import type { Clock } from "../clock.js";
 import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, type SagaError } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
 import type { Catalog } from "../run/ports.js";
-import { isRepeat, type RequestHash, requestHash, requestHashes } from "../run/request-hash.js";
+import { requestHash } from "../run/request-hash.js";
 import { workflowVersions } from "../store/definitions.js";
 import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
 import { changeTrigger, insertTrigger, type NewTrigger, type TriggerRow, triggerById } from "../store/triggers.js";
@@ -61,9 +61,9 @@ export class Registrar {
     const trigger = await this.accepted(document);
     const hash = hashOf(document);
     const id = key === undefined ? uuidv7() : derivedUuid(`trigger/${trigger.tenantId ?? ""}/${key}`);
-    const draft = { ...this.rowOf(trigger, id, createdBy), requestHash: hash.hash };
+    const draft = { ...this.rowOf(trigger, id, createdBy), requestHash: hash };
     const { row, inserted } = await insertTrigger(this.options.sql, draft);
-    if (!isRepeat(row.requestHash, hash)) throw conflict(OTHER_BODY);
+    if (row.requestHash !== hash) throw conflict(OTHER_BODY);
     return inserted ? row : asCreated(row, trigger);
   }
 
@@ -73,11 +73,11 @@ export class Registrar {
     const { sql } = this.options;
     const draft = this.rowOf(trigger, derivedUuid(`trigger-file/${name}`), `file:${name}`);
     const hash = hashOf(document);
-    const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash.hash });
-    if (inserted || isRepeat(row.requestHash, hash)) return { row, stored: inserted };
+    const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash });
+    if (inserted || row.requestHash === hash) return { row, stored: inserted };
     const { id, triggerType, workflowId, version = null, config, tenantId = null } = draft;
     const nextFireAt = row.enabled ? this.nextOf(trigger.rule) : null;
-    const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash.hash };
+    const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash };
     return { row: (await changeTrigger(sql, id, changes)) ?? row, stored: true };
   }
 
@@ -119,12 +119,13 @@ export class Registrar {
     const trigger = await this.mustExist(id);
     const { sql, clock, fires } = this.options;
     const cause = key === undefined ? randomUUID() : `key/${key}`;
-    const hash = key === undefined ? undefined : requestHash({ payload });
+    const hash = key === undefined ? null : requestHash({ payload });
     const { id: fireId, ...decided } = this.byHand(trigger, payload, cause, clock.now());
-    await fires.carryOut(await decideFires(sql, trigger, [{ id: fireId, ...decided, requestHash: hash }]));
+    await fires.carryOut(
+      await decideFires(sql, trigger, [{ id: fireId, ...decided, ...(hash !== null && { requestHash: hash }) }]),
+    );
     const first = await decidedFire(sql, fireId);
-    // A fire of an older node has no hash.
-    if (first?.requestHash && first.requestHash !== hash) throw conflict(OTHER_BODY);
+    if (first && first.requestHash !== hash) throw conflict(OTHER_BODY);
     const { runId, owed } = first?.owed ? await this.carriedOut(fireId, trigger.id, first.owed) : (first ?? {});
     if (owed) throw overloaded(`the fire ${fireId} is durable, but its run is not yet: ${AGAIN}`);
     return { fireId, ...(runId && { runId }) };
@@ -206,8 +207,8 @@ function tickAfter(rule: TriggerRule, time: number): Date | null {
 const OTHER_BODY = "the idempotency key was used with another body";
 const AGAIN = "send it again with the same idempotency key, or look at the trigger's fires";
 
-function hashOf(document: unknown): RequestHash {
-  return requestHashes(isObject(document) ? normalTrigger(document) : document, document);
+function hashOf(document: unknown): string {
+  return requestHash(isObject(document) ? normalTrigger(document) : document);
 }
 
 /** The row as it was inserted, of the same document: it may have been changed since, and has had its ticks. */

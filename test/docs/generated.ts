@@ -37,7 +37,6 @@ export async function openApiDocument(): Promise<unknown> {
     bulk: absent,
     migrations: absent,
     turns: new Turns(),
-    recordFormat: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),
     compile: absent,
