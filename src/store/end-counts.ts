@@ -65,6 +65,8 @@ async function mergeOld(sql: TransactionSql): Promise<void> {
     insert into run_end_counts (workflow_id, version, tenant_id, root, ended_as, dry, minute, count)
     select workflow_id, version, tenant_id, root, ended_as, false, '-infinity'::timestamptz, sum(count) from old group by 1, 2, 3, 4, 5
     on conflict (workflow_id, minute, version, tenant_id, root, ended_as, dry) do update set count = run_end_counts.count + excluded.count`;
+  // Kinds whose last run is deleted.
+  await sql`delete from run_end_counts where minute = '-infinity' and count = 0`;
 }
 
 async function nextSpan(sql: TransactionSql): Promise<Span | undefined> {
@@ -101,7 +103,7 @@ async function countSpan(sql: TransactionSql, { from, to }: Span): Promise<void>
       where terminal_at >= ${from}::text::timestamptz and terminal_at < ${to}::text::timestamptz
     ), placed as (
       select workflow_id, version, tenant_id, root, ended_as, change,
-        case when kept then date_trunc('minute', ended_at) else '-infinity' end as minute, kept and root and ${isDry(sql, "run_id")} as dry
+        case when kept then date_trunc('minute', ended_at) else '-infinity' end as minute, kept and root and ${isDry(sql, "found.run_id")} as dry
       from (select found.*, ended_at >= merged as kept from found, end_horizon where end_horizon.id = 1) found
     ), counted as (
       insert into run_end_counts (workflow_id, version, tenant_id, root, ended_as, dry, minute, count)
@@ -109,11 +111,9 @@ async function countSpan(sql: TransactionSql, { from, to }: Span): Promise<void>
       on conflict (workflow_id, minute, version, tenant_id, root, ended_as, dry) do update set count = run_end_counts.count + excluded.count
     )
     update end_horizon set until = ${to}::text::timestamptz where id = 1`;
-  // Kinds whose last run is deleted.
-  await sql`delete from run_end_counts where minute = '-infinity' and count = 0`;
 }
 
-/** Looked up by the key of the start: a join was planned as a reading of all starts. */
-export function isDry(sql: Sql | TransactionSql, runId: string) {
+/** Looked up by the key of the start: a join was planned as a reading of all starts. `runId`: the column, with its table. */
+export function isDry(sql: Sql | TransactionSql, runId: `${string}.${string}`) {
   return sql`coalesce((select (identity->>'dryRun')::bool from run_starts where run_starts.run_id = ${sql(runId)}), false)`;
 }

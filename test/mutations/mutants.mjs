@@ -114,7 +114,7 @@ export const MUTANTS = [
   {
     name: "the compare-and-set does not look at the token beside the revision (law 1)",
     file: FENCES,
-    find: "locked.fence is not distinct from run_update.expected_fence",
+    find: "locked.fence = run_update.expected_fence",
     replace: "true",
     test: STORE_TEST,
     red: "compare and set writes no row of a run whose revision came back with another token (8 of 7)",
@@ -122,7 +122,7 @@ export const MUTANTS = [
   {
     name: "a confirmation does not look at the token beside the revision (laws 1 and 3)",
     file: FENCES,
-    find: "locked.fence is not distinct from confirm.expected_fence",
+    find: "locked.fence = confirm.expected_fence",
     replace: "true",
     test: STORE_TEST,
     red: "confirming a revision loses at the same revision with another token, and writes nothing",

@@ -22,7 +22,7 @@ const runIds: RunId[] = Array.from({ length: RUNS }, () => newRunId());
 beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
   const rows = runIds.map((id) => ({
-    ...{ id, shard: shardOf(id), revision: 1, last_seq: 0, state: "paused", requires_manual_review: false },
+    ...{ id, shard: shardOf(id), revision: 1, fence: 1, last_seq: 0, state: "paused", requires_manual_review: false },
     ...{ workflow_id: "orders", version: 1, definition_id: uuidv7(), record: "{}" },
     ...{ started_at: new Date(), last_event_at: new Date() },
   }));

@@ -99,8 +99,9 @@ describe("records that a node does not read", () => {
     await allAre(/^operator$/);
     // One of the children goes on alone, and ends while its parent is paused.
     const [first, second] = children as [RunId, RunId];
-    await newer.runtime.command(first, resume, { id: uuidv7() });
     const older = await join();
+    await newer.membership.beat();
+    await newer.runtime.command(first, resume, { id: uuidv7() });
     const id = uuidv7();
     await older.runtime.command(first, signal(id, "go"), { id });
     await database.sql`update runs set record = jsonb_set(record::jsonb, '{wait,dueAt}', '1')::json where id = ${timer}`;

@@ -8,7 +8,7 @@ import { packageRoot } from "../../src/package.js";
 import { migrateDatabase } from "../../src/store/migrate.js";
 import { startService } from "../faults/rig.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeShort, itLong, itShort, long } from "../harness/long.js";
+import { describeLong, describeShort, itShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "../run/rig.js";
 import { allEnd } from "../run/seen.js";
@@ -169,8 +169,8 @@ describeShort("an index that is built concurrently", () => {
   });
 });
 
-describe("a new column", () => {
-  itLong("invalidates no statement of a node: none returns the columns of a table with *", async () => {
+describeLong("a new column", () => {
+  it("invalidates no statement of a node: none returns the columns of a table with *", async () => {
     // With one run in memory, all others are loaded again and again.
     const service = await startService(database.url, { env: { SAGA_RESIDENTS: "1" } });
     await service.client.publish("busy", BUSY);
