@@ -10,8 +10,8 @@ import type { Sql, TransactionSql } from "postgres";
 const COUNTING_LOCK = 0x656e6473;
 /** A transaction that ends a run began no later than this after the end, or its end is noted as late. The trigger knows it, too. */
 const CLOSED_AFTER = "10 seconds";
-/** Minutes older than this are added up: a reader of a longer window of time reads its runs one by one. */
-const MERGED_AFTER = "25 hours";
+/** Minutes older than this are forgotten: a reader of a longer window of time reads its runs one by one. */
+const FORGOTTEN_AFTER = "25 hours";
 /** Runs that one statement counts, or all that ended in the same millisecond. Deletions of runs wait for it. */
 const STRIDE_RUNS = 20_000;
 /** In one call. A node that stops waits for it. */
@@ -41,10 +41,10 @@ async function isFresh(sql: Sql, seconds: number): Promise<boolean> {
 async function countNext(sql: TransactionSql): Promise<boolean> {
   const [lock] = await sql<{ mine: boolean }[]>`select pg_try_advisory_xact_lock(${COUNTING_LOCK}) as mine`;
   if (!lock?.mine) return true;
-  await sql`insert into end_horizon (id, until, merged) values (1, '-infinity', '-infinity') on conflict do nothing`;
+  await sql`insert into end_horizon (id, since, until) values (1, '-infinity', '-infinity') on conflict do nothing`;
   // Deletions of runs wait from here on: the database compares them with the new horizon.
   await sql`select from end_horizon where id = 1 for update`;
-  await mergeOld(sql);
+  await forgetMinutes(sql);
   const span = await nextSpan(sql);
   // A statement of its own: it has a later snapshot, with every transaction that was over by then.
   if (span) await countSpan(sql, span);
@@ -52,21 +52,12 @@ async function countNext(sql: TransactionSql): Promise<boolean> {
 }
 
 /** Once an hour, because it reads all counts: an index by minute would be chosen to read those of all workflows. */
-async function mergeOld(sql: TransactionSql): Promise<void> {
-  const merged = await sql`
-    update end_horizon set merged = date_trunc('hour', now() - ${MERGED_AFTER}::text::interval)
-    where id = 1 and merged < date_trunc('hour', now() - ${MERGED_AFTER}::text::interval)`;
-  if (merged.count === 0) return;
-  await sql`
-    with old as (
-      delete from run_end_counts where minute > '-infinity' and minute < (select merged from end_horizon where id = 1)
-      returning workflow_id, version, tenant_id, root, ended_as, count
-    )
-    insert into run_end_counts (workflow_id, version, tenant_id, root, ended_as, dry, minute, count)
-    select workflow_id, version, tenant_id, root, ended_as, false, '-infinity'::timestamptz, sum(count) from old group by 1, 2, 3, 4, 5
-    on conflict (workflow_id, minute, version, tenant_id, root, ended_as, dry) do update set count = run_end_counts.count + excluded.count`;
-  // Kinds whose last run is deleted.
-  await sql`delete from run_end_counts where minute = '-infinity' and count = 0`;
+async function forgetMinutes(sql: TransactionSql): Promise<void> {
+  const moved = await sql`
+    update end_horizon set since = date_trunc('hour', now() - ${FORGOTTEN_AFTER}::text::interval)
+    where id = 1 and since < date_trunc('hour', now() - ${FORGOTTEN_AFTER}::text::interval)`;
+  if (moved.count === 0) return;
+  await sql`delete from run_end_counts where minute > '-infinity' and minute < (select since from end_horizon where id = 1)`;
 }
 
 async function nextSpan(sql: TransactionSql): Promise<Span | undefined> {
@@ -87,30 +78,33 @@ async function nextSpan(sql: TransactionSql): Promise<Span | undefined> {
 }
 
 /**
- * What became visible late in the span itself is counted there. A run that is gone is taken off the old minutes, which know of no dry runs:
- * nobody knows any more whether it was one, and only sums over all minutes have it.
+ * What became visible late in the span itself is counted there. A run that is gone is taken off the total, and not off its minute: retention keeps
+ * at least a day, so no window of a day would be without it.
  */
 async function countSpan(sql: TransactionSql, { from, to }: Span): Promise<void> {
   await sql`
     with noted as (
       delete from run_end_changes where ended_at is null or ended_at < ${to}::text::timestamptz
       returning workflow_id, version, tenant_id, root, ended_as, change, ended_at, run_id
-    ), found as (
-      select workflow_id, version, tenant_id, root, ended_as, change, coalesce(ended_at, '-infinity') as ended_at, run_id from noted
+    ), found as materialized (
+      select workflow_id, version, tenant_id, root, ended_as, change, ended_at, run_id from noted
       where ended_at is null or ended_at < ${from}::text::timestamptz
       union all
       select workflow_id, version, coalesce(tenant_id, ${NO_TENANT}::text::uuid), parent_run_id is null, state, 1, terminal_at, id from runs
       where terminal_at >= ${from}::text::timestamptz and terminal_at < ${to}::text::timestamptz
     ), placed as (
-      select workflow_id, version, tenant_id, root, ended_as, change,
-        case when kept then date_trunc('minute', ended_at) else '-infinity' end as minute, kept and root and ${isDry(sql, "found.run_id")} as dry
-      from (select found.*, ended_at >= merged as kept from found, end_horizon where end_horizon.id = 1) found
+      select workflow_id, version, tenant_id, root, ended_as, false as dry, '-infinity'::timestamptz as minute, change from found
+      union all
+      select workflow_id, version, tenant_id, root, ended_as, root and ${isDry(sql, "found.run_id")}, date_trunc('minute', ended_at), change
+      from found where ended_at >= (select since from end_horizon where id = 1)
     ), counted as (
       insert into run_end_counts (workflow_id, version, tenant_id, root, ended_as, dry, minute, count)
       select workflow_id, version, tenant_id, root, ended_as, dry, minute, sum(change) from placed group by 1, 2, 3, 4, 5, 6, 7
       on conflict (workflow_id, minute, version, tenant_id, root, ended_as, dry) do update set count = run_end_counts.count + excluded.count
     )
     update end_horizon set until = ${to}::text::timestamptz where id = 1`;
+  // Kinds whose last run is deleted.
+  await sql`delete from run_end_counts where minute = '-infinity' and count = 0`;
 }
 
 /** Looked up by the key of the start: a join was planned as a reading of all starts. `runId`: the column, with its table. */

@@ -43,7 +43,7 @@ export async function countEndsByPart(sql: Sql, window: Window, bounds: Performa
 /** The span of the window whose minutes are all counted. Undefined: there is none. The horizon may move on before they are read, within its minute. */
 async function keptSpan(sql: Sql, { from, to }: Window): Promise<Span | undefined> {
   const [row] = await sql<{ since: number; until: number }[]>`
-    select extract(epoch from merged)::float8 * 1000 as since, extract(epoch from date_trunc('minute', until))::float8 * 1000 as until
+    select extract(epoch from since)::float8 * 1000 as since, extract(epoch from date_trunc('minute', until))::float8 * 1000 as until
     from end_horizon where id = 1`;
   const span = [Math.max(from, row?.since ?? to), Math.min(to, row?.until ?? from)] as const;
   return span[0] < span[1] ? span : undefined;

@@ -102,7 +102,7 @@ function keptCounts(filter: RunFilter, most: number | undefined): SQL {
     found as (
       ${byKind("unended", most, conditionsOf(filter, sql`state`))}
       union all ${byKind("ended", most, conditionsOf(filter, sql`state`))}
-      union all select ${kind} count, false from run_end_counts where ${conditionsOf(filter, sql`ended_as`)}
+      union all select ${kind} count, false from run_end_counts where minute = '-infinity' and ${conditionsOf(filter, sql`ended_as`)}
       union all select ${kind} change, false from run_end_changes, horizon
         where (ended_at is null or ended_at < until) and ${conditionsOf(filter, sql`ended_as`)}
     )`;

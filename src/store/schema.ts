@@ -149,8 +149,8 @@ const endedKind = () => ({
 });
 
 /**
- * How many runs of a kind ended in a minute, of those that ended before the horizon (end-counts.ts). Old minutes are added up in one row with the
- * minute -infinity, which knows of no dry runs.
+ * How many runs of a kind ended in a minute, of those that ended before the horizon (end-counts.ts). The row with the minute -infinity has all that the
+ * store holds, old minutes and dry runs included.
  */
 export const runEndCounts = pgTable(
   "run_end_counts",
@@ -165,14 +165,15 @@ export const runEndCounts = pgTable(
       name: "run_end_counts_pk",
       columns: [t.workflowId, t.minute, t.version, t.tenantId, t.root, t.endedAs, t.dry],
     }),
+    index("run_end_totals").on(t.workflowId, t.version).where(sql`minute = '-infinity'`),
   ],
 );
 
-/** One row: ends before `until` are counted, and minutes before `merged` are added up. */
+/** One row: ends before `until` are counted, and minutes from `since` on have rows. */
 export const endHorizon = pgTable("end_horizon", {
   id: smallint("id").primaryKey(),
+  since: time("since").notNull(),
   until: time("until").notNull(),
-  merged: time("merged").notNull(),
 });
 
 /** To be added to the counts, written by the database: runs that ended late, with their time and id, and, without, runs that are gone. */

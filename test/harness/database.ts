@@ -150,7 +150,7 @@ export async function deleteRuns(sql: Sql): Promise<void> {
 /** No run is counted. */
 export async function forgetCounts(sql: Sql): Promise<void> {
   await sql.unsafe(`delete from run_end_counts; delete from run_end_changes;
-    update end_horizon set until = '-infinity', merged = '-infinity'`);
+    update end_horizon set since = '-infinity', until = '-infinity'`);
 }
 
 /**

@@ -89,10 +89,12 @@ async function expectRight(): Promise<void> {
     expect([filter, (await countRuns(database.sql, filter)).items]).toEqual([filter, expected]);
   }
 }
-const kept = async () => (await database.sql`select coalesce(sum(count), 0)::int as kept from run_end_counts`)[0]?.kept;
+const kept = async () =>
+  (await database.sql`select coalesce(sum(count), 0)::int as kept from run_end_counts where minute = '-infinity'`)[0]
+    ?.kept;
 /** A day goes by, and the ends are counted. */
 async function age(): Promise<void> {
-  await database.sql`update end_horizon set merged = '-infinity'`;
+  await database.sql`update end_horizon set since = '-infinity'`;
   await database.sql`update run_end_counts set minute = minute - interval '26 hours' where minute > '-infinity'`;
   await countEnds(database.sql);
 }
@@ -120,14 +122,14 @@ describe("the counts of runs", () => {
     await expectRight();
     await countEnds(database.sql);
     expect(await kept()).toBe(300);
-    const [row] = await database.sql<{ old: number; minutes: number }[]>`
-      select count(*) filter (where minute = '-infinity')::int as old, count(distinct minute)::int as minutes from run_end_counts`;
-    expect(row?.old).toBeGreaterThan(0);
+    const [row] = await database.sql<{ young: number; minutes: number }[]>`
+      select sum(count) filter (where minute > '-infinity')::int as young, count(distinct minute)::int as minutes from run_end_counts`;
+    expect(row?.young).toBeLessThan(300);
     expect(row?.minutes).toBeGreaterThan(20);
     await expectRight();
   });
 
-  it("are the same when minutes have become old, and are added up", async () => {
+  it("are the same when minutes have become old, and are forgotten", async () => {
     await insert(200, 24);
     await countEnds(database.sql);
     await age();
@@ -182,6 +184,7 @@ describe("the counts of runs", () => {
     await deleteRuns(database.sql);
     expect((await countRuns(database.sql, {})).items).toEqual([]);
     await countEnds(database.sql);
+    expect(await kept()).toBe(0);
     await age();
     expect(await database.sql`select from run_end_counts`).toHaveLength(0);
   });

@@ -81,8 +81,8 @@ CREATE TABLE "definitions" (
 --> statement-breakpoint
 CREATE TABLE "end_horizon" (
 	"id" smallint PRIMARY KEY NOT NULL,
-	"until" timestamp (3) with time zone NOT NULL,
-	"merged" timestamp (3) with time zone NOT NULL
+	"since" timestamp (3) with time zone NOT NULL,
+	"until" timestamp (3) with time zone NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "event_takes" (
@@ -405,6 +405,7 @@ CREATE INDEX "inbox_due" ON "inbox" USING btree ("shard","due_at");--> statement
 CREATE INDEX "outbox_due" ON "outbox" USING btree ("shard","due_at");--> statement-breakpoint
 CREATE INDEX "outgoing_events_by_shard" ON "outgoing_events" USING btree ("shard","ordinal");--> statement-breakpoint
 CREATE INDEX "run_commands_expiring" ON "run_commands" USING btree ("at") WHERE not keep;--> statement-breakpoint
+CREATE INDEX "run_end_totals" ON "run_end_counts" USING btree ("workflow_id","version") WHERE minute = '-infinity';--> statement-breakpoint
 CREATE INDEX "run_labels_by_value" ON "run_labels" USING btree ("name","value","run_id");--> statement-breakpoint
 CREATE INDEX "runs_by_start" ON "runs" USING btree ("started_at","id");--> statement-breakpoint
 CREATE INDEX "runs_by_workflow" ON "runs" USING btree ("workflow_id","started_at","id");--> statement-breakpoint
@@ -477,8 +478,8 @@ CREATE FUNCTION "kept_variables"("of_holder" uuid, "manifest" json, "manifest_ha
       left join kept_values kept on kept.holder = of_holder and kept.hash = shared.value::uuid
   ) variable';
 --> statement-breakpoint
--- Ends before `until` are counted, and minutes before `merged` are added up: see end-counts.ts.
-INSERT INTO "end_horizon" ("id", "until", "merged") VALUES (1, '-infinity', '-infinity');
+-- Nothing is counted yet: see end-counts.ts.
+INSERT INTO "end_horizon" ("id", "since", "until") VALUES (1, '-infinity', '-infinity');
 --> statement-breakpoint
 -- The ten seconds are those of end-counts.ts. The clock of another server may be behind: then the horizon is ahead of an end that is not late.
 -- Rows are only added, so that no commit waits for another one; a node adds them up.
