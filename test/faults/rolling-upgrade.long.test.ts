@@ -26,7 +26,7 @@ class BalancedClient extends Client {
   private turn = 0;
 
   constructor(private readonly urls: readonly string[]) {
-    super(urls[0] as string, { isDocumented: false });
+    super(urls[0] as string);
   }
 
   takeOut(url: string): void {

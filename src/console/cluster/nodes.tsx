@@ -63,7 +63,7 @@ function Row({ node, count }: { node: Node; count: number }) {
   );
 }
 
-/** As its log lines have it: the host and the process. An earlier release does not say them. */
+/** As its log lines have it: the host and the process. */
 const NodeName = ({ of: { node_id: id, host, process_id: process } }: { of: Node }) => (
   <>
     {host !== undefined && (
