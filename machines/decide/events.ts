@@ -56,14 +56,10 @@ export function rescanFromStart({ after: _, ...wait }: EventWait): EventWait {
   return { ...wait, look: true };
 }
 
-function eventPage(
-  draft: Draft,
-  { topic, headers, since, snapshot, after }: EventWait,
-  named?: string,
-): readonly EventFact[] {
+function eventPage(draft: Draft, { topic, headers, since, after }: EventWait, named?: string): readonly EventFact[] {
   const { events } = draft.facts;
   if (events) return events.page;
-  throw new Needed({ kind: "events", topic, headers, since, snapshot, after, named });
+  throw new Needed({ kind: "events", topic, headers, since, after, named });
 }
 
 function findMatch(draft: Draft, events: readonly EventFact[]) {

@@ -157,8 +157,8 @@ export class Memory {
         const page = may.filter(({ id, ordinal }) => Number(ordinal) > Number(id === named ? since : after));
         return { events: { page, more: false } };
       }
-      case "newest_event":
-        return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
+      case "moment":
+        return { moment: String(this.events.length) };
       case "undo": {
         const owed = this.openUndos(run.id).filter(
           ({ entry }) => entry.action !== undefined && entry.entry > need.since,

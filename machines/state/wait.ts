@@ -12,8 +12,8 @@ export type Wait =
       readonly attempt: number;
       readonly nth: number;
       readonly dueAt?: number;
-      /** When it joined the queue. Absent in records of older releases. */
-      readonly since?: number;
+      /** When it joined the queue. */
+      readonly since: number;
       /** An outbox row owes the dispatch: see isOwedByRun. */
       readonly hasRow?: true;
     }
@@ -27,7 +27,7 @@ export type Wait =
       readonly at: number;
       readonly deadlineAt: number;
       readonly heartbeatAt?: number;
-      /** When the queue timeout of the call ends, which counts until the hand-over. Older nodes do not read it. */
+      /** When the queue timeout of the call ends, which counts until the hand-over. */
       readonly queueDueAt?: number;
       /** It was carried once more, perhaps by another node: that it was not handed over is known to neither. */
       readonly carried?: true;
@@ -38,10 +38,10 @@ export type Wait =
       /** The attempt that failed. */
       readonly nth: number;
       readonly dueAt: number;
-      /** When it failed, with what, and how many attempts there may be. Absent in records of older releases. */
-      readonly since?: number;
-      readonly error?: { readonly code: StepErrorCode; readonly message: string };
-      readonly maxAttempts?: number;
+      /** When it failed, with what, and how many attempts there may be. */
+      readonly since: number;
+      readonly error: { readonly code: StepErrorCode; readonly message: string };
+      readonly maxAttempts: number;
     }
   | { readonly kind: "timer"; readonly dueAt: number }
   | {
@@ -56,13 +56,8 @@ export type Wait =
       readonly topic: string;
       /** The event must have all of these. */
       readonly headers: Readonly<Record<string, string>>;
-      /** Only events above this ordinal match. Absent: all events since the run started. */
+      /** The moment at which the wait began, in the store's own words: only later events match. Absent: all events since the run started. */
       readonly since?: string;
-      /**
-       * The moment at which the wait began, in the store's own words: it decides instead of `since`, because events may commit out of the
-       * order of their ordinals. Record format 2.
-       */
-      readonly snapshot?: string;
       /** The events up to this ordinal have been looked at. */
       readonly after?: string;
       readonly dueAt?: number;
@@ -78,7 +73,7 @@ export type Wait =
     }
   /** `more`: the next children are to be created at once. */
   | { readonly kind: "children"; readonly dueAt?: number; readonly more?: true }
-  /** A slot of a key, for the whole run or for its step entry. Record format 4. */
+  /** A slot of a key, for the whole run or for its step entry. */
   | {
       readonly kind: "concurrency";
       /** The step entry that waits; RUN_SLOT: the run, before its first step. */
@@ -89,7 +84,7 @@ export type Wait =
     }
   | Incident;
 
-/** A step, or an undo, failed for good, and a person decides what follows. Record format 3. */
+/** A step, or an undo, failed for good, and a person decides what follows. */
 export interface Incident {
   readonly kind: "incident";
   readonly phase: "forward" | "compensation";
@@ -99,7 +94,7 @@ export interface Incident {
   readonly attempts: number;
   /** The output of a step that was done before the engine failed it: its undo sees it. */
   readonly done?: Json;
-  /** The step cannot count as succeeded. Absent: it can, or the incident is of a build that did not say so. */
+  /** The step cannot count as succeeded. */
   readonly alwaysFails?: true;
 }
 

@@ -40,17 +40,11 @@ export const action = stepType({
   chartText: ({ action }) => `Calls ${written(action)}.`,
   dryRunSkips: () => true,
   check({ action }, place) {
-    if (action.constant && !parseActionName(String(action.render({})))) place.at("action").problem(ACTION_NAME_RULE);
+    if (!action.constant) return;
+    const parsed = parseActionName(String(action.render({})));
+    if (!parsed) place.at("action").problem(ACTION_NAME_RULE);
+    else if ((parsed.version ?? 1) > MAX_VERSION) place.at("action").problem(`its version is at most ${MAX_VERSION}`);
   },
-  youngerChecks: [
-    {
-      since: "0.7",
-      check({ action }: { action?: Template }, place) {
-        const parsed = action?.constant ? parseActionName(String(action.render({}))) : undefined;
-        if ((parsed?.version ?? 1) > MAX_VERSION) place.at("action").problem(`its version is at most ${MAX_VERSION}`);
-      },
-    },
-  ],
   enter({ attributes, scope, facts, run, plan }) {
     const name = textOf(attributes.action, scope, "action");
     const parsed = parseActionName(name);

@@ -91,8 +91,6 @@ export interface StepDeclaration<A extends Attributes = Attributes> {
   dryRunSkips?(attributes: Parsed<A>): boolean;
   /** Rules between attributes. Problems are reported at the step. */
   check?(attributes: Parsed<A>, place: Place): void;
-  /** Rules that are younger than release 0.6. */
-  readonly youngerChecks?: readonly YoungerCheck<A>[];
   enter(entered: Entered<A>): StepOutcome;
   /** For a step that opens a user task. */
   readonly task?: TaskRules<A>;
@@ -144,13 +142,6 @@ export interface MockRules {
   readonly failures: "any" | "timeout";
   /** The answer, made of the output that the mock gives. Absent: that output, or an empty object. */
   answer?(given: Json | undefined): Json;
-}
-
-/** A rule that new definitions must keep. A stored one is compiled without it, because an older release may have stored it. */
-export interface YoungerCheck<A extends Attributes = Attributes> {
-  /** The first release that has the rule. */
-  readonly since: `${number}.${number}`;
-  check(attributes: Parsed<A>, place: Place): void;
 }
 
 /** The checks of a user task's result beyond its form schema, and its outcome. */

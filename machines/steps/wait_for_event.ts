@@ -48,10 +48,10 @@ export const waitForEvent = stepType({
     const headers = eventHeadersOf(attributes.headers, scope);
     if (run.dryRun) return { kind: "done", output: { topic, headers, payload: {} } };
     const timeout = timeout_ms === undefined ? undefined : durationOf(timeout_ms, scope, "timeout_ms");
-    let now: Facts["newestEvent"];
+    let since: Facts["moment"];
     if (lookback === "none") {
-      now = facts.newestEvent;
-      if (now === undefined) return { kind: "need", need: { kind: "newest_event", topic } };
+      since = facts.moment;
+      if (since === undefined) return { kind: "need", need: { kind: "moment" } };
     } else {
       if (facts.events === undefined) return { kind: "need", need: { kind: "events", topic, headers } };
       const { found } = pick(facts.events.page, match, scope);
@@ -60,7 +60,7 @@ export const waitForEvent = stepType({
     }
     const wait: EventWait = {
       ...{ kind: "event", topic, headers, look: true },
-      ...(now && { since: now.ordinal, snapshot: now.snapshot }),
+      ...(since !== undefined && { since }),
       ...(timeout !== undefined && { dueAt: facts.now + timeout }),
     };
     return { kind: "wait", awaiting: "event", name: topic, wait };

@@ -14,7 +14,7 @@ export interface Hint {
   readonly events?: readonly EventItem[];
   /** The run has events up to here. */
   readonly lastSeq?: number;
-  /** The state that they led to. Older nodes do not say it. */
+  /** The state that they led to. */
   readonly state?: string;
 }
 

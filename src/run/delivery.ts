@@ -12,8 +12,6 @@ export interface Delivery {
   readonly keep: boolean;
   /** What a repeat of the id must have in common with the first. */
   readonly requestHash?: string;
-  /** As an earlier release would have recorded it, if that differs. */
-  readonly earlierHash?: string;
   /** The inbox row that carried the command. The commit of the outcome deletes it. */
   readonly inboxId?: string;
   /** The poll has leased the run's wake row for it. The next commit gives the row its due time, and no tries. */

@@ -1,11 +1,11 @@
 // A new run as rows: the same for a run that a client starts and a run that its parent creates. Starts are checked in starter.ts;
 // a parent's creation of children is decided in machines/.
 import {
-  encodeRecord,
+  FIRST_FORMAT,
   type JsonObject,
   type NewChild,
   newRun,
-  OLDEST_RECORD_FORMAT,
+  RECORD_FORMATS,
   type Row,
   type Rows,
   type RunContext,
@@ -15,6 +15,7 @@ import {
 import { shardOf } from "../ids.js";
 import type { RunCommit } from "../store/commit/run-commit.js";
 import { type GivenAtStart, storedIdentity } from "../store/load.js";
+import { newFence } from "./fence.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
@@ -38,7 +39,7 @@ export interface StartMark {
   readonly idempotencyKey?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly given?: GivenAtStart;
-  readonly fence?: string;
+  readonly fence: string;
 }
 
 /** `madeBy`: the run that creates it. */
@@ -50,7 +51,7 @@ export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId):
     id: run.id,
     shard: shardOf(run.id),
     fence,
-    record: encodeRecord(context, OLDEST_RECORD_FORMAT),
+    record: RECORD_FORMATS.encode(context, FIRST_FORMAT),
     workflow_id: run.workflowId,
     version: run.version,
     definition_id: run.definitionId,
@@ -108,7 +109,7 @@ export function firstWake(context: RunContext): number {
 
 /** A run that another run creates, in that run's commit. */
 export function childRows(child: NewChild, parent: RunId) {
-  const { identity, inherited, idempotencyKey, fence } = child;
+  const { identity, inherited, idempotencyKey, fence = newFence() } = child;
   const context = newRun(identity, {}, 0);
   return {
     new_run: [newRunRow(context, { requestHash: "", idempotencyKey, fence }, parent)],

@@ -20,7 +20,6 @@ export interface CommandAsk {
   readonly id?: string;
   readonly keep?: boolean;
   readonly request_hash?: string;
-  readonly earlier_hash?: string;
   readonly command: RunCommand;
 }
 
@@ -51,7 +50,7 @@ export interface RefusedCommand {
 
 export const runProtocol: Protocol<RunAsk, RunTell> = { ask: decodeAsk, tell: decodeTell };
 
-function decodeAsk({ kind, run_id, id, keep, request_hash, earlier_hash, command }: JsonObject): RunAsk | undefined {
+function decodeAsk({ kind, run_id, id, keep, request_hash, command }: JsonObject): RunAsk | undefined {
   if (kind === "catalog") return { kind };
   const runId = parseRunId(run_id);
   if (kind !== "command" || runId === undefined || !isCommand(command)) return undefined;
@@ -59,7 +58,6 @@ function decodeAsk({ kind, run_id, id, keep, request_hash, earlier_hash, command
   const identity = {
     ...(id !== undefined && { id }),
     ...(typeof request_hash === "string" && { request_hash }),
-    ...(typeof earlier_hash === "string" && { earlier_hash }),
   };
   return { kind, run_id: runId, keep: keep === true, command, ...identity };
 }

@@ -9,6 +9,7 @@ import type { FactSource } from "./facts.js";
 import type { LoadedRun } from "./loaded-run.js";
 import type { OutgoingEvents } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
+import type { RecordOf } from "./unit.js";
 
 export interface ResidentHost {
   readonly committer: Pick<Committer, "submit">;
@@ -17,14 +18,14 @@ export interface ResidentHost {
   /** Of the event loop, which all residents share. */
   readonly scheduler: Pick<FairScheduler, "compute" | "spent">;
   readonly stepsPerCommit: number;
-  /** The newest record format that all live nodes read (law 13). */
-  readonly recordFormat: number;
   /** Which events RabbitMQ gets. Absent: none. */
   readonly outgoing?: OutgoingEvents;
   /** A node died a moment ago, possibly because of one of its runs: a command is made durable before the run steps on. */
   readonly recentNodeLoss: boolean;
   /** Database time, epoch milliseconds. */
   now(): number;
+  /** The record of a context, in a format that all live nodes read (law 13). */
+  readonly recordOf: RecordOf;
   /** A decision on the run, or on the request that starts it, begins: if the process does not survive it, this is known. */
   deciding(suspect: string): void;
   /** Undefined: there is no such run. */

@@ -24,7 +24,6 @@ import { applyTo, type LoadedRun } from "./loaded-run.js";
 import { Mailbox } from "./mailbox.js";
 import { type Start, startWith } from "./new-run.js";
 import type { CommittedEvent } from "./ports.js";
-import { isRepeat } from "./request-hash.js";
 import type { ResidentHost } from "./resident-host.js";
 import { owesLook } from "./run-rows.js";
 import { confirmation, isRefusal, namesItsDispatch, Unit } from "./unit.js";
@@ -119,11 +118,10 @@ export class Resident {
   }
 
   /** A replay asks first: the try before it, or another node, may have committed the command already. */
-  private async recordedAnswer({ id, requestHash: hash, earlierHash }: Delivery): Promise<Answer | undefined> {
+  private async recordedAnswer({ id, requestHash: hash }: Delivery): Promise<Answer | undefined> {
     const recorded = id === undefined ? undefined : await this.host.recordedAnswer(this.runId, id);
     const { requestHash: first = hash } = recorded ?? {};
-    if (hash !== undefined && first !== undefined && !isRepeat(first, { hash, earlier: earlierHash }))
-      throw conflict("the idempotency key was used with another body");
+    if (hash !== undefined && first !== hash) throw conflict("the idempotency key was used with another body");
     return recorded?.answer;
   }
 
@@ -165,7 +163,7 @@ export class Resident {
     let won = false;
     try {
       if (this.mayStepOn(delivery)) await this.stepOn(loaded, unit, first);
-      won = await this.submit(loaded, unit.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat }));
+      won = await this.submit(loaded, this.commitOf(loaded, unit));
     } finally {
       if (!won) this.lost(unit);
     }
@@ -214,7 +212,11 @@ export class Resident {
     if (decision.transitions.length === 0) return undefined;
     this.apply(loaded, unit, decision);
     await this.stepOn(loaded, unit, false);
-    return unit.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat });
+    return this.commitOf(loaded, unit);
+  }
+
+  private commitOf(loaded: LoadedRun, unit: Unit): RunCommit {
+    return unit.toCommit(loaded, { now: this.host.now(), recordOf: this.host.recordOf });
   }
 
   private async submit(loaded: LoadedRun, commit: RunCommit, key?: string): Promise<boolean> {

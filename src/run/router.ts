@@ -52,15 +52,14 @@ export class Router implements Runs {
   }
 
   async command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash, earlierHash } = options;
-    const delivered = { id, keep, requestHash, earlierHash };
+    const { id = commandId(command), keep = false, requestHash } = options;
+    const delivered = { id, keep, requestHash };
     const { nodeId, runtime, placement, bus } = this.options;
     const owner = placement.owner(shardOf(runId));
     if (owner === nodeId) return runtime.command(runId, command, delivered);
     const identity = {
       ...(id !== undefined && { id }),
       ...(requestHash !== undefined && { request_hash: requestHash }),
-      ...(earlierHash !== undefined && { earlier_hash: earlierHash }),
     };
     const request: CommandAsk = { kind: "command", run_id: runId, keep, command, ...identity };
     const reply = decodeReply((await bus.ask(owner, request, OWNER_ANSWER_MS)) ?? {});
@@ -106,11 +105,10 @@ export class Router implements Runs {
     id,
     keep,
     request_hash: requestHash,
-    earlier_hash: earlierHash,
   }: CommandAsk): Promise<CommandReply | undefined> {
     try {
       this.admit(command);
-      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash, earlierHash }) };
+      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash }) };
     } catch (error) {
       // A fault of this node is no answer, and the asking node may be able to read what this one cannot: it carries out the command itself.
       if (!(error instanceof SagaError)) throw error;

@@ -7,7 +7,8 @@ import {
   type DispatchId,
   type NewChild,
   newRun,
-  RECORD_FORMAT,
+  RECORD_FORMATS,
+  type RecordFormats,
   type RunCommand,
   type RunContext,
   type RunId,
@@ -25,6 +26,7 @@ import type { Committer } from "./committer.js";
 import { type Beginning, type Begun, commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";
 import { FactSource } from "./facts.js";
+import { newFence } from "./fence.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
 import { createdByParent, type Start } from "./new-run.js";
 import type { OutgoingEvents } from "./outgoing-events.js";
@@ -46,6 +48,7 @@ import { Residents, type ResidentsOptions } from "./residents.js";
 import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
 import type { Gate } from "./trial/gate.js";
 import type { LastWords } from "./trial/last-words.js";
+import type { RecordOf } from "./unit.js";
 
 /** Timers in memory reach this far; the poll finds later due times. */
 const TIMER_HORIZON_MS = 60_000;
@@ -77,10 +80,10 @@ export interface RuntimeOptions extends Omit<StarterOptions, "scheduler"> {
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
-  /** The newest record format that all live nodes read (law 13). Absent: this node is alone. */
+  /** The record format that is written: all live nodes read it (law 13). Absent: this node is alone. */
   readonly recordFormat?: () => number;
-  /** The newest record format that this node reads. A test's switch, for a node of an earlier release. */
-  readonly newestFormat?: number;
+  /** A test's switch, for a node of another release. */
+  readonly formats?: RecordFormats;
   /** Absent: this node owns every run. */
   readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
@@ -143,8 +146,8 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash, earlierHash } = options;
-    return this.deliver(runId, command, { id, keep, requestHash, earlierHash }) as Promise<AnswerTo<C>>;
+    const { id = commandId(command), keep = false, requestHash } = options;
+    return this.deliver(runId, command, { id, keep, requestHash }) as Promise<AnswerTo<C>>;
   }
 
   deliver(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {
@@ -206,9 +209,10 @@ export class Runtime implements Runs, ResidentHost {
     return this.options.recentNodeLoss?.() ?? false;
   }
 
-  get recordFormat(): number {
-    return this.options.recordFormat?.() ?? RECORD_FORMAT;
-  }
+  readonly recordOf: RecordOf = (context) => {
+    const { formats = RECORD_FORMATS, recordFormat } = this.options;
+    return formats.encode(context, recordFormat?.() ?? formats.writes);
+  };
 
   now(): number {
     return this.options.clock.now();
@@ -219,7 +223,7 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   load(runId: RunId): Promise<LoadedRun | undefined> {
-    return restoreRun(this.sql, this.options.catalog, runId, this.options.newestFormat);
+    return restoreRun(this.sql, this.options.catalog, runId, this.options.formats);
   }
 
   recordedAnswer(runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {
@@ -318,7 +322,7 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   /** A child that was just created. With its variables at hand, its first actor need not be loaded. */
-  private async childCreated({ identity, variables, variablesSize, fence }: NewChild): Promise<void> {
+  private async childCreated({ identity, variables, variablesSize, fence = newFence() }: NewChild): Promise<void> {
     try {
       const program = await this.options.catalog.program(identity.definitionId);
       await this.scheduler.compute(identity.workflowId, () => {

@@ -28,7 +28,7 @@ import { newFence } from "./fence.js";
 import { firstWake, newRunRow, type Start, startedEvent, startKey, variableRows } from "./new-run.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { Catalog, CommittedEvent, SlotKeeper, StartAnswer, StartRequest } from "./ports.js";
-import { isRepeat, type RequestHash, requestHashes } from "./request-hash.js";
+import { requestHash } from "./request-hash.js";
 import { eventRow } from "./run-rows.js";
 import { admitRun, withdrawRun } from "./slots/admission.js";
 import type { StartupVariables } from "./startup-provider.js";
@@ -71,7 +71,7 @@ export interface StartedRun {
   readonly program: Program;
   readonly started: CommittedEvent;
   /** The token of its row (law 1). Absent: the row has none. */
-  readonly fence?: string;
+  readonly fence: string;
   /** It asks for its slot with its start. */
   readonly ticket?: Row<"ticket">;
 }
@@ -85,7 +85,7 @@ export class Starter {
 
   async start(request: StartRequest): Promise<StartAnswer> {
     const hash = await this.options.scheduler.compute(request.workflowId, () => hashOf(request));
-    const key = derivedUuid(`start:${hash.hash}`);
+    const key = derivedUuid(`start:${hash}`);
     const isSuspect = this.options.gate?.isSuspect(key) ?? false;
     if (isSuspect) await this.options.gate?.start(request, key);
     const run = await this.prepare(request, key).catch(async (error: unknown) => {
@@ -147,11 +147,11 @@ export class Starter {
   private async commit(
     request: StartRequest,
     run: StartedRun,
-    { hash, key, isSuspect }: { readonly hash: RequestHash; readonly key: string; readonly isSuspect: boolean },
+    { hash, key, isSuspect }: { readonly hash: string; readonly key: string; readonly isSuspect: boolean },
   ): Promise<StartAnswer> {
     const { id } = run.context.run;
     const outgoing = outgoingRows(run.context.run, [run.started], this.options.outgoing);
-    const rows = await this.inTurn(request, key, () => startRows(request, run, hash.hash));
+    const rows = await this.inTurn(request, key, () => startRows(request, run, hash));
     const commit: RunCommit = { runId: id, rows: { ...rows, outgoing_event: outgoing } };
     const start = { commit, started: run.started, key };
     // What has been tried of a suspect is its start alone. After an unknown outcome, too: the first steps may be stored already.
@@ -184,14 +184,14 @@ export class Starter {
   /** The run that was started under the same key or id. Throws 409 if it was started with another body. */
   private async findFirst(
     request: StartRequest,
-    hash: RequestHash,
+    hash: string,
     runId: RunId | undefined,
   ): Promise<StartAnswer | undefined> {
     const { idempotencyKey } = request;
     const key = idempotencyKey === undefined ? undefined : startKey(request, idempotencyKey);
     const row = runId === undefined && !key ? undefined : await findStart(this.options.sql, runId, key);
     if (!row) return undefined;
-    if (isRepeat(row.request_hash, hash)) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
+    if (row.request_hash === hash) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
     throw conflict(
       idempotencyKey === undefined
         ? `the run ${row.id} exists with another body`
@@ -231,11 +231,11 @@ function identityOf(
 }
 
 /** A repeat must match every member of the request but its key and its sender. A default that is spelled out is as good as absent. */
-function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): RequestHash {
+function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): string {
   const { entrypoint, delayMs, labels = {}, ...body } = given;
   const named = entrypoint === "" || entrypoint === "default" ? undefined : entrypoint;
   const labelled = Object.keys(labels).length > 0 ? labels : undefined;
-  return requestHashes({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled }, given);
+  return requestHash({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled });
 }
 
 function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {

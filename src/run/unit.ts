@@ -5,13 +5,13 @@ import {
   type Answer,
   awaitedSignal,
   type DispatchId,
-  encodeRecord,
+  FIRST_FORMAT,
   FoldedRows,
   isTerminal,
   type NewChild,
-  OLDEST_RECORD_FORMAT,
   type Owed,
   pausedReason,
+  type RecordFormats,
   type Row,
   type Rows,
   type RunContext,
@@ -36,6 +36,8 @@ import { eventRow, wakeChange, wakeRows } from "./run-rows.js";
 /** Columns that are written only when they change. */
 const RARE_COLUMNS = ["call", "frames", "items"] as const;
 type RareColumn = (typeof RARE_COLUMNS)[number];
+
+export type RecordOf = (context: RunContext) => ReturnType<RecordFormats["encode"]>;
 
 /** What a unit is based on. */
 type Based = Pick<LoadedRun, "actor" | "revision" | "fence" | "wake">;
@@ -107,15 +109,15 @@ export class Unit {
     return this.lastSeq;
   }
 
-  /** The commit of these transitions, on a run at that revision, with its record in at most `format`. */
-  toCommit(based: Based, { now, format }: { now: number; format: number }): RunCommit {
+  /** The commit of these transitions, on a run at that revision. `recordOf`: the record of a context, in the format to write. */
+  toCommit(based: Based, { now, recordOf }: { now: number; recordOf: RecordOf }): RunCommit {
     const { context } = based.actor;
     const { run } = context;
     const owed = this.owed.rows;
     const { wake, wake_gone } = wakeRows(run.id, wakeChange(context, now, based.wake));
     const rows = {
       ...owed,
-      run_update: [this.runRow(based, context, format)],
+      run_update: [this.runRow(based, context, recordOf(context))],
       audit_event: together(this.eventRows(), owed.audit_event),
       variable: together(this.variableRows(context), owed.variable),
       wake: together(wake, owed.wake),
@@ -130,8 +132,7 @@ export class Unit {
     return this.events.map((event, nth) => eventRow(event, nth === 0 ? this.workersAnswer : undefined));
   }
 
-  private runRow({ revision, fence }: Based, context: RunContext, format: number): Row<"run_update"> {
-    const record = encodeRecord(context, format);
+  private runRow({ revision, fence }: Based, context: RunContext, record: ReturnType<RecordOf>): Row<"run_update"> {
     const changed = this.changedColumns;
     return {
       id: context.run.id,
@@ -147,7 +148,7 @@ export class Unit {
       awaited_signal: awaitedSignal(context.wait),
       paused_reason: pausedReason(context),
       record,
-      record_format: record.v > OLDEST_RECORD_FORMAT ? record.v : undefined,
+      record_format: record.v > FIRST_FORMAT ? record.v : undefined,
       set_call: changed.has("call"),
       call: changed.has("call") ? context.call : undefined,
       set_frames: changed.has("frames"),

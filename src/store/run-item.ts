@@ -99,10 +99,9 @@ function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: Ide
 }
 
 /** The reason is not in the row: it follows from the workers that are connected (api/run-reader.ts). */
-function queuedAction({ called, lastEventAt }: RunRow, { since }: WaitView): JsonObject | null {
+function queuedAction({ called }: RunRow, { since = 0 }: WaitView): JsonObject | null {
   if (!called) return null;
-  const joined = since === undefined ? lastEventAt : new Date(since);
-  return present({ action: actionText(called), transport: called.transport, since: joined });
+  return present({ action: actionText(called), transport: called.transport, since: new Date(since) });
 }
 
 function retryOf({ nth, maxAttempts, dueAt = 0, error }: WaitView): JsonObject {

@@ -33,9 +33,9 @@ function feed(options: Partial<FeedOptions> = {}): Feed {
 
 async function newRun(): Promise<RunId> {
   const id = newRunId();
-  await database.sql`insert into runs (id, shard, revision, last_seq, state, last_event_at, requires_manual_review, record,
+  await database.sql`insert into runs (id, shard, revision, fence, last_seq, state, last_event_at, requires_manual_review, record,
     workflow_id, version, definition_id, started_at)
-    values (${id}, ${shardOf(id)}, 1, 0, 'running', now(), false, '{}', 'w', 1, ${id}, now())`;
+    values (${id}, ${shardOf(id)}, 1, 1, 0, 'running', now(), false, '{}', 'w', 1, ${id}, now())`;
   return id;
 }
 

@@ -187,8 +187,8 @@ export class WorldOf<Run extends WorldRun> {
         return { signal: this.signalFor(run, need.name) };
       case "events":
         return { events: this.eventsFor(run, need) };
-      case "newest_event":
-        return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
+      case "moment":
+        return { moment: String(this.events.length) };
       case "undo": {
         const { since } = need;
         const owed = asking.undo.filter(({ state, action }) => state === "owed" && action !== undefined);

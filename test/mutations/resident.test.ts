@@ -7,6 +7,7 @@ import {
   compileWorkflow,
   decide,
   newRun,
+  RECORD_FORMATS,
   type RunCommand,
   STANDARD_RUN_LIMITS,
   startActor,
@@ -88,7 +89,7 @@ class Host {
       committer: { submit: (commit) => this.submit(commit) },
       recordedAnswer: async () => this.recorded && { answer: this.recorded },
       now: () => NOW,
-      recordFormat: 2,
+      recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
       facts: {
         current: () => {
           if (++this.decisions === this.throwsAt) throw new Error("this decision throws");
@@ -154,7 +155,15 @@ function waitingForSignal(): LoadedRun {
   const waiting = { state: "paused", step: "hold", entries: 1, entry: { number: 1, at: NOW } } as const;
   const wait = { kind: "signal", name: "go" } as const;
   const actor = startActor(program, { ...newRun(identity(), {}), ...waiting, wait });
-  return { actor, program, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW, owedUndos: new OwedUndos() };
+  return {
+    actor,
+    program,
+    revision: asRevision(3),
+    fence: "1",
+    lastSeq: 3,
+    lastEventAt: NOW,
+    owedUndos: new OwedUndos(),
+  };
 }
 
 /** A run whose three branches were created and have not ended. */
@@ -166,7 +175,15 @@ function waitingForBranches(): LoadedRun {
     if ("need" in decision) throw new Error("no fact is needed here");
     for (const transition of decision.transitions) actor.apply(transition);
   }
-  return { actor, program: forked, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW, owedUndos: new OwedUndos() };
+  return {
+    actor,
+    program: forked,
+    revision: asRevision(3),
+    fence: "1",
+    lastSeq: 3,
+    lastEventAt: NOW,
+    owedUndos: new OwedUndos(),
+  };
 }
 
 const end = (branch: string): RunCommand => ({

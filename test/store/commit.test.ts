@@ -56,14 +56,6 @@ describe("compare and set", () => {
     },
   );
 
-  it("a row that a node of an older release wrote last is matched by its revision, and gets a token", async () => {
-    const runId = await created();
-    await store.sql`update runs set fence = null where id = ${runId}`;
-    expect(await commit(update(runId, 1)), "the token that it had is not there").toEqual(new Set());
-    expect(await commit(update(runId, 1, {}, { expected_fence: undefined }))).toEqual(new Set([runId]));
-    expect((await rows(runId)).runs).toMatchObject([{ revision: 2, fence: "7" }]);
-  });
-
   it("stores every text as it is: quotes, backslashes, control characters, pairs of surrogates", async () => {
     const runId = await created();
     const texts = ['"', "\\", '{"a": "b\\\\c"}', "a\nb\tc\u0001\u007f", '"\n\\', '"😀\u2028', "NULL", "{}", ",", ""];

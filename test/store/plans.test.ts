@@ -154,15 +154,17 @@ describeShort("a view of the console", () => {
   const PARENT = creation().runId;
   const CHILDREN = 50;
   const RUNS = 20_000;
-  const BOUNDS = { ends: 600, cancelled: 100, looked: 200, sample: 20, auditRows: 100 };
+  /** Two versions, three ends. */
+  const KINDS = 6;
+  const BOUNDS = { ends: 600, looked: 200, sample: 20, auditRows: 100 };
   let database: TestDatabase;
 
   const VIEWS: Readonly<Record<string, readonly [most: number, read: () => Promise<unknown>]>> = {
     "a run's children, counted": [2 * CHILDREN, () => countChildren(database.sql, PARENT)],
     "a run's failed children": [10 * CHILDREN, () => failedChildren()],
-    // Each minute that is counted, or each end; each run that is looked through; and the starts of those that might be dry.
-    "a workflow's performance": [2_500 + 1_440, () => performance()],
-    "the performance of one version": [2_500, () => performance(1)],
+    // Each kind of each minute that is counted; each end since; each run that is looked through; and the starts of those that might be dry.
+    "a workflow's performance": [2_500 + KINDS * 1_440, () => performance()],
+    "the performance of one version": [2_500 + KINDS * 1_440, () => performance(1)],
     "the backlog": [2 * SHARDS.length + 200, () => readBacklog(database.sql, SHARDS, 100)],
   };
   const performance = (version?: number) =>
@@ -178,9 +180,9 @@ describeShort("a view of the console", () => {
   async function insertRuns(from: number, count: number, parent?: RunId): Promise<void> {
     await database.sql`
       with new as (
-        insert into runs (id, shard, revision, last_seq, state, last_event_at, terminal_at, requires_manual_review, record,
+        insert into runs (id, shard, revision, fence, last_seq, state, last_event_at, terminal_at, requires_manual_review, record,
           workflow_id, version, definition_id, parent_run_id, parent_step_id, parent_branch_id, started_at)
-        select gen_random_uuid(), 0, 1, 1, (array['succeeded', 'failed', 'cancelled'])[1 + nth % 3], now(), at, false, '{}',
+        select gen_random_uuid(), 0, 1, 1, 1, (array['succeeded', 'failed', 'cancelled'])[1 + nth % 3], now(), at, false, '{}',
           'busy', 1 + nth % 2, gen_random_uuid(), ${parent ?? null}::uuid, 'each', nth::text, at
         from generate_series(${from}::int, ${from + count - 1}::int) nth, lateral (select now() - nth * interval '4 s' as at) ended
         returning id, started_at
@@ -218,7 +220,7 @@ describeShort("a view of the console", () => {
     for (let count = 0; count < 8; count++) await read();
     const isBounded = async () => {
       // An index leads to deleted rows, too, until a vacuum that no older session of autovacuum holds up.
-      await database.sql`vacuum late_run_ends`;
+      await database.sql`vacuum run_end_changes`;
       const before = await rowsRead();
       await read();
       return (await rowsRead()) - before < most;

@@ -2,7 +2,7 @@
 // commit, or a starter checks a start and makes its rows. There the trial ends: nothing is committed, and nothing leaves the process.
 import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
-import { RECORD_FORMAT, type RunContext, Schemas, STANDARD_RUN_LIMITS } from "../../../machines/index.js";
+import { RECORD_FORMATS, type RunContext, Schemas, STANDARD_RUN_LIMITS } from "../../../machines/index.js";
 import { DatabaseClock } from "../../clock.js";
 import { SagaError } from "../../errors.js";
 import { createLogger } from "../../log.js";
@@ -56,7 +56,8 @@ export class TrialRoom {
       (_, { commit }) => encodeOnly(commit),
     );
     this.host = {
-      ...{ facts, stepsPerCommit, metrics: createMetrics(), scheduler: NO_SCHEDULER, recordFormat: RECORD_FORMAT },
+      ...{ facts, stepsPerCommit, metrics: createMetrics(), scheduler: NO_SCHEDULER },
+      recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
       // The trial takes every decision that a node may take before its first commit.
       recentNodeLoss: false,
       committer,
