@@ -6,9 +6,8 @@ import {
   awaitedSignal,
   type DispatchId,
   type Effect,
-  encodeRecord,
   isTerminal,
-  OLDEST_RECORD_FORMAT,
+  type JsonObject,
   pausedReason,
   type RunContext,
   type RunId,
@@ -101,10 +100,10 @@ export class Batch {
     return this.lastSeq;
   }
 
-  /** The commit of these transitions, on a run at that revision, with its record in at most `format`. */
+  /** The commit of these transitions, on a run at that revision. */
   toCommit(
     { actor: { context }, revision, fence, wake }: Based,
-    { now, format }: { now: number; format: number },
+    { now, recordOf }: { now: number; recordOf: (context: RunContext) => JsonObject },
   ): RunCommit {
     const owed = owedRows(context.run, this.effects, now, this.outgoing);
     // The spread comes first, because V8 copies a later one member by member.
@@ -114,7 +113,7 @@ export class Batch {
       shard: shardOf(context.run.id),
       expected: revision,
       expectedFence: fence,
-      update: this.runRow(context, format),
+      update: this.runRow(context, recordOf(context)),
       events: this.events.map((event, nth) => eventRow(event, nth === 0 ? this.workersAnswer : undefined)),
       variables: this.variableRows(context),
       wake: wakeChange(context, now, wake),
@@ -131,8 +130,7 @@ export class Batch {
     return this.outgoing && [...outgoingRows(run, this.publishable, this.outgoing), ...ofChildren];
   }
 
-  private runRow(context: RunContext, format: number): RunRow {
-    const record = encodeRecord(context, format);
+  private runRow(context: RunContext, record: JsonObject): RunRow {
     return {
       fence: this.fence,
       state: context.state,
@@ -144,7 +142,6 @@ export class Batch {
       awaitedSignal: awaitedSignal(context.wait),
       pausedReason: pausedReason(context),
       record: JSON.stringify(record),
-      recordFormat: record.v > OLDEST_RECORD_FORMAT ? record.v : undefined,
       call: this.column("call", context.call),
       frames: this.column("frames", context.frames.length > 0 ? context.frames : undefined),
       items: this.column("items", context.items),

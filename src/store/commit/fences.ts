@@ -84,8 +84,8 @@ command_conflict as materialized (
 ];
 
 /**
- * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A row without a token is
- * matched by its revision alone; a token that was not expected means that the row has another history.
+ * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A token that was not expected
+ * means that the row has another history.
  */
 export const REVISIONS: readonly Clause[] = [
   (from) => `
@@ -96,7 +96,7 @@ fenced as materialized (
   select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
     select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
   ) locked
-  where locked.revision = run_update.expected and locked.fence is not distinct from run_update.expected_fence
+  where locked.revision = run_update.expected and locked.fence = run_update.expected_fence
     and locked.terminal_at is null
     and locked.id not in (select run_id from command_conflict)
     and locked.id not in (select run_id from signal_conflict)
@@ -111,7 +111,7 @@ confirmed as (
   select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
     select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
   ) locked
-  where locked.revision = confirm.expected and locked.fence is not distinct from confirm.expected_fence
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
     and locked.id not in (select run_id from command_conflict)
 )`;
 
@@ -149,7 +149,7 @@ updated as (
   update runs set revision = runs.revision + 1, fence = run_update.fence, state = run_update.state, current_step = run_update.step,
     last_seq = run_update.last_seq, last_event_at = run_update.last_event_at, terminal_at = run_update.terminal_at,
     requires_manual_review = run_update.review, awaited_signal = run_update.awaited_signal,
-    paused_reason = run_update.paused_reason, record = run_update.record, record_format = run_update.record_format,
+    paused_reason = run_update.paused_reason, record = run_update.record,
     call = case when run_update.set_call then run_update.call else runs.call end, output = run_update.output,
     frames = case when run_update.set_frames then run_update.frames else runs.frames end,
     items = case when run_update.set_items then run_update.items else runs.items end,

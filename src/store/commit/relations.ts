@@ -18,7 +18,6 @@ export const RELATIONS = {
     awaited_signal: "text",
     paused_reason: "text",
     record: "json",
-    record_format: "int2",
     set_call: "bool",
     call: "json",
     output: "json",

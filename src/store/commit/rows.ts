@@ -10,7 +10,7 @@ export interface RunCommit {
   readonly shard: ShardId;
   /** The revision that the commit is based on. Absent: the run is new. */
   readonly expected?: Revision;
-  /** The token beside that revision. Absent: the row has none. */
+  /** The token beside that revision. */
   readonly expectedFence?: string;
   readonly create?: NewRunRow;
   /** Absent, with `expected`: the revision is confirmed, and the run stays as it is (law 3). */
@@ -102,8 +102,6 @@ export interface RunRow {
   readonly awaitedSignal?: string;
   readonly pausedReason?: string;
   readonly record: string;
-  /** Where it is newer than format 1 (law 13). */
-  readonly recordFormat?: number;
   /** For these three, undefined: the column stays as it is; null: it becomes null. */
   readonly call?: string | null;
   readonly frames?: string | null;
@@ -115,8 +113,8 @@ export interface RunRow {
 }
 
 export interface NewRunRow {
-  /** As in RunRow. Absent: the creation comes from a node of a release that writes none. */
-  readonly fence?: string;
+  /** As in RunRow. */
+  readonly fence: string;
   readonly record: string;
   readonly workflowId: string;
   readonly version: number;
