@@ -86,7 +86,15 @@ async function createRuns(sql: Sql, ids: readonly RunId[]): Promise<void> {
     sql,
     ids.map((id) => {
       const identity = { id, shard: 0, workflow_id: "bench", version: 1, definition_id: id, started_at: started };
-      const about = { state: "pending", last_seq: 1, last_event_at: started, review: false, inputs: {}, identity: {} };
+      const about = {
+        state: "pending",
+        last_seq: 1,
+        last_event_at: started,
+        review: false,
+        fence: "1",
+        inputs: {},
+        identity: {},
+      };
       const row = { ...identity, ...about, record: RECORD, request_hash: "" } as unknown as Row<"new_run">;
       return encodeRun({ runId: id, rows: { new_run: [row] } });
     }),
@@ -134,14 +142,13 @@ async function writeFull(sql: Sql, ids: readonly RunId[], revision: number): Pro
 function updateOf(id: RunId, revision: number, at: number): Row<"run_update"> {
   return {
     ...{ id, expected: revision, fence: String(revision + 1), state: "running", step: "s", last_seq: revision * 3 },
-    // A new row has no fence.
     ...{
-      expected_fence: revision > 1 ? String(revision) : undefined,
+      expected_fence: String(revision),
       last_event_at: at,
       review: false,
       record: RECORD,
     },
-    ...{ terminal_at: undefined, awaited_signal: undefined, paused_reason: undefined, record_format: undefined },
+    ...{ terminal_at: undefined, awaited_signal: undefined, paused_reason: undefined },
     ...{ set_call: false, call: undefined, set_frames: false, frames: undefined, set_items: false, items: undefined },
     ...{ output: undefined, version: undefined, definition_id: undefined },
   };

@@ -46,7 +46,7 @@ export type Send =
   /** An announcer offers the event to the runs that wait for it. */
   | { readonly kind: "announce"; readonly eventId: string }
   /** The run was created in the commit, and begins. */
-  | { readonly kind: "child"; readonly child: NewChild }
+  | { readonly kind: "child"; readonly child: FencedChild }
   /** The commit has changed the row of that run: an actor of it is outdated. */
   | { readonly kind: "outdated"; readonly runId: RunId }
   /** Slots of the key may be granted. `asked`: a ticket was added. */
@@ -92,11 +92,12 @@ export interface NewChild {
   readonly inherited: boolean;
   /** Set for a detached run (`spawn_saga`), as for a run that a client starts. */
   readonly idempotencyKey?: string;
-  /** The random token of its row, which the shell adds before the commit (law 1). */
-  readonly fence?: string;
   /** Database time. */
   readonly at: number;
 }
+
+/** A new run with the random token of its row, which the shell adds before the commit (law 1). */
+export type FencedChild = NewChild & { readonly fence: string };
 
 /** A user task at its creation. */
 export interface OpenedTask {

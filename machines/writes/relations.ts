@@ -12,7 +12,7 @@ export const RELATIONS = {
     id: "uuid",
     expected: "int4",
     /** Null: the row has no token. */
-    expected_fence: "int8?",
+    expected_fence: "int8",
     fence: "int8",
     state: "text",
     step: "text?",
@@ -24,7 +24,6 @@ export const RELATIONS = {
     paused_reason: "text?",
     record: "json",
     /** Set where it is newer than format 1 (law 13). */
-    record_format: "int2?",
     /** The next three columns stay as they are unless they are set. */
     set_call: "bool",
     call: "json?",
@@ -38,12 +37,12 @@ export const RELATIONS = {
     definition_id: "uuid?",
   },
   /** A run that stays as it is, if it is at the expected revision (law 3). */
-  confirm: { id: "uuid", expected: "int4", expected_fence: "int8?" },
+  confirm: { id: "uuid", expected: "int4", expected_fence: "int8" },
   /** `made_by`: the run of the group that creates it; null: a start. `scope` and `key`: its idempotency key. */
   new_run: {
     id: "uuid",
     shard: "int2",
-    fence: "int8?",
+    fence: "int8",
     record: "json",
     workflow_id: "text",
     version: "int4",
@@ -68,7 +67,6 @@ export const RELATIONS = {
     review: "bool",
     awaited_signal: "text?",
     paused_reason: "text?",
-    record_format: "int2?",
     call: "json?",
     frames: "json?",
     items: "json?",

@@ -1,6 +1,6 @@
 // Sends: what leaves a run, carried out after its commit: dispatches go to workers, commands to other runs, posts to their
 // couriers. Each is owed by a durable row, so the poll recovers any that are lost here.
-import type { NewChild, RunId, Send } from "../../machines/index.js";
+import type { FencedChild, RunId, Send } from "../../machines/index.js";
 import type { Couriers, Dispatcher, EventAnnouncer, SlotKeeper } from "./ports.js";
 
 export interface EffectPorts {
@@ -12,7 +12,7 @@ export interface EffectPorts {
   readonly slots?: SlotKeeper;
   /** A command that the commit has put into another run's inbox. */
   readonly deliver: (command: Extract<Send, { kind: "command" }>) => void;
-  readonly childCreated: (child: NewChild) => void;
+  readonly childCreated: (child: FencedChild) => void;
   /** The commit has changed the row of the run: an actor of it is outdated. */
   readonly outdated: (runId: RunId) => void;
   /** False: commands and posts wait for the poll. A test's switch. */

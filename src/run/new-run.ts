@@ -1,9 +1,9 @@
 // A new run as rows: the same for a run that a client starts and a run that its parent creates. Starts are checked in starter.ts;
 // a parent's creation of children is decided in machines/.
 import {
+  type FencedChild,
   FIRST_FORMAT,
   type JsonObject,
-  type NewChild,
   newRun,
   RECORD_FORMATS,
   type Row,
@@ -15,7 +15,6 @@ import {
 import { shardOf } from "../ids.js";
 import type { RunCommit } from "../store/commit/run-commit.js";
 import { type GivenAtStart, storedIdentity } from "../store/load.js";
-import { newFence } from "./fence.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
@@ -73,7 +72,6 @@ export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId):
     review: false,
     awaited_signal: undefined,
     paused_reason: undefined,
-    record_format: undefined,
     call: undefined,
     frames: undefined,
     items: undefined,
@@ -108,8 +106,8 @@ export function firstWake(context: RunContext): number {
 }
 
 /** A run that another run creates, in that run's commit. */
-export function childRows(child: NewChild, parent: RunId) {
-  const { identity, inherited, idempotencyKey, fence = newFence() } = child;
+export function childRows(child: FencedChild, parent: RunId) {
+  const { identity, inherited, idempotencyKey, fence } = child;
   const context = newRun(identity, {}, 0);
   return {
     new_run: [newRunRow(context, { requestHash: "", idempotencyKey, fence }, parent)],
@@ -138,10 +136,10 @@ export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: Ru
     steps.signal_claim ?? steps.promise ?? steps.event_claim ?? children.find(({ key }) => key !== undefined);
   if (!row || !created || isFenced) return undefined;
   const { state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason } = row;
-  const { record, record_format, call, frames, items, output } = row;
+  const { record, call, frames, items, output } = row;
   const begun = {
     ...{ state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason },
-    ...{ record, record_format, call, frames, items, output },
+    ...{ record, call, frames, items, output },
   };
   const changed = new Set(variable.filter(({ run_id }) => run_id === runId).map(({ name }) => name));
   const rows = {

@@ -5,7 +5,7 @@ import {
   type Answer,
   type AnswerTo,
   type DispatchId,
-  type NewChild,
+  type FencedChild,
   newRun,
   RECORD_FORMATS,
   type RecordFormats,
@@ -26,7 +26,6 @@ import type { Committer } from "./committer.js";
 import { type Beginning, type Begun, commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";
 import { FactSource } from "./facts.js";
-import { newFence } from "./fence.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
 import { createdByParent, type Start } from "./new-run.js";
 import type { OutgoingEvents } from "./outgoing-events.js";
@@ -322,7 +321,7 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   /** A child that was just created. With its variables at hand, its first actor need not be loaded. */
-  private async childCreated({ identity, variables, variablesSize, fence = newFence() }: NewChild): Promise<void> {
+  private async childCreated({ identity, variables, variablesSize, fence }: FencedChild): Promise<void> {
     try {
       const program = await this.options.catalog.program(identity.definitionId);
       await this.scheduler.compute(identity.workflowId, () => {

@@ -5,7 +5,6 @@ import {
   type Answer,
   awaitedSignal,
   type DispatchId,
-  FIRST_FORMAT,
   FoldedRows,
   isTerminal,
   type NewChild,
@@ -148,7 +147,6 @@ export class Unit {
       awaited_signal: awaitedSignal(context.wait),
       paused_reason: pausedReason(context),
       record,
-      record_format: record.v > FIRST_FORMAT ? record.v : undefined,
       set_call: changed.has("call"),
       call: changed.has("call") ? context.call : undefined,
       set_frames: changed.has("frames"),
@@ -257,7 +255,7 @@ export function isRefusal({ type }: Answer): boolean {
 export interface Unchanged {
   readonly context: RunContext;
   readonly revision: Revision;
-  readonly fence?: string;
+  readonly fence: string;
   /** The due time of the stored wake row, as in LoadedRun. */
   readonly wake?: number | null;
   readonly delivery: Delivery;

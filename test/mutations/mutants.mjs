@@ -162,6 +162,22 @@ export const MUTANTS = [
     red: "the record format is one that all live nodes read, and none that this release only reads: it follows those that come and go",
   },
   {
+    name: "a database of an unpublished build is migrated",
+    file: "src/store/migrate.ts",
+    find: "if (recorded.some && !recorded.baseline)",
+    replace: "if (recorded.some && recorded.baseline === undefined)",
+    test: "test/store/migrate.test.ts",
+    red: "a database of an unpublished build is refused with one sentence, and nothing in it is changed",
+  },
+  {
+    name: "an end that became visible late is not counted",
+    file: "src/store/end-counts.ts",
+    find: "where ended_at is null or ended_at < ${from}::text::timestamptz",
+    replace: "where ended_at is null",
+    test: "test/store/run-counts.test.ts",
+    red: "the counts of runs are right after random ends on time and late, deletions and counts in any order",
+  },
+  {
     name: "a node writes the record format that it only reads (law 13)",
     file: "src/shard/membership.ts",
     find: "Math.min(formats.writes, ...seen",

@@ -13,18 +13,18 @@ import type { Clause } from "./clause.js";
 export const SET_RUN = `revision = runs.revision + 1, fence = run_update.fence, state = run_update.state, current_step = run_update.step,
     last_seq = run_update.last_seq, last_event_at = run_update.last_event_at, terminal_at = run_update.terminal_at,
     requires_manual_review = run_update.review, awaited_signal = run_update.awaited_signal,
-    paused_reason = run_update.paused_reason, record = run_update.record, record_format = run_update.record_format,
+    paused_reason = run_update.paused_reason, record = run_update.record,
     call = case when run_update.set_call then run_update.call else runs.call end, output = run_update.output,
     frames = case when run_update.set_frames then run_update.frames else runs.frames end,
     items = case when run_update.set_items then run_update.items else runs.items end,
     version = coalesce(run_update.version, runs.version), definition_id = coalesce(run_update.definition_id, runs.definition_id)`;
 
 export const INSERT_RUNS = `insert into runs (id, shard, revision, fence, last_seq, state, current_step, last_event_at, terminal_at,
-    requires_manual_review, awaited_signal, paused_reason, record, record_format, call, frames, items, output, workflow_id, version,
+    requires_manual_review, awaited_signal, paused_reason, record, call, frames, items, output, workflow_id, version,
     definition_id, tenant_id, business_key, trigger_id, parent_run_id, parent_step_id, parent_branch_id, parent_entry, root_run_id,
     family_run_id, started_at)
   select new_run.id, new_run.shard, 1, new_run.fence, new_run.last_seq, new_run.state, new_run.step, new_run.last_event_at,
-    new_run.terminal_at, new_run.review, new_run.awaited_signal, new_run.paused_reason, new_run.record, new_run.record_format,
+    new_run.terminal_at, new_run.review, new_run.awaited_signal, new_run.paused_reason, new_run.record,
     new_run.call, new_run.frames, new_run.items, new_run.output, new_run.workflow_id, new_run.version, new_run.definition_id,
     new_run.tenant_id, new_run.business_key, new_run.trigger_id, new_run.parent_run_id, new_run.parent_step_id,
     new_run.parent_branch_id, new_run.parent_entry, new_run.root_run_id, new_run.family_run_id, new_run.started_at
@@ -105,8 +105,8 @@ command_conflict as materialized (
 ];
 
 /**
- * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A row without a token is
- * matched by its revision alone; a token that was not expected means that the row has another history.
+ * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A token that was not expected
+ * means that the row has another history.
  */
 export const REVISIONS: readonly Clause[] = [
   (from) => `
@@ -117,7 +117,7 @@ fenced as materialized (
   select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
     select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
   ) locked
-  where locked.revision = run_update.expected and locked.fence is not distinct from run_update.expected_fence
+  where locked.revision = run_update.expected and locked.fence = run_update.expected_fence
     and locked.terminal_at is null
     and locked.id not in (select run_id from command_conflict)
     and locked.id not in (select run_id from signal_conflict)
@@ -132,7 +132,7 @@ confirmed as (
   select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
     select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
   ) locked
-  where locked.revision = confirm.expected and locked.fence is not distinct from confirm.expected_fence
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
     and locked.id not in (select run_id from command_conflict)
 )`;
 

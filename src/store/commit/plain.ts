@@ -42,7 +42,7 @@ updated as (
   update runs set ${SET_RUN}
   from ${from.run_update}, patience
   where runs.id = run_update.id and runs.revision = run_update.expected
-    and runs.fence is not distinct from run_update.expected_fence and coalesce(runs.terminal_at, 'infinity') = 'infinity'
+    and runs.fence = run_update.expected_fence and coalesce(runs.terminal_at, 'infinity') = 'infinity'
   returning runs.id
 )`;
 
@@ -52,7 +52,7 @@ confirmed as (
   select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
     select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
   ) locked
-  where locked.revision = confirm.expected and locked.fence is not distinct from confirm.expected_fence
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
 )`;
 
 const CREATE: readonly Clause[] = [
