@@ -15,6 +15,38 @@ const MIGRATE_TEST = "test/machines/migrate.test.ts";
 
 export const MUTANTS = [
   {
+    name: "an event that is no edge of the chart is taken once it was refused",
+    file: "machines/chart/logic.ts",
+    find: "const isEdge = to !== from && (",
+    replace: "const isEdge = (",
+    test: "test/machines/chart/logic.test.ts",
+    red: "an actor refuses what is no edge of its state, also after the edges there are known",
+  },
+  {
+    name: "a node that has company sends no hints",
+    file: "src/feed/index.ts",
+    find: "if (this.sendsHints) this.notifier.add",
+    replace: "if (false) this.notifier.add",
+    test: "test/feed/feed.test.ts",
+    red: "hints are not sent while no other process can have watchers, and again as soon as one may",
+  },
+  {
+    name: "a run of another node is not looked up because it began here",
+    file: "src/feed/followers.ts",
+    find: "isOurs ? this.begun.get(runId) : undefined",
+    replace: "this.begun.get(runId)",
+    test: "test/feed/feed.test.ts",
+    red: "a follower of a run that began in this turn hears where it is, and the store is not asked, unless others commit the run",
+  },
+  {
+    name: "an answer from memory has no labels",
+    file: "src/store/run-row.ts",
+    find: "rerunOf, labels } as JsonObject",
+    replace: "rerunOf } as JsonObject",
+    test: "test/api/waiting.test.ts",
+    red: "a start that waits is answered from memory where the end was committed here, with the labels of the start",
+  },
+  {
     name: "a migration does not look at the blocks around the step",
     file: "machines/migrate/position.ts",
     find: "...links.flatMap((link) => nestingReasons(passage, link)),",
