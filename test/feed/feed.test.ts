@@ -219,7 +219,7 @@ describe("a follower", () => {
   });
 
   it("of a run that began in this turn hears where it is, and the store is not asked, unless others commit the run", async () => {
-    const here = feed();
+    const here = feed({ listenUrl: undefined });
     here.placed(all);
     const runId = await newRun();
     const began: CommittedEvent = { ...eventOf(runId, 1, ""), type: "saga.started" };
@@ -230,10 +230,9 @@ describe("a follower", () => {
     // Its row does not say so, and whoever comes later, or does not own the run, asks the store.
     here.placed(new Set());
     here.onCommit(runId, [began]);
-    const foreign = heard(here, runId);
-    await new Promise(setImmediate);
+    await heard(here, runId).hears({ seq: 0, terminal: false });
     here.placed(all);
-    for (const asks of [foreign, heard(here, runId)]) await asks.hears({ seq: 0, terminal: false });
+    await heard(here, runId).hears({ seq: 0, terminal: false });
     here.onCommit(runId, [began]);
     const gone = heard(here, runId);
     gone.stop();
