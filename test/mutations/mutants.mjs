@@ -612,7 +612,7 @@ export const MUTANTS = [
     find: "const row = isOwedByRun(wait, call) ? { hasRow: true as const } : {};",
     replace: "const row: { hasRow?: true } = {};",
     test: "test/run/outbox.test.ts",
-    red: "owes a dispatch over gRPC by the run's rows, until the run was looked at in vain: then by a row of its own",
+    red: "a node that dies after its commit and before its send owes a dispatch over gRPC by the run's rows, until the run was looked at in vain: then by a row of its own",
     waits: true,
   },
   {

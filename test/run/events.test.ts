@@ -100,11 +100,11 @@ async function send(of: string): Promise<string> {
   return one.id;
 }
 
-/** A start; the commit of the run's wait is held until `go`. */
+/** A start; the commit of the run's wait, which may be that of the start, is held until `go`. */
 function startHeld(
   workflowId: string,
   nth: number,
-): { runId: Promise<string>; came: Promise<void>; go: () => void; of: string } {
+): { waiter: string; runId: Promise<string>; came: Promise<void>; go: () => void; of: string } {
   const [runId, of] = [uuidv7(), String(nth) + uuidv7()];
   let go = () => {};
   let came = () => {};
@@ -118,7 +118,7 @@ function startHeld(
     }),
   });
   const started = start((nth % 2 === 0 ? here : there).runtime, workflowId, { runId: asRunId(runId), inputs: { of } });
-  return { runId: started, came: coming, go, of };
+  return { waiter: runId, runId: started, came: coming, go, of };
 }
 
 const takesOf = async (runIds: readonly string[]) => {
@@ -174,7 +174,7 @@ describe("forced interleavings", () => {
       const order = { eventFirst: 0, waitFirst: 0 };
       const pairs = await Promise.all(
         Array.from({ length: PAIRS }, async (_, nth) => {
-          const { runId, came, go, of } = startHeld(workflowId, nth);
+          const { waiter, runId, came, go, of } = startHeld(workflowId, nth);
           await came;
           const eventFirst = nth % 4 < 2;
           if (eventFirst) {
@@ -184,7 +184,7 @@ describe("forced interleavings", () => {
               async () => (await database.sql`select 1 from events where id = ${id} and due_at is null`).length > 0,
               { within: 30_000 },
             );
-            expect(await database.sql`select 1 from inbox where run_id = ${await runId}`).toHaveLength(0);
+            expect(await database.sql`select 1 from inbox where run_id = ${waiter}`).toHaveLength(0);
             go();
             order.eventFirst++;
             return [await runId, id, of] as const;
