@@ -11,7 +11,6 @@ export const RELATIONS = {
   run_update: {
     id: "uuid",
     expected: "int4",
-    /** Null: the row has no token. */
     expected_fence: "int8",
     fence: "int8",
     state: "text",
@@ -23,7 +22,6 @@ export const RELATIONS = {
     awaited_signal: "text?",
     paused_reason: "text?",
     record: "json",
-    /** Set where it is newer than format 1 (law 13). */
     /** The next three columns stay as they are unless they are set. */
     set_call: "bool",
     call: "json?",

@@ -205,7 +205,7 @@ export async function newestOwed(sql: Sql, lists: readonly UndoList[]): Promise<
 
 /**
  * Reads of undo lists. Those that are asked for in one turn of the event loop share a statement: many runs fail together, and each would have
- * one of its own (rollback with 64 clients: 0.4 of 3.1 ms of CPU time a run, measured).
+ * one of its own.
  */
 export class UndoReads {
   private readonly waiting: (UndoList & { resolve(owed: OwedEntries): void; reject(error: unknown): void })[] = [];
