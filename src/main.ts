@@ -42,7 +42,7 @@ async function main(): Promise<void> {
   const timeoutMs = config.workers === 1 ? STOP_TIMEOUT_MS : STOP_NODES_TIMEOUT_MS;
   const stopping = stopOnSignal({ service, embedded, timeoutMs, log });
   try {
-    const { awaitDatabase } = await import("./store/readiness.js");
+    const { awaitDatabase } = await import("./store/migrate/readiness.js");
     await awaitDatabase(databaseUrl, log);
     await service.start();
     if (!stopping.begun) log.info(addressesOf(service, config), "ready");

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { asRunId, parseRunId, type RunId } from "../machines/index.js";
 import { asShardId, derivedUuid, eventId, isUuid, type ShardId, shardOf, uuidv7 } from "../src/ids.js";
-import type { Revision } from "../src/store/revision.js";
+import type { Revision } from "../src/store/engine/revision.js";
 import { newDispatchId, newRunId } from "./harness/ids.js";
 
 describe("ids", () => {

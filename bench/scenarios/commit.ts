@@ -3,8 +3,8 @@
 import postgres, { type Sql } from "postgres";
 import type { Row, RunId } from "../../machines/index.js";
 import { newRunId } from "../../src/ids.js";
-import { encodeRun } from "../../src/store/commit/encoding.js";
-import { commitRuns } from "../../src/store/commit/statement.js";
+import { encodeRun } from "../../src/store/engine/commit/encoding.js";
+import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import type { Stage } from "../stage.js";
 import type { Scenario } from "./scenario.js";
 

@@ -1,7 +1,7 @@
 // Requests with many runs in the store, in turns: get, the first page of the list with each filter, counts, the statistics of a workflow, starts
 // with labels and without, and runs of one step. On a target the runs are those that are there.
 import type { Sql } from "postgres";
-import { countEnds } from "../../src/store/end-counts.js";
+import { countEnds } from "../../src/store/statistics/end-counts.js";
 import type { Stage } from "../stage.js";
 import { ONE_STEP } from "../workloads.js";
 import type { Scenario } from "./scenario.js";

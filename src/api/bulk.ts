@@ -4,7 +4,7 @@ import type { Static, TSchema } from "typebox";
 import { type JsonObject, MAX_INT32 } from "../../machines/index.js";
 import { notConfigured } from "../errors.js";
 import { isOperatorAct, MAX_LIMIT, ProgressWaits, STANDARD_LIMIT } from "../operate/index.js";
-import { listJobs } from "../store/bulk-jobs.js";
+import { listJobs } from "../store/lists/bulk-jobs.js";
 import { ACT_ROUTES } from "./acts.js";
 import { Cancel, refuseReserved } from "./commands.js";
 import type { ApiDeps } from "./deps.js";

@@ -1,7 +1,7 @@
 // The children of a run: branches, items and sub-sagas, as a list of runs and as numbers. Their own routes are those of every run.
 import { RUN_STATES } from "../../machines/index.js";
-import { countChildren } from "../store/child-counts.js";
-import { runExists } from "../store/runs.js";
+import { countChildren } from "../store/engine/child-counts.js";
+import { runExists } from "../store/lists/runs.js";
 import type { ApiDeps } from "./deps.js";
 import { goneOf } from "./http/gone.js";
 import { Id, ListOf, PAGE, pageOf, path, query, RunIdText } from "./http/parameters.js";

@@ -3,8 +3,8 @@
 import { packageVersion } from "../config/package.js";
 import { STALE_SECONDS } from "../shard/membership.js";
 import { Placement, SHARDS } from "../shard/placement.js";
-import { type KnownNode, knownNodes, readBacklog } from "../store/backlog.js";
-import { present } from "../store/item.js";
+import { type KnownNode, knownNodes, readBacklog } from "../store/lists/backlog.js";
+import { present } from "../store/lists/item.js";
 import type { ApiDeps } from "./deps.js";
 import { goneOf } from "./http/gone.js";
 import { one, responses } from "./http/responses.js";

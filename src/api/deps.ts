@@ -16,7 +16,7 @@ import type { Metrics } from "../metrics.js";
 import type { BulkJobs, Migrations, Reruns } from "../operate/index.js";
 import type { Admission } from "../run/admission.js";
 import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
-import type { Reads } from "../store/reads.js";
+import type { Reads } from "../store/lists/reads.js";
 import type { Registrar } from "../trigger/index.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { UnreadBounds } from "./http/unread.js";

@@ -14,8 +14,14 @@ import {
 } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { Workers } from "../run/ports.js";
-import { livingChildren, newestEventAt, type RunToExplain, runToExplain, taskWords } from "../store/explained-run.js";
-import { slotQueue } from "../store/slots.js";
+import { slotQueue } from "../store/engine/slots.js";
+import {
+  livingChildren,
+  newestEventAt,
+  type RunToExplain,
+  runToExplain,
+  taskWords,
+} from "../store/lists/explained-run.js";
 import type { ApiDeps } from "./deps.js";
 import { goneOf } from "./http/gone.js";
 import { path, RunIdText } from "./http/parameters.js";

@@ -3,8 +3,8 @@
 import type { WebSocket } from "@fastify/websocket";
 import { SagaError } from "../errors.js";
 import { Charts, Inspection, type InspectionPorts, inspectPage, type Shown, type Viewer } from "../inspect/index.js";
-import { eventsAfter } from "../store/history.js";
-import { definitionOf, type InspectedRun, inspectedChildren, inspectedRun } from "../store/inspected-runs.js";
+import { eventsAfter } from "../store/lists/history.js";
+import { definitionOf, type InspectedRun, inspectedChildren, inspectedRun } from "../store/lists/inspected-runs.js";
 import type { ApiDeps } from "./deps.js";
 import { closeOf, goneOf } from "./http/gone.js";
 import { path, RunIdText } from "./http/parameters.js";

@@ -1,6 +1,6 @@
 // How a workflow does: what ended in each part of the last hours, and how long runs and steps took. The figures of one moment are its stats
 // (workflows.ts).
-import { workflowPerformance } from "../store/performance.js";
+import { workflowPerformance } from "../store/statistics/performance.js";
 import type { ApiDeps } from "./deps.js";
 import { goneOf } from "./http/gone.js";
 import { Id, Int, path, query, Version } from "./http/parameters.js";

@@ -11,7 +11,7 @@ import {
   sizeFault,
 } from "../../machines/index.js";
 import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
-import { type ChangedRegistration, listActions, type Registration, register } from "../store/registry.js";
+import { type ChangedRegistration, listActions, type Registration, register } from "../store/lists/registry.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";

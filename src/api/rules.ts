@@ -12,8 +12,8 @@ import {
   WeightedCache,
 } from "../../machines/index.js";
 import { unprocessable } from "../errors.js";
-import { type RuleDraft, ruleVersions } from "../store/rules.js";
-import type { StoredVersion } from "../store/versions.js";
+import { type RuleDraft, ruleVersions } from "../store/lists/rules.js";
+import type { StoredVersion } from "../store/lists/versions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";

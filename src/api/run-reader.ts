@@ -2,11 +2,11 @@
 // the workers that are connected now.
 import { isObject, type JsonObject, parseActionName, type RunId } from "../../machines/index.js";
 import type { CalledAction, Workers } from "../run/ports.js";
-import type { RunFilter } from "../store/matching-runs.js";
-import type { Page, PageQuery } from "../store/page.js";
-import type { Reads } from "../store/reads.js";
-import { RunLookups } from "../store/run-lookups.js";
-import { listRuns, type RunView } from "../store/runs.js";
+import type { RunFilter } from "../store/lists/matching-runs.js";
+import type { Page, PageQuery } from "../store/lists/page.js";
+import type { Reads } from "../store/lists/reads.js";
+import { RunLookups } from "../store/lists/run-lookups.js";
+import { listRuns, type RunView } from "../store/lists/runs.js";
 
 export class RunReader {
   private readonly lookups: RunLookups;

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { isTerminal, type JsonObject, MAX_INT32, type RunId, type RunState } from "../../machines/index.js";
 import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
-import type { RunView } from "../store/runs.js";
+import type { RunView } from "../store/lists/runs.js";
 import type { ApiDeps } from "./deps.js";
 import { closeOf } from "./http/gone.js";
 import { Int, path, query, RunIdText } from "./http/parameters.js";

@@ -2,8 +2,8 @@
 import type { Static } from "typebox";
 import { readTriggerConfig } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
-import { listFires } from "../store/trigger-fires.js";
-import { deleteTrigger, listTriggers, type TriggerRow, triggerItem } from "../store/triggers.js";
+import { listFires } from "../store/engine/trigger-fires.js";
+import { deleteTrigger, listTriggers, type TriggerRow, triggerItem } from "../store/lists/triggers.js";
 import { noSuchTrigger, Schedule } from "../trigger/index.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";

@@ -11,7 +11,7 @@ import {
 } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import type { CommandOptions } from "../run/ports.js";
-import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/user-tasks.js";
+import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/lists/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";

@@ -3,8 +3,8 @@
 import type { Sql } from "postgres";
 import { isObject, type JsonObject } from "../../machines/index.js";
 import { type ErrorDetail, invalidConfig, notFound } from "../errors.js";
-import type { Page, PageQuery } from "../store/page.js";
-import type { StoredVersion } from "../store/versions.js";
+import type { Page, PageQuery } from "../store/lists/page.js";
+import type { StoredVersion } from "../store/lists/versions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, NoMembers, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";

@@ -4,7 +4,7 @@ import type { FastifyReply } from "fastify";
 import { MAX_INT32, type RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { Feed, Head } from "../feed/index.js";
-import { committedView, type Labels, type RunView } from "../store/runs.js";
+import { committedView, type Labels, type RunView } from "../store/lists/runs.js";
 import { goneOf } from "./http/gone.js";
 import { Int } from "./http/parameters.js";
 import type { RunReader } from "./run-reader.js";

@@ -3,8 +3,8 @@
 import type { Static } from "typebox";
 import { actionText, type JsonObject } from "../../machines/index.js";
 import type { NodeWorker, Workers } from "../run/ports.js";
-import { readCursor, writeCursor } from "../store/cursor.js";
-import type { PageQuery } from "../store/page.js";
+import { readCursor, writeCursor } from "../store/lists/cursor.js";
+import type { PageQuery } from "../store/lists/page.js";
 import type { ApiDeps } from "./deps.js";
 import { Id, OneOf, PAGE, pageOf, query } from "./http/parameters.js";
 import { page, ref, responses } from "./http/responses.js";

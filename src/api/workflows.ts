@@ -1,8 +1,8 @@
 // Workflow definitions over HTTP. Beyond the routes of every versioned document they can be validated, and have a machine and stats.
 
 import { type CompileOptions, isObject, type JsonObject, mermaidOf, type Program } from "../../machines/index.js";
-import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/definitions.js";
-import { workflowSlots } from "../store/slots.js";
+import { workflowSlots } from "../store/engine/slots.js";
+import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/lists/definitions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { goneOf } from "./http/gone.js";

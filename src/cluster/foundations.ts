@@ -20,8 +20,8 @@ import { runProtocol } from "../run/node-messages.js";
 import { openStartupProvider, type StartupProvider } from "../run/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";
 import type { LastWords } from "../run/trial/last-words.js";
-import { openDatabase } from "../store/connection.js";
-import { cancelStatement, Reads } from "../store/reads.js";
+import { openDatabase } from "../store/engine/connection.js";
+import { cancelStatement, Reads } from "../store/lists/reads.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { CountedBus } from "./counted-bus.js";
 

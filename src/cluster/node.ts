@@ -17,8 +17,8 @@ import { startGrpcServer } from "../dispatch/grpc/server.js";
 import type { Metrics } from "../metrics.js";
 import { Migrations } from "../operate/index.js";
 import type { Catalog } from "../run/ports.js";
-import { migrateDatabase } from "../store/migrate.js";
-import { recordDeath } from "../store/suspects.js";
+import { recordDeath } from "../store/engine/suspects.js";
+import { migrateDatabase } from "../store/migrate/migrate.js";
 import { type Core, type CoreOptions, createCore } from "./core.js";
 
 /** How long clients have to give up their kept connections: the next answer over each one tells its client to close it. */

@@ -1,10 +1,10 @@
 // The counts over the whole store, composed: the owner of the first shard counts for the whole cluster.
 import { asShardId } from "../ids.js";
 import type { Placement } from "../shard/placement.js";
-import { countEnds } from "../store/end-counts.js";
-import { countOutgoing } from "../store/outgoing-events.js";
-import { countUnwatched } from "../store/poll.js";
-import { countSlots } from "../store/slots.js";
+import { countOutgoing } from "../store/engine/outgoing-events.js";
+import { countUnwatched } from "../store/engine/poll.js";
+import { countSlots } from "../store/engine/slots.js";
+import { countEnds } from "../store/statistics/end-counts.js";
 import type { Triggers } from "../trigger/index.js";
 import type { WorkLoop } from "../work/loop.js";
 import { countingLoop } from "./counts.js";

@@ -8,7 +8,7 @@ import type { Metrics } from "../metrics.js";
 import type { EventIntake } from "../run/event-intake.js";
 import { backoff } from "../sdk/backoff.js";
 import { BrokerLink, UnfitTopology } from "../sdk/broker/index.js";
-import { isStoreAway } from "../store/failure.js";
+import { isStoreAway } from "../store/engine/failure.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { withGrace } from "../work/loop.js";
 import type { EventPublisher } from "./event-publisher.js";

@@ -7,7 +7,7 @@ import type { ShardId } from "../ids.js";
 import type { Log } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import { ensureTopicExchange, isRefusedDemand, type Message, type Published, Publisher } from "../sdk/broker/index.js";
-import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/outgoing-events.js";
+import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/engine/outgoing-events.js";
 import { WorkLoop } from "../work/loop.js";
 import { ensureQueues, type Topology } from "./topology.js";
 

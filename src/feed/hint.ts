@@ -1,7 +1,7 @@
 // Hints from process to process: one NOTIFY channel a run, whose payload has the run's newest events, or only how far it has come. A
 // wire format that nodes of different releases read: members may be added, none may change.
 import { isObject, parseRunId, type RunId } from "../../machines/index.js";
-import type { EventItem } from "../store/history.js";
+import type { EventItem } from "../store/lists/history.js";
 
 /** How far a run has come. */
 export interface Reached {

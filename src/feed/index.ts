@@ -7,7 +7,7 @@ import { overloaded } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { CommitListener } from "../run/ports.js";
-import { type EventItem, eventsAfter } from "../store/history.js";
+import { type EventItem, eventsAfter } from "../store/lists/history.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { WorkLoop } from "../work/loop.js";
 import { type CommittedRun, Followers, type Head, type OnHead } from "./followers.js";

@@ -2,8 +2,8 @@
 // database looks the same (store/history.ts).
 import { eventId } from "../ids.js";
 import type { CommittedEvent } from "../run/ports.js";
-import type { EventItem } from "../store/history.js";
-import { present } from "../store/item.js";
+import type { EventItem } from "../store/lists/history.js";
+import { present } from "../store/lists/item.js";
 
 export function eventItem(event: CommittedEvent): EventItem {
   return present({

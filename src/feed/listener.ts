@@ -2,7 +2,7 @@
 // are sent while the connection is down are lost; a caller that must not miss any has to poll.
 import type { Sql } from "postgres";
 import type { Logger } from "../log.js";
-import { openSessions } from "../store/session.js";
+import { openSessions } from "../store/engine/session.js";
 
 export interface ListenerOptions {
   /** Postgres URL; a session of its own, never a pooled one. */

@@ -1,7 +1,7 @@
 // One watcher's position in a run's audit log: it delivers the next events in order, and reads gaps from the database. It knows
 // neither sockets nor notifications.
 import type { RunId } from "../../machines/index.js";
-import type { EventItem } from "../store/history.js";
+import type { EventItem } from "../store/lists/history.js";
 
 /** Where a watcher's events go. */
 export interface Sink {

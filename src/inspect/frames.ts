@@ -10,8 +10,8 @@ import {
   statePathOf,
   Trace,
 } from "../../machines/index.js";
-import type { EventItem } from "../store/history.js";
-import type { InspectedRun } from "../store/inspected-runs.js";
+import type { EventItem } from "../store/lists/history.js";
+import type { InspectedRun } from "../store/lists/inspected-runs.js";
 import type { InspectedChart } from "./charts.js";
 
 /** The version of the protocol. Receivers take only frames that name one. */

@@ -1,8 +1,8 @@
 // One viewer's inspection of a run and its descendants: it reads their audit rows from the beginning, and sends what they show as frames.
 // It is told how far each run has come, reads one batch at a time, and waits for its viewer. It holds no row and no frame back.
 import type { RunId } from "../../machines/index.js";
-import type { EventItem } from "../store/history.js";
-import type { InspectedRun } from "../store/inspected-runs.js";
+import type { EventItem } from "../store/lists/history.js";
+import type { InspectedRun } from "../store/lists/inspected-runs.js";
 import type { InspectedChart } from "./charts.js";
 import { type Frame, RunFrames, versionFrom } from "./frames.js";
 

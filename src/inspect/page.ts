@@ -1,7 +1,7 @@
 // The page that shows a run in the Stately inspector: a frame with the inspector, and a script that hands it the frames of our WebSocket.
 // It connects when the inspector says that it is there, and otherwise leads to the console. What is written here is all that the page may load or run.
 import { createHash } from "node:crypto";
-import type { InspectedRun } from "../store/inspected-runs.js";
+import type { InspectedRun } from "../store/lists/inspected-runs.js";
 
 export interface Page {
   readonly html: string;

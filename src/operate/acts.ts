@@ -11,7 +11,7 @@ import type {
   RunId,
 } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
-import { undoOrdinal } from "../store/history.js";
+import { undoOrdinal } from "../store/lists/history.js";
 
 /** What the bodies of acts may have, once they are checked. */
 export interface ActBody {

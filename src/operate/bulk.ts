@@ -13,8 +13,8 @@ import {
   refusalsOf,
   resumeJob,
   stopJob,
-} from "../store/bulk-jobs.js";
-import type { RunFilter } from "../store/matching-runs.js";
+} from "../store/lists/bulk-jobs.js";
+import type { RunFilter } from "../store/lists/matching-runs.js";
 import { Semaphore } from "../work/semaphore.js";
 
 export const STANDARD_LIMIT = 10_000;

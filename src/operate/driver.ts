@@ -13,7 +13,7 @@ import {
   type Settled,
   settleTargets,
   type Target,
-} from "../store/bulk-jobs.js";
+} from "../store/lists/bulk-jobs.js";
 import type { Pace } from "./pace.js";
 
 /** Jobs that a node drives at once; the others begin when one of these ends. */

@@ -14,8 +14,8 @@ import {
 } from "../../machines/index.js";
 import { notFound, overloaded, SagaError } from "../errors.js";
 import type { Catalog } from "../run/ports.js";
-import { loadRun } from "../store/load.js";
-import { movableRuns } from "../store/movable-runs.js";
+import { loadRun } from "../store/engine/load.js";
+import { movableRuns } from "../store/lists/movable-runs.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 
 /** Different reasons in a report, and runs that are named for each. */

@@ -2,7 +2,7 @@
 import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
-import { type BulkProgress, progressOf } from "../store/bulk-jobs.js";
+import { type BulkProgress, progressOf } from "../store/lists/bulk-jobs.js";
 
 const LOOK_MS = 200;
 const MAX_WAITS = 1_000;

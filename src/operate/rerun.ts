@@ -3,7 +3,7 @@ import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { conflict, notFound, SagaError } from "../errors.js";
 import type { Runs, StartAnswer, StartRequest } from "../run/ports.js";
-import { type FirstRun, firstRun } from "../store/reruns.js";
+import { type FirstRun, firstRun } from "../store/lists/reruns.js";
 
 /** What may differ from the first run. */
 export interface RerunChanges {

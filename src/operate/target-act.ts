@@ -5,7 +5,7 @@ import { asRunId, firstCharacters, type JsonObject, type RunCommand, type RunId 
 import { SagaError } from "../errors.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import type { Runs } from "../run/ports.js";
-import type { Outcome, RunningJob } from "../store/bulk-jobs.js";
+import type { Outcome, RunningJob } from "../store/lists/bulk-jobs.js";
 import { commandOf, isOperatorAct, isUnchanged, refusalIn } from "./acts.js";
 import type { RerunChanges, Reruns } from "./rerun.js";
 

@@ -4,10 +4,10 @@ import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { type EncodedRun, encodeRun } from "../store/commit/encoding.js";
-import type { RunCommit } from "../store/commit/run-commit.js";
-import { commitRuns } from "../store/commit/statement.js";
-import { sqlStateOf } from "../store/failure.js";
+import { type EncodedRun, encodeRun } from "../store/engine/commit/encoding.js";
+import type { RunCommit } from "../store/engine/commit/run-commit.js";
+import { commitRuns } from "../store/engine/commit/statement.js";
+import { sqlStateOf } from "../store/engine/failure.js";
 
 /** The commit may or may not be in the database: discard the actor, and reload (law 2). */
 export class OutcomeUnknown extends Error {

@@ -3,7 +3,7 @@
 import type { Sql } from "postgres";
 import type { Json } from "../../machines/index.js";
 import { uuidv7 } from "../ids.js";
-import { publishEvent } from "../store/events.js";
+import { publishEvent } from "../store/engine/events.js";
 import type { EventAnnouncer } from "./ports.js";
 import { requestHash } from "./request-hash.js";
 

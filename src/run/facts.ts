@@ -17,8 +17,8 @@ import {
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import { derivedUuid, shardOf } from "../ids.js";
-import { scanEvents } from "../store/event-scan.js";
-import { presentMoment } from "../store/events.js";
+import { scanEvents } from "../store/engine/event-scan.js";
+import { presentMoment } from "../store/engine/events.js";
 import {
   endedChildren,
   keptSignals,
@@ -29,9 +29,9 @@ import {
   signalFor,
   startupVariables,
   unmatchedSignals,
-} from "../store/family.js";
-import { UndoReads } from "../store/load.js";
-import { replacedSchema } from "../store/registry.js";
+} from "../store/engine/family.js";
+import { UndoReads } from "../store/engine/load.js";
+import { replacedSchema } from "../store/lists/registry.js";
 import type { LoadedRun } from "./loaded-run.js";
 import { startKey } from "./new-run.js";
 import type { Catalog } from "./ports.js";

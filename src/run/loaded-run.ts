@@ -15,8 +15,8 @@ import {
   type Transition,
   UnreadableRecord,
 } from "../../machines/index.js";
-import { loadRun } from "../store/load.js";
-import { asRevision, type Revision } from "../store/revision.js";
+import { loadRun } from "../store/engine/load.js";
+import { asRevision, type Revision } from "../store/engine/revision.js";
 import { firstWake } from "./new-run.js";
 import { OwedUndos } from "./owed-undos.js";
 import type { Catalog } from "./ports.js";

@@ -13,8 +13,8 @@ import {
   type RunIdentity,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { RunCommit } from "../store/commit/run-commit.js";
-import { type GivenAtStart, storedIdentity } from "../store/load.js";
+import type { RunCommit } from "../store/engine/commit/run-commit.js";
+import { type GivenAtStart, storedIdentity } from "../store/engine/load.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 

@@ -2,7 +2,7 @@
 // dispatched in the commit that records the one before. The store is right: entries are dropped with the actor, and with every
 // other change of the undo list.
 import type { Fetched, Write } from "../../machines/index.js";
-import type { OwedEntries } from "../store/load.js";
+import type { OwedEntries } from "../store/engine/load.js";
 
 const NONE: OwedEntries = { entries: [], complete: false };
 

@@ -2,7 +2,7 @@
 // alone. The runtime implements it.
 import type { DispatchId, RunCommand, RunContext, RunId, Send } from "../../machines/index.js";
 import type { Metrics } from "../metrics.js";
-import type { RecordedAnswer } from "../store/load.js";
+import type { RecordedAnswer } from "../store/engine/load.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
 import type { FactSource } from "./facts.js";

@@ -14,9 +14,9 @@ import {
   type RunId,
 } from "../../machines/index.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
-import type { RunCommit } from "../store/commit/run-commit.js";
-import { isStoreAway } from "../store/failure.js";
-import { nextRevision } from "../store/revision.js";
+import type { RunCommit } from "../store/engine/commit/run-commit.js";
+import { isStoreAway } from "../store/engine/failure.js";
+import { nextRevision } from "../store/engine/revision.js";
 import { backOff } from "./back-off.js";
 import { DataRejected, OutcomeUnknown } from "./committer.js";
 import type { Begun, Delivery } from "./delivery.js";

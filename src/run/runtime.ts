@@ -20,7 +20,7 @@ import {
 import { overloaded, SagaError } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
+import { type RecordedAnswer, repeatedAnswer } from "../store/engine/load.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
 import { type Beginning, type Begun, commandId, type Delivery } from "./delivery.js";

@@ -17,10 +17,10 @@ import {
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
-import type { RunCommit } from "../store/commit/run-commit.js";
-import { workflowVersions } from "../store/definitions.js";
-import { isStoreAway } from "../store/failure.js";
-import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
+import type { RunCommit } from "../store/engine/commit/run-commit.js";
+import { isStoreAway } from "../store/engine/failure.js";
+import { findStart, type GivenAtStart, type StartedRow } from "../store/engine/load.js";
+import { workflowVersions } from "../store/lists/definitions.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { backOff } from "./back-off.js";
 import { OutcomeUnknown } from "./committer.js";

@@ -21,8 +21,8 @@ import {
   type VersionOf,
   type Write,
 } from "../../machines/index.js";
-import type { RunCommit } from "../store/commit/run-commit.js";
-import type { Revision } from "../store/revision.js";
+import type { RunCommit } from "../store/engine/commit/run-commit.js";
+import type { Revision } from "../store/engine/revision.js";
 import type { Delivery } from "./delivery.js";
 import { newFence } from "./fence.js";
 import { keptScope } from "./kept-scope.js";

@@ -4,8 +4,8 @@ import type { Sql } from "postgres";
 import { FIRST_FORMAT, RECORD_FORMATS } from "../../machines/index.js";
 import type { DatabaseClock } from "../clock.js";
 import type { Logger } from "../log.js";
-import { READ_ONLY, sqlStateOf } from "../store/failure.js";
-import { heartbeat, removeNode } from "../store/nodes.js";
+import { READ_ONLY, sqlStateOf } from "../store/engine/failure.js";
+import { heartbeat, removeNode } from "../store/engine/nodes.js";
 import { WorkLoop } from "../work/loop.js";
 
 const HEARTBEAT_MS = 1_000;

@@ -18,7 +18,7 @@ import {
   uuid,
 } from "drizzle-orm/pg-core";
 import type { Json, JsonObject, RetryPolicy, RunId } from "../../machines/index.js";
-import { COMPARED, EXPECTED } from "./correlation.js";
+import { COMPARED, EXPECTED } from "./engine/correlation.js";
 
 const runId = (name: string) => uuid(name).$type<RunId>();
 const time = (name: string) => timestamp(name, { withTimezone: true, precision: 3, mode: "date" });

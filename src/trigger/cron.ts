@@ -5,8 +5,8 @@ import type { Clock } from "../clock.js";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import { decideFires, type NewFire, unfinishedFire } from "../store/trigger-fires.js";
-import { dueTriggers, type TriggerRow } from "../store/triggers.js";
+import { decideFires, type NewFire, unfinishedFire } from "../store/engine/trigger-fires.js";
+import { dueTriggers, type TriggerRow } from "../store/lists/triggers.js";
 import { Schedule, ScheduleError } from "./schedule.js";
 import { fireId, type TriggeredStarts } from "./triggered-starts.js";
 

@@ -2,7 +2,7 @@
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { Runs } from "../run/ports.js";
-import { countFailing } from "../store/triggers.js";
+import { countFailing } from "../store/lists/triggers.js";
 import { WorkLoop } from "../work/loop.js";
 import { Cron, type CronOptions } from "./cron.js";
 import { Registrar, type RegistrarOptions } from "./registrar.js";

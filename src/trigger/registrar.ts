@@ -29,10 +29,16 @@ import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, S
 import { derivedUuid, uuidv7 } from "../ids.js";
 import type { Catalog } from "../run/ports.js";
 import { requestHash } from "../run/request-hash.js";
-import { workflowVersions } from "../store/definitions.js";
-import { isStoreAway } from "../store/failure.js";
-import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
-import { changeTrigger, insertTrigger, type NewTrigger, type TriggerRow, triggerById } from "../store/triggers.js";
+import { isStoreAway } from "../store/engine/failure.js";
+import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/engine/trigger-fires.js";
+import { workflowVersions } from "../store/lists/definitions.js";
+import {
+  changeTrigger,
+  insertTrigger,
+  type NewTrigger,
+  type TriggerRow,
+  triggerById,
+} from "../store/lists/triggers.js";
 import { missingLicence } from "./licence.js";
 import { Schedule, ScheduleError } from "./schedule.js";
 import { transitionFire } from "./transitions.js";

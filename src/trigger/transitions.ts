@@ -12,9 +12,9 @@ import {
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import type { Metrics } from "../metrics.js";
-import { eventById, type PublishedEvent } from "../store/events.js";
-import { decideFires, type NewFire } from "../store/trigger-fires.js";
-import { markFailing, matchingTriggers, type TriggerRow } from "../store/triggers.js";
+import { eventById, type PublishedEvent } from "../store/engine/events.js";
+import { decideFires, type NewFire } from "../store/engine/trigger-fires.js";
+import { markFailing, matchingTriggers, type TriggerRow } from "../store/lists/triggers.js";
 import { failure, fireId, type TriggeredStarts } from "./triggered-starts.js";
 
 /** Matching triggers that are read at once. */

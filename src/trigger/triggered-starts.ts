@@ -7,9 +7,9 @@ import { derivedUuid } from "../ids.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
 import type { Catalog, Runs } from "../run/ports.js";
-import { isStoreAway } from "../store/failure.js";
-import { leaseFires, type OwedFire, settleFire } from "../store/trigger-fires.js";
-import { type TriggerRow, triggerById } from "../store/triggers.js";
+import { isStoreAway } from "../store/engine/failure.js";
+import { leaseFires, type OwedFire, settleFire } from "../store/engine/trigger-fires.js";
+import { type TriggerRow, triggerById } from "../store/lists/triggers.js";
 import { Semaphore } from "../work/semaphore.js";
 import { missingLicence } from "./licence.js";
 

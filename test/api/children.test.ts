@@ -1,6 +1,6 @@
 // The children of a run as a list and as numbers: filters, groups, bounds, refusals.
 import { describe, expect, it } from "vitest";
-import { countChildren } from "../../src/store/child-counts.js";
+import { countChildren } from "../../src/store/engine/child-counts.js";
 import { newRunId } from "../harness/ids.js";
 import { insertRun, useRig } from "./rig.js";
 

@@ -3,8 +3,8 @@ import { hostname } from "node:os";
 import { afterEach, describe, expect, it } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { ownerOf, SHARDS } from "../../src/shard/placement.js";
-import { readBacklog } from "../../src/store/backlog.js";
-import { heartbeat } from "../../src/store/nodes.js";
+import { heartbeat } from "../../src/store/engine/nodes.js";
+import { readBacklog } from "../../src/store/lists/backlog.js";
 import { useRig } from "./rig.js";
 
 const NODE = uuidv7();

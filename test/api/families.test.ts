@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import type { CommittedEvent, Runs } from "../../src/run/ports.js";
-import { Pruner } from "../../src/store/pruner.js";
+import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { silentLog } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

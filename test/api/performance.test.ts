@@ -1,7 +1,7 @@
 // How a workflow does, over HTTP: what ended in each part of a window, and how long runs and steps took; and the bounds of what is read.
 import { beforeEach, describe, expect, it } from "vitest";
-import { countEnds } from "../../src/store/end-counts.js";
-import { workflowPerformance } from "../../src/store/performance.js";
+import { countEnds } from "../../src/store/statistics/end-counts.js";
+import { workflowPerformance } from "../../src/store/statistics/performance.js";
 import { deleteRuns, forgetCounts } from "../harness/database.js";
 import { insertRun, type RunSeed, useRig, WORKFLOW } from "./rig.js";
 

@@ -24,7 +24,7 @@ import { createLogger } from "../../src/log.js";
 import { createMetrics } from "../../src/metrics.js";
 import { BulkJobs, Migrations, Reruns } from "../../src/operate/index.js";
 import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
-import { Reads } from "../../src/store/reads.js";
+import { Reads } from "../../src/store/lists/reads.js";
 import { Triggers } from "../../src/trigger/index.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";

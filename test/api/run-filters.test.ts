@@ -1,6 +1,6 @@
 // Filters of runs by what went wrong and by why they are paused, and the counts that take the same filters.
 import { describe, expect, it } from "vitest";
-import { countEnds } from "../../src/store/end-counts.js";
+import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { insertRun, useRig } from "./rig.js";
 
 const rig = useRig();

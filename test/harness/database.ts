@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import postgres, { type Sql } from "postgres";
 import { inject } from "vitest";
 import { createLogger } from "../../src/log.js";
-import { type Database, openDatabase } from "../../src/store/connection.js";
+import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { makeAsNew } from "./emptying.js";
 import { until } from "./until.js";
 

@@ -8,7 +8,7 @@ import postgres, { type Sql } from "postgres";
 import type { TestProject } from "vitest/node";
 import { createLogger } from "../../src/log.js";
 import { startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
-import { migrateDatabase } from "../../src/store/migrate.js";
+import { migrateDatabase } from "../../src/store/migrate/migrate.js";
 import { schemaOf } from "./emptying.js";
 import { writeIntoMemory } from "./memory.js";
 import { answersAsPostgres, answersAsRabbitMq, answersAsRedis } from "./probe.js";

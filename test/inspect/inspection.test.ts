@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { asRunId, type Program, type RunId } from "../../machines/index.js";
 import type { Frame } from "../../src/inspect/frames.js";
 import { InspectedChart, Inspection, type InspectionPorts, MAX_ACTORS, type Viewer } from "../../src/inspect/index.js";
-import type { EventItem } from "../../src/store/history.js";
-import type { InspectedRun } from "../../src/store/inspected-runs.js";
+import type { EventItem } from "../../src/store/lists/history.js";
+import type { InspectedRun } from "../../src/store/lists/inspected-runs.js";
 import { until } from "../harness/until.js";
 import { program } from "../machines/definitions.js";
 

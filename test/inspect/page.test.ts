@@ -4,7 +4,7 @@ import { createContext, runInContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { inspectPage } from "../../src/inspect/index.js";
-import type { InspectedRun } from "../../src/store/inspected-runs.js";
+import type { InspectedRun } from "../../src/store/lists/inspected-runs.js";
 
 const ID = asRunId("01900000-0000-7000-8000-000000000042");
 const RUN: InspectedRun = {

@@ -1,9 +1,9 @@
 // The mutants: which text is replaced in which file, and the test that must fail then. Every safeguard has one.
 
 const RESIDENT = "src/run/resident.ts";
-const FENCES = "src/store/commit/fences.ts";
-const WRITES = "src/store/commit/writes.ts";
-const PLAIN = "src/store/commit/plain.ts";
+const FENCES = "src/store/engine/commit/fences.ts";
+const WRITES = "src/store/engine/commit/writes.ts";
+const PLAIN = "src/store/engine/commit/plain.ts";
 const FIRST_STEPS_TEST = "test/run/first-steps.test.ts";
 const ANSWERS = "machines/decide/answers.ts";
 const CANCEL = "machines/decide/cancel.ts";
@@ -58,7 +58,7 @@ export const MUTANTS = [
   },
   {
     name: "an answer from memory has no labels",
-    file: "src/store/run-row.ts",
+    file: "src/store/lists/run-row.ts",
     find: "rerunOf, labels } as JsonObject",
     replace: "rerunOf } as JsonObject",
     test: "test/api/waiting.test.ts",
@@ -179,7 +179,7 @@ export const MUTANTS = [
   },
   {
     name: "`lookback: none` looks at times, not at the snapshot (law 7)",
-    file: "src/store/event-scan.ts",
+    file: "src/store/engine/event-scan.ts",
     find: 'and pg_visible_in_snapshot(e.xid, ${since.split("@")[0] ?? ""}::text::pg_snapshot))`',
     replace: ")`",
     test: "test/run/lookback-none.test.ts",
@@ -195,7 +195,7 @@ export const MUTANTS = [
   },
   {
     name: "a database of an unpublished build is migrated",
-    file: "src/store/migrate.ts",
+    file: "src/store/migrate/migrate.ts",
     find: "if (recorded.some && !recorded.baseline)",
     replace: "if (recorded.some && recorded.baseline === undefined)",
     test: "test/store/migrate.test.ts",
@@ -203,7 +203,7 @@ export const MUTANTS = [
   },
   {
     name: "an end that became visible late is not counted",
-    file: "src/store/end-counts.ts",
+    file: "src/store/statistics/end-counts.ts",
     find: "where ended_at is null or ended_at < ${from}::text::timestamptz",
     replace: "where ended_at is null",
     test: "test/store/run-counts.test.ts",
@@ -332,7 +332,7 @@ export const MUTANTS = [
   },
   {
     name: "the loss of a node makes posts due that their courier has put off (law 7)",
-    file: "src/store/poll.ts",
+    file: "src/store/engine/poll.ts",
     find: "which: `${DISPATCHES} ${LEASED}`",
     replace: "which: LEASED",
     test: "test/run/leases.test.ts",
@@ -413,7 +413,7 @@ export const MUTANTS = [
   },
   {
     name: "a worker's answer that is repeated counts as stale (law 6)",
-    file: "src/store/load.ts",
+    file: "src/store/engine/load.ts",
     find: "newest where newest.command_id = ${commandId}",
     replace: "newest where newest.command_id = ${commandId} and false",
     test: "test/run/outcome.test.ts",
@@ -486,7 +486,7 @@ export const MUTANTS = [
   },
   {
     name: "a branch that is told to stop is promised a signal (law 9)",
-    file: "src/store/family.ts",
+    file: "src/store/engine/family.ts",
     find: "and r.id not in (select run_id from told_to_stop)",
     replace: "",
     test: "test/run/families.test.ts",
@@ -641,7 +641,7 @@ export const MUTANTS = [
   },
   {
     name: "the undo list comes back oldest first (law 10)",
-    file: "src/store/load.ts",
+    file: "src/store/engine/load.ts",
     find: "window newest as (order by owed.ordinal desc",
     replace: "window newest as (order by owed.ordinal asc",
     test: "test/mutations/rollback.test.ts",
@@ -779,7 +779,7 @@ export const MUTANTS = [
   },
   {
     name: "the row of a run that is there is taken for that of one that is gone",
-    file: "src/store/poll.ts",
+    file: "src/store/engine/poll.ts",
     find: " and not exists (select 1 from runs r where r.id = t.run_id)`,",
     replace: "`,",
     test: "test/run/leases.test.ts",
@@ -882,7 +882,7 @@ export const MUTANTS = [
   {
     name: "lists take every session of the reads",
     waits: true,
-    file: "src/store/reads.ts",
+    file: "src/store/lists/reads.ts",
     find: "Math.max(1, this.free.length - 1)",
     replace: "this.free.length",
     test: "test/store/reads.test.ts",
@@ -994,7 +994,7 @@ export const MUTANTS = [
   },
   {
     name: "an open task is looked for by an index that a plan for empty tables walks through",
-    file: "src/store/commit/writes.ts",
+    file: "src/store/engine/commit/writes.ts",
     find: "coalesce(user_tasks.closed_at, 'infinity') = 'infinity'",
     replace: "user_tasks.closed_at is null",
     test: "test/store/plans.test.ts",
@@ -1002,7 +1002,7 @@ export const MUTANTS = [
   },
   {
     name: "retention deletes all rows of its runs in one statement",
-    file: "src/store/retention.ts",
+    file: "src/store/upkeep/retention.ts",
     find: " limit ${ROWS}) found limit ${ROWS}`",
     replace: ") found`",
     test: "test/store/retention.test.ts",
@@ -1052,7 +1052,7 @@ export const MUTANTS = [
   },
   {
     name: "a start that waits for Postgres asks at the pace of the driver",
-    file: "src/store/readiness.ts",
+    file: "src/store/migrate/readiness.ts",
     find: "    backoff: () => 0,\n",
     replace: "    backoff: (tries) => Math.min(3 ** tries / 100, 20),\n",
     test: "test/store/session.test.ts",
@@ -1060,7 +1060,7 @@ export const MUTANTS = [
   },
   {
     name: "a session is read-only where its database says so",
-    file: "src/store/session.ts",
+    file: "src/store/engine/session.ts",
     find: '  default_transaction_read_only: "off",\n',
     replace: "",
     test: "test/store/session.test.ts",

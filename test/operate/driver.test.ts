@@ -9,8 +9,15 @@ import { Driver, type DriverOptions } from "../../src/operate/driver.js";
 import { ProgressWaits, targetCommandId, targetRunId } from "../../src/operate/index.js";
 import { Pace } from "../../src/operate/pace.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { createJob, jobById, openTargets, refusalsOf, settleTargets, stopJob } from "../../src/store/bulk-jobs.js";
-import { Retention } from "../../src/store/retention.js";
+import {
+  createJob,
+  jobById,
+  openTargets,
+  refusalsOf,
+  settleTargets,
+  stopJob,
+} from "../../src/store/lists/bulk-jobs.js";
+import { Retention } from "../../src/store/upkeep/retention.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { reclaim } from "../../src/store/poll.js";
+import { reclaim } from "../../src/store/engine/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { describeLong, LONG } from "../harness/long.js";
 import { until } from "../harness/until.js";

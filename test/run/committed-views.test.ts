@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunCommand, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { committedView, type Labels, readRuns } from "../../src/store/runs.js";
+import { committedView, type Labels, readRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { firstSeed, long } from "../harness/long.js";

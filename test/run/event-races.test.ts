@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { publishEvent } from "../../src/store/events.js";
+import { publishEvent } from "../../src/store/engine/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { Announcer } from "../../src/run/poll/announcer.js";
-import { publishEvent } from "../../src/store/events.js";
+import { publishEvent } from "../../src/store/engine/events.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";

@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunCommand, RunId } from "../../machines/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
-import { readRuns } from "../../src/store/runs.js";
+import { readRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, registerActions, type Step, signal, start, startHalf } from "./rig.js";

@@ -2,7 +2,7 @@
 // that are still owed. It reads the store and the worker's ledger, and drives nothing.
 import type { Sql } from "postgres";
 import { expect } from "vitest";
-import { countUnwatched } from "../../src/store/poll.js";
+import { countUnwatched } from "../../src/store/engine/poll.js";
 import { until } from "../harness/until.js";
 import { allEnd, allSound, type Seen } from "./seen.js";
 

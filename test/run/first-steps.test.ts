@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
 import { type Start, startWith } from "../../src/run/new-run.js";
-import type { RunCommit } from "../../src/store/commit/run-commit.js";
+import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

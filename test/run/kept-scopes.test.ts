@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { loadRun } from "../../src/store/load.js";
-import { Pruner } from "../../src/store/pruner.js";
+import { loadRun } from "../../src/store/engine/load.js";
+import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, signal, start, startHalf } from "./rig.js";

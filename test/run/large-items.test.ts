@@ -3,8 +3,8 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
-import { openDatabase } from "../../src/store/connection.js";
-import { loadRun } from "../../src/store/load.js";
+import { openDatabase } from "../../src/store/engine/connection.js";
+import { loadRun } from "../../src/store/engine/load.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";

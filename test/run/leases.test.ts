@@ -8,7 +8,7 @@ import type { Delivery } from "../../src/run/delivery.js";
 import { MAX_LEASED } from "../../src/run/poll/leases.js";
 import { Poller } from "../../src/run/poll/poller.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { inbox, LEASE_SECONDS, outbox, reclaim, wakes } from "../../src/store/poll.js";
+import { inbox, LEASE_SECONDS, outbox, reclaim, wakes } from "../../src/store/engine/poll.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { publishEvent } from "../../src/store/events.js";
+import { publishEvent } from "../../src/store/engine/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";

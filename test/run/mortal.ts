@@ -2,7 +2,7 @@
 // or after it but before its answer. For that family the process is dead; other families continue to their own deaths.
 import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
-import type { RunCommit } from "../../src/store/commit/run-commit.js";
+import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import type { Half } from "./rig.js";
 
 export interface Death {

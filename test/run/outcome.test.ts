@@ -6,7 +6,7 @@ import type { Answer, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { reclaim } from "../../src/store/poll.js";
+import { reclaim } from "../../src/store/engine/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { describeLong, describeShort } from "../harness/long.js";

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Owed, type RunId, type UndoEntry, undoOwed, undoPassed, undoSettled } from "../../machines/index.js";
 import { OwedUndos } from "../../src/run/owed-undos.js";
-import { newestOwed, type OwedEntries, UndoReads } from "../../src/store/load.js";
+import { newestOwed, type OwedEntries, UndoReads } from "../../src/store/engine/load.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { type Half, publish, registerActions, start, startHalf } from "./rig.js";

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { shardOf, uuidv7 } from "../../src/ids.js";
 import type { Judge } from "../../src/run/trial/trials.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { inbox, outbox, reclaim, wakes } from "../../src/store/poll.js";
+import { inbox, outbox, reclaim, wakes } from "../../src/store/engine/poll.js";
 import { createTestDatabase, deleteRuns, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, type HalfOptions, publish, registerActions, signal, start, startHalf } from "./rig.js";

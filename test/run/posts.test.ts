@@ -2,7 +2,7 @@
 // run itself is not involved any more.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { asShardId, shardOf, uuidv7 } from "../../src/ids.js";
-import { countUnwatched, reclaim } from "../../src/store/poll.js";
+import { countUnwatched, reclaim } from "../../src/store/engine/poll.js";
 import { createTestDatabase, deleteRuns, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, type HalfOptions, publish, start, startHalf } from "./rig.js";

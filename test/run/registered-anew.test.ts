@@ -2,7 +2,7 @@
 // gets the new registration.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
-import { register } from "../../src/store/registry.js";
+import { register } from "../../src/store/lists/registry.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { StoreCatalog } from "../../src/run/catalog/catalog.js";
 import { Registrations } from "../../src/run/catalog/registrations.js";
-import { type Registration, register } from "../../src/store/registry.js";
+import { type Registration, register } from "../../src/store/lists/registry.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 

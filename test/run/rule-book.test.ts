@@ -2,7 +2,7 @@
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { RuleBook } from "../../src/run/catalog/rule-book.js";
-import { ruleVersions } from "../../src/store/rules.js";
+import { ruleVersions } from "../../src/store/lists/rules.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 
 let database: TestDatabase;

@@ -1,7 +1,7 @@
 // Rules in runs, through the store: a decision uses the published rule, and a node learns of a rule without a restart.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
-import { type RuleDraft, ruleVersions } from "../../src/store/rules.js";
+import { type RuleDraft, ruleVersions } from "../../src/store/lists/rules.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";

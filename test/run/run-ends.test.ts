@@ -1,9 +1,9 @@
 // What the database notes of runs as their commits end them: the code that the list finds them by, and what counts them.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { countEnds } from "../../src/store/end-counts.js";
-import type { RunFilter } from "../../src/store/matching-runs.js";
-import { countRuns } from "../../src/store/run-counts.js";
-import { listRuns } from "../../src/store/runs.js";
+import type { RunFilter } from "../../src/store/lists/matching-runs.js";
+import { listRuns } from "../../src/store/lists/runs.js";
+import { countEnds } from "../../src/store/statistics/end-counts.js";
+import { countRuns } from "../../src/store/statistics/run-counts.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd } from "./seen.js";

@@ -4,9 +4,9 @@
 import type { Sql } from "postgres";
 import { expect } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
-import { listEvents } from "../../src/store/history.js";
-import { countUnwatched } from "../../src/store/poll.js";
-import { readRuns } from "../../src/store/runs.js";
+import { countUnwatched } from "../../src/store/engine/poll.js";
+import { listEvents } from "../../src/store/lists/history.js";
+import { readRuns } from "../../src/store/lists/runs.js";
 import { assertHistory, type EventSeen, type RunSeen } from "../harness/history.js";
 import { until } from "../harness/until.js";
 

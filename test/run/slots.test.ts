@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type Dispatch, type RunId } from "../../machines/index.js";
 import type { StartRequest } from "../../src/run/ports.js";
-import { countSlots, grantSlots, type SlotNews } from "../../src/store/slots.js";
+import { countSlots, grantSlots, type SlotNews } from "../../src/store/engine/slots.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";

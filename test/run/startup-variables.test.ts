@@ -2,7 +2,7 @@
 // it as they see every variable.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
-import { readRuns } from "../../src/store/runs.js";
+import { readRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd } from "./seen.js";

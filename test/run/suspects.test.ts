@@ -17,7 +17,7 @@ import { Suspects } from "../../src/run/trial/suspects.js";
 import { Suspicion } from "../../src/run/trial/suspicion.js";
 import { TrialProcess } from "../../src/run/trial/trial-process.js";
 import { type Judge, Trials, type Verdict } from "../../src/run/trial/trials.js";
-import { listSuspects, recordDeath } from "../../src/store/suspects.js";
+import { listSuspects, recordDeath } from "../../src/store/engine/suspects.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { describeShort, itLong, itShort, long } from "../harness/long.js";

@@ -12,7 +12,7 @@ import { createMetrics } from "../../src/metrics.js";
 import { TrialProcess, type TrialProcessOptions } from "../../src/run/trial/trial-process.js";
 import { Trials } from "../../src/run/trial/trials.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { inbox, wakes } from "../../src/store/poll.js";
+import { inbox, wakes } from "../../src/store/engine/poll.js";
 import { lives } from "../cluster/rig.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { describeLong, describeShort } from "../harness/long.js";

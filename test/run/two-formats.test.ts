@@ -12,7 +12,7 @@ import { uuidv7 } from "../../src/ids.js";
 import type { RunAsk } from "../../src/run/node-messages.js";
 import { Router } from "../../src/run/router.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { publishEvent } from "../../src/store/events.js";
+import { publishEvent } from "../../src/store/engine/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { joined, leave, type Node } from "./mixed-nodes.js";

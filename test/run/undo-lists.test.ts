@@ -1,7 +1,7 @@
 // The undo list of a run that ended without undoing: it shows what its whole family owes, each entry once, whichever child has it.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, type JsonObject, type RunCommand, type RunId } from "../../machines/index.js";
-import { listUndo } from "../../src/store/history.js";
+import { listUndo } from "../../src/store/lists/history.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, registerActions, start, startHalf } from "./rig.js";

@@ -1,7 +1,7 @@
 // Versions that a step computes: one that no definition can have is one that there is not.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
-import { readRuns } from "../../src/store/runs.js";
+import { readRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { DatabaseClock } from "../../src/clock.js";
 import { uuidv7 } from "../../src/ids.js";
 import { Membership, type MembershipOptions } from "../../src/shard/membership.js";
-import { heartbeat } from "../../src/store/nodes.js";
+import { heartbeat } from "../../src/store/engine/nodes.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 
 /** A store whose answers the test chooses. */

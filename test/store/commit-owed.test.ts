@@ -18,7 +18,7 @@ import {
   type Write,
 } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { signalFor } from "../../src/store/family.js";
+import { signalFor } from "../../src/store/engine/family.js";
 import { AT, confirmation, openCommitStore, signal, update } from "./commit-rows.js";
 
 const store = openCommitStore();

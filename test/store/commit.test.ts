@@ -3,9 +3,9 @@
 import { describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { encodeRun } from "../../src/store/commit/encoding.js";
-import type { RunCommit } from "../../src/store/commit/run-commit.js";
-import { commitRuns } from "../../src/store/commit/statement.js";
+import { encodeRun } from "../../src/store/engine/commit/encoding.js";
+import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
+import { commitRuns } from "../../src/store/engine/commit/statement.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import {

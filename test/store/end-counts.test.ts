@@ -1,8 +1,8 @@
 // The success rate of a workflow is that of a plain count, whichever of its minutes are counted, and it reads few rows when they are.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { openDatabase } from "../../src/store/connection.js";
-import { workflowStats } from "../../src/store/definitions.js";
-import { countEnds } from "../../src/store/end-counts.js";
+import { openDatabase } from "../../src/store/engine/connection.js";
+import { workflowStats } from "../../src/store/lists/definitions.js";
+import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { createTestDatabase, deleteRuns, forgetCounts, silentLog, type TestDatabase } from "../harness/database.js";
 
 let database: TestDatabase;

@@ -1,6 +1,6 @@
 // The meaning of an error of the store: unavailable for now, or a fault of the request.
 import { describe, expect, it } from "vitest";
-import { isStoreAway, sqlStateOf } from "../../src/store/failure.js";
+import { isStoreAway, sqlStateOf } from "../../src/store/engine/failure.js";
 
 describe("an error of the store", () => {
   it.each([

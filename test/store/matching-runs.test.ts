@@ -2,8 +2,8 @@
 import type postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, RUN_STATES, type RunState } from "../../machines/index.js";
-import type { RunFilter } from "../../src/store/matching-runs.js";
-import { listRuns } from "../../src/store/runs.js";
+import type { RunFilter } from "../../src/store/lists/matching-runs.js";
+import { listRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { describeLong, itShort } from "../harness/long.js";
 

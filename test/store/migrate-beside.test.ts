@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
 import { createLogger } from "../../src/log.js";
-import { migrateDatabase } from "../../src/store/migrate.js";
+import { migrateDatabase } from "../../src/store/migrate/migrate.js";
 import { startService } from "../faults/rig.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { describeLong, describeShort, itShort, long } from "../harness/long.js";

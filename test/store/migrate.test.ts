@@ -2,8 +2,8 @@
 import type { Sql } from "postgres";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createLogger } from "../../src/log.js";
-import { migrateDatabase } from "../../src/store/migrate.js";
-import { createEventPartitions, dropEventPartitionsBefore } from "../../src/store/partitions.js";
+import { migrateDatabase } from "../../src/store/migrate/migrate.js";
+import { createEventPartitions, dropEventPartitionsBefore } from "../../src/store/upkeep/partitions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { schemaOf } from "../harness/emptying.js";
 

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
-import { type Migration, readMigrations } from "../../src/store/migration-files.js";
+import { type Migration, readMigrations } from "../../src/store/migrate/migration-files.js";
 
 const FOLDER = join(packageRoot(), "src", "store", "migrations");
 /** It makes an empty database: nothing works on it yet. */

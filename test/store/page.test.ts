@@ -1,8 +1,8 @@
 // Pages of lists: their totals, and lists that take too long to count.
 import { type SQL, sql } from "drizzle-orm";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { inRange, type Listing, type PageQuery, readPage } from "../../src/store/page.js";
-import { query } from "../../src/store/query.js";
+import { query } from "../../src/store/engine/query.js";
+import { inRange, type Listing, type PageQuery, readPage } from "../../src/store/lists/page.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 
 let database: TestDatabase;

@@ -1,6 +1,6 @@
 // Retention on several nodes, and by the clock of the database.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { Pruner } from "../../src/store/pruner.js";
+import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 
 let database: TestDatabase;

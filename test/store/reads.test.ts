@@ -1,8 +1,8 @@
 // The reads of clients: bounded, and ended in Postgres with their client or their time.
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { openDatabase } from "../../src/store/connection.js";
-import { cancelStatement, type ReadSession, Reads } from "../../src/store/reads.js";
+import { openDatabase } from "../../src/store/engine/connection.js";
+import { cancelStatement, type ReadSession, Reads } from "../../src/store/lists/reads.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 

@@ -1,8 +1,8 @@
 // Retention under years of rows: what it deletes it finds by an index, in bounded statements, and it keeps up with a day's runs.
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
-import { openDatabase } from "../../src/store/connection.js";
-import { Pruner } from "../../src/store/pruner.js";
+import { openDatabase } from "../../src/store/engine/connection.js";
+import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";

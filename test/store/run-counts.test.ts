@@ -1,11 +1,11 @@
 // The counts of runs are those of a plain count, whatever of them is kept: after ends on time and late, and deletions.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
-import { openDatabase } from "../../src/store/connection.js";
-import { countEnds } from "../../src/store/end-counts.js";
-import type { RunFilter } from "../../src/store/matching-runs.js";
-import { Retention } from "../../src/store/retention.js";
-import { type CountBounds, countRuns } from "../../src/store/run-counts.js";
+import { openDatabase } from "../../src/store/engine/connection.js";
+import type { RunFilter } from "../../src/store/lists/matching-runs.js";
+import { countEnds } from "../../src/store/statistics/end-counts.js";
+import { type CountBounds, countRuns } from "../../src/store/statistics/run-counts.js";
+import { Retention } from "../../src/store/upkeep/retention.js";
 import { createTestDatabase, deleteRuns, forgetCounts, silentLog, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 

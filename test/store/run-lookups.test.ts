@@ -2,8 +2,8 @@
 import type { Sql } from "postgres";
 import { describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
-import { RunLookups } from "../../src/store/run-lookups.js";
-import type { RunView } from "../../src/store/runs.js";
+import { RunLookups } from "../../src/store/lists/run-lookups.js";
+import type { RunView } from "../../src/store/lists/runs.js";
 import { newRunId } from "../harness/ids.js";
 
 const here = new AbortController().signal;

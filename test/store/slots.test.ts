@@ -1,10 +1,10 @@
 // Who gets a slot: the functions of the database and the tickets in the commit statement, on several sessions at once.
 import { describe, expect, it } from "vitest";
 import { type Row, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
-import { encodeRun, GroupRows } from "../../src/store/commit/encoding.js";
-import { plainStatement } from "../../src/store/commit/plain.js";
-import type { RunCommit } from "../../src/store/commit/run-commit.js";
-import { generalStatement } from "../../src/store/commit/statement.js";
+import { encodeRun, GroupRows } from "../../src/store/engine/commit/encoding.js";
+import { plainStatement } from "../../src/store/engine/commit/plain.js";
+import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
+import { generalStatement } from "../../src/store/engine/commit/statement.js";
 import {
   countSlots,
   dropReservation,
@@ -15,7 +15,7 @@ import {
   sweepReservations,
   waitingKeys,
   workflowSlots,
-} from "../../src/store/slots.js";
+} from "../../src/store/engine/slots.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import { creation, openCommitStore, update } from "./commit-rows.js";

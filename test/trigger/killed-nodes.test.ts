@@ -6,7 +6,7 @@ import { overloaded } from "../../src/errors.js";
 import { createMetrics } from "../../src/metrics.js";
 import type { Runs } from "../../src/run/ports.js";
 import { SHARDS } from "../../src/shard/placement.js";
-import { type Database, openDatabase } from "../../src/store/connection.js";
+import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { Triggers } from "../../src/trigger/index.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { firstSeed, long } from "../harness/long.js";

@@ -1,5 +1,5 @@
 // The slots that a run asks for: when it asks, what it records, and the error of one that it does not get. The store grants
-// them (src/store/slots.ts); Draft.change gives them back.
+// them (src/store/engine/slots.ts); Draft.change gives them back.
 
 import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";

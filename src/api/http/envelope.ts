@@ -16,7 +16,7 @@ import {
   SagaError,
   unsupportedMediaType,
 } from "../../errors.js";
-import { isStoreAway } from "../../store/failure.js";
+import { isStoreAway } from "../../store/engine/failure.js";
 import { BROWSER_HEADERS } from "./headers.js";
 
 const MAX_BYTES = 64 * 1024;

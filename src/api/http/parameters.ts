@@ -15,8 +15,8 @@ import {
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail } from "../../errors.js";
 import { isUuid } from "../../ids.js";
-import type { PageQuery } from "../../store/page.js";
-import { postgresTime } from "../../store/times.js";
+import { postgresTime } from "../../store/engine/times.js";
+import type { PageQuery } from "../../store/lists/page.js";
 import type { Checked } from "./checked.js";
 import { Type } from "./type.js";
 

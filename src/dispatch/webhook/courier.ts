@@ -17,7 +17,7 @@ import {
   type OwedWebhook,
   postponeWebhooks,
   removeWebhook,
-} from "../../store/outbox.js";
+} from "../../store/engine/outbox.js";
 import { WorkLoop, withGrace } from "../../work/loop.js";
 import { FairQueue } from "../fair-queue.js";
 import { retryAfterOf } from "../request/response.js";

@@ -3,7 +3,7 @@
 import type { Sql } from "postgres";
 import { compileWorkflowSlices, type Program, type Rule, WeightedCache } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
-import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/definitions.js";
+import { type DefinitionDocument, definitionById, publishedDefinition } from "../../store/lists/definitions.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { WorkLoop } from "../../work/loop.js";
 import type { Catalog } from "../ports.js";

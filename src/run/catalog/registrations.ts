@@ -2,8 +2,8 @@
 // of the table, of the rows their names and states if that has changed, and only those rows that are others now.
 import type { Sql } from "postgres";
 import type { ActionFact } from "../../../machines/index.js";
-import { actionStates, actionsById, type StoredAction } from "../../store/registry.js";
-import { stateOf } from "../../store/table-state.js";
+import { stateOf } from "../../store/engine/table-state.js";
+import { actionStates, actionsById, type StoredAction } from "../../store/lists/registry.js";
 
 /** Rows read in one statement; a registration may have half a megabyte of schemas. */
 const READ_BATCH = 50;

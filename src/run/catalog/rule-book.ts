@@ -3,8 +3,8 @@
 import type { Sql } from "postgres";
 import { compileRule, type JsonObject, type Rule, WeightedCache } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
-import { publishedRules, readRulesById } from "../../store/rules.js";
-import { stateOf } from "../../store/table-state.js";
+import { stateOf } from "../../store/engine/table-state.js";
+import { publishedRules, readRulesById } from "../../store/lists/rules.js";
 
 /** Documents read in one statement; a rule may have 2 MiB. */
 const READ_BATCH = 50;

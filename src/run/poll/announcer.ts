@@ -10,7 +10,7 @@ import {
   leaseEvents,
   markAnnounced,
   type Notice,
-} from "../../store/announcements.js";
+} from "../../store/engine/announcements.js";
 import { WorkLoop } from "../../work/loop.js";
 import { Semaphore } from "../../work/semaphore.js";
 

@@ -4,7 +4,7 @@
 import type { Sql } from "postgres";
 import type { RunId } from "../../../machines/index.js";
 import type { ShardId } from "../../ids.js";
-import { type DueTable, LEASE_SECONDS } from "../../store/poll.js";
+import { type DueTable, LEASE_SECONDS } from "../../store/engine/poll.js";
 
 /** Rows taken in one statement. */
 const BATCH = 500;

@@ -15,7 +15,7 @@ import {
   outbox,
   reclaim,
   wakes,
-} from "../../store/poll.js";
+} from "../../store/engine/poll.js";
 import { WorkLoop } from "../../work/loop.js";
 import type { Couriers, Dispatcher } from "../ports.js";
 import type { Runtime } from "../runtime.js";

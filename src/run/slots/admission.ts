@@ -12,7 +12,7 @@ import {
   ticketOf,
 } from "../../../machines/index.js";
 import { concurrencyLimit, queueFull, unprocessable } from "../../errors.js";
-import { dropReservation, isQueueFull, reserveSlot } from "../../store/slots.js";
+import { dropReservation, isQueueFull, reserveSlot } from "../../store/engine/slots.js";
 
 /** A run that has asked for its slot with its start. */
 export interface Admitted {

@@ -4,7 +4,7 @@
 import type { Sql } from "postgres";
 import { type RunId, type Send, type SlotKey, slotTenant } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
-import { grantSlots, NEWS_AT_ONCE, sweepReservations, waitingKeys } from "../../store/slots.js";
+import { grantSlots, NEWS_AT_ONCE, sweepReservations, waitingKeys } from "../../store/engine/slots.js";
 import { WorkLoop } from "../../work/loop.js";
 import type { SlotKeeper } from "../ports.js";
 

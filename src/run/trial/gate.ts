@@ -3,7 +3,7 @@
 import type { Answer, QuarantineProof, RunId } from "../../../machines/index.js";
 import { overloaded, unprocessable } from "../../errors.js";
 import type { Logger } from "../../log.js";
-import { suspects as rows } from "../../store/suspects.js";
+import { suspects as rows } from "../../store/engine/suspects.js";
 import type { StartRequest } from "../ports.js";
 import { Unreadable } from "../unreadable.js";
 import type { Suspect, SuspectRun } from "./messages.js";

@@ -4,7 +4,7 @@ import type { Sql } from "postgres";
 import type { QuarantineProof, RunId } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import type { Metrics } from "../../metrics.js";
-import type { DueTable } from "../../store/poll.js";
+import type { DueTable } from "../../store/engine/poll.js";
 import type { Suspect, TrialOutcome } from "./messages.js";
 import type { Sitting } from "./trial-process.js";
 

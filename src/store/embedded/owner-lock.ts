@@ -3,8 +3,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
 import type { Logger } from "../../log.js";
-import { noticesTo } from "../connection.js";
-import { openSessions } from "../session.js";
+import { noticesTo } from "../engine/connection.js";
+import { openSessions } from "../engine/session.js";
 
 /** "sagaown" in ASCII. Must never change: releases have to agree on it. */
 const OWNER_LOCK = "32476718965946222";

@@ -1,0 +1,316 @@
+// Reads a run back into memory, and the few rows that a decision may ask for. Runs as clients see them are in runs.ts. In SQL: a command
+// waits for these reads.
+
+import type { Sql } from "postgres";
+import type {
+  Answer,
+  Json,
+  JsonObject,
+  RunId,
+  RunIdentity,
+  RunState,
+  StoredRun,
+  UndoEntry,
+} from "../../../machines/index.js";
+import { keptInputs } from "./kept-inputs.js";
+import type { Revision } from "./revision.js";
+
+export interface LoadedRun {
+  readonly stored: StoredRun;
+  readonly revision: Revision;
+  /** The token beside the revision. */
+  readonly fence: string;
+  readonly lastSeq: number;
+  /** Epoch milliseconds: the time of audit row `lastSeq`. */
+  readonly lastEventAt: number;
+}
+
+/** The members of RunIdentity in `run_starts.identity`; the others are columns of `runs`. */
+export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & {
+  readonly idempotencyKey?: string;
+  readonly given?: GivenAtStart;
+};
+
+/** What a start gave that a rerun gives again: the run's own variables change, and its timeout is a time. */
+export interface GivenAtStart {
+  readonly variables?: JsonObject;
+  /** Its variables are too large to be kept a second time. */
+  readonly tooLarge?: boolean;
+  readonly timeoutMs?: number;
+}
+
+const STORED = [
+  "entrypoint",
+  "features",
+  "dryRun",
+  "delayedUntil",
+  "expiresAt",
+  "depth",
+  "family",
+  "startStep",
+  "locals",
+  "keepsUndo",
+  "startup",
+  "startupFrom",
+  "rerunOf",
+] as const satisfies readonly (keyof RunIdentity)[];
+
+export function storedIdentity(run: RunIdentity): StoredIdentity {
+  return Object.fromEntries(STORED.map((name) => [name, run[name]])) as unknown as StoredIdentity;
+}
+
+/** Columns by name: a column that a later release adds must not change a result (law 13). */
+export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undefined> {
+  const kept = keptInputs(sql);
+  // What is kept now is at hand when the answer comes, whatever is evicted meanwhile.
+  const known = new Map(kept.startsFor(runId).map((start) => [start, kept.get(start)]));
+  const [row] = await sql<LoadedRow[]>`
+    select r.id, r.revision, r.fence, r.last_seq, r.last_event_at, r.state, r.current_step, r.requires_manual_review, r.record, r.call,
+      r.output, r.frames, r.items, r.workflow_id, r.version, r.definition_id, r.tenant_id, r.business_key, r.trigger_id,
+      r.parent_run_id, r.parent_step_id, r.parent_branch_id, r.parent_entry, r.root_run_id, r.started_at,
+      o.start as inputs_of, i.inputs, octet_length(i.inputs::text) as inputs_bytes, s.identity, z.variables as inherited,
+      (select json_object_agg(v.name, v.value) from run_variables v where v.run_id = r.id and v.value is not null) as variables,
+      (select array_agg(v.name) from run_variables v where v.run_id = r.id and v.value is null) as gone
+    from runs r join run_starts s on s.run_id = r.id
+      left join run_starts f on f.run_id = r.family_run_id
+      cross join lateral (select case when s.inputs is null then f.run_id else s.run_id end as start) o
+      left join lateral (select coalesce(s.inputs, f.inputs) as inputs where o.start <> all(${[...known.keys()]}::text[]::uuid[])) i on true
+      left join lateral (
+        select kept_variables(k.holder, k.manifest, k.manifest_hash) as variables from kept_scopes k
+        where r.family_run_id is not null and k.run_id = r.parent_run_id and k.entry = r.parent_entry
+      ) z on true
+    where r.id = ${runId}`;
+  if (!row) return undefined;
+  const inputs = (row.inputs ?? known.get(row.inputs_of)) as JsonObject;
+  if (row.inputs) kept.keep(row.inputs_of, row.inputs, row.inputs_bytes ?? 0);
+  const { revision, fence, last_seq: lastSeq } = row;
+  return {
+    revision,
+    fence,
+    lastSeq,
+    lastEventAt: row.last_event_at.getTime(),
+    stored: storedOf(row, inputs),
+  };
+}
+
+function storedOf(row: LoadedRow, inputs: JsonObject): StoredRun {
+  const { idempotencyKey: _, given: __, ...stored } = row.identity;
+  const identity: RunIdentity = {
+    id: row.id,
+    workflowId: row.workflow_id,
+    version: row.version,
+    definitionId: row.definition_id,
+    tenantId: row.tenant_id ?? undefined,
+    businessKey: row.business_key ?? undefined,
+    triggerId: row.trigger_id ?? undefined,
+    parentRunId: row.parent_run_id ?? undefined,
+    parentStepId: row.parent_step_id ?? undefined,
+    parentBranchId: row.parent_branch_id ?? undefined,
+    rootRunId: row.root_run_id ?? undefined,
+    startedAt: row.started_at.getTime(),
+    parentEntry: row.parent_entry ?? undefined,
+    inputs,
+    ...stored,
+  };
+  return {
+    identity,
+    state: row.state,
+    currentStep: row.current_step ?? undefined,
+    requiresManualReview: row.requires_manual_review,
+    record: row.record,
+    call: row.call ?? undefined,
+    frames: row.frames ?? undefined,
+    items: row.items ?? undefined,
+    variables: variablesOf(row),
+    output: row.output ?? undefined,
+  };
+}
+
+/** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
+function variablesOf({ inherited, variables, gone }: LoadedRow): JsonObject {
+  if (!inherited) return variables ?? {};
+  const all = { ...inherited, ...variables };
+  return gone ? Object.fromEntries(Object.entries(all).filter(([name]) => !gone.includes(name))) : all;
+}
+
+export interface RecordedAnswer {
+  readonly answer: Answer;
+  /** What a repeat must have in common with the first command, where that was said. */
+  readonly requestHash?: string;
+}
+
+/** Audit rows among which a worker's answer is looked for, newest first. An answer that is repeated later than that is stale. */
+const ANSWER_AMONG = 1_000;
+
+/**
+ * The recorded answer of a command, if its outcome is committed (law 6). A worker's answer that counted has its id beside its audit row
+ * instead. An inbox row that brings the command again is removed.
+ */
+export async function repeatedAnswer(sql: Sql, runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {
+  const [row] = await sql<{ answer: Answer & { readonly request_hash?: string } }[]>`
+    with recorded as materialized (
+      select answer from run_commands where run_id = ${runId} and command_id = ${commandId}
+      union all
+      select '{"type": "report", "stale": false}'::json from (
+        select command_id from run_events where run_id = ${runId} order by seq desc limit ${ANSWER_AMONG}
+      ) newest where newest.command_id = ${commandId}
+    ), done as (
+      delete from inbox where id = ${commandId} and exists (select from recorded)
+    )
+    select answer from recorded`;
+  if (!row) return undefined;
+  const { request_hash: requestHash, ...answer } = row.answer;
+  return { answer: answer as Answer, ...(requestHash !== undefined && { requestHash }) };
+}
+
+/** Undo entries that are still owed, newest first. `complete`: there are no further ones. */
+export interface OwedEntries {
+  readonly entries: readonly UndoEntry[];
+  readonly complete: boolean;
+}
+
+/** What is read of one undo list at once. */
+const OWED_AT_ONCE = { rows: 20, bytes: 65_536 };
+/** Lists that one statement reads: with large entries, a megabyte. */
+const LISTS_AT_ONCE = 16;
+
+/** The undo entries of a run that are asked for: those of the step entries after `since`. */
+export interface UndoList {
+  readonly runId: RunId;
+  readonly since: number;
+}
+
+/** The newest undo entries that are still owed, of each list. Entries without an action are passed, not undone. */
+export async function newestOwed(sql: Sql, lists: readonly UndoList[]): Promise<readonly OwedEntries[]> {
+  const { rows: most, bytes } = OWED_AT_ONCE;
+  const runIds = lists.map(({ runId }) => runId);
+  const marks = lists.map(({ since }) => since);
+  const rows = await sql<(UndoColumns & { list: number; found: number })[]>`
+    select list::int, ordinal::text, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, found::int
+    from unnest(${runIds}::text[]::uuid[], ${marks}::int[]) with ordinality as asked (run_id, since, list)
+    cross join lateral (
+      select *, row_number() over newest as nth, count(*) over () as found, sum(octet_length(inputs::text)) over newest as bytes
+      from (
+        select * from undo where owner_run_id = asked.run_id and state = 'owed' and action is not null and entry > asked.since
+        order by undo.ordinal desc limit ${most + 1}
+      ) owed
+      window newest as (order by owed.ordinal desc rows unbounded preceding)
+    ) measured
+    where nth = 1 or (nth <= ${most} and bytes <= ${bytes}) order by list, nth`;
+  return lists.map((_, nth) => {
+    const own = rows.filter(({ list }) => list === nth + 1);
+    return { entries: own.map(undoEntry), complete: own.length === (own[0]?.found ?? 0) };
+  });
+}
+
+/**
+ * Reads of undo lists. Those that are asked for in one turn of the event loop share a statement: many runs fail together, and each would have
+ * one of its own.
+ */
+export class UndoReads {
+  private readonly waiting: (UndoList & { resolve(owed: OwedEntries): void; reject(error: unknown): void })[] = [];
+
+  constructor(private readonly sql: Sql) {}
+
+  newestOwed(runId: RunId, since: number): Promise<OwedEntries> {
+    return new Promise((resolve, reject) => {
+      if (this.waiting.length === 0) setImmediate(() => this.readAll());
+      this.waiting.push({ runId, since, resolve, reject });
+    });
+  }
+
+  private readAll(): void {
+    while (this.waiting.length > 0) void this.readGroup(this.waiting.splice(0, LISTS_AT_ONCE));
+  }
+
+  private async readGroup(group: typeof this.waiting): Promise<void> {
+    try {
+      const lists = await newestOwed(this.sql, group);
+      for (const [nth, owed] of lists.entries()) group[nth]?.resolve(owed);
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    }
+  }
+}
+
+function undoEntry(row: UndoColumns): UndoEntry {
+  return {
+    ordinal: row.ordinal,
+    stepId: row.step_id,
+    entry: row.entry,
+    action: row.action,
+    inputs: row.inputs ?? undefined,
+    forwardIdempotencyKey: row.forward_idempotency_key,
+    childRunId: row.child_run_id ?? undefined,
+  };
+}
+
+/** The run that a start with this id or key made: a repeat is compared with it. */
+export async function findStart(
+  sql: Sql,
+  runId: RunId | undefined,
+  key: { readonly scope: string; readonly key: string } | undefined,
+): Promise<StartedRow | undefined> {
+  const [row] = await sql<StartedRow[]>`
+    select r.id, r.workflow_id, r.version, r.definition_id, r.state, s.request_hash
+    from runs r join run_starts s on s.run_id = r.id
+    where r.id = coalesce(
+      (select k.run_id from start_keys k where k.scope = ${key?.scope ?? null} and k.key = ${key?.key ?? null}), ${runId ?? null}::uuid)`;
+  return row;
+}
+
+export interface StartedRow {
+  readonly id: RunId;
+  readonly workflow_id: string;
+  readonly version: number;
+  readonly definition_id: string;
+  readonly state: string;
+  readonly request_hash: string;
+}
+
+interface UndoColumns {
+  readonly ordinal: string;
+  readonly step_id: string;
+  readonly entry: number;
+  readonly action: string;
+  readonly inputs: JsonObject | null;
+  readonly forward_idempotency_key: string;
+  readonly child_run_id: RunId | null;
+}
+
+interface LoadedRow {
+  readonly id: RunId;
+  readonly revision: Revision;
+  readonly fence: string;
+  readonly last_seq: number;
+  readonly last_event_at: Date;
+  readonly state: RunState;
+  readonly current_step: string | null;
+  readonly requires_manual_review: boolean;
+  readonly record: JsonObject;
+  readonly call: JsonObject | null;
+  readonly output: Json;
+  readonly frames: JsonObject[] | null;
+  readonly items: Json[] | null;
+  readonly variables: JsonObject | null;
+  readonly inherited: JsonObject | null;
+  readonly gone: string[] | null;
+  /** The run that has the inputs: itself, or the first of its family. */
+  readonly inputs_of: string;
+  /** Null: they are kept. */
+  readonly inputs: JsonObject | null;
+  readonly inputs_bytes: number | null;
+  readonly identity: StoredIdentity;
+  readonly workflow_id: string;
+  readonly version: number;
+  readonly definition_id: string;
+  readonly tenant_id: string | null;
+  readonly business_key: string | null;
+  readonly trigger_id: string | null;
+  readonly parent_run_id: RunId | null;
+  readonly parent_step_id: string | null;
+  readonly parent_branch_id: string | null;
+  readonly parent_entry: number | null;
+  readonly root_run_id: RunId | null;
+  readonly started_at: Date;
+}

@@ -1,0 +1,148 @@
+// Fires of triggers. A fire is decided once, by the row that is inserted under its id; until its run is durable the row owes the run
+// (`due_at`). Nothing here starts a run.
+import { desc, eq, sql } from "drizzle-orm";
+import type { Sql } from "postgres";
+import type { JsonObject, RunId } from "../../../machines/index.js";
+import { present } from "../lists/item.js";
+import { inRange, type Page, type PageQuery, readPage } from "../lists/page.js";
+import type { TriggerRow } from "../lists/triggers.js";
+import { triggerFires } from "../schema.js";
+import { query } from "./query.js";
+
+/** Newest first. */
+export function listFires(database: Sql, triggerId: string, page: PageQuery): Promise<Page<JsonObject>> {
+  const where = eq(triggerFires.triggerId, triggerId);
+  const { id, triggerId: trigger_id, workflowId: workflow_id, scheduledAt: scheduled_at } = triggerFires;
+  const { firedAt: fired_at, resultingRunId: resulting_run_id, error } = triggerFires;
+  const shown = { id, trigger_id, workflow_id, scheduled_at, fired_at, resulting_run_id, error };
+  return readPage(
+    database,
+    {
+      name: "trigger_fires",
+      descending: true,
+      key: [
+        { column: triggerFires.firedAt, kind: "time" },
+        { column: triggerFires.id, kind: "uuid" },
+      ],
+      rows: (range) => inRange(query(database).select(shown).from(triggerFires).$dynamic(), where, range),
+      matching: { from: triggerFires, where },
+      item: (fire) => present(fire),
+      position: (fire) => [fire.fired_at.toISOString(), fire.id],
+    },
+    page,
+  );
+}
+
+/** A fire that is decided. With `inputs` it owes a run, without it has ended with its `error`. */
+export interface NewFire {
+  readonly id: string;
+  readonly scheduledAt: Date;
+  readonly firedAt: Date;
+  readonly inputs?: JsonObject;
+  readonly error?: string;
+  /** Of a fire under an idempotency key: what was asked for. */
+  readonly requestHash?: string;
+}
+
+/** A fire that owes a run. */
+export interface OwedFire {
+  readonly id: string;
+  readonly triggerId: string;
+  readonly inputs: JsonObject;
+}
+
+/** The time that a node has to start the run before another one does. */
+const LEASE_SECONDS = 10;
+
+/**
+ * Decides fires, each once; resolves with those that are new and owe a run. With `move` the trigger goes on to its next tick in the same
+ * statement; nothing is written if it is no longer at the tick that the fires are for.
+ */
+export async function decideFires(
+  database: Sql,
+  trigger: Pick<TriggerRow, "id" | "workflowId">,
+  fires: readonly NewFire[],
+  move?: { readonly from: Date; readonly to: Date | null; readonly fired: boolean },
+): Promise<readonly OwedFire[]> {
+  const rows = fires.map(({ id, scheduledAt, firedAt, inputs, error, requestHash }) => ({
+    ...{ id, scheduled_at: scheduledAt, fired_at: firedAt, error, request_hash: requestHash },
+    inputs: inputs && JSON.stringify(inputs),
+  }));
+  const added = await database<{ id: string; inputs: JsonObject | null }[]>`
+    with moved as (
+      update triggers set next_fire_at = ${move?.to ?? null},
+        last_fired_at = case when ${move?.fired ?? false} then ${fires.at(-1)?.firedAt ?? null} else last_fired_at end
+      where ${move !== undefined} and id = ${trigger.id} and enabled and next_fire_at = ${move?.from ?? null}
+      returning id
+    )
+    insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at, error, request_hash, inputs, due_at)
+    select fire.id, ${trigger.id}, ${trigger.workflowId}, fire.scheduled_at, fire.fired_at, fire.error, fire.request_hash,
+      fire.inputs::json, case when fire.inputs is not null then now() + make_interval(secs => ${LEASE_SECONDS}) end
+    from json_to_recordset(${JSON.stringify(rows)}::text::json)
+      as fire (id uuid, scheduled_at timestamptz, fired_at timestamptz, error text, request_hash text, inputs text)
+    where ${move === undefined} or exists (select from moved)
+    on conflict (id) do nothing returning id, inputs`;
+  return added.flatMap(({ id, inputs }) => (inputs ? [{ id, triggerId: trigger.id, inputs }] : []));
+}
+
+/** Leases fires that still owe their run, whoever decided them. */
+export async function leaseFires(database: Sql, limit: number): Promise<readonly OwedFire[]> {
+  return database<OwedFire[]>`
+    update trigger_fires set due_at = now() + make_interval(secs => ${LEASE_SECONDS})
+    where id in (select id from trigger_fires where due_at <= now() order by due_at limit ${limit} for update skip locked)
+    returning id, trigger_id as "triggerId", inputs`;
+}
+
+/** Nothing is owed for the fire any more. An ended fire keeps how it ended. */
+export async function settleFire(
+  database: Sql,
+  { id, triggerId }: OwedFire,
+  outcome: { readonly runId: RunId } | { readonly error: string },
+): Promise<void> {
+  const [runId, error] = "runId" in outcome ? [outcome.runId, null] : [null, outcome.error];
+  await database`
+    with settled as (
+      update trigger_fires set resulting_run_id = ${runId}, error = ${error}, inputs = null, due_at = null
+      where id = ${id} and due_at is not null returning id
+    )
+    update triggers set failing = ${error !== null} where id = ${triggerId} and exists (select from settled)`;
+}
+
+export interface DecidedFire {
+  /** Once it is durable. */
+  readonly runId: RunId | null;
+  readonly requestHash: string | null;
+  /** The inputs of the run that the fire still owes. */
+  readonly owed: JsonObject | null;
+}
+
+export async function decidedFire(database: Sql, id: string): Promise<DecidedFire | undefined> {
+  const { resultingRunId: runId, requestHash, inputs: owed } = triggerFires;
+  const [row] = await query(database)
+    .select({ runId, requestHash, owed })
+    .from(triggerFires)
+    .where(eq(triggerFires.id, id));
+  return row as DecidedFire | undefined;
+}
+
+/** Fires that are looked at for an unfinished run: with `skip` there is one at most, beside those that were fired by hand. */
+const RECENT_FIRES = 20;
+
+/** The unfinished run of an earlier fire, or its id if it is only owed. */
+export async function unfinishedFire(database: Sql, triggerId: string): Promise<string | undefined> {
+  const recent = query(database)
+    .select({ id: triggerFires.id, runId: triggerFires.resultingRunId, dueAt: triggerFires.dueAt })
+    .from(triggerFires)
+    .where(eq(triggerFires.triggerId, triggerId))
+    .orderBy(desc(triggerFires.firedAt), desc(triggerFires.id))
+    .limit(RECENT_FIRES)
+    .as("recent");
+  const [row] = await query(database)
+    .select({ id: sql<string>`coalesce(${recent.runId}, ${recent.id})` })
+    .from(recent)
+    .where(
+      sql`${recent.dueAt} is not null or exists (select from runs where runs.id = ${recent.runId} and runs.terminal_at is null)`,
+    )
+    .limit(1);
+  return row?.id;
+}

@@ -1,0 +1,93 @@
+// Reads of a run for its explanation: what its row says without its inputs, variables and outputs, which may be large. In SQL: a call,
+// a frame or an item is read only in part.
+import type { Sql } from "postgres";
+import { decodeRun, type JsonObject, type RunContext, type RunId, type RunState } from "../../../machines/index.js";
+import type { StoredIdentity } from "../engine/load.js";
+
+export interface RunToExplain {
+  readonly context: RunContext;
+  readonly lastEventAt: number;
+}
+
+interface Row {
+  readonly id: RunId;
+  readonly state: RunState;
+  readonly current_step: string | null;
+  readonly requires_manual_review: boolean;
+  readonly record: JsonObject;
+  readonly call: JsonObject | null;
+  readonly frames: JsonObject[] | null;
+  readonly identity: StoredIdentity;
+  readonly workflow_id: string;
+  readonly version: number;
+  readonly definition_id: string;
+  readonly parent_run_id: RunId | null;
+  readonly parent_branch_id: string | null;
+  readonly started_at: Date;
+  readonly last_event_at: Date;
+}
+
+/** Undefined: there is no such run. Throws UnreadableRecord for a record of a newer release. */
+export async function runToExplain(sql: Sql, runId: RunId): Promise<RunToExplain | undefined> {
+  const [row] = await sql<
+    Row[]
+  >`select ${columns(sql)} from runs r join run_starts s on s.run_id = r.id where r.id = ${runId}`;
+  return row && toExplain(row);
+}
+
+/** The children that have not ended, oldest first. */
+export async function livingChildren(sql: Sql, runId: RunId, limit: number): Promise<readonly RunToExplain[]> {
+  const rows = await sql<Row[]>`
+    select ${columns(sql)} from runs r join run_starts s on s.run_id = r.id
+    where r.parent_run_id = ${runId} and r.terminal_at is null order by r.started_at, r.id limit ${limit}`;
+  return rows.map(toExplain);
+}
+
+/** When the run was last quarantined, or began to roll back: the time of its newest such audit row, if it is kept. */
+export async function newestEventAt(sql: Sql, runId: RunId, type: string, kind?: string): Promise<number | undefined> {
+  const [row] = await sql<{ recorded_at: Date }[]>`
+    select recorded_at from run_events
+    where run_id = ${runId} and event_type = ${type} and (${kind ?? null}::text is null or metadata->>'kind' = ${kind ?? null})
+    order by seq desc limit 1`;
+  return row?.recorded_at.getTime();
+}
+
+export async function taskWords(sql: Sql, taskId: string) {
+  const [row] = await sql<{ assignee: string; title: string | null }[]>`
+    select assignee, title from user_tasks where id = ${taskId}`;
+  return row && { assignee: row.assignee, ...(row.title !== null && { title: row.title }) };
+}
+
+function columns(sql: Sql) {
+  return sql`
+    r.id, r.state, r.current_step, r.requires_manual_review, r.record, r.workflow_id, r.version, r.definition_id,
+    r.parent_run_id, r.parent_branch_id, r.started_at, r.last_event_at, s.identity,
+    (select json_build_object('phase', c.phase, 'stepId', c."stepId", 'service', c.service, 'action', c.action,
+        'version', c.version, 'transport', c.transport, 'childRunId', c."childRunId")
+      from json_to_record(r.call) as c(phase text, "stepId" text, service text, action text, version int, transport text,
+        "childRunId" text)
+      where r.call is not null) as call,
+    (select json_agg(json_build_object('kind', f->'kind', 'dueAt', f->'dueAt')) from json_array_elements(r.frames) f) as frames`;
+}
+
+/** Inputs, variables and the rest of a call are not there: an explanation needs none of them. */
+function toExplain(row: Row): RunToExplain {
+  const { idempotencyKey: _, given: __, ...stored } = row.identity;
+  const identity = {
+    ...{ id: row.id, workflowId: row.workflow_id, version: row.version, definitionId: row.definition_id },
+    ...{ parentRunId: row.parent_run_id ?? undefined },
+    ...{ parentBranchId: row.parent_branch_id ?? undefined, startedAt: row.started_at.getTime(), inputs: {} },
+    ...stored,
+  };
+  const context = decodeRun({
+    ...{ identity, state: row.state, currentStep: row.current_step ?? undefined, record: row.record, variables: {} },
+    requiresManualReview: row.requires_manual_review,
+    call: row.call ? withoutNulls(row.call) : undefined,
+    frames: row.frames?.map(withoutNulls),
+  });
+  return { context, lastEventAt: row.last_event_at.getTime() };
+}
+
+function withoutNulls(members: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null));
+}

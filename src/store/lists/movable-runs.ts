@@ -1,0 +1,28 @@
+// The runs of a workflow that could move to another version: their ids, oldest first. In SQL: the index of runs that have not ended is the
+// only one of use.
+import type { Sql } from "postgres";
+import type { RunId } from "../../../machines/index.js";
+
+export interface MovableQuery {
+  readonly workflowId: string;
+  /** Runs of this version are there already. */
+  readonly version: number;
+  /** Absent: of every other version. */
+  readonly fromVersion?: number;
+  readonly limit: number;
+}
+
+/** Branches and items are left out: they are of the version of the run that they belong to. */
+export async function movableRuns(
+  sql: Sql,
+  { workflowId, version, fromVersion, limit }: MovableQuery,
+): Promise<readonly RunId[]> {
+  const rows = await sql<{ id: RunId }[]>`
+    select id from (
+      select id, started_at from runs
+      where workflow_id = ${workflowId} and terminal_at is null and family_run_id is null and version <> ${version}
+        and (${fromVersion ?? null}::int is null or version = ${fromVersion ?? null}::int)
+      limit ${limit}
+    ) found order by started_at, id`;
+  return rows.map(({ id }) => id);
+}

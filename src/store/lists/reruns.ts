@@ -1,0 +1,25 @@
+// What starting a run again needs of it. Only runs without a parent have their own inputs for sure: the caller refuses the others.
+import type { Sql } from "postgres";
+import type { JsonObject, RunId, RunState } from "../../../machines/index.js";
+import type { StoredIdentity } from "../engine/load.js";
+
+export interface FirstRun {
+  readonly state: RunState;
+  readonly ended: boolean;
+  readonly workflowId: string;
+  readonly tenantId: string | null;
+  readonly businessKey: string | null;
+  readonly parentRunId: RunId | null;
+  /** As its start gave them. */
+  readonly inputs: JsonObject | null;
+  readonly identity: StoredIdentity & { readonly labels?: Readonly<Record<string, string>> };
+}
+
+/** Undefined: there is no such run. */
+export async function firstRun(sql: Sql, runId: RunId): Promise<FirstRun | undefined> {
+  const [row] = await sql<FirstRun[]>`
+    select r.state, r.terminal_at is not null as ended, r.workflow_id as "workflowId", r.tenant_id as "tenantId",
+      r.business_key as "businessKey", r.parent_run_id as "parentRunId", s.inputs, s.identity
+    from runs r join run_starts s on s.run_id = r.id where r.id = ${runId}`;
+  return row;
+}

@@ -1,0 +1,51 @@
+// Lookups of runs by clients. Those that wait for a session when another lookup gets one are read with it, in one statement: under load the
+// way of a statement to the server and back costs more than the run that it reads. Sessions, bounds and times are reads.ts.
+import type { Sql } from "postgres";
+import type { RunId } from "../../../machines/index.js";
+import type { Reads } from "./reads.js";
+import { READ_TOGETHER, type RunView, readRuns } from "./runs.js";
+
+interface Lookup {
+  readonly runId: RunId;
+  /** The runs of the statement that reads it. Absent: it waits for one. */
+  views?: Promise<ReadonlyMap<RunId, RunView>>;
+}
+
+export class RunLookups {
+  private readonly waiting = new Set<Lookup>();
+
+  constructor(
+    private readonly reads: Pick<Reads, "look">,
+    private readonly readTogether: typeof readRuns = readRuns,
+  ) {}
+
+  /** Undefined: there is no such run. `gone`: its client. */
+  async run(runId: RunId, gone: AbortSignal): Promise<RunView | undefined> {
+    const lookup: Lookup = { runId };
+    this.waiting.add(lookup);
+    try {
+      return await this.reads.look(gone, (sql) => this.read(lookup, sql));
+    } finally {
+      this.waiting.delete(lookup);
+    }
+  }
+
+  /** The statement of another lookup may have ended with its client: then this one has its own. */
+  private async read(lookup: Lookup, sql: Sql): Promise<RunView | undefined> {
+    const shared = await lookup.views?.catch(() => undefined);
+    const views = shared ?? (await this.readGroup(lookup, sql));
+    return views.get(lookup.runId);
+  }
+
+  private readGroup(first: Lookup, sql: Sql): Promise<ReadonlyMap<RunId, RunView>> {
+    this.waiting.delete(first);
+    const group = [first, ...[...this.waiting].slice(0, READ_TOGETHER - 1)];
+    const runIds = group.map(({ runId }) => runId);
+    const views = this.readTogether(sql, runIds);
+    for (const lookup of group) {
+      this.waiting.delete(lookup);
+      lookup.views = views;
+    }
+    return views;
+  }
+}

@@ -1,0 +1,71 @@
+// Whether the database can be used, before anything is read from it: a start waits for a server that is away, and stops with a sentence at
+// one that can never serve. Migrations come afterwards.
+import { setTimeout as delay } from "node:timers/promises";
+import type { Sql } from "postgres";
+import { parseDatabaseUrl } from "../../config/index.js";
+import type { Logger } from "../../log.js";
+import { isStoreAway, sqlStateOf } from "../engine/failure.js";
+import { openSessions, UnusableDatabase } from "../engine/session.js";
+
+/** How long until the server is asked again, and how often the log says that the start still waits. */
+const PAUSE_MS = 500;
+const SAID_EVERY_MS = 5_000;
+/** The limit of one try. In a network that drops packets a try would take the driver's 10 s. */
+const CONNECT_TIMEOUT_S = 3;
+
+/** On return the server answers. Waits without end while it is away. Throws UnusableDatabase, or DatabaseUrlError. */
+export async function awaitDatabase(url: string, log: Logger, times = { pause: PAUSE_MS, said: SAID_EVERY_MS }) {
+  const sql = openSessions(url, {
+    ...{ max: 1, applicationName: "saga-start", connect_timeout: CONNECT_TIMEOUT_S, onnotice: () => {} },
+    // The pause between two tries is the loop's.
+    backoff: () => 0,
+  });
+  let said = Number.NEGATIVE_INFINITY;
+  try {
+    for (;;) {
+      const away = await check(sql);
+      if (away === undefined) return;
+      if (performance.now() - said >= times.said) {
+        said = performance.now();
+        log.warn({ reason: away, ...remedyOf(url, away) }, "Postgres does not answer, the start waits for it");
+      }
+      await delay(times.pause);
+    }
+  } finally {
+    await sql.end({ timeout: 1 });
+  }
+}
+
+/** Why the server cannot answer now; undefined if it did. */
+async function check(sql: Sql): Promise<string | undefined> {
+  try {
+    const [settings] = await sql<[{ encoding: string; triggers: string }]>`
+      select current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers`;
+    refuseSettings(settings);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UnusableDatabase) throw error;
+    // A certificate that does not verify is an error of the configuration, and no server that is away.
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    if (isStoreAway(error) && !code.startsWith("ERR_")) return sqlStateOf(error) === undefined ? code : message;
+    throw new UnusableDatabase(`The database of DATABASE_URL cannot be used: ${message}`, { cause: error });
+  }
+}
+
+/** A server without TLS cuts a session that insists on it, as a server that stops does: the driver tells no difference. */
+function remedyOf(url: string, away: string): { readonly remedy?: string } {
+  const { tls: { mode } = { mode: "prefer" } } = parseDatabaseUrl(url);
+  if (away !== "ECONNRESET" || mode === "disable" || mode === "prefer") return {};
+  return { remedy: `if the server has no TLS, take sslmode=${mode} out of DATABASE_URL` };
+}
+
+function refuseSettings({ encoding, triggers }: { readonly encoding: string; readonly triggers: string }): void {
+  if (encoding !== "UTF8")
+    throw new UnusableDatabase(
+      `The database of DATABASE_URL has the encoding ${encoding}, which cannot store every text: create it with encoding 'UTF8'`,
+    );
+  if (triggers !== "origin")
+    throw new UnusableDatabase(
+      `The database of DATABASE_URL sets session_replication_role to ${triggers}, so its triggers do not run: reset it`,
+    );
+}
