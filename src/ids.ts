@@ -2,7 +2,7 @@
 // src/shard's matter.
 
 import { hash, randomUUID } from "node:crypto";
-import { asRunId, type RunId } from "../machines/index.js";
+import { asRunId, type RunId, shardNumber } from "../machines/index.js";
 
 export { isUuid } from "../machines/index.js";
 
@@ -33,7 +33,7 @@ export function derivedUuid(seed: string, shard?: ShardId): string {
 
 /** The shard of a run and of every id derived for it: the last byte. Must never change. */
 export function shardOf(uuid: string): ShardId {
-  return asShardId(Number.parseInt(uuid.slice(-2), 16));
+  return asShardId(shardNumber(uuid));
 }
 
 /** The id of an audit row. It is derived and not stored: the row's key is (run, seq). Must never change. */

@@ -1,11 +1,10 @@
 // The group commit against a bare multi-row commit, in turns on the same database without a service: one 1 KB row update and three audit
 // rows a run, groups of 200, two statements in flight. The ratio is the cost of the fences and of the other tables.
 import postgres, { type Sql } from "postgres";
-import type { RunId } from "../../machines/index.js";
-import { asShardId, newRunId } from "../../src/ids.js";
-import type { RunCommit } from "../../src/store/commit/rows.js";
+import type { Row, RunId } from "../../machines/index.js";
+import { newRunId } from "../../src/ids.js";
+import { encodeRun } from "../../src/store/commit/encoding.js";
 import { commitRuns } from "../../src/store/commit/statement.js";
-import { asRevision } from "../../src/store/revision.js";
 import type { Stage } from "../stage.js";
 import type { Scenario } from "./scenario.js";
 
@@ -13,7 +12,8 @@ const GROUP = 200;
 const GROUPS = 10;
 const LANES = 2;
 const PAIRS = 5;
-const RECORD = JSON.stringify({ v: 1, filler: "x".repeat(1_000) });
+const RECORD = { v: 1, filler: "x".repeat(1_000) };
+const RECORD_TEXT = JSON.stringify(RECORD);
 
 type Write = (sql: Sql, ids: readonly RunId[], revision: number) => Promise<void>;
 
@@ -81,25 +81,23 @@ const BARE_TABLES = `
   create table bare_events (run_id uuid, seq int, at timestamptz, type text, metadata text, primary key (run_id, seq));`;
 
 async function createRuns(sql: Sql, ids: readonly RunId[]): Promise<void> {
-  await sql`insert into bare_runs select unnest(${[...ids]}::uuid[]), 1, ${RECORD}`;
   const started = Date.now();
   await commitRuns(
     sql,
-    ids.map((runId) => ({
-      runId,
-      shard: asShardId(0),
-      create: {
-        record: RECORD,
-        workflowId: "bench",
-        version: 1,
-        definitionId: runId,
-        startedAt: started,
-        inputs: "{}",
-        identity: "{}",
-        requestHash: "",
-      },
-      events: [],
-    })),
+    ids.map((id) => {
+      const identity = { id, shard: 0, workflow_id: "bench", version: 1, definition_id: id, started_at: started };
+      const about = {
+        state: "pending",
+        last_seq: 1,
+        last_event_at: started,
+        review: false,
+        fence: "1",
+        inputs: {},
+        identity: {},
+      };
+      const row = { ...identity, ...about, record: RECORD, request_hash: "" } as unknown as Row<"new_run">;
+      return encodeRun({ runId: id, rows: { new_run: [row] } });
+    }),
   );
 }
 
@@ -111,7 +109,7 @@ async function writeBare(sql: Sql, ids: readonly RunId[], revision: number): Pro
      insert into bare_events select * from unnest($3::text::uuid[], $4::text::int[], $5::text::timestamptz[], $6::text::text[], $7::text::text[])`,
     [
       literal(ids),
-      literal(ids.map(() => RECORD)),
+      literal(ids.map(() => RECORD_TEXT)),
       literal(events.map(([id]) => id)),
       literal(events.map(([, seq]) => String(seq))),
       literal(events.map(() => new Date().toISOString())),
@@ -130,36 +128,36 @@ async function writeFull(sql: Sql, ids: readonly RunId[], revision: number): Pro
   const at = Date.now();
   const won = await commitRuns(
     sql,
-    ids.map(
-      (runId): RunCommit => ({
-        runId,
-        shard: asShardId(0),
-        expected: asRevision(revision),
-        // A new row has no fence.
-        ...(revision > 1 && { expectedFence: String(revision) }),
-        update: {
-          fence: String(revision + 1),
-          state: "running",
-          step: "s",
-          lastSeq: revision * 3,
-          lastEventAt: at,
-          review: false,
-          record: RECORD,
-        },
-        events: [1, 2, 3].map((nth) => ({
-          seq: revision * 3 + nth,
-          at,
-          type: "step.succeeded",
-          stepId: "s",
-          attempt: 0,
-          from: "running",
-          to: "running",
-          actor: "coordinator",
-          metadata: '{"duration_ms":1}',
-        })),
+    ids.map((id) =>
+      encodeRun({
+        runId: id,
+        rows: { run_update: [updateOf(id, revision, at)], audit_event: eventsOf(id, revision, at) },
       }),
     ),
   );
   if (won.size !== ids.length)
     throw new Error(`${ids.length - won.size} runs lost their compare-and-set at revision ${revision}`);
+}
+
+function updateOf(id: RunId, revision: number, at: number): Row<"run_update"> {
+  return {
+    ...{ id, expected: revision, fence: String(revision + 1), state: "running", step: "s", last_seq: revision * 3 },
+    ...{
+      expected_fence: String(revision),
+      last_event_at: at,
+      review: false,
+      record: RECORD,
+    },
+    ...{ terminal_at: undefined, awaited_signal: undefined, paused_reason: undefined },
+    ...{ set_call: false, call: undefined, set_frames: false, frames: undefined, set_items: false, items: undefined },
+    ...{ output: undefined, version: undefined, definition_id: undefined },
+  };
+}
+
+function eventsOf(id: RunId, revision: number, at: number): Row<"audit_event">[] {
+  return [1, 2, 3].map((nth) => ({
+    ...{ run_id: id, seq: revision * 3 + nth, recorded_at: at, event_type: "step.succeeded", step_id: "s", attempt: 0 },
+    ...{ from_state: "running", to_state: "running", actor: "coordinator", metadata: { duration_ms: 1 } },
+    command_id: undefined,
+  }));
 }

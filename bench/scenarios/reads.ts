@@ -2,7 +2,6 @@
 // with labels and without, and runs of one step. On a target the runs are those that are there.
 import type { Sql } from "postgres";
 import { countEnds } from "../../src/store/end-counts.js";
-import { keepCounts } from "../../src/store/kept-counts.js";
 import type { Stage } from "../stage.js";
 import { ONE_STEP } from "../workloads.js";
 import type { Scenario } from "./scenario.js";
@@ -91,9 +90,9 @@ async function pick(sql: Sql, rows: number): Promise<string[]> {
  */
 export async function fill(sql: Sql, rows: number): Promise<void> {
   await sql`
-    insert into runs (id, shard, revision, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
+    insert into runs (id, shard, revision, fence, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
       awaited_signal, paused_reason, record, workflow_id, version, definition_id, started_at)
-    select id, ('x' || right(id::text, 2))::bit(8)::int, 2, 4,
+    select id, ('x' || right(id::text, 2))::bit(8)::int, 2, 2, 4,
       case when waits then 'paused' when n % 1000 = 1 then 'failed' else 'succeeded' end,
       case when waits then 'only' end, at, case when not waits then at end, false, case when waits then 'go' end,
       case when waits then 'signal' end, '{"v":1,"ending":{"error":{"code":"declined"}}}', case n % 10 when 0 then ${WORKFLOW} else 'bench-other-' || n % 10 end, 1, id, at
@@ -104,7 +103,6 @@ export async function fill(sql: Sql, rows: number): Promise<void> {
   await sql`insert into run_starts (run_id, inputs, identity, request_hash) select id, '{"amount":7}', '{}', '' from runs`;
   // A node does this every minute.
   await countEnds(sql);
-  await keepCounts(sql);
   await sql`vacuum (analyze) runs, run_starts`;
 }
 

@@ -40,7 +40,7 @@ export class Findings {
     return this.list.length;
   }
 
-  /** Lists what was found since `end` was `from` as if it had been found when it was `to`. Returns how many that are. */
+  /** Moves the problems from index `from` on to index `to`. Returns how many there are. */
   move(from: number, to: number): number {
     const found = this.list.splice(from);
     this.list.splice(to, 0, ...found);

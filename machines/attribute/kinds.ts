@@ -100,8 +100,7 @@ export const id: Kind<string> = {
   name: "id",
   parse(raw, place) {
     const name = variableName.parse(raw, place);
-    // Since release 0.7. A stored document may have one.
-    return name !== undefined && DOT_SEGMENTS.has(name) && place.isPosted ? place.problem(DOT_SEGMENT_RULE) : name;
+    return name !== undefined && DOT_SEGMENTS.has(name) ? place.problem(DOT_SEGMENT_RULE) : name;
   },
 };
 

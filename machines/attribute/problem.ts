@@ -124,11 +124,6 @@ export class Place {
     return false;
   }
 
-  /** The document is new, and is held to the rules of this release; a stored one has passed those of its own. */
-  get isPosted(): boolean {
-    return this.document.budget !== undefined;
-  }
-
   /** The number of problems of the whole document so far. */
   get problemCount(): number {
     return this.document.problems.count;

@@ -3,16 +3,26 @@
 // (law 11).
 
 import type { Command, Reported } from "../messages/command.js";
-import type { Effect } from "../messages/effect.js";
+import { type Owed, outboxRow } from "../messages/owed.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import type { ActionCall } from "../state/call.js";
-import { backoff, type Wait } from "../state/wait.js";
+import { backoff, isOwedByRun, type Wait } from "../state/wait.js";
 import type { Failure, StepPlan } from "../steps/step.js";
 import { givenCode, type StepErrorCode } from "../values/error-code.js";
 import { type JsonObject, measure } from "../values/json.js";
 import { backoffMs, mayRetry } from "../values/retry.js";
 import { formatInstant } from "../values/time.js";
-import { type Dispatched, dispatch, dispatchOf, heartbeatFrom, phaseMetadata, queueCall } from "./dispatching.js";
+import {
+  type Dispatched,
+  dispatch,
+  dispatchCancelled,
+  dispatchOf,
+  dispatchResolved,
+  heartbeatFrom,
+  phaseMetadata,
+  queueCall,
+  resolveDispatch,
+} from "./dispatching.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import { groupOf, setGroup } from "./ledger/groups.js";
 import { endingCode, recordAbortedStep } from "./ledger/rows.js";
@@ -89,23 +99,32 @@ function isAboutDispatch(
 }
 
 /**
- * Owes again, unchanged, what the dispatch needs, or resolves it if the run no longer waits for it. The node that asks has just
+ * Sends again, unchanged, what the dispatch needs, or resolves it if the run no longer waits for it. The node that asks has just
  * begun to listen to the worker, so the heartbeat timeout starts anew. From now on two nodes may have the dispatch, and neither can
- * say that it was not handed over.
+ * say that it was not handed over. A dispatch that only the run's own rows owed gets a row.
  */
 export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionOn<"carry"> {
   const { wait, call, run, quarantined, held } = draft.context;
   if (!wait || !("dispatchId" in wait) || wait.dispatchId !== dispatchId || !call)
-    return unchanged({ type: "advanced" }, [{ kind: "dispatch.resolved", dispatchId }]);
+    return unchanged({ type: "advanced" }, dispatchResolved(run, dispatchId));
   if (quarantined) return unchanged({ type: "advanced" });
-  if (wait.kind === "queued" && held) return unchanged({ type: "advanced" });
-  if (wait.kind === "queued") return unchanged({ type: "advanced" }, [{ kind: "dispatch.request", dispatchId, call }]);
-  const send: Effect = { kind: "dispatch.send", dispatch: dispatchOf(run, wait, call) };
+  const row = isOwedByRun(wait, call) ? { hasRow: true as const } : {};
+  if (wait.kind === "queued") {
+    const request: Owed = held ? {} : { sends: [{ kind: "dispatch.request", dispatchId, call }] };
+    if (!row.hasRow) return unchanged({ type: "advanced" }, request);
+    draft.owe(request);
+    draft.owe({ writes: [outboxRow(draft, dispatchId, "action")] });
+    draft.change({ wait: { ...wait, ...row } });
+    draft.close("note");
+    return draft.decided({ type: "advanced" });
+  }
+  const again: Owed = { sends: [{ kind: "dispatch.send", dispatch: dispatchOf(run, wait, call) }] };
   const handedOver = call.transport === "http" || call.transport === "rmq";
-  if (call.heartbeatTimeoutMs === undefined && (wait.carried || !handedOver))
-    return unchanged({ type: "advanced" }, [send]);
-  draft.owe(send);
-  draft.change({ wait: { ...wait, ...heartbeatFrom(draft, call), ...(handedOver && { carried: true }) } });
+  if (call.heartbeatTimeoutMs === undefined && !row.hasRow && (wait.carried || !handedOver))
+    return unchanged({ type: "advanced" }, again);
+  draft.owe(again);
+  if (row.hasRow) draft.owe({ writes: [outboxRow(draft, dispatchId, "action")] });
+  draft.change({ wait: { ...wait, ...heartbeatFrom(draft, call), ...row, ...(handedOver && { carried: true }) } });
   draft.close("heartbeat");
   return draft.decided({ type: "advanced" });
 }
@@ -113,7 +132,7 @@ export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionO
 function attemptSucceeded(draft: Draft, wait: Dispatched, result: JsonObject): void {
   const { ending, unwinding } = draft.context;
   const call = callOf(draft);
-  draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  resolveDispatch(draft, wait);
   if (call.phase === "compensation")
     return recordUndo(draft, call, "done", wait.attempt, { output: result, duration_ms: draft.now - wait.at });
   const plan = currentPlan(draft);
@@ -155,7 +174,7 @@ interface AttemptFailure {
 function attemptFailed(draft: Draft, wait: Dispatched, failure: AttemptFailure): void {
   const { ending, unwinding } = draft.context;
   const call = callOf(draft);
-  draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  resolveDispatch(draft, wait);
   if (failure.outcomeUnknown && call.phase === "forward") rememberUnknownOutcome(draft);
   if (call.phase === "forward" && (ending || unwinding)) return attemptFailedTooLate(draft, failure);
   if (failure.notHandedOver) return queueAgain(draft, call, wait, failure);
@@ -232,7 +251,7 @@ export function queueTimedOut(draft: Draft, wait: Extract<Wait, { kind: "queued"
   const { call } = draft.context;
   const failure: Failure = { code: "queue_timeout", message: "no worker took the action in time" };
   const attempt = wait.kind === "dispatched" ? wait.attempt : 0;
-  draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  resolveDispatch(draft, wait);
   if (call?.phase === "compensation") return recordUndo(draft, call, "failed", attempt, failure);
   failStep(draft, currentPlan(draft), failure, { attempt });
 }
@@ -242,14 +261,14 @@ export function attemptTimedOut(draft: Draft, wait: Dispatched): void {
   const { dispatchId } = wait;
   const unknown = { retryable: true, outcomeUnknown: true };
   if (wait.deadlineAt > draft.now) {
-    draft.owe({ kind: "dispatch.cancel", dispatchId, reason: "heartbeat lost" });
+    draft.owe(dispatchCancelled(dispatchId, "heartbeat lost"));
     return attemptFailed(draft, wait, {
       code: "heartbeat_timeout",
       message: "the worker's heartbeat was lost",
       ...unknown,
     });
   }
-  draft.owe({ kind: "dispatch.cancel", dispatchId, reason: "deadline passed" });
+  draft.owe(dispatchCancelled(dispatchId, "deadline passed"));
   const callee = draft.context.call?.request ? "server" : "worker";
   attemptFailed(draft, wait, { code: "timeout", message: `the ${callee} did not answer in time`, ...unknown });
 }

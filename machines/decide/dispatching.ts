@@ -1,11 +1,11 @@
 // The attempts of an action call: queued for a worker, then dispatched.
 
-import type { Dispatch } from "../messages/effect.js";
+import { type Dispatch, type Owed, outboxRow } from "../messages/owed.js";
 import { type ActionCall, actionText } from "../state/call.js";
 import type { RunIdentity } from "../state/identity.js";
-import type { Wait } from "../state/wait.js";
+import { isOwedByRun, type Wait } from "../state/wait.js";
 import type { StepOutcome, StepPlan } from "../steps/step.js";
-import { asDispatchId } from "../values/ids.js";
+import { asDispatchId, type DispatchId } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import type { Draft } from "./draft.js";
@@ -41,7 +41,9 @@ export function queueCall(
   const dispatchId = asDispatchId(draft.facts.uuid(run.id, `${run.id}/${call.stepId}/${attempt}`));
   const due = dueAt === undefined ? {} : { dueAt };
   draft.change({ call, wait: { kind: "queued", dispatchId, attempt, nth, since: draft.now, ...due } });
-  draft.owe({ kind: "dispatch.request", dispatchId, call });
+  // Over gRPC the run's row and its wake row owe the dispatch: see isOwedByRun.
+  if (call.transport !== "grpc") draft.owe({ writes: [outboxRow(draft, dispatchId, "action")] });
+  draft.owe({ sends: [{ kind: "dispatch.request", dispatchId, call }] });
   draft.close(edge);
 }
 
@@ -53,7 +55,7 @@ function queueDue({ now }: Draft, { queueTimeoutMs }: ActionCall): number | unde
 export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, workerId: string | undefined): void {
   const { call, run, attempts, state } = draft.context;
   if (!call) throw new Error(`run ${run.id} is queued without a call`);
-  const { dispatchId, attempt, nth, dueAt } = wait;
+  const { dispatchId, attempt, nth, dueAt, hasRow } = wait;
   const dispatched: Dispatched = {
     ...heartbeatFrom(draft, call),
     kind: "dispatched",
@@ -64,14 +66,32 @@ export function dispatch(draft: Draft, wait: Extract<Wait, { kind: "queued" }>, 
     at: draft.now,
     deadlineAt: draft.now + call.timeoutMs,
     ...(dueAt !== undefined && { queueDueAt: dueAt }),
+    ...(hasRow && { hasRow }),
   };
   draft.change({ attempts: { ...attempts, [call.stepId]: attempt }, wait: dispatched });
   const due = { dispatch_id: dispatchId, deadline_at: formatInstant(dispatched.deadlineAt) };
   const metadata = { action: actionText(call), transport: call.transport, ...due, ...phaseMetadata(call) };
   const to = state === "compensating" ? state : "running";
   draft.row("step.dispatched", to, { stepId: call.stepId, attempt, metadata });
-  draft.owe({ kind: "dispatch.send", dispatch: dispatchOf(run, dispatched, call) });
+  draft.owe({ sends: [{ kind: "dispatch.send", dispatch: dispatchOf(run, dispatched, call) }] });
   draft.close("wait");
+}
+
+/** Nothing is owed for the dispatch any more: it is resolved, or was never sent. */
+export function resolveDispatch(draft: Draft, wait: Extract<Wait, { dispatchId: DispatchId }>): void {
+  const { run, call } = draft.context;
+  const { writes, sends } = dispatchResolved(run, wait.dispatchId);
+  draft.owe(call && isOwedByRun(wait, call) ? { sends } : { writes, sends });
+}
+
+export function dispatchResolved({ id: run_id }: Pick<RunIdentity, "id">, dispatchId: DispatchId): Owed {
+  const gone = { to: "outbox_gone", row: { run_id, id: dispatchId } } as const;
+  return { writes: [gone], sends: [{ kind: "dispatch.resolved", dispatchId }] };
+}
+
+/** Asks the worker to stop. */
+export function dispatchCancelled(dispatchId: DispatchId, reason: string): Owed {
+  return { sends: [{ kind: "dispatch.cancel", dispatchId, reason }] };
 }
 
 export function phaseMetadata(call: ActionCall): JsonObject {

@@ -6,8 +6,8 @@ import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
 import type { AuditEvent, AuditType } from "../messages/audit.js";
 import type { Answer } from "../messages/command.js";
-import type { Effect, EventConditions } from "../messages/effect.js";
 import type { Facts, Need } from "../messages/fact.js";
+import type { EventConditions, Owed, Send, Write } from "../messages/owed.js";
 import type { Decided, Transition, VersionOf } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
@@ -16,7 +16,7 @@ import type { WorkflowPlan } from "../steps/plan.js";
 import type { StepPlan } from "../steps/step.js";
 import type { RunId } from "../values/ids.js";
 import { beginningOfJson, type Json, type JsonObject, measure } from "../values/json.js";
-import { eventWaitRows, slotReleases, taskClosings } from "./ledger/waits.js";
+import { eventWaitRow, slotReleases, taskClosing } from "./ledger/waits.js";
 
 /** Thrown inside a decision that lacks a fact. It never leaves decide(). */
 export class Needed {
@@ -29,7 +29,8 @@ export class Draft {
   /** The context after everything drafted so far. */
   readonly context: Mutable<RunContext>;
   private audit: AuditEvent[] = [];
-  private effects: Effect[] = [];
+  private writes: Write[] = [];
+  private sends: Send[] = [];
   private patch: Mutable<Patch> = {};
   private storedNames: string[] = [];
   private moved: VersionOf | undefined;
@@ -53,9 +54,10 @@ export class Draft {
   /** Changes the context. A change of the wait, or of a slot, owes what follows from it. */
   change(patch: Patch): void {
     const { wait, slot, entry } = this.context;
-    if (slot || entry?.slot) this.owe(...slotReleases(this.context, patch));
+    if (slot || entry?.slot) for (const release of slotReleases(this.context, patch)) this.owe(release);
     if ("wait" in patch && patch.wait !== wait) {
-      this.owe(...taskClosings(wait, patch.wait), ...eventWaitRows(wait, patch.wait, () => this.eventConditions()));
+      this.owe(taskClosing(this, wait, patch.wait));
+      this.owe(eventWaitRow(this, patch.wait, () => this.eventConditions()));
     }
     Object.assign(this.context, patch);
     Object.assign(this.patch, patch);
@@ -94,8 +96,14 @@ export class Draft {
     if (state !== from) this.change({ state });
   }
 
-  owe(...effects: readonly Effect[]): void {
-    this.effects.push(...effects);
+  owe(owed: Owed | undefined): void {
+    if (owed?.writes) this.writes.push(...owed.writes);
+    if (owed?.sends) this.sends.push(...owed.sends);
+  }
+
+  /** The run, as one that owes. */
+  get run(): RunContext["run"] {
+    return this.context.run;
   }
 
   /** The run is one of another version after this transition, which is the last one that can be drafted on its old plan. */
@@ -106,13 +114,14 @@ export class Draft {
 
   /** Ends the transition: everything drafted since the last one belongs to the edge `label` of the chart. */
   close(label: string): void {
-    const { patch, storedNames: stored, audit, effects, moved } = this;
-    const transition = { type: eventName(label), patch, stored, audit, effects };
+    const { patch, storedNames: stored, audit, writes, sends, moved } = this;
+    const transition = { type: eventName(label), patch, stored, audit, writes, sends };
     this.done.push(moved ? { ...transition, moved } : transition);
     this.patch = {};
     this.storedNames = [];
     this.audit = [];
-    this.effects = [];
+    this.writes = [];
+    this.sends = [];
     this.moved = undefined;
   }
 

@@ -4,6 +4,7 @@ import { isPausing, livingChildren } from "../state/context.js";
 import type { StepError } from "../state/entry.js";
 import type { Ending } from "../state/rollback.js";
 import type { Json } from "../values/json.js";
+import { resolveDispatch } from "./dispatching.js";
 import type { Draft } from "./draft.js";
 import { closeFrames, completeContainer, dropWhileFrame, unprotectedOutside } from "./ledger/frames.js";
 import { notifyParent, stopChildren } from "./ledger/groups.js";
@@ -65,7 +66,7 @@ export function startDeferredEnding(draft: Draft, ending: Ending): void {
 export function abortStep(draft: Draft, ending: Ending): void {
   const { wait, entry, step } = draft.context;
   if (wait?.kind === "dispatched" && entry) draft.change({ entry: { ...entry, mayHaveHappened: true } });
-  if (wait && "dispatchId" in wait) draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  if (wait && "dispatchId" in wait) resolveDispatch(draft, wait);
   if (entry) recordAbortedStep(draft, endingCode(ending), ending.reason);
   const plan = draft.workflow.steps.get(step ?? "");
   if (plan) oweAbortedStep(draft, plan);

@@ -5,6 +5,7 @@ import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
 import type { Command } from "../messages/command.js";
 import type { EventFact } from "../messages/fact.js";
+import { eventTaken } from "../messages/owed.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { type EventWait, eventValue, pick } from "../steps/event.js";
@@ -55,14 +56,10 @@ export function rescanFromStart({ after: _, ...wait }: EventWait): EventWait {
   return { ...wait, look: true };
 }
 
-function eventPage(
-  draft: Draft,
-  { topic, headers, since, snapshot, after }: EventWait,
-  named?: string,
-): readonly EventFact[] {
+function eventPage(draft: Draft, { topic, headers, since, after }: EventWait, named?: string): readonly EventFact[] {
   const { events } = draft.facts;
   if (events) return events.page;
-  throw new Needed({ kind: "events", topic, headers, since, snapshot, after, named });
+  throw new Needed({ kind: "events", topic, headers, since, after, named });
 }
 
 function findMatch(draft: Draft, events: readonly EventFact[]) {
@@ -79,6 +76,6 @@ function recordFault(draft: Draft, { fault }: ReturnType<typeof findMatch>): voi
 }
 
 function consumeEvent(draft: Draft, event: EventFact): void {
-  draft.owe({ kind: "event.taken", id: event.id });
+  draft.owe(eventTaken(draft, event.id));
   completeStep(draft, currentPlan(draft), { output: eventValue(event) });
 }

@@ -35,11 +35,11 @@ export function migrate(draft: Draft, command: Command<"migrate">): DecisionOn<"
   return acted(draft);
 }
 
-function carryOut(draft: Draft, { patch, stored, removed, effects }: VersionChange): Failure | undefined {
+function carryOut(draft: Draft, { patch, stored, removed, owed }: VersionChange): Failure | undefined {
   for (const name of removed) draft.removeVariable(name);
   const fault = Object.keys(stored).length > 0 ? storeVariables(draft, stored) : undefined;
   draft.change(patch);
-  draft.owe(...effects);
+  draft.owe(owed);
   return fault;
 }
 

@@ -46,7 +46,7 @@ export function continueAfterHalt(draft: Draft): void {
     completeWait(draft, facts.signal.payload);
   } else if (context.wait?.kind === "queued" && context.call) {
     // Offers were refused meanwhile.
-    draft.owe({ kind: "dispatch.request", dispatchId: context.wait.dispatchId, call: context.call });
+    draft.owe({ sends: [{ kind: "dispatch.request", dispatchId: context.wait.dispatchId, call: context.call }] });
     draft.close("note");
   } else proceedAfterChildren(draft);
 }

@@ -7,8 +7,8 @@
 // The commands `take` and `look` are sent between runs and keep their durable names; see acceptSignal and requestMatch.
 
 import type { Command } from "../messages/command.js";
-import type { Effect } from "../messages/effect.js";
 import type { RecordedSignal } from "../messages/fact.js";
+import { commandOwed, type Owed, signalRecorded } from "../messages/owed.js";
 import { type DecisionOn, refused, unchanged } from "../messages/transition.js";
 import { isHalted, type RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
@@ -24,15 +24,16 @@ import { completeStep } from "./token.js";
 export function recordSignal(draft: Draft, { id, name, payload }: Command<"signal">): DecisionOn<"signal"> {
   const { context } = draft;
   if (isTaskSignal(name)) return refused("signals named user_task.… come from submitted user tasks only");
-  const recorded = { kind: "signal.recorded", id, name, payload } as const;
+  const signal = { id, name, payload };
   const ended = isTerminal(context.state);
   if (!awaitsSignal(context, name) && keepsTooMany(draft, ended)) return refused(keptSentence(ended));
-  if (ended) return unchanged({ type: "signal", id, matched: false, ended }, [{ ...recorded, consumed: false }]);
+  if (ended)
+    return unchanged({ type: "signal", id, matched: false, ended }, signalRecorded(draft, signal, { consumed: false }));
   const earlier = promisedSignal(draft);
   const consumed = !earlier && awaitsSignal(context, name);
   const promisedTo = consumed ? undefined : nextWaiter(draft, name);
   const matched = consumed || promisedTo !== undefined;
-  draft.owe({ ...recorded, consumed, ...(promisedTo && { promisedTo }) });
+  draft.owe(signalRecorded(draft, signal, { consumed, promisedTo }));
   draft.row("log", context.state, { stepId: context.step, metadata: { kind: "signal", name, signal_id: id, matched } });
   draft.actor = "coordinator";
   if (consumed) completeStep(draft, currentPlan(draft), { output: payload });
@@ -103,7 +104,7 @@ function nextWaiter({ context, facts }: Draft, name: string): RunId | undefined 
 function offerSignal(draft: Draft, to: RunId, signalId: string, name: string): void {
   const { run } = draft.context;
   const id = draft.facts.uuid(run.id, `${signalId}/${to}/take`);
-  draft.owe({ kind: "send", to, id, command: { type: "take", signalId, name, from: run.id } });
+  draft.owe(commandOwed(draft, { to, id, command: { type: "take", signalId, name, from: run.id } }));
 }
 
 /** After its commit the run looks for branches that began to wait meanwhile. Both sides look, so one of them finds the other. */
@@ -134,7 +135,7 @@ export function matchRecorded(draft: Draft, { look: _, ...wait }: Extract<Wait, 
 export function acceptSignal(draft: Draft, offer: Command<"take">): DecisionOn<"take"> {
   const { signal } = draft.facts;
   const { name, signalId } = offer;
-  if (!awaitsSignal(draft.context, name)) return unchanged({ type: "advanced" }, [declined(draft, offer)]);
+  if (!awaitsSignal(draft.context, name)) return unchanged({ type: "advanced" }, declined(draft, offer));
   if (signal === undefined) return { need: { kind: "signal", name } };
   if (signal === null) return unchanged({ type: "advanced" });
   // Another signal came first: the one that was offered goes to another branch.
@@ -143,9 +144,10 @@ export function acceptSignal(draft: Draft, offer: Command<"take">): DecisionOn<"
   return draft.decided({ type: "advanced" });
 }
 
-function declined({ context: { run }, facts }: Draft, { name, signalId, from: to }: Command<"take">): Effect {
+function declined(draft: Draft, { name, signalId, from: to }: Command<"take">): Owed {
+  const { run, facts } = draft;
   const id = facts.uuid(run.id, `${signalId}/${run.id}/look`);
-  return { kind: "send", to, id, command: { type: "look", name } };
+  return commandOwed(draft, { to, id, command: { type: "look", name } });
 }
 
 /** `look`: an offered signal was not accepted. After its commit this run offers it to another branch. */

@@ -1,5 +1,6 @@
 // The command `submit`: a person submits the result of a user task. The step opens the task (steps/user_task.ts).
 import type { Command } from "../messages/command.js";
+import { signalRecorded, taskClosed } from "../messages/owed.js";
 import type { DecisionOn } from "../messages/transition.js";
 import { isHalted } from "../state/context.js";
 import { awaitedSignal } from "../state/wait.js";
@@ -43,13 +44,13 @@ export function submit(draft: Draft, command: Submit): DecisionOn<"submit"> {
 
 /** Records the result and the signal that carries it. */
 function recordSubmit(draft: Draft, { taskId, result, submittedBy }: Submit, matched: boolean): void {
-  const { context, facts, now } = draft;
+  const { context, facts } = draft;
   const name = awaitedSignal(context.wait) ?? "";
   // One submit per task: the id of its signal is derived from the task.
   const id = facts.uuid(context.run.id, `${taskId}/submitted`);
   const by: JsonObject = submittedBy === undefined ? {} : { submitted_by: submittedBy };
-  draft.owe({ kind: "task.submitted", id: taskId, result, at: now, by: submittedBy });
-  draft.owe({ kind: "signal.recorded", id, name, payload: result, consumed: matched });
+  draft.owe(taskClosed(draft, taskId, { result, by: submittedBy }));
+  draft.owe(signalRecorded(draft, { id, name, payload: result }, { consumed: matched }));
   const metadata = { kind: "signal", name, signal_id: id, matched, ...by };
   draft.row("log", context.state, { stepId: context.step, metadata });
 }

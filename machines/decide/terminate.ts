@@ -4,6 +4,7 @@ import type { Command } from "../messages/command.js";
 import { type DecisionOn, unchanged } from "../messages/transition.js";
 import { isTerminal } from "../state/lifecycle.js";
 import type { Ending } from "../state/rollback.js";
+import { dispatchCancelled, resolveDispatch } from "./dispatching.js";
 import type { Draft } from "./draft.js";
 import { abortStep, continueEnding, startEnding } from "./ending.js";
 import { acted, ended, recordAct } from "./hold.js";
@@ -44,10 +45,9 @@ function isLeavingTry({ context: { unwinding, entry } }: Draft): boolean {
 /** The answer to a call in flight is not awaited. Its worker is asked to stop; an undo in flight is still owed. */
 function cutOffCall(draft: Draft): void {
   const { wait, call } = draft.context;
-  if (wait?.kind === "dispatched")
-    draft.owe({ kind: "dispatch.cancel", dispatchId: wait.dispatchId, reason: "the run is terminated" });
+  if (wait?.kind === "dispatched") draft.owe(dispatchCancelled(wait.dispatchId, "the run is terminated"));
   if (call?.phase !== "compensation" || !wait) return;
-  if ("dispatchId" in wait) draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  if ("dispatchId" in wait) resolveDispatch(draft, wait);
   const cut = { code: "cancelled", message: "the run is terminated", retryable: false, will_retry: false };
   const attempt = wait.kind === "dispatched" ? wait.attempt : 0;
   const metadata = { ...cut, ...undoMetadata(call.childRunId) };

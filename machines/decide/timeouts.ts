@@ -4,6 +4,7 @@ import { raiseLabel } from "../chart/labels.js";
 import type { StepError } from "../state/entry.js";
 import type { StepPlan } from "../steps/step.js";
 import { SAGA_TIMEOUT } from "../steps/sub_saga.js";
+import { dispatchCancelled, resolveDispatch } from "./dispatching.js";
 import { currentPlan, type Draft } from "./draft.js";
 import { dropWhileFrame, moveTo, popFrame } from "./ledger/frames.js";
 import { groupOf, setGroup, startOrStopChildren } from "./ledger/groups.js";
@@ -41,7 +42,7 @@ export function tryTimedOut(draft: Draft): boolean {
   };
   draft.change({ unwinding: { entry: frame.entry.number, error, timedOut: true } });
   if (wait?.kind === "dispatched") {
-    draft.owe({ kind: "dispatch.cancel", dispatchId: wait.dispatchId, reason: error.message });
+    draft.owe(dispatchCancelled(wait.dispatchId, error.message));
     draft.close("note");
   } else leaveInnerBlocks(draft, true);
   return true;
@@ -50,7 +51,7 @@ export function tryTimedOut(draft: Draft): boolean {
 /** Leaves the blocks inside the try that is being left. `aborted`: the current step has not ended. */
 export function leaveInnerBlocks(draft: Draft, aborted: boolean): void {
   const { unwinding, wait, step, entry } = draft.context;
-  if (wait?.kind === "queued") draft.owe({ kind: "dispatch.resolved", dispatchId: wait.dispatchId });
+  if (wait?.kind === "queued") resolveDispatch(draft, wait);
   if (aborted && entry) recordAbortedStep(draft, "cancelled", "the try around it timed out");
   const plan = draft.workflow.steps.get(step ?? "");
   if (aborted && plan) oweAbortedStep(draft, plan);

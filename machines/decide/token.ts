@@ -8,7 +8,7 @@ import type { Frame } from "../state/frame.js";
 import type { Ending } from "../state/rollback.js";
 import type { Failure, StepOutcome, StepPlan } from "../steps/step.js";
 import type { Json, JsonObject } from "../values/json.js";
-import { startCall } from "./dispatching.js";
+import { dispatchCancelled, startCall } from "./dispatching.js";
 import { currentPlan, type Draft, Needed } from "./draft.js";
 import {
   abortStep,
@@ -64,7 +64,7 @@ function interpret(draft: Draft, plan: StepPlan, outcome: StepOutcome): void {
       throw new Needed(outcome.need);
     case "done":
       recordNotes(draft, plan, outcome.notes);
-      if (outcome.effects) draft.owe(...outcome.effects);
+      draft.owe(outcome.owed);
       if (outcome.signal) consumeSignal(draft, outcome.signal);
       return completeStep(draft, plan, outcome);
     case "skipped":
@@ -87,7 +87,7 @@ type Ended = "need" | "done" | "skipped" | "failed" | "cancel" | "end";
 function begin(draft: Draft, plan: StepPlan, outcome: Exclude<StepOutcome, { kind: Ended }>): void {
   switch (outcome.kind) {
     case "wait":
-      if (outcome.effects) draft.owe(...outcome.effects);
+      draft.owe(outcome.owed);
       draft.change({ wait: outcome.wait });
       recordPause(draft, plan, outcome);
       return draft.close("pause");
@@ -288,8 +288,7 @@ export function abortRun(draft: Draft, ending: Ending): void {
     // Children of the try may have ended while the run was in quarantine.
     return proceedAfterChildren(draft);
   }
-  if (wait?.kind === "dispatched")
-    draft.owe({ kind: "dispatch.cancel", dispatchId: wait.dispatchId, reason: ending.reason });
+  if (wait?.kind === "dispatched") draft.owe(dispatchCancelled(wait.dispatchId, ending.reason));
   if (wait?.kind === "dispatched" && !ending.abandon) {
     draft.change({ ending });
     draft.row("compensation.started", "compensating");

@@ -1,6 +1,7 @@
 // Working off the undo list of a run, or the part of it that a try has added: one compensation after the other, newest first.
 
 import type { ActionFact } from "../messages/fact.js";
+import { undoSettled } from "../messages/owed.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
 import type { UndoEntry } from "../state/rollback.js";
@@ -96,7 +97,7 @@ export function recordUndo(
 
 export function continueAfterUndo(draft: Draft, state: "done" | "failed"): void {
   const { undoing: ordinal, owed, unwinding } = draft.context;
-  if (ordinal !== undefined) draft.owe({ kind: "undo.settled", ordinal, state });
+  if (ordinal !== undefined) draft.owe(undoSettled(draft, ordinal, state));
   draft.change({ owed: owed - 1, undoing: undefined });
   if (unwinding) unwindTry(draft, unwinding);
   else continueEnding(draft, "note");

@@ -179,7 +179,6 @@ function checkLimits(steps: readonly ReadStep[], count: number, limits: Definiti
   for (const { plan, place: at } of steps) {
     if (plan.edges.length + plan.blocks.length > limits.branches)
       at.problem(`must have at most ${limits.branches} branches`);
-    for (const { check } of plan.type.youngerChecks ?? []) check(plan.attributes, at);
   }
 }
 

@@ -107,8 +107,8 @@ const WORDS: { readonly [K in Kind]: WordsOf<K> } = {
     return { words: `waits for ${what}${toUndo(call)} (attempt ${attempt})`, data, since, until };
   },
   backoff({ nth: attempt, since, dueAt: until, error, maxAttempts }, { call, step }) {
-    const of = maxAttempts === undefined || maxAttempts < 0 ? "" : ` of ${maxAttempts}`;
-    const failed = error ? ` (${error.code}: ${error.message})` : "";
+    const of = maxAttempts < 0 ? "" : ` of ${maxAttempts}`;
+    const failed = ` (${error.code}: ${error.message})`;
     const data = { kind: "retry", step_id: step, ...aboutCall(call), attempt, max_attempts: maxAttempts, error };
     return {
       words: `waits to try again${toUndo(call)} after attempt ${attempt}${of} failed${failed}`,

@@ -23,6 +23,8 @@ export interface Analysis {
   readonly references: ReadonlySet<string>;
   /** The members of `vars` that it reads by name, without those that it tests for. */
   readonly variables: ReadonlySet<string>;
+  /** All members of `vars` that it reads or tests for, by name. Undefined: it reads `vars` as a whole, or computes a name. */
+  readonly reads: ReadonlySet<string> | undefined;
   readonly warnings: readonly string[];
   /** The cost of one evaluation, without the rounds of its loops, which pay for themselves. */
   readonly weight: number;
@@ -35,7 +37,7 @@ export function analyse(expr: Expr, tree: Tree, source: string): Analysis {
   const walk = new Walk(source, tree);
   const weight = walk.visit(expr, [], 0);
   const { references, warnings, nodes, rounds } = walk;
-  return { references, warnings, variables: walk.variablesRead, weight, nodes, rounds };
+  return { references, warnings, variables: walk.variablesRead, reads: walk.reads, weight, nodes, rounds };
 }
 
 /** The calls whose second argument is a key of the first. */
@@ -47,6 +49,9 @@ class Walk {
   readonly rounds = new Map<Comprehension, number>();
   private readonly variables = new Set<string>();
   private readonly tested = new Set<string>();
+  /** How often `vars` occurs, and how often with the name of a member. */
+  private occurrences = 0;
+  private named = 0;
   nodes = 0;
 
   constructor(
@@ -56,6 +61,10 @@ class Walk {
 
   get variablesRead(): ReadonlySet<string> {
     return new Set([...this.variables].filter((name) => !this.tested.has(name)));
+  }
+
+  get reads(): ReadonlySet<string> | undefined {
+    return this.occurrences === this.named ? new Set([...this.variables, ...this.tested]) : undefined;
   }
 
   /** Returns the weight of the node and its children, without the bodies of loops, which pay for themselves. */
@@ -69,11 +78,10 @@ class Walk {
         this.name(kind.value.name, bound);
         return WEIGHT.leaf;
       case "selectExpr":
-        if (isVars(kind.value.operand, bound))
-          (kind.value.testOnly ? this.tested : this.variables).add(kind.value.field);
+        if (isVars(kind.value.operand, bound)) this.variable(kind.value.field, kind.value.testOnly);
         return WEIGHT.select + below(kind.value.operand);
       case "callExpr":
-        this.variable(kind.value, bound);
+        this.index(kind.value, bound);
         return this.call(kind.value, expr, below);
       case "listExpr":
         return kind.value.elements.reduce<number>((sum, element) => sum + below(element), WEIGHT.call);
@@ -88,19 +96,27 @@ class Walk {
 
   private name(name: string, bound: readonly string[]): void {
     const plain = name.startsWith(".") ? name.slice(1) : name;
+    if (isVariables(name, bound)) this.occurrences++;
     if (!bound.includes(name) && !TYPE_NAMES.has(plain)) this.references.add(plain);
   }
 
   /** `vars["name"]` reads a variable; `"name" in vars`, `vars.?name` and `vars[?"name"]` test for it. */
-  private variable({ function: name, args: [left, right] }: Call, bound: readonly string[]): void {
+  private index({ function: name, args: [left, right] }: Call, bound: readonly string[]): void {
     const [of, key] = name === "@in" ? [right, left] : INDEXES.has(name) ? [left, right] : [];
     const variable = textOf(key);
-    if (variable !== undefined && isVars(of, bound)) (name === "_[_]" ? this.variables : this.tested).add(variable);
+    if (variable !== undefined && isVars(of, bound)) this.variable(variable, name !== "_[_]");
+  }
+
+  private variable(name: string, isTest: boolean): void {
+    this.named++;
+    (isTest ? this.tested : this.variables).add(name);
   }
 
   private call(call: Call, expr: Expr, below: (child: Expr | undefined) => number): number {
     const qualifier = call.target?.exprKind.case === "identExpr" ? `${call.target.exprKind.value.name}.` : "";
     const namespaced = qualifier !== "" && isFunction(qualifier + call.function);
+    if (call.function === "has")
+      throw this.refuse("has() takes a member, such as has(inputs.note); an optional value has hasValue()", expr);
     if (!namespaced && !isFunction(call.function))
       throw this.refuse(`unknown function "${isNamespace(qualifier) ? qualifier : ""}${call.function}"`, expr);
     if (call.function === "_-_") this.warnOfDash(call, expr);
@@ -152,7 +168,12 @@ class Walk {
 }
 
 function isVars(expr: Expr | undefined, bound: readonly string[]): boolean {
-  return expr?.exprKind.case === "identExpr" && expr.exprKind.value.name === "vars" && !bound.includes("vars");
+  return expr?.exprKind.case === "identExpr" && isVariables(expr.exprKind.value.name, bound);
+}
+
+/** A leading dot means the scope, whatever a loop calls its items. */
+function isVariables(name: string, bound: readonly string[]): boolean {
+  return name === ".vars" || (name === "vars" && !bound.includes("vars"));
 }
 
 /** A text literal. */

@@ -62,14 +62,14 @@ export function substring(text: string, start: bigint, end?: bigint): string | C
 
 export function indexOf(text: string, needle: string, start?: bigint): bigint | CelError {
   const from = start === undefined ? 0 : offsetOf(text, Number(start));
-  if (from === undefined || (start !== undefined && from >= text.length)) return outside("indexOf");
+  if (from === undefined) return outside("indexOf");
   paySearch(text, needle);
   return indexAt(text, text.indexOf(needle, from));
 }
 
 export function lastIndexOf(text: string, needle: string, start?: bigint): bigint | CelError {
   const from = start === undefined ? text.length : offsetOf(text, Number(start));
-  if (from === undefined || (start !== undefined && from >= text.length)) return outside("lastIndexOf");
+  if (from === undefined) return outside("lastIndexOf");
   paySearch(text, needle, true);
   return indexAt(text, text.lastIndexOf(needle, from));
 }
@@ -105,7 +105,8 @@ export function trim(text: string): string {
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {
-  "\u0000": "\\0",
+  // CEL's octal escapes have three digits.
+  "\u0000": "\\000",
   "\u0007": "\\a",
   "\b": "\\b",
   "\t": "\\t",

@@ -112,6 +112,11 @@ export class CelExpression implements Expression {
     return this.analysis.variables;
   }
 
+  /** All members of `vars` that it reads or tests for. Undefined: it reads `vars` as a whole, or computes a name. */
+  get reads(): ReadonlySet<string> | undefined {
+    return this.analysis.reads;
+  }
+
   get warnings(): readonly string[] {
     return this.analysis.warnings;
   }

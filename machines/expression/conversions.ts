@@ -4,7 +4,7 @@ import { base64Decode, base64Encode, getTextEncoding } from "@bufbuild/protobuf/
 import { timestampOf } from "./calendar.js";
 import { Decimal, MAX_DIGITS, ROUNDINGS, type Rounding } from "./decimal.js";
 import { spend } from "./fuel.js";
-import { decimalOrError, toDecimal, whole } from "./numbers.js";
+import { decimalOrError, isNumber, toDecimal, whole } from "./numbers.js";
 import { Optional } from "./optional.js";
 import { makeText, paidSize } from "./prices.js";
 import { typeOf } from "./types.js";
@@ -33,7 +33,7 @@ const numeral =
     return known ? undefined : celError(`invalid argument of ${name}()`);
   };
 
-/** The digits behind the point are cut, as those of a double are. */
+/** The decimal places are cut, as those of a double are. */
 function ofDecimal(name: string, value: Decimal): CelResult | undefined {
   if (name === "double") return Number(value.toString());
   const cut = name === "int" ? value.round(0, "down")?.coefficient : undefined;
@@ -52,14 +52,25 @@ function notDecimal(): CelError {
   return celError(`decimal(): the text is no number of at most ${MAX_DIGITS} digits, such as "19.99"`);
 }
 
-/** `decimal.round(digits, mode)`: by default to a whole number, and a half away from zero. */
-function round([value = null, digits = 0n, mode = "half_up", ...more]: readonly CelValue[]): CelResult | undefined {
-  const count = whole(digits);
-  if (!(value instanceof Decimal) || typeof count !== "bigint" || more.length > 0) return undefined;
+/** `number.round(places, mode)`, a decimal: by default a whole number, and a half away from zero. Any number, since the sum of an empty list is the int 0. */
+function round([value = null, places = 0n, mode = "half_up", ...more]: readonly CelValue[]): CelResult | undefined {
+  const count = whole(places);
+  if (!isNumber(value) || typeof count !== "bigint" || more.length > 0) return undefined;
   if (typeof mode !== "string" || !ROUNDINGS.has(mode))
     return celError(`round(): a mode is ${[...ROUNDINGS].join(", ")}`);
   if (count > MAX_DIGITS || count < -MAX_DIGITS) return celError(`round(): a decimal has at most ${MAX_DIGITS} digits`);
-  return decimalOrError(value.round(Number(count), mode as Rounding));
+  const number = toDecimal(value);
+  return number ? decimalOrError(number.round(Number(count), mode as Rounding)) : infinite("round");
+}
+
+function scale([value = null, ...more]: readonly CelValue[]): CelResult | undefined {
+  if (!isNumber(value) || more.length > 0) return undefined;
+  const number = toDecimal(value);
+  return number ? BigInt(number.scale) : infinite("scale");
+}
+
+function infinite(name: string): CelError {
+  return celError(`${name}(): the number is not finite`);
 }
 
 function text([value = null, ...more]: readonly CelValue[]): CelResult | undefined {
@@ -93,7 +104,7 @@ function decode([value = null, ...more]: readonly CelValue[]): CelResult | undef
   }
 }
 
-/** Not null, false, zero, empty or none. */
+/** Null, false, zero, empty or none. */
 function isZero(value: CelValue): boolean {
   if (value === null || value === false || value === "" || value === 0 || value === 0n) return true;
   if (value instanceof Uint8Array) return value.length === 0;
@@ -127,7 +138,7 @@ export const CONVERSIONS: Readonly<Record<string, Conversion>> = {
   dyn: onOne((value) => value),
   decimal,
   round,
-  scale: ([value = null, ...more]) => (value instanceof Decimal && more.length === 0 ? BigInt(value.scale) : undefined),
+  scale,
   "base64.encode": encode,
   "base64.decode": decode,
   "optional.of": onOne(Optional.of),

@@ -1,5 +1,5 @@
 // Evaluates an expression or a template for every item of a list, on one step budget. For steps that iterate over a list;
-// analyse.ts rewrites CEL's own loops.
+// evaluate.ts plans CEL's own loops.
 import type { Json } from "../values/json.js";
 import { ExpressionError } from "./errors.js";
 import { isExhausted, spend, withFuel } from "./fuel.js";

@@ -3,7 +3,7 @@
 import { type CelError, type CelResult, type CelValue, celError, isCelError, isCelList, isCelMap } from "@bufbuild/cel";
 import { spend } from "./fuel.js";
 import { functionNamed } from "./functions.js";
-import { indexed, isPresent, member, optionalIndexed, optionalMember } from "./members.js";
+import { indexed, isPresent, member, optionalMember } from "./members.js";
 import { messageOf, messageTypeNamed, withinLibrary } from "./messages.js";
 import { alternative, binary, conditional, constant, invocation, junction, type Node, noOptional } from "./nodes.js";
 import { Optional } from "./optional.js";
@@ -104,7 +104,6 @@ class Planner {
       case "_[_]":
         return binary(first, second, indexed);
       case OPTIONAL_INDEX:
-        return binary(first, second, optionalIndexed);
       case OPTIONAL_MEMBER:
         return binary(first, second, optionalMember);
       case "or":

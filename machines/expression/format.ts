@@ -100,13 +100,26 @@ const WRITERS: Readonly<Record<string, Writer>> = {
     spend(COSTLY);
     const number = toDecimal(value);
     if (!number) return unending(value);
-    return Number(number.toString())
-      .toExponential(precision)
-      .replace(/(?<=e[+-])(\d)$/, "0$1");
+    const text = typeof value === "number" ? value.toExponential(precision) : exponential(number, precision);
+    return text.replace(/(?<=e[+-])(\d)$/, "0$1");
   },
 };
 
-/** The whole value of an int, a uint, and a whole double or decimal. */
+/** The text that `toExponential` gives for a double, with all digits of a decimal. A half goes to the even digit. */
+function exponential(number: Decimal, precision: number): string {
+  const exponentOf = ({ coefficient, scale, sign }: Decimal) =>
+    sign === 0 ? 0 : String(coefficient).replace("-", "").length - 1 - scale;
+  const rounded = number.round(precision - exponentOf(number), "half_even") ?? number;
+  const exponent = exponentOf(rounded);
+  const digits = String(rounded.coefficient)
+    .replace("-", "")
+    .padEnd(precision + 1, "0")
+    .slice(0, precision + 1);
+  const [first, rest] = [digits.slice(0, 1), digits.slice(1)];
+  return `${number.sign < 0 ? "-" : ""}${first}${rest && `.${rest}`}e${exponent < 0 ? "-" : "+"}${Math.abs(exponent)}`;
+}
+
+/** The int of an int, a uint, and a whole double or decimal. */
 function wholeOf(value: CelValue): bigint | undefined {
   if (typeof value === "bigint") return value;
   if (isCelUint(value)) return value.value;

@@ -140,9 +140,8 @@ function contains(value: CelValue, container: CelValue): Result | undefined {
   }
   if (!isCelMap(container)) return undefined;
   // The library's `has` treats a null as an absent key.
-  if (typeof value === "string" || typeof value === "boolean" || isNumber(value)) {
-    return container.get(value) !== undefined;
-  }
+  const key = value instanceof Decimal ? whole(value) : value;
+  if (typeof key === "string" || typeof key === "boolean" || isNumber(key)) return container.get(key) !== undefined;
   return undefined;
 }
 

@@ -6,7 +6,7 @@ import { extremeOf } from "./mathematics.js";
 import { library } from "./messages.js";
 import { arithmetic, isNumber, whole } from "./numbers.js";
 import { Optional } from "./optional.js";
-import { compare, compareTexts, equal, keyOf } from "./order.js";
+import { compare, DistinctValues } from "./order.js";
 import { paySort } from "./prices.js";
 import { asDuration, listOf } from "./values.js";
 
@@ -61,22 +61,13 @@ function sorted(name: string, list: CelList, keys: CelList): CelResult {
   }
   paySort(pairs.length);
   spend(pairs.length * 4);
-  const between =
-    typeof first === "string" ? compareTexts : (left: CelValue, right: CelValue) => compare(left, right) || 0;
-  pairs.sort((left, right) => between(left.key as string, right.key as string));
+  pairs.sort((left, right) => compare(left.key, right.key) || 0);
   return listOf(pairs.map(({ item }) => item));
 }
 
 function distinct(list: CelList): CelResult {
-  const known = new Set<string>();
-  const items: CelValue[] = [];
-  for (const item of list) {
-    const key = keyOf(item);
-    if (key === undefined ? items.some((other) => equal(other, item)) : known.has(key)) continue;
-    if (key !== undefined) known.add(key);
-    items.push(item);
-  }
-  return listOf(items);
+  const known = new DistinctValues();
+  return listOf(Array.from(list).filter((item) => known.add(item)));
 }
 
 function slice(list: CelList, [start = 0n, end = BigInt(list.size)]: readonly bigint[]): CelResult {
@@ -125,13 +116,9 @@ function unwrapped(list: CelList): CelResult | undefined {
 
 /** Whether each item of the second is in the first. */
 function includes(all: CelList, some: CelList): boolean {
-  const known = keysOf(all);
-  for (const item of some) if (!known.has(keyOf(item))) return false;
+  const known = DistinctValues.of(all);
+  for (const item of some) if (!known.has(item)) return false;
   return true;
-}
-
-function keysOf(list: CelList): ReadonlySet<string | undefined> {
-  return new Set(Array.from(list, keyOf));
 }
 
 export const LIST_FUNCTIONS: Readonly<Record<string, ListFunction>> = {
@@ -157,8 +144,8 @@ export const LIST_FUNCTIONS: Readonly<Record<string, ListFunction>> = {
   "sets.contains": onLists(includes),
   "sets.equivalent": onLists((left, right) => includes(left, right) && includes(right, left)),
   "sets.intersects": onLists((left, right) => {
-    const known = keysOf(left);
-    for (const item of right) if (known.has(keyOf(item))) return true;
+    const known = DistinctValues.of(left);
+    for (const item of right) if (known.has(item)) return true;
     return false;
   }),
 };

@@ -37,12 +37,12 @@ const bitwise =
   };
 
 const shifting =
-  (work: (bits: bigint, by: bigint) => bigint): MathFunction =>
+  (name: string, work: (bits: bigint, by: bigint) => bigint): MathFunction =>
   (value = null, count = null, ...more) => {
     const by = whole(isCelUint(count) ? count.value : count);
     const bits = isCelUint(value) ? value.value : whole(value);
     if (more.length > 0 || typeof by !== "bigint" || typeof bits !== "bigint") return undefined;
-    if (by < 0n) return celError("math.bitShift(): a shift is not negative");
+    if (by < 0n) return celError(`${name}(): a shift is not negative`);
     const shifted = by >= BITS ? 0n : work(BigInt.asUintN(64, bits), by);
     return isCelUint(value) ? celUint(BigInt.asUintN(64, shifted)) : BigInt.asIntN(64, shifted);
   };
@@ -67,9 +67,10 @@ export function extremeOf(
   for (const item of items) {
     spend(2);
     if (!accepts(item)) return undefined;
-    const compared = found === undefined ? wanted : compare(item, found);
-    if (compared === undefined) return celError(`${name}(): the values are of different types`);
-    if (Math.sign(compared) === wanted) found = item;
+    const compared = compare(item, found ?? item);
+    if (compared === undefined)
+      return celError(`${name}(): the values ${found === undefined ? "have no order" : "are of different types"}`);
+    if (found === undefined || Math.sign(compared) === wanted) found = item;
   }
   return found === undefined ? celError(`${name}(): there is no value`) : found;
 }
@@ -125,8 +126,8 @@ export const MATH_FUNCTIONS: Readonly<Record<string, MathFunction>> = {
   "math.bitOr": bitwise((left, right) => left | right),
   "math.bitXor": bitwise((left, right) => left ^ right),
   "math.bitNot": bitNot,
-  "math.bitShiftLeft": shifting((bits, by) => bits << by),
-  "math.bitShiftRight": shifting((bits, by) => bits >> by),
+  "math.bitShiftLeft": shifting("math.bitShiftLeft", (bits, by) => bits << by),
+  "math.bitShiftRight": shifting("math.bitShiftRight", (bits, by) => bits >> by),
 };
 
 /** `Math.round` adds a half, which is wrong for the double just below a half. */

@@ -10,7 +10,9 @@ import {
   isCelUint,
 } from "@bufbuild/cel";
 import { isReflectMessage } from "@bufbuild/protobuf/reflect";
+import { Decimal } from "./decimal.js";
 import { fieldOf } from "./messages.js";
+import { whole } from "./numbers.js";
 import { Optional } from "./optional.js";
 
 export function member(value: CelValue, name: string): CelResult {
@@ -31,16 +33,15 @@ export function optionalMember(value: CelValue, name: CelValue): CelResult {
   return isCelError(found) ? found : Optional.of(found);
 }
 
-export const optionalIndexed = optionalMember;
-
 export function isPresent(value: CelValue, name: string): CelResult {
   if (value instanceof Optional) return value.value !== undefined && isPresent(value.value, name);
   if (isCelMap(value)) return value.get(name) !== undefined;
   return isReflectMessage(value) ? fieldOf(value, name, true) : false;
 }
 
-/** Undefined: there is no such member. */
-function read(value: CelValue, key: CelValue): CelResult | undefined {
+/** Undefined: there is no such member. A whole decimal is the key that it equals. */
+function read(value: CelValue, given: CelValue): CelResult | undefined {
+  const key = given instanceof Decimal ? whole(given) : given;
   if (isCelMap(value)) return isKey(key) ? value.get(key) : celError("unsupported key type");
   if (isCelList(value)) {
     const index = indexOf(key);

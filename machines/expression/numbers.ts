@@ -109,11 +109,17 @@ export function compareNumbers(left: CelValue, right: CelValue): number | undefi
   const a = plain(left);
   const b = plain(right);
   if (a === undefined || b === undefined) return undefined;
-  return typeof a === typeof b ? difference(a, b) : difference(Number(a), Number(b));
+  return typeof a !== typeof b && (isLimit(a) || isLimit(b)) ? difference(Number(a), Number(b)) : difference(a, b);
 }
 
+/** The suite of CEL has the greatest int and the double 2^63 as one in order, although they are not equal. */
+const isLimit = (value: number | bigint) => typeof value === "number" && Math.abs(value) === 2 ** 63;
+
+/** JavaScript compares a bigint with a double exactly. */
 function difference(left: number | bigint, right: number | bigint): number {
-  return left < right ? -1 : left > right ? 1 : left === right ? 0 : Number.NaN;
+  if (left < right) return -1;
+  // biome-ignore lint/suspicious/noDoubleEquals: it is exact for a bigint and a double.
+  return left > right ? 1 : left == right ? 0 : Number.NaN;
 }
 
 /** A decimal compared with a double that is not finite. */

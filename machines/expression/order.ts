@@ -1,9 +1,8 @@
 // Equality and order of CEL values, and a text that is the same for equal values.
 import { type CelList, type CelMap, type CelValue, isCelList, isCelMap, isCelType, isCelUint } from "@bufbuild/cel";
-import { Decimal } from "./decimal.js";
 import { spend } from "./fuel.js";
 import { library } from "./messages.js";
-import { compareNumbers, isNumber, sameNumber } from "./numbers.js";
+import { compareNumbers, isNumber, sameNumber, toDecimal } from "./numbers.js";
 import { Optional } from "./optional.js";
 import { paidSize, paySort } from "./prices.js";
 import { asDuration, asTimestamp, JsonList, JsonMap } from "./values.js";
@@ -65,6 +64,7 @@ function isSurrogate(unit: number): boolean {
 
 function compareBytes(left: Uint8Array, right: Uint8Array): number {
   const end = Math.min(left.length, right.length);
+  spend(end >>> 5);
   for (let index = 0; index < end; index++) {
     const difference = (left[index] as number) - (right[index] as number);
     if (difference !== 0) return difference;
@@ -72,21 +72,40 @@ function compareBytes(left: Uint8Array, right: Uint8Array): number {
   return left.length - right.length;
 }
 
+/** What comparing two messages in the library costs. */
+const MESSAGE = 100;
+
+/** Pays for what it reads: the values may be parts of lists and maps, which nothing has paid for yet. */
 export function equal(left: CelValue, right: CelValue): boolean {
   spend(1);
-  if (left === right) return true;
-  if (isNumber(left) && isNumber(right)) return sameNumber(left, right);
-  if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return false;
-  if (left instanceof JsonList || left instanceof JsonMap) {
-    const other: unknown = right;
-    const source = other instanceof JsonList || other instanceof JsonMap ? other.source : undefined;
-    if (left.source === source) return true;
+  if (typeof left === "string") {
+    if (typeof right !== "string" || left.length !== right.length) return false;
+    spend(left.length >>> 6);
+    return left === right;
   }
-  if (isCelList(left)) return isCelList(right) && equalLists(left, right);
-  if (isCelMap(left)) return isCelMap(right) && equalMaps(left, right);
+  if (isNumber(left)) return isNumber(right) && sameNumber(left, right);
+  if (typeof left !== "object" || typeof right !== "object" || left === null || right === null) return left === right;
+  if (isCelList(left)) return isCelList(right) && (haveSameSource(left, right) || equalLists(left, right));
+  if (isCelMap(left)) return isCelMap(right) && (haveSameSource(left, right) || equalMaps(left, right));
   if (left instanceof Optional || right instanceof Optional) return equalOptionals(left, right);
-  if (left instanceof Decimal || right instanceof Decimal) return false;
+  if (isNumber(right)) return false;
+  if (left instanceof Uint8Array) {
+    return right instanceof Uint8Array && left.length === right.length && compareBytes(left, right) === 0;
+  }
+  if (isCelType(left)) return isCelType(right) && left.name === right.name;
+  const time = asTimestamp(left);
+  const [a, b] = time ? [time, asTimestamp(right)] : [asDuration(left), asDuration(right)];
+  if (a) return b !== undefined && a.seconds === b.seconds && a.nanos === b.nanos;
+  spend(MESSAGE);
   return library.funcs.find("_==_")?.call(0, undefined, [left, right]) === true;
+}
+
+/** JSON has no NaN, so it equals itself. */
+function haveSameSource(left: unknown, right: unknown): boolean {
+  const [one, other] = [left, right].map((side) =>
+    side instanceof JsonList || side instanceof JsonMap ? side.source : undefined,
+  );
+  return one !== undefined && one === other;
 }
 
 function equalOptionals(left: CelValue, right: CelValue): boolean {
@@ -113,7 +132,7 @@ function equalMaps(left: CelMap, right: CelMap): boolean {
   return true;
 }
 
-/** Equal values have the same key, and no others. Pays for what it reads. Undefined: a message, which is compared only. */
+/** Equal values have the same key, and no others. Pays for what it reads. Undefined: a message or NaN is in it, which are compared only. */
 export function keyOf(value: CelValue): string | undefined {
   spend(12);
   if (typeof value === "string") {
@@ -121,8 +140,7 @@ export function keyOf(value: CelValue): string | undefined {
     return `s${value.length}:${value}`;
   }
   if (typeof value === "boolean" || value === null) return String(value);
-  const number = numberKey(value);
-  if (number !== undefined) return number;
+  if (isNumber(value)) return numberKey(value);
   if (value instanceof Uint8Array) {
     spend(value.length >>> 1);
     return `b${value.join()}`;
@@ -132,21 +150,23 @@ export function keyOf(value: CelValue): string | undefined {
     return keys.includes(undefined) ? undefined : `[${keys.join()}]`;
   }
   if (isCelMap(value)) return keyOfMap(value);
-  if (value instanceof Optional) return value.value === undefined ? "none" : `o${keyOf(value.value)}`;
+  if (value instanceof Optional) {
+    const inner = value.value === undefined ? "" : keyOf(value.value);
+    return inner === undefined ? undefined : `o${inner}`;
+  }
   if (isCelType(value)) return `y${value.name}`;
   const time = asTimestamp(value);
   const span = time ?? asDuration(value);
   return span && `${time ? "t" : "d"}${span.seconds}.${span.nanos}`;
 }
 
+/** The digits, without an exponent. Undefined: NaN, which equals nothing. */
 function numberKey(value: CelValue): string | undefined {
-  if (typeof value === "bigint") return `n${value}`;
+  if (typeof value === "bigint" || Number.isSafeInteger(value)) return `n${value}`;
   if (isCelUint(value)) return `n${value.value}`;
-  if (value instanceof Decimal) return `n${value.key()}`;
-  if (typeof value !== "number") return undefined;
-  const text = String(value);
-  if (!text.includes("e")) return `n${text}`;
-  return Number.isInteger(value) ? `n${BigInt(value)}` : `n${Decimal.parse(text)?.key()}`;
+  const decimal = toDecimal(value);
+  if (decimal) return `n${decimal.key()}`;
+  return Number.isNaN(value) ? undefined : `n${value}`;
 }
 
 function keyOfMap(map: CelMap): string | undefined {
@@ -158,4 +178,33 @@ function keyOfMap(map: CelMap): string | undefined {
   }
   paySort(members.length);
   return `{${members.sort().join()}}`;
+}
+
+/** Values that equality tells apart. Those without a key are compared one by one. */
+export class DistinctValues {
+  private readonly keys = new Set<string>();
+  private readonly others: CelValue[] = [];
+
+  static of(values: Iterable<CelValue>): DistinctValues {
+    const all = new DistinctValues();
+    for (const value of values) all.add(value);
+    return all;
+  }
+
+  has(value: CelValue): boolean {
+    return this.known(value, keyOf(value));
+  }
+
+  /** False: an equal value is there. */
+  add(value: CelValue): boolean {
+    const key = keyOf(value);
+    if (this.known(value, key)) return false;
+    if (key === undefined) this.others.push(value);
+    else this.keys.add(key);
+    return true;
+  }
+
+  private known(value: CelValue, key: string | undefined): boolean {
+    return key === undefined ? this.others.some((other) => equal(other, value)) : this.keys.has(key);
+  }
 }

@@ -109,6 +109,7 @@ class Parser {
       if (this.take(".?")) expr = this.optionalMember(expr);
       else if (this.take(".")) expr = this.access(expr);
       else if (this.take("[")) {
+        this.space();
         const name = this.take("?") ? OPTIONAL_INDEX : "_[_]";
         const index = this.expression();
         this.expect("]");

@@ -114,6 +114,8 @@ function map(value: CelMap, bounded: boolean, depth: number): Json {
   for (const [key, item] of value) {
     const name = isCelUint(key) ? String(key.value) : String(key);
     if (FORBIDDEN_NAMES.has(name)) throw new ExpressionError(`"${name}" is not allowed as a member name in an object`);
+    // The int 1 and the text "1" are two keys of a map, and one name of an object.
+    if (Object.hasOwn(object, name)) throw new ExpressionError("duplicate map key");
     takeResultChars(name.length + 4);
     object[storable(name)] = toJson(item, bounded, depth + 1);
   }

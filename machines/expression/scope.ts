@@ -1,6 +1,6 @@
 // The scope of expressions: the names that they see of a run (docs/workflows.md, expressions).
 import type { RunContext } from "../state/context.js";
-import { correctedItem } from "../state/corrected-item.js";
+import { correctedItem, withoutCorrection } from "../state/corrected-item.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { Json, JsonObject } from "../values/json.js";
 import { instant, type Scope } from "./index.js";
@@ -14,7 +14,12 @@ export const RESERVED_NAMES: ReadonlySet<string> = new Set(
 const identities = new WeakMap<RunIdentity, Scope>();
 
 export function scopeOf(context: RunContext, now: number, output?: Json): Scope {
-  const scope = { ...identityScope(context.run), ...localsOf(context), vars: context.variables, now: instant(now) };
+  const scope = {
+    ...identityScope(context.run),
+    ...localsOf(context),
+    vars: withoutCorrection(context.variables),
+    now: instant(now),
+  };
   return output === undefined ? scope : { ...scope, output };
 }
 

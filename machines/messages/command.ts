@@ -38,10 +38,7 @@ export type RunCommand =
       readonly outcomeUnknown: boolean;
       /** The other side asked for this delay before the next attempt. It is bounded by the policy's longest backoff. */
       readonly retryAfterMs?: number;
-      /**
-       * Nothing of the dispatch has reached a worker: it was no attempt, and its call waits for a worker again. Older nodes count it as a
-       * failed attempt.
-       */
+      /** Nothing of the dispatch has reached a worker: it was no attempt, and its call waits for a worker again. */
       readonly notHandedOver?: true;
     })
   | (ReportedDispatch & { readonly type: "heartbeat" })
@@ -104,7 +101,7 @@ export interface ReportedDispatch {
   readonly actor: string;
   /**
    * When it reached the service, in database time (epoch milliseconds): by this moment it is in time. Set by the node that
-   * received it, never by a client. Absent from older nodes: the moment of the decision counts.
+   * received it, never by a client. Absent: the moment of the decision counts.
    */
   readonly arrivedAt?: number;
   /** The service of the worker's stream: a dispatch belongs to the service that it was given to. Absent over HTTP. */
@@ -189,7 +186,7 @@ export interface SignalRecorded {
   readonly id: string;
   /** Whether a waiting step took it, or a waiting branch was offered it. */
   readonly matched: boolean;
-  /** The run has ended: no step will ever take it. Older releases do not say so. */
+  /** The run has ended: no step will ever take it. */
   readonly ended?: true;
 }
 

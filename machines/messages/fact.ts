@@ -12,7 +12,7 @@ import type { Json, JsonObject } from "../values/json.js";
 import type { RunLimits } from "../values/limits.js";
 import type { RetryPolicy } from "../values/retry.js";
 import type { Reason } from "./command.js";
-import type { Effect } from "./effect.js";
+import type { Owed } from "./owed.js";
 
 export interface Facts {
   readonly limits: RunLimits;
@@ -36,8 +36,8 @@ export interface Facts {
   readonly signal?: RecordedSignal | null;
   /** Events that the run may consume, in the order of their publication. `more`: further pages exist. */
   readonly events?: { readonly page: readonly EventFact[]; readonly more: boolean };
-  /** The present moment of a topic: the ordinal of its newest event ("0": there is none), and the store's snapshot. */
-  readonly newestEvent?: { readonly ordinal: string; readonly snapshot: string };
+  /** The present moment, in the store's own words. */
+  readonly moment?: string;
   readonly undo?: OwedUndo;
   /** The children of a step entry that have ended, in their order. Null: they exceed the limit of an output. */
   readonly ended?: readonly EndedChild[] | null;
@@ -131,7 +131,7 @@ export interface VersionChange {
   /** Outputs that are stored under the id of a step that has another id there: the variables to store, and those to remove. */
   readonly stored: JsonObject;
   readonly removed: readonly string[];
-  readonly effects: readonly Effect[];
+  readonly owed?: Owed;
 }
 
 export interface ActionFact {
@@ -160,11 +160,10 @@ export type Need =
       readonly topic: string;
       readonly headers: Readonly<Record<string, string>>;
       readonly since?: string;
-      readonly snapshot?: string;
       readonly after?: string;
       readonly named?: string;
     }
-  | { readonly kind: "newest_event"; readonly topic: string }
+  | { readonly kind: "moment" }
   /** `since`: only entries of later step entries. 0: all. */
   | { readonly kind: "undo"; readonly since: number }
   | { readonly kind: "ended"; readonly entry: number; readonly child?: RunId }
@@ -183,7 +182,7 @@ export type Fetched = Pick<
   Facts,
   | "signal"
   | "events"
-  | "newestEvent"
+  | "moment"
   | "undo"
   | "ended"
   | "living"

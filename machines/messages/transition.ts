@@ -5,8 +5,8 @@ import type { Patch } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
 import type { AuditEvent } from "./audit.js";
 import type { Answer, AnswerTo, Command, CommandType, Refused } from "./command.js";
-import type { Effect } from "./effect.js";
 import type { Need } from "./fact.js";
+import type { Owed, Send, Write } from "./owed.js";
 
 /** The event that the run's actor receives. `type` names an edge of the chart, which refuses any other. */
 export interface Transition {
@@ -15,7 +15,10 @@ export interface Transition {
   /** The names of the variables that it changes. Only these are written. */
   readonly stored: readonly string[];
   readonly audit: readonly AuditEvent[];
-  readonly effects: readonly Effect[];
+  /** Rows of its commit. */
+  readonly writes: readonly Write[];
+  /** What leaves the process after its commit. */
+  readonly sends: readonly Send[];
   /** The run is one of another version from here on: its actor is started anew, with the program of that version. */
   readonly moved?: VersionOf;
 }
@@ -27,8 +30,8 @@ export interface Decided<A extends Answer = Answer> {
   /** To be applied and committed together before the answer is given. Empty: a refusal or a no-op. */
   readonly transitions: readonly Transition[];
   readonly answer: A;
-  /** The effects of a decision without transitions: rows that leave the run itself unchanged. */
-  readonly effects?: readonly Effect[];
+  /** What a decision without transitions owes: rows that leave the run itself unchanged. */
+  readonly owed?: Owed;
 }
 
 /**
@@ -39,8 +42,8 @@ export type Decision<A extends Answer = Answer> = Decided<A> | { readonly need: 
 /** A decision on a command of one type. */
 export type DecisionOn<T extends CommandType> = Decision<AnswerTo<Command<T>>>;
 
-export function unchanged<A extends Answer>(answer: A, effects?: readonly Effect[]): Decided<A> {
-  return { transitions: [], answer, effects };
+export function unchanged<A extends Answer>(answer: A, owed?: Owed): Decided<A> {
+  return { transitions: [], answer, owed };
 }
 
 export function refused(reason: string): Decided<Refused> {

@@ -1,9 +1,10 @@
 // Moves a run from one version of its workflow to another: everything that is against it, or what changes. It is pure: nothing is moved here.
+
 import type { Program } from "../chart/program.js";
 import type { Expression } from "../expression/index.js";
 import { scopeOf } from "../expression/scope.js";
-import type { Effect } from "../messages/effect.js";
 import type { Facts, MoveVerdict, VersionChange, VersionFact } from "../messages/fact.js";
+import { eventAwaited, type Owed } from "../messages/owed.js";
 import type { RunContext } from "../state/context.js";
 import type { Frame } from "../state/frame.js";
 import type { Group } from "../state/group.js";
@@ -66,7 +67,7 @@ function moveOf(
 const ofRun = (context: RunContext) => obstaclesToMove(context).map((message) => ({ message }));
 
 /** Only what differs is written. */
-function changeOf(passage: Passage): Pick<VersionChange, "patch" | "effects"> {
+function changeOf(passage: Passage): Pick<VersionChange, "patch" | "owed"> {
   const { step, frames, groups, wait } = passage.context;
   const framesThere = frames.map((frame) => frameThere(passage, frame));
   const groupsThere = Object.entries(groups).map(([entry, group]) => [entry, groupThere(passage, group)] as const);
@@ -77,7 +78,7 @@ function changeOf(passage: Passage): Pick<VersionChange, "patch" | "effects"> {
       ...(groupsThere.length > 0 && { groups: Object.fromEntries(groupsThere) }),
       ...(wait?.kind === "event" && { wait: lookingAgain(wait) }),
     },
-    effects: wait?.kind === "event" ? [eventAwaited(passage, wait)] : [],
+    owed: wait?.kind === "event" ? awaitedThere(passage, wait) : undefined,
   };
 }
 
@@ -100,11 +101,11 @@ function lookingAgain({ after: _, ...wait }: EventWait): EventWait {
 }
 
 /** The announcer looks waits up by the conditions of their `match`. */
-function eventAwaited(passage: Passage, { topic, headers }: EventWait): Effect {
+function awaitedThere(passage: Passage, wait: EventWait): Owed {
   const { context } = passage;
   const { step = "", entry, entries, run } = context;
   const { match } = (planThere(passage, step) as StepPlan).attributes as { match?: Expression };
   const scope = scopeOf(context, entry?.at ?? run.startedAt);
   const conditions = match && eventConditions(match, scope, entry?.number ?? entries);
-  return { kind: "event.awaited", topic, headers, ...(conditions && { conditions }) };
+  return eventAwaited(context, wait, conditions);
 }

@@ -1,8 +1,8 @@
 // The children of a rehearsed run as their parent sees them: runs, and mocked sub-sagas, which run nothing.
 
 import type { RunCommand } from "../messages/command.js";
-import type { SentCommand } from "../messages/effect.js";
 import type { EndedChild } from "../messages/fact.js";
+import type { SentCommand } from "../messages/owed.js";
 import type { StepError } from "../state/entry.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isTerminal } from "../state/lifecycle.js";

@@ -1,9 +1,9 @@
-// The family of a rehearsed run: all its runs, the facts of their decisions, and the effects of their transitions.
+// The family of a rehearsed run: all its runs, the facts of their decisions, and the writes of their transitions.
 
 import type { Program } from "../chart/program.js";
 import type { AuditEvent } from "../messages/audit.js";
-import type { Effect, NewChild, SentCommand } from "../messages/effect.js";
 import type { ActionFact, Facts, Fetched, Need } from "../messages/fact.js";
+import type { NewChild, SentCommand, Write } from "../messages/owed.js";
 import type { RunContext } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
 import { newRun } from "../state/record.js";
@@ -130,11 +130,11 @@ export class Family implements RehearsalHost {
     };
   }
 
-  committed(run: RehearsedRun, events: readonly AuditEvent[], effects: readonly Effect[]): void {
+  committed(run: RehearsedRun, events: readonly AuditEvent[], writes: readonly Write[]): void {
     for (const event of events) this.record(run, event);
-    for (const effect of effects) {
-      this.memory.apply(run.id, effect);
-      if (effect.kind === "child.start") this.addChild(effect.child, run);
+    for (const write of writes) {
+      this.memory.apply(write);
+      if (write.to === "new_run") this.addChild(write.row, run);
     }
     this.keptChars += run.addedChars;
     run.addedChars = 0;

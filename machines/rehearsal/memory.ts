@@ -1,11 +1,13 @@
-// The memory of a rehearsal, in place of the store: signals, events, undo lists, the inbox, stored scopes. Only the effects of
+// The memory of a rehearsal, in place of the store: signals, events, undo lists, the inbox, stored scopes. Only the writes of
 // runs change it. It answers the needs of decisions.
-import type { Effect, PublishedEvent, SentCommand } from "../messages/effect.js";
+import type { RunCommand } from "../messages/command.js";
 import type { EndedChild, EventFact, Fetched, Need, RecordedSignal } from "../messages/fact.js";
+import type { PublishedEvent, SentCommand, Write } from "../messages/owed.js";
 import type { RunContext } from "../state/context.js";
 import type { UndoEntry } from "../state/rollback.js";
-import type { RunId } from "../values/ids.js";
+import { asRunId, type RunId } from "../values/ids.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
+import type { Row } from "../writes/relations.js";
 import type { Child } from "./child.js";
 import type { RehearsedRun } from "./run.js";
 
@@ -14,13 +16,13 @@ interface KeptSignal {
   readonly runId: RunId;
   readonly name: string;
   readonly payload: Json;
-  readonly promisedTo?: RunId;
+  readonly promisedTo?: string;
   consumed: boolean;
 }
 
 interface RecordedUndo {
   entry: UndoEntry & { readonly ordinal: string };
-  owner: RunId;
+  owner: string;
   open: boolean;
 }
 
@@ -60,46 +62,60 @@ export class Memory {
     this.delivered.add(id);
   }
 
-  apply(owner: RunId, effect: Effect): void {
-    switch (effect.kind) {
-      case "signal.recorded":
-        this.signals.push({ ...effect, runId: owner });
+  apply({ to, row }: Write): void {
+    switch (to) {
+      case "signal":
+        this.signals.push({
+          ...row,
+          payload: row.payload as Json,
+          runId: asRunId(row.run_id),
+          promisedTo: row.promised_to,
+        });
         break;
-      case "signal.consumed":
-        for (const signal of this.signals) if (signal.id === effect.id) signal.consumed = true;
+      case "signal_claim":
+        for (const signal of this.signals) if (signal.id === row.id) signal.consumed = true;
         break;
-      case "event.published":
-        this.publish(effect.event);
+      case "published_event":
+        this.publish({ ...row, headers: row.headers as PublishedEvent["headers"], payload: row.payload as Json });
         break;
-      case "event.taken":
-        this.consumedEvents.add(`${owner}/${effect.id}`);
+      case "event_claim":
+        this.consumedEvents.add(`${row.run_id}/${row.event_id}`);
         break;
-      case "undo.owed":
-        this.undo.push({ entry: { ...effect.entry, ordinal: String(this.undo.length + 1) }, owner, open: true });
+      case "undo_entry":
+        this.undo.push({ entry: this.undoEntry(row), owner: row.owner, open: true });
         break;
-      case "undo.settled":
-        this.closeUndos(owner, ({ entry }) => entry.ordinal === effect.ordinal);
+      case "undo_settled":
+        this.closeUndos(row.run_id, ({ entry }) => entry.ordinal === row.ordinal);
         break;
-      case "undo.passed":
-        this.closeUndos(owner, ({ entry }) => entry.action === undefined && entry.entry > (effect.since ?? 0));
+      case "undo_passed":
+        this.closeUndos(
+          row.run_id,
+          ({ entry }) => row.every || (entry.action === undefined && entry.entry > row.since),
+        );
         break;
-      case "undo.dropped":
-        this.closeUndos(owner, () => true);
+      case "undo_handed":
+        this.handOver(row);
         break;
-      case "undo.handed":
-        this.handOver(owner, effect);
+      case "scope":
+        this.scopes.set(`${row.run_id}/${row.entry}`, row.variables);
         break;
-      case "scope.kept":
-        this.scopes.set(`${owner}/${effect.entry}`, effect.variables);
+      case "inbox_row":
+        this.send({ id: row.id, to: asRunId(row.run_id), command: row.command as RunCommand });
         break;
-      case "send":
-        this.send(effect);
-        break;
-      case "slot.requested":
+      case "ticket":
         // Nothing else runs: every slot is free.
-        this.grant(owner, effect.request.entry);
+        this.grant(asRunId(row.run_id), row.entry);
         break;
     }
+  }
+
+  private undoEntry({ step_id, entry, action, inputs, forward_key, child_run_id }: Row<"undo_entry">) {
+    return {
+      ordinal: String(this.undo.length + 1),
+      ...{ stepId: step_id, entry, action, inputs: inputs as JsonObject | undefined },
+      forwardIdempotencyKey: forward_key,
+      childRunId: child_run_id === undefined ? undefined : asRunId(child_run_id),
+    };
   }
 
   private grant(to: RunId, entry: number): void {
@@ -117,15 +133,15 @@ export class Memory {
     }
   }
 
-  private closeUndos(owner: RunId, which: (kept: RecordedUndo) => boolean): void {
+  private closeUndos(owner: string, which: (kept: RecordedUndo) => boolean): void {
     for (const kept of this.undo) if (kept.open && kept.owner === owner && which(kept)) kept.open = false;
   }
 
-  private handOver(owner: RunId, { to, entry }: Extract<Effect, { kind: "undo.handed" }>): void {
+  private handOver({ run_id, heir, entry }: Row<"undo_handed">): void {
     for (const kept of this.undo) {
-      if (!kept.open || kept.owner !== owner) continue;
-      kept.owner = to;
-      kept.entry = { ...kept.entry, entry, childRunId: kept.entry.childRunId ?? owner };
+      if (!kept.open || kept.owner !== run_id) continue;
+      kept.owner = heir;
+      kept.entry = { ...kept.entry, entry, childRunId: kept.entry.childRunId ?? asRunId(run_id) };
     }
   }
 
@@ -141,8 +157,8 @@ export class Memory {
         const page = may.filter(({ id, ordinal }) => Number(ordinal) > Number(id === named ? since : after));
         return { events: { page, more: false } };
       }
-      case "newest_event":
-        return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
+      case "moment":
+        return { moment: String(this.events.length) };
       case "undo": {
         const owed = this.openUndos(run.id).filter(
           ({ entry }) => entry.action !== undefined && entry.entry > need.since,

@@ -1,7 +1,7 @@
 // The outside of a rehearsed run: the answers of workers, servers, people and senders of signals, as the mocks say. The rehearsal
 // decides when they come.
 import type { RunCommand } from "../messages/command.js";
-import type { PublishedEvent } from "../messages/effect.js";
+import type { PublishedEvent } from "../messages/owed.js";
 import type { ActionCall } from "../state/call.js";
 import type { RunContext } from "../state/context.js";
 import type { Wait } from "../state/wait.js";

@@ -4,19 +4,19 @@ import type { Program } from "../chart/program.js";
 import { decide } from "../decide/decide.js";
 import type { AuditEvent } from "../messages/audit.js";
 import type { Answer, RunCommand } from "../messages/command.js";
-import type { Effect } from "../messages/effect.js";
 import type { Facts, Fetched, Need } from "../messages/fact.js";
+import type { Write } from "../messages/owed.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { entryStep } from "../steps/plan.js";
 import type { RunId } from "../values/ids.js";
 import { measure } from "../values/json.js";
 
-/** The surroundings of a run: its facts, and the place of its effects. */
+/** The surroundings of a run: its facts, and the place of its writes. */
 export interface RehearsalHost {
   facts(): Facts;
   fetch(run: RehearsedRun, need: Need): Fetched;
-  committed(run: RehearsedRun, events: readonly AuditEvent[], effects: readonly Effect[]): void;
+  committed(run: RehearsedRun, events: readonly AuditEvent[], writes: readonly Write[]): void;
 }
 
 export class RehearsedRun {
@@ -64,15 +64,15 @@ export class RehearsedRun {
         continue;
       }
       const events: AuditEvent[] = [];
-      const effects = [...(decision.effects ?? [])];
+      const writes = [...(decision.owed?.writes ?? [])];
       for (const transition of decision.transitions) {
         this.countChars(transition.patch);
         this.actor.apply(transition);
         events.push(...transition.audit);
-        effects.push(...transition.effects);
+        writes.push(...transition.writes);
       }
       this.lastEventAt = events.at(-1)?.at ?? this.lastEventAt;
-      host.committed(this, events, effects);
+      host.committed(this, events, writes);
       return decision.answer;
     }
   }

@@ -2,10 +2,19 @@
 import { isObject, type Json, type JsonObject } from "../values/json.js";
 import type { Pattern } from "../values/pattern.js";
 import { namesOf, quoted } from "./assertions.js";
-import { type Check, Evaluated, type Keyword, type Misfit, Misfits, type Node } from "./check.js";
+import {
+  AS_ALTERNATIVE,
+  type Check,
+  Evaluated,
+  type Keyword,
+  MAX_PROBLEMS,
+  type Node,
+  type Violation,
+  Violations,
+} from "./check.js";
 
 /** The schema `false`. */
-export const never: Keyword = (_, check, found) => check.misfit(found, "boolean schema is false");
+export const never: Keyword = (_, check, found) => check.violation(found, "boolean schema is false");
 
 export interface Members {
   readonly properties: ReadonlyMap<string, Node>;
@@ -46,7 +55,7 @@ export function members({ properties, patterns, additional }: Members): Keyword 
         if (!apply(one.node, name)) return false;
       }
       if (isKnown || !additional) continue;
-      if (additional.isNever) fits = check.misfit(found, `must NOT have additional properties: ${quoted(name)}`);
+      if (additional.isNever) fits = check.violation(found, `must NOT have additional properties: ${quoted(name)}`);
       else if (!apply(additional, name)) return false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -60,11 +69,11 @@ export function propertyNames(node: Node): Keyword {
     let fits = true;
     for (const name of namesOf(value, check)) {
       if (check.grants(name)) continue;
-      const faults = found && new Misfits();
+      const faults = found && new Violations();
       if (check.apply(node, name, faults)) continue;
       fits = false;
       for (const { message } of flat(faults?.list ?? []))
-        check.misfit(found, `property name ${quoted(name)} ${message}`);
+        check.violation(found, `property name ${quoted(name)} ${message}`);
       if (!found || found.isFull) return false;
     }
     return fits;
@@ -72,14 +81,14 @@ export function propertyNames(node: Node): Keyword {
 }
 
 /** A schema like `true`. */
-const fitsAll = ({ keywords, reviews }: Node): boolean => keywords.length + reviews.length === 0;
+const fitsAll = ({ keywords, unevaluated }: Node): boolean => keywords.length + unevaluated.length === 0;
 
 /** `prefixItems` and `items`. */
 export function items(prefix: readonly Node[], rest: Node | undefined): Keyword {
   return (value, check, found, evaluated) => {
     if (!Array.isArray(value)) return true;
     if (rest?.isNever && value.length > prefix.length)
-      return check.misfit(found, `must NOT have more than ${prefix.length} items`);
+      return check.violation(found, `must NOT have more than ${prefix.length} items`);
     let fits = true;
     const count = rest ? value.length : Math.min(prefix.length, value.length);
     const last = rest && !fitsAll(rest) ? count : Math.min(prefix.length, count);
@@ -103,13 +112,13 @@ export function contains(node: Node, least: number, most: number): Keyword {
     if (!Array.isArray(value)) return true;
     const { guesses } = check;
     let count = 0;
-    for (const [index, item] of value.entries()) {
+    for (let index = 0; index < value.length; index++) {
       if (count >= least && most === Infinity && !evaluated) return true;
-      if (!check.descend(node, index, item as Json)) continue;
+      if (!check.descend(node, index, value[index] as Json)) continue;
       count++;
       evaluated?.item(index);
     }
-    return (count >= least && count <= most) || check.guesses > guesses || check.misfit(found, message);
+    return (count >= least && count <= most) || check.guesses > guesses || check.violation(found, message);
   };
 }
 
@@ -117,7 +126,7 @@ export function allOf(nodes: readonly Node[]): Keyword {
   return (value, check, found, evaluated) => {
     let fits = true;
     for (const node of nodes) {
-      if (check.applyToo(node, value, found, evaluated)) continue;
+      if (check.apply(node, value, found, evaluated)) continue;
       fits = false;
       if (!found || found.isFull) return false;
     }
@@ -126,48 +135,61 @@ export function allOf(nodes: readonly Node[]): Keyword {
 }
 
 /** Applies a schema that need not fit. */
-function attempt(check: Check, node: Node, value: Json, evaluated: Evaluated | undefined, found?: Misfits): boolean {
+function attempt(check: Check, node: Node, value: Json, evaluated: Evaluated | undefined): boolean {
   const own = evaluated && new Evaluated();
-  const fits = check.applyToo(node, value, found, own);
+  const fits = check.apply(node, value, undefined, own, AS_ALTERNATIVE);
   if (fits && own) evaluated.take(own, check);
   return fits;
 }
 
 export function anyOf(nodes: readonly Node[]): Keyword {
   return (value, check, found, evaluated) => {
-    const alternatives: (readonly Misfit[])[] = [];
     let fits = false;
     for (const node of nodes) {
-      const faults = found && new Misfits();
-      if (attempt(check, node, value, evaluated, faults)) fits = true;
-      else if (faults) alternatives.push(faults.list);
-      // Only what the others evaluate would count.
+      if (attempt(check, node, value, evaluated)) fits = true;
+      // The remaining alternatives matter only for unevaluated members.
       if (fits && !evaluated) return true;
     }
-    return fits || check.misfit(found, "must match a schema in anyOf", { alternatives });
+    return fits || noneFits(nodes, value, check, found, "must match a schema in anyOf");
   };
+}
+
+/** What is wrong under each alternative is found out when none of them fits: most that fail do so beside one that fits. */
+function noneFits(
+  nodes: readonly Node[],
+  value: Json,
+  check: Check,
+  found: Violations | undefined,
+  message: string,
+): false {
+  if (!found || found.isFull) return false;
+  const each = Math.ceil(MAX_PROBLEMS / nodes.length);
+  const alternatives = nodes.map((node) => {
+    const faults = new Violations(each);
+    check.apply(node, value, faults);
+    return faults.list;
+  });
+  return check.violation(found, message, { alternatives });
 }
 
 export function oneOf(nodes: readonly Node[]): Keyword {
   return (value, check, found, evaluated) => {
     const { guesses } = check;
-    const alternatives: (readonly Misfit[])[] = [];
     let matches = 0;
     for (const node of nodes) {
-      const faults = found && new Misfits();
-      if (attempt(check, node, value, evaluated, faults)) matches++;
-      else if (faults) alternatives.push(faults.list);
+      if (attempt(check, node, value, evaluated)) matches++;
       if (matches > 1) break;
     }
     if (matches === 1 || (matches > 1 && check.guesses > guesses)) return true;
-    return check.misfit(found, "must match exactly one schema in oneOf", matches === 0 ? { alternatives } : undefined);
+    const message = "must match exactly one schema in oneOf";
+    return matches === 0 ? noneFits(nodes, value, check, found, message) : check.violation(found, message);
   };
 }
 
 export function not(node: Node): Keyword {
   return (value, check, found) => {
     const { guesses } = check;
-    return !check.applyToo(node, value) || check.guesses > guesses || check.misfit(found, "must NOT be valid");
+    return !check.apply(node, value) || check.guesses > guesses || check.violation(found, "must NOT be valid");
   };
 }
 
@@ -180,7 +202,7 @@ export function conditional(condition: Node, then: Node | undefined, otherwise: 
       evaluated?.all();
       return true;
     }
-    return !next || check.applyToo(next, value, found, evaluated);
+    return !next || check.apply(next, value, found, evaluated);
   };
 }
 
@@ -190,14 +212,14 @@ export function dependentSchemas(nodes: ReadonlyMap<string, Node>): Keyword {
     check.spend(nodes.size >> 2);
     let fits = true;
     for (const [name, node] of nodes)
-      if (Object.hasOwn(value, name) && !check.applyToo(node, value, found, evaluated)) fits = false;
+      if (Object.hasOwn(value, name) && !check.apply(node, value, found, evaluated)) fits = false;
     return fits;
   };
 }
 
 /** The target is known when the whole schema has been read. */
 export function reference(target: () => Node): Keyword {
-  return (value, check, found, evaluated) => check.applyToo(target(), value, found, evaluated);
+  return (value, check, found, evaluated) => check.apply(target(), value, found, evaluated);
 }
 
 /** The outermost resource on the way here that has the anchor. */
@@ -208,7 +230,7 @@ export function dynamicReference(name: string, target: () => Node): Keyword {
       check.spend(1);
       node = scope.resource.dynamicAnchors.get(name) ?? node;
     }
-    return check.applyToo(node, value, found, evaluated);
+    return check.apply(node, value, found, evaluated);
   };
 }
 
@@ -218,7 +240,7 @@ export function unevaluatedProperties(node: Node): Keyword {
     let fits = true;
     for (const name of namesOf(value as JsonObject, check)) {
       if (evaluated.hasName(name) || check.grants(name)) continue;
-      if (node.isNever) fits = check.misfit(found, `must NOT have unevaluated properties: ${quoted(name)}`);
+      if (node.isNever) fits = check.violation(found, `must NOT have unevaluated properties: ${quoted(name)}`);
       else if (!check.descend(node, name, value[name] as Json, found)) fits = false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -234,7 +256,7 @@ export function unevaluatedItems(node: Node): Keyword {
     let fits = true;
     for (let index = evaluated.upTo; index < value.length; index++) {
       if (evaluated.hasItem(index)) continue;
-      if (node.isNever) fits = check.misfit(found, `must NOT have unevaluated items: item ${index}`);
+      if (node.isNever) fits = check.violation(found, `must NOT have unevaluated items: item ${index}`);
       else if (!check.descend(node, index, value[index] as Json, found)) fits = false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -244,6 +266,6 @@ export function unevaluatedItems(node: Node): Keyword {
 }
 
 /** What is wrong under each alternative before what they are alternatives of. */
-export function flat(found: readonly Misfit[]): readonly Misfit[] {
-  return found.flatMap((misfit) => [...(misfit.alternatives ?? []).flatMap(flat), misfit]);
+export function flat(found: readonly Violation[]): readonly Violation[] {
+  return found.flatMap((violation) => [...(violation.alternatives ?? []).flatMap(flat), violation]);
 }

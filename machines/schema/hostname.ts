@@ -4,8 +4,8 @@ import type { Spend } from "../values/pattern.js";
 
 const LABEL = /^[a-z\d](?:[a-z\d-]{0,61}[a-z\d])?$/i;
 const MAX_NAME = 253;
-/** Units. */
-const DECODING = 30;
+/** Units for decoding and judging a label. */
+const DECODING = 100;
 
 export function isHostname(text: string, spend: Spend): boolean {
   if (text.length > MAX_NAME) return false;
@@ -61,7 +61,7 @@ const ALLOWED =
 const FORBIDDEN = /[\u0640\u07fa\u302e\u302f\u3031-\u3035\u303b]/u;
 const VIRAMA =
   /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca\u0e3a\u0eba\u0f84\u1039\u103a\u1714\u1734\u17d2\u1a60\u1b44\u1baa\u1bab\u1bf2\u1bf3\u2d7f\ua806\ua8c4\ua953\ua9c0\uaaf6\uabed]$/u;
-/** Letters that join: about those that the joining types of Unicode name. */
+/** Letters that join their neighbours: the scripts of nearly all letters whose joining type in Unicode says so. */
 const JOINING = "[\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Mandaic}\\p{Script=Nko}\\p{Script=Mongolian}]";
 const JOINS_BEFORE = new RegExp(`${JOINING}\\p{Mn}*$`, "u");
 const JOINS_AFTER = new RegExp(`^\\p{Mn}*${JOINING}`, "u");

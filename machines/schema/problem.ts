@@ -1,9 +1,9 @@
 // The problems of a value as text: each begins with the JSON pointer of its place, which is `/` for the value itself. A space in a name is
 // escaped, so that the pointer ends at the first one.
 import { pathOfPointer } from "../values/json-path.js";
-import type { Misfit } from "./check.js";
+import type { Violation } from "./check.js";
 
-export const problemOf = ({ pointer, message }: Misfit): string =>
+export const problemOf = ({ pointer, message }: Violation): string =>
   `${pointer.replaceAll("%", "%25").replaceAll(" ", "%20") || "/"} ${message}`;
 
 /** The JSON path of a problem and what it says, in a request that has the value at `at`. */

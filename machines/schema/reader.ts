@@ -77,21 +77,23 @@ export class Reader {
     this.bytes += NODE_BYTES;
     const members = isObject(schema) ? schema : {};
     const home = this.homeOf(members, pointer, outer);
-    const draft: NodeDraft = { resource: home, keywords: [], reviews: [], isNever: schema === false };
+    const draft: NodeDraft = { resource: home, keywords: [], unevaluated: [], isNever: schema === false };
     this.nodes.set(pointer, draft);
     this.name(members, home, draft);
     draft.keywords = schema === false ? [applicators.never] : this.keywords(members, pointer, home);
-    draft.reviews = this.reviews(members, pointer, home);
+    draft.unevaluated = this.unevaluated(members, pointer, home);
     return draft;
   }
 
   /** A schema with an $id is a resource of its own. */
   private homeOf({ $id, $schema }: Members, pointer: Pointer, outer: Home): Home {
-    // What the whole says of itself is for who takes it: schemas.ts.
+    // The `$schema` of the root is checked in schemas.ts.
     const fault = pointer !== "" && $id !== undefined ? otherDraft($schema) : undefined;
     if (fault !== undefined) throw new SchemaFault(fault);
     if (typeof $id !== "string") return outer;
     const { uri } = locate($id, outer.uri);
+    // The root may say that its address is the one it has without an $id.
+    if (pointer === "" && uri === outer.uri) return outer;
     if (this.resources.get(uri)?.reader === this) throw new SchemaFault(`two schemas in it have the $id ${uri}`);
     return this.home(uri, pointer);
   }
@@ -181,7 +183,7 @@ export class Reader {
     ];
   }
 
-  private reviews(schema: Members, pointer: Pointer, home: Home): Keyword[] {
+  private unevaluated(schema: Members, pointer: Pointer, home: Home): Keyword[] {
     const place = { schema, pointer, home };
     const [items, properties] = [this.one(place, "unevaluatedItems"), this.one(place, "unevaluatedProperties")];
     return [

@@ -5,15 +5,14 @@ import { PatternError } from "../values/pattern.js";
 import { inOnePiece, type Slices } from "../values/slices.js";
 import { WeightedCache } from "../values/weighted-cache.js";
 import { flat } from "./applicators.js";
-import { Check, Endless, type Misfit, Misfits, OutOfBudget } from "./check.js";
+import { Check, MAX_PROBLEMS, TOO_DEEP, Unfinished, type Violation, Violations } from "./check.js";
 import { problemOf } from "./problem.js";
 import { metaSchema, type Reading, readSlices } from "./read.js";
 import { otherDraft, SchemaFault } from "./reader.js";
 
-/** The memory for the schemas that a process keeps read. */
+/** The memory of the schemas that a process keeps read. */
 const MAX_CACHED_BYTES = 48 * 1_048_576;
 const FAULT_BYTES = 2_000;
-const MAX_PROBLEMS = 20;
 
 export interface CheckOptions {
   /** A member of the value that the caller asks for: `properties` and `required` see it, keywords that close the value do not. */
@@ -28,7 +27,7 @@ export class Schemas {
     metaSchema();
   }
 
-  /** Problems of the schema itself, empty if it is valid. One that says it is of another draft is refused, but checked as one of this if it was taken. */
+  /** Problems of the schema itself, empty if it is valid. A schema that declares another draft is a problem; one that was stored earlier is still checked as 2020-12. */
   problems(schema: JsonObject): readonly string[] {
     return inOnePiece(this.problemSlices(schema));
   }
@@ -40,24 +39,23 @@ export class Schemas {
 
   /** Problems of the value under the schema, each behind the JSON pointer of its place (`/` is the value itself); empty if it conforms. */
   conforms(schema: JsonObject, value: Json, options?: CheckOptions): readonly string[] {
-    return flat(this.misfits(schema, value, options))
+    return flat(this.violations(schema, value, options))
       .slice(0, MAX_PROBLEMS)
       .map(problemOf);
   }
 
   /** The same, with the alternatives of a value apart. */
-  misfits(schema: JsonObject, value: Json, { granted }: CheckOptions = {}): readonly Misfit[] {
+  violations(schema: JsonObject, value: Json, { granted }: CheckOptions = {}): readonly Violation[] {
     if (isObject(schema) && isEmpty(schema)) return [];
     const reading = this.readingOf(schema);
-    // A registered schema is read when it is first used.
+    // A stored schema is read when it is first used.
     if (typeof reading === "string") return [whole(`cannot be checked: its schema is not usable: ${reading}`)];
-    const found = new Misfits();
+    const found = new Violations();
     try {
       new Check(granted).apply(reading.root, value, found);
     } catch (error) {
-      if (error instanceof OutOfBudget) return [whole("takes too long to check against its schema")];
-      if (error instanceof Endless || error instanceof RangeError)
-        return [whole("cannot be checked: its schema refers to itself endlessly")];
+      if (error instanceof Unfinished) return [whole(error.message)];
+      if (error instanceof RangeError) return [whole(TOO_DEEP)];
       throw error;
     }
     return found.list;
@@ -76,7 +74,7 @@ export class Schemas {
   }
 }
 
-const whole = (message: string): Misfit => ({ pointer: "", message });
+const whole = (message: string): Violation => ({ pointer: "", message });
 
 function isEmpty(schema: JsonObject): boolean {
   for (const _ in schema) return false;

@@ -35,10 +35,10 @@ export interface ActionCall {
   readonly transport: "grpc" | "http" | "rmq" | "request";
   /** Set with the transport `request` only. */
   readonly request?: HttpRequest;
-  /** Set with the transport `request` only: the workflows share its slots. Absent in calls of older nodes. */
+  /** Set with the transport `request` only: the workflows share its slots. */
   readonly workflowId?: string;
   readonly address?: string;
-  /** The hash of the output schema that the call was made with. Absent in calls of older nodes: the registered one counts. */
+  /** The hash of the output schema that the call was made with. Absent: a request has none. */
   readonly outputHash?: string;
   readonly inputs: JsonObject;
   readonly idempotencyKey: string;

@@ -12,6 +12,13 @@ export function correctedItem({ id }: Pick<RunIdentity, "id">, variables: JsonOb
   return isObject(corrected) && corrected.of === id && isObject(corrected.names) ? corrected.names : undefined;
 }
 
+/** The variables as expressions and people see them. */
+export function withoutCorrection(variables: JsonObject): JsonObject {
+  if (!Object.hasOwn(variables, CORRECTED_ITEM)) return variables;
+  const { [CORRECTED_ITEM]: _, ...visible } = variables;
+  return visible;
+}
+
 export const keptCorrection = ({ id }: Pick<RunIdentity, "id">, names: JsonObject): JsonObject => ({
   [CORRECTED_ITEM]: { of: id, names },
 });

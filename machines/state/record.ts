@@ -1,6 +1,6 @@
 // The run record: a context as columns, in a versioned format of our own, not XState's JSON (the position in the chart is
-// computed from the context). Stored records outlive releases: a change needs a new version, an upgrade in decodeRun(), and
-// writers that keep the old version until all live nodes read the new one (law 13).
+// computed from the context). Stored records outlive releases: a change needs a new format, which is read one release before it is
+// written, and an upgrade of older records when they are read (law 13).
 
 import { type Json, type JsonObject, measure } from "../values/json.js";
 import type { ActionCall } from "./call.js";
@@ -9,10 +9,26 @@ import type { Frame } from "./frame.js";
 import type { RunIdentity } from "./identity.js";
 import type { RunState } from "./lifecycle.js";
 
-/** The newest record format that this code reads. */
-export const RECORD_FORMAT = 4;
-/** Every release reads it. */
-export const OLDEST_RECORD_FORMAT = 1;
+/** The record formats of a release. Tests have those of the next ones. */
+export interface RecordFormats {
+  /** The newest one that it reads. It reads all from 1 on. */
+  readonly reads: number;
+  /** The newest one that it writes: the release before reads it, too. */
+  readonly writes: number;
+  /** The record of a context. `format` is at most `writes`. */
+  encode(context: RunContext, format: number): JsonObject & { readonly v: number };
+  /** The record in any format up to `reads`, as members of the context. */
+  decode(record: JsonObject): RecordMembers;
+}
+
+/** The first record format, which every release reads. */
+export const FIRST_FORMAT = 1;
+
+export const RECORD_FORMATS: RecordFormats = {
+  ...{ reads: FIRST_FORMAT, writes: FIRST_FORMAT },
+  encode: (context) => ({ v: FIRST_FORMAT, ...membersOf(context) }) as unknown as ReturnType<RecordFormats["encode"]>,
+  decode: ({ v: _, ...members }) => members as unknown as RecordMembers,
+};
 
 /** A run as it is stored, without its rows in other tables. */
 export interface StoredRun {
@@ -49,27 +65,17 @@ type Member =
   | "held"
   | "slot";
 
-/**
- * Format 2 is format 1 with the member `snapshot` of a wait for an event. Format 3 adds the member `held` and the wait `incident`: an
- * older format cannot express them, so nodes that do not read it leave such a run alone. The same holds for format 4: the slots of a run
- * and of its step entry, and the wait `concurrency`.
- */
-type StoredRecord = { readonly v: number } & { readonly [M in Member]: RunContext[M] };
+export type RecordMembers = { readonly [M in Member]: RunContext[M] };
 
-/** The record was written by a newer version than this one. */
+/** The record was written by a newer release than this one. */
 export class UnreadableRecord extends Error {
   override readonly name = "UnreadableRecord";
 }
 
-/**
- * The record in the oldest format that can express it. `format` is the newest one that all live nodes read: below 2, a wait for an event
- * falls back to its ordinal. `record_in_format` in the database does the same with a stored record.
- */
-export function encodeRecord(context: RunContext, format: number): JsonObject & { readonly v: number } {
-  const wait = format < 2 ? withoutSnapshot(context.wait) : context.wait;
-  const record: StoredRecord = {
-    v: formatOf(context, wait),
-    wait,
+/** Their order is that of the record: a replay must see what the first run saw. */
+function membersOf(context: RunContext): RecordMembers {
+  return {
+    wait: context.wait,
     entries: context.entries,
     entry: context.entry,
     groups: context.groups,
@@ -88,31 +94,17 @@ export function encodeRecord(context: RunContext, format: number): JsonObject & 
     held: context.held,
     slot: context.slot,
   };
-  return record as unknown as ReturnType<typeof encodeRecord>;
 }
 
-function formatOf({ held, slot, entry }: RunContext, wait: RunContext["wait"]): number {
-  // A node that does not know of slots would not give them back. No run waits for one without either.
-  if (slot || entry?.slot) return 4;
-  if (held || wait?.kind === "incident") return 3;
-  return wait?.kind === "event" && wait.snapshot !== undefined ? 2 : OLDEST_RECORD_FORMAT;
-}
-
-function withoutSnapshot(wait: RunContext["wait"]): RunContext["wait"] {
-  if (wait?.kind !== "event") return wait;
-  const { snapshot: _, ...rest } = wait;
-  return rest;
-}
-
-/** Reads a record of any format up to `newest`. */
-export function decodeRun(stored: StoredRun, newest = RECORD_FORMAT): RunContext {
-  const { v, ...record } = stored.record as unknown as StoredRecord;
-  if (!(v >= OLDEST_RECORD_FORMAT && v <= newest))
+/** The context of a stored run. Throws UnreadableRecord. */
+export function decodeRun(stored: StoredRun, { reads, decode } = RECORD_FORMATS): RunContext {
+  const { v } = stored.record;
+  if (!(typeof v === "number" && v >= FIRST_FORMAT && v <= reads))
     throw new UnreadableRecord(
-      `run ${stored.identity.id} has record format ${v}, but this node reads formats up to ${newest}`,
+      `run ${stored.identity.id} has record format ${v}, but this node reads formats up to ${reads}`,
     );
   return {
-    ...record,
+    ...decode(stored.record),
     run: stored.identity,
     state: stored.state,
     step: stored.currentStep,

@@ -10,6 +10,11 @@ export interface SlotKey {
   readonly key: string;
 }
 
+/** The tenant of keys that belong to none, or to all. A storage format. */
+export const NO_TENANT = "00000000-0000-0000-0000-000000000000";
+
+export const slotTenant = ({ tenantId }: Pick<SlotKey, "tenantId">): string => tenantId ?? NO_TENANT;
+
 export type SlotVerdict = "granted" | "refused" | "full";
 
 /** A slot that was asked for. Record format 4. */

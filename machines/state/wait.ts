@@ -2,6 +2,7 @@
 import type { StepErrorCode } from "../values/error-code.js";
 import type { DispatchId } from "../values/ids.js";
 import { beginningOf, type Json } from "../values/json.js";
+import type { ActionCall } from "./call.js";
 import type { StepError } from "./entry.js";
 
 export type Wait =
@@ -11,8 +12,10 @@ export type Wait =
       readonly attempt: number;
       readonly nth: number;
       readonly dueAt?: number;
-      /** When it joined the queue. Absent in records of older releases. */
-      readonly since?: number;
+      /** When it joined the queue. */
+      readonly since: number;
+      /** An outbox row owes the dispatch: see isOwedByRun. */
+      readonly hasRow?: true;
     }
   | {
       readonly kind: "dispatched";
@@ -24,20 +27,21 @@ export type Wait =
       readonly at: number;
       readonly deadlineAt: number;
       readonly heartbeatAt?: number;
-      /** When the queue timeout of the call ends, which counts until the hand-over. Older nodes do not read it. */
+      /** When the queue timeout of the call ends, which counts until the hand-over. */
       readonly queueDueAt?: number;
       /** It was carried once more, perhaps by another node: that it was not handed over is known to neither. */
       readonly carried?: true;
+      readonly hasRow?: true;
     }
   | {
       readonly kind: "backoff";
       /** The attempt that failed. */
       readonly nth: number;
       readonly dueAt: number;
-      /** When it failed, with what, and how many attempts there may be. Absent in records of older releases. */
-      readonly since?: number;
-      readonly error?: { readonly code: StepErrorCode; readonly message: string };
-      readonly maxAttempts?: number;
+      /** When it failed, with what, and how many attempts there may be. */
+      readonly since: number;
+      readonly error: { readonly code: StepErrorCode; readonly message: string };
+      readonly maxAttempts: number;
     }
   | { readonly kind: "timer"; readonly dueAt: number }
   | {
@@ -52,13 +56,8 @@ export type Wait =
       readonly topic: string;
       /** The event must have all of these. */
       readonly headers: Readonly<Record<string, string>>;
-      /** Only events above this ordinal match. Absent: all events since the run started. */
+      /** The moment at which the wait began, in the store's own words: only later events match. Absent: all events since the run started. */
       readonly since?: string;
-      /**
-       * The moment at which the wait began, in the store's own words: it decides instead of `since`, because events may commit out of the
-       * order of their ordinals. Record format 2.
-       */
-      readonly snapshot?: string;
       /** The events up to this ordinal have been looked at. */
       readonly after?: string;
       readonly dueAt?: number;
@@ -74,7 +73,7 @@ export type Wait =
     }
   /** `more`: the next children are to be created at once. */
   | { readonly kind: "children"; readonly dueAt?: number; readonly more?: true }
-  /** A slot of a key, for the whole run or for its step entry. Record format 4. */
+  /** A slot of a key, for the whole run or for its step entry. */
   | {
       readonly kind: "concurrency";
       /** The step entry that waits; RUN_SLOT: the run, before its first step. */
@@ -85,7 +84,7 @@ export type Wait =
     }
   | Incident;
 
-/** A step, or an undo, failed for good, and a person decides what follows. Record format 3. */
+/** A step, or an undo, failed for good, and a person decides what follows. */
 export interface Incident {
   readonly kind: "incident";
   readonly phase: "forward" | "compensation";
@@ -95,8 +94,20 @@ export interface Incident {
   readonly attempts: number;
   /** The output of a step that was done before the engine failed it: its undo sees it. */
   readonly done?: Json;
-  /** The step cannot count as succeeded. Absent: it can, or the incident was is from a build that did not say so. */
+  /** The step cannot count as succeeded. */
   readonly alwaysFails?: true;
+}
+
+/**
+ * Whether the run's own rows owe the dispatch: over gRPC the record says that it is queued or dispatched, and the wake row has the run looked at
+ * (law 5). One that is answered soon, as most are, then needs no outbox row. The node that looks at the run and finds the dispatch still
+ * unresolved has it carried, which gives it a row.
+ */
+export function isOwedByRun(
+  wait: Extract<Wait, { dispatchId: DispatchId }>,
+  { transport }: Pick<ActionCall, "transport">,
+): boolean {
+  return transport === "grpc" && !wait.hasRow;
 }
 
 /** Characters of an error's message that a backoff keeps. */

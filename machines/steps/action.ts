@@ -2,6 +2,7 @@
 // decide/answers.ts decides on its attempts.
 import { naming, number, object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError, type Scope, type Template } from "../expression/index.js";
+import { MAX_VERSION } from "../values/limits.js";
 import { completeRetry, type RetryPolicy } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { stepConcurrency, stepSlot } from "./concurrency.js";
@@ -39,7 +40,10 @@ export const action = stepType({
   chartText: ({ action }) => `Calls ${written(action)}.`,
   dryRunSkips: () => true,
   check({ action }, place) {
-    if (action.constant && !parseActionName(String(action.render({})))) place.at("action").problem(ACTION_NAME_RULE);
+    if (!action.constant) return;
+    const parsed = parseActionName(String(action.render({})));
+    if (!parsed) place.at("action").problem(ACTION_NAME_RULE);
+    else if ((parsed.version ?? 1) > MAX_VERSION) place.at("action").problem(`its version is at most ${MAX_VERSION}`);
   },
   enter({ attributes, scope, facts, run, plan }) {
     const name = textOf(attributes.action, scope, "action");

@@ -1,5 +1,6 @@
 // `cancel`: cancels a run. Without a `run_id` it cancels its own run, which ends.
 import { defaulted, flag, optional, text } from "../attribute/kinds.js";
+import { commandOwed } from "../messages/owed.js";
 import { targetOf } from "./emit_signal.js";
 import { stepType, textOf } from "./step.js";
 
@@ -25,6 +26,6 @@ export const cancel = stepType({
     if (typeof target !== "string") return target;
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/cancel`);
     const command = { type: "cancel", reason, compensate, actor: "coordinator" } as const;
-    return { kind: "done", effects: [{ kind: "send", to: target, id, command }] };
+    return { kind: "done", owed: commandOwed({ run, now: facts.now }, { to: target, id, command }) };
   },
 });

@@ -1,6 +1,7 @@
 // `emit_event`: publishes an event. Its row is part of the run's commit, so it is published exactly once and offered to waiting
 // runs at least once.
 import { optional, required, text, value } from "../attribute/kinds.js";
+import { eventPublished } from "../messages/owed.js";
 import { measure } from "../values/json.js";
 import { eventHeaders, eventHeadersOf, topicFault, topicOf } from "./event.js";
 import { failed, stepType } from "./step.js";
@@ -31,6 +32,6 @@ export const emitEvent = stepType({
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/event`);
     const { tenantId } = run;
     const event = { id, topic, headers, payload, ...(tenantId !== undefined && { tenantId }) };
-    return { kind: "done", effects: [{ kind: "event.published", event }] };
+    return { kind: "done", owed: eventPublished({ run, now: facts.now }, event) };
   },
 });

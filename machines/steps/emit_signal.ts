@@ -3,6 +3,7 @@
 import { object, optional, required, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
+import { commandOwed } from "../messages/owed.js";
 import { parseRunId, type RunId } from "../values/ids.js";
 import { failed, objectOf, type StepOutcome, stepType, textOf } from "./step.js";
 
@@ -28,7 +29,11 @@ export const emitSignal = stepType({
     if (typeof target !== "string") return target;
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/signal`);
     const command = { type: "signal", id, name, payload, actor: "coordinator" } as const;
-    return { kind: "done", output: { signal_id: id }, effects: [{ kind: "send", to: target, id, command }] };
+    return {
+      kind: "done",
+      output: { signal_id: id },
+      owed: commandOwed({ run, now: facts.now }, { to: target, id, command }),
+    };
   },
 });
 

@@ -12,8 +12,8 @@ import {
   type Scope,
   type Template,
 } from "../expression/index.js";
-import type { EventConditions } from "../messages/effect.js";
 import type { EventFact } from "../messages/fact.js";
+import type { EventConditions } from "../messages/owed.js";
 import type { Wait } from "../state/wait.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";

@@ -5,7 +5,6 @@ import {
   defaulted,
   flag,
   type Kind,
-  type NumberSource,
   number,
   object,
   oneOf,
@@ -14,7 +13,7 @@ import {
   text,
   value,
 } from "../attribute/kinds.js";
-import { asText, ExpressionError, type Scope } from "../expression/index.js";
+import { asText, ExpressionError } from "../expression/index.js";
 import { type Json, type JsonObject, measure } from "../values/json.js";
 import { completeRetry } from "../values/retry.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
@@ -64,18 +63,11 @@ export const httpRequest = stepType({
     answer: (given) => ({ status: 200, headers: {}, body: null, ...(given as JsonObject) }),
   },
   dryRunSkips: () => true,
-  check({ method, body }, place) {
+  check({ method, body, timeout_ms: timeout }, place) {
     if (body && !isNull(body) && BODILESS.has(method)) place.at("body").problem(`a ${method} has no body`);
+    if (typeof timeout === "number" && timeout > LONGEST_ATTEMPT_MS)
+      place.at("timeout_ms").problem(`must be at most ${LONGEST_ATTEMPT_MS}`);
   },
-  youngerChecks: [
-    {
-      since: "0.7",
-      check({ timeout_ms: timeout }, place) {
-        if (typeof timeout !== "number" || timeout <= LONGEST_ATTEMPT_MS) return;
-        place.at("timeout_ms").problem(`must be at most ${LONGEST_ATTEMPT_MS}`);
-      },
-    },
-  ],
   enter({ attributes, scope, facts, run, plan }) {
     const { method, body, expected_status, follow_redirects, secret_ref } = attributes;
     const target = withQuery(urlOf(attributes.url, scope), objectOf(attributes.query, scope, "query"));
@@ -92,7 +84,7 @@ export const httpRequest = stepType({
     if (typeof size !== "number") return failed("expression_error", `the request${size.path} ${size.message}`);
     const { output: limit } = facts.limits;
     if (size > limit) return failed("limit_exceeded", `the request is over ${limit} characters of JSON`);
-    const timeoutMs = timeoutOf(attributes.timeout_ms, scope);
+    const timeoutMs = durationOf(attributes.timeout_ms, scope, "timeout_ms", 1);
     if (timeoutMs > LONGEST_ATTEMPT_MS)
       return failed("limit_exceeded", `timeout_ms is over ${LONGEST_ATTEMPT_MS}, the most for an http_request`);
     const retry = plan.retry ? resolveRetry(plan.retry, scope) : completeRetry(undefined);
@@ -102,12 +94,6 @@ export const httpRequest = stepType({
     return { kind: "call", call: { ...whom, workflowId, inputs: {}, request, timeoutMs, retry } };
   },
 });
-
-/** A definition that was stored before there was a limit may name a longer time: it gets the longest. */
-function timeoutOf(source: NumberSource, scope: Scope): number {
-  const ms = durationOf(source, scope, "timeout_ms", 1);
-  return typeof source === "number" ? Math.min(ms, LONGEST_ATTEMPT_MS) : ms;
-}
 
 function withQuery(url: string, query: Readonly<Record<string, Json>>): string {
   const pairs = Object.entries(query).flatMap(([name, value]) =>

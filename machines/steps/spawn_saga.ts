@@ -2,6 +2,7 @@
 
 import { optional, text } from "../attribute/kinds.js";
 import { ExpressionError } from "../expression/index.js";
+import { childStarted } from "../messages/owed.js";
 import { startupSource } from "../state/identity.js";
 import { asRunId } from "../values/ids.js";
 import { isLongerThan } from "../values/text.js";
@@ -43,6 +44,6 @@ export const spawnSaga = stepType({
       ...(startupSource(run) !== undefined && { startup }),
     };
     const child = { identity, variables: startup, inherited: false, idempotencyKey: key, at: facts.now };
-    return { kind: "done", output: { run_id: id }, effects: [{ kind: "child.start", child }] };
+    return { kind: "done", output: { run_id: id }, owed: childStarted(child) };
   },
 });

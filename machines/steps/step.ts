@@ -5,8 +5,8 @@ import { type Attributes, mentionsOf, type NumberSource, type Parsed } from "../
 import { type Mention, namesAt } from "../attribute/mention.js";
 import type { Place } from "../attribute/problem.js";
 import { type Expression, ExpressionError, type Scope, type Template } from "../expression/index.js";
-import type { Effect } from "../messages/effect.js";
 import type { Facts, Need, WorkflowFact } from "../messages/fact.js";
+import type { Owed } from "../messages/owed.js";
 import type { ActionCall } from "../state/call.js";
 import type { StepError } from "../state/entry.js";
 import type { Frame } from "../state/frame.js";
@@ -91,8 +91,6 @@ export interface StepDeclaration<A extends Attributes = Attributes> {
   dryRunSkips?(attributes: Parsed<A>): boolean;
   /** Rules between attributes. Problems are reported at the step. */
   check?(attributes: Parsed<A>, place: Place): void;
-  /** Rules that are younger than release 0.6. */
-  readonly youngerChecks?: readonly YoungerCheck<A>[];
   enter(entered: Entered<A>): StepOutcome;
   /** For a step that opens a user task. */
   readonly task?: TaskRules<A>;
@@ -146,13 +144,6 @@ export interface MockRules {
   answer?(given: Json | undefined): Json;
 }
 
-/** A rule that new definitions must keep. A stored one is compiled without it, because an older release may have stored it. */
-export interface YoungerCheck<A extends Attributes = Attributes> {
-  /** The first release that has the rule. */
-  readonly since: `${number}.${number}`;
-  check(attributes: Parsed<A>, place: Place): void;
-}
-
 /** The checks of a user task's result beyond its form schema, and its outcome. */
 export interface TaskRules<A extends Attributes = Attributes> {
   /** The member of a result that the step itself asks for, so that a closed form need not name it. */
@@ -201,7 +192,7 @@ export type StepOutcome =
       readonly target?: string;
       readonly assign?: JsonObject;
       readonly notes?: readonly Note[];
-      readonly effects?: readonly Effect[];
+      readonly owed?: Owed;
       /** The recorded signal that it consumed. */
       readonly signal?: NonNullable<Facts["signal"]>;
     }
@@ -214,7 +205,7 @@ export type StepOutcome =
       readonly wait: Wait;
       readonly awaiting: string;
       readonly name?: string;
-      readonly effects?: readonly Effect[];
+      readonly owed?: Owed;
     }
   /** A worker, or the service itself, is to carry out a call. */
   | {

@@ -13,7 +13,7 @@ import {
 } from "../attribute/kinds.js";
 import type { Place } from "../attribute/problem.js";
 import { ExpressionError, type Scope } from "../expression/index.js";
-import type { OpenedTask } from "../messages/effect.js";
+import { type OpenedTask, taskOpened } from "../messages/owed.js";
 import { awaitedSignal, type Wait } from "../state/wait.js";
 import type { JsonObject } from "../values/json.js";
 import { isLongerThan } from "../values/text.js";
@@ -66,7 +66,7 @@ export function openTask<A extends Attributes & Task>(
   };
   const wait: Wait = { kind: "user_task", taskId: task.id, ...times };
   const name = awaitedSignal(wait);
-  return { kind: "wait", awaiting: "user_task", name, wait, effects: [{ kind: "task.opened", task }] };
+  return { kind: "wait", awaiting: "user_task", name, wait, owed: taskOpened({ run, now: facts.now }, task) };
 }
 
 function dueOf({ due_in_ms, due_at }: Parsed<Task>, scope: Scope, now: number): number | undefined {

@@ -18,17 +18,10 @@ export const waitDuration = stepType({
   check({ duration_ms, duration }, place) {
     if ((duration_ms === undefined) === (duration === undefined)) place.problem("needs either duration_ms or duration");
     if (!duration?.constant) return;
-    if (parseDuration(String(duration.render({}))) === undefined) place.at("duration").problem(NO_DURATION);
+    const ms = parseDuration(String(duration.render({})));
+    if (ms === undefined) place.at("duration").problem(NO_DURATION);
+    else if (ms > LONGEST_WAIT_MS) place.at("duration").problem("is longer than ten years");
   },
-  youngerChecks: [
-    {
-      since: "0.7",
-      check({ duration }, place) {
-        const ms = duration?.constant ? parseDuration(String(duration.render({}))) : undefined;
-        if (ms !== undefined && ms > LONGEST_WAIT_MS) place.at("duration").problem("is longer than ten years");
-      },
-    },
-  ],
   nextWhen: ({ duration_ms, duration }) =>
     `after ${duration_ms === undefined ? duration && written(duration) : span(duration_ms)}`,
   enter({ attributes: { duration_ms, duration }, scope, facts, run }) {

@@ -3,6 +3,7 @@
 import { defaulted, expression, handler, number, oneOf, optional, required, text } from "../attribute/kinds.js";
 import type { Template } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
+import { eventTaken } from "../messages/owed.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { type EventWait, eventHeaders, eventHeadersOf, eventValue, pick, topicFault, topicOf } from "./event.js";
 import { durationOf, stepType } from "./step.js";
@@ -47,18 +48,19 @@ export const waitForEvent = stepType({
     const headers = eventHeadersOf(attributes.headers, scope);
     if (run.dryRun) return { kind: "done", output: { topic, headers, payload: {} } };
     const timeout = timeout_ms === undefined ? undefined : durationOf(timeout_ms, scope, "timeout_ms");
-    let now: Facts["newestEvent"];
+    let since: Facts["moment"];
     if (lookback === "none") {
-      now = facts.newestEvent;
-      if (now === undefined) return { kind: "need", need: { kind: "newest_event", topic } };
+      since = facts.moment;
+      if (since === undefined) return { kind: "need", need: { kind: "moment" } };
     } else {
       if (facts.events === undefined) return { kind: "need", need: { kind: "events", topic, headers } };
       const { found } = pick(facts.events.page, match, scope);
-      if (found) return { kind: "done", output: eventValue(found), effects: [{ kind: "event.taken", id: found.id }] };
+      if (found)
+        return { kind: "done", output: eventValue(found), owed: eventTaken({ run, now: facts.now }, found.id) };
     }
     const wait: EventWait = {
       ...{ kind: "event", topic, headers, look: true },
-      ...(now && { since: now.ordinal, snapshot: now.snapshot }),
+      ...(since !== undefined && { since }),
       ...(timeout !== undefined && { dueAt: facts.now + timeout }),
     };
     return { kind: "wait", awaiting: "event", name: topic, wait };

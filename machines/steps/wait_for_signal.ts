@@ -36,9 +36,6 @@ export function nextOrTimeout({ on_timeout, ...limits }: Waiting, awaited: strin
 const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
 const SIGNAL_NAME_RULE = "must be 1 to 128 of A-Z a-z 0-9 _ . : -";
 
-/** No URL can name such a signal. A stored definition may: its sender may not go by a URL. */
-const unnameable = (signal_name: Template, name: string) => !signal_name.constant && DOT_SEGMENTS.has(name);
-
 const signalOf = ({ signal_name }: { signal_name: Template }) => `the signal ${written(signal_name)}`;
 
 export const waitForSignal = stepType({
@@ -58,24 +55,17 @@ export const waitForSignal = stepType({
   pauses: true,
   mock: { output: "any", failures: "timeout" },
   check({ signal_name }, place) {
-    if (signal_name.constant && !SIGNAL_NAME.test(String(signal_name.render({}))))
-      place.at("signal_name").problem(SIGNAL_NAME_RULE);
+    if (!signal_name.constant) return;
+    const name = String(signal_name.render({}));
+    if (!SIGNAL_NAME.test(name)) place.at("signal_name").problem(SIGNAL_NAME_RULE);
+    else if (DOT_SEGMENTS.has(name)) place.at("signal_name").problem(DOT_SEGMENT_RULE);
   },
-  youngerChecks: [
-    {
-      since: "0.7",
-      check({ signal_name }: { signal_name?: Template }, place) {
-        if (signal_name?.constant && DOT_SEGMENTS.has(String(signal_name.render({}))))
-          place.at("signal_name").problem(DOT_SEGMENT_RULE);
-      },
-    },
-  ],
   edges: (attributes) => timeoutEdges(attributes, signalOf(attributes)),
   nextWhen: (attributes) => nextOrTimeout(attributes, signalOf(attributes)),
   enter({ attributes: { signal_name, timeout_ms }, scope, facts, run, maybeSignalled }) {
     const name = textOf(signal_name, scope, "signal_name");
     if (!SIGNAL_NAME.test(name)) throw new ExpressionError(`signal_name ${SIGNAL_NAME_RULE}`);
-    if (unnameable(signal_name, name)) throw new ExpressionError(`signal_name ${DOT_SEGMENT_RULE}`);
+    if (DOT_SEGMENTS.has(name)) throw new ExpressionError(`signal_name ${DOT_SEGMENT_RULE}`);
     if (run.dryRun) return { kind: "done", output: {} };
     if (maybeSignalled) {
       if (facts.signal === undefined) return { kind: "need", need: { kind: "signal", name } };

@@ -1,5 +1,6 @@
 // `webhook_emit`: sends a signed webhook. Its commit owes the message, which is delivered at least once and independent of the run.
 import { optional, required, text, value } from "../attribute/kinds.js";
+import { postOwed } from "../messages/owed.js";
 import { type JsonObject, measure } from "../values/json.js";
 import { formatInstant } from "../values/time.js";
 import { headers, headersOf, url, urlOf } from "./http.js";
@@ -35,6 +36,6 @@ export const webhookEmit = stepType({
     if (size > limit) return failed("limit_exceeded", `the webhook is over ${limit} characters of JSON`);
     if (run.dryRun) return { kind: "skipped", reason: "dry_run" };
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/webhook`);
-    return { kind: "done", effects: [{ kind: "post", id, to: "webhook", payload: post }] };
+    return { kind: "done", owed: postOwed({ run, now: facts.now }, id, "webhook", post) };
   },
 });

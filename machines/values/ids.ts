@@ -12,6 +12,9 @@ export type DispatchId = string & { readonly __id: "dispatch" };
 export const asRunId = (uuid: string): RunId => uuid as RunId;
 export const asDispatchId = (uuid: string): DispatchId => uuid as DispatchId;
 
+/** The shard of a run and of every id derived for it: the last byte. Must never change. */
+export const shardNumber = (uuid: string): number => Number.parseInt(uuid.slice(-2), 16);
+
 export const isRunId = (value: unknown): value is RunId => isUuid(value);
 export const isDispatchId = (value: unknown): value is DispatchId => isUuid(value);
 

@@ -4,7 +4,7 @@ import type { Static, TObject } from "typebox";
 import * as Type from "typebox";
 import type { Acted, Json, OperatorActName } from "../../machines/index.js";
 import { conflict } from "../errors.js";
-import { type ActBody, commandOf, refuseOlderNodes } from "../operate/index.js";
+import { type ActBody, commandOf } from "../operate/index.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { withoutDefaults } from "./http/absent.js";
@@ -119,10 +119,9 @@ function actRoute(app: Api, deps: ApiDeps, { name, summary, body, check }: ActRo
   const schema = actSchema(summary, body, { done: "The act is done, or was before.", also: [503] });
   app.post(`/api/v1/sagas/:id/${name}`, { schema }, async (request, reply) => {
     const { id } = request.params;
-    refuseOlderNodes(name, deps.recordFormat());
     check?.(request.body, deps.config.limits.outputBytes);
     const target = [name, id];
-    const asks = { runId: id, target, body: withoutDefaults(body, request.body), given: request.body };
+    const asks = { runId: id, target, body: withoutDefaults(body, request.body) };
     const options = commandOptions(idempotencyKey(request), asks);
     const asked = await commandOf(name, { runId: id, body: request.body as ActBody, sql: deps.sql, actor });
     const answer = accepted<Acted>(await deps.runs.command(id, asked, options));

@@ -88,8 +88,6 @@ export interface ApiDeps {
   /** Database time, epoch milliseconds. */
   now(): number;
   readonly compile: Compiler;
-  /** The newest record format that all live nodes read. */
-  recordFormat(): number;
   /** The node is migrated and not draining. The readiness probe itself checks that the store answers. */
   ready(): boolean;
   /** Requests of this node that may wait for runs at a time. */

@@ -4,7 +4,7 @@ import type { Static } from "typebox";
 import * as Type from "typebox";
 import type { Acted } from "../../machines/index.js";
 import { badRequest, conflict } from "../errors.js";
-import { commandOf, type Look, refuseOlderNodes } from "../operate/index.js";
+import { commandOf, type Look } from "../operate/index.js";
 import { ACTED } from "./acts.js";
 import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
@@ -88,8 +88,7 @@ function actRoute(app: Api, deps: ApiDeps): void {
       const reasons = await deps.migrations.check(lookOf(deps, goneOf(reply)), id, asked);
       return { allowed: reasons.length === 0, reasons };
     }
-    refuseOlderNodes("migrate", deps.recordFormat());
-    const asks = { runId: id, target: ["migrate", id], body: withoutDefaults(Migrate, asked), given: asked };
+    const asks = { runId: id, target: ["migrate", id], body: withoutDefaults(Migrate, asked) };
     const options = commandOptions(idempotencyKey(request), asks);
     const command = await commandOf("migrate", { runId: id, body: asked, sql: deps.sql, actor: "api" });
     const answer = accepted<Acted>(await deps.runs.command(id, command, options));

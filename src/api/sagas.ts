@@ -3,15 +3,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
 import * as Type from "typebox";
-import {
-  isTerminal,
-  type JsonObject,
-  LONGEST_WAIT_MS,
-  parseRunId,
-  type RunId,
-  type RunState,
-  UUID_PATTERN,
-} from "../../machines/index.js";
+import { type JsonObject, LONGEST_WAIT_MS, parseRunId, type RunId, UUID_PATTERN } from "../../machines/index.js";
 import { notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/history.js";
@@ -128,7 +120,7 @@ function startItem({ runId, workflowId, version, definitionId, state, deduplicat
 
 /** The run as it ended in time. It is durable, so whatever keeps the request from waiting does not fail the start. */
 async function endOf(
-  { runId, state, deduplicated }: StartAnswer,
+  { runId, deduplicated }: StartAnswer,
   waiters: Waiters,
   ms: number,
   request: FastifyRequest<{ Body: Static<typeof Start> }>,
@@ -136,9 +128,9 @@ async function endOf(
 ) {
   releasePlace(request);
   try {
-    // A run that was there before may have come to its end meanwhile.
-    const hasBegun = !deduplicated && !isTerminal(state as RunState);
-    const view = await waiters.end(runId, { ms, reply }, hasBegun ? { labels: request.body.labels } : undefined);
+    // A run that was there before was started by another request, which need not have said the same to the letter.
+    const started = deduplicated ? undefined : { labels: request.body.labels };
+    const view = await waiters.end(runId, { ms, reply }, started);
     return view?.terminal ? view.run : undefined;
   } catch {
     return undefined;

@@ -133,7 +133,8 @@ export class VersionedResource<Draft> {
       const { draft, warnings } = await this.draftOf(withoutWarnings(request.body), deps);
       const { document, stored } = await store.store(deps.sql, draft);
       await deps.catalog.refresh();
-      request.log.info({ ...this.label(document), stored, warnings: warnings.length }, `${noun} posted`);
+      const about = { ...this.label(document), stored, warnings: warnings.length, request_id: request.id };
+      request.log.info(about, `${noun} posted`);
       const location = `${this.url}/${document.key}?version=${document.version}`;
       reply.status(stored ? 201 : 200).header("Location", location);
       return withWarnings(document, warnings);

@@ -3,7 +3,7 @@
 import type { FastifyReply } from "fastify";
 import { MAX_INT32, type RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
-import type { Feed, FollowOptions, Head } from "../feed/index.js";
+import type { Feed, Head } from "../feed/index.js";
 import { committedView, type Labels, type RunView } from "../store/runs.js";
 import { goneOf } from "./http/gone.js";
 import { Int } from "./http/parameters.js";
@@ -44,13 +44,13 @@ export class Waiters {
   }
 
   /**
-   * As `run`, for a run that was just started: it need not be read before the wait. Nor after it, where it began here, with these labels, and its
-   * end was committed here: an ended run never changes.
+   * As `run`, for a run that was just started: it need not be read before the wait. Nor after it, where its labels are known and its end was
+   * committed by this process: an ended run never changes.
    */
-  async end(runId: RunId, wait: Wait, begun?: { readonly labels?: Labels }): Promise<RunView | undefined> {
+  async end(runId: RunId, wait: Wait, started?: { readonly labels?: Labels }): Promise<RunView | undefined> {
     const gone = goneOf(wait.reply);
-    const head = this.stopped ? undefined : await this.over(runId, wait, { begun: begun !== undefined });
-    if (begun && head?.terminal && head.committed) return committedView(head.committed, head.seq, begun.labels);
+    const head = this.stopped ? undefined : await this.over(runId, wait);
+    if (started && head?.terminal && head.committed) return committedView(head.committed, head.seq, started.labels);
     return this.runs.read(runId, gone);
   }
 
@@ -60,14 +60,14 @@ export class Waiters {
     for (const end of this.waiting) end();
   }
 
-  /** How far the run had come then, if that was heard of. */
-  private over(runId: RunId, { ms, afterSeq, reply }: Wait, options?: FollowOptions): Promise<Head | undefined> {
+  /** Resolves with the head that ended the wait. Undefined: something else did. */
+  private over(runId: RunId, { ms, afterSeq, reply }: Wait): Promise<Head | undefined> {
     if (this.waiting.size >= this.max) throw overloaded("too many requests wait for runs on this node");
     return new Promise((resolve) => {
       const onHead = (head: Head) => {
         if (head.terminal || head.seq > (afterSeq ?? MAX_INT32)) end(head);
       };
-      const following = this.feed.follow(runId, onHead, options);
+      const following = this.feed.follow(runId, onHead);
       const timer = setTimeout(() => end(), ms);
       const end = (head?: Head) => {
         following.stop();

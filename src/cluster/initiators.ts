@@ -21,7 +21,7 @@ export interface Initiators {
 
 export function composeInitiators(
   { sql, upkeep, config, log, clock, metrics, catalog, schemas, tenants }: Foundations,
-  { runs, placement, membership, admission }: Around,
+  { runs, placement, admission }: Around,
 ): Initiators {
   const shards = () => [...placement.mine];
   return {
@@ -31,7 +31,6 @@ export function composeInitiators(
     }),
     operate: new Operate({
       ...{ sql, upkeep, log, metrics, runs, shards, perSecond: config.capacity.bulkPerSecond },
-      recordFormat: () => membership.recordFormat,
       shedding: () => admission.shedding !== undefined,
     }),
   };

@@ -86,7 +86,6 @@ async function openPorts(core: Core, { scrape }: NodeOptions) {
     workers: dispatcher.directory,
     ...{ compile: compilerOf(core), catalog: catalogOfAllNodes(core), ready: () => ready, scrape },
     now: () => clock.now(),
-    recordFormat: () => core.membership.recordFormat,
   });
   await api.listen({ host: config.host, port: config.httpPort });
   const address = api.server.address();

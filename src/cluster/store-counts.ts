@@ -2,7 +2,6 @@
 import { asShardId } from "../ids.js";
 import type { Placement } from "../shard/placement.js";
 import { countEnds } from "../store/end-counts.js";
-import { keepCounts } from "../store/kept-counts.js";
 import { countOutgoing } from "../store/outgoing-events.js";
 import { countUnwatched } from "../store/poll.js";
 import { countSlots } from "../store/slots.js";
@@ -42,10 +41,7 @@ export function composeCounts(
   });
   const kept = countingLoop({
     ...{ what: "counts of ended runs", log, isMine },
-    count: async () => {
-      await countEnds(upkeep);
-      await keepCounts(upkeep, { seconds: KEPT_SECONDS });
-    },
+    count: () => countEnds(upkeep, { seconds: KEPT_SECONDS }),
   });
   return {
     start() {

@@ -18,11 +18,18 @@ export interface CommittedRun {
   readonly at: number;
 }
 
+/** The run has an event that led to this state. */
+interface Reached extends Pick<Head, "seq" | "committed"> {
+  readonly state: string;
+}
+
 /** May be called with the same head more than once. */
 export type OnHead = (head: Head) => void;
 
 export class Followers {
   private readonly following = new Map<RunId, Set<OnHead>>();
+  /** Runs that began here in this turn of the event loop. Whoever follows them now has missed nothing else. */
+  private readonly begun = new Map<RunId, Head>();
   /** Runs whose row is to be read. */
   private readonly unsure = new Set<RunId>();
   private looking: Promise<void> | undefined;
@@ -40,10 +47,16 @@ export class Followers {
     return this.following.keys();
   }
 
-  add(runId: RunId, onHead: OnHead): void {
+  /** `isOurs`: the run is committed by this process, so that each of its commits is heard of, and a run that just began need not be looked at. */
+  add(runId: RunId, onHead: OnHead, isOurs: boolean): void {
     const known = this.following.get(runId);
     if (known) known.add(onHead);
     else this.following.set(runId, new Set([onHead]));
+    const head = isOurs ? this.begun.get(runId) : undefined;
+    if (!head) return this.look(runId);
+    queueMicrotask(() => {
+      if (this.following.get(runId)?.has(onHead)) onHead(head);
+    });
   }
 
   /** Whether it followed the run. */
@@ -54,11 +67,16 @@ export class Followers {
     return true;
   }
 
-  /** The run has an event that led to this state. */
-  reached(runId: RunId, seq: number, state: string, committed?: CommittedRun): void {
+  /** The run began here: with its first commit it has come this far. */
+  began(runId: RunId, reached: Reached): void {
+    if (this.begun.size === 0) setImmediate(() => this.begun.clear());
+    this.begun.set(runId, headOf(reached));
+    this.reached(runId, reached);
+  }
+
+  reached(runId: RunId, reached: Reached): void {
     const followers = this.following.get(runId);
-    if (followers)
-      this.tell(followers, { seq, terminal: isTerminal(state as RunState), ...(committed && { committed }) });
+    if (followers) this.tell(followers, headOf(reached));
   }
 
   /** The run may have come further: its row is read soon. Never throws. */
@@ -81,6 +99,7 @@ export class Followers {
 
   clear(): void {
     this.following.clear();
+    this.begun.clear();
     this.unsure.clear();
   }
 
@@ -100,4 +119,8 @@ export class Followers {
   private tell(followers: Iterable<OnHead>, head: Head): void {
     for (const onHead of [...followers]) onHead(head);
   }
+}
+
+function headOf({ state, ...reached }: Reached): Head {
+  return { ...reached, terminal: isTerminal(state as RunState) };
 }

@@ -1,5 +1,5 @@
 // Hints from process to process: one NOTIFY channel a run, whose payload has the run's newest events, or only how far it has come. A
-// wire format that other programs may read: members may be added, none may change.
+// wire format that nodes of different releases read: members may be added, none may change.
 import { isObject, parseRunId, type RunId } from "../../machines/index.js";
 import type { EventItem } from "../store/history.js";
 
@@ -14,7 +14,7 @@ export interface Hint {
   readonly events?: readonly EventItem[];
   /** The run has events up to here. */
   readonly lastSeq?: number;
-  /** The state that they led to. Older nodes do not say it. */
+  /** The state that they led to. */
   readonly state?: string;
 }
 

@@ -19,11 +19,6 @@ import { type Sink, Watcher } from "./watcher.js";
 
 export type { CommittedRun, EventItem, Head, Sink };
 
-export interface FollowOptions {
-  /** The run began in this turn of the event loop, so nothing has happened yet that the store would say. */
-  readonly begun?: boolean;
-}
-
 export interface Feed {
   /** Watchers and followers now. */
   readonly watching: number;
@@ -32,7 +27,7 @@ export interface Feed {
   /** Gives the sink every event after `afterSeq`. Throws 503 if this process has too many watchers. */
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void };
   /** Tells how far the run has come: now, and whenever it has come further. Throws as `watch` does. */
-  follow(runId: RunId, onHead: OnHead, options?: FollowOptions): { stop(): void };
+  follow(runId: RunId, onHead: OnHead): { stop(): void };
   /** This process commits the events of these shards itself: only watchers listen to the channels of their runs. */
   placed(mine: ReadonlySet<ShardId>): void;
   /**
@@ -103,7 +98,9 @@ class LiveFeed implements Feed {
     if (!last || this.stopping) return;
     const watchers = this.watchers.get(runId);
     if (watchers) void this.offer(watchers, events.map(eventItem));
-    this.followers.reached(runId, last.seq, last.to, after && { context: after, at: last.at });
+    const reached = { seq: last.seq, state: last.to, ...(after && { committed: { context: after, at: last.at } }) };
+    if (events[0]?.seq === 1) this.followers.began(runId, reached);
+    else this.followers.reached(runId, reached);
     if (this.sendsHints) this.notifier.add(runId, events);
   };
 
@@ -120,12 +117,11 @@ class LiveFeed implements Feed {
     return { stop: () => this.leave(watcher) };
   }
 
-  follow(runId: RunId, onHead: OnHead, { begun = false }: FollowOptions = {}): { stop(): void } {
+  follow(runId: RunId, onHead: OnHead): { stop(): void } {
     this.admit();
     this.watching++;
-    this.followers.add(runId, onHead);
-    // Its commits are made here, so each is heard of. One that is not, because another process made it after all, is found by the poll.
-    if (!begun || !this.mine.has(shardOf(runId))) this.followers.look(runId);
+    // A commit of a run of ours that another process made after all is found by the poll.
+    this.followers.add(runId, onHead, this.mine.has(shardOf(runId)));
     this.tune(runId);
     return { stop: () => this.unfollow(runId, onHead) };
   }
@@ -224,9 +220,9 @@ class LiveFeed implements Feed {
     const { runId, events, lastSeq, state } = hint;
     const watchers = this.watchers.get(runId) ?? new Set();
     const last = events?.at(-1);
-    if (last) this.followers.reached(runId, last.seq, last.to_state);
+    if (last) this.followers.reached(runId, { seq: last.seq, state: last.to_state });
     if (events) return void this.offer(watchers, events);
-    if (lastSeq !== undefined && state !== undefined) this.followers.reached(runId, lastSeq, state);
+    if (lastSeq !== undefined && state !== undefined) this.followers.reached(runId, { seq: lastSeq, state });
     else this.followers.look(runId);
     for (const watcher of watchers) {
       if (lastSeq !== undefined) watcher.advanceTo(lastSeq);

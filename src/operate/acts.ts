@@ -10,7 +10,7 @@ import type {
   RunCommand,
   RunId,
 } from "../../machines/index.js";
-import { badRequest, overloaded } from "../errors.js";
+import { badRequest } from "../errors.js";
 import { undoOrdinal } from "../store/history.js";
 
 /** What the bodies of acts may have, once they are checked. */
@@ -82,17 +82,3 @@ export const notAwaited = (signal: string, ended = false) =>
   ended
     ? `the run has ended: the signal ${signal} is recorded, and nothing will take it`
     : `no run awaits the signal ${signal} now; it is recorded for a later wait`;
-
-/** The format of the records that acts may write: a node that does not read it could not go on with the run. */
-const ACTS_RECORD_FORMAT = 3;
-
-/** Whether all live nodes know the act. */
-export function isKnownToAll(name: string, recordFormat: number): boolean {
-  return !isOperatorAct(name) || recordFormat >= ACTS_RECORD_FORMAT;
-}
-
-/** During a rolling update nodes of the earlier version could not go on with a run that was paused, or with what a retry leaves. */
-export function refuseOlderNodes(name: string, recordFormat: number): void {
-  if (!isKnownToAll(name, recordFormat))
-    throw overloaded("a node of an earlier version is still running, and it does not know this act: ask again later");
-}

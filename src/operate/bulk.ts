@@ -3,7 +3,7 @@ import type { Sql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
-import { isRepeat, type RequestHash, requestHashes } from "../run/request-hash.js";
+import { requestHash } from "../run/request-hash.js";
 import {
   type BulkJob,
   createJob,
@@ -16,7 +16,6 @@ import {
 } from "../store/bulk-jobs.js";
 import type { RunFilter } from "../store/matching-runs.js";
 import { Semaphore } from "../work/semaphore.js";
-import { refuseOlderNodes } from "./acts.js";
 
 export const STANDARD_LIMIT = 10_000;
 export const MAX_LIMIT = 100_000;
@@ -37,7 +36,6 @@ export interface BulkRequest {
 
 export interface BulkOptions {
   readonly sql: Sql;
-  readonly recordFormat: () => number;
   /** A job is to be driven: a hint. */
   readonly onCreated: () => void;
 }
@@ -51,14 +49,13 @@ export class BulkJobs {
   /** With a key, a repeat gets the first job, and another body is 409. Throws 409, 422 if more runs match than `limit`, 503. */
   async create(request: BulkRequest, key?: string): Promise<Pick<BulkJob, "id" | "matched">> {
     const { action, filter, params, normal, limit = STANDARD_LIMIT, runs, actor } = request;
-    const { sql, recordFormat, onCreated } = this.options;
-    const hash = requestHashes({ action, filter, params: normal, limit }, { action, filter, params, limit });
+    const { sql, onCreated } = this.options;
+    const hash = requestHash({ action, filter, params: normal, limit });
     const id = key === undefined ? uuidv7() : bulkId(key);
     const first = key === undefined ? undefined : await jobById(sql, id);
     if (first) return repeated(first, hash);
-    refuseOlderNodes(action, recordFormat());
     return this.creating.run(async () => {
-      const matched = await createJob(sql, { id, action, filter, params, actor, requestHash: hash.hash }, runs, limit);
+      const matched = await createJob(sql, { id, action, filter, params, actor, requestHash: hash }, runs, limit);
       const job = await jobById(sql, id);
       if (!job) throw tooMany(matched, limit);
       onCreated();
@@ -99,8 +96,8 @@ function changeId(act: "stop" | "resume", key: string | undefined): string | und
   return key === undefined ? undefined : derivedUuid(`bulk-job/${act}/${key}`);
 }
 
-function repeated(job: BulkJob, hash: RequestHash): BulkJob {
-  if (!isRepeat(job.requestHash, hash)) throw conflict("the idempotency key was used with another body");
+function repeated(job: BulkJob, hash: string): BulkJob {
+  if (job.requestHash !== hash) throw conflict("the idempotency key was used with another body");
   return job;
 }
 

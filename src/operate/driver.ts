@@ -14,7 +14,6 @@ import {
   settleTargets,
   type Target,
 } from "../store/bulk-jobs.js";
-import { isKnownToAll } from "./acts.js";
 import type { Pace } from "./pace.js";
 
 /** Jobs that a node drives at once; the others begin when one of these ends. */
@@ -30,8 +29,6 @@ export interface DriverOptions {
   readonly shards: () => readonly ShardId[];
   /** Throws what may pass. */
   readonly act: (job: RunningJob, target: Target) => Promise<Outcome>;
-  /** The newest record format that all live nodes read. */
-  readonly recordFormat: () => number;
   /** Whether the node sheds load: then a job waits. */
   readonly shedding: () => boolean;
 }
@@ -91,9 +88,9 @@ export class Driver {
     }
   }
 
-  private mayDrive({ id, action }: RunningJob): boolean {
-    const { shards, recordFormat, shedding } = this.options;
-    return !this.stopped && !shedding() && isKnownToAll(action, recordFormat()) && shards().includes(shardOf(id));
+  private mayDrive({ id }: RunningJob): boolean {
+    const { shards, shedding } = this.options;
+    return !this.stopped && !shedding() && shards().includes(shardOf(id));
   }
 
   /** Undefined: the outcome is not known. */

@@ -17,7 +17,6 @@ export {
   isOperatorAct,
   notAwaited,
   refusalIn,
-  refuseOlderNodes,
 } from "./acts.js";
 export { BulkJobs, MAX_LIMIT, STANDARD_LIMIT } from "./bulk.js";
 export { type Look, Migrations } from "./migrations.js";
@@ -35,7 +34,6 @@ export interface OperateOptions {
   readonly metrics: Pick<Metrics, "bulkActs">;
   readonly runs: Pick<Runs, "start" | "command">;
   readonly shards: () => readonly ShardId[];
-  readonly recordFormat: () => number;
   readonly shedding: () => boolean;
   /** Acts of bulk jobs that this node carries out. */
   readonly perSecond: number;
@@ -48,11 +46,11 @@ export class Operate {
   private readonly loop: WorkLoop;
 
   constructor(options: OperateOptions) {
-    const { sql, upkeep, log, metrics, runs, shards, recordFormat, shedding, perSecond } = options;
+    const { sql, upkeep, log, metrics, runs, shards, shedding, perSecond } = options;
     this.reruns = new Reruns(sql, runs);
-    this.bulk = new BulkJobs({ sql, recordFormat, onCreated: () => this.loop.pollSoon() });
+    this.bulk = new BulkJobs({ sql, onCreated: () => this.loop.pollSoon() });
     this.driver = new Driver({
-      ...{ sql: upkeep, log, metrics, shards, recordFormat, shedding, pace: new Pace(perSecond) },
+      ...{ sql: upkeep, log, metrics, shards, shedding, pace: new Pace(perSecond) },
       act: (job, { runId }) => actOn({ sql, runs, reruns: this.reruns }, job, runId),
     });
     const polls = { pauseMs: PAUSE_MS, round: () => this.driver.poll() };

@@ -4,9 +4,9 @@ import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics.js";
-import type { RunCommit } from "../store/commit/rows.js";
+import { type EncodedRun, encodeRun } from "../store/commit/encoding.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import { commitRuns } from "../store/commit/statement.js";
-import { weightOf } from "../store/commit/weight.js";
 import { sqlStateOf } from "../store/failure.js";
 
 /** The commit may or may not be in the database: discard the actor, and reload (law 2). */
@@ -44,9 +44,10 @@ export interface CommitterOptions {
 }
 
 interface Pending {
-  readonly commit: RunCommit;
+  readonly encoded: EncodedRun;
   readonly key: string;
-  readonly weight: number;
+  /** It owes events to RabbitMQ. */
+  readonly outgoing: boolean;
   readonly resolve: (won: boolean) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -87,8 +88,10 @@ export class Committer {
   submit(commit: RunCommit, key: string = commit.runId): Promise<boolean> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     if (this.pending.length >= this.queueLimit) return Promise.reject(overloaded("the commit queue is full"));
+    const encoded = encodeRun(commit);
+    const outgoing = (commit.rows.outgoing_event?.length ?? 0) > 0;
     return new Promise((resolve, reject) => {
-      this.pending.push({ commit, key, weight: weightOf(commit), resolve, reject });
+      this.pending.push({ encoded, key, outgoing, resolve, reject });
       // Commits that become ready in the same turn of the event loop share the statement.
       const { length } = this.pending;
       if (length === 1 || length === OVERLAPPING_RUNS) setImmediate(() => this.flush());
@@ -131,16 +134,17 @@ export class Committer {
     const later: Pending[] = [];
     let [seen, bytes] = [0, 0];
     for (const pending of this.pending) {
-      if (group.length === this.groupSize || (group.length > 0 && bytes + pending.weight > this.groupBytes)) break;
+      if (group.length === this.groupSize || (group.length > 0 && bytes + pending.encoded.weight > this.groupBytes))
+        break;
       seen++;
-      const written = runsOf(pending.commit);
-      if (written.some((runId) => taken.has(runId))) later.push(pending);
+      const { writes, weight } = pending.encoded;
+      if (writes.some((runId) => taken.has(runId))) later.push(pending);
       else {
         group.push(pending);
-        bytes += pending.weight;
+        bytes += weight;
       }
       // Also the runs of a commit that waits: commits of one run keep their order.
-      for (const runId of written) taken.add(runId);
+      for (const runId of writes) taken.add(runId);
     }
     this.pending.splice(0, seen, ...later);
     return group;
@@ -148,16 +152,16 @@ export class Committer {
 
   private async write(group: readonly Pending[]): Promise<void> {
     const { sql, metrics } = this.options;
-    const commits = group.map(({ commit }) => commit);
+    const runs = group.map(({ encoded }) => encoded);
     const [only] = group;
     if (only && group.length === 1) this.options.deciding?.(only.key);
     const stopTimer = metrics.commitSeconds.startTimer();
     try {
-      const won = await retryTransient(() => commitRuns(sql, commits));
+      const won = await retryTransient(() => commitRuns(sql, runs));
       metrics.commits.inc();
       metrics.commitRows.observe(group.length);
-      for (const { commit, resolve } of group) resolve(won.has(commit.runId));
-      if (commits.some(({ outgoingEvents = [] }) => outgoingEvents.length > 0)) this.options.onOutgoing?.();
+      for (const { encoded, resolve } of group) resolve(won.has(encoded.runId));
+      if (group.some(({ outgoing }) => outgoing)) this.options.onOutgoing?.();
     } catch (error) {
       await this.handleFailure(group, error);
     } finally {
@@ -181,10 +185,10 @@ export class Committer {
     for (const { reject } of group) reject(new OutcomeUnknown("the commit was not answered", { cause }));
   }
 
-  private rejectAlone({ commit, resolve, reject }: Pending, state: string): void {
+  private rejectAlone({ encoded: { runId }, resolve, reject }: Pending, state: string): void {
     // The row exists already: another node was faster, and this run has lost.
     if (state === UNIQUE_VIOLATION) return resolve(false);
-    this.options.log.error({ sqlState: state, runId: commit.runId }, "run data rejected by the store");
+    this.options.log.error({ sqlState: state, runId }, "run data rejected by the store");
     reject(new DataRejected(state));
   }
 }
@@ -197,11 +201,6 @@ async function retryTransient<T>(write: () => Promise<T>): Promise<T> {
       if (nth >= TRANSIENT_TRIES || !TRANSIENT.has(sqlStateOf(error) ?? "")) throw error;
     }
   }
-}
-
-/** All runs whose rows the commit writes. */
-function runsOf({ runId, children = [], promises = [] }: RunCommit): string[] {
-  return [runId, ...children.map((child) => child.runId), ...promises.map(({ to }) => to)];
 }
 
 /** Postgres answered, and its answer is about the rows: data exceptions, constraints, program limits. */

@@ -2,6 +2,7 @@
 // resident.ts.
 import type { Answer, RunCommand } from "../../machines/index.js";
 import { uuidv7 } from "../ids.js";
+import type { Start } from "./new-run.js";
 
 export interface Delivery {
   readonly command: RunCommand;
@@ -11,14 +12,27 @@ export interface Delivery {
   readonly keep: boolean;
   /** What a repeat of the id must have in common with the first. */
   readonly requestHash?: string;
-  /** As an earlier release would have recorded it, if that differs. */
-  readonly earlierHash?: string;
   /** The inbox row that carried the command. The commit of the outcome deletes it. */
   readonly inboxId?: string;
   /** The poll has leased the run's wake row for it. The next commit gives the row its due time, and no tries. */
   readonly wakeLeased?: boolean;
+  /** Whether the run's last commit has won was not known: a dispatch that it owes may be with no node. */
+  readonly afterUnknown?: boolean;
+  /** The command is the first of a run whose start is not committed yet, and is told what became of that. */
+  readonly beginning?: Beginning;
   readonly resolve: (answer: Answer) => void;
   readonly reject: (error: unknown) => void;
+}
+
+/**
+ * `won`: the run is durable, with its first steps. `lost`: it exists already, or its key is taken. `alone`: nothing is committed, and the start
+ * has to be committed without the first steps.
+ */
+export type Begun = "won" | "lost" | "alone";
+
+export interface Beginning {
+  readonly start: Start;
+  readonly settle: (begun: Begun) => void;
 }
 
 /** Commands whose repeat must be recognised get an id before the first try. The run's state recognises hints and offers. */

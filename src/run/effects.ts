@@ -1,6 +1,6 @@
-// Effects outside the run, carried out after their commit: dispatches go to workers, commands to other runs, posts to their
+// Sends: what leaves a run, carried out after its commit: dispatches go to workers, commands to other runs, posts to their
 // couriers. Each is owed by a durable row, so the poll recovers any that are lost here.
-import type { Effect, NewChild, RunId } from "../../machines/index.js";
+import type { FencedChild, RunId, Send } from "../../machines/index.js";
 import type { Couriers, Dispatcher, EventAnnouncer, SlotKeeper } from "./ports.js";
 
 export interface EffectPorts {
@@ -11,8 +11,8 @@ export interface EffectPorts {
   /** Absent: slots wait for a granter's poll. */
   readonly slots?: SlotKeeper;
   /** A command that the commit has put into another run's inbox. */
-  readonly deliver: (command: Extract<Effect, { kind: "send" }>) => void;
-  readonly childCreated: (child: NewChild) => void;
+  readonly deliver: (command: Extract<Send, { kind: "command" }>) => void;
+  readonly childCreated: (child: FencedChild) => void;
   /** The commit has changed the row of the run: an actor of it is outdated. */
   readonly outdated: (runId: RunId) => void;
   /** False: commands and posts wait for the poll. A test's switch. */
@@ -22,44 +22,38 @@ export interface EffectPorts {
 export class Effects {
   constructor(private readonly ports: EffectPorts) {}
 
-  carryOut(runId: RunId, effects: readonly Effect[]): void {
+  carryOut(runId: RunId, sends: readonly Send[]): void {
     const sent = new Set<string>();
-    for (const effect of effects) if (effect.kind === "dispatch.send") sent.add(effect.dispatch.dispatchId);
-    for (const effect of effects) this.carryOutOne(runId, effect, sent);
+    for (const send of sends) if (send.kind === "dispatch.send") sent.add(send.dispatch.dispatchId);
+    for (const send of sends) this.carryOutOne(runId, send, sent);
   }
 
-  /** A kind that is not listed is a row of the commit, and done with it. */
-  private carryOutOne(runId: RunId, effect: Effect, sent: ReadonlySet<string>): void {
+  private carryOutOne(runId: RunId, send: Send, sent: ReadonlySet<string>): void {
     const { dispatcher, couriers, announcer, slots, hints } = this.ports;
-    switch (effect.kind) {
+    switch (send.kind) {
       case "dispatch.request":
         // A dispatch of the same commit has its worker already.
-        if (!sent.has(effect.dispatchId)) dispatcher.enqueue(runId, effect.dispatchId, effect.call);
+        if (!sent.has(send.dispatchId)) dispatcher.enqueue(runId, send.dispatchId, send.call);
         return;
       case "dispatch.send":
-        return dispatcher.send(effect.dispatch);
+        return dispatcher.send(send.dispatch);
       case "dispatch.cancel":
-        return dispatcher.cancel(effect.dispatchId, effect.reason);
+        return dispatcher.cancel(send.dispatchId, send.reason);
       case "dispatch.resolved":
-        return dispatcher.resolved(effect.dispatchId);
-      case "child.start":
-        return this.ports.childCreated(effect.child);
-      case "signal.recorded":
-        if (effect.promisedTo !== undefined) this.ports.outdated(effect.promisedTo);
-        return;
-      case "event.published":
-        return announcer?.announce(effect.event.id);
-      case "slot.requested":
-        return slots?.requested(effect.request.slot);
-      case "slot.released":
-      case "slot.returned":
-      case "slot.wanted":
-        return slots?.released(effect.slot);
+        return dispatcher.resolved(send.dispatchId);
+      case "child":
+        return this.ports.childCreated(send.child);
+      case "outdated":
+        return this.ports.outdated(send.runId);
+      case "announce":
+        return announcer?.announce(send.eventId);
+      case "slot":
+        return send.asked ? slots?.requested(send.slot) : slots?.released(send.slot);
       case "post":
-        if (hints) couriers[effect.to]?.carry(effect.id);
+        if (hints) couriers[send.to]?.carry(send.id);
         return;
-      case "send":
-        if (hints) this.ports.deliver(effect);
+      case "command":
+        if (hints) this.ports.deliver(send);
     }
   }
 }

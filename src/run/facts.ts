@@ -18,7 +18,7 @@ import {
 import type { Clock } from "../clock.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import { scanEvents } from "../store/event-scan.js";
-import { newestEvent } from "../store/events.js";
+import { presentMoment } from "../store/events.js";
 import {
   endedChildren,
   keptSignals,
@@ -100,8 +100,8 @@ export class FactSource {
         return { signal: await signalFor(sql, run, need.name) };
       case "events":
         return { events: await scanEvents(sql, run, need) };
-      case "newest_event":
-        return { newestEvent: await newestEvent(sql, need.topic) };
+      case "moment":
+        return { moment: await presentMoment(sql) };
       case "undo":
         owed.keep(need.since, await this.undoReads.newestOwed(run.id, need.since));
         return owed.facts;

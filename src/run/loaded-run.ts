@@ -6,6 +6,7 @@ import {
   decodeRun,
   movedActor,
   type Program,
+  type RecordFormats,
   type RunActor,
   type RunContext,
   type RunId,
@@ -28,8 +29,8 @@ export interface LoadedRun {
   next?: Program;
   /** The revision that holds the actor's state. The next commit expects it. */
   revision: Revision;
-  /** The token beside that revision (law 1). Absent: the row has none. */
-  fence?: string;
+  /** The token beside that revision (law 1). */
+  fence: string;
   lastSeq: number;
   lastEventAt: number;
   /** What is known of the undo list. */
@@ -38,16 +39,16 @@ export interface LoadedRun {
   wake?: number | null;
 }
 
-/** Undefined: there is no such run. Throws Unreadable if this build cannot read it, or its record is newer than `newestFormat`. */
+/** Undefined: there is no such run. Throws Unreadable if this build cannot read its record. */
 export async function restoreRun(
   sql: Sql,
   catalog: Pick<Catalog, "program">,
   runId: RunId,
-  newestFormat?: number,
+  formats?: RecordFormats,
 ): Promise<LoadedRun | undefined> {
   const found = await loadRun(sql, runId);
   if (!found) return undefined;
-  const context = readable(found.stored, newestFormat);
+  const context = readable(found.stored, formats);
   const program = await catalog.program(context.run.definitionId);
   const { revision, fence, lastSeq, lastEventAt } = found;
   const actor = startActor(program, context);
@@ -64,18 +65,19 @@ export function applyTo(loaded: LoadedRun, transition: Transition): void {
   loaded.program = next;
 }
 
-function readable(stored: StoredRun, newestFormat: number | undefined): RunContext {
+function readable(stored: StoredRun, formats: RecordFormats | undefined): RunContext {
   try {
-    return decodeRun(stored, newestFormat);
+    return decodeRun(stored, formats);
   } catch (error) {
     throw error instanceof UnreadableRecord ? new Unreadable(error.message) : error;
   }
 }
 
-/** A run that this node has just created: its first revision need not be read back. */
+/** A run that this node creates: its first revision need not be read back. `stored`: its start is committed. */
 export function createdRun(
-  { program, context, fence }: { program: Program; context: RunContext; fence?: string },
+  { program, context, fence }: { program: Program; context: RunContext; fence: string },
   startedAt: number,
+  stored = true,
 ): LoadedRun {
   return {
     actor: startActor(program, context),
@@ -85,6 +87,6 @@ export function createdRun(
     lastSeq: 1,
     lastEventAt: startedAt,
     owedUndos: new OwedUndos(),
-    wake: firstWake(context),
+    wake: stored ? firstWake(context) : null,
   };
 }

@@ -1,18 +1,20 @@
 // A new run as rows: the same for a run that a client starts and a run that its parent creates. Starts are checked in starter.ts;
 // a parent's creation of children is decided in machines/.
 import {
-  encodeRecord,
+  type FencedChild,
+  FIRST_FORMAT,
   type JsonObject,
-  type NewChild,
   newRun,
-  OLDEST_RECORD_FORMAT,
+  RECORD_FORMATS,
+  type Row,
+  type Rows,
   type RunContext,
+  type RunId,
   type RunIdentity,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { ChildCommit, NewRunRow, OutgoingEventRow } from "../store/commit/rows.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import { type GivenAtStart, storedIdentity } from "../store/load.js";
-import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
@@ -36,24 +38,54 @@ export interface StartMark {
   readonly idempotencyKey?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly given?: GivenAtStart;
-  readonly fence?: string;
+  readonly fence: string;
 }
 
-export function newRunRow(context: RunContext, mark: StartMark): NewRunRow {
+/** `madeBy`: the run that creates it. */
+export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId): Row<"new_run"> {
   const { requestHash, idempotencyKey, labels, given, fence } = mark;
-  const { run } = context;
+  const { run, state } = context;
+  const { scope, key } = idempotencyKey === undefined ? NO_KEY : startKey(run, idempotencyKey);
   return {
-    ...run,
+    id: run.id,
+    shard: shardOf(run.id),
     fence,
-    familyRunId: run.family?.at(-1),
-    record: JSON.stringify(encodeRecord(context, OLDEST_RECORD_FORMAT)),
-    inputs: run.family ? undefined : JSON.stringify(run.inputs),
-    identity: JSON.stringify({ ...storedIdentity(run), idempotencyKey, labels, given }),
-    requestHash,
-    labels,
-    key: idempotencyKey === undefined ? undefined : startKey(run, idempotencyKey),
+    record: RECORD_FORMATS.encode(context, FIRST_FORMAT),
+    workflow_id: run.workflowId,
+    version: run.version,
+    definition_id: run.definitionId,
+    tenant_id: run.tenantId,
+    business_key: run.businessKey,
+    trigger_id: run.triggerId,
+    parent_run_id: run.parentRunId,
+    parent_step_id: run.parentStepId,
+    parent_branch_id: run.parentBranchId,
+    parent_entry: run.parentEntry,
+    root_run_id: run.rootRunId,
+    family_run_id: run.family?.at(-1),
+    started_at: run.startedAt,
+    state,
+    step: undefined,
+    last_seq: 1,
+    last_event_at: run.startedAt,
+    terminal_at: undefined,
+    review: false,
+    awaited_signal: undefined,
+    paused_reason: undefined,
+    call: undefined,
+    frames: undefined,
+    items: undefined,
+    output: undefined,
+    inputs: run.family ? undefined : run.inputs,
+    identity: { ...storedIdentity(run), idempotencyKey, labels, given },
+    request_hash: requestHash,
+    scope,
+    key,
+    made_by: madeBy,
   };
 }
+
+const NO_KEY = { scope: undefined, key: undefined };
 
 /** The scope of an idempotency key is tenant and workflow. A storage format: it must never change. */
 export function startKey(
@@ -63,9 +95,8 @@ export function startKey(
   return { scope: `${tenantId ?? ""}/${workflowId}`, key };
 }
 
-export function variableRows(context: RunContext): ReadonlyMap<string, string> {
-  const { variables } = context;
-  return new Map(Object.keys(variables).map((name) => [name, JSON.stringify(variables[name])]));
+export function variableRows({ run, variables }: RunContext): Row<"variable">[] {
+  return Object.keys(variables).map((name) => ({ run_id: run.id, name, value: variables[name] }));
 }
 
 /** The due time of a new run's wake row: if the node dies before the run steps, the poll takes it up then. */
@@ -74,21 +105,53 @@ export function firstWake(context: RunContext): number {
   return wakeTime(context, startedAt) ?? startedAt + STEPPING_GRACE_MS;
 }
 
-/** A run that its parent creates, in the parent's commit. */
-export function childCommit(child: NewChild): ChildCommit {
+/** A run that another run creates, in that run's commit. */
+export function childRows(child: FencedChild, parent: RunId) {
   const { identity, inherited, idempotencyKey, fence } = child;
   const context = newRun(identity, {}, 0);
   return {
-    runId: identity.id,
-    shard: shardOf(identity.id),
-    create: newRunRow(context, { requestHash: "", idempotencyKey, fence }),
-    events: [eventRow(createdByParent(identity))],
-    variables: inherited ? new Map() : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
-    wake: firstWake(context),
-  };
+    new_run: [newRunRow(context, { requestHash: "", idempotencyKey, fence }, parent)],
+    audit_event: [eventRow(createdByParent(identity))],
+    variable: inherited ? [] : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
+    wake: [{ run_id: identity.id, shard: shardOf(identity.id), due_at: firstWake(context) }],
+  } satisfies Rows;
 }
 
-/** What RabbitMQ gets of the start of a run that its parent creates. */
-export function childStarted({ identity }: NewChild, outgoing: OutgoingEvents | undefined): OutgoingEventRow[] {
-  return outgoingRows(identity, [createdByParent(identity)], outgoing);
+/** A start that is not committed yet. */
+export interface Start {
+  readonly commit: RunCommit;
+  readonly started: CommittedEvent;
+  /** What is suspected if the process dies of it: a repeat of the request has the same key. */
+  readonly key: string;
+}
+
+/**
+ * The commit that creates the run as its first steps leave it. Undefined: the start has to be committed first, because only the
+ * compare-and-set of a stored run decides who takes a signal or an event, and whether a run that is created under a key is told of.
+ */
+export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: RunCommit): RunCommit | undefined {
+  const { run_update: [row] = [], new_run: children = [], variable = [], ...owed } = steps;
+  const [created] = start.new_run ?? [];
+  const isFenced =
+    steps.signal_claim ?? steps.promise ?? steps.event_claim ?? children.find(({ key }) => key !== undefined);
+  if (!row || !created || isFenced) return undefined;
+  const { state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason } = row;
+  const { record, call, frames, items, output } = row;
+  const begun = {
+    ...{ state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason },
+    ...{ record, call, frames, items, output },
+  };
+  const changed = new Set(variable.filter(({ run_id }) => run_id === runId).map(({ name }) => name));
+  const rows = {
+    ...start,
+    ...owed,
+    new_run: [{ ...created, ...begun }, ...children],
+    audit_event: [...(start.audit_event ?? []), ...(steps.audit_event ?? [])],
+    variable: [...(start.variable ?? []).filter(({ name }) => !changed.has(name)), ...variable],
+    outgoing_event: [...(start.outgoing_event ?? []), ...(steps.outgoing_event ?? [])],
+    ticket: [...(start.ticket ?? []), ...(steps.ticket ?? [])],
+    // The run is woken as its first steps say.
+    wake: steps.wake ?? [],
+  };
+  return { runId, rows };
 }

@@ -2,13 +2,13 @@
 // releases: members may be added, never changed.
 import {
   type Answer,
-  type Effect,
   isObject,
   type Json,
   type JsonObject,
   parseRunId,
   type RunCommand,
   type RunId,
+  type Send,
 } from "../../machines/index.js";
 import type { Protocol } from "../bus/protocol.js";
 import { type ErrorCode, SagaError } from "../errors.js";
@@ -20,7 +20,6 @@ export interface CommandAsk {
   readonly id?: string;
   readonly keep?: boolean;
   readonly request_hash?: string;
-  readonly earlier_hash?: string;
   readonly command: RunCommand;
 }
 
@@ -33,7 +32,7 @@ export interface CatalogAsk {
 export interface EffectsTell {
   readonly kind: "effects";
   readonly run_id: RunId;
-  readonly effects: readonly Effect[];
+  readonly effects: readonly Send[];
 }
 
 export type RunAsk = CommandAsk | CatalogAsk;
@@ -51,7 +50,7 @@ export interface RefusedCommand {
 
 export const runProtocol: Protocol<RunAsk, RunTell> = { ask: decodeAsk, tell: decodeTell };
 
-function decodeAsk({ kind, run_id, id, keep, request_hash, earlier_hash, command }: JsonObject): RunAsk | undefined {
+function decodeAsk({ kind, run_id, id, keep, request_hash, command }: JsonObject): RunAsk | undefined {
   if (kind === "catalog") return { kind };
   const runId = parseRunId(run_id);
   if (kind !== "command" || runId === undefined || !isCommand(command)) return undefined;
@@ -59,7 +58,6 @@ function decodeAsk({ kind, run_id, id, keep, request_hash, earlier_hash, command
   const identity = {
     ...(id !== undefined && { id }),
     ...(typeof request_hash === "string" && { request_hash }),
-    ...(typeof earlier_hash === "string" && { earlier_hash }),
   };
   return { kind, run_id: runId, keep: keep === true, command, ...identity };
 }
@@ -91,7 +89,7 @@ const isCommand = (value: Untyped): value is Untyped & RunCommand => isObject(va
 
 const isAnswer = (value: Untyped): value is Untyped & Answer => isObject(value) && typeof value.type === "string";
 
-const areEffects = (value: Untyped): value is Untyped & readonly Effect[] =>
+const areEffects = (value: Untyped): value is Untyped & readonly Send[] =>
   Array.isArray(value) && value.every((effect) => isObject(effect) && typeof effect.kind === "string");
 
 const isRefusal = (value: Untyped): value is Untyped & RefusedCommand =>

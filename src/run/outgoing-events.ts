@@ -2,14 +2,13 @@
 // after the commit, by src/events; without a broker, or with the setting off, there is no row.
 import {
   beginningOf,
-  type Effect,
   isTerminal,
   type JsonObject,
+  type Row,
   type RunIdentity,
   type RunState,
 } from "../../machines/index.js";
-import { eventId } from "../ids.js";
-import type { OutgoingEventRow } from "../store/commit/rows.js";
+import { eventId, shardOf } from "../ids.js";
 import type { CommittedEvent } from "./ports.js";
 
 /** Which events go to RabbitMQ. Absent where it is asked for: none. */
@@ -19,37 +18,33 @@ export interface OutgoingEvents {
 }
 
 /** What of a transition can be published, in its order: emitted events, and audit rows that change the state of the run. */
-export type Publishable = Extract<Effect, { kind: "event.published" }> | CommittedEvent;
+export type Publishable = Row<"published_event"> | CommittedEvent;
 
 const MAX_MESSAGE_CHARS = 1_000;
 
-/** Of one transition. Emitted events come first. */
-export function publishableIn(effects: readonly Effect[], events: readonly CommittedEvent[]): Publishable[] {
-  const emitted = effects.filter((effect) => effect.kind === "event.published");
-  const changes = events.filter((event) => lifecycleState(event) !== undefined);
-  return [...emitted, ...changes];
-}
-
-/** The rows that a run owes for them. */
+/** The rows that a run owes for them. `from`: the run whose commit has them, if it is another one: the parent that creates the run. */
 export function outgoingRows(
   run: RunIdentity,
   publishable: readonly Publishable[],
   outgoing: OutgoingEvents | undefined,
-): OutgoingEventRow[] {
+  from = run.id,
+): Row<"outgoing_event">[] {
   if (!outgoing) return [];
-  return publishable.flatMap((each): OutgoingEventRow[] => {
-    if ("kind" in each) return outgoing.emitted ? [{ id: each.event.id, runId: run.id }] : [];
-    return outgoing.lifecycle ? lifecycleRows(run, each) : [];
+  const of = { from_run: from, run_id: run.id, shard: shardOf(run.id) };
+  return publishable.flatMap((each): Row<"outgoing_event">[] => {
+    if ("topic" in each) return outgoing.emitted ? [{ ...of, id: each.id, topic: undefined, payload: undefined }] : [];
+    const lifecycle = outgoing.lifecycle ? lifecycleOf(run, each) : undefined;
+    return lifecycle ? [{ ...of, ...lifecycle }] : [];
   });
 }
 
 /** A branch or an item is a part of its run, and a dry run touches nothing outside: neither has a lifecycle that others see. */
-function lifecycleRows(run: RunIdentity, event: CommittedEvent): OutgoingEventRow[] {
+function lifecycleOf(run: RunIdentity, event: CommittedEvent) {
   const state = lifecycleState(event);
-  if (state === undefined || run.family || run.dryRun) return [];
+  if (state === undefined || run.family || run.dryRun) return undefined;
   // Both names are formats: consumers bind to the topic, and recognise a repeat by the id, which is that of the audit row.
   const id = eventId(run.id, event.seq);
-  return [{ id, runId: run.id, topic: `saga.run.${state}`, payload: JSON.stringify(lifecyclePayload(run, event)) }];
+  return { id, topic: `saga.run.${state}`, payload: lifecyclePayload(run, event) };
 }
 
 /** A pause is not told of: a run may pause at every step. */

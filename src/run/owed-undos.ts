@@ -1,7 +1,7 @@
 // The undo entries that one read has brought, for a run in memory that works them off: its next undo then needs no read, and can be
 // dispatched in the commit that records the one before. The store is right: entries are dropped with the actor, and with every
 // other change of the undo list.
-import type { Effect, Fetched } from "../../machines/index.js";
+import type { Fetched, Write } from "../../machines/index.js";
 import type { OwedEntries } from "../store/load.js";
 
 const NONE: OwedEntries = { entries: [], complete: false };
@@ -23,16 +23,16 @@ export class OwedUndos {
     return newest || complete ? { undo: { since: this.since, newest: newest ?? null } } : {};
   }
 
-  /** The transition that owes these effects was applied to the actor. */
-  apply(effects: readonly Effect[]): void {
-    for (const effect of effects) if (effect.kind.startsWith("undo.")) this.owed = this.without(effect);
+  /** The transition with these writes was applied to the actor. */
+  apply(writes: readonly Write[]): void {
+    for (const write of writes) if (write.to.startsWith("undo_")) this.owed = this.without(write);
   }
 
   /** Only the newest entry is worked off. */
-  private without(effect: Effect): OwedEntries {
+  private without({ to, row }: Write): OwedEntries {
     const { entries, complete } = this.owed;
     const [newest, ...rest] = entries;
-    const settled = effect.kind === "undo.settled" && effect.ordinal === newest?.ordinal;
+    const settled = to === "undo_settled" && row.ordinal === newest?.ordinal;
     return settled ? { entries: rest, complete } : NONE;
   }
 }

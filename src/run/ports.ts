@@ -67,8 +67,6 @@ export interface CommandOptions {
   readonly keep?: boolean;
   /** What a repeat of the id must have in common with the first; another one is 409. Absent: the id alone decides. */
   readonly requestHash?: string;
-  /** What it would have been in an earlier release, if that differs: the first may be from then. */
-  readonly earlierHash?: string;
 }
 
 /**

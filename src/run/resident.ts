@@ -14,17 +14,19 @@ import {
   type RunId,
 } from "../../machines/index.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
-import type { RunCommit } from "../store/commit/rows.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import { isStoreAway } from "../store/failure.js";
 import { nextRevision } from "../store/revision.js";
 import { backOff } from "./back-off.js";
-import { Batch, confirmation, isRefusal, namesItsDispatch } from "./batch.js";
 import { DataRejected, OutcomeUnknown } from "./committer.js";
-import type { Delivery } from "./delivery.js";
+import type { Begun, Delivery } from "./delivery.js";
 import { applyTo, type LoadedRun } from "./loaded-run.js";
 import { Mailbox } from "./mailbox.js";
-import { isRepeat } from "./request-hash.js";
+import { type Start, startWith } from "./new-run.js";
+import type { CommittedEvent } from "./ports.js";
 import type { ResidentHost } from "./resident-host.js";
+import { owesLook } from "./run-rows.js";
+import { confirmation, isRefusal, namesItsDispatch, Unit } from "./unit.js";
 
 /** How often a command is replayed after a lost commit before its caller gets 503. */
 const REPLAYS = 10;
@@ -36,11 +38,19 @@ const STEPPING_MS = 5;
 
 type Decided = Extract<Decision, { answer: Answer }>;
 
+interface Committed {
+  readonly loaded: LoadedRun;
+  readonly unit: Unit;
+  readonly created?: CommittedEvent;
+}
+
 export class Resident {
   private readonly mailbox: Mailbox;
   private timer: NodeJS.Timeout | undefined;
   /** Loaded from the store, and nothing committed since. */
   private justLoaded = false;
+  /** What is suspected if the process dies of a decision: the run, or the request that starts it. */
+  private suspect: string;
   /** When the run's turn of the event loop began. */
   private turnBegan = 0;
 
@@ -49,6 +59,7 @@ export class Resident {
     private readonly host: ResidentHost,
     private loaded?: LoadedRun,
   ) {
+    this.suspect = runId;
     this.mailbox = new Mailbox({ handle: (delivery) => this.handle(delivery), onIdle: () => this.rest() });
   }
 
@@ -68,9 +79,17 @@ export class Resident {
   }
 
   private async handle(delivery: Delivery): Promise<Answer> {
-    if (delivery.wakeLeased && this.loaded) this.loaded.wake = undefined;
+    const { wakeLeased, beginning } = delivery;
+    if (wakeLeased && this.loaded) this.loaded.wake = undefined;
     try {
-      return await this.untilCommitted(delivery);
+      if (beginning && this.loaded) {
+        beginning.settle(await this.begin(this.loaded, beginning.start));
+        return { type: "advanced" };
+      }
+      if (wakeLeased) await this.takeUpDispatch(delivery);
+      const answer = await this.untilCommitted(delivery);
+      if (delivery.afterUnknown) await this.resendDispatch();
+      return answer;
     } catch (error) {
       this.discard();
       throw error;
@@ -99,11 +118,10 @@ export class Resident {
   }
 
   /** A replay asks first: the try before it, or another node, may have committed the command already. */
-  private async recordedAnswer({ id, requestHash: hash, earlierHash }: Delivery): Promise<Answer | undefined> {
+  private async recordedAnswer({ id, requestHash: hash }: Delivery): Promise<Answer | undefined> {
     const recorded = id === undefined ? undefined : await this.host.recordedAnswer(this.runId, id);
     const { requestHash: first = hash } = recorded ?? {};
-    if (hash !== undefined && first !== undefined && !isRepeat(first, { hash, earlier: earlierHash }))
-      throw conflict("the idempotency key was used with another body");
+    if (hash !== undefined && first !== hash) throw conflict("the idempotency key was used with another body");
     return recorded?.answer;
   }
 
@@ -111,6 +129,19 @@ export class Resident {
   private async resendDispatch(): Promise<void> {
     const { wait } = (this.loaded ?? (await this.load())).actor.context;
     if (wait && "dispatchId" in wait) this.postToSelf({ type: "carry", dispatchId: wait.dispatchId });
+  }
+
+  /**
+   * The poll has looked at the run, and its dispatch, which no row of its own owes, is not with this node: the former owner is gone. It is carried
+   * before the silence of the worker is judged.
+   */
+  private async takeUpDispatch({ command }: Delivery): Promise<void> {
+    if (command.type !== "advance") return;
+    const { context } = (this.loaded ?? (await this.load())).actor;
+    const { wait } = context;
+    if (!owesLook(context) || !wait || !("dispatchId" in wait) || this.host.holdsDispatch(wait.dispatchId)) return;
+    const carry: RunCommand = { type: "carry", dispatchId: wait.dispatchId };
+    await this.untilCommitted({ command: carry, keep: false, resolve: () => {}, reject: () => {} });
   }
 
   private async load(): Promise<LoadedRun> {
@@ -126,26 +157,71 @@ export class Resident {
     const decision = await this.decide(loaded, delivery.command);
     this.host.deciding(this.runId);
     if (decision.transitions.length === 0) return this.confirm(loaded, delivery, decision);
-    const batch = new Batch(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
-    this.apply(loaded, batch, decision);
-    batch.recordAnswer(delivery, decision.answer);
+    const unit = new Unit(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
+    this.apply(loaded, unit, decision);
+    unit.recordAnswer(delivery, decision.answer);
     let won = false;
     try {
-      if (this.mayStepOn(delivery)) await this.stepOn(loaded, batch, first);
-      won = await this.submit(loaded, batch.toCommit(loaded, { now: this.host.now(), format: this.host.recordFormat }));
+      if (this.mayStepOn(delivery)) await this.stepOn(loaded, unit, first);
+      won = await this.submit(loaded, this.commitOf(loaded, unit));
     } finally {
-      if (!won) this.lost(batch);
+      if (!won) this.lost(unit);
     }
     if (!won) return undefined;
-    this.committed(loaded, batch);
+    loaded.revision = nextRevision(loaded.revision);
+    loaded.fence = unit.fence;
+    this.committed({ loaded, unit });
     // The command is answered by its own commit; the run's next steps have commits of their own.
     if (isReady(loaded.actor.context)) this.postToSelf({ type: "advance" });
     return decision.answer;
   }
 
-  private async submit(loaded: LoadedRun, commit: RunCommit): Promise<boolean> {
-    const won = await this.host.committer.submit(commit);
-    if (won && commit.wake !== undefined) loaded.wake = commit.wake;
+  /**
+   * The first steps of a run join the commit of its start: one statement less, and a worker gets its call as soon as the run is durable. If the
+   * process dies of them, there is no run yet: the request is what is suspected, as for the start itself. Whatever goes wrong with the steps,
+   * the start can be committed alone, and its wake row brings the run back.
+   */
+  private async begin(loaded: LoadedRun, start: Start): Promise<Begun> {
+    this.suspect = start.key;
+    const unit = new Unit(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
+    let begun: Begun = "alone";
+    try {
+      const commit = await this.firstSteps(loaded, unit);
+      const joined = commit && startWith(start.commit, commit);
+      if (joined) begun = (await this.submit(loaded, joined, start.key)) ? "won" : "lost";
+    } catch (error) {
+      if (error instanceof OutcomeUnknown || isStoreAway(error)) throw error;
+      this.host.advanceFailed(this.runId, error);
+    } finally {
+      this.suspect = this.runId;
+      if (begun !== "won") {
+        this.lost(unit);
+        this.discard();
+      }
+    }
+    if (begun !== "won") return begun;
+    this.committed({ loaded, unit, created: start.started });
+    if (isReady(loaded.actor.context)) this.postToSelf({ type: "advance" });
+    return begun;
+  }
+
+  /** Undefined: the run cannot take a step yet. */
+  private async firstSteps(loaded: LoadedRun, unit: Unit): Promise<RunCommit | undefined> {
+    const decision = await this.decide(loaded, { type: "advance" });
+    this.host.deciding(this.suspect);
+    if (decision.transitions.length === 0) return undefined;
+    this.apply(loaded, unit, decision);
+    await this.stepOn(loaded, unit, false);
+    return this.commitOf(loaded, unit);
+  }
+
+  private commitOf(loaded: LoadedRun, unit: Unit): RunCommit {
+    return unit.toCommit(loaded, { now: this.host.now(), recordOf: this.host.recordOf });
+  }
+
+  private async submit(loaded: LoadedRun, commit: RunCommit, key?: string): Promise<boolean> {
+    const won = await this.host.committer.submit(commit, key);
+    if (won) loaded.wake = wakeOf(commit, loaded.wake);
     return won;
   }
 
@@ -172,7 +248,7 @@ export class Resident {
   }
 
   private beginTurn(): void {
-    this.host.deciding(this.runId);
+    this.host.deciding(this.suspect);
     this.turnBegan = performance.now();
   }
 
@@ -194,11 +270,11 @@ export class Resident {
    * theirs. The ends of children that wait in the mailbox join: many children end together, and a large foreach depends on one commit
    * for all of them. A replay goes without them, because an end that is recorded already would lose the commit each time.
    */
-  private async stepOn(loaded: LoadedRun, batch: Batch, withChildEnds: boolean): Promise<void> {
+  private async stepOn(loaded: LoadedRun, unit: Unit, withChildEnds: boolean): Promise<void> {
     const { stepsPerCommit } = this.host;
-    while (batch.transitions < stepsPerCommit && !batch.createsKeyedRun && this.turnLasts) {
-      if (withChildEnds && this.addChildEnd(loaded, batch)) continue;
-      const stepped = this.addStep(loaded, batch);
+    while (unit.transitions < stepsPerCommit && !unit.createsKeyedRun && this.turnLasts) {
+      if (withChildEnds && this.addChildEnd(loaded, unit)) continue;
+      const stepped = this.addStep(loaded, unit);
       if (!stepped) return;
       if (stepped === true) continue;
       await this.host.facts.read(loaded.actor.context.run, stepped, loaded);
@@ -211,27 +287,27 @@ export class Resident {
   }
 
   /** Adds the next delivery, if it is the end of a child and can be decided at once. */
-  private addChildEnd(loaded: LoadedRun, batch: Batch): boolean {
+  private addChildEnd(loaded: LoadedRun, unit: Unit): boolean {
     const { next } = this.mailbox;
-    if (next?.command.type !== "child" || batch.hasAnswerOf(next)) return false;
+    if (next?.command.type !== "child" || unit.hasAnswerOf(next)) return false;
     const { decision } = this.decideAtOnce(loaded, next.command);
     if (!decision) return false;
     this.mailbox.removeNext();
-    batch.childEnds.push(next);
-    this.apply(loaded, batch, decision);
-    batch.recordAnswer(next, decision.answer);
+    unit.childEnds.push(next);
+    this.apply(loaded, unit, decision);
+    unit.recordAnswer(next, decision.answer);
     return true;
   }
 
   /** Adds the run's own next step, or the offer of a free worker. A need: with that fact, the first undo shares the failure's commit. */
-  private addStep(loaded: LoadedRun, batch: Batch): boolean | Need {
+  private addStep(loaded: LoadedRun, unit: Unit): boolean | Need {
     const { context } = loaded.actor;
     const offer = isReady(context) ? undefined : this.host.offerFor(context);
-    if (offer) batch.reserved.push(offer.dispatchId);
+    if (offer) unit.reserved.push(offer.dispatchId);
     else if (!isReady(context)) return false;
     const { decision, need } = this.decideAtOnce(loaded, offer ?? { type: "advance" });
-    if (decision) this.apply(loaded, batch, decision);
-    else if (need?.kind === "undo" && !batch.changesUndoList) return need;
+    if (decision) this.apply(loaded, unit, decision);
+    else if (need?.kind === "undo" && !unit.changesUndoList) return need;
     return decision !== undefined;
   }
 
@@ -242,41 +318,42 @@ export class Resident {
     return facts.missed.action || decision.transitions.length === 0 ? {} : { decision };
   }
 
-  private apply(loaded: LoadedRun, batch: Batch, { transitions }: Decided): void {
+  private apply(loaded: LoadedRun, unit: Unit, { transitions }: Decided): void {
     for (const transition of transitions) {
       applyTo(loaded, transition);
-      loaded.owedUndos.apply(transition.effects);
-      batch.add(this.runId, transition);
+      loaded.owedUndos.apply(transition.writes);
+      unit.add(loaded.actor.context.run, transition);
     }
   }
 
   /** Nothing remains of a lost commit: credit is given back, and the ends of children wait again. */
-  private lost({ reserved, childEnds }: Batch): void {
+  private lost({ reserved, childEnds }: Unit): void {
     this.host.returnCredit(reserved);
     this.mailbox.putBack(childEnds);
   }
 
-  private committed(loaded: LoadedRun, batch: Batch): void {
+  /** `created`: the first event of a run that its first steps were committed with. */
+  private committed({ loaded, unit, created }: Committed): void {
     this.justLoaded = false;
-    loaded.revision = nextRevision(loaded.revision);
-    loaded.fence = batch.fence;
-    loaded.lastSeq = batch.seq;
-    loaded.lastEventAt = batch.events.at(-1)?.at ?? loaded.lastEventAt;
-    this.host.metrics.transitions.inc(batch.transitions);
-    this.host.afterCommit(this.runId, batch.events, batch.effects, loaded.actor.context);
-    for (const end of batch.childEnds) this.mailbox.answer(end, { type: "advanced" });
+    loaded.lastSeq = unit.seq;
+    loaded.lastEventAt = unit.events.at(-1)?.at ?? loaded.lastEventAt;
+    this.host.metrics.transitions.inc(unit.transitions);
+    const events = created ? [created, ...unit.events] : unit.events;
+    this.host.afterCommit(this.runId, events, unit.sends, loaded.actor.context);
+    for (const end of unit.childEnds) this.mailbox.answer(end, { type: "advanced" });
   }
 
   /** A refusal or a no-op is a decision too: its revision is confirmed before it is answered (law 3). */
   private async confirm(
     loaded: LoadedRun,
     delivery: Delivery,
-    { answer, effects = [] }: Decided,
+    { answer, owed = {} }: Decided,
   ): Promise<Answer | undefined> {
     const { context } = loaded.actor;
-    const commit = confirmation({ ...loaded, context, delivery, answer, effects }, this.host.now());
+    const commit = confirmation({ ...loaded, context, delivery, answer, owed }, this.host.now());
     if (!(await this.submit(loaded, commit))) return undefined;
-    this.host.afterCommit(this.runId, [], effects);
+    this.host.afterCommit(this.runId, [], owed.sends ?? []);
+    if (delivery.wakeLeased && owesLook(context)) await this.resendDispatch();
     // The repeat of a command that was accepted may be refused, or stale, by now. Neither is recorded, so nothing has conflicted.
     const unrecorded = isRefusal(answer) || namesItsDispatch(delivery);
     return (unrecorded ? await this.recordedAnswer(delivery) : undefined) ?? answer;
@@ -294,6 +371,11 @@ export class Resident {
     this.timer = this.host.armTimer(this.runId, context);
     this.host.idle(this.runId, context);
   }
+}
+
+/** The due time of the run's wake row after the commit. */
+function wakeOf({ runId, rows: { wake = [], wake_gone: gone = [] } }: RunCommit, before: LoadedRun["wake"]) {
+  return gone.length > 0 ? null : (wake.find((row) => row.run_id === runId)?.due_at ?? before);
 }
 
 /** The caller's error, where a replay cannot help. */

@@ -1,7 +1,7 @@
 // The router: brings a command to the node that owns its run, and carries it out here if that node does not answer (law 6). It
 // implements Runs for the layers above. Placement is for speed only: whichever node carries a command out, the compare-and-set
 // and the command's id give it one outcome.
-import type { Answer, AnswerTo, CommandType, Effect, RunCommand, RunId } from "../../machines/index.js";
+import type { Answer, AnswerTo, CommandType, RunCommand, RunId, Send } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
 import { SagaError } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
@@ -52,15 +52,14 @@ export class Router implements Runs {
   }
 
   async command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash, earlierHash } = options;
-    const delivered = { id, keep, requestHash, earlierHash };
+    const { id = commandId(command), keep = false, requestHash } = options;
+    const delivered = { id, keep, requestHash };
     const { nodeId, runtime, placement, bus } = this.options;
     const owner = placement.owner(shardOf(runId));
     if (owner === nodeId) return runtime.command(runId, command, delivered);
     const identity = {
       ...(id !== undefined && { id }),
       ...(requestHash !== undefined && { request_hash: requestHash }),
-      ...(earlierHash !== undefined && { earlier_hash: earlierHash }),
     };
     const request: CommandAsk = { kind: "command", run_id: runId, keep, command, ...identity };
     const reply = decodeReply((await bus.ask(owner, request, OWNER_ANSWER_MS)) ?? {});
@@ -94,7 +93,7 @@ export class Router implements Runs {
   }
 
   /** Effects that were committed here for a run of another node. A hint: the outbox is the truth. */
-  sendEffects(runId: RunId, effects: readonly Effect[]): void {
+  sendEffects(runId: RunId, effects: readonly Send[]): void {
     const { placement, bus } = this.options;
     const message: RunTell = { kind: "effects", run_id: runId, effects };
     bus.tell(placement.owner(shardOf(runId)), message);
@@ -106,11 +105,10 @@ export class Router implements Runs {
     id,
     keep,
     request_hash: requestHash,
-    earlier_hash: earlierHash,
   }: CommandAsk): Promise<CommandReply | undefined> {
     try {
       this.admit(command);
-      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash, earlierHash }) };
+      return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash }) };
     } catch (error) {
       // A fault of this node is no answer, and the asking node may be able to read what this one cannot: it carries out the command itself.
       if (!(error instanceof SagaError)) throw error;

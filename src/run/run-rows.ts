@@ -1,15 +1,33 @@
 // Rows that a new run and a running one have in common: the due time of the wake row, and audit rows.
-import { type RunContext, wakeAt } from "../../machines/index.js";
-import type { EventRow } from "../store/commit/rows.js";
+import {
+  CARRIED_MS,
+  isOwedByRun,
+  type Row,
+  type Rows,
+  type RunContext,
+  type RunId,
+  wakeAt,
+} from "../../machines/index.js";
+import { shardOf } from "../ids.js";
 import type { CommittedEvent } from "./ports.js";
 
 /** The wake row of a run that is stepping is due this far ahead: it is polled only if the run's node died. */
 export const STEPPING_GRACE_MS = 2_000;
 
-/** The due time of the run's wake row; null: it needs none. */
+/** Whether the wake row owes a dispatch that has no row of its own. A run in quarantine is left alone. */
+export function owesLook({ wait, call, quarantined }: RunContext): boolean {
+  return !quarantined && call !== undefined && wait !== undefined && "dispatchId" in wait && isOwedByRun(wait, call);
+}
+
+/**
+ * The due time of the run's wake row; null: it needs none. A dispatch without a row of its own has the run looked at as soon as its row would have
+ * been due: until then the node that committed it carries it out.
+ */
 export function wakeTime(context: RunContext, now: number): number | null {
   const wake = wakeAt(context);
-  return wake === "soon" ? now + STEPPING_GRACE_MS : (wake ?? null);
+  if (wake === "soon") return now + STEPPING_GRACE_MS;
+  if (owesLook(context)) return Math.min(wake ?? Number.POSITIVE_INFINITY, now + CARRIED_MS);
+  return wake ?? null;
 }
 
 /**
@@ -29,11 +47,29 @@ export function wakeChange(
 }
 
 function isUnderWay(context: RunContext): boolean {
-  return wakeAt(context) === "soon" || context.wait?.kind === "dispatched";
+  return wakeAt(context) === "soon" || context.wait?.kind === "dispatched" || owesLook(context);
 }
 
 /** `commandId`: the worker's answer that the event is the outcome of. */
-export function eventRow(event: CommittedEvent, commandId?: string): EventRow {
-  const { seq, at, type, stepId, attempt, from, to, actor, metadata } = event;
-  return { seq, at, type, stepId, attempt, from, to, actor, metadata: metadata && JSON.stringify(metadata), commandId };
+export function eventRow(event: CommittedEvent, commandId?: string): Row<"audit_event"> {
+  return {
+    run_id: event.runId,
+    seq: event.seq,
+    recorded_at: event.at,
+    event_type: event.type,
+    step_id: event.stepId,
+    attempt: event.attempt,
+    from_state: event.from,
+    to_state: event.to,
+    actor: event.actor,
+    metadata: event.metadata,
+    command_id: commandId,
+  };
+}
+
+/** The wake row that the run needs now, as `wakeChange` says. */
+export function wakeRows(runId: RunId, due: number | null | undefined): Pick<Rows, "wake" | "wake_gone"> {
+  if (due === undefined) return {};
+  if (due === null) return { wake_gone: [{ run_id: runId }] };
+  return { wake: [{ run_id: runId, shard: shardOf(runId), due_at: due }] };
 }

@@ -5,14 +5,15 @@ import {
   type Answer,
   type AnswerTo,
   type DispatchId,
-  type Effect,
-  type NewChild,
+  type FencedChild,
   newRun,
-  RECORD_FORMAT,
+  RECORD_FORMATS,
+  type RecordFormats,
   type RunCommand,
   type RunContext,
   type RunId,
   type RunLimits,
+  type Send,
   STANDARD_RUN_LIMITS,
   wakeAt,
 } from "../../machines/index.js";
@@ -22,11 +23,11 @@ import type { Metrics } from "../metrics.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/load.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
-import { commandId, type Delivery } from "./delivery.js";
+import { type Beginning, type Begun, commandId, type Delivery } from "./delivery.js";
 import { Effects } from "./effects.js";
 import { FactSource } from "./facts.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
-import { createdByParent } from "./new-run.js";
+import { createdByParent, type Start } from "./new-run.js";
 import type { OutgoingEvents } from "./outgoing-events.js";
 import type {
   Catalog,
@@ -46,6 +47,7 @@ import { Residents, type ResidentsOptions } from "./residents.js";
 import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
 import type { Gate } from "./trial/gate.js";
 import type { LastWords } from "./trial/last-words.js";
+import type { RecordOf } from "./unit.js";
 
 /** Timers in memory reach this far; the poll finds later due times. */
 const TIMER_HORIZON_MS = 60_000;
@@ -56,11 +58,12 @@ export interface PeerNodes {
   /** `saga.advance` to the owner. A hint. */
   advance(runId: RunId): void;
   /** The owner carries out effects that were committed here for its run. A hint: the outbox is the truth. */
-  sendEffects(runId: RunId, effects: readonly Effect[]): void;
+  sendEffects(runId: RunId, sends: readonly Send[]): void;
 }
 
 /** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
-type DeliveryOptions = CommandOptions & Pick<Delivery, "inboxId" | "wakeLeased"> & { readonly tried?: boolean };
+type DeliveryOptions = CommandOptions &
+  Pick<Delivery, "inboxId" | "wakeLeased" | "afterUnknown"> & { readonly tried?: boolean };
 
 export interface RuntimeOptions extends Omit<StarterOptions, "scheduler"> {
   readonly log: Logger;
@@ -76,10 +79,10 @@ export interface RuntimeOptions extends Omit<StarterOptions, "scheduler"> {
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
-  /** The newest record format that all live nodes read (law 13). Absent: this node is alone. */
+  /** The record format that is written: all live nodes read it (law 13). Absent: this node is alone. */
   readonly recordFormat?: () => number;
-  /** The newest record format that this node reads. A test's switch, for a node of an earlier release. */
-  readonly newestFormat?: number;
+  /** A test's switch, for a node of another release. */
+  readonly formats?: RecordFormats;
   /** Absent: this node owns every run. */
   readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
@@ -109,6 +112,8 @@ export class Runtime implements Runs, ResidentHost {
   private readonly effects: Effects;
   private readonly hints: boolean;
   private stopped = false;
+  /** Starts that wait for the end of this turn of the event loop. */
+  private readonly beginning: (Beginning & { readonly run: StartedRun; readonly reject: Delivery["reject"] })[] = [];
 
   constructor(private readonly options: RuntimeOptions) {
     const { limits = STANDARD_RUN_LIMITS, hints = true, couriers = {} } = options;
@@ -121,7 +126,9 @@ export class Runtime implements Runs, ResidentHost {
     this.stepsPerCommit = options.stepsPerCommit;
     this.outgoing = options.outgoing;
     const deciding = (key: string) => options.lastWords?.say(key);
-    this.starter = new Starter({ ...options, scheduler: this.scheduler, deciding }, (started) => this.created(started));
+    const resume = (runId: RunId) => this.deliverHint(runId, { type: "advance" }, { afterUnknown: true });
+    const ofStarts = { ...options, scheduler: this.scheduler, deciding, ...(hints && { resume }) };
+    this.starter = new Starter(ofStarts, (...start) => this.create(...start));
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, slots: options.slots, hints },
@@ -138,8 +145,8 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash, earlierHash } = options;
-    return this.deliver(runId, command, { id, keep, requestHash, earlierHash }) as Promise<AnswerTo<C>>;
+    const { id = commandId(command), keep = false, requestHash } = options;
+    return this.deliver(runId, command, { id, keep, requestHash }) as Promise<AnswerTo<C>>;
   }
 
   deliver(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {
@@ -171,8 +178,8 @@ export class Runtime implements Runs, ResidentHost {
   }
 
   /** Carries out committed effects of a run of this node, also for another node that committed them. */
-  carryOut(runId: RunId, effects: readonly Effect[]): void {
-    this.effects.carryOut(runId, effects);
+  carryOut(runId: RunId, sends: readonly Send[]): void {
+    this.effects.carryOut(runId, sends);
   }
 
   /** After shards moved to other nodes: drops the idle runs that are no longer ours. A busy one leaves when it is done. */
@@ -201,20 +208,21 @@ export class Runtime implements Runs, ResidentHost {
     return this.options.recentNodeLoss?.() ?? false;
   }
 
-  get recordFormat(): number {
-    return this.options.recordFormat?.() ?? RECORD_FORMAT;
-  }
+  readonly recordOf: RecordOf = (context) => {
+    const { formats = RECORD_FORMATS, recordFormat } = this.options;
+    return formats.encode(context, recordFormat?.() ?? formats.writes);
+  };
 
   now(): number {
     return this.options.clock.now();
   }
 
-  deciding(runId: RunId): void {
-    this.options.lastWords?.say(runId);
+  deciding(suspect: string): void {
+    this.options.lastWords?.say(suspect);
   }
 
   load(runId: RunId): Promise<LoadedRun | undefined> {
-    return restoreRun(this.sql, this.options.catalog, runId, this.options.newestFormat);
+    return restoreRun(this.sql, this.options.catalog, runId, this.options.formats);
   }
 
   recordedAnswer(runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {
@@ -227,10 +235,14 @@ export class Runtime implements Runs, ResidentHost {
     return slot && { type: "offer", dispatchId: wait.dispatchId, workerId: slot.workerId };
   }
 
-  afterCommit(runId: RunId, events: readonly CommittedEvent[], effects: readonly Effect[], after?: RunContext): void {
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], sends: readonly Send[], after?: RunContext): void {
     if (events.length > 0) this.options.onCommit(runId, events, after);
-    if (this.isMine(runId)) this.carryOut(runId, effects);
-    else if (effects.length > 0) this.options.peers?.sendEffects(runId, effects);
+    if (this.isMine(runId)) this.carryOut(runId, sends);
+    else if (sends.length > 0) this.options.peers?.sendEffects(runId, sends);
+  }
+
+  holdsDispatch(dispatchId: DispatchId): boolean {
+    return this.options.dispatcher.holds(dispatchId);
   }
 
   returnCredit(dispatchIds: readonly DispatchId[]): void {
@@ -262,8 +274,54 @@ export class Runtime implements Runs, ResidentHost {
 
   // ---- New runs
 
+  /** Makes a start durable, with the first steps of the run where that can be. Whether it won. */
+  private async create(run: StartedRun, start: Start, alone: boolean): Promise<boolean> {
+    const begun = alone || !this.mayBegin(run) ? "alone" : await this.begin(run, start);
+    if (begun !== "alone") return begun === "won";
+    const won = await this.committer.submit(start.commit, start.key);
+    if (won) this.created(run);
+    return won;
+  }
+
+  /**
+   * After a node loss a start is committed alone: the node may have died of first steps that were in no row, and the client repeats its request.
+   * The steps of a stored run have a wake row, which counts how often they are tried.
+   */
+  private mayBegin({ context: { run } }: StartedRun): boolean {
+    if (!this.hints || this.stopped || this.recentNodeLoss) return false;
+    return (run.delayedUntil ?? 0) <= this.now() && this.isMine(run.id) && !this.residents.has(run.id);
+  }
+
+  /** The starts of one turn of the event loop are decided together, after all have been read: the processor has the code at hand. */
+  private begin(run: StartedRun, start: Start): Promise<Begun> {
+    return new Promise((resolve, reject) => {
+      if (this.beginning.length === 0) setImmediate(() => this.beginAll());
+      this.beginning.push({ run, start, settle: resolve, reject });
+    });
+  }
+
+  private beginAll(): void {
+    for (const { run, start, settle, reject } of this.beginning.splice(0)) {
+      if (!this.mayBegin(run)) {
+        settle("alone");
+        continue;
+      }
+      const { id } = run.context.run;
+      const loaded = createdRun(run, start.started.at, false);
+      this.residents
+        .activate(id, () => new Resident(id, this, loaded))
+        .deliver({
+          command: { type: "advance" },
+          keep: false,
+          beginning: { start, settle },
+          resolve: () => {},
+          reject,
+        });
+    }
+  }
+
   /** A child that was just created. With its variables at hand, its first actor need not be loaded. */
-  private async childCreated({ identity, variables, variablesSize, fence }: NewChild): Promise<void> {
+  private async childCreated({ identity, variables, variablesSize, fence }: FencedChild): Promise<void> {
     try {
       const program = await this.options.catalog.program(identity.definitionId);
       await this.scheduler.compute(identity.workflowId, () => {
@@ -294,7 +352,7 @@ export class Runtime implements Runs, ResidentHost {
     return this.options.peers?.isMine(runId) ?? true;
   }
 
-  private deliverHint(runId: RunId, command: RunCommand, about: { id?: string; inboxId?: string } = {}): void {
+  private deliverHint(runId: RunId, command: RunCommand, about: DeliveryOptions = {}): void {
     this.deliver(runId, command, about).catch((error) => this.advanceFailed(runId, error));
   }
 }

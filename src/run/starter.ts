@@ -8,6 +8,8 @@ import {
   type JsonObject,
   newRun,
   type Program,
+  type Row,
+  type Rows,
   type RunContext,
   type RunId,
   type RunIdentity,
@@ -15,18 +17,18 @@ import {
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
-import type { RunCommit, TicketRow } from "../store/commit/rows.js";
+import type { RunCommit } from "../store/commit/run-commit.js";
 import { workflowVersions } from "../store/definitions.js";
 import { isStoreAway } from "../store/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/load.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { backOff } from "./back-off.js";
-import { type Committer, OutcomeUnknown } from "./committer.js";
+import { OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
-import { firstWake, newRunRow, startedEvent, startKey, variableRows } from "./new-run.js";
+import { firstWake, newRunRow, type Start, startedEvent, startKey, variableRows } from "./new-run.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { Catalog, CommittedEvent, SlotKeeper, StartAnswer, StartRequest } from "./ports.js";
-import { isRepeat, type RequestHash, requestHashes } from "./request-hash.js";
+import { requestHash } from "./request-hash.js";
 import { eventRow } from "./run-rows.js";
 import { admitRun, withdrawRun } from "./slots/admission.js";
 import type { StartupVariables } from "./startup-provider.js";
@@ -39,7 +41,6 @@ export const STANDARD_SLOT_ROOM = 10_000;
 export interface StarterOptions {
   readonly sql: Sql;
   readonly clock: Clock;
-  readonly committer: Pick<Committer, "submit">;
   readonly catalog: Pick<Catalog, "published">;
   readonly schemas: { conforms(schema: JsonObject, value: Json): readonly string[] };
   /** The variables that the configuration gives to runs of this tenant. Throws SagaError 503 if they cannot be had. */
@@ -56,6 +57,8 @@ export interface StarterOptions {
   readonly outgoing?: OutgoingEvents;
   /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
   readonly newShard?: () => ShardId | undefined;
+  /** The run is stored, and the commit of its start, which may have taken its first steps, was not answered. Absent: its wake row brings it back. */
+  readonly resume?: (runId: RunId) => void;
   /** Work on the start with this key begins. */
   readonly deciding?: (key: string) => void;
   /** Of the event loop. What is done to a large start is done in pieces. */
@@ -68,21 +71,23 @@ export interface StartedRun {
   readonly program: Program;
   readonly started: CommittedEvent;
   /** The token of its row (law 1). Absent: the row has none. */
-  readonly fence?: string;
+  readonly fence: string;
   /** It asks for its slot with its start. */
-  readonly ticket?: TicketRow;
+  readonly ticket?: Row<"ticket">;
 }
 
 export class Starter {
+  /** `create` makes the run durable and lets it step. Whether it won. */
   constructor(
     private readonly options: StarterOptions,
-    private readonly onStarted: (run: StartedRun) => void,
+    private readonly create: (run: StartedRun, start: Start, alone: boolean) => Promise<boolean>,
   ) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
     const hash = await this.options.scheduler.compute(request.workflowId, () => hashOf(request));
-    const key = derivedUuid(`start:${hash.hash}`);
-    if (this.options.gate?.isSuspect(key)) await this.options.gate.start(request, key);
+    const key = derivedUuid(`start:${hash}`);
+    const isSuspect = this.options.gate?.isSuspect(key) ?? false;
+    if (isSuspect) await this.options.gate?.start(request, key);
     const run = await this.prepare(request, key).catch(async (error: unknown) => {
       // A run that was started under this key or id stays started, even if the workflow has changed since.
       const first = error instanceof SagaError ? await this.findFirst(request, hash, request.runId) : undefined;
@@ -90,7 +95,7 @@ export class Starter {
       return first;
     });
     if ("runId" in run) return run;
-    return this.commit(request, run, { hash, key });
+    return this.commit(request, run, { hash, key, isSuspect });
   }
 
   /** The run as it would start. Throws 404, 400 or 422 if the request does not fit the workflow. */
@@ -142,25 +147,32 @@ export class Starter {
   private async commit(
     request: StartRequest,
     run: StartedRun,
-    { hash, key }: { readonly hash: RequestHash; readonly key: string },
+    { hash, key, isSuspect }: { readonly hash: string; readonly key: string; readonly isSuspect: boolean },
   ): Promise<StartAnswer> {
     const { id } = run.context.run;
-    const outgoingEvents = outgoingRows(run.context.run, [run.started], this.options.outgoing);
-    const commit = { ...(await this.inTurn(request, key, () => startCommit(request, run, hash.hash))), outgoingEvents };
+    const outgoing = outgoingRows(run.context.run, [run.started], this.options.outgoing);
+    const rows = await this.inTurn(request, key, () => startRows(request, run, hash));
+    const commit: RunCommit = { runId: id, rows: { ...rows, outgoing_event: outgoing } };
+    const start = { commit, started: run.started, key };
+    // What has been tried of a suspect is its start alone. After an unknown outcome, too: the first steps may be stored already.
+    let alone = isSuspect;
+    let outcomeUnknown = false;
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
-        if (await this.options.committer.submit(commit, key)) {
-          this.onStarted(run);
+        if (await this.create(run, start, alone)) {
           if (run.context.slot) this.options.slots?.requested(run.context.slot);
           return startAnswer(run.context.run);
         }
         const first = await this.findFirst(request, hash, id);
         if (first) {
+          if (first.runId === id && outcomeUnknown) this.options.resume?.(id);
           if (first.runId !== id) await withdrawRun(this.options.sql, run.context);
           return first;
         }
       } catch (error) {
         if (!(error instanceof OutcomeUnknown) && !isStoreAway(error)) throw error;
+        outcomeUnknown = true;
+        alone = true;
       }
       await backOff(nth);
     }
@@ -172,14 +184,14 @@ export class Starter {
   /** The run that was started under the same key or id. Throws 409 if it was started with another body. */
   private async findFirst(
     request: StartRequest,
-    hash: RequestHash,
+    hash: string,
     runId: RunId | undefined,
   ): Promise<StartAnswer | undefined> {
     const { idempotencyKey } = request;
     const key = idempotencyKey === undefined ? undefined : startKey(request, idempotencyKey);
     const row = runId === undefined && !key ? undefined : await findStart(this.options.sql, runId, key);
     if (!row) return undefined;
-    if (isRepeat(row.request_hash, hash)) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
+    if (row.request_hash === hash) return repeatedStart(row, row.id !== runId || request.runId !== undefined);
     throw conflict(
       idempotencyKey === undefined
         ? `the run ${row.id} exists with another body`
@@ -219,24 +231,25 @@ function identityOf(
 }
 
 /** A repeat must match every member of the request but its key and its sender. A default that is spelled out is as good as absent. */
-function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): RequestHash {
+function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): string {
   const { entrypoint, delayMs, labels = {}, ...body } = given;
   const named = entrypoint === "" || entrypoint === "default" ? undefined : entrypoint;
   const labelled = Object.keys(labels).length > 0 ? labels : undefined;
-  return requestHashes({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled }, given);
+  return requestHash({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled });
 }
 
-function startCommit(request: StartRequest, run: StartedRun, hash: string): RunCommit {
-  const { idempotencyKey, labels } = request;
+function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {
+  const { idempotencyKey, labels = {} } = request;
   const { context, started, fence, ticket } = run;
+  const { id } = context.run;
+  const mark = { requestHash: hash, idempotencyKey, labels: request.labels, given: givenBy(request, context), fence };
   return {
-    ...(ticket && { tickets: [ticket] }),
-    runId: context.run.id,
-    shard: shardOf(context.run.id),
-    create: newRunRow(context, { requestHash: hash, idempotencyKey, labels, given: givenBy(request, context), fence }),
-    events: [eventRow(started)],
-    variables: variableRows(context),
-    wake: firstWake(context),
+    new_run: [newRunRow(context, mark)],
+    label: Object.entries(labels).map(([name, value]) => ({ run_id: id, name, value })),
+    audit_event: [eventRow(started)],
+    variable: variableRows(context),
+    wake: [{ run_id: id, shard: shardOf(id), due_at: firstWake(context) }],
+    ticket: ticket && [ticket],
   };
 }
 

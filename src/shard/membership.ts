@@ -1,7 +1,7 @@
 // Membership: this node's heartbeat row, and which nodes are alive. A node that has no heartbeat does not commit either; but safety
 // never depends on membership, only speed does (law 1).
 import type { Sql } from "postgres";
-import { OLDEST_RECORD_FORMAT, RECORD_FORMAT } from "../../machines/index.js";
+import { FIRST_FORMAT, RECORD_FORMATS } from "../../machines/index.js";
 import type { DatabaseClock } from "../clock.js";
 import type { Logger } from "../log.js";
 import { READ_ONLY, sqlStateOf } from "../store/failure.js";
@@ -20,8 +20,8 @@ export interface MembershipOptions {
   readonly sql: Sql;
   readonly clock: DatabaseClock;
   readonly log: Logger;
-  /** The newest record format that this node reads. A test's switch, for a node of an earlier release. */
-  readonly newestFormat?: number;
+  /** The newest record formats that this node reads and writes. A test's switch, for a node of another release. */
+  readonly formats?: { readonly reads: number; readonly writes: number };
   /** Called with the nodes alive, this one included, after every heartbeat. Must not throw. */
   readonly onAlive: (nodeIds: readonly string[]) => void;
   /** Called when another server answers than before: it may lack the last commits (law 1). Must not throw. */
@@ -36,8 +36,8 @@ export class Membership {
   private server: string | undefined;
   /** When sessions were last renewed. Absent: a heartbeat has succeeded since. */
   private renewedAt: number | undefined;
-  /** The newest record format that all live nodes read (law 13). */
-  recordFormat = OLDEST_RECORD_FORMAT;
+  /** The record format that is written: all live nodes read it (law 13). */
+  recordFormat = FIRST_FORMAT;
 
   constructor(private readonly options: MembershipOptions) {
     this.alive = [options.nodeId];
@@ -65,10 +65,10 @@ export class Membership {
 
   /** A heartbeat now, to learn of nodes that joined since the last one. */
   async beat(): Promise<void> {
-    const { nodeId, sql, clock, onAlive, newestFormat = RECORD_FORMAT } = this.options;
-    const seen = await heartbeat(sql, { nodeId, recordFormat: newestFormat, staleSeconds: STALE_SECONDS });
+    const { nodeId, sql, clock, onAlive, formats = RECORD_FORMATS } = this.options;
+    const seen = await heartbeat(sql, { nodeId, recordFormat: formats.reads, staleSeconds: STALE_SECONDS });
     this.sawServer(seen.server);
-    this.recordFormat = Math.min(newestFormat, ...seen.others.map((node) => node.recordFormat));
+    this.recordFormat = Math.min(formats.writes, ...seen.others.map((node) => node.recordFormat));
     this.alive = [nodeId, ...seen.others.map((node) => node.nodeId)];
     onAlive(this.alive);
     await clock.measure(sql);

@@ -11,9 +11,8 @@ export interface KnownNode {
   readonly started_at: Date;
   readonly heartbeat_at: Date;
   readonly record_format: number;
-  /** Null: the node is of a release that did not say where it runs. */
-  readonly host: string | null;
-  readonly process_id: number | null;
+  readonly host: string;
+  readonly process_id: number;
   readonly alive: boolean;
 }
 

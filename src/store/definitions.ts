@@ -3,7 +3,7 @@
 import { and, desc, eq, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import { type JsonObject, MAX_VERSION } from "../../machines/index.js";
-import { countsForRate } from "./end-counts.js";
+import { isDry } from "./end-counts.js";
 import { present } from "./item.js";
 import { query } from "./query.js";
 import { definitions } from "./schema.js";
@@ -83,27 +83,28 @@ export async function workflowStats(database: Sql, workflowId: string): Promise<
     with day as materialized (
       select since, first, greatest((select until from end_horizon where id = 1), first) as until
       from (select now() - interval '24 hours' as since, date_trunc('minute', now() - interval '24 hours') + interval '1 minute' as first) day
-    ), late as materialized (
-      select distinct minute from day, late_run_ends
-      where workflow_id = ${workflowId} and minute >= first and minute < until
     ), uncounted (low, high) as (
       select since, first from day union all select until, 'infinity' from day
-      union all select minute, minute + interval '1 minute' from late
-    ), ends as (
-      select succeeded, failed from day, run_end_counts
-      where workflow_id = ${workflowId} and minute >= first and minute < until and minute not in (select minute from late)
+    ), ends (ended_as, count) as (
+      select ended_as, count from day, run_end_counts
+      where workflow_id = ${workflowId} and minute >= first and minute < until and root and not dry
       union all
-      select (r.state = 'succeeded')::int, (r.state = 'failed')::int from uncounted cross join lateral (
-        select id, state, parent_run_id from runs
+      select ended_as, change from day, run_end_changes
+      where workflow_id = ${workflowId} and ended_at >= first and ended_at < until and root and not ${isDry(database, "run_end_changes.run_id")}
+      union all
+      select r.ended_as, 1 from uncounted cross join lateral (
+        select id, ended_as, parent_run_id from runs
         where workflow_id = ${workflowId} and terminal_at >= low and terminal_at < high offset 0) r
-      where ${countsForRate(database, "r")}
+      where parent_run_id is null and not ${isDry(database, "r.id")}
+    ), counted as (
+      select sum(count) filter (where ended_as = 'succeeded') as succeeded, sum(count) filter (where ended_as = 'failed') as failed from ends
     )
-    select coalesce(sum(succeeded), 0)::float8 as succeeded, coalesce(sum(succeeded + failed), 0)::float8 as ended,
+    select coalesce(succeeded, 0)::float8 as succeeded, (coalesce(succeeded, 0) + coalesce(failed, 0))::float8 as ended,
       (select started_at from runs where workflow_id = ${workflowId} and family_run_id is null
         order by started_at desc limit 1) as last_run_at,
       (select count(*)::float8 from runs
         where workflow_id = ${workflowId} and terminal_at is null and family_run_id is null) as in_flight
-    from ends`;
+    from counted`;
   const { succeeded, ended, last_run_at, in_flight } = row as Counts;
   return {
     success_rate_24h: ended === 0 ? null : succeeded / ended,

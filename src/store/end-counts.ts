@@ -1,82 +1,113 @@
-// Counts the runs that succeed and fail, minute by minute, once a minute is over: off the path of commits, on one node at a time, so that
-// statistics need not count a day's runs. Nothing here answers clients: workflowStats (definitions.ts) adds what is not counted yet.
+// Counts the runs that end, by kind and minute: off the path of commits, on one node at a time, so that nobody who asks need count them. Nothing
+// here answers clients: readers add what is not counted yet (run-counts.ts, ends-by-part.ts, definitions.ts).
 //
-// A count must never miss a run. Each transaction that ends a run either began within ten seconds of the end, and then the minute is not closed
-// before the transaction has ended; or it leaves a row in `late_run_ends`, with the run (note_run_end in migration 0026), and the
-// minute is counted anew. Until then a reader counts such a minute itself.
+// One rule: `run_end_counts` has the runs that ended before the horizon. A transaction that ends a run began within ten seconds of the end, and
+// then the horizon is not moved past the end before it is over; or the database notes the end in `run_end_changes`, with the run's own commit, as
+// it notes runs that are deleted behind the horizon (the triggers of `runs`). The notes are added here; until then readers add them.
 import type { Sql, TransactionSql } from "postgres";
 
 /** The advisory lock of a count: "ends" in ASCII. Must never change: releases that run side by side have to agree on it. */
-export const COUNTING_LOCK = 0x656e6473;
-/** A transaction that ends a run began no later than this after the end, or its end is noted as late. Migrations know it, too. */
-export const CLOSED_AFTER = "10 seconds";
-/** What one statement counts, so that it ends before the statement timeout. */
-const STRIDE = "10 minutes";
-/** In one call: more than a day, which takes 3 s for a million runs. A node that stops waits for it. */
-const STRIDES = 150;
+const COUNTING_LOCK = 0x656e6473;
+/** A transaction that ends a run began no later than this after the end, or its end is noted as late. The trigger knows it, too. */
+const CLOSED_AFTER = "10 seconds";
+/** Minutes older than this are forgotten: a reader of a longer window of time reads its runs one by one. */
+const FORGOTTEN_AFTER = "25 hours";
+/** Runs that one statement counts, or all that ended in the same millisecond. Deletions of runs wait for it. */
+const STRIDE_RUNS = 20_000;
+/** In one call. A node that stops waits for it. */
+const STRIDES = 100;
+export const NO_TENANT = "00000000-0000-0000-0000-000000000000";
 
 interface Span {
   readonly from: string;
   readonly to: string;
-  /** All that is closed lies before `to`. */
+  /** Nothing that is closed lies behind `to`. */
   readonly last: boolean;
 }
 
-/** All minutes that are over, unless another node counts. */
-export async function countEnds(sql: Sql): Promise<void> {
+/** All ends that are closed, unless another node counts, or has counted those that are older than so many seconds. */
+export async function countEnds(sql: Sql, { seconds = 0 } = {}): Promise<void> {
+  if (seconds > 0 && (await isFresh(sql, seconds))) return;
   for (let nth = 0; nth < STRIDES; nth++) if (await sql.begin("isolation level read committed", countNext)) return;
+}
+
+async function isFresh(sql: Sql, seconds: number): Promise<boolean> {
+  const [row] = await sql<{ fresh: boolean }[]>`
+    select until > now() - ${seconds}::float8 * interval '1 second' as fresh from end_horizon where id = 1`;
+  return row?.fresh ?? false;
 }
 
 /** Whether there is nothing left to count. */
 async function countNext(sql: TransactionSql): Promise<boolean> {
   const [lock] = await sql<{ mine: boolean }[]>`select pg_try_advisory_xact_lock(${COUNTING_LOCK}) as mine`;
   if (!lock?.mine) return true;
-  // A statement of its own: the count has a later snapshot, with every transaction that was over by now.
-  const [span] = await sql<Span[]>`
-    select start::text as from, least(closed, start + ${STRIDE}::text::interval)::text as to, closed <= start + ${STRIDE}::text::interval as last
-    from (
-      select date_trunc('minute', least(now(), min(xact_start)) - ${CLOSED_AFTER}::text::interval) as closed,
-        coalesce((select until from end_horizon where id = 1), date_trunc('minute', now() - interval '1 day')) as start
-      from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
-    ) open`;
+  await sql`insert into end_horizon (id, since, until) values (1, '-infinity', '-infinity') on conflict do nothing`;
+  // Deletions of runs wait from here on: the database compares them with the new horizon.
+  await sql`select from end_horizon where id = 1 for update`;
+  await forgetMinutes(sql);
+  const span = await nextSpan(sql);
+  // A statement of its own: it has a later snapshot, with every transaction that was over by then.
   if (span) await countSpan(sql, span);
   return span?.last ?? true;
 }
 
-/** Old counts are read once an hour: an index by time would be chosen to read those of all workflows. */
-async function countSpan(sql: TransactionSql, { from, to }: Span): Promise<void> {
-  await sql`
-    with late as (
-      delete from late_run_ends where minute < ${to}::text::timestamptz returning workflow_id, minute
-    ), again as (
-      select distinct workflow_id, minute from late where minute < ${from}::text::timestamptz
-    ), ended as (
-      select workflow_id, date_trunc('minute', terminal_at) as minute, state, id, parent_run_id from runs
-      where terminal_at >= ${from}::text::timestamptz and terminal_at < ${to}::text::timestamptz
-      union all
-      select found.* from again cross join lateral (
-        select workflow_id, again.minute, state, id, parent_run_id from runs where workflow_id = again.workflow_id
-          and terminal_at >= again.minute and terminal_at < again.minute + interval '1 minute' offset 0) found
-    ), forgotten as (
-      delete from run_end_counts where minute < ${from}::text::timestamptz - interval '25 hours'
-        and date_trunc('hour', ${from}::text::timestamptz) < date_trunc('hour', ${to}::text::timestamptz)
-    ), counted as (
-      insert into run_end_counts (workflow_id, minute, succeeded, failed)
-      select workflow_id, minute, count(*) filter (where state = 'succeeded'), count(*) filter (where state = 'failed')
-      from ended where ${countsForRate(sql, "ended")} group by workflow_id, minute
-      on conflict (workflow_id, minute) do update set succeeded = excluded.succeeded, failed = excluded.failed
-    )
-    insert into end_horizon (id, until) values (1, ${to}::text::timestamptz)
-    on conflict (id) do update set until = greatest(end_horizon.until, excluded.until)`;
+/** Once an hour, because it reads all counts: an index by minute would be chosen to read those of all workflows. */
+async function forgetMinutes(sql: TransactionSql): Promise<void> {
+  const moved = await sql`
+    update end_horizon set since = date_trunc('hour', now() - ${FORGOTTEN_AFTER}::text::interval)
+    where id = 1 and since < date_trunc('hour', now() - ${FORGOTTEN_AFTER}::text::interval)`;
+  if (moved.count === 0) return;
+  await sql`delete from run_end_counts where minute > '-infinity' and minute < (select since from end_horizon where id = 1)`;
 }
 
-/** Cancelled, dry and child runs do not count. The start is looked up by its key: a join was planned as a reading of all starts. */
-export function countsForRate(sql: Sql | TransactionSql, run: string) {
-  const { parent, state, id } = {
-    parent: sql(`${run}.parent_run_id`),
-    state: sql(`${run}.state`),
-    id: sql(`${run}.id`),
-  };
-  return sql`${parent} is null and ${state} in ('succeeded', 'failed')
-    and coalesce((select (identity->>'dryRun')::bool from run_starts where run_id = ${id}), false) is false`;
+async function nextSpan(sql: TransactionSql): Promise<Span | undefined> {
+  const [span] = await sql<Span[]>`
+    with open as materialized (
+      select until as start, (
+        select least(now(), min(xact_start)) - ${CLOSED_AFTER}::text::interval from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null) as closed
+      from end_horizon where id = 1
+    ), next as (
+      select start, closed, coalesce((
+        select greatest(terminal_at, start + interval '1 ms') from runs
+        where terminal_at >= start order by terminal_at offset ${STRIDE_RUNS} limit 1), closed) as until
+      from open
+    )
+    select start::text as from, date_trunc('milliseconds', greatest(start, least(until, closed)))::text as to, until >= closed as last from next`;
+  return span;
+}
+
+/**
+ * What became visible late in the span itself is counted there. A run that is gone is taken off the total, and not off its minute: retention keeps
+ * at least a day, so no window of a day would be without it.
+ */
+async function countSpan(sql: TransactionSql, { from, to }: Span): Promise<void> {
+  await sql`
+    with noted as (
+      delete from run_end_changes where ended_at is null or ended_at < ${to}::text::timestamptz
+      returning workflow_id, version, tenant_id, root, ended_as, change, ended_at, run_id
+    ), found as materialized (
+      select workflow_id, version, tenant_id, root, ended_as, change, ended_at, run_id from noted
+      where ended_at is null or ended_at < ${from}::text::timestamptz
+      union all
+      select workflow_id, version, coalesce(tenant_id, ${NO_TENANT}::text::uuid), parent_run_id is null, state, 1, terminal_at, id from runs
+      where terminal_at >= ${from}::text::timestamptz and terminal_at < ${to}::text::timestamptz
+    ), placed as (
+      select workflow_id, version, tenant_id, root, ended_as, false as dry, '-infinity'::timestamptz as minute, change from found
+      union all
+      select workflow_id, version, tenant_id, root, ended_as, root and ${isDry(sql, "found.run_id")}, date_trunc('minute', ended_at), change
+      from found where ended_at >= (select since from end_horizon where id = 1)
+    ), counted as (
+      insert into run_end_counts (workflow_id, version, tenant_id, root, ended_as, dry, minute, count)
+      select workflow_id, version, tenant_id, root, ended_as, dry, minute, sum(change) from placed group by 1, 2, 3, 4, 5, 6, 7
+      on conflict (workflow_id, minute, version, tenant_id, root, ended_as, dry) do update set count = run_end_counts.count + excluded.count
+    )
+    update end_horizon set until = ${to}::text::timestamptz where id = 1`;
+  // Kinds whose last run is deleted.
+  await sql`delete from run_end_counts where minute = '-infinity' and count = 0`;
+}
+
+/** Looked up by the key of the start: a join was planned as a reading of all starts. `runId`: the column, with its table. */
+export function isDry(sql: Sql | TransactionSql, runId: `${string}.${string}`) {
+  return sql`coalesce((select (identity->>'dryRun')::bool from run_starts where run_starts.run_id = ${sql(runId)}), false)`;
 }

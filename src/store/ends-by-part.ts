@@ -1,7 +1,8 @@
 // The roots that ended in each part of a window, by how they ended. Minutes that are counted (end-counts.ts) are added up; what ended in
 // others is read by an index, a bounded number of rows. Dry runs do not count.
 import type { Sql } from "postgres";
-import { notDry, ofVersion, type PerformanceBounds, time, type Window } from "./window.js";
+import { isDry } from "./end-counts.js";
+import { ofVersion, type PerformanceBounds, time, type Window } from "./window.js";
 
 export interface Ends {
   succeeded: number;
@@ -26,11 +27,10 @@ interface Row {
 }
 
 export async function countEndsByPart(sql: Sql, window: Window, bounds: PerformanceBounds): Promise<Read> {
-  const kept = window.version === undefined ? await keptSpans(sql, window) : [];
+  const kept = await keptSpan(sql, window);
   const rows = [
     ...(await readEnds(sql, window, spansOutside(window, kept), bounds.ends)),
-    ...(kept.length > 0 ? await keptEnds(sql, window, kept) : []),
-    ...(kept.length > 0 ? await cancelledIn(sql, window, kept, bounds.cancelled) : []),
+    ...(kept ? await keptEnds(sql, window, kept) : []),
   ];
   const parts = Array.from({ length: window.parts }, (): Ends => ({ succeeded: 0, failed: 0, cancelled: 0 }));
   for (const { part, state, count } of rows) {
@@ -40,45 +40,23 @@ export async function countEndsByPart(sql: Sql, window: Window, bounds: Performa
   return { parts, cut: rows.some(({ cut }) => cut) };
 }
 
-const MINUTE_MS = 60_000;
-
-/**
- * The spans of the window whose minutes are all counted. Counts are deleted by their age, so those from the first one on are complete;
- * minutes in which a run ended late are to be counted again.
- */
-async function keptSpans(sql: Sql, { workflowId, from, to }: Window): Promise<readonly Span[]> {
-  const [row] = await sql<{ since: Date | null; until: Date | null; late: Date[] }[]>`
-    select (select min(minute) from run_end_counts where workflow_id = ${workflowId}) as since,
-      (select until from end_horizon where id = 1) as until,
-      array(select distinct minute from late_run_ends
-        where workflow_id = ${workflowId} and minute >= ${time(from)}::text::timestamptz order by minute) as late`;
-  if (!row?.since || !row.until) return [];
-  const spans: Span[] = [];
-  let low = Math.max(from, row.since.getTime());
-  const high = Math.min(to, row.until.getTime());
-  for (const minute of row.late.map((late) => late.getTime()).filter((late) => late >= low && late < high)) {
-    spans.push([low, minute]);
-    low = minute + MINUTE_MS;
-  }
-  return [...spans, [low, high] as const].filter(([first, end]) => first < end);
+/** The span of the window whose minutes are all counted. Undefined: there is none. The horizon may move on before they are read, within its minute. */
+async function keptSpan(sql: Sql, { from, to }: Window): Promise<Span | undefined> {
+  const [row] = await sql<{ since: number; until: number }[]>`
+    select extract(epoch from since)::float8 * 1000 as since, extract(epoch from date_trunc('minute', until))::float8 * 1000 as until
+    from end_horizon where id = 1`;
+  const span = [Math.max(from, row?.since ?? to), Math.min(to, row?.until ?? from)] as const;
+  return span[0] < span[1] ? span : undefined;
 }
 
 /** The rest of the window, each span within one part. */
-function spansOutside({ from, partMs, parts }: Window, kept: readonly Span[]): readonly Span[] {
+function spansOutside({ from, to, partMs, parts }: Window, kept: Span = [to, to]): readonly Span[] {
   const starts = Array.from({ length: parts }, (_, nth) => from + nth * partMs);
-  return starts.flatMap((start) => without(kept, [start, start + partMs]));
-}
-
-/** What is left of a span. */
-function without(others: readonly Span[], [start, end]: Span): readonly Span[] {
-  const left: Span[] = [];
-  let low = start;
-  for (const [first, last] of others) {
-    if (last <= low || first >= end) continue;
-    if (first > low) left.push([low, first]);
-    low = last;
-  }
-  return low < end ? [...left, [low, end]] : left;
+  const spans = starts.flatMap((start): Span[] => [
+    [start, Math.min(start + partMs, kept[0])],
+    [Math.max(start, kept[1]), start + partMs],
+  ]);
+  return spans.filter(([low, high]) => low < high);
 }
 
 /** A limit for each span, so that a busy one does not outweigh the others. It bounds what is read; what counts is chosen afterwards. */
@@ -89,7 +67,7 @@ function readEnds(sql: Sql, window: Window, spans: readonly Span[], most: number
       sum(count(*)) over (partition by low) > ${each}::int as cut
     from ${spansOf(sql, spans)}
     cross join lateral (
-      select state, nth <= ${each}::int and parent_run_id is null and ${ofVersion(sql, window)} and ${notDry(sql)} as counts
+      select state, nth <= ${each}::int and parent_run_id is null and ${ofVersion(sql, window)} and not ${isDry(sql, "r.id")} as counts
       from (
         select id, state, parent_run_id, version, row_number() over () as nth from (
           select id, state, parent_run_id, version from runs
@@ -99,29 +77,18 @@ function readEnds(sql: Sql, window: Window, spans: readonly Span[], most: number
     group by low, state`;
 }
 
-function keptEnds(sql: Sql, window: Window, spans: readonly Span[]): Promise<readonly Row[]> {
+function keptEnds(sql: Sql, window: Window, [low, high]: Span): Promise<readonly Row[]> {
+  const within = (column: ReturnType<Sql>) =>
+    sql`workflow_id = ${window.workflowId} and ${column} >= ${time(low)}::text::timestamptz and ${column} < ${time(high)}::text::timestamptz`;
   return sql<Row[]>`
-    select ${partOf(sql, window, sql`minute`)} as part, state, sum(count)::int as count, false as cut
-    from ${spansOf(sql, spans)}
-    cross join lateral (
-      select minute, succeeded, failed from run_end_counts
-      where workflow_id = ${window.workflowId} and minute >= low and minute < high) kept
-    cross join lateral (values ('succeeded', succeeded), ('failed', failed)) ends (state, count)
-    group by 1, 2`;
-}
-
-/** The latest to start: no index has their ends, and they are few. */
-function cancelledIn(sql: Sql, window: Window, spans: readonly Span[], most: number): Promise<readonly Row[]> {
-  return sql<Row[]>`
-    with found as materialized (
-      select id, state, parent_run_id, terminal_at, version from runs
-      where workflow_id = ${window.workflowId} and ended_as = 'cancelled' order by started_at desc, id desc limit ${most + 1}
-    )
-    select ${partOf(sql, window, sql`terminal_at`)} as part, state, count(*)::int as count,
-      (select count(*) > ${most}::int from found) as cut
-    from found r
-    where exists (select from ${spansOf(sql, spans)} where terminal_at >= low and terminal_at < high)
-      and parent_run_id is null and ${notDry(sql)}
+    select ${partOf(sql, window, sql`at`)} as part, state, sum(count)::int as count, false as cut
+    from (
+      select minute as at, ended_as as state, count from run_end_counts
+      where ${within(sql`minute`)} and root and not dry and ${ofVersion(sql, window)}
+      union all
+      select ended_at, ended_as, change from run_end_changes
+      where ${within(sql`ended_at`)} and root and not ${isDry(sql, "run_end_changes.run_id")} and ${ofVersion(sql, window)}
+    ) kept
     group by 1, 2`;
 }
 

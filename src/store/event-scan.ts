@@ -19,9 +19,8 @@ export async function scanEvents(
   need: Extract<Need, { kind: "events" }>,
 ): Promise<NonNullable<Facts["events"]>> {
   const may = mayTake(sql, run, need);
-  const { after, since, snapshot, named } = need;
-  const above = after ?? (snapshot === undefined ? since : undefined);
-  const floor = above === undefined ? before(sql, beginning(sql, run, snapshot)) : sql`${above}::int8`;
+  const { after, since, named } = need;
+  const floor = after === undefined ? before(sql, beginning(sql, run, since)) : sql`${after}::int8`;
   const rows = await sql<(EventFact & { readonly found: number })[]>`
     with page as materialized (
       select e.* from events e where ${may} and e.ordinal > ${floor} order by e.ordinal limit ${PAGE + 1}
@@ -50,30 +49,24 @@ function mayTake(
 }
 
 /**
- * An event is earlier than a snapshot if its transaction is visible in it and its time is not after it: a restored database hands out
- * transaction ids again, but not times. One whose time is long before is earlier in any case: after a dump its id may be higher. An
- * event without a transaction id is older than the column, and is judged by its ordinal.
+ * An event is earlier than a moment if its transaction is visible in the moment's snapshot and its time is not after it: a restored database
+ * hands out transaction ids again, but not times. One whose time is long before is earlier in any case: after a dump its id may be higher.
  */
 function recent(
   sql: Sql,
   run: Pick<RunIdentity, "id" | "family">,
-  { since, snapshot }: Extract<Need, { kind: "events" }>,
+  { since }: Extract<Need, { kind: "events" }>,
 ): Fragment {
-  const begun = beginning(sql, run, snapshot);
-  if (snapshot !== undefined)
-    return sql`e.published_at > ${begun} - make_interval(secs => ${ORDER_SLACK_SECONDS}) and not (e.published_at <= ${begun}
-      and coalesce(pg_visible_in_snapshot(e.xid, ${snapshot.split("@")[0] ?? ""}::text::pg_snapshot), e.ordinal <= ${since ?? "0"}::int8))`;
-  return since === undefined ? sql`e.published_at >= ${begun}` : sql`e.ordinal > ${since}::int8`;
+  const begun = beginning(sql, run, since);
+  if (since === undefined) return sql`e.published_at >= ${begun}`;
+  return sql`e.published_at > ${begun} - make_interval(secs => ${ORDER_SLACK_SECONDS})
+    and not (e.published_at <= ${begun} and pg_visible_in_snapshot(e.xid, ${since.split("@")[0] ?? ""}::text::pg_snapshot))`;
 }
 
-/** When the wait's events begin: at its snapshot, or with the run; for a branch or an item, with the run that it is a part of. */
-function beginning(
-  sql: Sql,
-  { id, family }: Pick<RunIdentity, "id" | "family">,
-  snapshot: string | undefined,
-): Fragment {
-  if (snapshot === undefined) return sql`(select r.started_at from runs r where r.id = ${family?.at(-1) ?? id})`;
-  return sql`to_timestamp(${snapshot.split("@")[1] ?? "0"}::text::float8 / 1000)`;
+/** When the wait's events begin: at its moment, or with the run; for a branch or an item, with the run that it is a part of. */
+function beginning(sql: Sql, { id, family }: Pick<RunIdentity, "id" | "family">, since: string | undefined): Fragment {
+  if (since === undefined) return sql`(select r.started_at from runs r where r.id = ${family?.at(-1) ?? id})`;
+  return sql`to_timestamp(${since.split("@")[1] ?? "0"}::text::float8 / 1000)`;
 }
 
 /** An ordinal below those of all events since that time. */

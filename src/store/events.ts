@@ -1,6 +1,6 @@
 // Published events: adding one, and the present moment of a topic. Waiting runs are notified of events in announcements.ts, and scan them in
 // event-scan.ts; a run takes an event by a row in its own commit.
-import { eq, max, sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import type { Json } from "../../machines/index.js";
 import { query } from "./query.js";
@@ -61,12 +61,11 @@ export async function eventById(database: Sql, id: string): Promise<PublishedEve
 }
 
 /**
- * The present moment of a topic: its newest ordinal ("0": there is none), and the snapshot `<pg_snapshot>@<epoch milliseconds>`, a durable
- * format. The column keeps whole milliseconds, rounded, hence one more.
+ * The present moment, `<pg_snapshot>@<epoch milliseconds>`: a durable format. The column of an event's time keeps whole milliseconds, rounded,
+ * hence one more.
  */
-export async function newestEvent(database: Sql, topic: string): Promise<{ ordinal: string; snapshot: string }> {
-  const newest = max(events.ordinal);
-  const snapshot = sql<string>`pg_current_snapshot()::text || '@' || ceil(extract(epoch from clock_timestamp()) * 1000 + 1)::int8`;
-  const [row] = await query(database).select({ newest, snapshot }).from(events).where(eq(events.topic, topic));
-  return { ordinal: String(row?.newest ?? 0), snapshot: row?.snapshot ?? "" };
+export async function presentMoment(database: Sql): Promise<string> {
+  const [row] = await database<[{ moment: string }]>`
+    select pg_current_snapshot()::text || '@' || ceil(extract(epoch from clock_timestamp()) * 1000 + 1)::int8 as moment`;
+  return row.moment;
 }

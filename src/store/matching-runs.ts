@@ -1,6 +1,6 @@
 // The runs that match a filter of the list, found so that the first page reads a bounded number of rows however many runs there are. What
 // cannot be one range of one index is several sets, each read in the order of the list. Nothing here reads the runs themselves.
-import { and, between, eq, gt, isNotNull, isNull, lt, or, type SQL, sql } from "drizzle-orm";
+import { and, between, eq, gt, isNull, lt, or, type SQL, sql } from "drizzle-orm";
 import type { PgColumn } from "drizzle-orm/pg-core";
 import type { Sql } from "postgres";
 import { asRunId, RUN_STATES, type RunId } from "../../machines/index.js";
@@ -103,10 +103,8 @@ const ENDED_AS: ReadonlyMap<string, SQL> = new Map([
   ["cancelled", sql`${runs.endedAs} = 'cancelled'`],
 ]);
 const UNFINISHED = isNull(runs.terminalAt);
-const WITHOUT_END = and(isNotNull(runs.terminalAt), isNull(runs.endedAs));
-const WITHOUT_CODE = and(isNotNull(runs.terminalAt), isNull(runs.endedWith));
 
-/** The reasons that `held_as` notes (migration 0030). The others come and go with every wait. */
+/** The reasons that `held_as` notes (schema.ts). The others come and go with every wait. */
 const HELD_AS: ReadonlyMap<string, SQL> = new Map([
   ["incident", sql`${runs.heldAs} = 'incident'`],
   ["operator", sql`${runs.heldAs} = 'operator'`],
@@ -117,7 +115,7 @@ const AT_INCIDENT = "incident";
 
 /**
  * A state or a step is not indexed, because it changes. Runs that have not ended are few and read one by one; those that have ended are
- * found by how they ended, and one by one where that is still to be filled in.
+ * found by how they ended.
  */
 function setsOf(filter: RunFilter): readonly (SQL | undefined)[] {
   const { states, currentStep, awaitedSignal, errorCode } = filter;
@@ -131,7 +129,7 @@ function setsOf(filter: RunFilter): readonly (SQL | undefined)[] {
   const ends = [...new Set(states)].flatMap((state) => ENDED_AS.get(state) ?? []);
   const byEnd = states ? ends.map((end) => and(end, ended)) : [ended];
   const unfinished = (states ?? RUN_STATES).some((state) => !ENDED_AS.has(state)) ? [and(UNFINISHED, open)] : [];
-  return [...unfinished, ...(byEnd.length > 0 ? [...byEnd, and(WITHOUT_END, open)] : [])];
+  return [...unfinished, ...byEnd];
 }
 
 /** One set for each reason that is an exception, and one for all others. Empty: the filter does not ask for a pause. */
@@ -146,7 +144,7 @@ function pausesOf({ pausedReasons, incident }: RunFilter): readonly (SQL | undef
 
 /** A run that stands at an incident may have an end in its record, too: of a rollback. Incidents are few, and read one by one. */
 function withCode(code: string, { pausedReasons, incident }: RunFilter): readonly (SQL | undefined)[] {
-  const ended = pausedReasons === undefined && incident !== true ? endedWith(code) : [];
+  const ended = pausedReasons === undefined && incident !== true ? [endedWith(code)] : [];
   const stands = incident !== false && (pausedReasons?.includes(AT_INCIDENT) ?? true);
   const standing = and(
     HELD_AS.get(AT_INCIDENT),
@@ -159,12 +157,7 @@ function withCode(code: string, { pausedReasons, incident }: RunFilter): readonl
 /** As it is stored. */
 const cut = (code: string) => sql`left(${code}::text, 256)`;
 
-function endedWith(code: string): readonly (SQL | undefined)[] {
-  return [
-    sql`${runs.endedWith} <> '' and ${runs.endedWith} = ${cut(code)}`,
-    and(WITHOUT_CODE, sql`run_error_code(${runs.state}, ${runs.record}) = ${cut(code)}`),
-  ];
-}
+const endedWith = (code: string) => sql`${runs.endedWith} <> '' and ${runs.endedWith} = ${cut(code)}`;
 
 function inStates(states: RunFilter["states"]): SQL | undefined {
   return states && sql`${runs.state} = any(${sql.param([...states])}::text[])`;

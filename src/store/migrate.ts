@@ -8,17 +8,13 @@ import { noticesTo } from "./connection.js";
 import { type Migration, readMigrations } from "./migration-files.js";
 import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, patiently } from "./migration-locks.js";
 import { createEventPartitions } from "./partitions.js";
-import { openSessions } from "./session.js";
+import { openSessions, UnusableDatabase } from "./session.js";
 
 /**
- * Advisory locks: "saga" and "turn" in ASCII. They must never change: releases that run side by side have to agree on them. Releases up to
- * 0.6 hold the first one throughout, and wait for it in one statement, which an index that is built concurrently would wait for. So a
- * transaction takes it, and the second one gives services their turns.
+ * The advisory lock of whoever migrates: "saga" in ASCII. It must never change: releases that run side by side have to agree on it. It is
+ * waited for briefly and again, because an index that is built concurrently would wait for the statement that waits.
  */
 const MIGRATION_LOCK = 0x73616761;
-const TURN_LOCK = 0x7475726e;
-/** How long the sessions of older nodes have to end. */
-const SESSION_END_MS = 2_000;
 
 export interface MigrateOptions {
   /** By default that of this release. */
@@ -28,7 +24,7 @@ export interface MigrateOptions {
 
 /**
  * Safe to call from many services at once: they take turns, and all but the first find nothing to do. Throws the errors of Postgres; a
- * migration that fails is rolled back, those before it stay.
+ * migration that fails is rolled back, those before it stay. Throws UnusableDatabase, and changes nothing, if the database has other migrations.
  */
 export async function migrateDatabase(url: string, log: Logger, options: MigrateOptions = {}): Promise<void> {
   const { folder = join(packageRoot(), "src", "store", "migrations"), patience = PATIENCE } = options;
@@ -68,6 +64,7 @@ class Migrator {
     const watch = new ObstacleWatch(watching, { pid: session.pid, log });
     try {
       await patiently(() => this.takeTurn(), patience);
+      await refuseUnpublished(sql, migrations);
       while (await patiently(() => this.applyNext(migrations), patience));
     } catch (error) {
       throw isInTheWay(error) ? new Error(gaveUp(patience, watch.seen), { cause: error }) : error;
@@ -78,7 +75,7 @@ class Migrator {
 
   private async takeTurn(): Promise<void> {
     await this.waitForLocks(this.options.patience.lockMs);
-    await this.options.sql`select pg_advisory_lock(${TURN_LOCK})`;
+    await this.options.sql`select pg_advisory_lock(${MIGRATION_LOCK})`;
   }
 
   private async waitForLocks(ms: number): Promise<void> {
@@ -94,19 +91,12 @@ class Migrator {
       await this.waitForLocks(patience.totalMs);
       await this.buildIndexes(next);
       await this.waitForLocks(patience.lockMs);
-    } else await sql.begin((transaction) => this.inTransaction(transaction, migrations));
+    } else await sql.begin((transaction) => this.inTransaction(transaction, next));
     return true;
   }
 
-  private async inTransaction(transaction: TransactionSql, migrations: readonly Migration[]): Promise<void> {
-    await transaction`select pg_advisory_xact_lock(${MIGRATION_LOCK})`;
-    // A service of an earlier release may have been faster.
-    const migration = await firstPending(transaction, migrations);
-    if (migration === undefined) return;
-    for (const { text, grows } of migration.statements) {
-      if (grows !== undefined) await endOlderSessions(transaction, grows);
-      await transaction.unsafe(text);
-    }
+  private async inTransaction(transaction: TransactionSql, migration: Migration): Promise<void> {
+    for (const { text } of migration.statements) await transaction.unsafe(text);
     await this.record(transaction, migration);
   }
 
@@ -132,36 +122,31 @@ class Migrator {
   }
 }
 
-/** Migrations are recorded in the table of drizzle's own migrator, which earlier releases use. */
-async function firstPending(
-  sql: Sql | TransactionSql,
-  migrations: readonly Migration[],
-): Promise<Migration | undefined> {
+/** Migrations are recorded in the table of drizzle's own migrator. */
+async function isRecorded(sql: Sql): Promise<boolean> {
   const [known] = await sql<
     [{ found: boolean }]
   >`select to_regclass('drizzle.__drizzle_migrations') is not null as found`;
-  if (!known.found) return migrations[0];
+  return known.found;
+}
+
+/** A database that this service has migrated has the first migration, by its hash, whatever later releases have added. */
+async function refuseUnpublished(sql: Sql, [baseline]: readonly Migration[]): Promise<void> {
+  if (!(await isRecorded(sql))) return;
+  const [recorded] = await sql<[{ some: boolean; baseline: boolean }]>`
+    select count(*) > 0 as some, coalesce(bool_or(hash = ${baseline?.hash ?? ""}), false) as baseline from drizzle.__drizzle_migrations`;
+  if (recorded.some && !recorded.baseline)
+    throw new UnusableDatabase(
+      "The database was made by an unpublished build of this service, which no release can read: start with an empty one. Nothing in it was changed",
+    );
+}
+
+async function firstPending(sql: Sql, migrations: readonly Migration[]): Promise<Migration | undefined> {
+  if (!(await isRecorded(sql))) return migrations[0];
   const [latest] = await sql<
     [{ when: string | null }]
   >`select max(created_at) as when from drizzle.__drizzle_migrations`;
   return migrations.find(({ when }) => latest.when === null || when > Number(latest.when));
-}
-
-/** Tables that nodes of release 0.6 read with `*`. */
-const READ_WITH_STAR: ReadonlySet<string> = new Set(["runs", "actions"]);
-
-/**
- * A new column invalidates such a statement where it is prepared, and the driver of those nodes then mixes up the answers of the session. So
- * their sessions end while the table is locked: the nodes open others, which prepare it anew.
- */
-async function endOlderSessions(transaction: TransactionSql, table: string): Promise<void> {
-  if (!READ_WITH_STAR.has(table)) return;
-  await transaction.unsafe(`lock table "${table}" in access exclusive mode`);
-  // The others of its pool end with a session: each that has gone would be a warning.
-  await transaction`set local client_min_messages = error`;
-  await transaction`
-    select pg_terminate_backend(pid, ${SESSION_END_MS}) from pg_stat_activity
-    where datname = current_database() and application_name = 'saga' and exists (select from nodes where record_format < 2)`;
 }
 
 function gaveUp({ totalMs }: Patience, sessions: readonly Obstacle[]): string {

@@ -15,8 +15,6 @@ export interface Statement {
   readonly text: string;
   /** The index that it builds without blocking writes. It must not be in a transaction. */
   readonly builds?: string;
-  /** The table that gets a new column. */
-  readonly grows?: string;
 }
 
 interface Journal {
@@ -24,7 +22,6 @@ interface Journal {
 }
 
 const INDEX = /^create (?:unique )?index concurrently "(\w+)"/i;
-const GROWS = /^alter table "(\w+)" add column/i;
 
 /** In the order in which they are applied. Throws if a file mixes what needs a transaction with what allows none. */
 export function readMigrations(folder: string): readonly Migration[] {
@@ -43,7 +40,7 @@ function migrationOf(name: string, when: number, text: string): Migration {
 }
 
 function statementOf(text: string): Statement {
-  return { text, builds: INDEX.exec(text)?.[1], grows: GROWS.exec(text)?.[1] };
+  return { text, builds: INDEX.exec(text)?.[1] };
 }
 
 function withoutComments(statement: string): string {

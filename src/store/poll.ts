@@ -170,11 +170,11 @@ const RECLAIMED_AT_ONCE = 4_000;
 /** Rows that are leased: a dispatch that its node holds, and a row that is tried again later, are put off for longer. */
 const LEASED = `and tries > 0 and due_at <= now() + interval '${LEASE_SECONDS} seconds'`;
 
-/** A run that is stepping has a wake row at most this far ahead. */
-const STEPPING_SECONDS = 2;
-/** Rows that were leased, and those of runs that may have been stepping. A timer that is due as soon wakes its run once too early: a no-op. */
-const IN_PROGRESS = `and due_at <= now() + interval '${LEASE_SECONDS} seconds'
-  and (tries > 0 or due_at <= now() + interval '${STEPPING_SECONDS} seconds')`;
+/**
+ * Rows that were leased, and those of runs that may have been stepping, or that owe a dispatch without a row of its own: they have the run looked
+ * at within ten seconds. A timer that is due as soon wakes its run once too early: a no-op.
+ */
+const IN_PROGRESS = `and due_at <= now() + interval '${LEASE_SECONDS} seconds'`;
 
 /** A post that its courier has put off keeps its time, and one that a lost node was sending falls due by itself. */
 const DISPATCHES = "and kind = 'action'";

@@ -67,7 +67,6 @@ export class Pruner {
     await retention.events(eventDays);
     await retention.bulkJobs(eventDays);
     await retention.scopes();
-    await retention.ends();
     if (runDays === undefined) return;
     const [row] = await sql<{ before: Date }[]>`select now() - make_interval(days => ${runDays}) as before`;
     if (row) await dropEventPartitionsBefore(sql, row.before);

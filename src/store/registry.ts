@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { and, eq, getTableColumns, type SQL, sql } from "drizzle-orm";
 import type { SelectResultFields } from "drizzle-orm/query-builders/select.types";
 import type { Sql } from "postgres";
-import { type JsonObject, MAX_INT32, type RetryPolicy } from "../../machines/index.js";
+import type { JsonObject, RetryPolicy } from "../../machines/index.js";
 import { uuidv7 } from "../ids.js";
 import { present } from "./item.js";
 import { inRange, type Page, type PageQuery, readPage } from "./page.js";
@@ -44,7 +44,6 @@ const columns = {
   error_codes: actions.errorCodes,
   default_retry: actions.defaultRetry,
   default_timeout_ms: actions.defaultTimeoutMs,
-  long_timeout_ms: actions.longTimeoutMs,
   deprecated: actions.deprecated,
   registered_at: actions.registeredAt,
   service_version: actions.serviceVersion,
@@ -55,19 +54,10 @@ const columns = {
 };
 type ActionRow = SelectResultFields<typeof columns>;
 
-/** A node of an earlier release leaves the longer time as it was when it writes another one. */
-export const timeoutOf = (timeoutMs: number | null, longMs: unknown): number | null =>
-  timeoutMs === MAX_INT32 && longMs !== null && longMs !== undefined ? Number(longMs) : timeoutMs;
-
-function withWholeTimeout<Row extends { default_timeout_ms: number | null; long_timeout_ms?: unknown }>(row: Row) {
-  const { long_timeout_ms, ...registration } = row;
-  return { ...registration, default_timeout_ms: timeoutOf(row.default_timeout_ms, long_timeout_ms) };
-}
-
-function withColumns(registration: Registration) {
-  const { default_timeout_ms: ms = 0 } = registration;
-  const long = ms > MAX_INT32 && { default_timeout_ms: MAX_INT32, long_timeout_ms: ms };
-  return { id: uuidv7(), ...registration, ...long };
+/** The driver gives an int8 as text. */
+function withNumber<Row extends Pick<ActionRow, "default_timeout_ms">>(row: Row): Row {
+  const { default_timeout_ms: ms } = row;
+  return { ...row, default_timeout_ms: ms === null ? null : Number(ms) };
 }
 
 /** A registration that was there before, and is another one now. */
@@ -93,12 +83,12 @@ const schemaHash = "encode(substring(sha256(convert_to(output_schema::text, 'UTF
  * the same actions do not deadlock. SQL, not the builder: the statement is the same for any number of rows, so it is prepared once.
  */
 export async function register(database: Sql, registrations: readonly Registration[]): Promise<Registered> {
-  const rows = JSON.stringify(registrations.map(withColumns));
+  const rows = JSON.stringify(registrations.map((registration) => ({ id: uuidv7(), ...registration })));
   const written = await database<(ActionRow & { readonly before: JsonObject | null })[]>`
     with given as (
       select * from json_to_recordset(${rows}::text::json) as given (id uuid, service text, action_name text, version int,
         description text, category text, compensable bool, input_schema json, output_schema json, error_codes json,
-        default_retry json, default_timeout_ms int, long_timeout_ms bigint, deprecated bool, service_version text, dry_run_supported bool,
+        default_retry json, default_timeout_ms bigint, deprecated bool, service_version text, dry_run_supported bool,
         license_group text, transport text, address text)
     ), before as (
       select a.* from actions a join given using (service, action_name, version)
@@ -110,25 +100,24 @@ export async function register(database: Sql, registrations: readonly Registrati
       order by 1 on conflict do nothing
     ), written as (
       insert into actions (id, service, action_name, version, description, category, compensable, input_schema,
-        output_schema, error_codes, default_retry, default_timeout_ms, long_timeout_ms, deprecated, service_version, dry_run_supported,
+        output_schema, error_codes, default_retry, default_timeout_ms, deprecated, service_version, dry_run_supported,
         license_group, transport, address)
       select id, service, action_name, version, description, category, compensable, input_schema, output_schema, error_codes,
-        default_retry, default_timeout_ms, long_timeout_ms, deprecated, service_version, dry_run_supported, license_group,
-        transport, address
+        default_retry, default_timeout_ms, deprecated, service_version, dry_run_supported, license_group, transport, address
       from given order by service, action_name, version
       on conflict (service, action_name, version) do update set description = excluded.description,
         category = excluded.category, compensable = excluded.compensable, input_schema = excluded.input_schema,
         output_schema = excluded.output_schema, error_codes = excluded.error_codes, default_retry = excluded.default_retry,
-        default_timeout_ms = excluded.default_timeout_ms, long_timeout_ms = excluded.long_timeout_ms, deprecated = excluded.deprecated,
+        default_timeout_ms = excluded.default_timeout_ms, deprecated = excluded.deprecated,
         service_version = excluded.service_version, dry_run_supported = excluded.dry_run_supported,
         license_group = excluded.license_group, transport = excluded.transport, address = excluded.address
       returning ${database(Object.keys(columns))}
     )
     select written.*, to_json(before) as before from written left join before using (id)`;
-  const byIdentity = new Map(written.map((row) => [identity(row), row]));
+  const byIdentity = new Map(written.map((row) => [identity(row), withNumber(row)]));
   const found = registrations.flatMap((given) => byIdentity.get(identity(given)) ?? []);
   return {
-    actions: found.map(({ before: _, ...row }) => present(withWholeTimeout(row))),
+    actions: found.map(({ before: _, ...row }) => present(row)),
     changed: found.flatMap(changesOf),
   };
 }
@@ -143,9 +132,8 @@ function identity({
 
 function changesOf({ before, ...row }: ActionRow & { readonly before: JsonObject | null }): ChangedRegistration[] {
   if (!before) return [];
-  const { service, action_name, version, registered_at: _, ...now } = withWholeTimeout(row);
-  const earlier: JsonObject = withWholeTimeout(before as JsonObject & Pick<ActionRow, "default_timeout_ms">);
-  const members = Object.entries(now).filter(([name, value]) => !isDeepStrictEqual(value, earlier[name] ?? null));
+  const { service, action_name, version, registered_at: _, ...now } = row;
+  const members = Object.entries(now).filter(([name, value]) => !isDeepStrictEqual(value, before[name] ?? null));
   return members.length === 0 ? [] : [{ service, action_name, version, members: members.map(([name]) => name) }];
 }
 
@@ -192,7 +180,7 @@ export function listActions(database: Sql, filter: ActionFilter, page: PageQuery
       ],
       rows: (range) => inRange(query(database).select(columns).from(actions).$dynamic(), where, range),
       matching: { from: actions, where },
-      item: (action) => present(withWholeTimeout(action)),
+      item: (action) => present(action),
       position: ({ service, action_name, version }) => [service, action_name, String(version)],
     },
     page,

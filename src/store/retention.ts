@@ -1,4 +1,4 @@
-// What retention deletes, and what it fills in, each kind in one pass over an index. A pass goes forward only: a row that has to stay is read once a round,
+// What retention deletes, each kind in one pass over an index. A pass goes forward only: a row that has to stay is read once a round,
 // and deleted rows are not walked through again. Every statement is bounded, and planned when it runs.
 //
 // The statements leave no choice to the planner, which knows little of a table that nobody has analyzed: a slice of an index is taken by
@@ -101,7 +101,7 @@ export class Retention {
     await this.pass([FIRST_ID, "0"], ROWS, (after) =>
       this.one(
         `with slice as materialized (
-           select run_id, entry, coalesce(holder, run_id) as holder from kept_scopes
+           select run_id, entry, holder from kept_scopes
            where (run_id, entry) > ($1::text::uuid, $2::text::int4) order by run_id, entry limit ${ROWS}
          ), gone as (
            delete from kept_scopes s using ${ended("slice")}
@@ -143,23 +143,6 @@ export class Retention {
       const last = old.at(-1);
       return { seen: old.length, last: last ? [last.at, last.ordinal] : null };
     });
-  }
-
-  /** Deletes nothing: runs that ended before the database noted how they ended get the note. It rewrites their rows, once. */
-  async ends(): Promise<void> {
-    await this.pass(["-infinity", FIRST_ID], OWNERS, (after) =>
-      this.one(
-        `with slice as materialized (
-           select ctid, started_at, id, state from runs
-           where terminal_at is not null and ended_with is null and (started_at, id) > ($1::text::timestamptz, $2::text::uuid)
-           order by started_at, id limit ${OWNERS}
-         ), noted as (
-           update runs set ended_with = '' where ctid = any(array(select ctid from slice))
-         )
-         ${lastOf("slice", "started_at", "id")}`,
-        after,
-      ),
-    );
   }
 
   /** A run goes with all its rows, and not before the root of its family has ended: a parent reads its children's outputs. */

@@ -1,9 +1,9 @@
 // How many runs match a filter, by workflow, version, state and reason of a pause. Runs that have not ended are counted by an index of
-// theirs; those that have ended are kept counts (kept-counts.ts), if the filter asks for nothing that these do not know.
+// theirs; those that have ended are kept counts (end-counts.ts), if the filter asks for nothing that these do not know.
 import { and, type SQL, sql } from "drizzle-orm";
 import type { Sql } from "postgres";
 import { isTerminal, RUN_STATES, type RunState } from "../../machines/index.js";
-import { NO_TENANT } from "./kept-counts.js";
+import { NO_TENANT } from "./end-counts.js";
 import { columnsOf, matchingRuns, type RunFilter } from "./matching-runs.js";
 import { query } from "./query.js";
 import { runs } from "./schema.js";
@@ -96,14 +96,14 @@ function keptCounts(filter: RunFilter, most: number | undefined): SQL {
   const ended = sql`${part} and ${asksFor(true)} and terminal_at >= (select until from horizon)`;
   const kind = sql`workflow_id, version, ended_as, null::text, `;
   return sql`
-    horizon as materialized (select coalesce((select until from end_horizon where id = 2), '-infinity') as until),
+    horizon as materialized (select coalesce((select until from end_horizon where id = 1), '-infinity') as until),
     unended as materialized (${limited(unended, most)}),
     ended as materialized (${limited(ended, most)}),
     found as (
       ${byKind("unended", most, conditionsOf(filter, sql`state`))}
       union all ${byKind("ended", most, conditionsOf(filter, sql`state`))}
-      union all select ${kind} count, false from run_counts where ${conditionsOf(filter, sql`ended_as`)}
-      union all select ${kind} change, false from run_count_changes, horizon
+      union all select ${kind} count, false from run_end_counts where minute = '-infinity' and ${conditionsOf(filter, sql`ended_as`)}
+      union all select ${kind} change, false from run_end_changes, horizon
         where (ended_at is null or ended_at < until) and ${conditionsOf(filter, sql`ended_as`)}
     )`;
 }

@@ -1,5 +1,11 @@
 // A run as clients see it, made from its row. Nothing here reads the database.
-import { actionText, type DispatchId, type JsonObject, type StepError } from "../../machines/index.js";
+import {
+  actionText,
+  type DispatchId,
+  type JsonObject,
+  type StepError,
+  withoutCorrection,
+} from "../../machines/index.js";
 import { present } from "./item.js";
 import type { RunRow } from "./run-row.js";
 
@@ -71,8 +77,7 @@ export function runItem(row: RunRow): JsonObject {
 
 /** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
 function variablesOf({ inherited, variables, gone }: RunRow): JsonObject {
-  if (inherited === null) return variables ?? {};
-  const all = { ...inherited, ...variables };
+  const all = withoutCorrection({ ...inherited, ...variables });
   return Object.fromEntries(Object.entries(all).filter(([name]) => !gone?.includes(name)));
 }
 
@@ -94,10 +99,9 @@ function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: Ide
 }
 
 /** The reason is not in the row: it follows from the workers that are connected (api/run-reader.ts). */
-function queuedAction({ called, lastEventAt }: RunRow, { since }: WaitView): JsonObject | null {
+function queuedAction({ called }: RunRow, { since = 0 }: WaitView): JsonObject | null {
   if (!called) return null;
-  const joined = since === undefined ? lastEventAt : new Date(since);
-  return present({ action: actionText(called), transport: called.transport, since: joined });
+  return present({ action: actionText(called), transport: called.transport, since: new Date(since) });
 }
 
 function retryOf({ nth, maxAttempts, dueAt = 0, error }: WaitView): JsonObject {

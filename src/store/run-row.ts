@@ -5,15 +5,14 @@ import type { Sql } from "postgres";
 import {
   type ActionCall,
   awaitedSignal,
-  encodeRecord,
   isTerminal,
   type JsonObject,
   pausedReason,
-  RECORD_FORMAT,
+  RECORD_FORMATS,
   type RunContext,
 } from "../../machines/index.js";
 import { query } from "./query.js";
-import { runScopes, runStarts, runs } from "./schema.js";
+import { keptScopes, runStarts, runs } from "./schema.js";
 
 /** A branch or an item has the inputs of the run that it is a part of. */
 const familyStarts = alias(runStarts, "family_starts");
@@ -31,8 +30,8 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
   const r = picked.as("r");
   const ofFamily = and(
     isNotNull(r.familyRunId),
-    eq(runScopes.runId, r.parentRunId),
-    eq(runScopes.entry, r.parentEntry),
+    eq(keptScopes.runId, r.parentRunId),
+    eq(keptScopes.entry, r.parentEntry),
   );
   return query(database)
     .select({
@@ -49,7 +48,10 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
         where ${r.record}->'wait'->>'kind' = 'queued')`.as("called"),
       identity: runStarts.identity,
       inputs: sql<JsonObject | null>`coalesce(${runStarts.inputs}, ${familyStarts.inputs})`.as("inputs"),
-      inherited: runScopes.variables,
+      inherited: sql<JsonObject | null>`case when ${keptScopes.holder} is not null
+        then kept_variables(${keptScopes.holder}, ${keptScopes.manifest}, ${keptScopes.manifestHash}) end`.as(
+        "inherited",
+      ),
       variables: sql<JsonObject | null>`(
         select json_object_agg(v.name, v.value order by v.name collate "C")
         from run_variables v where v.run_id = ${r.id} and v.value is not null)`.as("own_variables"),
@@ -59,7 +61,7 @@ export function wholeRuns(database: Sql, picked: ReturnType<typeof pickedRuns>) 
     .from(r)
     .leftJoin(runStarts, eq(runStarts.runId, r.id))
     .leftJoin(familyStarts, eq(familyStarts.runId, r.familyRunId))
-    .leftJoin(runScopes, ofFamily);
+    .leftJoin(keptScopes, ofFamily);
 }
 
 export type Labels = Readonly<Record<string, string>>;
@@ -100,7 +102,7 @@ export function committedRow(context: RunContext, { lastSeq, lastEventAt, labels
     parentStepId: run.parentStepId ?? null,
     parentBranchId: run.parentBranchId ?? null,
     rootRunId: run.rootRunId ?? null,
-    record: encodeRecord(context, RECORD_FORMAT),
+    record: RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
     output: output ?? null,
     frames: frames as unknown as JsonObject[],
     called: wait?.kind === "queued" ? (call ?? null) : null,

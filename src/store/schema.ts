@@ -1,6 +1,6 @@
-// The tables, as drizzle knows them. What drizzle cannot express (partitions, fillfactor, autovacuum, the terminal guard) is in the
-// migration files beside this one; a test compares both with the database. Values are `json`, not `jsonb`: key order survives a
-// reload (a replay must see what the first run saw), and the hot path is spared the conversion.
+// The tables. What drizzle cannot express (partitions, storage parameters, functions, triggers) is in the baseline, behind the statements
+// that drizzle has written (migrations/0000_baseline.sql); a test compares both with the database. Values are `json`, not `jsonb`: key
+// order survives a reload (a replay must see what the first run saw), and the hot path is spared the conversion.
 import { sql } from "drizzle-orm";
 import {
   bigint,
@@ -10,7 +10,6 @@ import {
   index,
   integer,
   pgTable,
-  pgView,
   primaryKey,
   smallint,
   text,
@@ -60,6 +59,10 @@ export const definitions = pgTable(
   (t) => [unique("definitions_version").on(t.key, t.version)],
 );
 
+const ENDED_WITH = sql`case when terminal_at is null then null when state = 'succeeded' then ''
+  else coalesce(left(record->'ending'->'error'->>'code', 256), '') end`;
+const HELD_AS = sql`case when terminal_at is null and paused_reason in ('incident', 'operator', 'concurrency') then paused_reason end`;
+
 /** The hot row of a run: narrow, updated in place by every commit. Nothing indexed here changes before the run ends. */
 export const runs = pgTable(
   "runs",
@@ -68,23 +71,23 @@ export const runs = pgTable(
     shard: smallint("shard").notNull(),
     /** Counts updates; every update is a compare-and-set on it (law 1). */
     revision: integer("revision").notNull(),
-    /** The random token beside the revision, new with each update. Null: the last node to write it was of an older release. */
-    fence: bigint("fence", { mode: "bigint" }),
-    /** Where it is newer than format 1. */
-    recordFormat: smallint("record_format"),
+    /** The random token beside the revision, new with each update. */
+    fence: bigint("fence", { mode: "bigint" }).notNull(),
     /** Numbers the audit rows, nothing else. */
     lastSeq: integer("last_seq").notNull(),
     state: text("state").notNull(),
     currentStep: text("current_step"),
     lastEventAt: time("last_event_at").notNull(),
     terminalAt: time("terminal_at"),
-    /** The state and the step in which the run ended: set by the database, for the filters of the list. Null: before, or still to be filled in. */
-    endedAs: text("ended_as"),
-    endedIn: text("ended_in"),
-    /** The code of the error that it ended with, cut; empty: none. As the two above. */
-    endedWith: text("ended_with"),
-    /** `pausedReason` where it is an exception: set by the database, for the filters of the list. */
-    heldAs: text("held_as"),
+    /**
+     * For the filters of the list: the state and the step in which the run ended, and the code of the error that it ended with, cut to what an index
+     * has room for; empty: none. `state` and `current_step` change while a run works, so an index on them would make those updates leave their page.
+     */
+    endedAs: text("ended_as").generatedAlwaysAs(sql`case when terminal_at is not null then state end`),
+    endedIn: text("ended_in").generatedAlwaysAs(sql`case when terminal_at is not null then current_step end`),
+    endedWith: text("ended_with").generatedAlwaysAs(ENDED_WITH),
+    /** For the filters of the list, too: `pausedReason` where it is an exception. It changes with exceptions only, and not with every wait. */
+    heldAs: text("held_as").generatedAlwaysAs(HELD_AS),
     requiresManualReview: boolean("requires_manual_review").notNull(),
     awaitedSignal: text("awaited_signal"),
     pausedReason: text("paused_reason"),
@@ -120,51 +123,24 @@ export const runs = pgTable(
     index("runs_by_tenant").on(t.tenantId, t.startedAt, t.id).where(sql`tenant_id is not null`),
     index("runs_by_trigger").on(t.triggerId, t.startedAt, t.id).where(sql`trigger_id is not null`),
     index("runs_by_key").on(sql`${t.businessKey} collate "C"`, t.startedAt, t.id).where(sql`business_key is not null`),
-    // Read by older releases only.
-    index("runs_by_business_key").on(t.businessKey).where(sql`business_key is not null`),
     index("runs_of_roots").on(t.startedAt, t.id).where(sql`parent_run_id is null`),
     index("runs_in_review").on(t.startedAt, t.id).where(sql`requires_manual_review`),
     index("runs_unfinished").on(t.startedAt, t.id).where(sql`terminal_at is null`),
     index("runs_by_ended_as").on(t.endedAs, t.startedAt, t.id).where(sql`ended_as is not null`),
     index("runs_by_workflow_and_end").on(t.workflowId, t.endedAs, t.startedAt, t.id).where(sql`ended_as is not null`),
     index("runs_by_ended_in").on(t.endedIn, t.startedAt, t.id).where(sql`ended_in is not null`),
-    index("runs_without_end").on(t.startedAt, t.id).where(sql`terminal_at is not null and ended_as is null`),
     index("runs_by_ended_with").on(t.endedWith, t.startedAt, t.id).where(sql`ended_with <> ''`),
     index("runs_held").on(t.heldAs, t.startedAt, t.id).where(sql`held_as is not null`),
-    index("runs_without_code").on(t.startedAt, t.id).where(sql`terminal_at is not null and ended_with is null`),
     index("runs_by_parent").on(t.parentRunId, t.parentEntry).where(sql`parent_run_id is not null`),
     index("runs_by_family").on(t.familyRunId).where(sql`family_run_id is not null`),
     index("runs_in_flight").on(t.workflowId).where(sql`terminal_at is null`),
-    index("runs_by_record_format").on(t.recordFormat).where(sql`record_format is not null`),
     index("runs_ended").on(t.workflowId, t.terminalAt).where(sql`terminal_at is not null`),
     index("runs_by_end").on(t.terminalAt, t.id).where(sql`terminal_at is not null`),
   ],
 );
 
-/** The runs of a workflow that ended within a minute that is over (end-counts.ts). */
-export const runEndCounts = pgTable(
-  "run_end_counts",
-  {
-    workflowId: text("workflow_id").notNull(),
-    minute: time("minute").notNull(),
-    succeeded: integer("succeeded").notNull(),
-    failed: integer("failed").notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.workflowId, t.minute] })],
-);
-
-/** Two rows: minutes before the first are counted (end-counts.ts), and ends before the second (kept-counts.ts). */
-export const endHorizon = pgTable("end_horizon", { id: smallint("id").primaryKey(), until: time("until").notNull() });
-
-/** Minutes that are to be counted again, written by the database with a run that ended long before its commit. */
-export const lateRunEnds = pgTable(
-  "late_run_ends",
-  { workflowId: text("workflow_id").notNull(), minute: time("minute").notNull() },
-  (t) => [index("late_run_ends_by_minute").on(t.workflowId, t.minute)],
-);
-
-/** What runs of one kind have in common. `tenantId`: all zeros for none. `root`: they have no parent. */
-const countedKind = () => ({
+/** What runs that ended have in common. `tenantId`: all zeros for none. `root`: they have no parent. */
+const endedKind = () => ({
   workflowId: text("workflow_id").notNull(),
   version: integer("version").notNull(),
   tenantId: uuid("tenant_id").notNull(),
@@ -172,18 +148,40 @@ const countedKind = () => ({
   endedAs: text("ended_as").notNull(),
 });
 
-/** How many runs the store holds that ended before the horizon (kept-counts.ts). */
-export const runCounts = pgTable(
-  "run_counts",
-  { ...countedKind(), count: bigint("count", { mode: "number" }).notNull() },
-  (t) => [primaryKey({ columns: [t.workflowId, t.version, t.tenantId, t.root, t.endedAs] })],
+/**
+ * How many runs of a kind ended in a minute, of those that ended before the horizon (end-counts.ts). The row with the minute -infinity has all that the
+ * store holds, old minutes and dry runs included.
+ */
+export const runEndCounts = pgTable(
+  "run_end_counts",
+  {
+    ...endedKind(),
+    dry: boolean("dry").notNull(),
+    minute: time("minute").notNull(),
+    count: bigint("count", { mode: "number" }).notNull(),
+  },
+  (t) => [
+    primaryKey({
+      name: "run_end_counts_pk",
+      columns: [t.workflowId, t.minute, t.version, t.tenantId, t.root, t.endedAs, t.dry],
+    }),
+    index("run_end_totals").on(t.workflowId, t.version).where(sql`minute = '-infinity'`),
+  ],
 );
 
-/** To be added to the counts, written by the database: runs that ended late, with their time, and, without, runs that are gone. */
-export const runCountChanges = pgTable("run_count_changes", {
-  ...countedKind(),
+/** One row: ends before `until` are counted, and minutes from `since` on have rows. */
+export const endHorizon = pgTable("end_horizon", {
+  id: smallint("id").primaryKey(),
+  since: time("since").notNull(),
+  until: time("until").notNull(),
+});
+
+/** To be added to the counts, written by the database: runs that ended late, with their time and id, and, without, runs that are gone. */
+export const runEndChanges = pgTable("run_end_changes", {
+  ...endedKind(),
   change: integer("change").notNull(),
   endedAt: time("ended_at"),
+  runId: runId("run_id"),
 });
 
 /** The start of a run: wide and cold, so it is not in the hot row. */
@@ -224,11 +222,8 @@ export const keptScopes = pgTable(
   {
     runId: runId("run_id").notNull(),
     entry: integer("entry").notNull(),
-    /** These two are set by nodes of the release that kept whole copies. */
-    inputs: json("inputs").$type<JsonObject>(),
-    variables: json("variables").$type<JsonObject>(),
     /** The run at the top of the family: its branches and items share values by content, however deep they fork. */
-    holder: uuid("holder"),
+    holder: uuid("holder").notNull(),
     /** The variables (kept-scope.ts); or, of a large manifest, the hash of the kept value that it is. */
     manifest: json("manifest"),
     manifestHash: uuid("manifest_hash"),
@@ -242,14 +237,6 @@ export const keptValues = pgTable(
   { holder: uuid("holder").notNull(), hash: uuid("hash").notNull(), value: json("value").notNull() },
   (t) => [primaryKey({ columns: [t.holder, t.hash] })],
 );
-
-/** Kept scopes with their inputs and variables put together. */
-export const runScopes = pgView("run_scopes", {
-  runId: uuid("run_id").notNull(),
-  entry: integer("entry").notNull(),
-  inputs: json("inputs").$type<JsonObject>().notNull(),
-  variables: json("variables").$type<JsonObject>().notNull(),
-}).existing();
 
 /** Audit rows: insert-only, partitioned by time. The id of one is derived from (run_id, seq): `eventId` in src/ids.ts. */
 export const runEvents = pgTable(
@@ -305,8 +292,8 @@ export const events = pgTable(
     idempotencyKey: text("idempotency_key").unique(),
     requestHash: text("request_hash"),
     publishedAt: time("published_at").notNull().defaultNow(),
-    /** The transaction that published the event. Null: the event is older than the column. */
-    xid: xid8("xid").default(sql`pg_current_xact_id()`),
+    /** The transaction that published the event. */
+    xid: xid8("xid").notNull().default(sql`pg_current_xact_id()`),
     /** When the event is to be announced to waiting runs; null: all of them have been notified. */
     dueAt: time("due_at"),
     /** The last run that was notified. */
@@ -336,11 +323,7 @@ export const eventWaits = pgTable(
     /** What an event must equal for its `match`, as far as that is known: {entry, equal: {path: value}}. */
     conditions: jsonb("conditions"),
   },
-  (t) => [
-    index("event_waits_by_correlation").on(t.topic, sql.raw(COMPARED), sql.raw(EXPECTED), t.runId),
-    // Read by the announcer of older releases only.
-    index("event_waits_by_topic").on(t.topic, t.runId),
-  ],
+  (t) => [index("event_waits_by_correlation").on(t.topic, sql.raw(`(${COMPARED})`), sql.raw(`(${EXPECTED})`), t.runId)],
 );
 
 /** Commands whose outcome is committed, with their answers: a repeat conflicts here, loses, and gets this answer (law 6). */
@@ -357,8 +340,6 @@ export const runCommands = pgTable(
   (t) => [
     primaryKey({ columns: [t.runId, t.commandId] }),
     index("run_commands_expiring").on(t.at).where(sql`not keep`),
-    // Read by the pruner of older releases only. Its ranges widen as free space is used again.
-    index("run_commands_by_time").using("brin", t.at),
   ],
 );
 
@@ -470,9 +451,7 @@ export const actions = pgTable(
     outputSchema: json("output_schema").$type<JsonObject>().notNull(),
     errorCodes: json("error_codes"),
     defaultRetry: json("default_retry").$type<Partial<RetryPolicy>>(),
-    /** At most 2,147,483,647; the whole time is `longTimeoutMs` then. */
-    defaultTimeoutMs: integer("default_timeout_ms"),
-    longTimeoutMs: bigint("long_timeout_ms", { mode: "number" }),
+    defaultTimeoutMs: bigint("default_timeout_ms", { mode: "number" }),
     deprecated: boolean("deprecated").notNull(),
     registeredAt: time("registered_at").notNull().defaultNow(),
     serviceVersion: text("service_version"),
@@ -497,9 +476,8 @@ export const nodes = pgTable("nodes", {
   heartbeatAt: time("heartbeat_at").notNull(),
   /** The newest run record format that the node reads (law 13). */
   recordFormat: smallint("record_format").notNull(),
-  /** Absent: a node of a release that did not say where it runs. */
-  host: text("host"),
-  processId: integer("process_id"),
+  host: text("host").notNull(),
+  processId: integer("process_id").notNull(),
 });
 
 /** Published and draft rules. */
@@ -513,7 +491,6 @@ export const rules = pgTable(
   (t) => [unique("rules_version").on(t.key, t.version)],
 );
 
-/** Triggers and their fires: no code writes these tables yet. */
 /** `nextFireAt`: of an enabled cron trigger. `failing`: its latest fire ended with an error. */
 export const triggers = pgTable(
   "triggers",

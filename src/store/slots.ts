@@ -2,15 +2,18 @@
 // key. So a key that many runs want makes no group commit wait, and two keys never wait for each other. Tickets themselves are
 // written and deleted by the commits of their runs.
 import type { Sql } from "postgres";
-import type { RunCommand, RunId, SlotKey, SlotQueue } from "../../machines/index.js";
+import {
+  NO_TENANT,
+  type RunCommand,
+  type RunId,
+  type SlotKey,
+  type SlotQueue,
+  slotTenant,
+} from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 
-/** The tenant of keys that belong to none, or to all. A storage format. */
-const NO_TENANT = "00000000-0000-0000-0000-000000000000";
 /** A start that has not been committed by then loses its reservation, never its limit. */
 const RESERVED_SECONDS = 60;
-
-export const slotTenant = ({ tenantId }: Pick<SlotKey, "tenantId">): string => tenantId ?? NO_TENANT;
 
 /** A command that the inbox of a run has got. */
 export interface SlotNews {

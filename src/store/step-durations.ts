@@ -1,8 +1,9 @@
 // How long the runs of a workflow take, and their steps: read from the newest runs that ended in a window, and from their audit rows. It is
 // a sample, never all of them.
 import type { Sql } from "postgres";
+import { isDry } from "./end-counts.js";
 import { present } from "./item.js";
-import { notDry, ofVersion, type PerformanceBounds, time, type Window } from "./window.js";
+import { ofVersion, type PerformanceBounds, time, type Window } from "./window.js";
 
 /** Absent: there is nothing to measure. */
 export interface Percentiles {
@@ -59,7 +60,7 @@ function newest(
   return sql<Sampled[]>`
     select id, state, (extract(epoch from terminal_at - started_at) * 1000)::float8 as ms, started_at
     from (${endedIn(sql, window, looked)}) r
-    where ${where} and ${ofVersion(sql, window)} and ${notDry(sql)} order by terminal_at desc limit ${sample + 1}`;
+    where ${where} and ${ofVersion(sql, window)} and not ${isDry(sql, "r.id")} order by terminal_at desc limit ${sample + 1}`;
 }
 
 /** Whether more runs ended than are looked through. */

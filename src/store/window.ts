@@ -15,8 +15,6 @@ export interface Window {
 export interface PerformanceBounds {
   /** Ended runs that are read one by one because their minute has no kept count. */
   readonly ends: number;
-  /** Cancelled runs of the minutes that have one: it leaves them out. */
-  readonly cancelled: number;
   /** Ended runs that are looked through for those of the sample. */
   readonly looked: number;
   /** Roots in the sample, and as many branches, items and sub-sagas. */
@@ -26,11 +24,6 @@ export interface PerformanceBounds {
 
 export function ofVersion(sql: Sql, { version }: Pick<Window, "version">) {
   return version === undefined ? sql`true` : sql`version = ${version}`;
-}
-
-/** Looked up by the key of the start, for those that meet all other conditions. */
-export function notDry(sql: Sql) {
-  return sql`coalesce((select (identity->>'dryRun')::bool from run_starts where run_id = r.id), false) is false`;
 }
 
 export const time = (ms: number) => new Date(ms).toISOString();

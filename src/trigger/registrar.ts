@@ -28,7 +28,7 @@ import type { Clock } from "../clock.js";
 import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, SagaError } from "../errors.js";
 import { derivedUuid, uuidv7 } from "../ids.js";
 import type { Catalog } from "../run/ports.js";
-import { isRepeat, type RequestHash, requestHash, requestHashes } from "../run/request-hash.js";
+import { requestHash } from "../run/request-hash.js";
 import { workflowVersions } from "../store/definitions.js";
 import { isStoreAway } from "../store/failure.js";
 import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/trigger-fires.js";
@@ -64,7 +64,7 @@ export class Registrar {
     const hash = hashOf(document);
     const id = key === undefined ? uuidv7() : derivedUuid(`trigger/${trigger.tenantId ?? ""}/${key}`);
     const repeated = (first: TriggerRow) => {
-      if (!isRepeat(first.requestHash, hash)) throw conflict(OTHER_BODY);
+      if (first.requestHash !== hash) throw conflict(OTHER_BODY);
       return asCreated(first, trigger);
     };
     try {
@@ -75,7 +75,7 @@ export class Registrar {
       if (!first) throw error;
       return repeated(first);
     }
-    const draft = { ...this.rowOf(trigger, id, createdBy), requestHash: hash.hash };
+    const draft = { ...this.rowOf(trigger, id, createdBy), requestHash: hash };
     const { row, inserted } = await insertTrigger(sql, draft);
     return inserted ? row : repeated(row);
   }
@@ -87,11 +87,11 @@ export class Registrar {
     const { sql } = this.options;
     const draft = this.rowOf(trigger, derivedUuid(`trigger-file/${name}`), `file:${name}`);
     const hash = hashOf(document);
-    const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash.hash });
-    if (inserted || isRepeat(row.requestHash, hash)) return { row, stored: inserted };
+    const { row, inserted } = await insertTrigger(sql, { ...draft, requestHash: hash });
+    if (inserted || row.requestHash === hash) return { row, stored: inserted };
     const { id, triggerType, workflowId, version = null, config, tenantId = null } = draft;
     const nextFireAt = row.enabled ? tickAfter(trigger.rule, this.options.clock.now()) : null;
-    const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash.hash };
+    const changes = { triggerType, workflowId, version, config, tenantId, nextFireAt, requestHash: hash };
     return { row: (await changeTrigger(sql, id, changes)) ?? row, stored: true };
   }
 
@@ -134,9 +134,11 @@ export class Registrar {
     const trigger = await this.mustExist(id);
     const { sql, clock, starts } = this.options;
     const cause = key === undefined ? randomUUID() : `key/${key}`;
-    const hash = key === undefined ? undefined : requestHash({ payload });
+    const hash = key === undefined ? null : requestHash({ payload });
     const { id: fireId, ...decided } = this.byHand(trigger, payload, cause, clock.now());
-    await starts.carryOut(await decideFires(sql, trigger, [{ id: fireId, ...decided, requestHash: hash }]));
+    await starts.carryOut(
+      await decideFires(sql, trigger, [{ id: fireId, ...decided, ...(hash !== null && { requestHash: hash }) }]),
+    );
     try {
       return await this.firedOnce(fireId, trigger.id, hash);
     } catch (error) {
@@ -146,10 +148,9 @@ export class Registrar {
   }
 
   /** What has become of a fire that is durable. Throws 409, and 503 if its run is still owed. */
-  private async firedOnce(fireId: string, triggerId: string, hash: string | undefined): Promise<FireAnswer> {
+  private async firedOnce(fireId: string, triggerId: string, hash: string | null): Promise<FireAnswer> {
     const first = await decidedFire(this.options.sql, fireId);
-    // A fire of an older node has no hash.
-    if (first?.requestHash && first.requestHash !== hash) throw conflict(OTHER_BODY);
+    if (first && first.requestHash !== hash) throw conflict(OTHER_BODY);
     const { runId, owed } = first?.owed ? await this.carriedOut(fireId, triggerId, first.owed) : (first ?? {});
     if (owed) throw overloaded(`the fire ${fireId} is durable, but its run is not yet: ${AGAIN}`);
     return { fireId, ...(runId && { runId }) };
@@ -227,8 +228,8 @@ function tickAfter(rule: TriggerRule, time: number): Date | null {
 const OTHER_BODY = "the idempotency key was used with another body";
 const AGAIN = "send it again with the same idempotency key, or look at the trigger's fires";
 
-function hashOf(document: unknown): RequestHash {
-  return requestHashes(isObject(document) ? normalTrigger(document) : document, document);
+function hashOf(document: unknown): string {
+  return requestHash(isObject(document) ? normalTrigger(document) : document);
 }
 
 /** The row as it was inserted, of the same document: it may have been changed since, and has had its ticks. */

@@ -22,8 +22,8 @@ const cluster = async () => {
 
 async function insertNode(nodeId: string, secondsAgo: number): Promise<void> {
   await rig.database.sql`
-    insert into nodes (node_id, started_at, heartbeat_at, record_format)
-    values (${nodeId}, now() - interval '2 days', now() - make_interval(secs => ${secondsAgo}), 3)`;
+    insert into nodes (node_id, started_at, heartbeat_at, record_format, host, process_id)
+    values (${nodeId}, now() - interval '2 days', now() - make_interval(secs => ${secondsAgo}), 3, 'elsewhere', 7)`;
 }
 
 /** Of shards 0 to 9 in turn, each a second longer due than the one before. */
@@ -67,16 +67,15 @@ describe("the nodes of the cluster", () => {
     expect(nodes.get(other)).not.toHaveProperty("version");
   });
 
-  it("say where they run, as their log lines do; one of an earlier release does not", async () => {
-    const earlier = uuidv7();
+  it("say where they run, as their log lines do", async () => {
+    const other = uuidv7();
     await heartbeat(rig.database.sql, { nodeId: NODE, recordFormat: 3, staleSeconds: 5 });
-    await insertNode(earlier, 0);
+    await insertNode(other, 0);
     const nodes = new Map(
       (await cluster()).nodes.map(({ node_id, ...node }: { node_id: string }) => [node_id, node] as const),
     );
     expect(nodes.get(NODE)).toMatchObject({ host: hostname(), process_id: process.pid });
-    expect(nodes.get(earlier)).not.toHaveProperty("host");
-    expect(nodes.get(earlier)).not.toHaveProperty("process_id");
+    expect(nodes.get(other)).toMatchObject({ host: "elsewhere", process_id: 7 });
   });
 
   it("leave all shards without an owner when none is alive", async () => {

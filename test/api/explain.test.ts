@@ -449,23 +449,6 @@ describe("a run", () => {
     expect(run).not.toHaveProperty("current_attempt");
   });
 
-  it("of an older release shows what its record has", async () => {
-    const queued = await stored({ ...QUEUED, since: undefined }, { state: "running" }, CALL);
-    const { body: one } = await rig.call("GET", `/api/v1/sagas/${queued}`);
-    expect(one.queued_action).toEqual({
-      action: "shop.charge@1",
-      transport: "grpc",
-      since: iso(AT + 5),
-      reason: "no_worker",
-    });
-    const backoff = await stored({ kind: "backoff", nth: 2, dueAt: LATER });
-    const { body: other } = await rig.call("GET", `/api/v1/sagas/${backoff}`);
-    expect(other.retry).toEqual({ attempt: 2, next_at: iso(LATER) });
-    expect(await explained(backoff)).toMatchObject({
-      because: expect.stringMatching(/^waits to try again after attempt 2 failed/),
-    });
-  });
-
   it("that failed for a child shows the child's error as its cause", async () => {
     const cause = { code: "declined", message: "no funds", step_id: "pay" };
     const error = { code: "child_failed", message: "no funds", step_id: "sub", cause };

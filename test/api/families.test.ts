@@ -6,6 +6,7 @@ import type { JsonObject } from "../../machines/index.js";
 import type { CommittedEvent, Runs } from "../../src/run/ports.js";
 import { Pruner } from "../../src/store/pruner.js";
 import { silentLog } from "../harness/database.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, registerActions, type Step, startHalf } from "../run/rig.js";
 import { Client, hangUp } from "./client.js";
@@ -76,9 +77,9 @@ beforeEach(async () => {
   committed.length = 0;
   node = await startHalf(rig.database, {
     reply: ({ call }) => (call.action === "broken" ? { code: "never", retryable: false } : { result: {} }),
-    onCommit: (runId, events) => {
+    onCommit: (runId, events, after) => {
       committed.push(...events);
-      rig.feed.onCommit(runId, events);
+      rig.feed.onCommit(runId, events, after);
     },
   });
 });
@@ -93,6 +94,23 @@ async function begin(workflow_id: string, more: JsonObject = {}): Promise<string
   expect(status).toBe(202);
   return body.run_id;
 }
+
+/** Ways to the end of a run, all in this process. */
+const STARTS = { brief: {}, owing: { labels: { team: "a" } } };
+
+describe("a start that waits for the end", () => {
+  it.each(Object.entries(STARTS))("of %s answers what a get of the run answers", async (workflow_id, more) => {
+    const about = { workflow_id, inputs: { n: [1, -0.5] }, business_key: "k", ...more };
+    const { status, body } = await rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", about);
+    expect(status).toBe(200);
+    expect(body.run).toEqual(await get(body.run_id));
+    // A repeat of the run id is answered with what is stored.
+    const again = { ...about, run_id: newRunId() };
+    await rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", again);
+    const repeat = await rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", again);
+    expect(repeat.body).toMatchObject({ deduplicated: true, run: await get(again.run_id) });
+  });
+});
 
 const get = async (path: string) => (await rig.call("GET", `/api/v1/sagas/${path}`)).body;
 const children = async (id: string): Promise<JsonObject[]> => (await get(`${id}/children`)).items;

@@ -6,7 +6,7 @@ import { codePoints, firstCharacters, isLongerThan } from "../../machines/index.
 import { envelope } from "../../src/api/http/envelope.js";
 import { SagaError } from "../../src/errors.js";
 import { readMessage } from "../../src/events/message.js";
-import { failure } from "../../src/trigger/fires.js";
+import { failure } from "../../src/trigger/triggered-starts.js";
 import { failureOf, finish } from "../machines/steps/rig.js";
 import { insertRun, useRig, WORKFLOW } from "./rig.js";
 

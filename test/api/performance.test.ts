@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { countEnds } from "../../src/store/end-counts.js";
 import { workflowPerformance } from "../../src/store/performance.js";
-import { deleteRuns } from "../harness/database.js";
+import { deleteRuns, forgetCounts } from "../harness/database.js";
 import { insertRun, type RunSeed, useRig, WORKFLOW } from "./rig.js";
 
 const rig = useRig();
@@ -11,7 +11,7 @@ const URL = "/api/v1/workflows/orders/performance";
 
 beforeEach(async () => {
   await deleteRuns(rig.database.sql);
-  await rig.database.sql.unsafe("delete from run_end_counts; delete from end_horizon; delete from late_run_ends");
+  await forgetCounts(rig.database.sql);
   await rig.call("POST", "/api/v1/workflows", { ...WORKFLOW, version: 1, published: true });
 });
 
@@ -72,7 +72,7 @@ describe("the buckets", () => {
     expect(sum((await rig.call("GET", `${URL}?hours=40`)).body.buckets)).toEqual([3, 1, 1]);
   });
 
-  it("are the same whether their minutes are counted, are not yet, or are to be counted again", async () => {
+  it("are the same whether their minutes are counted, are not yet, or have late ends to be added", async () => {
     for (const minutesAgo of [0, 1, 5, 30, 31, 200, 1_000, 1_500])
       for (const state of ["succeeded", "failed", "cancelled"]) await ended(state, minutesAgo);
     const read = async () => (await rig.call("GET", `${URL}?hours=48`)).body.buckets;
@@ -82,19 +82,30 @@ describe("the buckets", () => {
     const [kept] = await rig.database.sql<{ count: number }[]>`select count(*)::int as count from run_end_counts`;
     expect(kept?.count).toBeGreaterThan(3);
     expect(sum(await read())).toEqual([8, 8, 8]);
-    await rig.database.sql`
-      insert into late_run_ends (workflow_id, minute) select workflow_id, minute from run_end_counts order by minute limit 2`;
-    await rig.database.sql`update run_end_counts set succeeded = 50 where minute in (select minute from late_run_ends)`;
-    expect(sum(await read())).toEqual([8, 8, 8]);
+    for (const [minutesAgo, identity] of [
+      [30, {}],
+      [200, {}],
+      [200, { dryRun: true }],
+    ] as const) {
+      const late = await insertRun(rig, { state: "running", identity });
+      await rig.database.sql`
+        update runs set state = 'failed', terminal_at = now() - ${minutesAgo}::int * interval '1 minute' where id = ${late}`;
+    }
+    expect(sum(await read())).toEqual([8, 10, 8]);
+    await countEnds(rig.database.sql);
+    expect(await rig.database.sql`select from run_end_changes`).toHaveLength(0);
+    expect(sum(await read())).toEqual([8, 10, 8]);
   });
 
   it("have the runs of one version if it is asked for", async () => {
     await rig.call("POST", "/api/v1/workflows", { ...WORKFLOW, version: 2, published: true });
     await ended("succeeded", 5);
     await ended("failed", 5, { version: 2 });
-    await countEnds(rig.database.sql);
-    const { body } = await rig.call("GET", `${URL}?version=2`);
-    expect([body.version, ...sum(body.buckets), body.run_ms.count]).toEqual([2, 0, 1, 0, 1]);
+    for (const _ of ["uncounted", "counted"]) {
+      const { body } = await rig.call("GET", `${URL}?version=2`);
+      expect([body.version, ...sum(body.buckets), body.run_ms.count]).toEqual([2, 0, 1, 0, 1]);
+      await countEnds(rig.database.sql);
+    }
   });
 
   it("say that more ended than were read", async () => {

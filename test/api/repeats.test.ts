@@ -1,8 +1,5 @@
 // Repeats under an idempotency key over HTTP: the first answer, byte for byte, whatever has happened since; and what counts as the same body.
 import { describe, expect, it } from "vitest";
-import { RECORD_FORMAT } from "../../machines/index.js";
-import { BulkJobs } from "../../src/operate/index.js";
-import { requestHash } from "../../src/run/request-hash.js";
 import { defaultAnswer, insertRun, useRig, WORKFLOW } from "./rig.js";
 
 const rig = useRig();
@@ -145,20 +142,6 @@ describe("a body that spells a default out is the same", () => {
     ] as const) {
       const [short, long] = [await hashOf(url, body), await hashOf(url, spelled)];
       expect([url, long?.requestHash]).toEqual([url, short?.requestHash]);
-      expect(short?.earlierHash, "a body that spells nothing out has one hash, as in earlier releases").toBeUndefined();
     }
-    const { earlierHash } = (await hashOf("retry_step", { variables: {} })) ?? {};
-    expect(earlierHash, "as an earlier release recorded it").toBe(requestHash({ variables: {} }));
-  });
-
-  it("of a job that an earlier release has created, too", async () => {
-    const body = { action: "cancel", filter: { workflow_id: "w" }, params: { compensate: true }, limit: 10_000 };
-    const { sql } = rig.database;
-    const bulk = new BulkJobs({ sql, recordFormat: () => RECORD_FORMAT, onCreated: () => {} });
-    const asked = { ...body, normal: {}, runs: { workflowId: "w" }, actor: "api" };
-    const { id } = await bulk.create(asked, "earlier");
-    await sql`update bulk_jobs set request_hash = ${requestHash(body)} where id = ${id}`;
-    expect((await bulk.create(asked, "earlier")).id).toBe(id);
-    await expect(bulk.create({ ...asked, normal: {}, params: {} }, "earlier")).rejects.toMatchObject({ status: 409 });
   });
 });

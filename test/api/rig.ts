@@ -13,7 +13,6 @@ import {
   compileWorkflow,
   type JsonObject,
   type Program,
-  RECORD_FORMAT,
   type RunCommand,
   type RunId,
   Schemas,
@@ -188,7 +187,6 @@ function depsOf(
       inspector: { ui: "https://stately.ai/inspect" },
     },
     ...{ runs, canceller: runs },
-    recordFormat: () => RECORD_FORMAT,
     catalog: {
       program: async (definitionId) => {
         const [row] = await rig.database.sql<{ document: JsonObject }[]>`
@@ -229,7 +227,7 @@ function depsOf(
       },
     },
     reruns: new Reruns(rig.database.sql, runs),
-    bulk: new BulkJobs({ sql: rig.database.sql, recordFormat: () => RECORD_FORMAT, onCreated: () => {} }),
+    bulk: new BulkJobs({ sql: rig.database.sql, onCreated: () => {} }),
     migrations: {
       check: (...asked) => migrations.check(...asked),
       report: (...asked) => migrations.report(...asked),
@@ -309,6 +307,7 @@ export async function insertRun({ database: { sql } }: Rig, seed: RunSeed = {}):
     id,
     shard: shardOf(id),
     revision: 1,
+    fence: 1,
     last_seq: 0,
     state: "running",
     requires_manual_review: false,

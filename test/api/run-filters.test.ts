@@ -1,6 +1,6 @@
 // Filters of runs by what went wrong and by why they are paused, and the counts that take the same filters.
 import { describe, expect, it } from "vitest";
-import { keepCounts } from "../../src/store/kept-counts.js";
+import { countEnds } from "../../src/store/end-counts.js";
 import { insertRun, useRig } from "./rig.js";
 
 const rig = useRig();
@@ -154,7 +154,7 @@ describe("the counts of runs", () => {
       expect(await of("label.team=none")).toEqual({ items: [] });
     };
     await check();
-    await keepCounts(rig.database.sql);
+    await countEnds(rig.database.sql);
     await check();
   });
 

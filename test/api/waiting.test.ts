@@ -1,6 +1,7 @@
 // Waiting for a run: `wait_ms` on start and get. It costs a listener of the feed and no poll, and the listener goes with its client.
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeAll, describe, expect, it } from "vitest";
+import { newRun } from "../../machines/index.js";
 import { until } from "../harness/until.js";
 import { committed } from "./client.js";
 import { appendEvents, endRun, insertRun, useRig } from "./rig.js";
@@ -76,6 +77,32 @@ describe("a start that waits", () => {
       run_id: id,
       state: "succeeded",
       run: { id, state: "succeeded", output: { done: true } },
+    });
+  });
+
+  it("is answered from memory where the end was committed here, with the labels of the start", async () => {
+    const id = await insertRun(rig);
+    const about = { workflow_id: "w", run_id: id, labels: { team: "a" } };
+    const answer = rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", about);
+    await waits(1);
+    const identity = { id, workflowId: "w", version: 1, definitionId: id, inputs: { n: 1 }, startedAt: 0 };
+    const begun = newRun({ ...identity, dryRun: false, features: {}, entrypoint: "" }, { x: 1 });
+    const event = { ...committed(id, 9, { type: "run.succeeded", to: "succeeded" }), at: 1_000 };
+    rig.feed.onCommit(id, [event], { ...begun, state: "succeeded", output: [1] });
+    // The row of the run does not say so.
+    expect((await answer).body.run).toEqual({
+      ...{
+        id,
+        workflow_id: "w",
+        version: 1,
+        definition_id: id,
+        state: "succeeded",
+        inputs: { n: 1 },
+        variables: { x: 1 },
+      },
+      ...{ output: [1], labels: { team: "a" }, requires_manual_review: false, dry_run: false },
+      ...{ started_at: "1970-01-01T00:00:00.000Z", last_event_at: "1970-01-01T00:00:01.000Z" },
+      terminal_at: "1970-01-01T00:00:01.000Z",
     });
   });
 

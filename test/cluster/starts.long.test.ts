@@ -40,6 +40,20 @@ describe("a start", () => {
     ]);
   });
 
+  it.each(["1", "2"])("with %s node(s) on a database of an unpublished build ends with one sentence", async (nodes) => {
+    const unpublished = await createTestDatabase({ max: 1, migrated: false });
+    await unpublished.sql.unsafe(`create schema drizzle;
+      create table drizzle.__drizzle_migrations (id serial primary key, hash text not null, created_at bigint);
+      insert into drizzle.__drizzle_migrations (hash, created_at) values ('unpublished', 1795237394586)`);
+    const service = await createService({ DATABASE_URL: unpublished.url, SAGA_WORKERS: nodes });
+    await service.start({ ready: false });
+    expect(await service.exit()).toBe(1);
+    expect(service.log.filter((line) => !line.startsWith("{"))).toEqual([
+      "The database was made by an unpublished build of this service, which no release can read: start with an empty one. Nothing in it was changed",
+    ]);
+    await unpublished.drop();
+  });
+
   it.each(["1", "2"])("with %s node(s) waits for Postgres, says so, and then serves", async (nodes) => {
     const [port] = await freePorts(1);
     const { hosts = ["127.0.0.1"], ports = [5432] } = parseDatabaseUrl(database.url);

@@ -122,7 +122,7 @@ describe("why calls wait", () => {
     expect(await directory.obstacles([CHARGE])).toEqual([{ reason: "no_worker" }]);
   });
 
-  it("a silent node, and one of an older release, hold up the answer for a moment only", async () => {
+  it("a silent node holds up the answer for a moment only", async () => {
     const c = await cluster(["a", "b"], { ...FRESH, directoryMs: 20 });
     c.fate = ({ kind }) => (kind === "dispatch.obstacles" ? "lost" : undefined);
     expect(await c.node("a").dispatcher.directory.obstacles([CHARGE])).toEqual([{ reason: "no_worker" }]);

@@ -37,7 +37,6 @@ export async function openApiDocument(): Promise<unknown> {
     bulk: absent,
     migrations: absent,
     scheduler: new FairScheduler(),
-    recordFormat: absent,
     metrics: createMetrics(),
     log: createLogger({ logLevel: "silent" }),
     compile: absent,

@@ -1,13 +1,8 @@
 // What `explain` lists under `can` is what a run accepts: at every stand each act that is listed is 202, and every other act is 409 and
-// changes nothing. And no act is accepted while a node is alive that could not go on with the run.
+// changes nothing.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { DatabaseClock } from "../../src/clock.js";
-import { uuidv7 } from "../../src/ids.js";
-import { Membership } from "../../src/shard/membership.js";
-import { silentLog } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import type { Step } from "../run/rig.js";
-import { nothingUnwatched } from "../run/seen.js";
 import { PAUSE_MS } from "./client.js";
 import { ACTS, Counter, charge, HELPED, type Run, refused, ship } from "./helping.js";
 
@@ -142,29 +137,5 @@ describe("what explain lists is what a run accepts", () => {
       const { status, body } = await counter.act(fresh, act);
       expect({ act, status, changed: body.changed ?? true }).toEqual({ act, status: 202, changed: true });
     }
-  });
-});
-
-describe("while a node of an earlier version is alive", () => {
-  it("every act but release is 503, and is accepted when the node has left", async () => {
-    const runId = await comeTo("at a signal", STANDS["at a signal"] as Stand);
-    const { sql } = counter.database;
-    const common = { sql, clock: new DatabaseClock(), log: silentLog, onAlive: () => {} };
-    const earlier = new Membership({ ...common, nodeId: uuidv7(), newestFormat: 2 });
-    await earlier.start();
-    const { client } = counter;
-    const act = (name: string) => client.send(client.url, "POST", `/sagas/${runId}/${name}`, ACTS[name]);
-    await until(async () => (await act("resume")).status === 503, { pause: PAUSE_MS, what: "a refusal" });
-    for (const name of Object.keys(ACTS).filter((name) => name !== "release")) {
-      const { status, body, headers } = await act(name);
-      expect({ name, status, error: body.error }).toEqual({ name, status: 503, error: "overloaded" });
-      expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
-    }
-    expect((await act("release")).status).toBe(409);
-    expect((await counter.run(runId)).paused_reason).toBe("signal");
-    await earlier.stop();
-    await until(async () => (await act("pause")).status === 202, { pause: PAUSE_MS, what: "the act" });
-    await counter.do(runId, "terminate");
-    await nothingUnwatched(sql);
   });
 });

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Undocumented } from "../api/documented.js";
-import { Client, type ClientOptions } from "./client.js";
+import { Client } from "./client.js";
 
 const COUNTS = { success_rate_24h: 0.5, last_run_at: null, in_flight: 1 };
 
@@ -27,8 +27,7 @@ beforeEach(() => {
   asked = 0;
 });
 
-const client = (options?: ClientOptions) =>
-  new Client(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, options);
+const client = () => new Client(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
 const stats = (one: Client) => one.insist("GET", "/workflows/order/stats");
 
 describe("the client", () => {
@@ -50,10 +49,5 @@ describe("the client", () => {
     answer = { status: 200, body: COUNTS };
     await expect(one.ask("GET", "/workflows/order/stats")).rejects.toThrow(Undocumented);
     expect(asked).toBe(1);
-  });
-
-  it("takes any answer of an earlier build", async () => {
-    answer = { status: 200, body: { earlier: true } };
-    expect(await stats(client({ isDocumented: false }))).toEqual({ status: 200, body: { earlier: true } });
   });
 });

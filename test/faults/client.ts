@@ -1,5 +1,5 @@
 // The API as a patient client uses it: plain HTTP, and the same request again after a 503 or a lost answer. Every answer is compared with
-// the OpenAPI document, unless an earlier build gives it.
+// the OpenAPI document.
 import { expect } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
 import { documented, Undocumented } from "../api/documented.js";
@@ -22,20 +22,12 @@ export interface Received extends Answer {
   readonly headers: Headers;
 }
 
-export interface ClientOptions {
-  /** False: an earlier build answers, to which the document of this one does not apply. Default true. */
-  readonly isDocumented?: boolean;
-}
-
 export class Client {
   /** Every later request fails, too: a test that waits for a fact repeats its request after an error, and would miss a single wrong answer. */
   private fault: Undocumented | undefined;
 
   /** `url` changes if a service restarts on another port. */
-  constructor(
-    public url: string,
-    private readonly options: ClientOptions = {},
-  ) {}
+  constructor(public url: string) {}
 
   /** Once. Throws if there is no answer, or one that the document does not have. */
   async ask(method: "GET" | "POST", path: string, body?: unknown): Promise<Answer> {
@@ -57,7 +49,7 @@ export class Client {
     });
     const { status, headers } = response;
     const answer = { status, headers, body: await response.json() };
-    if (this.options.isDocumented ?? true) this.check(method, path, answer);
+    this.check(method, path, answer);
     return answer;
   }
 

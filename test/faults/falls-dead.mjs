@@ -15,11 +15,11 @@ const EVILS = {
 };
 
 const load = (name) => import(pathToFileURL(join(process.cwd(), "dist", "service", "run", name)).href);
-const { Batch } = await load("batch.js");
+const { Unit } = await load("unit.js");
 const { Starter } = await load("starter.js");
-const { toCommit } = Batch.prototype;
+const { toCommit } = Unit.prototype;
 
-Batch.prototype.toCommit = function toCommitOrDie(...about) {
+Unit.prototype.toCommit = function toCommitOrDie(...about) {
   for (const { type, stepId } of this.events) {
     if (type !== "step.succeeded" || !EVILS[stepId]) continue;
     // The command line tells a test that it has begun.

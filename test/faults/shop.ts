@@ -1,8 +1,13 @@
 // A shop: a real SDK worker whose actions behave as their inputs say, with a ledger of everything that it executed. A receipt is
 // derived from the idempotency key, so repeated executions of a step on any shop have one effect.
 import { createHash } from "node:crypto";
-import type { ActionContext, Worker } from "../../src/sdk/worker/index.js";
-import * as newestSdk from "../../src/sdk/worker/index.js";
+import {
+  type ActionContext,
+  ActionError,
+  createWorker,
+  defineAction,
+  type Worker,
+} from "../../src/sdk/worker/index.js";
 
 export interface Entry {
   readonly action: string;
@@ -36,18 +41,13 @@ interface Hanging {
   readonly letGo: () => void;
 }
 
-type Sdk = Pick<typeof newestSdk, "createWorker" | "defineAction" | "ActionError">;
-
 interface ShopOptions {
   readonly grpc: string;
   readonly api: string;
   readonly service?: string;
-  /** That of another build. */
-  readonly sdk?: Sdk;
 }
 
-export async function openShop({ grpc, api, service = "shop", sdk = newestSdk }: ShopOptions): Promise<Shop> {
-  const { createWorker, defineAction, ActionError } = sdk;
+export async function openShop({ grpc, api, service = "shop" }: ShopOptions): Promise<Shop> {
   const ledger: Entry[] = [];
   const broken = new Set<string>();
   const hanging = new Set<Hanging>();
@@ -57,7 +57,7 @@ export async function openShop({ grpc, api, service = "shop", sdk = newestSdk }:
       execute(input: Input, ctx) {
         if (broken.has(name)) throw new ActionError("broken", "the action is broken", { retryable: false });
         ledger.push(entryOf(name, ctx));
-        return execute(input, ctx, { hanging, ActionError });
+        return execute(input, ctx, { hanging });
       },
     });
   const worker: Worker = createWorker({
@@ -93,19 +93,17 @@ interface Input {
 type Receipt = { receipt: string };
 interface World {
   readonly hanging: Set<Hanging>;
-  /** Each build recognises its own. */
-  readonly ActionError: Sdk["ActionError"];
 }
 type Execute = (input: Input, ctx: ActionContext, world: World) => Receipt | Promise<Receipt>;
 
 const receipt = (_: Input, { idempotencyKey }: ActionContext): Receipt => ({ receipt: receiptFor(idempotencyKey) });
 
-const flaky: Execute = (input, ctx, world) => {
-  if (ctx.attempt === 1) throw new world.ActionError("not_yet", "the first attempt fails");
+const flaky: Execute = (input, ctx) => {
+  if (ctx.attempt === 1) throw new ActionError("not_yet", "the first attempt fails");
   return receipt(input, ctx);
 };
 
-const refuse: Execute = (_input, _ctx, { ActionError }) => {
+const refuse: Execute = () => {
   throw new ActionError("refused", "it is refused", { retryable: false });
 };
 
@@ -118,8 +116,7 @@ const hang: Execute = (input, ctx, world) =>
     world.hanging.add(step);
     ctx.signal.addEventListener("abort", () => {
       if (input.on_abort === "complete") resolve(receipt(input, ctx));
-      if (input.on_abort === "give_up")
-        reject(new world.ActionError("gave_up", "it did not happen", { retryable: false }));
+      if (input.on_abort === "give_up") reject(new ActionError("gave_up", "it did not happen", { retryable: false }));
     });
   });
 

@@ -33,9 +33,9 @@ function feed(options: Partial<FeedOptions> = {}): Feed {
 
 async function newRun(): Promise<RunId> {
   const id = newRunId();
-  await database.sql`insert into runs (id, shard, revision, last_seq, state, last_event_at, requires_manual_review, record,
+  await database.sql`insert into runs (id, shard, revision, fence, last_seq, state, last_event_at, requires_manual_review, record,
     workflow_id, version, definition_id, started_at)
-    values (${id}, ${shardOf(id)}, 1, 0, 'running', now(), false, '{}', 'w', 1, ${id}, now())`;
+    values (${id}, ${shardOf(id)}, 1, 1, 0, 'running', now(), false, '{}', 'w', 1, ${id}, now())`;
   return id;
 }
 
@@ -218,30 +218,38 @@ describe("a follower", () => {
     await follower.hears({ seq: 2, terminal: true, committed: { context, at: 7 } });
   });
 
-  it("of a run that began here is not looked up, unless another process commits it", async () => {
-    const here = feed();
+  it("of a run that began in this turn hears where it is, and the store is not asked, unless others commit the run", async () => {
+    const here = feed({ listenUrl: undefined });
     here.placed(all);
-    const [mine, other] = [await newRun(), await newRun()];
-    const heads: Head[] = [];
-    here.follow(mine, (head) => heads.push(head), { begun: true });
-    const follower = heard(here, other);
-    await follower.hears({ seq: 0, terminal: false });
-    expect(heads).toEqual([]);
+    const runId = await newRun();
+    const began: CommittedEvent = { ...eventOf(runId, 1, ""), type: "saga.started" };
+    here.onCommit(runId, [began, { ...began, seq: 2, to: "succeeded" }]);
+    const ours = heard(here, runId);
+    await Promise.resolve();
+    expect(ours.heads).toEqual([{ seq: 2, terminal: true }]);
+    // Its row does not say so, and whoever comes later, or does not own the run, asks the store.
     here.placed(new Set());
-    here.follow(mine, (head) => heads.push(head), { begun: true });
-    await until(() => heads.length > 0);
+    here.onCommit(runId, [began]);
+    await heard(here, runId).hears({ seq: 0, terminal: false });
+    here.placed(all);
+    await heard(here, runId).hears({ seq: 0, terminal: false });
+    here.onCommit(runId, [began]);
+    const gone = heard(here, runId);
+    gone.stop();
+    await new Promise(setImmediate);
+    expect(gone.heads).toEqual([]);
   });
 
-  it("of a run that began here hears of a commit that another process made after all, by the poll", async () => {
+  it("of a run that began in this turn hears of a commit that another process made after all, by the poll", async () => {
     const here = feed();
     here.placed(all);
     const runId = await newRun();
-    const heads: Head[] = [];
-    here.follow(runId, (head) => heads.push(head), { begun: true });
+    await commit(runId, 1, here);
+    const follower = heard(here, runId);
+    await follower.hears({ seq: 1, terminal: false });
     await commit(runId, 2);
     await here.poll();
-    await until(() => heads.length > 0);
-    expect(heads[0]).toEqual({ seq: 2, terminal: false });
+    await follower.hears({ seq: 3, terminal: false });
   });
 
   it("hears of the commits of another process without a poll, and of none after it has left", async () => {

@@ -147,6 +147,12 @@ export async function deleteRuns(sql: Sql): Promise<void> {
   await sql.unsafe(RUN_TABLES.map((table) => `delete from ${table}`).join("; "));
 }
 
+/** No run is counted. */
+export async function forgetCounts(sql: Sql): Promise<void> {
+  await sql.unsafe(`delete from run_end_counts; delete from run_end_changes;
+    update end_horizon set since = '-infinity', until = '-infinity'`);
+}
+
 /**
  * Fails if a session is left open. The database is kept for the next file, with its sessions if they are few and no other one's are, or
  * left to the end of the run: a drop waits for a checkpoint.

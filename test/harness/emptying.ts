@@ -30,6 +30,8 @@ export async function makeAsNew(sql: Sql, schema: string): Promise<boolean> {
     where relnamespace = 'public'::regnamespace and relkind = 'r' and (reltuples >= 0 or pg_relation_size(oid) > 0)`;
   // Unlike DELETE it leaves no dead rows, and the planner knows as little as of a new table.
   if (tables.length > 0) await sql.unsafe(`truncate ${tables.map(({ name }) => `"${name}"`).join(", ")}`);
+  // As the baseline has it.
+  await sql`insert into end_horizon (id, since, until) values (1, '-infinity', '-infinity')`;
   await sql`select setval(format('%I.%I', schemaname, sequencename), start_value, false)
     from pg_sequences where schemaname = 'public' and last_value is not null`;
   return true;

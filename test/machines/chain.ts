@@ -59,8 +59,8 @@ function brokenPromises({ answers, signals }: World): string[] {
 
 /** A run that has ended holds no slot, and waits for none. */
 function leakedSlots({ tickets, runs }: World): string[] {
-  return tickets.flatMap(({ owner, request }) =>
-    runs.get(owner)?.ended ? [`the run ${owner} has ended with a ticket for a slot of ${request.slot.key}`] : [],
+  return tickets.flatMap(({ row: { run_id, key } }) =>
+    runs.get(run_id)?.ended ? [`the run ${run_id} has ended with a ticket for a slot of ${key}`] : [],
   );
 }
 
@@ -117,7 +117,7 @@ class Reader {
     const say: Say = (sentence) => this.tell(run.id, sentence);
     if (reading.ended) say("a run that had ended went on");
     for (const row of rows) this.row(committed, reading, row, say);
-    this.effects(committed, reading, say);
+    this.writes(committed, reading, say);
     reading.unwinding = committed.context.unwinding?.entry ?? 0;
     if (rows.at(-1)?.type.startsWith("run.")) {
       reading.ended = true;
@@ -175,26 +175,25 @@ class Reader {
     if (reading.dispatched) say(`an undo began while ${reading.dispatched} was with a worker`);
   }
 
-  private effects({ run, effects }: Committed, reading: Reading, say: Say): void {
-    for (const effect of effects) {
-      if (effect.kind === "undo.owed") {
-        const calls = effect.entry.action !== undefined;
-        reading.list.push({ ordinal: ++this.ordinals, entry: effect.entry.entry, calls });
-        if (calls) reading.owed.push(effect.entry.forwardIdempotencyKey);
-      } else if (effect.kind === "undo.settled") this.settled(reading, Number(effect.ordinal), reading.unwinding, say);
-      else if (effect.kind === "undo.passed")
-        reading.list = reading.list.filter(({ entry, calls }) => calls || entry <= (effect.since ?? 0));
-      else if (effect.kind === "undo.dropped") reading.list = [];
-      else if (effect.kind === "undo.handed") {
-        const to = this.of(effect.to);
-        const handed = reading.list.map((entry) => ({ ...entry, entry: effect.entry }));
-        to.list = [...to.list, ...handed].sort((left, right) => left.ordinal - right.ordinal);
+  private writes({ run, writes }: Committed, reading: Reading, say: Say): void {
+    for (const { to, row } of writes) {
+      if (to === "undo_entry") {
+        const calls = row.action !== undefined;
+        reading.list.push({ ordinal: ++this.ordinals, entry: row.entry, calls });
+        if (calls) reading.owed.push(row.forward_key);
+      } else if (to === "undo_settled") this.settled(reading, Number(row.ordinal), reading.unwinding, say);
+      else if (to === "undo_passed")
+        reading.list = row.every ? [] : reading.list.filter(({ entry, calls }) => calls || entry <= row.since);
+      else if (to === "undo_handed") {
+        const heir = this.of(row.heir);
+        const handed = reading.list.map((entry) => ({ ...entry, entry: row.entry }));
+        heir.list = [...heir.list, ...handed].sort((left, right) => left.ordinal - right.ordinal);
         reading.list = [];
-      } else if (effect.kind === "signal.consumed" || (effect.kind === "signal.recorded" && effect.consumed)) {
-        if (this.signals.has(effect.id)) say(`the signal ${effect.id} was taken twice`);
-        this.signals.add(effect.id);
-      } else if (effect.kind === "child.start" && effect.child.identity.parentRunId === run.id) {
-        const child = this.world.runs.get(effect.child.identity.id) as Simulation;
+      } else if (to === "signal_claim" || (to === "signal" && row.consumed)) {
+        if (this.signals.has(row.id)) say(`the signal ${row.id} was taken twice`);
+        this.signals.add(row.id);
+      } else if (to === "new_run" && row.identity.parentRunId === run.id) {
+        const child = this.world.runs.get(row.identity.id) as Simulation;
         if (reading.children.includes(child)) say(`the child ${child.id} was made twice`);
         reading.children.push(child);
       }
@@ -291,9 +290,9 @@ function renameOpen(open: Map<string, Open>, renamed: Readonly<Record<string, st
 function effectsOf(run: Simulation): readonly string[] {
   const { sent, moveOf, world, id } = run;
   const resolved = new Map<string, Simulation["program"]>();
-  for (const { run, effects, program } of world.history)
+  for (const { run, sends, program } of world.history)
     if (run.id === id)
-      for (const effect of effects) if (effect.kind === "dispatch.resolved") resolved.set(effect.dispatchId, program);
+      for (const send of sends) if (send.kind === "dispatch.resolved") resolved.set(send.dispatchId, program);
   const done = sent.filter(({ dispatchId, call }) => {
     const move = moveOf(dispatchId);
     const program = resolved.get(dispatchId) ?? run.program;

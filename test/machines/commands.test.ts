@@ -45,8 +45,8 @@ function outcome(run: Situated, command: CommandName): string {
   const before = run.everything;
   const answer = run.once(COMMANDS[command](run));
   const changed = JSON.stringify(before) !== JSON.stringify(run.everything);
-  const effects = run.released.map(({ kind }) => kind).join(",");
-  return `${said(answer)} -> ${changed ? run.shape : "same"}${effects && ` | ${effects}`}`;
+  const owed = [...run.wrote.map(({ to }) => to), ...run.released.map(({ kind }) => kind)].join(",");
+  return `${said(answer)} -> ${changed ? run.shape : "same"}${owed && ` | ${owed}`}`;
 }
 
 describe("the table", () => {

@@ -150,7 +150,7 @@ describe("the parser of CEL", () => {
     ["a.?b", { function: "_?._", args: ["a", "'b'"] }],
     ["a . ? b", undefined],
     ["a[?b]", { function: "_[?_]", args: ["a", "b"] }],
-    ["a[ ?b]", undefined],
+    ["a[ ? b]", { function: "_[?_]", args: ["a", "b"] }],
     ["[?a, b, ?c]", { elements: ["a", "b", "c"], optionalIndices: [0, 2] }],
     [
       "{?'k': a, 'l': b}",

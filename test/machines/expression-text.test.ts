@@ -61,10 +61,10 @@ const ORACLES: Readonly<Record<string, (given: Inputs) => unknown>> = {
     i < 0 || i > j || j > chars(t).length ? ERROR : chars(t).slice(i, j).join(""),
   "inputs.t.indexOf(inputs.p)": ({ t, p }) => found(chars(t), chars(p), 0, 1),
   "inputs.t.indexOf(inputs.p, inputs.i)": ({ t, p, i }) =>
-    i < 0 || i >= chars(t).length ? ERROR : found(chars(t), chars(p), i, 1),
+    i < 0 || i > chars(t).length ? ERROR : found(chars(t), chars(p), i, 1),
   "inputs.t.lastIndexOf(inputs.p)": ({ t, p }) => found(chars(t), chars(p), chars(t).length, -1),
   "inputs.t.lastIndexOf(inputs.p, inputs.i)": ({ t, p, i }) =>
-    i < 0 || i >= chars(t).length ? ERROR : found(chars(t), chars(p), i, -1),
+    i < 0 || i > chars(t).length ? ERROR : found(chars(t), chars(p), i, -1),
   "inputs.t.reverse()": ({ t }) => chars(t).reverse().join(""),
   "inputs.t.split('')": ({ t }) => chars(t),
   "inputs.t.split(inputs.p).join(inputs.p)": ({ t }) => t,

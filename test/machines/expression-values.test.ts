@@ -272,3 +272,52 @@ describe("money", () => {
     expect(compileExpression("decimal('0.01')").test(scope)).toBe(true);
   });
 });
+
+describe("values at their edges", () => {
+  it.each<[string, Json]>([
+    ["inputs.empty.?items.orValue([]).map(i, decimal(i.p) * i.q).sum().round(2)", "0.00"],
+    ["[].sum().round(2)", "0.00"],
+    ["(1.5).round()", "2"],
+    ["5.round(2)", "5.00"],
+    ["inputs.price.round(1)", "20.0"],
+    ["inputs.n.scale() + inputs.price.scale()", 2],
+    ["5u.round(1)", "5.0"],
+    ["inputs.list[ ?0].orValue(9)", 3],
+    ["inputs.list[decimal('1')] + inputs.list[?decimal('2.0')].orValue(0)", 3],
+    ["{1: 'a'}[decimal('1.0')]", "a"],
+    ["decimal('1') in {1: 'a'}", true],
+    ["'%e'.format([decimal('1e400')])", "1.000000e+400"],
+    ["'%.2e'.format([decimal('-0.0012345')])", "-1.23e-03"],
+    ["'%.1e'.format([decimal('9.96')])", "1.0e+01"],
+    ["'%e'.format([decimal('0')])", "0.000000e+00"],
+    ["'%.3e'.format([9007199254740993])", "9.007e+15"],
+    ["'abc'.indexOf('c', 3)", -1],
+    ["'abc'.indexOf('', 3)", 3],
+    ["''.indexOf('a', 0)", -1],
+    ["'abc'.lastIndexOf('c', 3)", 2],
+    ["strings.quote('\\u0000' + '1')", '"\\0001"'],
+    ["inputs.?no.optFlatMap(c, optional.ofNonZeroValue(c)).name.orValue('-')", "-"],
+    ["inputs.?order.optFlatMap(c, optional.ofNonZeroValue(c)).note.orValue('-')", "gift"],
+  ])("%s", (source, expected) => {
+    expect(evaluate(source)).toEqual(expected);
+  });
+
+  it.each<[string, RegExp]>([
+    ["[null].min()", /min\(\): the values have no order/],
+    ["[{}].max()", /max\(\): the values have no order/],
+    ["[true, 1].max()", /different types/],
+    ["{1: 'a', '1': 'b'}", /duplicate map key/],
+    ["(1.0 / 0.0).round(2)", /round\(\): the number is not finite/],
+    ["math.bitShiftLeft(1, -1)", /math\.bitShiftLeft\(\): /],
+    ["math.bitShiftRight(1, -1)", /math\.bitShiftRight\(\): /],
+    ["'abc'.indexOf('c', 4)", /outside of the text/],
+    ["inputs.list[decimal('0.5')]", /./],
+  ])("%s is an error that says why", (source, message) => {
+    expect(fault(source)).toMatch(message);
+  });
+
+  it("tells what has() takes", () => {
+    for (const source of ["has(inputs.?a)", "has(inputs['a'])", "has(inputs)", "has(a, b)"])
+      expect(() => compileExpression(source)).toThrow(/has\(\) takes a member, such as has\(inputs\.note\)/);
+  });
+});

@@ -2,13 +2,18 @@
 // decision and the commit of the other. Nothing is lost and nothing happens twice, whichever comes first.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { ANSWER_TRANSIT_MS, type Answer, asDispatchId, type RunCommand } from "../../machines/index.js";
+import {
+  ANSWER_TRANSIT_MS,
+  type Answer,
+  asDispatchId,
+  type RunCommand,
+  type SentCommand,
+} from "../../machines/index.js";
 import { cases, firstSeed } from "../harness/long.js";
 import { worldViolations } from "./chain.js";
 import { around, type Node, optionsOf } from "./families.js";
 import { CALM, type Random, randomOf, Scheduler } from "./scheduler.js";
 import type { Simulation, SimulationOptions, World } from "./simulation.js";
-import type { Send } from "./world.js";
 
 const FAMILIES = cases(5, 16);
 const FIRST = firstSeed(1);
@@ -22,7 +27,7 @@ interface Meeting {
   readonly core: Node;
   /** Runs and messages that must not move before the two meet. */
   holds(run: Simulation): boolean;
-  holdsMessage?(message: Send, world: World): boolean;
+  holdsMessage?(message: SentCommand, world: World): boolean;
   /** Both moves, once both are possible. */
   meet(world: World, random: Random): readonly [left: Move, right: Move] | undefined;
   /** The outcome in a word. */
@@ -121,7 +126,7 @@ const MEETINGS: Record<string, Meeting> = {
       const waits = runsOf(world).find(({ context: { wait } }) => wait?.kind === "signal" && !wait.look);
       const parent = waits && parentOf(world, waits);
       const winner = world.inbox.find(
-        ({ to, command }) => to === parent?.id && this.holdsMessage?.({ command } as Send, world),
+        ({ to, command }) => to === parent?.id && this.holdsMessage?.({ command } as SentCommand, world),
       );
       const family = world.runs.get(waits?.context.run.family?.at(-1) ?? "");
       if (!waits || !parent || !winner || !family || at(parent) !== "children") return undefined;

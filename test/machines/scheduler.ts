@@ -1,10 +1,9 @@
 // A seeded scheduler of a world. One seed determines which message, run, worker or clock moves next, which commits are lost, which are
 // written without an answer, when nodes die, and which commands come from outside. The laws are in chain.ts.
-import type { Dispatch, RunCommand, RunId } from "../../machines/index.js";
+import type { Dispatch, RunCommand, RunId, SentCommand } from "../../machines/index.js";
 import { ACTS, decisionOn } from "./acts.js";
 import { strandedIn } from "./chain.js";
 import { type Faults, Simulation, type SimulationOptions, type WorkerMove, type World } from "./simulation.js";
-import type { Send } from "./world.js";
 
 export type Random = () => number;
 
@@ -69,7 +68,7 @@ function weatherOf(random: Random): Weather {
 }
 
 /** A command from outside: asked again with its id until it is answered. */
-type Asked = Omit<Send, "kind">;
+type Asked = SentCommand;
 
 const MAX_MOVES = 4_000;
 

@@ -10,8 +10,6 @@ import {
   type DispatchId,
   decide,
   decodeRun,
-  type Effect,
-  encodeRecord,
   type Facts,
   isHalted,
   isReady,
@@ -22,19 +20,30 @@ import {
   newRun,
   type OpenedTask,
   type Program,
-  RECORD_FORMAT,
+  RECORD_FORMATS,
+  type Row,
   type Rule,
   type RunActor,
   type RunCommand,
   type RunContext,
   type RunId,
   type RunLimits,
+  type Send,
   STANDARD_RUN_LIMITS,
   startActor,
   type Transition,
+  type Write,
   wakeAt,
 } from "../../machines/index.js";
-import { type CommittedBy, type FaultsOf, type OwnedUndo, START, WorldOf, type WorldRun } from "./world.js";
+import {
+  type CommittedBy,
+  type FaultsOf,
+  type OwnedUndo,
+  START,
+  type TaskWrite,
+  WorldOf,
+  type WorldRun,
+} from "./world.js";
 
 export { START } from "./world.js";
 
@@ -86,7 +95,8 @@ export type Faults = FaultsOf<Simulation>;
 interface Drafted {
   readonly answer: Answer;
   readonly transitions: readonly Committed[];
-  readonly effects: readonly Effect[];
+  readonly writes: readonly Write[];
+  readonly sends: readonly Send[];
 }
 
 /** The start of a child run. */
@@ -108,10 +118,13 @@ export class Simulation implements WorldRun {
   readonly sent: Dispatch[] = [];
   readonly cancelled: string[] = [];
   readonly tasks: (OpenedTask & { state: "open" | "submitted" | "closed"; result?: JsonObject; by?: string })[] = [];
-  readonly queued = new Map<string, Effect & { kind: "dispatch.request" }>();
-  readonly posts: (Effect & { kind: "post" })[] = [];
+  readonly queued = new Map<string, Send & { kind: "dispatch.request" }>();
+  /** The outbox rows of posts. */
+  readonly posts: Row<"outbox_row">[] = [];
   /** What the last commit let out. */
-  released: readonly Effect[] = [];
+  released: readonly Send[] = [];
+  /** What the last commit wrote. */
+  wrote: readonly Write[] = [];
   commits = 0;
   private actor: RunActor;
   /** The stored state and its revision: commits compare and set (law 1). */
@@ -223,7 +236,7 @@ export class Simulation implements WorldRun {
     this.write(drafted, id);
     const heard = faults?.afterCommit(this) ?? true;
     if (!heard) this.reload();
-    else this.release(drafted.effects);
+    else this.release(drafted.sends);
     return heard ? drafted.answer : undefined;
   }
 
@@ -234,8 +247,8 @@ export class Simulation implements WorldRun {
     while (next) {
       for (const transition of next.transitions) {
         this.apply(transition);
-        const { type: edge, audit: rows, effects } = transition;
-        transitions.push({ run: this, edge, rows, effects, context: this.context, program: this.program });
+        const { type: edge, audit: rows, writes, sends } = transition;
+        transitions.push({ run: this, edge, rows, writes, sends, context: this.context, program: this.program });
       }
       // Nothing follows a refusal or a no-op.
       if (next.transitions.length === 0 || transitions.length >= (this.options.budget ?? 64)) break;
@@ -245,8 +258,12 @@ export class Simulation implements WorldRun {
       const after = decide(this.program, this.context, following, this.facts());
       if (!("need" in after)) next = after;
     }
-    const effects = [...(decision.effects ?? []), ...transitions.flatMap(({ effects }) => effects)];
-    return { answer: decision.answer, transitions, effects };
+    const { writes = [], sends = [] } = decision.owed ?? {};
+    const all = {
+      writes: [...writes, ...transitions.flatMap((one) => one.writes)],
+      sends: [...sends, ...transitions.flatMap((one) => one.sends)],
+    };
+    return { answer: decision.answer, transitions, ...all };
   }
 
   private apply(transition: Transition): void {
@@ -256,11 +273,11 @@ export class Simulation implements WorldRun {
   }
 
   /** Lets others move before the commit, on the stored state: another node may move this very run. */
-  private isUncontested({ effects }: Drafted): boolean {
+  private isUncontested({ writes }: Drafted): boolean {
     const { actor: mine, revision, world } = this;
     this.actor = startActor(this.programOf(this.stored.run), this.load());
     const kept = world.faults?.beforeCommit(this) ?? true;
-    if (!kept || this.revision !== revision || !world.canClaim(effects)) {
+    if (!kept || this.revision !== revision || !world.canClaim(writes)) {
       mine.stop();
       return false;
     }
@@ -269,14 +286,16 @@ export class Simulation implements WorldRun {
     return true;
   }
 
-  private write({ answer, transitions, effects }: Drafted, id: string | undefined): void {
+  private write({ answer, transitions, writes }: Drafted, id: string | undefined): void {
     this.commits++;
     if (transitions.length > 0) this.revision++;
     this.stored = this.context;
     for (const { rows } of transitions) for (const row of rows) this.rows.push({ ...row, seq: this.rows.length + 1 });
     // A refusal is not recorded: a repeat may be accepted.
     const about = id === undefined || answer.type === "refused" ? undefined : { id, answer };
-    this.world.commit(this, transitions, effects, about);
+    this.wrote = writes;
+    for (const { to, row } of writes) if (to === "outbox_row" && row.kind === "webhook") this.posts.push(row);
+    this.world.commit(this, transitions, writes, about);
     if (this.options.reload) this.reload();
   }
 
@@ -463,9 +482,9 @@ export class Simulation implements WorldRun {
     }
   }
 
-  private release(effects: readonly Effect[]): void {
-    this.released = effects;
-    for (const effect of effects) this.carryOut(effect);
+  private release(sends: readonly Send[]): void {
+    this.released = sends;
+    for (const send of sends) this.carryOut(send);
   }
 
   /** Goes on from what is stored. */
@@ -481,7 +500,7 @@ export class Simulation implements WorldRun {
       state: stored.state,
       currentStep: stored.step,
       requiresManualReview: stored.requiresManualReview,
-      record: encodeRecord(stored, RECORD_FORMAT),
+      record: RECORD_FORMATS.encode(stored, RECORD_FORMATS.writes),
       call: stored.call,
       frames: stored.frames,
       items: stored.items,
@@ -491,33 +510,34 @@ export class Simulation implements WorldRun {
     return decodeRun(JSON.parse(JSON.stringify(row)));
   }
 
-  private carryOut(effect: Effect): void {
-    switch (effect.kind) {
+  private carryOut(send: Send): void {
+    switch (send.kind) {
       case "dispatch.request":
-        this.queued.set(effect.dispatchId, effect);
+        this.queued.set(send.dispatchId, send);
         break;
       case "dispatch.send":
-        this.dispatches.set(effect.dispatch.dispatchId, effect.dispatch);
-        this.sent.push(effect.dispatch);
+        this.dispatches.set(send.dispatch.dispatchId, send.dispatch);
+        this.sent.push(send.dispatch);
         break;
       case "dispatch.cancel":
-        this.cancelled.push(effect.dispatchId);
+        this.cancelled.push(send.dispatchId);
         break;
       case "dispatch.resolved":
-        this.queued.delete(effect.dispatchId);
-        this.dispatches.delete(effect.dispatchId);
-        break;
-      case "post":
-        this.posts.push(effect);
+        this.queued.delete(send.dispatchId);
+        this.dispatches.delete(send.dispatchId);
         break;
     }
   }
 
   /** Tasks are rows of the commit, even if its answer is lost. */
-  keepTask(effect: Extract<Effect, { kind: "task.opened" | "task.submitted" | "task.closed" }>): void {
-    if (effect.kind === "task.opened") this.tasks.push({ ...effect.task, state: "open" });
-    else if (effect.kind === "task.closed") this.end(effect.id, { state: "closed" });
-    else this.end(effect.id, { state: "submitted", result: effect.result, by: effect.by });
+  keepTask({ to, row }: TaskWrite): void {
+    if (to === "opened_task") {
+      const { id, step_id, assignee, title, due_at, form_schema } = row;
+      const optional = { title, dueAt: due_at, formSchema: form_schema as JsonObject | undefined };
+      const given = Object.entries(optional).filter(([, value]) => value !== undefined);
+      this.tasks.push({ id, stepId: step_id, assignee, ...Object.fromEntries(given), state: "open" });
+    } else if (row.result === undefined) this.end(row.id, { state: "closed" });
+    else this.end(row.id, { state: "submitted", result: row.result as JsonObject, by: row.submitted_by });
   }
 
   /** The machine must not close a task twice: the store would not notice. */

@@ -1,33 +1,35 @@
 // The world of a simulation, in place of the store: signals, undo lists, the inbox, stored scopes, parents and children. It is derived from
-// effects only, and gives decisions their facts.
+// the writes of commits only, and gives decisions their facts.
 
 import {
   type Answer,
   type AuditEvent,
   asRunId,
-  type Effect,
   type EndedChild,
+  type EventConditions,
   type Fetched,
   isTerminal,
   type Json,
   type JsonObject,
   type Need,
+  type NewChild,
   newRun,
   type Program,
   type PublishedEvent,
   pausedReason,
+  type Row,
   type RunCommand,
   type RunContext,
   type RunId,
-  type SlotKey,
-  type SlotRequest,
+  type Send,
+  type SentCommand,
   type UndoEntry,
   versionFact,
+  type Write,
   wakeAt,
 } from "../../machines/index.js";
 
-export type Send = Extract<Effect, { kind: "send" }>;
-type EventAwaited = Extract<Effect, { kind: "event.awaited" }>;
+export type TaskWrite = Extract<Write, { to: "opened_task" | "closed_task" }>;
 
 export const START = 1_700_000_000_000;
 
@@ -49,7 +51,7 @@ export interface WorldRun {
   reload(): void;
   /** Another run's commit has changed its row: a commit that it is about to make is lost. */
   fence(): void;
-  keepTask(effect: Extract<Effect, { kind: "task.opened" | "task.submitted" | "task.closed" }>): void;
+  keepTask(write: TaskWrite): void;
   startChild(context: RunContext, program: Program): void;
 }
 
@@ -61,7 +63,8 @@ export interface CommittedBy<Run> {
   /** The label of its edge. */
   readonly edge: string;
   readonly rows: readonly AuditEvent[];
-  readonly effects: readonly Effect[];
+  readonly writes: readonly Write[];
+  readonly sends: readonly Send[];
   readonly context: RunContext;
   /** Of the version that the run is of after it. */
   readonly program: Program;
@@ -71,7 +74,7 @@ export interface CommittedBy<Run> {
 export interface FaultsOf<Run> {
   /** Other runs may move here. False: the commit is lost before it is written. */
   beforeCommit(run: Run): boolean;
-  /** False: the commit is written, but its node does not learn that, and lets no effects out. */
+  /** False: the commit is written, but its node does not learn that, and lets nothing out. */
   afterCommit(run: Run): boolean;
 }
 
@@ -90,9 +93,9 @@ export class WorldOf<Run extends WorldRun> {
   /** The runs that were promised a signal and have not moved since. */
   private readonly promised = new Set<string>();
   readonly undo: OwnedUndo[] = [];
-  inbox: Send[] = [];
+  inbox: SentCommand[] = [];
   /** Every message that was ever sent. */
-  readonly sent: Send[] = [];
+  readonly sent: SentCommand[] = [];
   /** The recorded answers of commands with an id, for repeats. */
   readonly answers = new Map<string, Answer>();
   /** Every transition of every run, in the order of their commits. */
@@ -103,11 +106,11 @@ export class WorldOf<Run extends WorldRun> {
   readonly events: PublishedEvent[] = [];
   /** `run/event` of the events that were consumed. */
   readonly taken = new Set<string>();
-  /** The waits for events, from effects, as the store has them. */
-  readonly waits = new Map<string, EventAwaited>();
-  /** The tickets for slots, from effects, in the order in which they were asked for. */
-  readonly tickets: { readonly owner: RunId; readonly request: SlotRequest; granted: boolean }[] = [];
-  private readonly scopes = new Map<string, { inputs: JsonObject; variables: JsonObject }>();
+  /** The waits for events, as the store has them. */
+  readonly waits = new Map<string, Row<"event_wait">>();
+  /** The tickets for slots, in the order in which they were asked for. */
+  readonly tickets: { readonly row: Row<"ticket">; granted: boolean }[] = [];
+  private readonly scopes = new Map<string, JsonObject>();
   /** Chooses among the possible moves; the first by default. */
   choose: (count: number) => number = () => 0;
   /** A move is one commit. Otherwise a run goes on until it needs another run or the outside. */
@@ -154,7 +157,7 @@ export class WorldOf<Run extends WorldRun> {
   }
 
   /** The commit of the answer deletes the inbox row. */
-  deliver({ to, id, command }: Send): void {
+  deliver({ to, id, command }: SentCommand): void {
     this.runs.get(to)?.obey(command, id);
   }
 
@@ -164,13 +167,12 @@ export class WorldOf<Run extends WorldRun> {
   }
 
   /** Whether the signals are still unconsumed, and the runs that are promised one still wait for it. If not, the commit is lost. */
-  canClaim(effects: readonly Effect[]): boolean {
-    return effects.every((effect) => {
-      if (effect.kind === "signal.consumed")
-        return this.signals.some(({ id, consumed }) => id === effect.id && !consumed);
-      if (effect.kind !== "signal.recorded" || effect.promisedTo === undefined) return true;
-      const waiter = this.runs.get(effect.promisedTo);
-      return waiter !== undefined && this.isFreeFor(waiter, effect.name);
+  canClaim(writes: readonly Write[]): boolean {
+    return writes.every(({ to, row }) => {
+      if (to === "signal_claim") return this.signals.some(({ id, consumed }) => id === row.id && !consumed);
+      if (to !== "promise") return true;
+      const waiter = this.runs.get(row.waiter);
+      return waiter !== undefined && this.isFreeFor(waiter, row.name);
     });
   }
 
@@ -185,8 +187,8 @@ export class WorldOf<Run extends WorldRun> {
         return { signal: this.signalFor(run, need.name) };
       case "events":
         return { events: this.eventsFor(run, need) };
-      case "newest_event":
-        return { newestEvent: { ordinal: String(this.events.length), snapshot: "memory" } };
+      case "moment":
+        return { moment: String(this.events.length) };
       case "undo": {
         const { since } = need;
         const owed = asking.undo.filter(({ state, action }) => state === "owed" && action !== undefined);
@@ -253,9 +255,10 @@ export class WorldOf<Run extends WorldRun> {
     if (this.events.some(({ id }) => id === event.id)) throw new Error(`the event ${event.id} was published twice`);
     this.events.push(event);
     for (const [runId, { topic, headers, conditions }] of this.waits) {
-      if (topic !== event.topic || !bears(event, headers) || !meets(event, conditions)) continue;
+      if (topic !== event.topic || !bears(event, headers as PublishedEvent["headers"])) continue;
+      if (!meets(event, conditions as EventConditions | undefined)) continue;
       const command = { type: "event", eventId: event.id } as const;
-      this.inbox.push({ kind: "send", to: asRunId(runId), id: `${event.id}/${runId}`, command });
+      this.inbox.push({ to: asRunId(runId), id: `${event.id}/${runId}`, command });
     }
   }
 
@@ -331,11 +334,11 @@ export class WorldOf<Run extends WorldRun> {
     this.inbox = this.inbox.filter(({ id }) => id !== messageId);
   }
 
-  /** Applies the effects of a commit of the run. */
+  /** Applies the writes of a commit of the run. */
   commit(
     committing: Run,
     transitions: readonly CommittedBy<Run>[],
-    effects: readonly Effect[],
+    writes: readonly Write[],
     about: { id: string; answer: Answer } | undefined,
   ): void {
     this.history.push(...transitions);
@@ -344,120 +347,121 @@ export class WorldOf<Run extends WorldRun> {
       this.answers.set(about.id, about.answer);
       this.done(about.id);
     }
-    for (const effect of effects) this.apply(committing, effect);
+    for (const write of writes) this.apply(committing, write);
   }
 
-  private apply(committing: Run, effect: Effect): void {
+  private apply(committing: Run, write: Write): void {
     const { id: owner } = committing;
-    switch (effect.kind) {
-      case "signal.recorded":
-        this.signals.push({
-          id: effect.id,
-          runId: owner,
-          name: effect.name,
-          payload: effect.payload,
-          promisedTo: effect.promisedTo,
-          consumed: effect.consumed,
-        });
-        if (effect.promisedTo !== undefined) {
-          this.promised.add(effect.promisedTo);
-          this.runs.get(effect.promisedTo)?.fence();
-        }
+    switch (write.to) {
+      case "signal": {
+        const { id, name, payload, promised_to, consumed } = write.row;
+        const promisedTo = promised_to === undefined ? undefined : asRunId(promised_to);
+        this.signals.push({ id, runId: owner, name, payload: payload as Json, promisedTo, consumed });
         break;
-      case "signal.consumed": {
-        const signal = this.signals.find(({ id }) => id === effect.id);
-        if (!signal || signal.consumed) throw new Error(`the signal ${effect.id} was taken twice`);
+      }
+      case "promise":
+        this.promised.add(write.row.waiter);
+        this.runs.get(write.row.waiter)?.fence();
+        break;
+      case "signal_claim": {
+        const signal = this.signals.find(({ id }) => id === write.row.id);
+        if (!signal || signal.consumed) throw new Error(`the signal ${write.row.id} was taken twice`);
         signal.consumed = true;
         break;
       }
-      case "task.opened":
-      case "task.submitted":
-      case "task.closed":
-        committing.keepTask(effect);
+      case "opened_task":
+      case "closed_task":
+        committing.keepTask(write);
         break;
-      case "event.published":
-        this.publish(effect.event);
+      case "published_event": {
+        const { id, tenant_id, topic, headers, payload } = write.row;
+        const about = { headers: headers as PublishedEvent["headers"], payload: payload as Json };
+        this.publish({ id, topic, ...about, ...(tenant_id !== undefined && { tenantId: tenant_id }) });
         break;
-      case "event.taken":
-        if (this.taken.has(`${owner}/${effect.id}`)) throw new Error(`${owner} has taken ${effect.id} twice`);
-        this.taken.add(`${owner}/${effect.id}`);
+      }
+      case "event_claim": {
+        const taken = `${owner}/${write.row.event_id}`;
+        if (this.taken.has(taken)) throw new Error(`${owner} has taken ${write.row.event_id} twice`);
+        this.taken.add(taken);
         break;
-      case "event.awaited":
-        this.waits.set(owner, effect);
+      }
+      case "event_wait":
+        this.waits.set(owner, write.row);
         break;
-      case "event.unawaited":
+      case "event_wait_gone":
         if (!this.waits.delete(owner)) throw new Error(`${owner} left a wait that it was not in`);
         break;
-      case "undo.owed":
-        this.undo.push({ ...effect.entry, ordinal: String(this.undo.length + 1), owner, state: "owed" });
+      case "undo_entry":
+        this.undo.push({ ...undoOf(write.row), ordinal: String(this.undo.length + 1), owner, state: "owed" });
         break;
-      case "undo.settled":
-        for (const entry of this.undo) if (entry.ordinal === effect.ordinal) entry.state = effect.state;
+      case "undo_settled":
+        for (const entry of this.undo) if (entry.ordinal === write.row.ordinal) entry.state = write.row.state;
         break;
-      case "undo.passed":
+      case "undo_passed": {
+        const { every, since } = write.row;
         for (const entry of committing.undo)
-          if (entry.action === undefined && entry.entry > (effect.since ?? 0)) entry.state = "passed";
+          if (entry.state === "owed" && (every || (entry.action === undefined && entry.entry > since)))
+            entry.state = "passed";
         break;
-      case "undo.dropped":
-        for (const entry of committing.undo) if (entry.state === "owed") entry.state = "passed";
+      }
+      case "undo_handed": {
+        const { heir, entry } = write.row;
+        for (const one of this.undo)
+          if (one.owner === owner && one.state === "owed")
+            Object.assign(one, { owner: heir, entry, childRunId: one.childRunId ?? owner });
         break;
-      case "undo.handed":
-        for (const entry of this.undo)
-          if (entry.owner === owner && entry.state === "owed")
-            Object.assign(entry, { owner: effect.to, entry: effect.entry, childRunId: entry.childRunId ?? owner });
+      }
+      case "scope":
+        this.scopes.set(`${owner}/${write.row.entry}`, write.row.variables);
         break;
-      case "scope.kept":
-        this.scopes.set(`${owner}/${effect.entry}`, { inputs: effect.inputs, variables: effect.variables });
+      case "new_run":
+        this.birth(committing, write.row);
         break;
-      case "child.start":
-        this.birth(committing, effect.child);
-        break;
-      case "slot.requested":
-        if (this.ticketOf(owner, effect.request.entry)) throw new Error(`${owner} asked twice for the same slot`);
-        this.tickets.push({ owner, request: effect.request, granted: false });
+      case "ticket":
+        if (this.ticketOf(owner, write.row.entry)) throw new Error(`${owner} asked twice for the same slot`);
+        this.tickets.push({ row: write.row, granted: false });
         this.grant();
         break;
-      case "slot.released": {
-        const ticket = this.ticketOf(owner, effect.entry);
+      case "ticket_gone": {
+        const ticket = this.ticketOf(owner, write.row.entry);
         if (!ticket) throw new Error(`${owner} gave back a slot that it did not ask for`);
         this.tickets.splice(this.tickets.indexOf(ticket), 1);
         this.grant();
         break;
       }
-      case "send":
-        this.sent.push(effect);
-        if (!this.inbox.some(({ id }) => id === effect.id)) this.inbox.push(effect);
+      case "inbox_row": {
+        const { id, run_id, command } = write.row;
+        const message = { id, to: asRunId(run_id), command: command as RunCommand };
+        this.sent.push(message);
+        if (!this.inbox.some((other) => other.id === id)) this.inbox.push(message);
         break;
+      }
     }
   }
 
   private ticketOf(owner: RunId, entry: number) {
-    return this.tickets.find((ticket) => ticket.owner === owner && ticket.request.entry === entry);
+    return this.tickets.find(({ row }) => row.run_id === owner && row.entry === entry);
   }
 
   /** As the store does: those that have waited longest first, while fewer are granted than the limit of a key. */
   private grant(): void {
     for (const ticket of this.tickets) {
-      const { owner: to, request } = ticket;
-      const { slot, limit, entry } = request;
-      const sharing = this.tickets.filter((other) => isSameKey(other.request.slot, slot));
-      if (ticket.granted || sharing.filter(({ granted }) => granted).length >= limit) continue;
+      const { row } = ticket;
+      const sharing = this.tickets.filter((other) => isSameKey(other.row, row));
+      if (ticket.granted || sharing.filter(({ granted }) => granted).length >= row.slot_limit) continue;
       ticket.granted = true;
-      const nth = this.sent.length;
-      const message: Send = { kind: "send", id: `slot/${nth}`, to, command: { type: "slot_granted", entry } };
+      const command = { type: "slot_granted", entry: row.entry } as const;
+      const message: SentCommand = { id: `slot/${this.sent.length}`, to: asRunId(row.run_id), command };
       this.sent.push(message);
       this.inbox.push(message);
     }
   }
 
-  private birth(
-    parent: Run,
-    { identity, variables, variablesSize, idempotencyKey }: Extract<Effect, { kind: "child.start" }>["child"],
-  ): void {
+  private birth(parent: Run, { identity, variables, variablesSize, idempotencyKey }: NewChild): void {
     if (idempotencyKey !== undefined) this.keys.set(idempotencyKey, { id: identity.id });
     if (this.runs.has(identity.id)) throw new Error(`the run ${identity.id} was created twice`);
     const kept = this.scopes.get(`${identity.parentRunId}/${identity.parentEntry}`);
-    const context = newRun(identity, variables ?? kept?.variables ?? {}, variables && variablesSize);
+    const context = newRun(identity, variables ?? kept ?? {}, variables && variablesSize);
     const program =
       identity.definitionId === parent.context.run.definitionId
         ? parent.program
@@ -471,13 +475,21 @@ export class WorldOf<Run extends WorldRun> {
   }
 }
 
+function undoOf({ step_id, entry, action, inputs, forward_key, child_run_id }: Row<"undo_entry">): UndoEntry {
+  return {
+    ...{ stepId: step_id, entry, action, forwardIdempotencyKey: forward_key },
+    ...(inputs !== undefined && { inputs: inputs as JsonObject }),
+    ...(child_run_id !== undefined && { childRunId: asRunId(child_run_id) }),
+  };
+}
+
 const isPartOf = ({ run }: RunContext, other: string) =>
   run.id === other || (run.family?.includes(asRunId(other)) ?? false);
 
 /** The store compares as JSON what is at a path; where nothing is, it finds null. */
 export function meets(
   event: Pick<PublishedEvent, "headers" | "payload">,
-  conditions: EventAwaited["conditions"],
+  conditions: EventConditions | undefined,
 ): boolean {
   const at = (path: string) =>
     (JSON.parse(path) as string[]).reduce<unknown>((value, name) => memberOf(value, name), event) ?? null;
@@ -497,5 +509,5 @@ function byOrdinal(left: { ordinal: string }, right: { ordinal: string }): numbe
   return Number(left.ordinal) - Number(right.ordinal);
 }
 
-const isSameKey = (one: SlotKey, other: SlotKey) =>
-  one.tenantId === other.tenantId && one.scope === other.scope && one.key === other.key;
+const isSameKey = (one: Row<"ticket">, other: Row<"ticket">) =>
+  one.tenant_id === other.tenant_id && one.scope === other.scope && one.key === other.key;

@@ -7,6 +7,7 @@ import {
   compileWorkflow,
   decide,
   newRun,
+  RECORD_FORMATS,
   type RunCommand,
   STANDARD_RUN_LIMITS,
   startActor,
@@ -19,7 +20,7 @@ import type { LoadedRun } from "../../src/run/loaded-run.js";
 import { OwedUndos } from "../../src/run/owed-undos.js";
 import { Resident } from "../../src/run/resident.js";
 import type { ResidentHost } from "../../src/run/resident-host.js";
-import type { RunCommit } from "../../src/store/commit/rows.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { asRevision } from "../../src/store/revision.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
@@ -88,7 +89,7 @@ class Host {
       committer: { submit: (commit) => this.submit(commit) },
       recordedAnswer: async () => this.recorded && { answer: this.recorded },
       now: () => NOW,
-      recordFormat: 2,
+      recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
       facts: {
         current: () => {
           if (++this.decisions === this.throwsAt) throw new Error("this decision throws");
@@ -110,8 +111,9 @@ class Host {
         return this.stored();
       },
       offerFor: () => undefined,
-      afterCommit: (_, events, effects) => {
-        this.log.push(`let out ${[...events, ...effects].length > 0 ? "something" : "nothing"}`);
+      holdsDispatch: () => true,
+      afterCommit: (_, events, sends) => {
+        this.log.push(`let out ${[...events, ...sends].length > 0 ? "something" : "nothing"}`);
       },
       returnCredit: () => {},
       armTimer: () => undefined,
@@ -153,7 +155,15 @@ function waitingForSignal(): LoadedRun {
   const waiting = { state: "paused", step: "hold", entries: 1, entry: { number: 1, at: NOW } } as const;
   const wait = { kind: "signal", name: "go" } as const;
   const actor = startActor(program, { ...newRun(identity(), {}), ...waiting, wait });
-  return { actor, program, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW, owedUndos: new OwedUndos() };
+  return {
+    actor,
+    program,
+    revision: asRevision(3),
+    fence: "1",
+    lastSeq: 3,
+    lastEventAt: NOW,
+    owedUndos: new OwedUndos(),
+  };
 }
 
 /** A run whose three branches were created and have not ended. */
@@ -165,7 +175,15 @@ function waitingForBranches(): LoadedRun {
     if ("need" in decision) throw new Error("no fact is needed here");
     for (const transition of decision.transitions) actor.apply(transition);
   }
-  return { actor, program: forked, revision: asRevision(3), lastSeq: 3, lastEventAt: NOW, owedUndos: new OwedUndos() };
+  return {
+    actor,
+    program: forked,
+    revision: asRevision(3),
+    fence: "1",
+    lastSeq: 3,
+    lastEventAt: NOW,
+    owedUndos: new OwedUndos(),
+  };
 }
 
 const end = (branch: string): RunCommand => ({
@@ -186,8 +204,11 @@ describe("a resident", () => {
     host.fates = ["lost", "lost", "unknown"];
     expect(await host.command(go())).toMatchObject({ type: "signal", matched: true });
     expect(host.log.filter((line) => line === "load")).toHaveLength(4);
-    expect(new Set(host.commits.map(({ expected }) => expected))).toEqual(new Set([3]));
-    expect(new Set(host.commits.map(({ commands }) => commands?.[0]?.id)).size, "always under the same id").toBe(1);
+    expect(new Set(host.commits.map(({ rows }) => rows.run_update?.[0]?.expected))).toEqual(new Set([3]));
+    expect(
+      new Set(host.commits.map(({ rows }) => rows.command?.[0]?.command_id)).size,
+      "always under the same id",
+    ).toBe(1);
   });
 
   it("says what it decides on before it decides", async () => {
@@ -232,7 +253,7 @@ describe("a resident", () => {
     expect(await host.command({ type: "offer", dispatchId: newDispatchId() })).toMatchObject({
       type: "refused",
     });
-    expect(host.commits.map(({ expected, update }) => [expected, update])).toEqual([
+    expect(host.commits.map(({ rows }) => [rows.confirm?.[0]?.expected, rows.run_update])).toEqual([
       [3, undefined],
       [3, undefined],
     ]);
@@ -246,7 +267,7 @@ describe("a resident", () => {
     const [first, second, third] = ["a", "b", "c"].map((branch) => host.command(end(branch)));
     await expect(first).rejects.toThrow("this decision throws");
     expect(await Promise.all([second, third])).toEqual([{ type: "advanced" }, { type: "advanced" }]);
-    expect(host.commits.flatMap(({ commands = [] }) => commands)).toHaveLength(2);
+    expect(host.commits.flatMap(({ rows }) => rows.command ?? [])).toHaveLength(2);
   });
 
   it.each([1, 64])(
@@ -258,13 +279,15 @@ describe("a resident", () => {
       const deliver = (branch: string) => host.command(end(branch), ids.get(branch), { inboxId: ids.get(branch) });
       const answers = await Promise.all([...ids.keys(), ...ids.keys()].map(deliver));
       expect(answers).toEqual(Array.from({ length: 4 }, () => ({ type: "advanced" })));
-      expect(host.commits.flatMap(({ commands = [] }) => commands.map(({ id }) => id))).toEqual([...ids.values()]);
+      expect(host.commits.flatMap(({ rows }) => rows.command?.map((one) => one.command_id) ?? [])).toEqual([
+        ...ids.values(),
+      ]);
       expect(host.log.filter((line) => line === "load")).toHaveLength(1);
     },
   );
 
   it("a run steps on in the commit of a command, but after a node loss the command is committed first", async () => {
-    const stepsOf = ({ events }: RunCommit) => events.flatMap(({ stepId }) => stepId ?? []);
+    const stepsOf = ({ rows }: RunCommit) => rows.audit_event?.flatMap((row) => row.step_id ?? []);
     await host.command(go());
     expect(stepsOf(host.commits[0] as RunCommit)).toContain("after");
     host = new Host();
@@ -273,7 +296,7 @@ describe("a resident", () => {
     expect(stepsOf(host.commits[0] as RunCommit)).not.toContain("after");
     await until(() => host.commits.length === 2);
     // The next steps have a wake row, which counts how often they are tried.
-    expect(host.commits[0]?.wake).toBeGreaterThan(NOW);
+    expect(host.commits[0]?.rows.wake?.[0]?.due_at).toBeGreaterThan(NOW);
     expect(stepsOf(host.commits[1] as RunCommit)).toContain("after");
   });
 });

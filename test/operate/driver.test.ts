@@ -22,7 +22,7 @@ const runIds: RunId[] = Array.from({ length: RUNS }, () => newRunId());
 beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
   const rows = runIds.map((id) => ({
-    ...{ id, shard: shardOf(id), revision: 1, last_seq: 0, state: "paused", requires_manual_review: false },
+    ...{ id, shard: shardOf(id), revision: 1, fence: 1, last_seq: 0, state: "paused", requires_manual_review: false },
     ...{ workflow_id: "orders", version: 1, definition_id: uuidv7(), record: "{}" },
     ...{ started_at: new Date(), last_event_at: new Date() },
   }));
@@ -42,7 +42,7 @@ type Act = DriverOptions["act"];
 function driver(act: Act, more: Partial<DriverOptions> = {}): Driver {
   return new Driver({
     ...{ sql: database.sql, log: silentLog, metrics: createMetrics(), act, pace: new Pace(more.shards ? 400 : 2_000) },
-    ...{ shards: () => SHARDS, recordFormat: () => 3, shedding: () => false, ...more },
+    ...{ shards: () => SHARDS, shedding: () => false, ...more },
   });
 }
 
@@ -100,12 +100,11 @@ describe("a job", () => {
     expect([...acts.values()].filter((count) => count > 1)).toEqual([2, 2]);
   });
 
-  it("is left alone by a node that does not own its shard, that sheds load, or beside an older node", async () => {
+  it("is left alone by a node that does not own its shard, or that sheds load", async () => {
     const id = await job();
     const { acts, counting } = counted();
     await once(driver(counting, { shards: () => SHARDS.filter((shard) => shard !== shardOf(id)) }));
     await once(driver(counting, { shedding: () => true }));
-    await once(driver(counting, { recordFormat: () => 2 }));
     expect([acts.size, await see(id)]).toEqual([0, { state: "running", done: 0, refused: 0, ended: false }]);
     await stopJob(database.sql, id);
   });

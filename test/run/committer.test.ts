@@ -2,15 +2,26 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
-import { shardOf, uuidv7 } from "../../src/ids.js";
+import { shardOf } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics.js";
 import { Committer, DataRejected, OutcomeUnknown } from "../../src/run/committer.js";
-import type { RunCommit } from "../../src/store/commit/rows.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { openDatabase } from "../../src/store/connection.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
-import { AT, confirmation, creation, event, row, rowsOf, update } from "../store/commit-rows.js";
+import {
+  AT,
+  confirmation,
+  creation,
+  event,
+  NO_WAKE,
+  rowsOf,
+  signal,
+  update,
+  variables,
+  wake,
+} from "../store/commit-rows.js";
 import { report } from "./seen.js";
 
 const BURST = 200;
@@ -41,22 +52,22 @@ const outcomeOf = (submitted: Promise<boolean>) =>
   );
 
 const POISONS: readonly (readonly [string, string, (runId: RunId) => RunCommit])[] = [
-  ["a number out of range", "22003", (id) => update(id, 1, { update: row({ lastSeq: 2 ** 31 }) })],
-  ["a value that is no JSON", "22P02", (id) => update(id, 1, { variables: new Map([["x", "{no json"]]) })],
+  ["a number out of range", "22003", (id) => update(id, 1, {}, { last_seq: 2 ** 31 })],
+  ["a number that is none", "22P02", (id) => update(id, 1, {}, { last_seq: Number.NaN })],
   [
     "an id that is no uuid",
     "22P02",
-    (id) => update(id, 1, { outbox: [{ id: "nonsense", kind: "action", dueAt: AT }] }),
+    (id) => update(id, 1, { outbox_row: [{ id: "nonsense", kind: "action", due_at: AT }] }),
   ],
-  ["text with U+0000", "22021", (id) => update(id, 1, { update: row({ step: "a\0b" }) })],
-  ["a missing value", "23502", (id) => update(id, 1, { undoOwed: [{ stepId: "s", entry: 1 } as never] })],
+  ["text with U+0000", "22021", (id) => update(id, 1, {}, { step: "a\0b" })],
+  ["a missing value", "23502", (id) => update(id, 1, { undo_entry: [{ step_id: "s", entry: 1 }] })],
 ];
 
 describe("a run whose rows Postgres rejects", () => {
   it.each(POISONS)("is rejected alone, and its batch mates win: %s", async (_, sqlState, poison) => {
     const [guilty = newRunId(), ...mates] = await created(20);
     const before = await rowsOf(database.sql, guilty);
-    const shares = mates.map((runId) => update(runId, 1, { events: [event(2)] }));
+    const shares = mates.map((runId) => update(runId, 1, { audit_event: [event(2)] }));
     shares.splice(7, 0, poison(guilty));
     const outcomes = await Promise.all(shares.map((share) => outcomeOf(committer.submit(share))));
     expect(outcomes[7]).toBe(sqlState);
@@ -71,7 +82,7 @@ describe("a run whose rows Postgres rejects", () => {
     const outcomes = await Promise.all(
       runIds.map((runId, nth) => {
         const [, , poison] = POISONS[nth % POISONS.length] ?? [];
-        const share = isGuilty(nth) && poison ? poison(runId) : update(runId, 1, { events: [event(2)] });
+        const share = isGuilty(nth) && poison ? poison(runId) : update(runId, 1, { audit_event: [event(2)] });
         return outcomeOf(committer.submit(share));
       }),
     );
@@ -91,9 +102,9 @@ describe("a run whose rows Postgres rejects", () => {
 
   it("that exists already loses, and is not rejected", async () => {
     const [runId = newRunId(), mate = newRunId()] = await created(2);
-    const taken = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
-    await committer.submit(confirmation(mate, 1, { signals: [taken] }));
-    expect(await committer.submit(update(runId, 1, { signals: [taken] }))).toBe(false);
+    const taken = signal();
+    await committer.submit(confirmation(mate, 1, { signal: [taken] }));
+    expect(await committer.submit(update(runId, 1, { signal: [taken] }))).toBe(false);
   });
 });
 
@@ -127,8 +138,8 @@ describe("one run submitted twice at once", () => {
   it("that exists loses the start and wins the update, and has no row of the start", async () => {
     const [runId = newRunId()] = await created(1);
     const [moved, started] = await Promise.all([
-      committer.submit(update(runId, 1, { events: [event(2)], wake: null })),
-      committer.submit(creation({ runId, wake: AT, events: [event(1, { at: AT + 99 })] })),
+      committer.submit(update(runId, 1, { audit_event: [event(2)], ...NO_WAKE })),
+      committer.submit(creation({ runId, ...wake(runId, AT), audit_event: [event(1, { recorded_at: AT + 99 })] })),
     ]);
     expect({ moved, started }).toEqual({ moved: true, started: false });
     const found = await rowsOf(database.sql, runId);
@@ -139,12 +150,10 @@ describe("one run submitted twice at once", () => {
   it("keeps one history if a stale parent creates it again", async () => {
     const [parent = newRunId(), runId = newRunId()] = await created(2);
     await committer.submit(update(parent, 1));
-    const { create, shard } = creation({ runId });
-    if (!create) throw new Error("a creation creates");
-    const birth = { runId, shard, create, events: [event(1, { at: AT + 99 })], variables: new Map(), wake: AT };
+    const birth = creation({ runId, audit_event: [event(1, { recorded_at: AT + 99 })] }, { made_by: parent });
     const [moved, stale] = await Promise.all([
-      committer.submit(update(runId, 1, { events: [event(2)], wake: null })),
-      committer.submit(update(parent, 1, { children: [birth] })),
+      committer.submit(update(runId, 1, { audit_event: [event(2)], ...NO_WAKE })),
+      committer.submit(update(parent, 1, birth.rows)),
     ]);
     expect({ moved, stale }).toEqual({ moved: true, stale: false });
     const found = await rowsOf(database.sql, runId);
@@ -192,9 +201,9 @@ describe("the bounds of the group commit", () => {
   it("bound a group in bytes, and a run that is over the bound is written alone", async () => {
     const metrics = createMetrics();
     const grouped = new Committer({ sql: database.sql, log: silentLog, metrics, groupBytes: 300_000, concurrency: 1 });
-    const text = (length: number) => JSON.stringify("x".repeat(length));
+    const text = (length: number) => "x".repeat(length);
     const lengths = [100_000, 100_000, 100_000, 1_000_000, 1_000, 250_000];
-    const shares = lengths.map((length) => creation({ variables: new Map([["v", text(length)]]) }));
+    const shares = lengths.map((length) => creation(variables({ v: text(length) })));
     const won = await Promise.all(shares.map((share) => grouped.submit(share)));
     expect(won.every(Boolean)).toBe(true);
     const rows = (await metrics.commitRows.get()).values.filter(({ metricName }) => metricName?.endsWith("_count"));

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { Announcer, type EventListener } from "../../src/run/poll/announcer.js";
-import type { RunCommit } from "../../src/store/commit/rows.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { correlatedRuns } from "../../src/store/correlation.js";
 import { publishEvent } from "../../src/store/events.js";
 import { Pruner } from "../../src/store/pruner.js";
@@ -78,7 +78,7 @@ const held = new Map<string, { came: () => void; go: Promise<void> }>();
 function holdBack({ committer }: Half): void {
   const submit = committer.submit.bind(committer);
   committer.submit = async (commit: RunCommit) => {
-    const hold = commit.eventWait ? held.get(commit.runId) : undefined;
+    const hold = commit.rows.event_wait ? held.get(commit.runId) : undefined;
     if (hold) {
       held.delete(commit.runId);
       hold.came();
@@ -100,11 +100,11 @@ async function send(of: string): Promise<string> {
   return one.id;
 }
 
-/** A start; the commit of the run's wait is held until `go`. */
+/** A start; the commit of the run's wait, which may be that of the start, is held until `go`. */
 function startHeld(
   workflowId: string,
   nth: number,
-): { runId: Promise<string>; came: Promise<void>; go: () => void; of: string } {
+): { waiter: string; runId: Promise<string>; came: Promise<void>; go: () => void; of: string } {
   const [runId, of] = [uuidv7(), String(nth) + uuidv7()];
   let go = () => {};
   let came = () => {};
@@ -118,7 +118,7 @@ function startHeld(
     }),
   });
   const started = start((nth % 2 === 0 ? here : there).runtime, workflowId, { runId: asRunId(runId), inputs: { of } });
-  return { runId: started, came: coming, go, of };
+  return { waiter: runId, runId: started, came: coming, go, of };
 }
 
 const takesOf = async (runIds: readonly string[]) => {
@@ -174,7 +174,7 @@ describe("forced interleavings", () => {
       const order = { eventFirst: 0, waitFirst: 0 };
       const pairs = await Promise.all(
         Array.from({ length: PAIRS }, async (_, nth) => {
-          const { runId, came, go, of } = startHeld(workflowId, nth);
+          const { waiter, runId, came, go, of } = startHeld(workflowId, nth);
           await came;
           const eventFirst = nth % 4 < 2;
           if (eventFirst) {
@@ -184,7 +184,7 @@ describe("forced interleavings", () => {
               async () => (await database.sql`select 1 from events where id = ${id} and due_at is null`).length > 0,
               { within: 30_000 },
             );
-            expect(await database.sql`select 1 from inbox where run_id = ${await runId}`).toHaveLength(0);
+            expect(await database.sql`select 1 from inbox where run_id = ${waiter}`).toHaveLength(0);
             go();
             order.eventFirst++;
             return [await runId, id, of] as const;

@@ -179,10 +179,10 @@ function lawful(
 
 const result = ({ dispatchId }: Racer): RunCommand => ({ type: "result", dispatchId, result: {}, actor: "worker:w" });
 /** It records a command: in a row of its own, or beside the audit row of a worker's answer. */
-const isReport = ({ commands, events }: Parameters<Side>[0]) =>
-  (commands?.length ?? 0) > 0 || events.some(({ commandId }) => commandId !== undefined);
-const isFromInbox = ({ inboxGone }: Parameters<Side>[0]) => (inboxGone?.length ?? 0) > 0;
-const isSignal: Side = ({ signals }) => (signals?.length ?? 0) > 0;
+const isReport = ({ rows: { command = [], audit_event: events = [] } }: Parameters<Side>[0]) =>
+  command.length > 0 || events.some(({ command_id }) => command_id !== undefined);
+const isFromInbox = ({ rows }: Parameters<Side>[0]) => (rows.inbox_gone?.length ?? 0) > 0;
+const isSignal: Side = ({ rows }) => (rows.signal?.length ?? 0) > 0;
 
 /** The branch waits for a signal, in a commit after the one that took the result. */
 const waiting = ({ branch }: Racer) =>
@@ -203,7 +203,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
     const raced = await race({
       ...{ workflow: "waits", on: ["root", "branch"], gated: (nth) => nth % 4 < 2 },
       here: isSignal,
-      there: ({ update }) => update?.awaitedSignal === "go",
+      there: ({ rows }) => rows.run_update?.[0]?.awaited_signal === "go",
       give: async (racer) => {
         const id = uuidv7();
         const paid = () => there.runtime.command(racer.branch, result(racer));
@@ -237,7 +237,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
   it("the end of a child and the entry of its join", async () => {
     const raced = await race({
       ...{ workflow: "pays", on: ["root"], early: true, stepsPerCommit: 1 },
-      here: ({ update }) => update?.step === "j" && update.pausedReason === "children",
+      here: ({ rows: { run_update: [row] = [] } }) => row?.step === "j" && row.paused_reason === "children",
       there: isFromInbox,
       give: async (racer) => [await there.runtime.command(racer.branch, result(racer))],
     });
@@ -348,7 +348,7 @@ describe("families between two nodes lose nothing and repeat nothing in a race o
       {
         ...{ workflow: "pays", on: ["branch"], credit: false },
         here: isFromInbox,
-        there: ({ events }) => events.some(({ type }) => type === "step.dispatched"),
+        there: ({ rows }) => rows.audit_event?.some((row) => row.event_type === "step.dispatched") === true,
         give: async (racer) => {
           const { dispatchId } = racer;
           const answers = await Promise.all([

@@ -1,18 +1,17 @@
-// Records of format 3 (paused runs, incidents) beside a node that reads format 2 only (law 13): it leaves them alone, nothing lowers
-// them, and a node that reads them goes on.
+// Records in a pretended next format beside a node of this release, which does not read them (law 13): it leaves them alone, and a node that
+// reads them goes on.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { JsonObject, RunId } from "../../machines/index.js";
+import { type JsonObject, RECORD_FORMATS, type RecordFormats, type RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { breaksOnce, comeTo, expectHelped, goOn, publishHelped, STANDS, type Stand } from "./helped.js";
 import { joined, leave, type Node } from "./mixed-nodes.js";
+import { NEXT_FORMAT, WRITES_NEXT } from "./next-format.js";
 import { cancel, publish, signal, start } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched } from "./seen.js";
 
-/** The format before paused runs and incidents. */
-const EARLIER = 2;
 const pause = { type: "pause", actor: "user:ops" } as const;
 const resume = { type: "resume", actor: "user:ops" } as const;
 /** What is resumed, and what stands at an incident. */
@@ -21,7 +20,7 @@ const HELD = STANDS.filter(({ act, at }) => act.type === "resume" || at.endsWith
 let database: TestDatabase;
 const nodes: Node[] = [];
 const reply = breaksOnce();
-const join = (newestFormat?: number) => joined(database, nodes, newestFormat, reply);
+const join = (formats?: RecordFormats) => joined(database, nodes, formats, reply);
 
 beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
@@ -41,12 +40,11 @@ afterAll(() => database.drop());
 
 interface Row {
   readonly record: JsonObject;
-  readonly record_format: number | null;
   readonly revision: string;
 }
 
 const rowsOf = (runIds: readonly RunId[]): Promise<readonly Row[]> => database.sql<Row[]>`
-  select record, record_format, revision::text from runs where id = any(${[...runIds]}::text[]::uuid[]) order by id`;
+  select record, revision::text from runs where id = any(${[...runIds]}::text[]::uuid[]) order by id`;
 
 /** Everything that is owed is due at once at this node, as after a takeover. */
 async function poll({ poller }: Node, runIds: readonly RunId[]): Promise<void> {
@@ -55,16 +53,16 @@ async function poll({ poller }: Node, runIds: readonly RunId[]): Promise<void> {
   await poller.tick();
 }
 
-describe("beside a node that reads no records of paused runs and incidents", () => {
-  it("they are neither lowered nor touched, it answers 503, and a node that reads them goes on", async () => {
-    const newer = await join();
+describe("records that a node does not read", () => {
+  it("are not touched by it, it answers 503, and a node that reads them goes on", async () => {
+    const newer = await join(WRITES_NEXT);
     const held: [Stand, RunId][] = [];
     for (const stand of HELD) held.push([stand, await comeTo(stand, database, newer.runtime)]);
     const runIds = held.map(([, runId]) => runId);
     const before = await rowsOf(runIds);
-    expect(before.map(({ record, record_format: format }) => [record.v, format])).toEqual(HELD.map(() => [3, 3]));
+    expect(before.map(({ record }) => record.v)).toEqual(HELD.map(() => NEXT_FORMAT));
 
-    const older = await join(EARLIER);
+    const older = await join();
     await poll(older, runIds);
     for (const runId of runIds) {
       await expect(older.runtime.command(runId, cancel)).rejects.toMatchObject({ status: 503 });
@@ -74,7 +72,7 @@ describe("beside a node that reads no records of paused runs and incidents", () 
     expect(await rowsOf(runIds)).toEqual(before);
 
     await newer.membership.beat();
-    expect(newer.membership.recordFormat, "so the API refuses acts").toBe(EARLIER);
+    expect(newer.membership.recordFormat, "what the older one reads").toBe(RECORD_FORMATS.reads);
     for (const [stand, runId] of held) {
       await newer.runtime.command(runId, stand.act, { id: uuidv7() });
       await goOn(stand, newer.runtime, runId);
@@ -85,19 +83,8 @@ describe("beside a node that reads no records of paused runs and incidents", () 
     await nothingUnwatched(database.sql);
   });
 
-  it("a step that fails while it is there stands at its incident all the same", async () => {
-    const newer = await join();
-    await join(EARLIER);
-    await newer.membership.beat();
-    const [stand] = HELD.filter(({ act }) => act.type === "retry_step");
-    const runId = await comeTo(stand as Stand, database, newer.runtime);
-    expect(await rowsOf([runId])).toMatchObject([{ record: { v: 3 }, record_format: 3 }]);
-    await newer.runtime.command(runId, (stand as Stand).act, { id: uuidv7() });
-    await allEnd(database.sql, [runId]);
-  });
-
   it("what becomes due is not lost: its timer and its children's ends wait for a node that reads the run", async () => {
-    const newer = await join();
+    const newer = await join(WRITES_NEXT);
     const [timer, family] = [await start(newer.runtime, "timer"), await start(newer.runtime, "family")];
     const all = () => database.sql<{ id: RunId; paused_reason: string }[]>`
       select id, paused_reason from runs where id = ${timer} or id = ${family} or parent_run_id = ${family}`;
@@ -112,19 +99,23 @@ describe("beside a node that reads no records of paused runs and incidents", () 
     await allAre(/^operator$/);
     // One of the children goes on alone, and ends while its parent is paused.
     const [first, second] = children as [RunId, RunId];
+    const older = await join();
+    await newer.membership.beat();
     await newer.runtime.command(first, resume, { id: uuidv7() });
-    const older = await join(EARLIER);
     const id = uuidv7();
     await older.runtime.command(first, signal(id, "go"), { id });
     await database.sql`update runs set record = jsonb_set(record::jsonb, '{wait,dueAt}', '1')::json where id = ${timer}`;
     await poll(older, [timer, family, second]);
     expect((await look(database.sql, first)).run.state).toBe("succeeded");
-    expect(await rowsOf([timer, family])).toMatchObject([{ record: { v: 3 } }, { record: { v: 3 } }]);
+    expect(await rowsOf([timer, family])).toMatchObject([
+      { record: { v: NEXT_FORMAT } },
+      { record: { v: NEXT_FORMAT } },
+    ]);
     expect(older.poller.unreadable.count).toBeGreaterThan(0);
     await nothingUnwatched(database.sql);
     for (const node of nodes.splice(0)) await leave(node);
 
-    const next = await join();
+    const next = await join(WRITES_NEXT);
     for (const runId of [timer, family]) await next.runtime.command(runId, resume, { id: uuidv7() });
     await until(async () => {
       await poll(next, [timer, family, second]);

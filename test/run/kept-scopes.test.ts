@@ -90,30 +90,4 @@ describe("a kept scope", () => {
     await prune();
     expect(await kept()).toEqual({ scopes: 0, values: 0 });
   });
-
-  it("that a node of the previous release writes is read by this one, and the other way round", async () => {
-    node = await startHalf(database);
-    const { sql } = database;
-    const id = await start(node.runtime, "waiting", { inputs: { items: [0] }, variables: { big, note } });
-    await until(
-      async () =>
-        (await sql`select 1 from runs where parent_run_id = ${id} and awaited_signal is not null`).length === 1,
-    );
-    const [read] = await sql`select inputs, variables from run_scopes where run_id = ${id}`;
-    expect(read).toEqual({ inputs: { items: [0] }, variables: { big, note } });
-    const [{ id: child, entry } = { id: id, entry: 0 }] = await sql<{ id: RunId; entry: number }[]>`
-      select id, parent_entry as entry from runs where parent_run_id = ${id}`;
-    await sql`delete from run_scopes where run_id = ${id}`;
-    await sql`
-      with kept as (insert into run_scopes (run_id, entry, inputs, variables) values (${id}, ${entry}, '{"items":[0]}', '{"note":"old"}'))
-      select 1`;
-    expect((await loadRun(sql, child))?.stored).toMatchObject({
-      identity: { inputs: { items: [0] } },
-      variables: { note: "old" },
-    });
-    await sql`delete from run_scopes where run_id = ${id}`;
-    expect((await kept())?.scopes).toBe(0);
-    await node.runtime.command(id, signal(uuidv7(), "go"));
-    await allEnd(sql, [id]);
-  });
 });

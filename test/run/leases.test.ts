@@ -84,8 +84,8 @@ async function insert(
   const ids = `{${runIds.join(",")}}`;
   if (!gone)
     await sql.unsafe(
-      `insert into runs (id, shard, revision, last_seq, state, last_event_at, requires_manual_review, record, workflow_id, version, definition_id, started_at)
-       select id, 0, 1, 1, 'running', now(), false, '{}', 'quick', 1, id, now() from unnest($1::text::uuid[]) id`,
+      `insert into runs (id, shard, revision, fence, last_seq, state, last_event_at, requires_manual_review, record, workflow_id, version, definition_id, started_at)
+       select id, 0, 1, 1, 1, 'running', now(), false, '{}', 'quick', 1, id, now() from unnest($1::text::uuid[]) id`,
       [ids],
     );
   const rows = runIds.map((runId) => ({

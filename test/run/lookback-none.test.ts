@@ -1,4 +1,4 @@
-// `lookback: none` and events that commit late; and the record format that it needs, in a cluster of nodes of two releases.
+// `lookback: none` and events that commit late.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
@@ -9,12 +9,11 @@ import { type Half, publish, start, startHalf } from "./rig.js";
 
 let database: TestDatabase;
 let node: Half;
-let format = 2;
 
 beforeAll(async () => {
   database = await createTestDatabase({ max: 6 });
   await publish(database, "hear", [{ id: "s", type: "wait_for_event", topic: "sent", lookback: "none" }]);
-  node = await startHalf(database, { recordFormat: () => format });
+  node = await startHalf(database);
 });
 afterAll(async () => {
   await node?.stop();
@@ -69,26 +68,5 @@ describe("lookback none", () => {
     await database.sql`update events set xid = '3' where id = ${one.id}`;
     await announce(runId, one.id);
     expect(await rowOf(runId)).toMatchObject({ state: "succeeded", output: { payload: { n: 3 } } });
-  });
-});
-
-describe("nodes of two releases", () => {
-  it("a node writes the old record format while another one reads only that, and the new one when it is gone", async () => {
-    format = 1;
-    const old = await listening();
-    expect((await rowOf(old))?.record).toMatchObject({ v: 1, wait: { since: expect.stringMatching(/^\d+$/) } });
-    expect((await rowOf(old))?.record.wait).not.toHaveProperty("snapshot");
-    format = 2;
-    const young = await listening();
-    expect((await rowOf(young))?.record).toMatchObject({ v: 2, wait: { snapshot: expect.stringContaining("@") } });
-    // Both are continued by whichever node reads them, in either format.
-    node.runtime.forget();
-    format = 1;
-    const one = event(4);
-    await publishEvent(database.sql, one);
-    for (const runId of [old, young]) {
-      await announce(runId, one.id);
-      expect(await rowOf(runId)).toMatchObject({ state: "succeeded", record: { v: 1 } });
-    }
   });
 });

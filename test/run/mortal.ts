@@ -2,7 +2,7 @@
 // or after it but before its answer. For that family the process is dead; other families continue to their own deaths.
 import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
-import type { RunCommit } from "../../src/store/commit/rows.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import type { Half } from "./rig.js";
 
 export interface Death {
@@ -54,7 +54,7 @@ export class Mortals {
 
   private async live(commit: RunCommit, submit: (commit: RunCommit) => Promise<boolean>): Promise<boolean> {
     const root = this.rootOf(commit.runId);
-    for (const { runId } of commit.children ?? []) this.roots.set(runId, root);
+    for (const { id } of commit.rows.new_run ?? []) this.roots.set(id, root);
     const life = this.lives.get(root);
     if (!life) return submit(commit);
     if (life.over) throw overloaded("the node is gone");

@@ -16,6 +16,7 @@ beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
   await registerActions(database, "charge", "refund", "ship");
   const charge = { action: "shop.charge", inputs: { of: "${run.id}" }, compensation: { action: "shop.refund" } };
+  await publish(database, "beats", [{ id: "pay", type: "action", action: "shop.charge", heartbeat_timeout_ms: 1_000 }]);
   await publish(database, "order", [
     { id: "pay", type: "action", ...charge, next: "ship" },
     { id: "ship", type: "action", action: "shop.ship" },
@@ -71,12 +72,53 @@ describe("a node that dies after its commit and before its send", () => {
     report({ runs: RUNS, takenOverAndEndedMs: performance.now() - began });
   });
 
+  it("leaves dispatches to another node that listens to their workers before it judges their silence", async () => {
+    const dying = await half();
+    dying.dispatcher.drops = () => true;
+    const runId = await start(dying.runtime, "beats");
+    const [lost] = await until(() => dying.dispatcher.dropped.length === 1 && dying.dispatcher.dropped);
+    await dying.stop();
+    // The heartbeat is overdue by the time the run is looked at.
+    await database.sql`update wakes set due_at = now() where run_id = ${runId}`;
+    await until(async () => {
+      const [row] = await database.sql`
+        select 1 from runs where id = ${runId} and to_timestamp((record #>> '{wait,heartbeatAt}')::float8 / 1000) < now()`;
+      return row;
+    });
+    const heir = await half();
+    await heir.poller.start();
+    await allEnd(database.sql, [runId]);
+    expect(heir.dispatcher.sent).toEqual([lost]);
+    await nothingUnwatched(database.sql);
+  });
+
+  it("owes a dispatch over gRPC by the run's rows, until the run was looked at in vain: then by a row of its own", async () => {
+    const silent = await half({ reply: () => undefined });
+    const runId = await start(silent.runtime, "order");
+    const [{ dispatchId }] = await until(
+      () => silent.dispatcher.sent.length === 1 && (silent.dispatcher.sent as [Dispatch]),
+    );
+    const rows = () => database.sql`select id from outbox where run_id = ${runId}`;
+    const isSoon = () => database.sql`
+      select 1 from wakes where run_id = ${runId} and due_at between now() and now() + interval '10 s'`;
+    expect([await rows(), (await isSoon()).length]).toEqual([[], 1]);
+    await database.sql`update wakes set due_at = now() where run_id = ${runId}`;
+    await silent.poller.tick();
+    await until(async () => (await rows()).length === 1);
+    expect([await rows(), (await isSoon()).length]).toEqual([[{ id: dispatchId }], 0]);
+    const result = { type: "result", dispatchId, result: {}, actor: "worker:w" } as const;
+    await silent.runtime.command(runId, result);
+    expect(await database.sql`select 1 from outbox where id = ${dispatchId}`).toEqual([]);
+    await silent.runtime.command(runId, { type: "terminate", reason: "enough", actor: "api" });
+  });
+
   it("leaves queued calls to another node, with their dispatch ids", async () => {
     const dying = await half();
     dying.dispatcher.credit = false;
     const runIds = await startAll(dying);
     const owed = await until(async () => {
-      const rows = await database.sql<{ id: string }[]>`select id from outbox`;
+      const rows = await database.sql<{ id: string }[]>`
+        select record #>> '{wait,dispatchId}' as id from runs where id = any(${runIds}) and record #>> '{wait,kind}' = 'queued'`;
       return rows.length === RUNS && rows.map(({ id }) => id).sort();
     });
     expect(dying.dispatcher.forgetQueue()).toBe(RUNS);

@@ -1,6 +1,6 @@
 // What a run keeps of its undo list: one read serves many undos, and nothing is kept that may have changed.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunId, UndoEntry } from "../../machines/index.js";
+import { type Owed, type RunId, type UndoEntry, undoOwed, undoPassed, undoSettled } from "../../machines/index.js";
 import { OwedUndos } from "../../src/run/owed-undos.js";
 import { newestOwed, type OwedEntries, UndoReads } from "../../src/store/load.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
@@ -9,7 +9,9 @@ import { type Half, publish, registerActions, start, startHalf } from "./rig.js"
 import { allEnd } from "./seen.js";
 
 const entry = (ordinal: string): UndoEntry => ({ ordinal, stepId: "s", entry: 1, forwardIdempotencyKey: "key" });
-const settled = (ordinal: string) => ({ kind: "undo.settled", ordinal, state: "done" }) as const;
+const run = { id: newRunId() };
+const settled = (ordinal: string) => writesOf(undoSettled({ run }, ordinal, "done"));
+const writesOf = ({ writes = [] }: Owed) => writes;
 
 describe("kept undo entries", () => {
   it("are worked off from the newest on, to the end of a complete list", () => {
@@ -17,24 +19,24 @@ describe("kept undo entries", () => {
     expect(owed.facts).toEqual({});
     owed.keep(4, { entries: [entry("3"), entry("2")], complete: true });
     expect(owed.facts).toEqual({ undo: { since: 4, newest: entry("3") } });
-    owed.apply([settled("3")]);
+    owed.apply(settled("3"));
     expect(owed.facts).toEqual({ undo: { since: 4, newest: entry("2") } });
-    owed.apply([settled("2")]);
+    owed.apply(settled("2"));
     expect(owed.facts).toEqual({ undo: { since: 4, newest: null } });
   });
 
   it("say nothing of the end of an incomplete list", () => {
     const owed = new OwedUndos();
     owed.keep(0, { entries: [entry("3")], complete: false });
-    owed.apply([settled("3")]);
+    owed.apply(settled("3"));
     expect(owed.facts).toEqual({});
   });
 
   it("are dropped with any other change of the list", () => {
-    for (const effect of [{ kind: "undo.owed", entry: entry("9") }, { kind: "undo.passed" }, settled("2")] as const) {
+    for (const writes of [writesOf(undoOwed({ run }, entry("9"))), writesOf(undoPassed({ run }, {})), settled("2")]) {
       const owed = new OwedUndos();
       owed.keep(0, { entries: [entry("3"), entry("2")], complete: true });
-      owed.apply([effect]);
+      owed.apply(writes);
       expect(owed.facts).toEqual({});
     }
   });
@@ -126,13 +128,13 @@ describe("on the store", () => {
   }
 
   it("each undo is dispatched in the commit that records the one before", async () => {
-    // The start, the first dispatch, three answers, the first undo, and the answers of three undos. The last of the three answers adds
+    // The start with the first dispatch, three answers, the first undo, and the answers of three undos. The last of the three answers adds
     // to the undo list, so that the list is read after its commit.
-    expect(await commitsOf("fails-at-once", {})).toBe(9);
+    expect(await commitsOf("fails-at-once", {})).toBe(8);
   });
 
   it("the first undo is dispatched in the commit that records the failure", async () => {
     // The same, with a failure between the answers: it has no commit beside that of the first undo.
-    expect(await commitsOf("is-refused", { type: "action", action: "shop.refuse" })).toBe(9);
+    expect(await commitsOf("is-refused", { type: "action", action: "shop.refuse" })).toBe(8);
   });
 });

@@ -275,6 +275,8 @@ describe("inbox and outbox", () => {
     const runId = await start(runtime, "pay");
     await makeDue();
     await poller.tick();
+    // The run was looked at in vain: its call gets a row.
+    await until(async () => (await database.sql`select 1 from outbox where run_id = ${runId}`).length === 1);
     const id = await inboxRow(runId);
     expect(await takeInbox()).toMatchObject([{ id, run_id: runId }]);
     expect(await takeInbox()).toEqual([]);

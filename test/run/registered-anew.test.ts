@@ -75,13 +75,4 @@ describe("a dispatch in flight, its action registered anew", () => {
     await registered(NEEDS("old"));
     expect(await answered(other.runId, { old: 1 }, other.dispatchId)).toMatchObject({ state: "succeeded" });
   });
-
-  it("of a node of an older release, which names no schema, is checked by the registered one", async () => {
-    await registered(NEEDS("old"));
-    const { runId, dispatchId } = await inFlight();
-    await database.sql`update runs set call = (call::jsonb - 'outputHash')::json where id = ${runId}`;
-    await registered(NEEDS("new"));
-    node.runtime.forget();
-    expect(await answered(runId, { new: 1 }, dispatchId)).toMatchObject({ state: "succeeded" });
-  });
 });

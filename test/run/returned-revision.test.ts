@@ -37,6 +37,13 @@ const outputOf = async (runId: RunId) => (await database.sql`select output from 
 const amount = (half: Half, runId: RunId, n: number) =>
   half.runtime.command(runId, signal(uuidv7(), "amount", { n }), { id: uuidv7() });
 
+/** What a row has of its own: generated columns follow. */
+async function columnsOf(table: string): Promise<string[]> {
+  const rows = await database.sql<{ name: string }[]>`
+    select attname as name from pg_attribute where attrelid = ${table}::text::regclass and attnum > 0 and attgenerated = ''`;
+  return rows.map(({ name }) => name);
+}
+
 /** A backup of the run's rows. The result restores it: what was committed later is lost. */
 async function backUp(runId: RunId): Promise<() => Promise<void>> {
   const { sql } = database;
@@ -46,7 +53,8 @@ async function backUp(runId: RunId): Promise<() => Promise<void>> {
   return async () => {
     for (const [table, column] of Object.entries(TABLES)) {
       await sql`delete from ${sql(table)} where ${sql(column)} = ${runId}`;
-      await sql`insert into ${sql(table)} select * from ${kept(table)}`;
+      const columns = sql(await columnsOf(table));
+      await sql`insert into ${sql(table)} (${columns}) select ${columns} from ${kept(table)}`;
       await sql`drop table ${kept(table)}`;
     }
   };
@@ -94,13 +102,5 @@ describe("a revision that comes back", () => {
     const before = await memory.conflicts();
     await amount(memory, runId, 4);
     expect(await memory.conflicts()).toBe(before);
-  });
-
-  it("the row of a run from a node that writes no token matches by its revision alone", async () => {
-    const runId = await waiting();
-    await database.sql`update runs set fence = null where id = ${runId}`;
-    await amount(other, runId, 3);
-    await other.runtime.command(runId, signal(uuidv7(), "go"), { id: uuidv7() });
-    expect(await outputOf(runId)).toBe(3);
   });
 });

@@ -35,11 +35,12 @@ export interface HalfOptions {
   readonly trials?: Judge;
   readonly startupVariables?: RuntimeOptions["startupVariables"];
   readonly gate?: RuntimeOptions["gate"];
+  readonly recentNodeLoss?: RuntimeOptions["recentNodeLoss"];
   readonly lastWords?: RuntimeOptions["lastWords"];
-  /** The newest record format that all nodes read. */
+  /** The record format that it writes, because all nodes read it. */
   readonly recordFormat?: () => number;
-  /** The newest record format that it reads, like a node of an earlier release. */
-  readonly newestFormat?: number;
+  /** Its record formats, if it is a node of another release. */
+  readonly formats?: RuntimeOptions["formats"];
   /** How many may wait for a slot of one key. */
   readonly slotRoom?: number;
   /** By default a slice of the loop never ends: how far a run steps in a commit does not depend on the load of the machine. */
@@ -94,9 +95,10 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     residents: options.residents,
     startupVariables: options.startupVariables,
     recordFormat: options.recordFormat,
-    newestFormat: options.newestFormat,
+    formats: options.formats,
     scheduler: options.scheduler ?? new FairScheduler(() => 0),
     gate: options.gate,
+    recentNodeLoss: options.recentNodeLoss,
     lastWords: options.lastWords,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),

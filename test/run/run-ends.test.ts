@@ -1,6 +1,6 @@
 // What the database notes of runs as their commits end them: the code that the list finds them by, and what counts them.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { keepCounts } from "../../src/store/kept-counts.js";
+import { countEnds } from "../../src/store/end-counts.js";
 import type { RunFilter } from "../../src/store/matching-runs.js";
 import { countRuns } from "../../src/store/run-counts.js";
 import { listRuns } from "../../src/store/runs.js";
@@ -42,7 +42,7 @@ describe("a run that ends", () => {
       ],
     };
     expect(await counts()).toEqual(expected);
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     expect(await counts()).toEqual(expected);
   });
 });

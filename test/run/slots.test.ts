@@ -318,36 +318,6 @@ describe("a workflow's key", () => {
     await nothingLeft(...ids);
   });
 
-  it("is in record format 4 while the run has a slot, so a node of an earlier release leaves the run alone", async () => {
-    await begin();
-    const key = newKey();
-    const ids = [await startOf("single", key), await startOf("single", key)] as const;
-    await awaits(ids[0], "signal");
-    await awaits(ids[1], "concurrency");
-    const formats = async () => {
-      const rows = await sql()<{ v: number; record_format: number | null }[]>`
-        select (record->>'v')::int as v, record_format from runs where id = any(${[...ids]}::text[]::uuid[])`;
-      return rows.map(({ v, record_format: format }) => [v, format]);
-    };
-    expect(await formats()).toEqual([
-      [4, 4],
-      [4, 4],
-    ]);
-    const older = await startHalf(database, { newestFormat: 3 });
-    halves.push(older);
-    for (const id of ids)
-      await expect(older.runtime.command(id, { type: "advance" })).rejects.toMatchObject({ status: 503 });
-    for (const id of ids) {
-      await awaits(id, "signal");
-      await go(id);
-    }
-    await nothingLeft(...ids);
-    expect(await formats()).toEqual([
-      [1, null],
-      [1, null],
-    ]);
-  });
-
   it("a run that stands in the queue survives its node: another one goes on with it", async () => {
     const first = await begin();
     const key = newKey();

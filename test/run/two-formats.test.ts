@@ -1,15 +1,12 @@
-// Nodes of two record formats in one cluster (law 13). What only the newer one could read is lowered when the older one joins; runs move
-// between them in every state, and back.
+// Nodes of three releases, with a pretended next record format (law 13): this one; the next, which reads the format; and the one after, which
+// writes it where all live nodes read it. Runs move between them in every state, and back.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import {
-  encodeRecord,
   type JsonObject,
-  newRun,
-  RECORD_FORMAT,
+  RECORD_FORMATS,
+  type RecordFormats,
   type RunCommand,
-  type RunContext,
   type RunId,
-  type Wait,
 } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import type { RunAsk } from "../../src/run/node-messages.js";
@@ -19,12 +16,13 @@ import { publishEvent } from "../../src/store/events.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import { joined, leave, type Node } from "./mixed-nodes.js";
+import { NEXT_FORMAT, READS_NEXT, WRITES_NEXT } from "./next-format.js";
 import { cancel, publish, registerActions, type Step, signal, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched } from "./seen.js";
 
 let database: TestDatabase;
 const nodes: Node[] = [];
-const join = (newestFormat?: number) => joined(database, nodes, newestFormat);
+const join = (formats?: RecordFormats) => joined(database, nodes, formats);
 
 beforeAll(async () => {
   database = await createTestDatabase({ max: 4 });
@@ -38,8 +36,8 @@ afterEach(async () => {
 afterAll(() => database.drop());
 
 const rowOf = async (runId: RunId) => {
-  const [row] = await database.sql<{ state: string; record: JsonObject; record_format: number | null }[]>`
-    select state, record, record_format from runs where id = ${runId}`;
+  const [row] = await database.sql<{ state: string; record: JsonObject }[]>`
+    select state, record from runs where id = ${runId}`;
   return row;
 };
 const waitOf = async (runId: RunId) => (await rowOf(runId))?.record.wait as JsonObject | undefined;
@@ -199,67 +197,71 @@ const formats = async () =>
     >`select distinct (record->>'v')::int as v from runs where terminal_at is null order by v`
   ).map(({ v }) => v);
 
-describe("nodes of two record formats in one cluster", () => {
-  it("runs that the newer one parked while it was alone go on at the older one that joins", async () => {
-    const newer = await join();
-    const parked = await park(newer);
-    expect(await formats()).toEqual([1, 2]);
-    const older = await join(1);
-    expect(await formats()).toEqual([1]);
-    await goOnAt(older, parked);
-    expect(older.poller.unreadable.count).toBe(0);
-    await nothingUnwatched(database.sql);
-  });
+/** Runs are parked at the first of a pair and go on at the second one. */
+async function moveBetween(pairs: readonly (readonly [Node, Node])[], format: (at: Node) => number): Promise<void> {
+  for (const [from, to] of pairs) {
+    for (const node of nodes) await node.membership.beat();
+    const parked = await park(from);
+    expect(await formats()).toEqual([format(from)]);
+    await goOnAt(to, parked);
+  }
+  expect(nodes.map(({ poller }) => poller.unreadable.count)).toEqual(nodes.map(() => 0));
+  await nothingUnwatched(database.sql);
+}
 
-  it("runs move between both, in either direction and in every state", async () => {
-    const [newer, older] = [await join(), await join(1)];
+describe("nodes of two releases in one cluster", () => {
+  it("runs move between one that reads the next format and one that writes it, in either direction and in every state", async () => {
+    const [newer, older] = [await join(WRITES_NEXT), await join(READS_NEXT)];
     // On a busy machine this takes longer than a row of a silent node counts.
-    await older.membership.start();
-    for (const [from, to] of [
+    for (const { membership } of [newer, older]) await membership.start();
+    const pairs = [
       [newer, older],
       [older, newer],
       [newer, older],
-    ] as const) {
-      await newer.membership.beat();
-      const parked = await park(from);
-      expect(await formats()).toEqual([1]);
-      await goOnAt(to, parked);
-    }
-    expect(older.poller.unreadable.count).toBe(0);
+    ] as const;
+    await moveBetween(pairs, (from) => (from === newer ? NEXT_FORMAT : RECORD_FORMATS.writes));
   });
 
-  it("a newer node that has not heard of the older one yet writes nothing that it cannot read", async () => {
-    const newer = await join();
-    await join(1);
-    expect(newer.membership.recordFormat).toBe(RECORD_FORMAT);
-    const runId = await start(newer.runtime, "event-none");
-    await until(() => isWaiting("event")(runId));
-    expect(await rowOf(runId)).toMatchObject({ record: { v: 1 }, record_format: null });
-    await announce(newer, runId);
-    await allEnd(database.sql, [runId]);
+  it("beside one that does not read the next format nothing is written in it, and runs move between both", async () => {
+    const [newer, older] = [await join(WRITES_NEXT), await join()];
+    for (const { membership } of [newer, older]) await membership.start();
+    await moveBetween(
+      [
+        [newer, older],
+        [older, newer],
+      ],
+      () => RECORD_FORMATS.writes,
+    );
   });
 
-  it("when the older one has left, the newer format is written again", async () => {
-    const newer = await join();
-    await leave(await join(1));
+  it("when the older one has left, the newer format is written, and what was written before is read", async () => {
+    const newer = await join(WRITES_NEXT);
+    const older = await join();
+    await newer.membership.beat();
+    const parked = await park(newer);
+    expect(await formats()).toEqual([RECORD_FORMATS.writes]);
+    await leave(older);
     nodes.splice(1);
     await newer.membership.beat();
-    const runId = await start(newer.runtime, "event-none");
-    await until(() => isWaiting("event")(runId));
-    expect(await rowOf(runId)).toMatchObject({ record: { v: 2 }, record_format: 2 });
-    await announce(newer, runId);
+    const runId = await start(newer.runtime, "signal");
+    await until(() => isWaiting("signal")(runId));
+    expect((await rowOf(runId))?.record).toMatchObject({ v: NEXT_FORMAT, entered: 1 });
+    const next = await join(WRITES_NEXT);
+    await goOnAt(next, parked);
+    await go(next, runId);
     await allEnd(database.sql, [runId]);
-    expect(await rowOf(runId)).toMatchObject({ record: { v: 1 }, record_format: null });
+    const ended = await Promise.all([runId, ...parked.values()].map(rowOf));
+    expect(new Set(ended.map((row) => row?.record.v))).toEqual(new Set([NEXT_FORMAT]));
   });
 });
 
 describe("a run that its owner cannot read", () => {
   it("is continued by the node that was asked; the owner itself answers 503", async () => {
-    const newer = await join();
+    const newer = await join(WRITES_NEXT);
     const runId = await start(newer.runtime, "event-none");
     await until(() => isWaiting("event")(runId));
-    // Without a heartbeat, the database does not know that it is there.
-    const owner = await startHalf(database, { newestFormat: 1 });
+    // Without a heartbeat, the newer one does not know that it is there.
+    const owner = await startHalf(database);
     const common = { placement: { owner: () => "owner", others: [] }, refreshMembership: async () => {} };
     const nowhere = { ask: async () => undefined, tell: () => {}, advance: () => {} };
     const ownersRouter = new Router({ ...common, ...owner, nodeId: "owner", bus: nowhere });
@@ -271,37 +273,4 @@ describe("a run that its owner cannot read", () => {
     await allEnd(database.sql, [runId]);
     await owner.stop();
   });
-});
-
-/** Records of newer formats are left alone: see held-records.test.ts. */
-const NEWEST_LOWERED = 2;
-
-describe("a record that the database lowers", () => {
-  const run = { id: uuidv7() } as unknown as RunContext["run"];
-  const event: Extract<Wait, { kind: "event" }> = {
-    ...{ kind: "event", topic: "t", headers: { z: "1", a: "2" }, since: "7", snapshot: "1:1:@2" },
-    ...{ after: "9", dueAt: 5, look: true },
-  };
-  const contexts: readonly RunContext[] = [
-    { ...newRun(run, {}), wait: event },
-    { ...newRun(run, {}), wait: { ...event, headers: {}, since: undefined, after: undefined, dueAt: undefined } },
-    {
-      ...newRun(run, {}),
-      wait: event,
-      caught: { code: "x" as never, message: "'\\\"\n", details: { b: [1.5e300, null, { c: "" }], a: {} } },
-    },
-  ];
-
-  it.each(contexts.map((context, nth) => [nth, context] as const))(
-    "is what a node would have written in the older format, members in their order (%i)",
-    async (_, context) => {
-      const written = (format: number) => JSON.stringify(encodeRecord(context, format));
-      expect(JSON.parse(written(NEWEST_LOWERED)).v).toBe(NEWEST_LOWERED);
-      for (let format = 1; format <= NEWEST_LOWERED; format++) {
-        const [row] = await database.sql<{ record: JsonObject }[]>`
-          select record_in_format(${written(NEWEST_LOWERED)}::text::json, ${format}::smallint) as record`;
-        expect(JSON.stringify(row?.record)).toBe(written(format));
-      }
-    },
-  );
 });

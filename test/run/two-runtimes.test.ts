@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type Answer, asRunId, type RunCommand, type RunId } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
-import type { RunCommit } from "../../src/store/commit/rows.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
@@ -244,7 +244,7 @@ describe("two runs that spawn under one key at the same time", () => {
   it("both name the one run that exists", async () => {
     const [one, other] = await pair();
     const gates = new Map<string, Gate>();
-    const spawns = ({ children = [] }: RunCommit) => children.length > 0;
+    const spawns = ({ runId, rows }: RunCommit) => rows.new_run?.some(({ id }) => id !== runId) === true;
     for (const half of [one, other]) holdBack(half, gates);
     const gate = new Gate(one, new Map([one, other].map((half) => [half, spawns] as const)));
     const request = { inputs: { key: uuidv7() } };

@@ -85,7 +85,7 @@ describe("the wake row of a run in progress", () => {
     expect(seen?.without).toBe(0);
   });
 
-  it("stays for one call after another, and is due before the deadline of each", async () => {
+  it("stays for one call after another, and is due within ten seconds of each, which no other row owes", async () => {
     const { runtime } = await half();
     const runId = await start(runtime, "charges");
     await allEnd(database.sql, [runId]);
@@ -95,7 +95,8 @@ describe("the wake row of a run in progress", () => {
     const [seen] = await database.sql<{ calls: number; latest: number }[]>`
       select count(*)::int as calls, max(due_in_ms) as latest from left_due where wait_kind = 'dispatched'`;
     expect(seen?.calls).toBe(10);
-    expect(seen?.latest).toBeGreaterThan(250_000);
+    expect(seen?.latest).toBeLessThanOrEqual(10_000);
+    expect(seen?.latest).toBeGreaterThan(5_000);
     await nothingUnwatched(database.sql);
   });
 

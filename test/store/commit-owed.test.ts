@@ -1,62 +1,79 @@
 // Rows that transitions owe, as the commit statement writes them: outbox, inbox, signals, user tasks and the undo list.
 
 import { describe, expect, it } from "vitest";
-import type { RunId } from "../../machines/index.js";
-import { asShardId, uuidv7 } from "../../src/ids.js";
-import { owedRows } from "../../src/run/owed-rows.js";
-import type { RunRow } from "../../src/store/commit/rows.js";
+import {
+  FoldedRows,
+  type Owed,
+  outboxRow,
+  type Row,
+  type Rows,
+  type RunId,
+  signalRecorded,
+  taskClosed,
+  taskOpened,
+  undoHanded,
+  undoOwed,
+  undoPassed,
+  undoSettled,
+  type Write,
+} from "../../machines/index.js";
+import { uuidv7 } from "../../src/ids.js";
 import { signalFor } from "../../src/store/family.js";
-import { asRevision } from "../../src/store/revision.js";
-import { AT, confirmation, openCommitStore, row, update } from "./commit-rows.js";
+import { AT, confirmation, openCommitStore, signal, update } from "./commit-rows.js";
 
 const store = openCommitStore();
 const { commit, rows, created } = store;
 
 import { newDispatchId, newRunId } from "../harness/ids.js";
 
-describe("effects owed", () => {
-  const call = { stepId: "s" } as never;
+/** The rows of one commit of the run, as the unit folds them. */
+function rowsOf(...owed: readonly Owed[]): Rows {
+  const folded = new FoldedRows();
+  for (const { writes = [] } of owed)
+    for (const write of writes)
+      if (write.to === "promise") folded.add("promise", { ...write.row, fence: "8" });
+      else folded.fold(write as Parameters<FoldedRows["fold"]>[0]);
+  return folded.rows;
+}
+const by = (id: RunId, now = AT) => ({ run: { id }, now });
+
+describe("dispatches and posts owed", () => {
+  const asked = (id: RunId, dispatchId: string): Owed => ({ writes: [outboxRow(by(id), dispatchId, "action")] });
+  const gone = (run_id: RunId, id: string): Owed => ({ writes: [{ to: "outbox_gone", row: { run_id, id } } as Write] });
 
   it("are a row until they are resolved", async () => {
     const runId = await created();
     const dispatchId = newDispatchId();
-    await commit(update(runId, 1, owedRows({ id: newRunId() }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
+    await commit(update(runId, 1, rowsOf(asked(runId, dispatchId))));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, kind: "action", tries: 0 }]);
-    await commit(update(runId, 2, owedRows({ id: newRunId() }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(runId, 2, rowsOf(gone(runId, dispatchId))));
     expect((await rows(runId)).outbox).toEqual([]);
   });
 
   it("never become a row if they are owed and settled between two commits", async () => {
     const runId = await created();
-    const [gone, stays] = [newDispatchId(), newDispatchId()];
-    const owed = owedRows(
-      { id: runId },
-      [
-        { kind: "dispatch.request", dispatchId: gone, call },
-        { kind: "dispatch.resolved", dispatchId: gone },
-        { kind: "dispatch.request", dispatchId: stays, call },
-      ],
-      AT,
-    );
-    expect(owed).toMatchObject({ outbox: [{ id: stays }], outboxGone: [] });
+    const [first, last] = [newDispatchId(), newDispatchId()];
+    const owed = rowsOf(asked(runId, first), gone(runId, first), asked(runId, last));
+    expect(owed).toMatchObject({ outbox_row: [{ id: last }] });
+    expect(owed.outbox_gone).toBeUndefined();
     await commit(update(runId, 1, owed));
-    expect((await rows(runId)).outbox).toMatchObject([{ id: stays }]);
+    expect((await rows(runId)).outbox).toMatchObject([{ id: last }]);
   });
 
   it("keep their leased row when they are asked for again", async () => {
     const runId = await created();
     const dispatchId = newDispatchId();
-    const asked = (dueAt: number) => ({ outbox: [{ id: dispatchId, kind: "action", dueAt }] });
-    await commit(update(runId, 1, asked(AT)));
-    await commit(confirmation(runId, 2, asked(AT + 9)));
+    const due = (due_at: number) => ({ outbox_row: [{ id: dispatchId, kind: "action", due_at }] });
+    await commit(update(runId, 1, due(AT)));
+    await commit(confirmation(runId, 2, due(AT + 9)));
     expect((await rows(runId)).outbox).toMatchObject([{ id: dispatchId, due_at: new Date(AT) }]);
   });
 
   it("are settled by their own run only", async () => {
     const [one, other] = [await created(), await created()];
     const dispatchId = newDispatchId();
-    await commit(update(one, 1, owedRows({ id: newRunId() }, [{ kind: "dispatch.request", dispatchId, call }], AT)));
-    await commit(update(other, 7, owedRows({ id: newRunId() }, [{ kind: "dispatch.resolved", dispatchId }], AT)));
+    await commit(update(one, 1, rowsOf(asked(one, dispatchId))));
+    await commit(update(other, 7, rowsOf(gone(other, dispatchId))));
     expect((await rows(one)).outbox).toHaveLength(1);
   });
 });
@@ -65,20 +82,20 @@ describe("the inbox", () => {
   it("loses a row in the commit that answers it, and in no other", async () => {
     const [from, to] = [await created(), await created()];
     const id = uuidv7();
-    const inbox = [{ id, to, shard: asShardId(0), command: '{"type":"advance"}', dueAt: AT }];
-    await commit(update(from, 1, { inbox }));
+    const inbox_row = [{ id, run_id: to, command: { type: "advance" }, due_at: AT }];
+    await commit(update(from, 1, { inbox_row }));
     expect((await rows(to)).inbox).toMatchObject([{ id, command: { type: "advance" } }]);
-    await commit(update(to, 9, { inboxGone: [id] }));
+    await commit(update(to, 9, { inbox_gone: [{ id }] }));
     expect((await rows(to)).inbox).toHaveLength(1);
-    await commit(update(to, 1, { inboxGone: [id] }));
+    await commit(update(to, 1, { inbox_gone: [{ id }] }));
     expect((await rows(to)).inbox).toEqual([]);
   });
 
   it("has a command once, however often it is sent", async () => {
     const [from, to] = [await created(), await created()];
-    const inbox = [{ id: uuidv7(), to, shard: asShardId(0), command: '{"type":"advance"}', dueAt: AT }];
-    await commit(update(from, 1, { inbox }));
-    await commit(update(from, 2, { inbox }));
+    const inbox_row = [{ id: uuidv7(), run_id: to, command: { type: "advance" }, due_at: AT }];
+    await commit(update(from, 1, { inbox_row }));
+    await commit(update(from, 2, { inbox_row }));
     expect((await rows(to)).inbox).toHaveLength(1);
   });
 });
@@ -87,32 +104,32 @@ describe("signals", () => {
   it("are taken once, while they are unconsumed", async () => {
     const runId = await created();
     const id = uuidv7();
-    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: '{"n":1}', at: AT, consumed: false }] }));
-    await commit(update(runId, 2, { signalClaims: [{ id, at: AT + 1 }] }));
-    await commit(update(runId, 3, { signalClaims: [{ id, at: AT + 2 }] }));
+    await commit(update(runId, 1, { signal: [signal(id, { payload: { n: 1 } })] }));
+    await commit(update(runId, 2, { signal_claim: [{ id, at: AT + 1 }] }));
+    await commit(update(runId, 3, { signal_claim: [{ id, at: AT + 2 }] }));
     expect((await rows(runId)).signals).toMatchObject([{ id, payload: { n: 1 }, consumed_at: new Date(AT + 1) }]);
   });
 
   it("are consumed on receipt if the run waits for them", async () => {
     const runId = await created();
     const id = uuidv7();
-    await commit(update(runId, 1, { signals: [{ id, name: "go", payload: "{}", at: AT, consumed: true }] }));
+    await commit(update(runId, 1, { signal: [signal(id, { consumed: true })] }));
     expect((await rows(runId)).signals).toMatchObject([{ id, consumed_at: new Date(AT) }]);
   });
 });
 
 describe("the promise of a signal", () => {
-  const waits = row({ state: "paused", awaitedSignal: "go", pausedReason: "signal" });
+  const waits = { state: "paused", awaited_signal: "go", paused_reason: "signal" };
   /** A run at revision 2 that waits for the signal `go`. */
-  async function waiter(more: Partial<RunRow> = {}): Promise<RunId> {
+  async function waiter(more: Partial<Row<"run_update">> = {}): Promise<RunId> {
     const runId = await created();
-    await commit(update(runId, 1, { update: { ...waits, ...more } }));
+    await commit(update(runId, 1, {}, { ...waits, ...more }));
     return runId;
   }
-  const promise = (from: RunId, to: RunId, name = "go") => {
+  const promise = (from: RunId, to: RunId, { name = "go", expected = 1 } = {}) => {
     const id = uuidv7();
-    const effect = { kind: "signal.recorded", id, name, payload: {}, consumed: false, promisedTo: to } as const;
-    return { id, commit: update(from, 1, owedRows({ id: from }, [effect], AT)) };
+    const recorded = signalRecorded(by(from), { id, name, payload: {} }, { consumed: false, promisedTo: to });
+    return { id, commit: update(from, expected, rowsOf(recorded)) };
   };
   const signalsOf = async (runId: RunId) => (await rows(runId)).signals.map(({ promised_to }) => promised_to);
 
@@ -130,13 +147,13 @@ describe("the promise of a signal", () => {
   });
 
   it.each([
-    ["waits for another signal", { awaitedSignal: "stop" }, "go"],
-    ["is in quarantine", { pausedReason: "quarantine" }, "go"],
-    ["has ended", { state: "failed", terminalAt: AT }, "go"],
+    ["waits for another signal", { awaited_signal: "stop" }, "go"],
+    ["is in quarantine", { paused_reason: "quarantine" }, "go"],
+    ["has ended", { state: "failed", terminal_at: AT }, "go"],
   ])("loses if the run %s", async (_, about, name) => {
     const [from, to] = [await created(), await waiter(about)];
     const before = await rows(to);
-    expect(await commit(promise(from, to, name).commit)).toEqual(new Set());
+    expect(await commit(promise(from, to, { name }).commit)).toEqual(new Set());
     expect([await signalsOf(from), await rows(to)]).toEqual([[], before]);
   });
 
@@ -149,14 +166,14 @@ describe("the promise of a signal", () => {
 
   it("is read first by its run, and by no other run before that has ended", async () => {
     const [root, to] = [await created(), await waiter()];
-    const older = { id: uuidv7(), name: "go", payload: '"older"', at: AT, consumed: false };
-    await commit(update(root, 1, { signals: [older] }));
-    const { id, commit: promised } = promise(root, to);
-    await commit({ ...promised, expected: asRevision(2) });
+    const older = signal(uuidv7(), { payload: "older" });
+    await commit(update(root, 1, { signal: [older] }));
+    const { id, commit: promised } = promise(root, to, { expected: 2 });
+    await commit(promised);
     const seenBy = (run: RunId) => signalFor(store.sql, { id: run, family: [root] }, "go");
     expect(await seenBy(to)).toMatchObject({ id, runId: root, promised: true });
     expect(await seenBy(newRunId())).toMatchObject({ id: older.id, promised: false });
-    await store.sql`update signals set consumed_at = now() where id = ${older.id}`;
+    await store.sql`update signals set consumed_at = now() where id = ${older.id as string}`;
     expect(await seenBy(newRunId())).toBeNull();
     await store.sql`update runs set terminal_at = now() where id = ${to}`;
     expect(await seenBy(newRunId())).toMatchObject({ id, promised: false });
@@ -174,12 +191,12 @@ describe("user tasks", () => {
       dueAt: AT + 9,
       formSchema: { type: "object" },
     };
-    await commit(update(runId, expected, owedRows({ id: runId }, [{ kind: "task.opened", task }], AT)));
+    await commit(update(runId, expected, rowsOf(taskOpened(by(runId), task))));
     return id;
   };
-  const submitted = (id: string) =>
-    owedRows({ id: newRunId() }, [{ kind: "task.submitted", id, result: { n: 1 }, by: "ann", at: AT + 1 }], AT + 5);
-  const closed = (id: string) => owedRows({ id: newRunId() }, [{ kind: "task.closed", id }], AT + 2);
+  const submitted = (runId: RunId, id: string) =>
+    rowsOf(taskClosed(by(runId, AT + 1), id, { result: { n: 1 }, by: "ann" }));
+  const closed = (runId: RunId, id: string) => rowsOf(taskClosed(by(runId, AT + 2), id));
 
   it("are opened with all their members", async () => {
     const runId = await created();
@@ -197,11 +214,11 @@ describe("user tasks", () => {
     const runId = await created();
     const [one, other] = [await opened(runId, 1), await opened(runId, 2)];
     const both = (...rest: ReturnType<typeof closed>[]) => ({
-      tasksClosed: rest.flatMap((owed) => owed.tasksClosed ?? []),
+      closed_task: rest.flatMap((owed) => owed.closed_task ?? []),
     });
-    await commit(update(runId, 3, both(submitted(one), closed(other))));
+    await commit(update(runId, 3, both(submitted(runId, one), closed(runId, other))));
     const after = (await rows(runId)).user_tasks;
-    await commit(update(runId, 4, both(closed(one), submitted(other))));
+    await commit(update(runId, 4, both(closed(runId, one), submitted(runId, other))));
     expect((await rows(runId)).user_tasks).toEqual(after);
     const end = { closed_at: new Date(AT + 1), submitted_at: new Date(AT + 1), submitted_by: "ann", result: { n: 1 } };
     expect(after.find(({ id }) => id === one)).toMatchObject(end);
@@ -214,14 +231,16 @@ describe("user tasks", () => {
     const [runId, stranger] = [await created(), await created()];
     const id = await opened(runId, 1);
     const before = (await rows(runId)).user_tasks;
-    await commit(update(runId, 1, submitted(id)));
-    await commit(update(stranger, 1, submitted(id)));
+    await commit(update(runId, 1, submitted(runId, id)));
+    await commit(update(stranger, 1, submitted(stranger, id)));
     expect((await rows(runId)).user_tasks).toEqual(before);
   });
 });
 
 describe("the undo list", () => {
-  const owed = (stepId: string, action?: string) => ({ stepId, entry: 1, action, inputs: "{}", forwardKey: stepId });
+  const owed = (step_id: string, action?: string) => ({
+    ...{ step_id, entry: 1, action, inputs: {}, forward_key: step_id, state: "owed" },
+  });
   const ordered = async (runId: string) =>
     (await rows(runId)).undo.sort((left, right) => Number(left.ordinal) - Number(right.ordinal));
 
@@ -229,7 +248,7 @@ describe("the undo list", () => {
     const mates = [await created(), await created(), await created()];
     const names = Array.from({ length: 20 }, (_, nth) => `s${nth}`);
     const shares = (revision: number, steps: string[]) =>
-      mates.map((runId) => update(runId, revision, { undoOwed: steps.map((step) => owed(step, "shop.refund@1")) }));
+      mates.map((runId) => update(runId, revision, { undo_entry: steps.map((step) => owed(step, "shop.refund@1")) }));
     await commit(...shares(1, names.slice(0, 12)));
     await commit(...shares(2, names.slice(12)));
     for (const runId of mates) expect((await ordered(runId)).map(({ step_id }) => step_id)).toEqual(names);
@@ -237,37 +256,38 @@ describe("the undo list", () => {
 
   it("is settled entry by entry, by its owner only", async () => {
     const [runId, other] = [await created(), await created()];
-    await commit(update(runId, 1, { undoOwed: [owed("a", "shop.refund@1"), owed("b", "shop.refund@1")] }));
+    await commit(update(runId, 1, { undo_entry: [owed("a", "shop.refund@1"), owed("b", "shop.refund@1")] }));
     const ordinal = String((await ordered(runId))[1]?.ordinal);
-    await commit(update(other, 1, { undoSettled: [{ ordinal, state: "done" }] }));
+    await commit(update(other, 1, { undo_settled: [{ ordinal, state: "done" }] }));
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "owed"]);
-    await commit(update(runId, 2, { undoSettled: [{ ordinal, state: "done" }] }));
+    await commit(update(runId, 2, { undo_settled: [{ ordinal, state: "done" }] }));
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["owed", "done"]);
   });
 
   it("passes entries without an action, and no others", async () => {
     const runId = await created();
-    await commit(update(runId, 1, { undoOwed: [owed("a"), owed("b", "shop.refund@1")] }));
-    await commit(update(runId, 2, { undoPassed: { since: 0, every: false } }));
+    await commit(update(runId, 1, { undo_entry: [owed("a"), owed("b", "shop.refund@1")] }));
+    await commit(update(runId, 2, { undo_passed: [{ since: 0, every: false }] }));
     expect((await ordered(runId)).map(({ state }) => state)).toEqual(["passed", "owed"]);
   });
 
-  const undo = (step: string, entry: number, action?: string) =>
-    ({ kind: "undo.owed", entry: { stepId: step, entry, action, forwardIdempotencyKey: step } }) as const;
+  const undo = (of: RunId, stepId: string, entry: number, action?: string) =>
+    undoOwed(by(of), { stepId, entry, action, forwardIdempotencyKey: stepId });
+  const REFUND = "shop.refund@1";
 
   it("is handed over whole, with the entries of the same commit, but without those that it settles or passes", async () => {
     const [child, heir] = [await created(), await created()];
-    const first = [undo("a", 1, "shop.refund@1"), undo("b", 2, "shop.refund@1"), undo("c", 3)];
-    await commit(update(child, 1, owedRows({ id: child }, first, AT)));
+    const first = [undo(child, "a", 1, REFUND), undo(child, "b", 2, REFUND), undo(child, "c", 3)];
+    await commit(update(child, 1, rowsOf(...first)));
     const ordinal = String((await ordered(child))[1]?.ordinal);
-    const effects = [
-      { kind: "undo.settled", ordinal, state: "failed" },
-      { kind: "undo.passed", since: 1 },
-      undo("d", 4, "shop.refund@1"),
-      undo("e", 5),
-      { kind: "undo.handed", to: heir, entry: 7 },
-    ] as const;
-    await commit(update(child, 2, owedRows({ id: child }, effects, AT)));
+    const then = [
+      undoSettled(by(child), ordinal, "failed"),
+      undoPassed(by(child), { since: 1 }),
+      undo(child, "d", 4, REFUND),
+      undo(child, "e", 5),
+      undoHanded(by(child), heir, 7),
+    ];
+    await commit(update(child, 2, rowsOf(...then)));
     const left = (await ordered(child)).map(({ step_id, state }) => [step_id, state]);
     expect(left).toEqual([
       ["b", "failed"],
@@ -284,10 +304,15 @@ describe("the undo list", () => {
 
   it("begins as passed in a batch that drops or passes it", async () => {
     const [dropped, passed] = [await created(), await created()];
-    const drop = [undo("a", 1, "shop.refund@1"), { kind: "undo.dropped" }] as const;
-    await commit(update(dropped, 1, owedRows({ id: dropped }, drop, AT)));
-    const pass = [undo("a", 1), undo("b", 2), { kind: "undo.passed", since: 1 }, undo("c", 3)] as const;
-    await commit(update(passed, 1, owedRows({ id: passed }, pass, AT)));
+    const drop = [undo(dropped, "a", 1, REFUND), undoPassed(by(dropped), { every: true })];
+    await commit(update(dropped, 1, rowsOf(...drop)));
+    const pass = [
+      undo(passed, "a", 1),
+      undo(passed, "b", 2),
+      undoPassed(by(passed), { since: 1 }),
+      undo(passed, "c", 3),
+    ];
+    await commit(update(passed, 1, rowsOf(...pass)));
     expect((await ordered(dropped)).map(({ state }) => state)).toEqual(["passed"]);
     expect((await ordered(passed)).map(({ state }) => state)).toEqual(["owed", "passed", "owed"]);
   });

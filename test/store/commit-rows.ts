@@ -2,11 +2,11 @@
 
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, expect } from "vitest";
-import type { RunId } from "../../machines/index.js";
+import type { JsonObject, Relation, Row, Rows, RunId } from "../../machines/index.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
-import type { EventRow, NewRunRow, RunCommit, RunRow } from "../../src/store/commit/rows.js";
+import { encodeRun } from "../../src/store/commit/encoding.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { commitRuns } from "../../src/store/commit/statement.js";
-import { asRevision } from "../../src/store/revision.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 
@@ -15,63 +15,101 @@ const FENCE = "7";
 export const AT = Date.UTC(2026, 10, 21);
 const DEFINITION = "0190a000-0000-7000-8000-0000000000aa";
 
-export function event(seq: number, more: Partial<EventRow> = {}): EventRow {
-  return { seq, at: AT + seq, type: "log", attempt: 0, from: "running", to: "running", actor: "coordinator", ...more };
+/** Rows as a test states them: the run's id, and columns that are null, are added. */
+export type Share = { readonly [Of in Relation]?: readonly Partial<Row<Of>>[] };
+type Started = Share & { readonly runId?: RunId };
+
+export function event(seq: number, more: Partial<Row<"audit_event">> = {}): Partial<Row<"audit_event">> {
+  const states = { from_state: "running", to_state: "running" };
+  return { seq, recorded_at: AT + seq, event_type: "log", attempt: 0, ...states, actor: "coordinator", ...more };
 }
 
-export function creation(more: Partial<RunCommit> = {}, row: Partial<NewRunRow> = {}): RunCommit {
-  const runId = more.runId ?? newRunId();
-  const create: NewRunRow = {
-    ...{ fence: FENCE, record: '{"v":1}', workflowId: "orders", version: 1, definitionId: DEFINITION, startedAt: AT },
-    ...{ inputs: '{"n":1}', identity: "{}", requestHash: "hash" },
+/** The wake row of a run, due then. */
+export const wake = (runId: RunId, due_at: number) => ({ wake: [{ run_id: runId, shard: shardOf(runId), due_at }] });
+export const NO_WAKE: Share = { wake_gone: [{}] };
+
+export const variables = (values: JsonObject): Share => ({
+  variable: Object.entries(values).map(([name, value]) => ({ name, value })),
+});
+
+function ownedBy(runId: RunId, share: Share): Rows {
+  const owned = Object.entries(share).map(([relation, rows]) => {
+    const own = relation === "inbox_row" || relation === "outgoing_event" ? { from_run: runId } : { run_id: runId };
+    return [relation, rows.map((row) => ({ shard: shardOf(runId), owner: runId, ...own, ...row }))];
+  });
+  return Object.fromEntries(owned);
+}
+
+export function newRunRow(runId: RunId, row: Partial<Row<"new_run">> = {}): Row<"new_run"> {
+  return {
+    ...{ id: runId, shard: shardOf(runId), fence: FENCE, record: { v: 1 }, workflow_id: "orders", version: 1 },
+    ...{ definition_id: DEFINITION, started_at: AT, state: "pending", last_seq: 1, last_event_at: AT, review: false },
+    ...{ inputs: { n: 1 }, identity: {}, request_hash: "hash" },
     ...row,
-  };
-  return { runId, shard: shardOf(runId), create, events: [event(1, { type: "saga.started" })], wake: AT, ...more };
+  } as Row<"new_run">;
 }
 
-export function row(more: Partial<RunRow> = {}): RunRow {
-  return { fence: FENCE, state: "running", lastSeq: 2, lastEventAt: AT + 2, review: false, record: '{"v":1}', ...more };
+export function creation({ runId = newRunId(), ...share }: Started = {}, row: Partial<Row<"new_run">> = {}): RunCommit {
+  const start = { audit_event: [event(1, { event_type: "saga.started" })], ...wake(runId, AT), ...share };
+  return { runId, rows: { new_run: [newRunRow(runId, row)], ...ownedBy(runId, start) } };
 }
 
 /** Takes the run from `expected` to the next revision. */
-export function update(runId: RunId, expected: number, more: Partial<RunCommit> = {}): RunCommit {
-  return {
-    runId,
-    shard: shardOf(runId),
-    expected: asRevision(expected),
-    expectedFence: FENCE,
-    update: row(),
-    events: [],
-    ...more,
-  };
+export function update(
+  runId: RunId,
+  expected: number,
+  share: Share = {},
+  row: Partial<Row<"run_update">> = {},
+): RunCommit {
+  const update = {
+    ...{
+      id: runId,
+      expected,
+      expected_fence: FENCE,
+      fence: FENCE,
+      state: "running",
+      last_seq: 2,
+      last_event_at: AT + 2,
+    },
+    ...{ review: false, record: { v: 1 }, set_call: false, set_frames: false, set_items: false },
+    ...row,
+  } as Row<"run_update">;
+  return { runId, rows: { run_update: [update], ...ownedBy(runId, share) } };
 }
 
 /** Leaves the run as it is, if it is at `expected`. */
-export function confirmation(runId: RunId, expected: number, more: Partial<RunCommit> = {}): RunCommit {
-  return { runId, shard: shardOf(runId), expected: asRevision(expected), expectedFence: FENCE, events: [], ...more };
+export function confirmation(runId: RunId, expected: number, share: Share = {}, fence = FENCE): RunCommit {
+  const confirm = [{ id: runId, expected, expected_fence: fence }];
+  return { runId, rows: { confirm, ...ownedBy(runId, share) } };
 }
 
+export const command = (id = uuidv7(), keep = false): Row<"command"> =>
+  ({ command_id: id, answer: { type: "advanced" }, keep, at: AT }) as Row<"command">;
+export const signal = (id: string = uuidv7(), more: Partial<Row<"signal">> = {}): Partial<Row<"signal">> => ({
+  ...{ id, name: "go", payload: {}, at: AT, consumed: false },
+  ...more,
+});
+
 /** A share with rows for every table. */
-export function withEverything(runId: RunId): Partial<RunCommit> {
-  const id = uuidv7();
+export function withEverything(runId: RunId) {
   return {
-    commands: [{ id, answer: '{"type":"advanced"}', keep: false, at: AT }],
-    events: [event(2)],
-    variables: new Map([["x", "1"]]),
-    wake: AT + 5_000,
-    signals: [{ id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false }],
-    outbox: [{ id: uuidv7(), kind: "action", dueAt: AT }],
-    outgoingEvents: [{ id: uuidv7(), runId, topic: "saga.run.started", payload: "{}" }],
-    inbox: [{ id: uuidv7(), to: runId, shard: shardOf(runId), command: '{"type":"advance"}', dueAt: AT }],
-    tasksOpened: [{ id: uuidv7(), stepId: "s", assignee: "ann", at: AT }],
-    tickets: [
+    command: [command()],
+    audit_event: [event(2)],
+    ...variables({ x: 1 }),
+    ...wake(runId, AT + 5_000),
+    signal: [signal()],
+    outbox_row: [{ id: uuidv7(), kind: "action", due_at: AT }],
+    outgoing_event: [{ id: uuidv7(), run_id: runId, topic: "saga.run.started", payload: {} }],
+    inbox_row: [{ id: uuidv7(), run_id: runId, command: { type: "advance" }, due_at: AT }],
+    opened_task: [{ id: uuidv7(), step_id: "s", assignee: "ann", at: AT }],
+    ticket: [
       {
-        ...{ entry: 1, stepId: "s", tenantId: DEFINITION, scope: "action:shop.pay", key: runId },
-        ...{ limit: 1, onLimit: "queue", admitted: false },
+        ...{ entry: 1, step_id: "s", tenant_id: DEFINITION, scope: "action:shop.pay", key: runId },
+        ...{ slot_limit: 1, on_limit: "queue", admitted: false },
       },
     ],
-    undoOwed: [{ stepId: "s", entry: 1, action: "shop.refund@1", inputs: "{}", forwardKey: "k" }],
-  };
+    undo_entry: [{ step_id: "s", entry: 1, action: "shop.refund@1", inputs: {}, forward_key: "k", state: "owed" }],
+  } satisfies Share;
 }
 
 const TABLES = {
@@ -108,7 +146,7 @@ export function openCommitStore() {
     database = await createTestDatabase();
   });
   afterAll(() => database.drop());
-  const commit = (...group: RunCommit[]) => commitRuns(database.sql, group);
+  const commit = (...group: RunCommit[]) => commitRuns(database.sql, group.map(encodeRun));
   return {
     get sql() {
       return database.sql;
@@ -120,7 +158,7 @@ export function openCommitStore() {
     commit,
     rows: (runId: string) => rowsOf(database.sql, runId),
     /** A run at revision 1. */
-    async created(more: Partial<RunCommit> = {}): Promise<RunId> {
+    async created(more: Started = {}): Promise<RunId> {
       const share = creation(more);
       expect(await commit(share)).toEqual(new Set([share.runId]));
       return share.runId;

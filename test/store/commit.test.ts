@@ -3,10 +3,25 @@
 import { describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import type { NewRunRow, RunCommit } from "../../src/store/commit/rows.js";
+import { encodeRun } from "../../src/store/commit/encoding.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
 import { commitRuns } from "../../src/store/commit/statement.js";
+import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
-import { AT, confirmation, creation, event, openCommitStore, row, update, withEverything } from "./commit-rows.js";
+import {
+  AT,
+  command,
+  confirmation,
+  creation,
+  event,
+  NO_WAKE,
+  openCommitStore,
+  signal,
+  update,
+  variables,
+  wake,
+  withEverything,
+} from "./commit-rows.js";
 
 const store = openCommitStore();
 const { commit, rows, created } = store;
@@ -35,24 +50,17 @@ describe("compare and set", () => {
     async (expectedFence) => {
       const runId = await created();
       const before = await rows(runId);
-      expect(await commit(update(runId, 1, { ...withEverything(runId), expectedFence }))).toEqual(new Set());
+      const stale = update(runId, 1, withEverything(runId), { expected_fence: expectedFence });
+      expect(await commit(stale)).toEqual(new Set());
       expect(await rows(runId)).toEqual(before);
     },
   );
-
-  it("a row that a node of an older release wrote last is matched by its revision, and gets a token", async () => {
-    const runId = await created();
-    await store.sql`update runs set fence = null where id = ${runId}`;
-    expect(await commit(update(runId, 1)), "the token that it had is not there").toEqual(new Set());
-    expect(await commit(update(runId, 1, { expectedFence: undefined }))).toEqual(new Set([runId]));
-    expect((await rows(runId)).runs).toMatchObject([{ revision: 2, fence: "7" }]);
-  });
 
   it("stores every text as it is: quotes, backslashes, control characters, pairs of surrogates", async () => {
     const runId = await created();
     const texts = ['"', "\\", '{"a": "b\\\\c"}', "a\nb\tc\u0001\u007f", '"\n\\', '"😀\u2028', "NULL", "{}", ",", ""];
     for (const [nth, step] of texts.entries()) {
-      await commit(update(runId, nth + 1, { update: row({ step, output: JSON.stringify({ step }) }) }));
+      await commit(update(runId, nth + 1, {}, { step, output: { step } }));
       const [stored] = await store.sql`select current_step as step, output from runs where id = ${runId}`;
       expect(stored).toEqual({ step, output: { step } });
     }
@@ -78,7 +86,9 @@ describe("compare and set", () => {
   it("lets exactly one of many commits from the same revision win", async () => {
     const runId = await created();
     const outcomes = await Promise.all(
-      Array.from({ length: 8 }, (_, nth) => commit(update(runId, 1, { events: [event(2, { actor: `node:${nth}` })] }))),
+      Array.from({ length: 8 }, (_, nth) =>
+        commit(update(runId, 1, { audit_event: [event(2, { actor: `node:${nth}` })] })),
+      ),
     );
     expect(outcomes.filter((won) => won.has(runId))).toHaveLength(1);
     expect((await rows(runId)).run_events).toHaveLength(2);
@@ -88,18 +98,18 @@ describe("compare and set", () => {
 describe("confirming a revision", () => {
   it("wins without changing the run, and writes its rows", async () => {
     const runId = await created();
-    const signal = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
-    expect(await commit(confirmation(runId, 1, { signals: [signal], wake: null }))).toEqual(new Set([runId]));
+    const one = signal();
+    expect(await commit(confirmation(runId, 1, { signal: [one], ...NO_WAKE }))).toEqual(new Set([runId]));
     const found = await rows(runId);
     expect(found.runs).toMatchObject([{ revision: 1 }]);
-    expect(found.signals).toMatchObject([{ id: signal.id, consumed_at: null }]);
+    expect(found.signals).toMatchObject([{ id: one.id, consumed_at: null }]);
     expect(found.wakes).toEqual([]);
   });
 
   it("loses at the same revision with another token, and writes nothing", async () => {
     const runId = await created();
     const before = await rows(runId);
-    expect(await commit(confirmation(runId, 1, { ...withEverything(runId), expectedFence: "8" }))).toEqual(new Set());
+    expect(await commit(confirmation(runId, 1, withEverything(runId), "8"))).toEqual(new Set());
     expect(await rows(runId)).toEqual(before);
   });
 
@@ -112,23 +122,21 @@ describe("confirming a revision", () => {
 });
 
 describe("commands", () => {
-  const command = (id: string) => ({ id, answer: '{"type":"advanced"}', keep: true, at: AT });
-
   it("lose when they have an outcome already, whatever the revision", async () => {
     const runId = await created();
     const id = uuidv7();
-    expect(await commit(update(runId, 1, { commands: [command(id)] }))).toEqual(new Set([runId]));
+    expect(await commit(update(runId, 1, { command: [command(id)] }))).toEqual(new Set([runId]));
     const before = await rows(runId);
-    expect(await commit(update(runId, 2, { ...withEverything(runId), commands: [command(id)] }))).toEqual(new Set());
-    expect(await commit(confirmation(runId, 2, { commands: [command(id)] }))).toEqual(new Set());
+    expect(await commit(update(runId, 2, { ...withEverything(runId), command: [command(id)] }))).toEqual(new Set());
+    expect(await commit(confirmation(runId, 2, { command: [command(id)] }))).toEqual(new Set());
     expect(await rows(runId)).toEqual(before);
   });
 
   it("are distinguished by their run: another run may use the same id", async () => {
     const [one, other] = [await created(), await created()];
     const id = uuidv7();
-    expect(await commit(update(one, 1, { commands: [command(id)] }))).toEqual(new Set([one]));
-    expect(await commit(update(other, 1, { commands: [command(id)] }))).toEqual(new Set([other]));
+    expect(await commit(update(one, 1, { command: [command(id)] }))).toEqual(new Set([one]));
+    expect(await commit(update(other, 1, { command: [command(id)] }))).toEqual(new Set([other]));
   });
 });
 
@@ -136,9 +144,9 @@ describe("claims of signals", () => {
   it("let one run win, also if two in one group take the same signal", async () => {
     const [owner, one, other] = [await created(), await created(), await created()];
     const [first, second] = [uuidv7(), uuidv7()];
-    const signals = [first, second].map((id) => ({ id, name: "go", payload: "{}", at: AT, consumed: false }));
-    await commit(update(owner, 1, { signals }));
-    const take = (runId: RunId, id: string) => update(runId, 1, { signalClaims: [{ id, at: AT }], events: [event(2)] });
+    await commit(update(owner, 1, { signal: [signal(first), signal(second)] }));
+    const take = (runId: RunId, id: string) =>
+      update(runId, 1, { signal_claim: [{ id, at: AT }], audit_event: [event(2)] });
     expect((await commit(take(one, first), take(other, first))).size).toBe(1);
     const loser = (await rows(one)).run_events.length === 1 ? one : other;
     expect((await rows(loser)).run_events).toHaveLength(1);
@@ -149,7 +157,7 @@ describe("claims of signals", () => {
 
 describe("terminal runs", () => {
   const end = (runId: RunId, expected: number) =>
-    update(runId, expected, { update: row({ state: "succeeded", terminalAt: AT + 2 }), wake: null });
+    update(runId, expected, NO_WAKE, { state: "succeeded", terminal_at: AT + 2 });
 
   it("are never updated again, and lose silently beside the others of their batch", async () => {
     const [ended, open] = [await created(), await created()];
@@ -159,11 +167,23 @@ describe("terminal runs", () => {
     expect(await rows(ended)).toEqual(before);
   });
 
+  it("lose without the guard of the database, too", async () => {
+    const ended = await created();
+    await commit(end(ended, 1));
+    const before = await rows(ended);
+    await store.sql`alter table runs disable trigger runs_terminal_guard`;
+    try {
+      expect(await commit(update(ended, 2, withEverything(ended)))).toEqual(new Set());
+    } finally {
+      await store.sql`alter table runs enable trigger runs_terminal_guard`;
+    }
+    expect(await rows(ended)).toEqual(before);
+  });
+
   it("can still be confirmed, so that a late signal is recorded", async () => {
     const ended = await created();
     await commit(end(ended, 1));
-    const signal = { id: uuidv7(), name: "go", payload: "{}", at: AT, consumed: false };
-    expect(await commit(confirmation(ended, 2, { signals: [signal] }))).toEqual(new Set([ended]));
+    expect(await commit(confirmation(ended, 2, { signal: [signal()] }))).toEqual(new Set([ended]));
     expect((await rows(ended)).signals).toHaveLength(1);
   });
 
@@ -178,12 +198,13 @@ describe("terminal runs", () => {
 });
 
 describe("a confirmation beside a commit of another node", () => {
-  it.each([null, AT])("loses, and leaves the wake row to that commit (%s)", async (wake) => {
+  it.each([null, AT])("loses, and leaves the wake row to that commit (%s)", async (due) => {
     const runId = await created();
     let confirmed: Promise<ReadonlySet<string>> | undefined;
     await store.sql.begin(async (transaction) => {
-      await commitRuns(transaction as unknown as typeof store.sql, [update(runId, 1, { wake: AT + 60_000 })]);
-      confirmed = commit(confirmation(runId, 1, { wake }));
+      const other = transaction as unknown as typeof store.sql;
+      await commitRuns(other, [encodeRun(update(runId, 1, wake(runId, AT + 60_000)))]);
+      confirmed = commit(confirmation(runId, 1, due === null ? NO_WAKE : wake(runId, due)));
       // It does not wait for the other session; if it did, it would be found waiting.
       const waiting = () => store.sql`
         select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
@@ -196,10 +217,10 @@ describe("a confirmation beside a commit of another node", () => {
   // Two commits that each hold rows that the other needs would wait for each other until Postgres ends one of them.
   it("loses to another confirmation, and does not wait for it", async () => {
     const [one, other] = [await created(), await created()];
-    const command = { id: uuidv7(), answer: '{"type":"advanced"}', keep: true, at: AT };
-    const both = (runIds: RunId[]) => runIds.map((runId) => confirmation(runId, 1, { commands: [command], wake: AT }));
+    const same = { command: [command()] };
+    const both = (runIds: RunId[]) => runIds.map((runId) => confirmation(runId, 1, { ...same, ...wake(runId, AT) }));
     await store.sql.begin(async (transaction) => {
-      await commitRuns(transaction as unknown as typeof store.sql, both([one, other]));
+      await commitRuns(transaction as unknown as typeof store.sql, both([one, other]).map(encodeRun));
       expect(await commit(...both([other, one]))).toEqual(new Set());
     });
     for (const runId of [one, other]) expect((await rows(runId)).run_commands).toHaveLength(1);
@@ -207,10 +228,10 @@ describe("a confirmation beside a commit of another node", () => {
 });
 
 describe("new runs", () => {
-  const keyed = (key: string) => ({ key: { scope: "/orders", key } });
+  const keyed = (key: string) => ({ scope: "/orders", key });
 
   it("begin at revision 1 with their start, variables and wake", async () => {
-    const runId = await created({ variables: new Map([["x", '{"deep":[1]}']]), wake: AT + 9 });
+    const runId = await created({ ...variables({ x: { deep: [1] } }), wake: [{ due_at: AT + 9 }] });
     const found = await rows(runId);
     expect(found.runs).toMatchObject([{ revision: 1, last_seq: 1, state: "pending" }]);
     expect(found.run_starts).toMatchObject([{ inputs: { n: 1 }, request_hash: "hash" }]);
@@ -251,10 +272,8 @@ describe("new runs", () => {
 
   describe("that a run creates under a key", () => {
     const spawning = (parent: RunId, key: string): RunCommit => {
-      const { shard, create, events, runId } = creation({}, keyed(key));
-      return update(parent, 1, {
-        children: [{ runId, shard, create: create as NewRunRow, events, wake: AT, variables: new Map() }],
-      });
+      const { rows } = creation({}, { ...keyed(key), made_by: parent });
+      return update(parent, 1, rows);
     };
 
     it("exist exactly where their parent's commit has won, in one group and in two at the same time", async () => {
@@ -265,51 +284,59 @@ describe("new runs", () => {
         ...(await Promise.all(commits.slice(3).map((each) => commit(each)))),
       ];
       const won = new Set(outcomes.flatMap((ids) => [...ids]));
-      for (const { runId, children = [] } of commits) {
-        const exists = (await rows(children[0]?.runId ?? runId)).runs.length === 1;
+      for (const { runId, rows: owed } of commits) {
+        const exists = (await rows(owed.new_run?.[0]?.id ?? runId)).runs.length === 1;
         expect(exists).toBe(won.has(runId));
       }
       expect(parents.filter((parent) => won.has(parent))).toHaveLength(2);
     });
   });
 
+  it("may have children in the commit of their start, which exist where it has won, in both forms of the statement", async () => {
+    const taken = await created();
+    const family = (runId: RunId): RunCommit => {
+      const { rows: start } = creation({ runId });
+      const { rows: child } = creation({}, { made_by: runId });
+      const both = Object.keys(start).map((name) => [name, [...(start as never)[name], ...(child as never)[name]]]);
+      return { runId, rows: Object.fromEntries(both) };
+    };
+    for (const mates of [[], [creation({ runId: taken })]]) {
+      const [one, stale] = [family(newRunId()), family(taken)];
+      expect((await commit(one, ...mates)).has(one.runId)).toBe(true);
+      for (const { id } of one.rows.new_run ?? []) expect((await rows(id)).run_events).toHaveLength(1);
+      expect(await commit(stale)).toEqual(new Set());
+      expect((await rows(stale.rows.new_run?.[1]?.id ?? "")).runs).toEqual([]);
+    }
+  });
+
   it("with one key in two scopes are two runs", async () => {
-    const one = creation({}, { key: { scope: "a/orders", key: "shared" } });
-    const other = creation({}, { key: { scope: "b/orders", key: "shared" } });
+    const one = creation({}, { scope: "a/orders", key: "shared" });
+    const other = creation({}, { scope: "b/orders", key: "shared" });
     expect(await commit(one, other)).toEqual(new Set([one.runId, other.runId]));
   });
 });
 
 describe("wakes", () => {
   it("are set, moved with their tries reset, left as they are, and removed", async () => {
-    const runId = await created({ wake: AT });
+    const runId = await created();
     await store.sql`update wakes set tries = 2 where run_id = ${runId}`;
     await commit(update(runId, 1));
     expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT), tries: 2 }]);
-    await commit(update(runId, 2, { wake: AT + 100 }));
+    await commit(update(runId, 2, wake(runId, AT + 100)));
     expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT + 100), tries: 0 }]);
-    await commit(update(runId, 3, { wake: null }));
+    await commit(update(runId, 3, NO_WAKE));
     expect((await rows(runId)).wakes).toEqual([]);
-    await commit(confirmation(runId, 4, { wake: AT + 200 }));
+    await commit(confirmation(runId, 4, wake(runId, AT + 200)));
     expect((await rows(runId)).wakes).toMatchObject([{ due_at: new Date(AT + 200), tries: 0 }]);
   });
 });
 
 describe("variables", () => {
   it("are written if they changed, and marked if they were removed", async () => {
-    const runId = await created({
-      variables: new Map([
-        ["a", "1"],
-        ["b", '"two"'],
-      ]),
-    });
+    const runId = await created(variables({ a: 1, b: "two" }));
     await commit(
       update(runId, 1, {
-        variables: new Map([
-          ["a", undefined],
-          ["b", '{"k":"\\"}"}'],
-          ["c", "null"],
-        ]),
+        variable: [{ name: "a" }, { name: "b", value: { k: '"}' } }, { name: "c", value: null }],
       }),
     );
     expect((await rows(runId)).run_variables).toMatchObject([
@@ -325,8 +352,8 @@ describe("variables", () => {
 describe("values", () => {
   it("come back as they were written, whatever their characters", async () => {
     const text = `"quoted" \\back {brace,} 'single' NULL , é 🜨 ${"\u0001"}\n`;
-    const runId = await created({ variables: new Map([["v", JSON.stringify(text)]]) });
-    await commit(update(runId, 1, { update: row({ step: text, output: JSON.stringify({ [text]: text }) }) }));
+    const runId = await created(variables({ v: text }));
+    await commit(update(runId, 1, {}, { step: text, output: { [text]: text } }));
     const found = await rows(runId);
     expect(found.run_variables).toMatchObject([{ value: text }]);
     expect(found.runs).toMatchObject([{ current_step: text, output: { [text]: text } }]);

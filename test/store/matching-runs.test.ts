@@ -2,12 +2,10 @@
 import type postgres from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, RUN_STATES, type RunState } from "../../machines/index.js";
-import { openDatabase } from "../../src/store/connection.js";
 import type { RunFilter } from "../../src/store/matching-runs.js";
-import { Pruner } from "../../src/store/pruner.js";
 import { listRuns } from "../../src/store/runs.js";
-import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeLong, itLong, itShort } from "../harness/long.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { describeLong, itShort } from "../harness/long.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -32,9 +30,9 @@ async function insert(kind: "rare" | "common", from: number, count: number): Pro
   const rare = kind === "rare";
   await database.sql.unsafe(
     `with new as (
-       insert into runs (id, shard, revision, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
+       insert into runs (id, shard, revision, fence, last_seq, state, current_step, last_event_at, terminal_at, requires_manual_review,
          awaited_signal, paused_reason, record, workflow_id, version, definition_id, tenant_id, trigger_id, business_key, parent_run_id, started_at)
-       select (left('${rare ? "0a" : "0c"}', 2) || substr(md5(nth::text), 3))::uuid, 0, 1, 1, state, ${rare ? "'rare'" : "'common'"}, now(),
+       select (left('${rare ? "0a" : "0c"}', 2) || substr(md5(nth::text), 3))::uuid, 0, 1, 1, 1, state, ${rare ? "'rare'" : "'common'"}, now(),
          case when state in ('succeeded', 'failed', 'cancelled') then now() end, ${rare},
          case when state = 'paused' then 'go' end,
          case when state = 'paused' then (array['signal', 'incident', 'quarantine', 'operator'])[1 + nth / 6 % 4] end,
@@ -164,8 +162,6 @@ describe("a filter", () => {
     const skipped = await listRuns(database.sql, filter, { limit: 3, offset: 7 }, true);
     return [ids.map(({ id }) => id), skipped.items.map(({ id }) => id), first.total];
   }
-  /** They look at how a run has ended. */
-  const ofEnds = filters.filter((filter) => "states" in filter || "errorCode" in filter || "incident" in filter);
   const check = async (filters: readonly RunFilter[]) => {
     const rows = await database.sql`
       select id, workflow_id, version, tenant_id, trigger_id, parent_run_id, business_key, requires_manual_review, awaited_signal,
@@ -178,23 +174,6 @@ describe("a filter", () => {
   };
 
   itShort("finds what a plain comparison finds", () => check(filters));
-
-  itLong("finds runs that ended before there was a note of it, and the pruner adds the note", async () => {
-    await database.sql.begin(async (sql) => {
-      await sql`set local session_replication_role = replica`;
-      await sql`update runs set ended_as = null, ended_in = null, ended_with = null where shard = 0`;
-    });
-    await check(ofEnds);
-    const pool = openDatabase(database.url, { max: 2, applicationName: "saga-test-pruner", log: silentLog });
-    await new Pruner(pool.sql, silentLog, { eventDays: 1 }).prune();
-    await pool.close();
-    const [left] = await database.sql`
-      select count(*)::int as count from runs where ended_as is distinct from case when terminal_at is not null then state end
-        or ended_in is distinct from case when terminal_at is not null then current_step end
-        or ended_with is distinct from case when terminal_at is not null then run_error_code(state, record) end`;
-    expect(left).toEqual({ count: 0 });
-    await check(ofEnds);
-  });
 });
 
 describeLong("the first page of a list by", () => {

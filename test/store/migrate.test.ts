@@ -5,6 +5,7 @@ import { createLogger } from "../../src/log.js";
 import { migrateDatabase } from "../../src/store/migrate.js";
 import { createEventPartitions, dropEventPartitionsBefore } from "../../src/store/partitions.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
+import { schemaOf } from "../harness/emptying.js";
 
 const WEEK_MS = 7 * 24 * 3_600_000;
 let database: TestDatabase;
@@ -54,6 +55,32 @@ describe("migrations", () => {
     await holder.close();
     await second;
     expect(await weeks(database.sql)).toHaveLength(5);
+  });
+});
+
+describe("a database of an unpublished build", () => {
+  const SENTENCE =
+    /^The database was made by an unpublished build of this service, .*: start with an empty one\. Nothing in it was changed$/;
+
+  it("is refused with one sentence, and nothing in it is changed", async () => {
+    await database.sql.unsafe(`create schema drizzle;
+      create table drizzle.__drizzle_migrations (id serial primary key, hash text not null, created_at bigint);
+      insert into drizzle.__drizzle_migrations (hash, created_at) values ('unpublished', 1795237394586);
+      create table runs (id uuid primary key)`);
+    const schema = await schemaOf(database.sql);
+    for (let nth = 0; nth < 2; nth++)
+      await expect(migrateDatabase(database.url, silentLog)).rejects.toThrow(
+        expect.objectContaining({ name: "UnusableDatabase", message: expect.stringMatching(SENTENCE) }),
+      );
+    expect(await schemaOf(database.sql)).toBe(schema);
+    expect(await database.sql`select hash from drizzle.__drizzle_migrations`).toEqual([{ hash: "unpublished" }]);
+  });
+
+  it("is none that a later release has migrated", async () => {
+    await migrateDatabase(database.url, silentLog);
+    const later = Date.now() + 10 * WEEK_MS;
+    await database.sql`insert into drizzle.__drizzle_migrations (hash, created_at) values ('later', ${later})`;
+    await migrateDatabase(database.url, silentLog);
   });
 });
 

@@ -1,12 +1,12 @@
-// The counts of runs are those of a plain count, whatever of them is kept: after ends on time and late, deletions, and runs of older releases.
+// The counts of runs are those of a plain count, whatever of them is kept: after ends on time and late, and deletions.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { openDatabase } from "../../src/store/connection.js";
-import { keepCounts } from "../../src/store/kept-counts.js";
+import { countEnds } from "../../src/store/end-counts.js";
 import type { RunFilter } from "../../src/store/matching-runs.js";
 import { Retention } from "../../src/store/retention.js";
 import { type CountBounds, countRuns } from "../../src/store/run-counts.js";
-import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
+import { createTestDatabase, deleteRuns, forgetCounts, silentLog, type TestDatabase } from "../harness/database.js";
 import { long } from "../harness/long.js";
 
 let database: TestDatabase;
@@ -20,8 +20,7 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await deleteRuns(database.sql);
-  await database.sql.unsafe(`delete from run_counts; delete from run_count_changes; delete from end_horizon;
-    insert into end_horizon (id, until) values (2, '-infinity')`);
+  await forgetCounts(database.sql);
 });
 afterAll(() => database.drop());
 
@@ -31,9 +30,9 @@ const PARENT = asRunId("0b000000-0000-4000-8000-000000000000");
 /** Unfinished runs of every kind, and ended ones if `ago` says when: up to that many hours ago. */
 async function insert(count: number, ago?: number): Promise<void> {
   await database.sql`
-    insert into runs (id, shard, revision, last_seq, state, paused_reason, last_event_at, terminal_at, requires_manual_review, record,
+    insert into runs (id, shard, revision, fence, last_seq, state, paused_reason, last_event_at, terminal_at, requires_manual_review, record,
       workflow_id, version, definition_id, tenant_id, parent_run_id, business_key, started_at)
-    select gen_random_uuid(), 0, 1, 1, state, case when state = 'paused' then (array['signal', 'incident'])[ceil(random() * 2)] end, now(),
+    select gen_random_uuid(), 0, 1, 1, 1, state, case when state = 'paused' then (array['signal', 'incident'])[ceil(random() * 2)] end, now(),
       now() - ${ago ?? null}::float8 * random() * interval '1 hour', false, '{}', 'flow' || ceil(random() * 2), ceil(random() * 3),
       gen_random_uuid(), case when random() < 0.5 then ${TENANT}::text::uuid end, case when random() < 0.5 then ${PARENT}::text::uuid end,
       'key-' || nth, now() - interval '9 days'
@@ -90,7 +89,15 @@ async function expectRight(): Promise<void> {
     expect([filter, (await countRuns(database.sql, filter)).items]).toEqual([filter, expected]);
   }
 }
-const kept = async () => (await database.sql`select coalesce(sum(count), 0)::int as kept from run_counts`)[0]?.kept;
+const kept = async () =>
+  (await database.sql`select coalesce(sum(count), 0)::int as kept from run_end_counts where minute = '-infinity'`)[0]
+    ?.kept;
+/** A day goes by, and the ends are counted. */
+async function age(): Promise<void> {
+  await database.sql`update end_horizon set since = '-infinity'`;
+  await database.sql`update run_end_counts set minute = minute - interval '26 hours' where minute > '-infinity'`;
+  await countEnds(database.sql);
+}
 const bounded = (bounds: Partial<CountBounds>) => ({ bounds: { matching: 5, beside: 5, items: 100, ...bounds } });
 
 describe("the counts of runs", () => {
@@ -102,7 +109,7 @@ describe("the counts of runs", () => {
         () => insert(some, 300),
         () => end(some, "0 s"),
         () => end(some, `${Math.ceil(Math.random() * 10)} days`),
-        () => keepCounts(database.sql),
+        () => countEnds(database.sql),
         () => new Retention(database.sql).runs(Math.ceil(Math.random() * 9)),
       ];
       for (const act of acts.sort(() => Math.random() - 0.5)) await act();
@@ -110,14 +117,28 @@ describe("the counts of runs", () => {
     }
   });
 
-  it("have runs that ended before anything was counted, as an upgrade finds them", async () => {
-    await database.sql.begin(async (sql) => {
-      await sql`set local session_replication_role = replica`;
-      await insertInto(sql as unknown as typeof database.sql, 300);
-    });
+  it("have runs that ended before anything was counted, with or without their minutes", async () => {
+    await insert(300, 60);
     await expectRight();
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     expect(await kept()).toBe(300);
+    const [row] = await database.sql<{ young: number; minutes: number }[]>`
+      select sum(count) filter (where minute > '-infinity')::int as young, count(distinct minute)::int as minutes from run_end_counts`;
+    expect(row?.young).toBeLessThan(300);
+    expect(row?.minutes).toBeGreaterThan(20);
+    await expectRight();
+  });
+
+  it("are the same when minutes have become old, and are forgotten", async () => {
+    await insert(200, 24);
+    await countEnds(database.sql);
+    await age();
+    expect(await database.sql`select distinct minute = '-infinity' as old from run_end_counts`).toEqual([
+      { old: true },
+    ]);
+    await expectRight();
+    await new Retention(database.sql).runs(0);
+    await countEnds(database.sql);
     await expectRight();
   });
 
@@ -126,20 +147,20 @@ describe("the counts of runs", () => {
     const other = openDatabase(database.url, { max: 1, applicationName: "saga-other", log: silentLog });
     await other.sql.begin(async (sql) => {
       await end(5, "5 s", sql as unknown as typeof database.sql);
-      await keepCounts(database.sql);
+      await countEnds(database.sql);
     });
     await expectRight();
     await other.close();
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     await expectRight();
   });
 
   it("have a run that ends behind the horizon, although it is not late by the clock of this server", async () => {
     await insert(20);
-    await database.sql`update end_horizon set until = now() + interval '1 minute' where id = 2`;
+    await database.sql`update end_horizon set until = now() + interval '1 minute'`;
     await end(5, "0 s");
     await expectRight();
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     await expectRight();
   });
 
@@ -148,7 +169,7 @@ describe("the counts of runs", () => {
     const other = openDatabase(database.url, { max: 1, applicationName: "saga-other", log: silentLog });
     for (let round = 0; round < 4; round++) {
       await Promise.all([
-        keepCounts(other.sql),
+        countEnds(other.sql),
         database.sql`delete from runs where id in (select id from runs order by random() limit 10)`,
       ]);
       await expectRight();
@@ -159,19 +180,21 @@ describe("the counts of runs", () => {
 
   it("keep no row for a kind whose last run is gone", async () => {
     await insert(20, 300);
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     await deleteRuns(database.sql);
     expect((await countRuns(database.sql, {})).items).toEqual([]);
-    await keepCounts(database.sql);
-    expect(await database.sql`select from run_counts`).toHaveLength(0);
+    await countEnds(database.sql);
+    expect(await kept()).toBe(0);
+    await age();
+    expect(await database.sql`select from run_end_counts`).toHaveLength(0);
   });
 
   it("are left alone while they are young", async () => {
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     await insert(10, 0.01);
-    await keepCounts(database.sql, { seconds: 3_600 });
+    await countEnds(database.sql, { seconds: 3_600 });
     const [horizon] =
-      await database.sql`select until < now() - interval '5 seconds' as old from end_horizon where id = 2`;
+      await database.sql`select until < now() - interval '5 seconds' as old from end_horizon where id = 1`;
     expect([await expectRight(), await kept(), horizon?.old]).toEqual([undefined, 0, true]);
   });
 
@@ -179,17 +202,17 @@ describe("the counts of runs", () => {
     await insert(10, 300);
     const { sql, close } = database.session();
     await sql`select pg_advisory_lock(${0x656e6473})`;
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     expect(await kept()).toBe(0);
     await close();
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     expect(await kept()).toBe(10);
   });
 
   it("read no ended run that is counted", async () => {
     await insert(4_000, 300);
     await insert(40);
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     await database.sql`analyze runs`;
     for (const filter of [{}, { workflowId: "flow1" }, { workflowId: "flow1", version: 1, states: ["succeeded"] }]) {
       // After a few executions, Postgres keeps a generic plan.
@@ -217,7 +240,7 @@ describe("a count that would read too many runs", () => {
   it("is exact for the ended runs that are kept", async () => {
     await insert(20);
     await insert(50, 300);
-    await keepCounts(database.sql);
+    await countEnds(database.sql);
     const { items } = await countRuns(database.sql, {}, bounded({}));
     const ended = items.filter(({ state }) => ["succeeded", "failed", "cancelled"].includes(state));
     expect(ended.reduce((sum, { count }) => sum + count, 0)).toBe(50);
@@ -237,13 +260,4 @@ async function rowsRead(): Promise<number> {
   const [read] = await database.sql<{ rows: number }[]>`
     select sum(idx_tup_read)::int8::int as rows from pg_stat_user_indexes where relname = 'runs'`;
   return read?.rows ?? 0;
-}
-
-/** Without the notes of the database: as a release did that had none. */
-function insertInto(sql: TestDatabase["sql"], count: number) {
-  return sql`
-    insert into runs (id, shard, revision, last_seq, state, last_event_at, terminal_at, requires_manual_review, record, workflow_id, version,
-      definition_id, started_at)
-    select gen_random_uuid(), 0, 1, 1, 'failed', now(), now() - nth * interval '1 hour', false, '{}', 'flow1', 1, gen_random_uuid(), now()
-    from generate_series(1, ${count}::int) nth`;
 }

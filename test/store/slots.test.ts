@@ -1,8 +1,10 @@
 // Who gets a slot: the functions of the database and the tickets in the commit statement, on several sessions at once.
 import { describe, expect, it } from "vitest";
-import type { RunId, SlotKey } from "../../machines/index.js";
-import type { TicketRow } from "../../src/store/commit/rows.js";
-import { encodeGroup } from "../../src/store/commit/statement.js";
+import { type Row, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
+import { encodeRun, GroupRows } from "../../src/store/commit/encoding.js";
+import { plainStatement } from "../../src/store/commit/plain.js";
+import type { RunCommit } from "../../src/store/commit/run-commit.js";
+import { generalStatement } from "../../src/store/commit/statement.js";
 import {
   countSlots,
   dropReservation,
@@ -10,14 +12,13 @@ import {
   isQueueFull,
   reserveSlot,
   slotQueue,
-  slotTenant,
   sweepReservations,
   waitingKeys,
   workflowSlots,
 } from "../../src/store/slots.js";
 import { newRunId } from "../harness/ids.js";
 import { until } from "../harness/until.js";
-import { creation, openCommitStore, row, update } from "./commit-rows.js";
+import { creation, openCommitStore, update } from "./commit-rows.js";
 
 const store = openCommitStore();
 const { commit } = store;
@@ -25,26 +26,29 @@ const { commit } = store;
 let keys = 0;
 const newKey = (): SlotKey => ({ scope: "workflow:w", key: `key "${++keys}" \\ 'x'` });
 
-const ticket = (key: SlotKey, more: Partial<TicketRow> = {}): TicketRow => ({
+const ticket = (key: SlotKey, more: Partial<Row<"ticket">> = {}): Partial<Row<"ticket">> => ({
   ...{
     entry: 0,
-    tenantId: slotTenant(key),
+    tenant_id: slotTenant(key),
     scope: key.scope,
     key: key.key,
-    limit: 1,
-    onLimit: "queue",
+    slot_limit: 1,
+    on_limit: "queue",
     admitted: true,
   },
   ...more,
 });
 
-async function waiting(key: SlotKey, more: Partial<TicketRow> = {}, runId = newRunId()): Promise<RunId> {
-  await commit(creation({ runId, tickets: [ticket(key, more)] }));
+async function waiting(key: SlotKey, more: Partial<Row<"ticket">> = {}, runId = newRunId()): Promise<RunId> {
+  await commit(creation({ runId, ticket: [ticket(key, more)] }));
   return runId;
 }
 
-const end = (runId: RunId, ticketsGone: readonly number[] = [0]) =>
-  commit(update(runId, 1, { update: row({ state: "succeeded", terminalAt: 1 }), ticketsGone }));
+const SUCCEEDED = { state: "succeeded", terminal_at: 1 };
+const pausedBy = (paused_reason: string) => ({ state: "paused", paused_reason });
+
+const end = (runId: RunId, entries: readonly number[] = [0]) =>
+  commit(update(runId, 1, { ticket_gone: entries.map((entry) => ({ entry })) }, SUCCEEDED));
 
 const told = async (key: SlotKey, room?: number) =>
   (await grantSlots(store.sql, key, room)).map(({ to, command }) => [to, command] as const);
@@ -59,7 +63,11 @@ const ticketsOf = (key: SlotKey) => store.sql<{ run_id: RunId; granted: boolean;
 describe("granting", () => {
   it("gives free slots to those that have waited longest, and tells each once, durably", async () => {
     const key = newKey();
-    const runs = [await waiting(key, { limit: 2 }), await waiting(key, { limit: 2 }), await waiting(key, { limit: 2 })];
+    const runs = [
+      await waiting(key, { slot_limit: 2 }),
+      await waiting(key, { slot_limit: 2 }),
+      await waiting(key, { slot_limit: 2 }),
+    ];
     const [one, two, three] = runs as [RunId, RunId, RunId];
     expect(await told(key)).toEqual([
       [one, granted()],
@@ -74,7 +82,7 @@ describe("granting", () => {
   it("grants each slot once, however many sessions ask at once", async () => {
     const key = newKey();
     const runs: RunId[] = [];
-    for (let nth = 0; nth < 30; nth++) runs.push(await waiting(key, { limit: 3 }));
+    for (let nth = 0; nth < 30; nth++) runs.push(await waiting(key, { slot_limit: 3 }));
     for (let round = 0; round < 10; round++) {
       const news = (await Promise.all(Array.from({ length: 6 }, () => grantSlots(store.sql, key)))).flat();
       expect(news.map(({ to }) => to).sort()).toEqual(runs.slice(round * 3, round * 3 + 3).sort());
@@ -120,7 +128,11 @@ describe("granting", () => {
 
   it("goes by the limit of the ticket at the head, so a new version of a workflow may change it", async () => {
     const key = newKey();
-    const [one, two, three] = [await waiting(key), await waiting(key, { limit: 2 }), await waiting(key, { limit: 2 })];
+    const [one, two, three] = [
+      await waiting(key),
+      await waiting(key, { slot_limit: 2 }),
+      await waiting(key, { slot_limit: 2 }),
+    ];
     expect(await told(key)).toEqual([
       [one, granted()],
       [two, granted()],
@@ -135,14 +147,14 @@ describe("granting", () => {
       const key = newKey();
       const [one, two, three] = [await waiting(key), await waiting(key), await waiting(key)];
       const halt = (runId: RunId, revision: number, reason: string) =>
-        commit(update(runId, revision, { update: row({ state: "paused", pausedReason: reason }) }));
+        commit(update(runId, revision, {}, pausedBy(reason)));
       await halt(one, 1, pausedReason);
       await halt(two, 1, "concurrency");
       expect(await waitingKeys(store.sql, { ...key, key: key.key.slice(0, -1) }, 1)).toMatchObject([{ due: true }]);
       expect(await told(key)).toEqual([[two, granted()]]);
       expect(await slotQueue(store.sql, three, 0)).toMatchObject({ ahead: 0 });
       await halt(three, 1, pausedReason);
-      await commit(update(two, 2, { update: row({ state: "succeeded", terminalAt: 1 }), ticketsGone: [0] }));
+      await commit(update(two, 2, { ticket_gone: [{ entry: 0 }] }, SUCCEEDED));
       expect(await told(key)).toEqual([]);
       expect(await waitingKeys(store.sql, { ...key, key: key.key.slice(0, -1) }, 1)).toMatchObject([{ due: false }]);
       for (const id of [three, one]) await halt(id, 2, "concurrency");
@@ -154,35 +166,37 @@ describe("granting", () => {
     const key = newKey();
     const [one, two] = [await waiting(key), await waiting(key)];
     expect(await told(key)).toEqual([[one, granted()]]);
-    await commit(update(one, 7, { ticketsReturned: [0] }));
+    await commit(update(one, 7, { ticket_returned: [{ entry: 0 }] }));
     expect(await told(key)).toEqual([]);
-    await commit(update(one, 1, { update: row({ state: "paused", pausedReason: "operator" }), ticketsReturned: [0] }));
+    await commit(update(one, 1, { ticket_returned: [{ entry: 0 }] }, pausedBy("operator")));
     expect(await told(key)).toEqual([[two, granted()]]);
-    await commit(update(one, 2, { update: row({ state: "paused", pausedReason: "concurrency" }) }));
+    await commit(update(one, 2, {}, pausedBy("concurrency")));
     await end(two);
     expect(await told(key)).toEqual([[one, granted()]]);
   });
 
   it("grants a ticket that may be refused although its run is paused: it has no place to keep", async () => {
     const key = newKey();
-    const one = await waiting(key, { onLimit: "refuse" });
-    await commit(update(one, 1, { update: row({ state: "paused", pausedReason: "operator" }) }));
+    const one = await waiting(key, { on_limit: "refuse" });
+    await commit(update(one, 1, {}, pausedBy("operator")));
     expect(await told(key)).toEqual([[one, granted()]]);
   });
 
   it("a group without slots has no part for them in its statement", () => {
-    expect(encodeGroup([creation()]).text).not.toContain("concurrency_tickets");
-    expect(encodeGroup([creation({ tickets: [ticket(newKey())] })]).text).toContain("concurrency_tickets");
+    const textsOf = (commit: RunCommit) =>
+      [plainStatement, generalStatement].map((form) => form(new GroupRows([encodeRun(commit)])).text);
+    for (const text of textsOf(creation())) expect(text).not.toContain("concurrency_tickets");
+    for (const text of textsOf(creation({ ticket: [ticket(newKey())] }))) expect(text).toContain("concurrency_tickets");
   });
 
   it("a lost commit leaves no ticket, and a run that has ended gives none back twice", async () => {
     const key = newKey();
     const runId = await waiting(key);
-    await commit(update(runId, 7, { tickets: [ticket(key, { entry: 3 })] }));
-    await commit(update(runId, 7, { ticketsGone: [0] }));
+    await commit(update(runId, 7, { ticket: [ticket(key, { entry: 3 })] }));
+    await commit(update(runId, 7, { ticket_gone: [{ entry: 0 }] }));
     expect(await ticketsOf(key)).toHaveLength(1);
     await end(runId);
-    await commit(update(runId, 2, { tickets: [ticket(key, { entry: 3 })] }));
+    await commit(update(runId, 2, { ticket: [ticket(key, { entry: 3 })] }));
     expect(await ticketsOf(key)).toEqual([]);
   });
 });
@@ -209,7 +223,7 @@ describe("reservations", () => {
     expect(await reserveSlot(store.sql, key, 1, one), "again, for the same start").toBe(true);
     expect(await reserveSlot(store.sql, key, 1, two)).toBe(false);
     expect(await told(key)).toEqual([]);
-    await waiting(key, { onLimit: "refuse" }, one);
+    await waiting(key, { on_limit: "refuse" }, one);
     expect(await told(key)).toEqual([[one, granted()]]);
     expect(await reserveSlot(store.sql, key, 1, two)).toBe(false);
     await dropReservation(store.sql, one);
@@ -242,8 +256,8 @@ describe("reservations", () => {
     expect(await reserveSlot(store.sql, key, 1, slow)).toBe(true);
     await expire(slow);
     expect(await reserveSlot(store.sql, key, 1, quick)).toBe(true);
-    await waiting(key, { onLimit: "refuse" }, quick);
-    await waiting(key, { onLimit: "refuse" }, slow);
+    await waiting(key, { on_limit: "refuse" }, quick);
+    await waiting(key, { on_limit: "refuse" }, slow);
     expect(await told(key)).toEqual([
       [quick, granted()],
       [slow, { type: "slot_refused", entry: 0, reason: "refused" }],
@@ -267,11 +281,11 @@ describe("reservations", () => {
 describe("cancel_oldest", () => {
   it("cancels all but the newest, each once, and grants when the slot is free", async () => {
     const key = newKey();
-    const one = await waiting(key, { onLimit: "cancel_oldest" });
+    const one = await waiting(key, { on_limit: "cancel_oldest" });
     expect(await told(key)).toEqual([[one, granted()]]);
     const [two, three] = [
-      await waiting(key, { onLimit: "cancel_oldest" }),
-      await waiting(key, { onLimit: "cancel_oldest" }),
+      await waiting(key, { on_limit: "cancel_oldest" }),
+      await waiting(key, { on_limit: "cancel_oldest" }),
     ];
     const cancelled = expect.objectContaining({ type: "cancel", compensate: true });
     expect((await told(key)).sort()).toEqual(

@@ -2,7 +2,7 @@
 
 import { localsOf } from "../../expression/scope.js";
 import type { Command, RunCommand } from "../../messages/command.js";
-import type { NewChild } from "../../messages/effect.js";
+import { childStarted, commandOwed, type NewChild, scopeKept, undoHanded, undoPassed } from "../../messages/owed.js";
 import { livingChildren, type RunContext } from "../../state/context.js";
 import type { StepError } from "../../state/entry.js";
 import type { ChildState, Group } from "../../state/group.js";
@@ -45,7 +45,7 @@ export function createGroup(
   const locals = group.kind === "branches" && group.window < group.total ? { locals: localsOf(draft.context) } : {};
   const fresh: Group = { step: plan.id, ...group, started: 0, running: 0, failed: 0, ...ended, ...locals };
   draft.change({ groups: { ...groups, [entry]: fresh }, ...(items && { items }) });
-  draft.owe({ kind: "scope.kept", entry, inputs: run.inputs, variables });
+  draft.owe(scopeKept({ run }, entry, variables));
 }
 
 /** The step waits for its children; the first time it records a pause. */
@@ -83,7 +83,7 @@ export function startNextChildren(draft: Draft, entry: number): boolean {
   const count = Math.max(0, Math.min(room, CHILDREN_AT_ONCE));
   for (let nth = group.started; nth < group.started + count; nth++) {
     const child = blockChild(draft, group, entry, nth);
-    draft.owe({ kind: "child.start", child });
+    draft.owe(childStarted(child));
     draft.createdChildren.push({ id: child.identity.id, entry });
   }
   setGroup(draft, entry, { ...group, started: group.started + count, running: group.running + count });
@@ -171,7 +171,7 @@ export function stopEveryChild(draft: Draft, command: Command<"terminate">): voi
 export function sendToChildren(draft: Draft, command: RunCommand, name: string, from = 0): void {
   const { run } = draft.context;
   for (const to of livingFrom(draft, from))
-    draft.owe({ kind: "send", to, id: draft.facts.uuid(run.id, `${to}/${name}`), command });
+    draft.owe(commandOwed(draft, { to, id: draft.facts.uuid(run.id, `${to}/${name}`), command }));
 }
 
 /** The children that have not ended: those that can be read, and those that this very decision creates. */
@@ -198,10 +198,10 @@ export function notifyParent(draft: Draft, state: ChildState, error?: StepError)
   const { parentRunId: to, parentEntry: entry, parentBranchId: branch, keepsUndo } = run;
   if (to === undefined || entry === undefined) return;
   const owing = state === "succeeded" && (owed > 0 || Object.keys(unprotected).length > 0);
-  if (owing) draft.owe(keepsUndo ? { kind: "undo.dropped" } : { kind: "undo.handed", to, entry });
+  if (owing) draft.owe(keepsUndo ? undoPassed(draft, { every: true }) : undoHanded(draft, to, entry));
   const handed = owing && !keepsUndo ? { owed, unprotected } : { owed: 0, unprotected: {} };
   const command: Command<"child"> = { type: "child", entry, branch, state, ...(error && { error }), ...handed };
-  draft.owe({ kind: "send", to, id: draft.facts.uuid(run.id, `${run.id}/ended`), command });
+  draft.owe(commandOwed(draft, { to, id: draft.facts.uuid(run.id, `${run.id}/ended`), command }));
 }
 
 export function setGroup(draft: Draft, entry: number, group: Group): void {

@@ -1,5 +1,6 @@
 // The recorded signals of a run that no step has taken.
 import type { Facts } from "../../messages/fact.js";
+import { signalConsumed } from "../../messages/owed.js";
 import type { RunContext } from "../../state/context.js";
 import type { Draft } from "../draft.js";
 
@@ -11,6 +12,6 @@ export function mayHaveSignal({ unconsumedSignals, run }: RunContext): boolean {
 /** Claims the signal. The run counts its own signals only. */
 export function consumeSignal(draft: Draft, { id, runId }: NonNullable<Facts["signal"]>): void {
   const { run, unconsumedSignals } = draft.context;
-  draft.owe({ kind: "signal.consumed", id });
+  draft.owe(signalConsumed(draft, id));
   if (runId === run.id) draft.change({ unconsumedSignals: unconsumedSignals - 1 });
 }

@@ -3,6 +3,7 @@
 
 import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";
+import { slotRequested, slotReturned, slotWanted } from "../../messages/owed.js";
 import type { ActionCall } from "../../state/call.js";
 import { isHalted } from "../../state/context.js";
 import { RUN_SLOT, type Slot, type SlotKey, type SlotRequest, slotKey } from "../../state/slot.js";
@@ -26,7 +27,7 @@ export function runSlotOf(draft: Draft): Slot | Failure {
   try {
     const slot = runSlot(context.run, concurrency, scopeOf(context, now));
     const { limit, onLimit } = concurrency;
-    draft.owe({ kind: "slot.requested", request: { entry: RUN_SLOT, slot, limit, onLimit } });
+    draft.owe(slotRequested(draft, { entry: RUN_SLOT, slot, limit, onLimit }));
     draft.change({ slot });
     return slot;
   } catch (error) {
@@ -56,7 +57,7 @@ export function awaitStepSlot(
   const wait = { kind: "concurrency", entry: entry.number, scope, key, since: draft.now } as const;
   draft.change({ call, entry: { ...entry, slot }, wait });
   const request: SlotRequest = { entry: entry.number, stepId: plan.id, slot, limit, onLimit: "queue" };
-  draft.owe({ kind: "slot.requested", request });
+  draft.owe(slotRequested(draft, request));
   draft.row("step.paused", "paused", { stepId: plan.id, metadata: { awaiting: "concurrency", name: key } });
   draft.close("pause");
 }
@@ -72,11 +73,11 @@ export function letOthersPass(draft: Draft): void {
     if (ofRun?.verdict !== "granted" || draft.workflow.concurrency?.onLimit === "refuse") return;
     const slot = slotKey(ofRun);
     draft.change({ slot });
-    draft.owe({ kind: "slot.returned", entry: RUN_SLOT, slot });
+    draft.owe(slotReturned(draft, RUN_SLOT, slot));
   } else if (draft.context.wait?.kind === "concurrency" && entry?.slot?.verdict === "granted") {
     const slot = slotKey(entry.slot);
     draft.change({ entry: { ...entry, slot } });
-    draft.owe({ kind: "slot.returned", entry: entry.number, slot });
+    draft.owe(slotReturned(draft, entry.number, slot));
   }
 }
 
@@ -84,7 +85,7 @@ export function letOthersPass(draft: Draft): void {
 export function wantSlotAgain(draft: Draft): void {
   const { step, slot: ofRun, entry, wait } = draft.context;
   const slot = step === undefined ? ofRun : wait?.kind === "concurrency" ? entry?.slot : undefined;
-  if (slot && slot.verdict === undefined) draft.owe({ kind: "slot.wanted", slot: slotKey(slot) });
+  if (slot && slot.verdict === undefined) draft.owe(slotWanted(slotKey(slot)));
 }
 
 /** The error of a slot that was refused. Undefined: it was granted, or is still awaited. */

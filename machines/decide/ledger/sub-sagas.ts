@@ -1,5 +1,6 @@
 // The one child run of a `sub_saga`: its creation, another attempt after a backoff, and its undo if its step is aborted.
 
+import { childStarted } from "../../messages/owed.js";
 import type { Group } from "../../state/group.js";
 import type { RunIdentity } from "../../state/identity.js";
 import { backoff } from "../../state/wait.js";
@@ -23,10 +24,7 @@ export function startSubSaga(draft: Draft, plan: StepPlan, { child, dueAt }: Sub
   const group: Group = { step: plan.id, kind: "saga", ...counts, child: id, nth, version: child.workflow.version };
   draft.change({ groups: { ...groups, [entry]: group }, attempts: { ...attempts, [counter]: attempt } });
   const identity = identityOf(draft, id, plan, child);
-  draft.owe({
-    kind: "child.start",
-    child: { identity, variables: child.startup, inherited: false, at: draft.now },
-  });
+  draft.owe(childStarted({ identity, variables: child.startup, inherited: false, at: draft.now }));
   awaitChildren(draft, plan, { dueAt });
 }
 

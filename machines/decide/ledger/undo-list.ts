@@ -3,6 +3,7 @@
 import { ExpressionError } from "../../expression/index.js";
 import { scopeOf } from "../../expression/scope.js";
 import type { ActionFact } from "../../messages/fact.js";
+import { undoOwed, undoPassed } from "../../messages/owed.js";
 import type { ActionCall } from "../../state/call.js";
 import type { Unprotected } from "../../state/frame.js";
 import type { UndoEntry } from "../../state/rollback.js";
@@ -39,12 +40,12 @@ export function joinUndoList(draft: Draft, plan: StepPlan, output: Json, entry =
   const review = registered?.compensable ?? false;
   draft.change({ unprotected: { ...unprotected, [plan.id]: review } });
   // A step that owes nothing is in no list: the warning of a rollback names it.
-  if (review) draft.owe({ kind: "undo.owed", entry: about });
+  if (review) draft.owe(undoOwed(draft, about));
 }
 
 export function addUndo(draft: Draft, entry: UndoEntry): void {
   draft.change({ owed: draft.context.owed + 1 });
-  draft.owe({ kind: "undo.owed", entry });
+  draft.owe(undoOwed(draft, entry));
 }
 
 /** Joins the undo list if an attempt of this entry ended with an unknown outcome. No more answers to it will count. */
@@ -124,7 +125,7 @@ export function passUnprotected(draft: Draft, since?: number): void {
   draft.row("log", state, { metadata });
   const review = Object.values(unprotected).includes(true);
   draft.change({ unprotected: {}, ...(review && { requiresManualReview: true }) });
-  draft.owe({ kind: "undo.passed", ...(since !== undefined && { since }) });
+  draft.owe(undoPassed(draft, { since }));
 }
 
 /** The union of two sets of unprotected steps. A step needs a review if either set says so. */

@@ -3,7 +3,7 @@
 import type { Chapter } from "./chapter.js";
 import { LISTS, LOOPS } from "./lists.js";
 import { CONVERSIONS, DECIMALS, MATH } from "./numbers.js";
-import { OPTIONALS, TIMES } from "./others.js";
+import { OPTIONALS, TIMES } from "./optionals-and-times.js";
 import { TEXT } from "./text.js";
 
 export const CATALOGUE: readonly Chapter[] = [TEXT, CONVERSIONS, DECIMALS, MATH, LISTS, LOOPS, OPTIONALS, TIMES];

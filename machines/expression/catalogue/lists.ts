@@ -81,7 +81,13 @@ export const LOOPS = chapter(
       "[1, 2].existsOne(n, n > 1)",
       true,
     ],
-    ["exists_one", "list.exists_one(x, test)", "The same.", "[1, 2].exists_one(n, n > 0)", false],
+    [
+      "exists_one",
+      "list.exists_one(x, test)",
+      "Whether the test is true for exactly one item.",
+      "[1, 2].exists_one(n, n > 0)",
+      false,
+    ],
     ["filter", "list.filter(x, test)", "The items that pass the test.", "[1, 2, 3].filter(n, n > 1)", [2, 3]],
     [
       "map",

@@ -35,18 +35,18 @@ export const DECIMALS = chapter(
     [
       "decimal",
       "decimal(x)",
-      "Of a text, an int or a double. A double is taken by its shortest text, so that 19.99 is 19.99.",
+      "Of a text, an int or a double. A fraction is taken by its shortest text, so that 19.99 is 19.99; a whole double is the int that it equals.",
       'decimal("19.99") * 3',
       "59.97",
     ],
     [
       "round",
-      "decimal.round([digits[, mode]])",
-      "With so many digits behind the point, by default 0. The modes are `half_up` (the default: a half goes away from zero), `half_even`, `half_down`, `up`, `down`, `ceiling` and `floor`.",
+      "number.round([places[, mode]])",
+      "A decimal with so many decimal places, by default 0, of any number. The modes are `half_up` (the default: a half goes away from zero), `half_even`, `half_down`, `up`, `down`, `ceiling` and `floor`.",
       'decimal("2.125").round(2) + decimal("2.125").round(2, "half_even")',
       "4.25",
     ],
-    ["scale", "decimal.scale()", "The number of digits behind the point.", 'decimal("1.50").scale()', 2],
+    ["scale", "number.scale()", "The number of decimal places.", 'decimal("1.50").scale()', 2],
   ],
 );
 
@@ -71,7 +71,7 @@ export const MATH = chapter(
     ["math.sqrt", "math.sqrt(x)", "The square root, as a double.", "math.sqrt(16)", 4],
     ["math.isNaN", "math.isNaN(x)", "Whether it is no number, such as 0.0 / 0.0.", "math.isNaN(0.0 / 0.0)", true],
     ["math.isInf", "math.isInf(x)", "Whether it is infinite, such as 1.0 / 0.0.", "math.isInf(1.0 / 0.0)", true],
-    ["math.isFinite", "math.isFinite(x)", "Whether it is neither.", "math.isFinite(1.5)", true],
+    ["math.isFinite", "math.isFinite(x)", "Whether it is a number that is not infinite.", "math.isFinite(1.5)", true],
     ["math.bitAnd", "math.bitAnd(a, b)", "The bits that both have.", "math.bitAnd(6, 3)", 2],
     ["math.bitOr", "math.bitOr(a, b)", "The bits that one of them has.", "math.bitOr(6, 3)", 7],
     ["math.bitXor", "math.bitXor(a, b)", "The bits that exactly one of them has.", "math.bitXor(6, 3)", 5],

@@ -26,7 +26,7 @@ export const TEXT = chapter(
     [
       "indexOf",
       "text.indexOf(part[, from])",
-      "The index of the first occurrence, or -1. An empty part is found where the search begins.",
+      "The index of the first occurrence, or -1. An empty part is found where the search begins; a search from the end finds nothing else.",
       "'😀abc'.indexOf('a')",
       1,
     ],
@@ -73,7 +73,7 @@ export const TEXT = chapter(
     [
       "format",
       "text.format(list)",
-      "The text with a value for each clause: `%s` any value, `%d` a whole number, `%f` or `%.2f` a number with 6 or 2 digits behind the point (a half goes to the even digit), `%e` with an exponent, `%b`, `%o` and `%x` in base 2, 8 and 16, `%%` a percent sign.",
+      "The text with a value for each clause: `%s` any value, `%d` a whole number, `%f` or `%.2f` a number with 6 or 2 decimal places (a half goes to the even digit), `%e` with an exponent, `%b`, `%o` and `%x` in base 2, 8 and 16, `%%` a percent sign.",
       "'%d items, %.2f in all'.format([3, 59.97])",
       "3 items, 59.97 in all",
     ],

@@ -32,20 +32,26 @@ export function countBody(request: FastifyRequest, bytes: number): void {
 }
 
 export function admitRequests(app: FastifyInstance, admission: Pick<Admission, "admit">): void {
-  app.addHook("onRequest", async (request: FastifyRequest, reply: FastifyReply) => {
-    if (READS.has(request.method) || request.is404) return;
+  app.addHook("onRequest", (request: FastifyRequest, reply: FastifyReply, done) => {
+    if (READS.has(request.method) || request.is404) return done();
     try {
       places.set(request, admission.admit(request.routeOptions.config.work ?? "new"));
     } catch (error) {
       if (!(error instanceof SagaError)) throw error;
-      sendAnswer(error, request, reply);
-      return reply;
+      return void sendAnswer(error, request, reply);
     }
     // A client that disconnects before its answer gets no response, and so no onResponse.
     reply.raw.once("close", () => releasePlace(request));
+    done();
   });
-  app.addHook("preValidation", async (request) => places.get(request)?.begin());
-  app.addHook("onResponse", async (request) => releasePlace(request));
+  app.addHook("preValidation", (request, _reply, done) => {
+    places.get(request)?.begin();
+    done();
+  });
+  app.addHook("onResponse", (request, _reply, done) => {
+    releasePlace(request);
+    done();
+  });
 }
 
 export function boundConnections({ server }: FastifyInstance, log: Pick<Logger, "warn">): void {

@@ -63,9 +63,9 @@ function shapeOf(schema: TSchema & { readonly [SHAPE]?: Shape }, body: unknown):
 
 /** Before the body is read: bytes that are encoded would be taken for malformed JSON. */
 export function refuseEncodings(app: FastifyInstance): void {
-  app.addHook("onRequest", async ({ headers }) => {
+  app.addHook("onRequest", ({ headers }, _reply, done) => {
     const encoding = headers["content-encoding"];
-    if (encoding === undefined || encoding.toLowerCase() === "identity" || !announcesBody(headers)) return;
+    if (encoding === undefined || encoding.toLowerCase() === "identity" || !announcesBody(headers)) return done();
     throw unsupportedMediaType("the body has a Content-Encoding; send it without one");
   });
 }

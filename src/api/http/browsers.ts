@@ -14,13 +14,14 @@ const LOOPBACK: readonly string[] = ["localhost", "127.0.0.0/8", "::1"];
 export function refuseOtherSites(app: FastifyInstance, access: Access): void {
   const isOurName = nameCheck(access);
   const sites = new Sites(access);
-  app.addHook("onRequest", async (request, reply) => {
+  app.addHook("onRequest", (request, reply, done) => {
     const { host } = request.headers;
     if (host === undefined && request.raw.httpVersion !== "1.0") throw badRequest("the header Host is missing");
     // Clients of a Unix socket have no host to name. A browser always has one.
     if (host && !isOurName(hostOf(host))) throw misdirected(NOT_OURS);
     if (!sites.mayAsk(request)) throw forbidden(OTHER_SITE);
-    if (sites.isAllowed(request.headers.origin)) return answerAcrossOrigins(request, reply);
+    if (sites.isAllowed(request.headers.origin) && answerAcrossOrigins(request, reply)) return;
+    done();
   });
 }
 

@@ -22,7 +22,10 @@ export const PAGE_POLICY = [
 ].join("; ");
 
 export function answerHeaders(app: FastifyInstance): void {
-  app.addHook("onRequest", async (request, reply) => setHeaders(request, reply));
+  app.addHook("onRequest", (request, reply, done) => {
+    setHeaders(request, reply);
+    done();
+  });
 }
 
 /** Also where no hook runs, because no route was found for the URL. */

@@ -7,7 +7,7 @@ import { isLongerThan } from "../../../machines/index.js";
 import { badRequest } from "../../errors.js";
 import { derivedUuid, shardOf } from "../../ids.js";
 import type { CommandOptions } from "../../run/ports.js";
-import { requestHashes } from "../../run/request-hash.js";
+import { requestHash } from "../../run/request-hash.js";
 
 const MIN_LENGTH = 1;
 const MAX_LENGTH = 255;
@@ -34,22 +34,15 @@ export interface KeyedCommand {
   readonly runId: string;
   /** What it is and what it is sent to: the same key, sent elsewhere, is another command. */
   readonly target: readonly string[];
-  /** What a repeat must have in common with the first; another one is 409. Absent: the key alone decides. */
+  /** What a repeat must have in common with the first, without defaults; another one is 409. Absent: the key alone decides. */
   readonly body?: unknown;
-  /** The same, with the defaults that it spells out. Absent: it has none. */
-  readonly given?: unknown;
 }
 
 /** With a key, the command's id follows from it, and its answer is kept as long as the run. */
-export function commandOptions(
-  key: string | undefined,
-  { runId, target, body, given = body }: KeyedCommand,
-): CommandOptions {
+export function commandOptions(key: string | undefined, { runId, target, body }: KeyedCommand): CommandOptions {
   if (key === undefined) return {};
   const options = { id: keyedId(key, runId, target), keep: true };
-  if (body === undefined) return options;
-  const { hash: requestHash, earlier: earlierHash } = requestHashes(body, given);
-  return { ...options, requestHash, ...(earlierHash !== undefined && { earlierHash }) };
+  return body === undefined ? options : { ...options, requestHash: requestHash(body) };
 }
 
 /** A repeat is the same command. A storage format: it must never change. */

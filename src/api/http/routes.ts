@@ -53,11 +53,12 @@ export class RouteTable {
 /** Before the body is read: it may be anything. */
 export function refuseUnknownRoutes(app: FastifyInstance, table: RouteTable): void {
   app.addHook("onRoute", (route) => table.add(route));
-  app.addHook("onRequest", async (request, reply) => {
+  app.addHook("onRequest", (request, reply, done) => {
     const methods = table.otherMethods(request);
     if (methods.length > 0) reply.header("Allow", methods.join(", "));
     if (methods.length > 0) throw notAllowed(request);
     if (request.is404) throw noRoute(request);
+    done();
   });
 }
 

@@ -13,15 +13,18 @@ export function takeTurns(app: FastifyInstance, scheduler: FairScheduler): void 
   app.addHook("preValidation", (request) => scheduler.compute(partyOf(request), () => {}));
   // To check a large body, and to name what is ignored of it, takes a turn of its own.
   app.addHook("preHandler", (request) => scheduler.compute(partyOf(request), () => {}));
-  app.addHook("preSerialization", async (request, reply, payload) => {
-    reply.serializer(String);
-    if (isSmall(payload)) return JSON.stringify(payload);
+  const encoded = async (request: FastifyRequest, payload: unknown) => {
     let text = "";
     for (const part of encodeLarge(payload)) {
       text += part;
       if (scheduler.spent) await scheduler.compute(partyOf(request), () => {});
     }
     return text;
+  };
+  app.addHook("preSerialization", (request, reply, payload, done) => {
+    reply.serializer(String);
+    if (isSmall(payload)) done(null, JSON.stringify(payload));
+    else encoded(request, payload).then((text) => done(null, text), done);
   });
 }
 

@@ -1,7 +1,7 @@
 // Answers that clients do not read: bounded for each connection, in time, and for all connections together. A connection has one request
 // handled at a time, so what its client leaves unread is one answer. It knows nothing about streams, which have bounds of their own.
 import { Socket } from "node:net";
-import type { FastifyInstance, FastifyReply } from "fastify";
+import type { FastifyInstance } from "fastify";
 
 export interface UnreadBounds {
   /** A connection over which nothing of an answer has gone for this long is closed. */
@@ -14,43 +14,43 @@ export const UNREAD: UnreadBounds = { ms: 30_000, bytes: 128 * 1024 * 1024 };
 /** Requests of a connection that have arrived and are not answered. Few clients pipeline at all. */
 const MAX_PIPELINED = 100;
 
-interface Line {
-  length: number;
-  /** The request before is answered, and its answer has gone. */
-  before: Promise<unknown>;
-}
+/** Begins the requests of a connection that are not answered, the present one first: each when the answer of the one before it has gone. */
+type Line = (() => void)[];
 
 /** Has to be the first hook: what is refused is an answer, too. */
 export function boundUnread(app: FastifyInstance, { ms, bytes }: UnreadBounds): void {
   const lines = new WeakMap<Socket, Line>();
   const unread = new UnreadAnswers(bytes);
-  app.addHook("onRequest", async ({ raw: { socket } }, reply) => {
-    if (isInjected(socket)) return;
-    const line = lines.get(socket) ?? { length: 0, before: Promise.resolve() };
+  app.addHook("onRequest", ({ raw: { socket } }, reply, done) => {
+    if (isInjected(socket)) return done();
+    const line = lines.get(socket) ?? [];
     lines.set(socket, line);
-    await turnIn(line, socket, reply);
-    // Its client is gone, and so are those behind it in the line.
-    if (socket.destroyed) return reply.hijack();
-    reply.raw.setTimeout(0);
+    const begin = () => {
+      // Its client is gone, and so are those behind it in the line.
+      if (socket.destroyed) return void reply.hijack();
+      reply.raw.setTimeout(0);
+      done();
+    };
+    reply.raw.once("close", () => {
+      const wasFirst = line[0] === begin;
+      line.splice(line.indexOf(begin), 1);
+      if (wasFirst) line[0]?.();
+    });
+    if (line.push(begin) > MAX_PIPELINED) socket.destroy();
+    if (line.length === 1) begin();
   });
-  app.addHook("onSend", async ({ raw: { socket } }, { raw }, payload) => {
+  app.addHook("onSend", ({ raw: { socket } }, { raw }, payload, done) => {
     // The client of a closed connection is gone, and its answer goes nowhere.
-    if (isInjected(socket) || socket.destroyed) return;
+    if (isInjected(socket) || socket.destroyed) return done();
     raw.setTimeout(ms);
     const forget = unread.add(socket, sizeOf(payload));
     raw.once("close", forget);
+    done();
   });
 }
 
 /** `app.inject` makes requests without a connection. */
 const isInjected = (socket: unknown) => !(socket instanceof Socket);
-
-function turnIn(line: Line, socket: Socket, { raw }: FastifyReply): Promise<unknown> {
-  const { before } = line;
-  line.before = new Promise((resolve) => raw.once("close", resolve)).then(() => line.length--);
-  if (++line.length > MAX_PIPELINED) socket.destroy();
-  return before;
-}
 
 class UnreadAnswers {
   private bytes = 0;

@@ -26,8 +26,9 @@ export function messageClass(isWebSocket: (url: string) => boolean): typeof Inco
  * are refused before its own hook.
  */
 export function closeRefusedUpgrades(app: FastifyInstance): void {
-  app.addHook("onResponse", async ({ raw, ws }) => {
+  app.addHook("onResponse", ({ raw, ws }, _reply, done) => {
     if (!ws && "upgrade" in raw && raw.upgrade === true) raw.socket.destroy();
+    done();
   });
 }
 

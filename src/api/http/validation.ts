@@ -35,12 +35,14 @@ export function validateRequests(app: FastifyInstance): void {
   });
   app.setValidatorCompiler(compileCheck);
   // Fastify gives `null` to the check of an absent body, but `null` is a body, which is refused.
-  app.addHook("preValidation", async (request) => {
+  app.addHook("preValidation", (request, _reply, done) => {
     if (request.body === undefined && request.routeOptions.schema?.body) request.body = ABSENT;
+    done();
   });
-  app.addHook("preHandler", async (request, reply) => {
+  app.addHook("preHandler", (request, reply, done) => {
     const schema = request.routeOptions.schema?.body;
     const ignored = schema ? ignoredFields(schema as TSchema, request.body) : [];
     if (ignored.length > 0) reply.header("Saga-Ignored-Fields", ignored.join(", "));
+    done();
   });
 }

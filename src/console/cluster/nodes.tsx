@@ -63,7 +63,7 @@ function Row({ node, count }: { node: Node; count: number }) {
   );
 }
 
-/** A node as its log lines name it: the host and the process. An earlier release does not say them. */
+/** A node as its log lines name it: the host and the process. */
 const NodeName = ({ of: { node_id: id, host, process_id: process } }: { of: Node }) => (
   <>
     {host !== undefined && (

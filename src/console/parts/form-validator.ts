@@ -7,7 +7,7 @@ import {
   type ValidationData,
   type ValidatorType,
 } from "@rjsf/utils";
-import type { Misfit as Found } from "../../../machines/schema/check.js";
+import type { Violation as Found } from "../../../machines/schema/check.js";
 import { type CheckOptions, Schemas } from "../../../machines/schema/schemas.js";
 import type { Json, JsonObject } from "../../../machines/values/json.js";
 import { type FieldPath, fieldPathOf } from "../../../machines/values/json-path.js";
@@ -26,7 +26,7 @@ const parts = new WeakMap<object, WeakMap<object, JsonObject>>();
 /** What does not fit, at most one message for each cause. */
 export function misfits(schema: object, value: unknown, options?: CheckOptions): Misfit[] {
   const given = plain(value);
-  return causes(schemas.misfits(schema as JsonObject, given, options)).map((found) => misfitOf(found, given));
+  return causes(schemas.violations(schema as JsonObject, given, options)).map((found) => misfitOf(found, given));
 }
 
 /** A part refers to definitions of the whole. */
@@ -82,8 +82,8 @@ export const validatorOf = (judge?: Judge): ValidatorType<unknown> => ({
   },
   /** The form asks which alternative a value is of. A schema that cannot be read fits nothing. */
   isValid: (schema, value, root) =>
-    value !== undefined && schemas.misfits(withDefinitions(schema as object, root), plain(value)).length === 0,
+    value !== undefined && schemas.violations(withDefinitions(schema as object, root), plain(value)).length === 0,
   rawValidation: <Result>(schema: RJSFSchema, value?: unknown) => ({
-    errors: schemas.misfits(schema as JsonObject, plain(value)) as Result[],
+    errors: schemas.violations(schema as JsonObject, plain(value)) as Result[],
   }),
 });

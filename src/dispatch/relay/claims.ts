@@ -86,7 +86,7 @@ export class Claims {
   }
 }
 
-/** Whether the worker is of the service that the dispatch was given to. A node of an older release names no service. */
+/** Whether the worker is of the service that the dispatch was given to. Only one that has brought it names its service. */
 export function isOfService({ service }: Pick<Claim, "service">, { call }: Pick<Dispatch, "call">): boolean {
   return service === undefined || service === call.service;
 }

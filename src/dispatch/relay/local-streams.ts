@@ -34,7 +34,7 @@ export interface LocalStreams extends Pick<Carrier, "send" | "cancel" | "holds">
   hasCommitted(dispatchId: DispatchId): boolean;
   /**
    * Gives up a dispatch of the service that has no worker here, or none but `workerId`, which holds it at another node
-   * now. A node of an older release names no service.
+   * now. Without a service, it is of the dispatch's.
    */
   surrender(dispatchId: DispatchId, workerId: string | undefined, service?: string): Surrendered | undefined;
   /** Sends it to any worker: no worker has started it. */

@@ -27,7 +27,7 @@ export interface Voucher extends ActionName {
 export interface Claim {
   readonly dispatch_id: DispatchId;
   readonly worker_id: string;
-  /** The worker's service, where it brought the dispatch. Absent from nodes of an older release. */
+  /** The worker's service, where it brought the dispatch. */
   readonly service?: string;
   readonly how: "brought" | "held" | "kept";
 }

@@ -2,7 +2,7 @@
 // of the table, of the rows their names and states if that has changed, and only those rows that are others now.
 import type { Sql } from "postgres";
 import type { ActionFact } from "../../../machines/index.js";
-import { actionStates, actionsById, type StoredAction, timeoutOf } from "../../store/registry.js";
+import { actionStates, actionsById, type StoredAction } from "../../store/registry.js";
 import { stateOf } from "../../store/table-state.js";
 
 /** Rows read in one statement; a registration may have half a megabyte of schemas. */
@@ -78,6 +78,6 @@ function registered(row: StoredAction): RegisteredAction {
     address: row.address ?? undefined,
     licenseGroup: row.licenseGroup ?? undefined,
     defaultRetry: row.defaultRetry ?? undefined,
-    defaultTimeoutMs: timeoutOf(row.defaultTimeoutMs, row.longTimeoutMs) ?? undefined,
+    defaultTimeoutMs: row.defaultTimeoutMs ?? undefined,
   };
 }

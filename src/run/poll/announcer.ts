@@ -1,7 +1,7 @@
 // The announcer: notifies the runs that wait for an event that it was published. The event's row owes this until it is done, so
 // a node that dies halfway leaves the rest to another. Each run decides for itself whether it takes the event.
 import type { Sql } from "postgres";
-import type { Effect, RunId } from "../../../machines/index.js";
+import type { RunId, Send } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
 import {
   announceTo,
@@ -30,7 +30,7 @@ export interface AnnouncerOptions {
   readonly log: Logger;
   readonly listeners?: readonly EventListener[];
   /** Carries out effects for a run: here if this node owns it, otherwise by a hint to the owner. */
-  readonly afterCommit: (runId: RunId, effects: readonly Effect[]) => void;
+  readonly afterCommit: (runId: RunId, effects: readonly Send[]) => void;
   /** Milliseconds between two polls. */
   readonly intervalMs?: number;
   /** False: events are announced by the poll alone. A test's switch. */
@@ -114,6 +114,6 @@ export class Announcer {
 
   private deliver(eventId: string, { id, runId }: Notice): void {
     const command = { type: "event", eventId } as const;
-    this.options.afterCommit(runId, [{ kind: "send", to: runId, id, command }]);
+    this.options.afterCommit(runId, [{ kind: "command", to: runId, id, command }]);
   }
 }

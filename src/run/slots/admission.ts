@@ -3,20 +3,21 @@ import type { Sql } from "postgres";
 import {
   ExpressionError,
   type Program,
+  type Row,
   RUN_SLOT,
   type RunContext,
   runSlot,
   type Slot,
   scopeOf,
+  ticketOf,
 } from "../../../machines/index.js";
 import { concurrencyLimit, queueFull, unprocessable } from "../../errors.js";
-import type { TicketRow } from "../../store/commit/rows.js";
-import { dropReservation, isQueueFull, reserveSlot, slotTenant } from "../../store/slots.js";
+import { dropReservation, isQueueFull, reserveSlot } from "../../store/slots.js";
 
 /** A run that has asked for its slot with its start. */
 export interface Admitted {
   readonly slot: Slot;
-  readonly ticket: TicketRow;
+  readonly ticket: Row<"ticket">;
 }
 
 /**
@@ -36,9 +37,7 @@ export async function admitRun(
   if (onLimit === "refuse") {
     if (reserves && !(await reserveSlot(sql, slot, limit, run.id))) throw concurrencyLimit(slot.key, limit);
   } else if (await isQueueFull(sql, slot, room)) throw queueFull(slot.key, room);
-  const { scope, key } = slot;
-  const ticket = { entry: RUN_SLOT, tenantId: slotTenant(slot), scope, key, limit, onLimit, admitted: true };
-  return { slot, ticket };
+  return { slot, ticket: ticketOf({ run }, { entry: RUN_SLOT, slot, limit, onLimit }, true) };
 }
 
 /** The start of the run was not committed, because it repeats another one. If this fails, its reservation expires. */

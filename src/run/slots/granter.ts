@@ -2,9 +2,9 @@
 // to grant that key; the poll finds the keys for which such a call was lost with its node (law 7). The answer to a run is a durable command in
 // its inbox, written by the transaction that gives the slot.
 import type { Sql } from "postgres";
-import type { Effect, RunId, SlotKey } from "../../../machines/index.js";
+import { type RunId, type Send, type SlotKey, slotTenant } from "../../../machines/index.js";
 import type { Logger } from "../../log.js";
-import { grantSlots, NEWS_AT_ONCE, slotTenant, sweepReservations, waitingKeys } from "../../store/slots.js";
+import { grantSlots, NEWS_AT_ONCE, sweepReservations, waitingKeys } from "../../store/slots.js";
 import { WorkLoop } from "../../work/loop.js";
 import type { SlotKeeper } from "../ports.js";
 
@@ -25,7 +25,7 @@ export interface GranterOptions {
   /** Whether this node polls for the whole cluster. */
   readonly polls: () => boolean;
   /** Carries out effects for a run: here if this node owns it, otherwise by a hint to the owner. */
-  readonly afterCommit: (runId: RunId, effects: readonly Effect[]) => void;
+  readonly afterCommit: (runId: RunId, effects: readonly Send[]) => void;
   /** False: slots are granted by the poll alone. A test's switch. */
   readonly hints?: boolean;
 }
@@ -111,7 +111,7 @@ export class SlotGranter implements SlotKeeper {
     const { sql, log, room, afterCommit } = this.options;
     try {
       const news = await grantSlots(sql, key, asked ? room : undefined);
-      for (const { id, to, command } of news) afterCommit(to, [{ kind: "send", id, to, command }]);
+      for (const { id, to, command } of news) afterCommit(to, [{ kind: "command", id, to, command }]);
       if (news.length >= NEWS_AT_ONCE) this.touch({ key, asked });
     } catch (error) {
       log.warn({ err: error, scope: key.scope }, "slots not granted, the poll tries again");

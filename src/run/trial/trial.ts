@@ -2,13 +2,13 @@
 // commit, or a starter checks a start and makes its rows. There the trial ends: nothing is committed, and nothing leaves the process.
 import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
-import { RECORD_FORMAT, type RunContext, Schemas, STANDARD_RUN_LIMITS } from "../../../machines/index.js";
+import { RECORD_FORMATS, type RunContext, Schemas, STANDARD_RUN_LIMITS } from "../../../machines/index.js";
 import { DatabaseClock } from "../../clock.js";
 import { SagaError } from "../../errors.js";
 import { createLogger } from "../../log.js";
 import { createMetrics } from "../../metrics.js";
-import type { RunCommit } from "../../store/commit/rows.js";
-import { encodeGroup } from "../../store/commit/statement.js";
+import { encodeRun } from "../../store/commit/encoding.js";
+import type { RunCommit } from "../../store/commit/run-commit.js";
 import { openDatabase } from "../../store/connection.js";
 import { repeatedAnswer } from "../../store/load.js";
 import { FairScheduler } from "../../work/fair-scheduler.js";
@@ -52,11 +52,12 @@ export class TrialRoom {
     // A trial asks nothing outside, so what an HTTP provider would give is not tried.
     const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
     this.starter = new Starter(
-      { sql, clock, committer, catalog, schemas, startupVariables, reserves: false, scheduler: NO_SCHEDULER },
-      () => {},
+      { sql, clock, catalog, schemas, startupVariables, reserves: false, scheduler: NO_SCHEDULER },
+      (_, { commit }) => encodeOnly(commit),
     );
     this.host = {
-      ...{ facts, stepsPerCommit, metrics: createMetrics(), scheduler: NO_SCHEDULER, recordFormat: RECORD_FORMAT },
+      ...{ facts, stepsPerCommit, metrics: createMetrics(), scheduler: NO_SCHEDULER },
+      recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
       // The trial takes every decision that a node may take before its first commit.
       recentNodeLoss: false,
       committer,
@@ -65,6 +66,7 @@ export class TrialRoom {
       load: (runId) => restoreRun(sql, catalog, runId),
       recordedAnswer: (runId, commandId) => repeatedAnswer(sql, runId, commandId),
       offerFor: offerOfAnyWorker,
+      holdsDispatch: () => true,
       afterCommit: () => {},
       returnCredit: () => {},
       armTimer: () => undefined,
@@ -107,7 +109,7 @@ const NO_SCHEDULER: ResidentHost["scheduler"] = { compute: async (_, piece) => p
 
 /** Makes the rows of the commit, and ends the trial. */
 async function encodeOnly(commit: RunCommit): Promise<never> {
-  encodeGroup([commit]);
+  encodeRun(commit);
   throw new TrialOver();
 }
 

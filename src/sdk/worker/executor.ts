@@ -158,7 +158,7 @@ function context({ step, abort, deadline }: Execution<unknown>, heartbeat: () =>
     ...(step.traceparent ? { traceparent: step.traceparent } : {}),
     deadline: new Date(deadline),
     heartbeat,
-    // Made when they are asked for: most actions ask for neither, and they cost more than the rest together (2 µs, measured).
+    // Made when they are asked for: most actions ask for neither, and an abort controller and a child logger cost more than the rest.
     get signal() {
       return abort.signal;
     },

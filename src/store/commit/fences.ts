@@ -7,7 +7,28 @@
 //
 // Rows are looked up by key, one by one: `cross join lateral (… limit 1)`. A join, or a condition that can move in there (a limit keeps it
 // out), would leave the way to the planner: it may plan while the table is empty, and keep a plan that reads all of it.
-import type { Clause } from "./relations.js";
+import type { Clause } from "./clause.js";
+
+/** The columns of a run that its update sets: in the plain statement the same. */
+export const SET_RUN = `revision = runs.revision + 1, fence = run_update.fence, state = run_update.state, current_step = run_update.step,
+    last_seq = run_update.last_seq, last_event_at = run_update.last_event_at, terminal_at = run_update.terminal_at,
+    requires_manual_review = run_update.review, awaited_signal = run_update.awaited_signal,
+    paused_reason = run_update.paused_reason, record = run_update.record,
+    call = case when run_update.set_call then run_update.call else runs.call end, output = run_update.output,
+    frames = case when run_update.set_frames then run_update.frames else runs.frames end,
+    items = case when run_update.set_items then run_update.items else runs.items end,
+    version = coalesce(run_update.version, runs.version), definition_id = coalesce(run_update.definition_id, runs.definition_id)`;
+
+export const INSERT_RUNS = `insert into runs (id, shard, revision, fence, last_seq, state, current_step, last_event_at, terminal_at,
+    requires_manual_review, awaited_signal, paused_reason, record, call, frames, items, output, workflow_id, version,
+    definition_id, tenant_id, business_key, trigger_id, parent_run_id, parent_step_id, parent_branch_id, parent_entry, root_run_id,
+    family_run_id, started_at)
+  select new_run.id, new_run.shard, 1, new_run.fence, new_run.last_seq, new_run.state, new_run.step, new_run.last_event_at,
+    new_run.terminal_at, new_run.review, new_run.awaited_signal, new_run.paused_reason, new_run.record,
+    new_run.call, new_run.frames, new_run.items, new_run.output, new_run.workflow_id, new_run.version, new_run.definition_id,
+    new_run.tenant_id, new_run.business_key, new_run.trigger_id, new_run.parent_run_id, new_run.parent_step_id,
+    new_run.parent_branch_id, new_run.parent_entry, new_run.root_run_id, new_run.family_run_id, new_run.started_at
+  from new_run`;
 
 /** A signal goes to one run (law 9): of two claims in the group the first one counts, and a consumed signal is no longer free. */
 export const SIGNAL_CLAIMS: readonly Clause[] = [
@@ -84,8 +105,8 @@ command_conflict as materialized (
 ];
 
 /**
- * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A row without a token is
- * matched by its revision alone; a token that was not expected means that the row has another history.
+ * The compare-and-set on the revision and on the token beside it (law 1), of runs that have not ended (law 4). A token that was not expected
+ * means that the row has another history.
  */
 export const REVISIONS: readonly Clause[] = [
   (from) => `
@@ -96,7 +117,7 @@ fenced as materialized (
   select locked.id from (select id, expected, expected_fence from run_update order by id) run_update cross join lateral (
     select id, revision, fence, terminal_at from runs where runs.id = run_update.id limit 1 for update skip locked
   ) locked
-  where locked.revision = run_update.expected and locked.fence is not distinct from run_update.expected_fence
+  where locked.revision = run_update.expected and locked.fence = run_update.expected_fence
     and locked.terminal_at is null
     and locked.id not in (select run_id from command_conflict)
     and locked.id not in (select run_id from signal_conflict)
@@ -111,7 +132,7 @@ confirmed as (
   select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
     select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
   ) locked
-  where locked.revision = confirm.expected and locked.fence is not distinct from confirm.expected_fence
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
     and locked.id not in (select run_id from command_conflict)
 )`;
 
@@ -123,7 +144,8 @@ confirmed as (
 export const START_KEYS: readonly Clause[] = [
   (from) => `
 new_run as materialized (
-  select * from ${from.new_run} where new_run.made_by is null or new_run.made_by in (select id from fenced)
+  select * from ${from.new_run}
+  where new_run.made_by is null or new_run.key is null or new_run.made_by in (select id from fenced)
 )`,
   () => `
 start_key_taken as (
@@ -146,35 +168,32 @@ start_key_conflict as (select null::uuid as run_id where false)`;
 /** The runs that win. */
 export const UPDATE: Clause = () => `
 updated as (
-  update runs set revision = runs.revision + 1, fence = run_update.fence, state = run_update.state, current_step = run_update.step,
-    last_seq = run_update.last_seq, last_event_at = run_update.last_event_at, terminal_at = run_update.terminal_at,
-    requires_manual_review = run_update.review, awaited_signal = run_update.awaited_signal,
-    paused_reason = run_update.paused_reason, record = run_update.record, record_format = run_update.record_format,
-    call = case when run_update.set_call then run_update.call else runs.call end, output = run_update.output,
-    frames = case when run_update.set_frames then run_update.frames else runs.frames end,
-    items = case when run_update.set_items then run_update.items else runs.items end,
-    version = coalesce(run_update.version, runs.version), definition_id = coalesce(run_update.definition_id, runs.definition_id)
+  update runs set ${SET_RUN}
   from run_update where runs.id = run_update.id and runs.id in (select id from fenced)
     and runs.id not in (select run_id from start_key_conflict)
   returning runs.id
 )`;
 
-/** A started run, or a child of a run that has won. */
-export const CREATION: Clause = () => `
-created as (
-  insert into runs (id, shard, revision, fence, last_seq, state, last_event_at, requires_manual_review, record, workflow_id, version,
-    definition_id, tenant_id, business_key, trigger_id, parent_run_id, parent_step_id, parent_branch_id, parent_entry,
-    root_run_id, family_run_id, started_at)
-  select new_run.id, new_run.shard, 1, new_run.fence, 1, 'pending', new_run.started_at, false, new_run.record, new_run.workflow_id,
-    new_run.version, new_run.definition_id, new_run.tenant_id, new_run.business_key, new_run.trigger_id,
-    new_run.parent_run_id, new_run.parent_step_id, new_run.parent_branch_id, new_run.parent_entry, new_run.root_run_id,
-    new_run.family_run_id, new_run.started_at
-  from new_run
-  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
-    and (new_run.made_by is null or new_run.made_by in (select id from updated))
+/** Started runs, then the children of runs that have won: a run may create some in the commit of its start. */
+export const CREATION: readonly Clause[] = [
+  () => `
+started as (
+  ${INSERT_RUNS}
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken)) and new_run.made_by is null
   order by new_run.id
   on conflict do nothing returning id
-)`;
+)`,
+  () => `
+born as (
+  ${INSERT_RUNS}
+  where (new_run.key is null or new_run.id in (select run_id from start_key_taken))
+    and (new_run.made_by in (select id from updated) or new_run.made_by in (select id from started))
+  order by new_run.id
+  on conflict do nothing returning id
+)`,
+  () => `
+created as (select id from started union all select id from born)`,
+];
 export const NOTHING_CREATED: Clause = () => `
 created as (select null::uuid as id where false)`;
 

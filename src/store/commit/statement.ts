@@ -1,7 +1,10 @@
 // THE commit statement. One round trip writes a whole group: it updates the run rows that win their compare-and-set and, for
 // those runs only, everything that their transitions owe. There is no retry here: the group commit (src/run) handles failures.
 import type { Sql } from "postgres";
-import { unnest } from "./columns.js";
+import type { Relation } from "../../../machines/index.js";
+import { sqlStateOf } from "../failure.js";
+import { type Clause, fromItems, type Section, type Statement } from "./clause.js";
+import { type EncodedRun, GroupRows } from "./encoding.js";
 import {
   CONFIRMATIONS,
   CREATION,
@@ -18,10 +21,23 @@ import {
   UPDATE,
   WON,
 } from "./fences.js";
-import { inputOf } from "./input.js";
-import { type Clause, type From, RELATIONS, type Relation, type Section } from "./relations.js";
-import type { RunCommit } from "./rows.js";
-import { CLAIMED, HISTORY, MESSAGES, OCCASIONAL, OUTBOX, OUTGOING_EVENTS, STARTS, TICKETS, UNDO } from "./writes.js";
+import { isPlain, plainStatement, SOME_LOST } from "./plain.js";
+import {
+  AUDIT_EVENTS,
+  CLAIMED,
+  COMMANDS_RECORDED,
+  MESSAGES,
+  OCCASIONAL,
+  OUTBOX,
+  OUTGOING_EVENTS,
+  STARTS,
+  TICKETS,
+  UNDO_ADDED,
+  UNDO_CHANGED,
+  VARIABLES,
+  WAKES,
+  WAKES_GONE,
+} from "./writes.js";
 
 const EVERY_GROUP: readonly Relation[] = [
   "run_update",
@@ -32,6 +48,7 @@ const EVERY_GROUP: readonly Relation[] = [
   "wake",
   "wake_gone",
 ];
+const HISTORY: readonly Clause[] = [COMMANDS_RECORDED, AUDIT_EVENTS, VARIABLES, WAKES, WAKES_GONE];
 
 const claims: Section = {
   relations: ["signal_claim", "promise", "event_claim"],
@@ -48,7 +65,10 @@ const newRuns: Section = {
 };
 const outbox: Section = { relations: ["outbox_row", "outbox_gone"], writes: OUTBOX };
 const messages: Section = { relations: ["signal", "inbox_row", "inbox_gone"], writes: MESSAGES };
-const undo: Section = { relations: ["undo_entry", "undo_settled", "undo_passed", "undo_handed"], writes: UNDO };
+const undo: Section = {
+  relations: ["undo_entry", "undo_settled", "undo_passed", "undo_handed"],
+  writes: [...UNDO_ADDED, ...UNDO_CHANGED],
+};
 const occasional: Section = {
   relations: [
     ...(["label", "scope", "scope_value", "published_event"] as const),
@@ -56,38 +76,51 @@ const occasional: Section = {
   ],
   writes: OCCASIONAL,
 };
-
 const outgoingEvents: Section = { relations: ["outgoing_event"], writes: OUTGOING_EVENTS };
 const tickets: Section = { relations: ["ticket", "ticket_gone", "ticket_returned"], writes: TICKETS };
 
 /** The order in which tables are written. */
 const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional, outgoingEvents, tickets];
 
-interface Statement {
-  /** In the order of its parameters. */
-  readonly relations: readonly Relation[];
-  readonly text: string;
-}
-
 /** By the sections that are present, each a bit. */
 const statements: Statement[] = [];
 
-/** Writes the group; resolves with the ids of the runs that won. A run is in the group once at most, children and runs that are
- * promised a signal included. */
-export async function commitRuns(sql: Sql, group: readonly RunCommit[]): Promise<ReadonlySet<string>> {
-  const { text, parameters } = encodeGroup(group);
-  const won = await sql.unsafe<{ id: string }[]>(text, parameters, { prepare: true });
+/**
+ * Writes the group; resolves with the ids of the runs that won. A run is in the group once at most, children and runs that are
+ * promised a signal included. Most groups have no loser: they are written by the plain statement. If it fails because one may have lost, it
+ * has left nothing behind, and the general statement finds out who has.
+ */
+export async function commitRuns(sql: Sql, group: readonly EncodedRun[]): Promise<ReadonlySet<string>> {
+  const rows = new GroupRows(group);
+  if (isPlain(rows)) {
+    const { text, relations } = plainStatement(rows);
+    try {
+      await sql.unsafe(text, [...parametersOf(rows, relations), String(deciding(rows))], { prepare: true });
+      return new Set(group.map(({ runId }) => runId));
+    } catch (error) {
+      if (!SOME_LOST.has(sqlStateOf(error) ?? "")) throw error;
+    }
+  }
+  const { text, relations } = generalStatement(rows);
+  const won = await sql.unsafe<{ id: string }[]>(text, parametersOf(rows, relations), { prepare: true });
   return new Set(won.map(({ id }) => id));
 }
 
-/** The group as a statement. It is not sent. */
-export function encodeGroup(group: readonly RunCommit[]) {
-  const input = inputOf(group);
-  const present = SECTIONS.filter(({ relations }) => relations.some((name) => input[name].length > 0));
+/** The rows that decide who wins. */
+function deciding(rows: GroupRows): number {
+  return rows.count("run_update") + rows.count("confirm") + rows.count("new_run");
+}
+
+function parametersOf(rows: GroupRows, relations: readonly Relation[]): string[] {
+  return relations.flatMap((relation) => rows.parameters(relation));
+}
+
+/** The statement that finds out who wins. */
+export function generalStatement(rows: GroupRows): Statement {
+  const present = SECTIONS.filter(({ relations }) => relations.some((relation) => rows.has(relation)));
   const shape = present.reduce((bits, section) => bits | (1 << SECTIONS.indexOf(section)), 0);
   statements[shape] ??= statementWith(new Set(present));
-  const { relations, text } = statements[shape];
-  return { text, parameters: relations.flatMap((name) => input[name].parameters()) };
+  return statements[shape];
 }
 
 function statementWith(present: ReadonlySet<Section>): Statement {
@@ -100,22 +133,12 @@ function statementWith(present: ReadonlySet<Section>): Statement {
     ...fences(newRuns),
     UPDATE,
     CONFIRMATIONS,
-    present.has(newRuns) ? CREATION : NOTHING_CREATED,
+    ...(present.has(newRuns) ? CREATION : [NOTHING_CREATED]),
     WON,
     ...HISTORY,
     ...[...present].flatMap(({ writes }) => writes),
   ];
-  const text = clauses.map((clause) => clause(from)).join(",");
+  const won = (column: string) => `${column} in (select id from won)`;
+  const text = clauses.map((clause) => clause(from, won)).join(",");
   return { relations, text: `with ${text}\nselect id from won` };
-}
-
-/** The FROM item of each relation, its parameters numbered through. */
-function fromItems(relations: readonly Relation[]): From {
-  let first = 1;
-  const items = relations.map((name) => {
-    const item = unnest(name, RELATIONS[name], first);
-    first += Object.keys(RELATIONS[name]).length;
-    return [name, item];
-  });
-  return Object.fromEntries(items) as From;
 }

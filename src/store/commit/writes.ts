@@ -1,114 +1,112 @@
-// The second half of the commit statement: the rows of the runs that have won, table by table. Every clause names `won`, so a loser
-// leaves no row. Each row rides in the commit of its own run, so it is written exactly once (law 5).
+// The second half of the commit statement: the rows of the runs that have won, table by table. Every clause asks who has `won`, so a loser
+// leaves no row; in the plain statement (plain.ts) all have, or nothing is written. Each row rides in the commit of its own run, so it is
+// written exactly once (law 5).
 import { ANNOUNCED_FROM_MEMORY_SECONDS } from "../events.js";
-import type { Clause } from "./relations.js";
+import type { Clause } from "./clause.js";
 
 /** The outcome of a command is committed with its id: a repeat gets the recorded answer (law 6). */
-const commandsRecorded: Clause = () => `
+export const COMMANDS_RECORDED: Clause = (_, won) => `
 commands_recorded as (
   insert into run_commands (run_id, command_id, answer, keep, at)
   select command.run_id, command.command_id, command.answer, command.keep, command.at
-  from command where command.run_id in (select id from won)
+  from command where ${won("command.run_id")}
 )`;
 
 /** Every transition has its own audit rows. */
-const auditEvents: Clause = (from) => `
+export const AUDIT_EVENTS: Clause = (from, won) => `
 audit_events_added as (
   insert into run_events (run_id, seq, recorded_at, event_type, step_id, attempt, from_state, to_state, actor, metadata, command_id)
-  select audit_event.* from ${from.audit_event} where audit_event.run_id in (select id from won)
+  select audit_event.* from ${from.audit_event} where ${won("audit_event.run_id")}
 )`;
 
 /** One row a variable: only what changed is written (law 15). */
-const variables: Clause = (from) => `
+export const VARIABLES: Clause = (from, won) => `
 variables_set as (
   insert into run_variables (run_id, name, value)
   select variable.run_id, variable.name, variable.value
-  from ${from.variable} where variable.run_id in (select id from won)
+  from ${from.variable} where ${won("variable.run_id")}
   on conflict (run_id, name) do update set value = excluded.value
 )`;
 
 /** A commit resets the counts of a wake: the run has advanced (law 7). */
-const wakes: Clause = (from) => `
+export const WAKES: Clause = (from, won) => `
 wakes_set as (
   insert into wakes (run_id, shard, due_at)
-  select wake.run_id, wake.shard, wake.due_at from ${from.wake} where wake.run_id in (select id from won)
+  select wake.run_id, wake.shard, wake.due_at from ${from.wake} where ${won("wake.run_id")}
   on conflict (run_id) do update set due_at = excluded.due_at, tries = 0, trial_deaths = 0
 )`;
 
-const wakesGone: Clause = (from) => `
+export const WAKES_GONE: Clause = (from, won) => `
 wakes_removed as (
   delete from wakes using ${from.wake_gone}
-  where wakes.run_id = wake_gone.run_id and wake_gone.run_id in (select id from won)
+  where wakes.run_id = wake_gone.run_id and ${won("wake_gone.run_id")}
 )`;
-
-/** Present in every statement. */
-export const HISTORY: readonly Clause[] = [commandsRecorded, auditEvents, variables, wakes, wakesGone];
 
 /** The claims of fences.ts that have won: the taker's commit consumes the signal or the event (law 9). */
 export const CLAIMED: readonly Clause[] = [
-  () => `
+  (_, won) => `
 signals_consumed as (
   update signals set consumed_at = signal_claim.at from signal_claim
-  where signals.id = signal_claim.id and signal_claim.run_id in (select id from won)
+  where signals.id = signal_claim.id and ${won("signal_claim.run_id")}
 )`,
   // The run is no longer free for another signal, and what it is deciding now is lost: it reads the promise before it decides again (law 9).
-  () => `
+  (_, won) => `
 promises_made as (
   update runs set revision = runs.revision + 1, fence = promise.fence, awaited_signal = null
-  from promise where runs.id = promise.waiter and promise.run_id in (select id from won)
+  from promise where runs.id = promise.waiter and ${won("promise.run_id")}
 )`,
-  () => `
+  (_, won) => `
 events_taken as (
   insert into event_takes (run_id, event_id)
-  select event_claim.run_id, event_claim.event_id from event_claim where event_claim.run_id in (select id from won)
+  select event_claim.run_id, event_claim.event_id from event_claim where ${won("event_claim.run_id")}
 )`,
 ];
 
 export const STARTS: readonly Clause[] = [
-  () => `
+  (_, won) => `
 starts_recorded as (
   insert into run_starts (run_id, inputs, identity, request_hash)
   select new_run.id, new_run.inputs, new_run.identity, new_run.request_hash
-  from new_run where new_run.id in (select id from created)
+  from new_run where ${won("new_run.id")}
 )`,
 ];
 
 /** Effects outside are owed by a row until they are accepted or answered (law 5). A repeat has the id of the first. */
 export const OUTBOX: readonly Clause[] = [
-  (from) => `
+  (from, won) => `
 outbox_added as (
   insert into outbox (id, run_id, shard, kind, payload, due_at)
   select outbox_row.id, outbox_row.run_id, outbox_row.shard, outbox_row.kind, outbox_row.payload, outbox_row.due_at
-  from ${from.outbox_row} where outbox_row.run_id in (select id from won)
+  from ${from.outbox_row} where ${won("outbox_row.run_id")}
   on conflict (id) do nothing
 )`,
-  (from) => `
+  (from, won) => `
 outbox_removed as (
   delete from outbox using ${from.outbox_gone}
-  where outbox.id = outbox_gone.id and outbox_gone.run_id in (select id from won)
+  where outbox.id = outbox_gone.id and ${won("outbox_gone.run_id")}
 )`,
 ];
 
 /** Signals and commands from run to run. An inbox row goes in the commit that answers it (law 6). */
 export const MESSAGES: readonly Clause[] = [
-  (from) => `
+  (from, won) => `
 signals_recorded as (
   insert into signals (id, run_id, signal_name, payload, received_at, consumed_at, promised_to)
   select signal.id, signal.run_id, signal.name, signal.payload, signal.at, case when signal.consumed then signal.at end,
     signal.promised_to
-  from ${from.signal} where signal.run_id in (select id from won)
+  from ${from.signal} where ${won("signal.run_id")}
 )`,
-  (from) => `
+  (from, won) => `
 inbox_added as (
   insert into inbox (id, run_id, shard, command, due_at)
   select inbox_row.id, inbox_row.run_id, inbox_row.shard, inbox_row.command, inbox_row.due_at
-  from ${from.inbox_row} where inbox_row.from_run in (select id from won)
+  from ${from.inbox_row} where ${won("inbox_row.from_run")}
   on conflict (id) do nothing
 )`,
-  (from) => `
+  (from, won) => `
 inbox_removed as (
   delete from inbox using ${from.inbox_gone}
-  where inbox.id = inbox_gone.id and inbox_gone.run_id in (select id from won)
+  where inbox.id = inbox_gone.id and ${won("inbox_gone.run_id")}
 )`,
 ];
 
@@ -117,34 +115,37 @@ inbox_removed as (
  * because a second update of a row in one statement has no effect: a settled entry is not passed, and a settled or passed entry is not
  * handed over.
  */
-export const UNDO: readonly Clause[] = [
-  (from) => `
+export const UNDO_ADDED: readonly Clause[] = [
+  (from, won) => `
 undo_added as (
   insert into undo (owner_run_id, step_id, entry, action, inputs, forward_idempotency_key, child_run_id, state)
   select undo_entry.owner, undo_entry.step_id, undo_entry.entry, undo_entry.action, undo_entry.inputs,
     undo_entry.forward_key, undo_entry.child_run_id, undo_entry.state
-  from ${from.undo_entry} where undo_entry.run_id in (select id from won)
+  from ${from.undo_entry} where ${won("undo_entry.run_id")}
   order by undo_entry.position
 )`,
-  (from) => `
+];
+
+export const UNDO_CHANGED: readonly Clause[] = [
+  (from, won) => `
 entries_settled as (
   update undo set state = undo_settled.state from ${from.undo_settled}
   where undo.ordinal = undo_settled.ordinal and undo.owner_run_id = undo_settled.run_id
-    and undo_settled.run_id in (select id from won)
+    and ${won("undo_settled.run_id")}
 )`,
-  (from) => `
+  (from, won) => `
 entries_passed as (
   update undo set state = 'passed' from ${from.undo_passed}
   where undo.owner_run_id = undo_passed.run_id and (undo.action is null or undo_passed.every) and undo.state = 'owed'
-    and undo.entry > undo_passed.since and undo_passed.run_id in (select id from won)
+    and undo.entry > undo_passed.since and ${won("undo_passed.run_id")}
     and not exists (select from ${from.undo_settled} where undo_settled.ordinal = undo.ordinal)
 )`,
-  (from) => `
+  (from, won) => `
 entries_handed as (
   update undo set owner_run_id = undo_handed.heir, entry = undo_handed.entry,
     child_run_id = coalesce(undo.child_run_id, undo_handed.run_id)
   from ${from.undo_handed}
-  where undo.owner_run_id = undo_handed.run_id and undo.state = 'owed' and undo_handed.run_id in (select id from won)
+  where undo.owner_run_id = undo_handed.run_id and undo.state = 'owed' and ${won("undo_handed.run_id")}
     and not exists (select from ${from.undo_settled} where undo_settled.ordinal = undo.ordinal)
     and not exists (
       select from ${from.undo_passed}
@@ -155,11 +156,11 @@ entries_handed as (
 
 /** A row until the broker has the event (law 5). Without a broker for events there are none. */
 export const OUTGOING_EVENTS: readonly Clause[] = [
-  (from) => `
+  (from, won) => `
 outgoing_events_added as (
   insert into outgoing_events (id, run_id, shard, topic, payload)
   select outgoing_event.id, outgoing_event.run_id, outgoing_event.shard, outgoing_event.topic, outgoing_event.payload
-  from ${from.outgoing_event} where outgoing_event.from_run in (select id from won)
+  from ${from.outgoing_event} where ${won("outgoing_event.from_run")}
   order by outgoing_event.position
   on conflict (id) do nothing
 )`,
@@ -170,88 +171,88 @@ outgoing_events_added as (
  * reservation had become void, the start has a new ticket, at the end of the queue.
  */
 export const TICKETS: readonly Clause[] = [
-  (from) => `
+  (from, won) => `
 tickets_added as (
   insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, step_id, slot_limit, on_limit, admitted)
   select ticket.run_id, ticket.entry, ticket.shard, ticket.tenant_id, ticket.scope, ticket.key, ticket.step_id, ticket.slot_limit,
     ticket.on_limit, ticket.admitted
-  from ${from.ticket} where ticket.run_id in (select id from won)
+  from ${from.ticket} where ${won("ticket.run_id")}
   on conflict (run_id, entry) do update set reserved_until = null
 )`,
-  (from) => `
+  (from, won) => `
 tickets_removed as (
   delete from concurrency_tickets using ${from.ticket_gone}
   where concurrency_tickets.run_id = ticket_gone.run_id and concurrency_tickets.entry = ticket_gone.entry
-    and ticket_gone.run_id in (select id from won)
+    and ${won("ticket_gone.run_id")}
 )`,
-  (from) => `
+  (from, won) => `
 tickets_returned as (
   update concurrency_tickets set granted_at = null from ${from.ticket_returned}
   where concurrency_tickets.run_id = ticket_returned.run_id and concurrency_tickets.entry = ticket_returned.entry
-    and ticket_returned.run_id in (select id from won)
+    and ${won("ticket_returned.run_id")}
 )`,
 ];
 
 /** Rows that only some steps write. */
 export const OCCASIONAL: readonly Clause[] = [
-  (from) => `
+  (from, won) => `
 labels_set as (
   insert into run_labels (run_id, name, value)
-  select label.run_id, label.name, label.value from ${from.label} where label.run_id in (select id from won)
+  select label.run_id, label.name, label.value from ${from.label} where ${won("label.run_id")}
 )`,
-  (from) => `
+  (from, won) => `
 scopes_kept as (
   insert into kept_scopes (run_id, entry, holder, manifest, manifest_hash)
   select scope.run_id, scope.entry, scope.holder, scope.manifest, scope.manifest_hash
-  from ${from.scope} where scope.run_id in (select id from won)
+  from ${from.scope} where ${won("scope.run_id")}
 )`,
   // Branches and items of one family that fork at once keep the same values: in key order, they wait for each other in no circle.
-  (from) => `
+  (from, won) => `
 values_kept as (
   insert into kept_values (holder, hash, value)
   select scope_value.holder, scope_value.hash, scope_value.value
-  from ${from.scope_value} where scope_value.run_id in (select id from won)
+  from ${from.scope_value} where ${won("scope_value.run_id")}
   order by scope_value.holder, scope_value.hash
   on conflict do nothing
 )`,
   // The row owes the announcement: the publisher's node has this long before a poll takes it up (law 9).
-  (from) => `
+  (from, won) => `
 events_published as (
   insert into events (id, tenant_id, topic, headers, payload, size, due_at)
   select published_event.id, published_event.tenant_id, published_event.topic, published_event.headers::jsonb,
     published_event.payload, octet_length(published_event.payload::text),
     now() + interval '${ANNOUNCED_FROM_MEMORY_SECONDS} seconds'
-  from ${from.published_event} where published_event.run_id in (select id from won)
+  from ${from.published_event} where ${won("published_event.run_id")}
   on conflict (id) do nothing
 )`,
-  (from) => `
+  (from, won) => `
 event_waits_set as (
   insert into event_waits (run_id, topic, headers, conditions)
   select event_wait.run_id, event_wait.topic, event_wait.headers::jsonb, event_wait.conditions::jsonb
-  from ${from.event_wait} where event_wait.run_id in (select id from won)
+  from ${from.event_wait} where ${won("event_wait.run_id")}
   on conflict (run_id) do update set topic = excluded.topic, headers = excluded.headers,
     conditions = excluded.conditions
 )`,
-  (from) => `
+  (from, won) => `
 event_waits_removed as (
   delete from event_waits using ${from.event_wait_gone}
-  where event_waits.run_id = event_wait_gone.run_id and event_wait_gone.run_id in (select id from won)
+  where event_waits.run_id = event_wait_gone.run_id and ${won("event_wait_gone.run_id")}
 )`,
-  (from) => `
+  (from, won) => `
 tasks_opened as (
   insert into user_tasks (id, run_id, step_id, assignee, title, due_at, form_schema, opened_at)
   select opened_task.id, opened_task.run_id, opened_task.step_id, opened_task.assignee, opened_task.title,
     opened_task.due_at, opened_task.form_schema, opened_task.at
-  from ${from.opened_task} where opened_task.run_id in (select id from won)
+  from ${from.opened_task} where ${won("opened_task.run_id")}
 )`,
   // Only an open task. With "is null", a plan that is made while the table is empty reads the whole index of open tasks.
-  (from) => `
+  (from, won) => `
 tasks_closed as (
   update user_tasks set closed_at = closed_task.at,
     submitted_at = case when closed_task.result is not null then closed_task.at end,
     submitted_by = closed_task.submitted_by, result = closed_task.result
   from ${from.closed_task}
   where user_tasks.id = closed_task.id and user_tasks.run_id = closed_task.run_id and coalesce(user_tasks.closed_at, 'infinity') = 'infinity'
-    and closed_task.run_id in (select id from won)
+    and ${won("closed_task.run_id")}
 )`,
 ];

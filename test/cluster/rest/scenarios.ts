@@ -106,31 +106,6 @@ export const SCENARIOS: Readonly<Record<string, (talk: Talk) => Promise<void>>> 
     }
   },
 
-  async "a definition that release 0.6 has stored, and a later check refuses"(talk) {
-    const fetch = { id: "fetch", type: "http_request", url: "http://10.0.0.1/", timeout_ms: 3_600_000 };
-    const steps = [
-      { ...wait, next: "fetch" },
-      { ...fetch, on_error: "continue" },
-    ];
-    const document = { id: "older", name: "older", start: "wait", steps };
-    const { sql } = talk.place.database;
-    for (const version of [1, 2]) {
-      const row = { definition_id: uuidv7(), workflow_id: "older", version, name: "older", published: version === 1 };
-      const stored = JSON.stringify({ ...document, version });
-      await sql`insert into definitions ${sql({ ...row, ever_published: row.published, document: stored })}`;
-    }
-    const runId = await talk.start("older");
-    await talk.aside.untilState(runId, "paused");
-    await talk.ask("POST", `/sagas/${runId}/signal/go`);
-    await ends(talk, runId, "succeeded");
-    const { items } = (await talk.ask("GET", `/sagas/${runId}/events`)).body;
-    const [dispatched] = items.filter(({ event_type: type }: { event_type: string }) => type === "step.dispatched");
-    expect(Date.parse(dispatched.metadata.deadline_at) - Date.parse(dispatched.recorded_at)).toBe(600_000);
-    const refusal = { status: 400, body: { error: "invalid_config", details: [{ path: "$.steps[1].timeout_ms" }] } };
-    expect(await talk.ask("POST", "/workflows", { ...document, published: true })).toMatchObject(refusal);
-    expect(await talk.ask("POST", "/workflows/older/versions/2/publish")).toMatchObject(refusal);
-  },
-
   async "a run that works, retries, rests and ends"(talk) {
     const runId = await talk.start("work", { inputs: { n: 1, refuse: false }, variables: { given: true } });
     await ends(talk, runId, "succeeded");

@@ -24,7 +24,7 @@ const RUN = {
 };
 const CONTEXT = newRun(RUN, { x: 1 });
 const eventOf = (type: string, patch: object = { variables: { x: 2 }, entries: undefined }) => ({
-  ...{ type, patch, stored: [], audit: [], effects: [] },
+  ...{ type, patch, stored: [], audit: [], writes: [], sends: [] },
 });
 const NO_EDGES = ["nowhere", "next.x", "note*", "xstate.init", "begin.nobody", ""];
 

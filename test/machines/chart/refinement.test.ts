@@ -98,7 +98,7 @@ describe("the published chart", () => {
 });
 
 describe("an actor of the machine that runs", () => {
-  const note = { type: "note", patch: {}, stored: [], audit: [], effects: [] };
+  const note = { type: "note", patch: {}, stored: [], audit: [], writes: [], sends: [] };
 
   it("emits its last transition, and is done", () => {
     const { context, program: ended } = play(program([{ id: "e", type: "end" }]), {});

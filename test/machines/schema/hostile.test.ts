@@ -56,12 +56,20 @@ const STALLING: readonly (readonly [string, JsonObject, Json])[] = [
     { $dynamicAnchor: "n", allOf: many(2, () => ({ properties: { x: { $dynamicRef: "#n" } } })) },
     chain(150),
   ],
-  ["contains in contains in contains", { properties: { a: contains(3) } }, { a: cube(80, 3) }],
+  ["contains in contains in contains", { properties: { a: contains(3) } }, { a: cube(90, 3) }],
   ["unevaluated items of unevaluated items", nest(60, (inner) => ({ unevaluatedItems: inner })), cube(80, 3)],
   [
     "objects in long lists, all of them",
     { items: { enum: [many(20_000, (n) => [n])] } },
-    many(200, () => [...many(19_999, (n) => [n]), 0]),
+    many(200, () => many(20_000, (n) => [n])),
+  ],
+  [
+    "a long list, compared often",
+    {
+      properties: { v: { $ref: "#/$defs/b" } },
+      $defs: { a: { const: many(100_000, () => 0) }, b: { allOf: many(900, () => ({ $ref: "#/$defs/a" })) } },
+    },
+    { v: many(100_000, () => 0) },
   ],
   ["decimals far apart", { items: { multipleOf: 1e-300 } }, many(100_000, (n) => 1e300 + n * 1e290)],
   [
@@ -70,11 +78,6 @@ const STALLING: readonly (readonly [string, JsonObject, Json])[] = [
     many(100_000, () => "xn--9n2bp8q.xn--9t4b11yi5a"),
   ],
   ["moments", { items: { format: "date-time" } }, many(200_000, () => "2026-01-01T00:00:00.123456789+01:00")],
-  [
-    "an error under each alternative",
-    { items: { anyOf: many(100, () => ({ required: many(20, (k) => `k${k}`) })) } },
-    many(5_000, () => ({})),
-  ],
   ["references that double", doubling(60, (ref) => ({ allOf: [ref, ref] }), { type: "number" }), 1],
   ["references that double and fail", doubling(60, (ref) => ({ anyOf: [ref, ref] }), { type: "string" }), 1],
   ["references that double under not", doubling(60, (ref) => ({ not: { not: { allOf: [ref, ref] } } }), {}), 1],
@@ -84,7 +87,11 @@ const STALLING: readonly (readonly [string, JsonObject, Json])[] = [
     Object.fromEntries(many(3_000, (n) => [`abababab${n}`, 1])),
   ],
   ["a pattern on a long text, often", { items: { pattern: "^(a|b)*(a|b){1,100}$" } }, many(3, () => big)],
-  ["the length of a long text, often", { items: { allOf: many(300, (n) => ({ minLength: n })) } }, many(40, () => big)],
+  [
+    "the length of a long text, often",
+    { items: { allOf: many(300, (n) => ({ minLength: 300_000 + n })) } },
+    many(40, () => big),
+  ],
   [
     "the format of a long text, often",
     { items: { allOf: many(300, () => ({ format: "regex" })) } },
@@ -142,6 +149,12 @@ const CHEAP: readonly (readonly [string, JsonObject, Json, boolean])[] = [
     many(30_000, () => ({ p1: "x" })),
     true,
   ],
+  [
+    "an error under each alternative",
+    { items: { anyOf: many(100, () => ({ required: many(20, (k) => `k${k}`) })) } },
+    many(5_000, () => ({})),
+    false,
+  ],
   ["contains in contains in contains", { properties: { a: contains(3) } }, { a: cube(40, 3) }, false],
 ];
 
@@ -165,6 +178,11 @@ const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
   ["a list of required that is none", { required: "a" }, /schema\/required must be array/],
   ["one $id for two schemas", { $defs: { a: { $id: "x" }, b: { $id: "x" } } }, /two schemas in it have the \$id x/],
   ["one anchor for two schemas", { $anchor: "a", not: { $anchor: "a" } }, /two schemas in it have the anchor #a/],
+  [
+    "too many small patterns",
+    { properties: Object.fromEntries(many(900, (n) => [`p${n}`, { pattern: `^a${n}$` }])) },
+    /over 30000 instructions together, where each pattern counts 50 more/,
+  ],
   [
     "too many patterns that count",
     { items: { allOf: many(40, (n) => ({ pattern: `[a-z]{900}${n}` })) } },
@@ -216,6 +234,39 @@ describe("an unusable schema is refused", () => {
     expect(problems).toHaveLength(1);
     expect(problems[0]).toMatch(/^is not a usable JSON Schema: /);
     expect(problems[0]).toMatch(sentence);
+  });
+});
+
+describe("a check whose schemas and values are deep", () => {
+  /** Each level of the value applies so many schemas, one inside the other. */
+  const hops = (count: number): JsonObject => ({
+    $defs: Object.fromEntries(
+      many(count + 1, (n): [string, Json] => [
+        `d${n}`,
+        n < count
+          ? { anyOf: [{ $ref: `#/$defs/d${n + 1}` }] }
+          : { properties: { x: { $ref: "#/$defs/d0" } }, unevaluatedProperties: false },
+      ]),
+    ),
+    $ref: "#/$defs/d0",
+  });
+  const TOO_DEEP = ["/ cannot be checked: its schema applies schemas inside of schemas, over 1200 deep"];
+
+  it("ends at the same depth in every process, with a sentence that is true", () => {
+    for (const [count, depth] of [
+      [2, 150],
+      [100, 3],
+    ] as const)
+      expect(schemas.conforms(hops(count), chain(depth))).toEqual([]);
+    for (const [count, depth] of [
+      [3, 170],
+      [300, 10],
+      [20, 190],
+    ] as const) {
+      expect(held("deep", () => schemas.conforms(hops(count), chain(depth)))).toEqual(TOO_DEEP);
+      for (let round = 0; round < 200; round++) schemas.conforms(hops(count), chain(2));
+      expect(schemas.conforms(hops(count), chain(depth))).toEqual(TOO_DEEP);
+    }
   });
 });
 

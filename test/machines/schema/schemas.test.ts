@@ -84,3 +84,47 @@ describe("a text that is not known yet", () => {
     expect(schemas.conforms(schema, [text, 1, text, 1])).toEqual(["/ must NOT have duplicate items"]);
   });
 });
+
+describe("an ordinary body", () => {
+  const many = <T>(count: number, of: (index: number) => T): T[] =>
+    Array.from({ length: count }, (_, index) => of(index));
+  const size = (value: Json) => JSON.stringify(value).length;
+  const MIB = 1_048_576;
+
+  it("with nullable members fits, up to the limit of a body", () => {
+    const names = many(10, (n) => `member_name_${n}`);
+    const nullable = { anyOf: [{ type: "string" }, { type: "null" }], default: null };
+    const row = { type: "object", properties: Object.fromEntries(names.map((name) => [name, nullable])) };
+    const rows = (count: number, of: Json) =>
+      many(count, () => Object.fromEntries(names.map((name) => [name, of])) as JsonObject);
+    const schema = { type: "object", properties: { rows: { type: "array", items: row } } } as JsonObject;
+    for (const value of [rows(9_500, null), rows(8_500, "text")]) {
+      expect(size(value)).toBeGreaterThan(1.8 * MIB);
+      expect(schemas.conforms(schema, { rows: value })).toEqual([]);
+    }
+    const wrong = schemas.conforms(schema, { rows: [...rows(8_000, null), { member_name_3: 1 }] });
+    expect(wrong).toEqual([
+      "/rows/8000/member_name_3 must be string",
+      "/rows/8000/member_name_3 must be null",
+      "/rows/8000/member_name_3 must match a schema in anyOf",
+    ]);
+  });
+
+  it("of an order fits, up to the limit of a body", () => {
+    const properties = {
+      ...{ sku: { type: "string", minLength: 1, maxLength: 40 }, qty: { type: "integer", minimum: 1 } },
+      ...{ price: { type: "number", multipleOf: 0.01 }, currency: { enum: ["EUR", "USD"] } },
+      at: { type: "string", format: "date-time" },
+    };
+    const item = { type: "object", required: ["sku", "qty", "price"], properties, additionalProperties: false };
+    const schema = { type: "object", properties: { items: { type: "array", items: item } } } as JsonObject;
+    const items = many(22_500, (n) => ({
+      ...{ sku: `SKU-${n}`, qty: (n % 10) + 1, price: 19.99, currency: "EUR", at: "2026-01-01T00:00:00Z" },
+    }));
+    expect(size(items)).toBeGreaterThan(1.8 * MIB);
+    expect(schemas.conforms(schema, { items })).toEqual([]);
+    expect(schemas.conforms(schema, { items: [...items, { ...items[0], qty: 0 } as Json] })).toEqual([
+      "/items/22500/qty must be >= 1",
+    ]);
+  });
+});

@@ -1,6 +1,6 @@
 // Incidents: a step, or an undo, that failed for good waits for a person, who retries it, skips it, or lets the error take its course.
 import { describe, expect, it } from "vitest";
-import { type Dispatch, explain } from "../../../machines/index.js";
+import { type Dispatch, explain, scopeOf } from "../../../machines/index.js";
 import { ACTS, help } from "../acts.js";
 import { violations, worldViolations } from "../chain.js";
 import { program } from "../definitions.js";
@@ -331,6 +331,14 @@ describe("an incident in a family", () => {
       expect(seen).toEqual(["1 1", "2 2", "40 40", "40 40", "41 41", "41 41"]);
     },
   );
+
+  it("of an item: the correction is no variable that an expression sees", () => {
+    const run = stopped([{ type: "foreach", items: "[1]", body: "s2" }, charge()], { worker: worker(plain) });
+    const [child] = childrenOf(run) as [Simulation];
+    child.command({ type: "retry_step", variables: { item: 7 } as never, ...by });
+    expect(Object.keys(child.context.variables)).toContain("/item");
+    expect(Object.keys(scopeOf(child.context, 0).vars as object)).not.toContain("/item");
+  });
 
   it("of an item: its index cannot be corrected, nor what nothing reads", () => {
     const run = stopped([{ type: "foreach", items: "[1]", index_var: "nth", body: "s2" }, charge()], {

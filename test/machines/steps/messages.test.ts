@@ -180,7 +180,6 @@ describe("emit_signal and cancel", () => {
     const ended = otherOf(run);
     const rows = ended.rows.length;
     run.world.deliver({
-      kind: "send",
       to: ended.id,
       id: "again",
       command: { type: "cancel", compensate: true, actor: "x" },

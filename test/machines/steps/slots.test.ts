@@ -8,8 +8,9 @@ const HEAD = { concurrency: { key: "${inputs.k}", limit: 1 } };
 const inputs = { k: "a" };
 const NOOP = { type: "noop" };
 
-const slotsOf = (run: ReturnType<typeof start>) =>
-  run.world.tickets.map(({ request, granted }) => [request.entry, granted]);
+const slotsOf = (run: ReturnType<typeof start>) => run.world.tickets.map(({ row, granted }) => [row.entry, granted]);
+const ticketsOf = (run: ReturnType<typeof start>) =>
+  run.world.history.flatMap(({ writes }) => writes.filter(({ to }) => to === "ticket"));
 const grant = (run: ReturnType<typeof start>, entry: number) => run.command({ type: "slot_granted", entry });
 
 describe("a step's slot", () => {
@@ -50,7 +51,7 @@ describe("a step's slot", () => {
         { ...LIMITED, retry: { max_attempts: 2, initial_backoff_ms: 0, jitter: false } },
       ];
       const run = finish(body, { inputs, worker, head: { start: "each" } });
-      const asked = run.world.history.flatMap(({ effects }) => effects.filter(({ kind }) => kind === "slot.requested"));
+      const asked = ticketsOf(run);
       expect(asked).toHaveLength(3);
       expect(run.sent).toHaveLength(6);
       expect(slotsOf(run)).toEqual([]);
@@ -94,12 +95,10 @@ describe("a step's slot", () => {
       { inputs },
     );
     expect(undone.sent.map(({ call }) => call.action)).toEqual(["charge", "refund"]);
-    const asked = undone.world.history.flatMap(({ effects }) =>
-      effects.filter(({ kind }) => kind === "slot.requested"),
-    );
+    const asked = ticketsOf(undone);
     expect(asked).toHaveLength(1);
     const dry = finish([{ ...LIMITED, action: "shop.dry" }], { inputs, identity: { dryRun: true } });
-    expect(dry.world.history.flatMap(({ effects }) => effects.map(({ kind }) => kind))).not.toContain("slot.requested");
+    expect(ticketsOf(dry)).toEqual([]);
   });
 });
 
@@ -134,9 +133,7 @@ describe("a run's slot", () => {
   it("its branches are part of it, and a dry run needs none", () => {
     const fork = { type: "parallel", branches: { one: { next: "s3" }, two: { next: "s4" } }, next: "s2" };
     const family = finish([fork, { type: "join" }, NOOP, NOOP], { inputs, head: HEAD });
-    const asked = family.world.history.flatMap(({ effects }) =>
-      effects.filter(({ kind }) => kind === "slot.requested"),
-    );
+    const asked = ticketsOf(family);
     expect([family.state, asked.length]).toEqual(["succeeded", 1]);
     expect(start([NOOP], { inputs, head: HEAD, identity: { dryRun: true } }).state).toBe("succeeded");
   });

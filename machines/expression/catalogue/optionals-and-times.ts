@@ -3,7 +3,7 @@ import { chapter } from "./chapter.js";
 
 export const OPTIONALS = chapter(
   "Optional values",
-  "`a.?b` and `a[?b]` are optional: the value if the member is there, otherwise none. So are members of an optional value: `inputs.?order.note`. `[?a]` and `{?'k': a}` leave the element out if `a` is none. As a result, an optional value is its value, or null; as a condition, none is false.",
+  "`a.?b` and `a[?b]` are optional: the value if the member is there, otherwise none. So are members of an optional value: `inputs.?order.note`. `[?a]` and `{?'k': a}` leave the element out if `a` is none. As a result, an optional value is its value, or null; as a condition, none is false. A member of null is an error, also behind `.?`: `inputs.?customer.optFlatMap(c, optional.ofNonZeroValue(c)).name` takes a customer that is null for one that is missing.",
   [
     ["orValue", "optional.orValue(other)", "The value, or the other one.", "{}.?note.orValue('')", ""],
     ["or", "optional.or(optional)", "The first that has a value.", "{'b': 2}.?a.or({'b': 2}.?b).value()", 2],
@@ -19,7 +19,7 @@ export const OPTIONALS = chapter(
     [
       "optFlatMap",
       "optional.optFlatMap(x, optional)",
-      "The same with a value that is optional itself.",
+      "The optional value made from it, if there is one.",
       "{'a': {}}.?a.optFlatMap(a, a.?b).hasValue()",
       false,
     ],
@@ -36,7 +36,7 @@ export const OPTIONALS = chapter(
     [
       "optional.unwrap",
       "optional.unwrap(list)",
-      "The same.",
+      "The values of the items that have one.",
       "optional.unwrap([optional.of(1), optional.none()])",
       [1],
     ],

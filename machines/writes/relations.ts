@@ -1,0 +1,218 @@
+// The relations of a commit: what a transition can write, as tables of named, typed columns. They are data: the store makes its statement and
+// its encoders of them, and a row that lacks a column, or has a wrong one, does not compile. How rows are written is not here.
+import type { Json } from "../values/json.js";
+
+/** The type of a column in Postgres. `?`: it may be null. */
+export type ColumnType = BaseType | `${BaseType}?`;
+type BaseType = "uuid" | "int2" | "int4" | "int8" | "text" | "bool" | "timestamptz" | "json";
+
+export const RELATIONS = {
+  /** The compare-and-set of a run: `expected` and `expected_fence` are the revision and the token that it is based on. */
+  run_update: {
+    id: "uuid",
+    expected: "int4",
+    expected_fence: "int8",
+    fence: "int8",
+    state: "text",
+    step: "text?",
+    last_seq: "int4",
+    last_event_at: "timestamptz",
+    terminal_at: "timestamptz?",
+    review: "bool",
+    awaited_signal: "text?",
+    paused_reason: "text?",
+    record: "json",
+    /** The next three columns stay as they are unless they are set. */
+    set_call: "bool",
+    call: "json?",
+    set_frames: "bool",
+    frames: "json?",
+    set_items: "bool",
+    items: "json?",
+    output: "json?",
+    /** Set where the run has moved to another version. */
+    version: "int4?",
+    definition_id: "uuid?",
+  },
+  /** A run that stays as it is, if it is at the expected revision (law 3). */
+  confirm: { id: "uuid", expected: "int4", expected_fence: "int8" },
+  /** `made_by`: the run of the group that creates it; null: a start. `scope` and `key`: its idempotency key. */
+  new_run: {
+    id: "uuid",
+    shard: "int2",
+    fence: "int8",
+    record: "json",
+    workflow_id: "text",
+    version: "int4",
+    definition_id: "uuid",
+    tenant_id: "uuid?",
+    business_key: "text?",
+    trigger_id: "uuid?",
+    parent_run_id: "uuid?",
+    parent_step_id: "text?",
+    parent_branch_id: "text?",
+    parent_entry: "int4?",
+    root_run_id: "uuid?",
+    /** The run that a branch or an item is a part of. */
+    family_run_id: "uuid?",
+    started_at: "timestamptz",
+    /** The run as it is created: `pending`, or as its first steps have left it. */
+    state: "text",
+    step: "text?",
+    last_seq: "int4",
+    last_event_at: "timestamptz",
+    terminal_at: "timestamptz?",
+    review: "bool",
+    awaited_signal: "text?",
+    paused_reason: "text?",
+    call: "json?",
+    frames: "json?",
+    items: "json?",
+    output: "json?",
+    /** Null: the inputs of the kept scope. */
+    inputs: "json?",
+    identity: "json",
+    request_hash: "text",
+    scope: "text?",
+    key: "text?",
+    made_by: "uuid?",
+  },
+  label: { run_id: "uuid", name: "text", value: "text" },
+  /** A command that the commit answers. `keep`: with the run; else it is pruned after a day. */
+  command: { run_id: "uuid", command_id: "uuid", answer: "json", keep: "bool", at: "timestamptz" },
+  /** `command_id`: the worker's answer that the event is the outcome of. */
+  audit_event: {
+    run_id: "uuid",
+    seq: "int4",
+    recorded_at: "timestamptz",
+    event_type: "text",
+    step_id: "text?",
+    attempt: "int4",
+    from_state: "text",
+    to_state: "text",
+    actor: "text",
+    metadata: "json?",
+    command_id: "uuid?",
+  },
+  /** Without a value it has been removed. It still has a row: without one, a branch would find its parent's variable. */
+  variable: { run_id: "uuid", name: "text", value: "json?" },
+  /** The variables that the branches or items of a step entry begin with. `holder`: the run at the top of the family, which shares kept values. */
+  scope: { run_id: "uuid", entry: "int4", holder: "uuid", manifest: "json?", manifest_hash: "uuid?" },
+  scope_value: { run_id: "uuid", holder: "uuid", hash: "uuid", value: "json" },
+  wake: { run_id: "uuid", shard: "int2", due_at: "timestamptz" },
+  wake_gone: { run_id: "uuid" },
+  signal: {
+    id: "uuid",
+    run_id: "uuid",
+    name: "text",
+    payload: "json",
+    at: "timestamptz",
+    consumed: "bool",
+    promised_to: "uuid?",
+  },
+  /** `run_id` promises a signal of the name to `waiter`, which gets a new token: what it is deciding now is lost (law 1). */
+  promise: { run_id: "uuid", waiter: "uuid", name: "text", fence: "int8" },
+  /** A recorded signal that the run takes. */
+  signal_claim: { run_id: "uuid", id: "uuid", at: "timestamptz" },
+  outbox_row: { id: "uuid", run_id: "uuid", shard: "int2", kind: "text", payload: "json?", due_at: "timestamptz" },
+  outbox_gone: { run_id: "uuid", id: "uuid" },
+  /** `run_id` is the receiver. */
+  inbox_row: { id: "uuid", from_run: "uuid", run_id: "uuid", shard: "int2", command: "json", due_at: "timestamptz" },
+  /** An inbox row that the commit answers. */
+  inbox_gone: { run_id: "uuid", id: "uuid" },
+  published_event: {
+    id: "uuid",
+    run_id: "uuid",
+    tenant_id: "uuid?",
+    topic: "text",
+    headers: "json",
+    payload: "json",
+  },
+  /** `run_id` is the run of the event, which may be a child that `from_run` creates. Without a topic, the published event with this id. */
+  outgoing_event: {
+    id: "uuid",
+    from_run: "uuid",
+    run_id: "uuid",
+    shard: "int2",
+    topic: "text?",
+    payload: "json?",
+  },
+  /** A published event that the run takes. */
+  event_claim: { run_id: "uuid", event_id: "uuid" },
+  event_wait: { run_id: "uuid", topic: "text", headers: "json", conditions: "json?" },
+  event_wait_gone: { run_id: "uuid" },
+  opened_task: {
+    id: "uuid",
+    run_id: "uuid",
+    step_id: "text",
+    assignee: "text",
+    title: "text?",
+    due_at: "timestamptz?",
+    form_schema: "json?",
+    at: "timestamptz",
+  },
+  /** A task that is no longer open: submitted, or, without a result, left by its step. */
+  closed_task: { run_id: "uuid", id: "uuid", at: "timestamptz", result: "json?", submitted_by: "text?" },
+  /** `owner`: the run that has the entry in its list, which is the parent if the entry is handed over in the same commit. */
+  undo_entry: {
+    run_id: "uuid",
+    step_id: "text",
+    entry: "int4",
+    action: "text?",
+    inputs: "json?",
+    forward_key: "text",
+    child_run_id: "uuid?",
+    owner: "uuid",
+    state: "text",
+  },
+  undo_settled: { run_id: "uuid", ordinal: "int8", state: "text" },
+  /** Entries of later step entries than `since` that are passed: those without an action, or, with `every`, all that are owed. */
+  undo_passed: { run_id: "uuid", since: "int4", every: "bool" },
+  /** The entries that are still owed become those of `heir`, as part of its step entry `entry`. */
+  undo_handed: { run_id: "uuid", heir: "uuid", entry: "int4" },
+  /** A slot that a step entry of the run asks for, or the whole run (`entry` 0). `admitted`: the waiting list had room when its start was accepted. */
+  ticket: {
+    run_id: "uuid",
+    entry: "int4",
+    shard: "int2",
+    tenant_id: "uuid",
+    scope: "text",
+    key: "text",
+    step_id: "text?",
+    slot_limit: "int4",
+    on_limit: "text",
+    admitted: "bool",
+  },
+  ticket_gone: { run_id: "uuid", entry: "int4" },
+  /** A ticket that gives its slot back, and waits again at its old place. */
+  ticket_returned: { run_id: "uuid", entry: "int4" },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, ColumnType>>>>;
+
+export type Relation = keyof typeof RELATIONS;
+
+interface Cells {
+  readonly uuid: string;
+  readonly int2: number;
+  readonly int4: number;
+  /** In text, because not every int8 is a number of JavaScript. */
+  readonly int8: string;
+  readonly text: string;
+  readonly bool: boolean;
+  /** Epoch milliseconds. */
+  readonly timestamptz: number;
+  readonly json: Json | object;
+}
+
+type Cell<Type> = Type extends `${infer Base extends BaseType}?`
+  ? Cells[Base] | undefined
+  : Type extends BaseType
+    ? Cells[Type]
+    : never;
+
+/** A row of a relation: every column by its name. A column that may be null is named, too: `undefined` is null. */
+export type Row<Of extends Relation> = {
+  readonly [Column in keyof (typeof RELATIONS)[Of]]: Cell<(typeof RELATIONS)[Of][Column]>;
+};
+
+/** Rows, relation by relation. */
+export type Rows = { readonly [Of in Relation]?: readonly Row<Of>[] };

@@ -1,0 +1,147 @@
+// The plain commit statement, for groups in which nothing is out of the ordinary. All runs of the group win, or the statement fails and leaves
+// nothing behind: then the general statement (statement.ts) finds out who loses. So its parts stand alone, and no row is joined with the winners.
+//
+// The compare-and-set of each run is the condition of its update (law 1), as is that it has not ended (law 4); a repeated command, start key,
+// event or run meets the key of its table (law 6). The last line compares the number of runs that have won with that of the group.
+import { RELATIONS, type Relation } from "../../../machines/index.js";
+import { type Clause, fromItems, type Statement } from "./clause.js";
+import type { GroupRows } from "./encoding.js";
+import { INSERT_RUNS, SET_RUN } from "./fences.js";
+import {
+  AUDIT_EVENTS,
+  COMMANDS_RECORDED,
+  MESSAGES,
+  OCCASIONAL,
+  OUTBOX,
+  OUTGOING_EVENTS,
+  STARTS,
+  TICKETS,
+  UNDO_ADDED,
+  UNDO_CHANGED,
+  VARIABLES,
+  WAKES,
+  WAKES_GONE,
+} from "./writes.js";
+
+/**
+ * The errors of a statement in which some run may have lost: a division by zero (not all have won), a key that exists already, a row
+ * that another session holds.
+ */
+export const SOME_LOST: ReadonlySet<string> = new Set(["22012", "23505", "55P03"]);
+
+/**
+ * No commit waits long for another one (the general statement skips the rows that another session holds): two that each hold rows which the
+ * other needs would wait for each other in a circle. The setting ends with the statement.
+ */
+const PATIENCE: Clause = () => `
+patience as materialized (select set_config('lock_timeout', '10ms', true))`;
+
+/** With `is null` instead of `coalesce`, a plan that is made while the table is empty walks through an index of unfinished runs. */
+const UPDATE: Clause = (from) => `
+updated as (
+  update runs set ${SET_RUN}
+  from ${from.run_update}, patience
+  where runs.id = run_update.id and runs.revision = run_update.expected
+    and runs.fence = run_update.expected_fence and coalesce(runs.terminal_at, 'infinity') = 'infinity'
+  returning runs.id
+)`;
+
+/** A decision that changes nothing is based on a revision, too (law 3). In key order: see fences.ts. */
+const CONFIRM: Clause = (from) => `
+confirmed as (
+  select locked.id from (select id, expected, expected_fence from ${from.confirm} order by id) confirm cross join lateral (
+    select id, revision, fence from runs where runs.id = confirm.id limit 1 for no key update skip locked
+  ) locked
+  where locked.revision = confirm.expected and locked.fence = confirm.expected_fence
+)`;
+
+const CREATE: readonly Clause[] = [
+  (from) => `
+new_run as materialized (select * from ${from.new_run})`,
+  () => `
+created as (
+  ${INSERT_RUNS}
+  on conflict do nothing returning id
+)`,
+  ...STARTS,
+];
+
+/** Of two runs with one key, one fails the statement. */
+const START_KEYS: Clause = () => `
+start_keys_taken as (
+  insert into start_keys (scope, key, run_id) select scope, key, id from new_run where key is not null
+)`;
+
+const COMMANDS: Clause = (from) => `
+command as materialized (select * from ${from.command})`;
+
+/**
+ * Parts that a group without rows for them does without. Each set of them is a statement of its own, planned once a connection, so parts
+ * that come and go together are one.
+ */
+interface Part {
+  readonly relations: readonly Relation[];
+  readonly clauses: readonly Clause[];
+  /** Of a part that lets runs win: its clause. */
+  readonly counts?: string;
+  readonly isIn?: (rows: GroupRows) => boolean;
+}
+
+const PARTS: readonly Part[] = [
+  { relations: ["run_update"], clauses: [UPDATE], counts: "updated" },
+  { relations: ["confirm"], clauses: [CONFIRM], counts: "confirmed" },
+  { relations: ["new_run"], clauses: CREATE, counts: "created" },
+  { relations: [], clauses: [START_KEYS], isIn: (rows) => rows.hasStartKeys },
+  { relations: ["command"], clauses: [COMMANDS, COMMANDS_RECORDED] },
+  { relations: ["audit_event", "variable", "wake"], clauses: [AUDIT_EVENTS, VARIABLES, WAKES] },
+  { relations: ["wake_gone"], clauses: [WAKES_GONE] },
+  { relations: ["outbox_row", "outbox_gone"], clauses: OUTBOX },
+  { relations: ["signal", "inbox_row", "inbox_gone"], clauses: MESSAGES },
+  { relations: ["undo_entry"], clauses: UNDO_ADDED },
+  { relations: ["undo_settled", "undo_passed", "undo_handed"], clauses: UNDO_CHANGED },
+  {
+    relations: [
+      ...(["label", "scope", "scope_value", "published_event"] as const),
+      ...(["event_wait", "event_wait_gone", "opened_task", "closed_task"] as const),
+    ],
+    clauses: OCCASIONAL,
+  },
+  { relations: ["outgoing_event"], clauses: OUTGOING_EVENTS },
+  { relations: ["ticket", "ticket_gone", "ticket_returned"], clauses: TICKETS },
+];
+
+/** Every session keeps the plan of each statement. Of more different ones than this, the parts without rows stay. */
+const MOST_STATEMENTS = 64;
+const EVERY_PART = 2 ** PARTS.length - 1;
+
+const statements = new Map<number, Statement>();
+
+/** Whether the plain statement can write the group: a claim is won by one of several runs, which only the general one can tell. */
+export function isPlain(rows: GroupRows): boolean {
+  return !rows.has("signal_claim") && !rows.has("event_claim") && !rows.has("promise");
+}
+
+/** The last parameter is the number of rows of `run_update`, `confirm` and `new_run`: as many runs have to win. */
+export function plainStatement(rows: GroupRows): Statement {
+  let shape = 0;
+  PARTS.forEach(({ relations, isIn }, nth) => {
+    if (isIn?.(rows) ?? relations.some((relation) => rows.has(relation))) shape |= 1 << nth;
+  });
+  if (!statements.has(shape) && statements.size >= MOST_STATEMENTS) shape = EVERY_PART;
+  const known = statements.get(shape);
+  if (known) return known;
+  const statement = statementOf(PARTS.filter((_, nth) => (shape & (1 << nth)) !== 0));
+  statements.set(shape, statement);
+  return statement;
+}
+
+function statementOf(parts: readonly Part[]): Statement {
+  const relations = parts.flatMap((part) => part.relations);
+  const from = fromItems(relations);
+  const clauses = [PATIENCE, ...parts.flatMap((part) => part.clauses)].map((clause) => clause(from, () => "true"));
+  const winners = parts.flatMap(({ counts }) => (counts ? [`(select count(*) from ${counts})`] : []));
+  const columns = relations.reduce((sum, relation) => sum + Object.keys(RELATIONS[relation]).length, 0);
+  const text = `with ${clauses.join(",")}
+select 1 / (case when ${winners.join(" + ") || "0"} = $${columns + 1}::text::int then 1 else 0 end) as all_won`;
+  return { relations, text };
+}
