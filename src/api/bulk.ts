@@ -1,6 +1,7 @@
 // Bulk jobs over HTTP: an act on all runs that a filter matches. The filter is read as the list's, and the parameters by the schema of the
 // act itself; a job is created, driven and stopped in operate/.
 import type { Static, TSchema } from "typebox";
+import * as Type from "typebox";
 import { type JsonObject, MAX_INT32 } from "../../machines/index.js";
 import { notConfigured } from "../errors.js";
 import { isOperatorAct, MAX_LIMIT, ProgressWaits, STANDARD_LIMIT } from "../operate/index.js";
@@ -14,7 +15,6 @@ import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Id, Int, memberCheck, OneOf, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
 import { object, one, page, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { Migrate, refuseCheck } from "./migrate.js";
 import { Rerun } from "./rerun.js";

@@ -1,4 +1,5 @@
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import { type Answer, type Command, isObject, type JsonObject, type Refused } from "../../machines/index.js";
 import { badRequest, conflict, notConfigured, notFound } from "../errors.js";
 import { shardOf, uuidv7 } from "../ids.js";
@@ -8,7 +9,6 @@ import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
 import { commandOptions, IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { Id, path, query, RunIdText, Text } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_REASON = 2000;

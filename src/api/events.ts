@@ -1,5 +1,7 @@
 // Publishing events. The answer says only that the event is durable: the runs that wait for it are notified afterwards, and each
 // decides for itself whether to consume it.
+
+import * as Type from "typebox";
 import {
   HEADER_NAME_PATTERN,
   type Json,
@@ -13,7 +15,6 @@ import type { ApiDeps } from "./deps.js";
 import { refuseLargePayload } from "./http/body.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { object, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const Headers = Type.Unsafe<Readonly<Record<string, string>>>({

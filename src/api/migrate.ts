@@ -1,6 +1,7 @@
 // Moves runs to another version of their workflow, over HTTP: the act on one run, and whether it, or all runs of a workflow, could be moved.
 // What is against it is found out in machines/migrate.
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import type { Acted } from "../../machines/index.js";
 import { badRequest, conflict } from "../errors.js";
 import { commandOf, type Look } from "../operate/index.js";
@@ -13,7 +14,6 @@ import { goneOf } from "./http/gone.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Id, path, RunIdText, Version } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 /** Runs that one report looks at. */

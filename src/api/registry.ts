@@ -1,6 +1,7 @@
 // The action registry over HTTP: services declare their actions, which are checked and completed; all of them can be listed.
 import type { FastifyBaseLogger } from "fastify";
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import {
   draftFault,
   type JsonObject,
@@ -17,7 +18,6 @@ import { AnyObject, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { NEW_ID_PATTERN, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_DETAILS = 100;

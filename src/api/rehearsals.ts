@@ -1,6 +1,7 @@
 // Rehearsals over HTTP: a workflow's machine runs alone, on a virtual clock, with mocks instead of workers. Nothing is stored or
 // sent. It runs in short slices, and takes turns with everything else that computes.
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import {
   detailOf,
   Rehearsal,
@@ -14,7 +15,6 @@ import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { workflows } from "./workflows.js";
 

@@ -2,6 +2,7 @@
 // and answers with the outcome of the run's committed transition. The same over gRPC is dispatch/grpc/.
 import type { FastifyReply, FastifyRequest, preParsingHookHandler } from "fastify";
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import {
   type Command,
   type EngineErrorCode,
@@ -19,7 +20,6 @@ import { AnyObject } from "./http/body.js";
 import { sendError } from "./http/envelope.js";
 import { DispatchIdText, Id, Int, parameterCheck, path, query, RunIdText } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const UuidText = Type.String({ pattern: UUID_PATTERN });

@@ -1,4 +1,6 @@
 // Starts a run again, over HTTP: the answer names the new run. What may be started again is decided in operate/.
+
+import * as Type from "typebox";
 import { asRunId } from "../../machines/index.js";
 import { derivedUuid, newRunId } from "../ids.js";
 import { actSchema } from "./acts.js";
@@ -6,7 +8,6 @@ import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseNames } from "./http/body.js";
 import { idempotencyKey } from "./http/idempotency.js";
 import { Version } from "./http/parameters.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { Labels } from "./sagas.js";
 

@@ -1,5 +1,6 @@
 // Rules over HTTP. Beyond the routes of every versioned document they can be evaluated.
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import {
   ExpressionError,
   evaluateRule,
@@ -18,7 +19,6 @@ import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
 import { Id, path, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { type Compiling, type Report, storageOf, VersionedResource } from "./versioned.js";
 

@@ -1,9 +1,9 @@
 // The filters of runs: the query parameters that choose runs, for the list, its counts and bulk jobs, and what they mean to the store.
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import { PAUSED_REASONS, RUN_STATES } from "../../machines/index.js";
 import type { RunFilter } from "../store/lists/matching-runs.js";
 import { EachNamed, Flag, Id, ListOf, query, RunIdText, Text, Time, Uuid, Version } from "./http/parameters.js";
-import { Type } from "./http/type.js";
 
 export const MAX_LABEL = 256;
 

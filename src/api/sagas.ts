@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import { type JsonObject, LONGEST_WAIT_MS, parseRunId, type RunId, UUID_PATTERN } from "../../machines/index.js";
 import { notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
@@ -28,7 +29,6 @@ import {
   Version,
 } from "./http/parameters.js";
 import { object, one, page, ref, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { filterOf, MAX_LABEL, RUN_FILTERS } from "./run-filters.js";
 import { RunReader } from "./run-reader.js";

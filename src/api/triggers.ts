@@ -1,5 +1,6 @@
 // Triggers over HTTP: create, list, get, change, delete, fire now; past fires and the next ones. The registrar checks them.
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import { readTriggerConfig } from "../../machines/index.js";
 import { badRequest } from "../errors.js";
 import { listFires } from "../store/engine/trigger-fires.js";
@@ -11,7 +12,6 @@ import { goneOf } from "./http/gone.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Flag, Id, Int, OneOf, PAGE, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
 import { empty, object, one, page, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const URL = "/api/v1/triggers";

@@ -1,6 +1,7 @@
 // User tasks: listing and submitting them. The run that waits for the task decides on the submit; this file finds that run and
 // translates its answer.
 import type { Static } from "typebox";
+import * as Type from "typebox";
 import {
   detailOf,
   isLongerThan,
@@ -18,7 +19,6 @@ import { goneOf } from "./http/gone.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
 import { object, page, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 
 const MAX_NAME = 256;

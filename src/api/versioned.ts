@@ -1,6 +1,7 @@
 // Versioned documents over HTTP: workflows and rules are posted, published and read in the same way; a `DocumentKind` has the
 // differences. The store numbers versions and guards their changes; a compiler checks the documents.
 import type { Sql } from "postgres";
+import * as Type from "typebox";
 import { isObject, type JsonObject } from "../../machines/index.js";
 import { type ErrorDetail, invalidConfig, notFound } from "../errors.js";
 import type { Page, PageQuery } from "../store/lists/page.js";
@@ -10,7 +11,6 @@ import { AnyObject, NoMembers, shaped } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { Id, PageParameters, pageOf, path, query, Version } from "./http/parameters.js";
 import { one, page, responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import type { Resource } from "./schemas.js";
 

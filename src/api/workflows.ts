@@ -1,5 +1,6 @@
 // Workflow definitions over HTTP. Beyond the routes of every versioned document they can be validated, and have a machine and stats.
 
+import * as Type from "typebox";
 import { type CompileOptions, isObject, type JsonObject, mermaidOf, type Program } from "../../machines/index.js";
 import { workflowSlots } from "../store/engine/slots.js";
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/lists/definitions.js";
@@ -8,7 +9,6 @@ import { AnyObject } from "./http/body.js";
 import { goneOf } from "./http/gone.js";
 import { Id, OneOf, path, query, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
-import { Type } from "./http/type.js";
 import type { Api } from "./http/validation.js";
 import { type Compiling, type Report, storageOf, VersionedResource } from "./versioned.js";
 

@@ -7,6 +7,7 @@ import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { lives, livingNodes, logged, nodeOfStream, request, runService, sampled } from "./rig.js";
 
+/** The rhythm of a client that asks on and on. */
 const BETWEEN_REQUESTS_MS = 50;
 
 let database: TestDatabase;

@@ -24,7 +24,9 @@ import { Client } from "./client.js";
 const DISPATCHES = 300;
 /** Hand-overs that are under way when their node is killed. */
 const CUT = 30;
+/** The work of a step: nodes are killed, replaced and added meanwhile. */
 const WORKS_MS = 20_000;
+/** A worker takes so long to accept, so that nodes come and go while dispatches are handed over. */
 const RESPONDS_MS = 200;
 const WITHIN_MS = 90_000;
 

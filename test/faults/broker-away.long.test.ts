@@ -16,6 +16,7 @@ import { Client } from "./client.js";
 const RUNS = 30;
 /** The message of every third order is published twice. */
 const TWICE = Math.ceil(RUNS / 3);
+/** How long the broker is away: longer than its clients wait between two tries. */
 const AWAY_MS = 10_000;
 const MESSAGES = 400;
 

@@ -14,7 +14,10 @@ import { Client } from "./client.js";
 import { openShop, receiptFor, type Shop } from "./shop.js";
 
 const NODES = 4;
+/** The rhythm of the kills: a successor has not yet taken over everything when the next node dies. */
 const KILL_MS = 2_000;
+/** Before a start that was not acknowledged is sent again. */
+const AGAIN_MS = 1_000;
 /** A service without nodes shows nothing. */
 const LEFT_ALIVE = 2;
 /** Starts without an answer yet; more would only wait. */
@@ -87,13 +90,13 @@ class KillLoop {
     await this.client.publish("poisonous", [{ ...first, next: POISON }, poison, ...rest]);
   }
 
-  /** Starts and kills until the time is over; the poisonous run comes after a quarter of it. */
+  /** Starts and kills until the time is over; the poisonous run comes after a quarter of the least kills. */
   async run(): Promise<Outcome> {
     const { least, lastsMs } = this.options;
     this.began = performance.now();
     const loading = this.load();
     const killing = this.killNodes();
-    await delay(lastsMs / 4);
+    await until(() => this.isOver || this.kills >= least.kills / 4, { within: 4 * lastsMs, what: "the first kills" });
     const foundMs = await this.poison();
     const [unanswered] = await Promise.all([loading, killing]);
     const { acknowledged, kills, poisonous } = this;
@@ -151,7 +154,7 @@ class KillLoop {
         JSON.stringify({ workflow_id: workflowId, idempotency_key: key, inputs }),
       );
       if (answer.status === 202) return (JSON.parse(answer.text) as { run_id: string }).run_id;
-      await delay(1_000);
+      await delay(AGAIN_MS);
     }
     return undefined;
   }
@@ -175,9 +178,11 @@ class KillLoop {
   private async poison(): Promise<number | undefined> {
     const began = performance.now();
     this.poisonous = (await this.acknowledgedStart("poisonous", "poisonous")) ?? "";
-    for (; !this.isOver; await delay(250))
-      if (await this.isQuarantined(this.poisonous)) return Math.round(performance.now() - began);
-    return undefined;
+    const found = () => this.isQuarantined(this.poisonous);
+    const end = await until(async () => (this.isOver ? "over" : (await found()) && "found"), {
+      ...{ within: 4 * this.options.lastsMs, pause: 250, what: "the quarantine, or the end" },
+    });
+    return end === "found" ? Math.round(performance.now() - began) : undefined;
   }
 
   private async isQuarantined(runId: string): Promise<boolean> {

@@ -19,6 +19,8 @@ import { Client } from "./client.js";
 
 const RUNS = 30;
 const AT_ONCE = 8;
+/** The work of a step: long enough that some of it is in progress when its worker is killed. */
+const WORKS_MS = 20;
 /** How long the broker is away: longer than its clients wait between two tries. */
 const AWAY_MS = 10_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
@@ -49,7 +51,7 @@ class Books {
 
   private async make({ idempotencyKey, runId }: ActionContext): Promise<object> {
     this.executions++;
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await delay(WORKS_MS);
     if (this.undone.has(idempotencyKey))
       throw new ActionError("undone", "it comes after its undo", { retryable: false });
     this.made.set(idempotencyKey, runId);

@@ -58,6 +58,7 @@ afterAll(async () => {
 });
 
 const half = (nth: number) => halves[nth % halves.length] as Half;
+/** Until a moment around the end of the wait: the race is about that moment, so there is no fact to wait for. */
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 interface Signalled {

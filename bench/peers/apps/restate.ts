@@ -1,6 +1,5 @@
 // The workloads on Restate, as its SDK serves them: services whose steps are `ctx.run`, compensations as its guide to sagas has them, and
 // for signals a workflow whose handler `signal` resolves a promise of the workflow.
-import "./with-resolvers.js";
 import {
   type Context,
   serve,

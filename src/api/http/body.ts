@@ -5,6 +5,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { TSchema, TUnsafe } from "typebox";
+import * as Type from "typebox";
 import {
   beginningOf,
   FORBIDDEN_NAMES,
@@ -22,7 +23,6 @@ import { type SchemaNode, withoutNulls } from "./absent.js";
 import type { Checked } from "./checked.js";
 import { type BodyBounds, receiveBody } from "./receive.js";
 import { partyOf } from "./turns.js";
-import { Type } from "./type.js";
 
 /** Characters of the path of a value that cannot be stored. */
 const MAX_PATH = 1_000;

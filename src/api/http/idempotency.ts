@@ -2,12 +2,12 @@
 // id is part of the commit of the command's outcome (law 6), so every node that gets a repeat finds the first answer.
 import { isUtf8 } from "node:buffer";
 import type { FastifyRequest } from "fastify";
+import * as Type from "typebox";
 import { isLongerThan } from "../../../machines/index.js";
 import { badRequest } from "../../errors.js";
 import { derivedUuid, shardOf } from "../../ids.js";
 import type { CommandOptions } from "../../run/ports.js";
 import { requestHash } from "../../run/request-hash.js";
-import { Type } from "./type.js";
 
 const MIN_LENGTH = 1;
 const MAX_LENGTH = 255;

@@ -1,6 +1,7 @@
 // Path and query parameters: their schemas, and the strict reading of their text by these schemas. Nothing is coerced: `1e2` is not
 // an integer here. Bodies are in body.ts.
 import type { Static, TObject, TProperties, TSchema } from "typebox";
+import * as Type from "typebox";
 import {
   codePoints,
   type DispatchId,
@@ -18,7 +19,6 @@ import { isUuid } from "../../ids.js";
 import { postgresTime } from "../../store/engine/times.js";
 import type { PageQuery } from "../../store/lists/page.js";
 import type { Checked } from "./checked.js";
-import { Type } from "./type.js";
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
 /** Of what is new: "." and ".." are steps in a path, and no URL can name them. Read are the ids that earlier releases took, too. */

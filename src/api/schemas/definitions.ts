@@ -1,5 +1,5 @@
 // Definitions and triggers as JSON Schemas, and what is known of how a workflow does. Runs are in the file beside.
-import { Type } from "../http/type.js";
+import * as Type from "typebox";
 import { Bool, Free, Int, opt, orNull, Text, Time, Uuid } from "./kinds.js";
 
 const Warnings = Type.Array(Type.Object({ path: Text, message: Text }), {

