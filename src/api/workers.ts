@@ -63,7 +63,7 @@ const KEY = ["service", "worker_id", "node_id", "connected_at"].map((name) => ({
   kind: "text" as const,
 }));
 
-/** Like the pages of stored lists (store/page.ts), of a list in memory. */
+/** Like the pages of stored lists (store/lists/page.ts), of a list in memory. */
 function pageOfWorkers(all: readonly NodeWorker[], { limit, offset, cursor }: PageQuery) {
   const after = cursor === undefined ? undefined : readCursor("workers", KEY, cursor).join(" ");
   const sorted = all

@@ -1,5 +1,5 @@
 // An audit event as clients see it, made from an event that this process committed. An event that is read back from the
-// database looks the same (store/history.ts).
+// database looks the same (store/lists/history.ts).
 import { eventId } from "../ids.js";
 import type { CommittedEvent } from "../run/ports.js";
 import type { EventItem } from "../store/lists/history.js";
