@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "..");
 
-const MAX_FILE_LINES = 300;
+const MAX_FILE_LINES = 700;
 const MAX_MEDIAN_LINES = 8;
 const MAX_P95_LINES = 25;
 /** The drizzle schema: one table after the other, with one reason to change. */
