@@ -273,10 +273,12 @@ describe("inbox and outbox", () => {
     const { runtime, dispatcher, poller } = await half();
     dispatcher.credit = false;
     const runId = await start(runtime, "pay");
-    await makeDue();
-    await poller.tick();
-    // The run was looked at in vain: its call gets a row.
-    await until(async () => (await database.sql`select 1 from outbox where run_id = ${runId}`).length === 1);
+    // Once the run was looked at in vain, its call gets a row.
+    await until(async () => {
+      await makeDue();
+      await poller.tick();
+      return (await database.sql`select 1 from outbox where run_id = ${runId}`).length === 1;
+    });
     const id = await inboxRow(runId);
     expect(await takeInbox()).toMatchObject([{ id, run_id: runId }]);
     expect(await takeInbox()).toEqual([]);
