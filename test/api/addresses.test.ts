@@ -102,16 +102,6 @@ describe("an id", () => {
     }
   });
 
-  it("that a stored document has stays readable", () => {
-    const steps = [
-      { id: "..", type: "wait_for_signal", signal_name: ".", next: "." },
-      { id: ".", type: "noop" },
-    ];
-    const document = { id: "..", name: "Dots", start: "..", steps };
-    expect(compileWorkflow(document).problems.length).toBeGreaterThan(3);
-    expect(compileWorkflow(document, { limits: null })).toMatchObject({ problems: [], program: { workflowId: ".." } });
-  });
-
   it("of a variable may be anything that a name may be: it stands in no path", () => {
     const steps = [{ id: "s", type: "set_var", name: ".", value: 1 }];
     expect(compileWorkflow({ id: "w", name: "W", start: "s", steps }).problems).toEqual([]);

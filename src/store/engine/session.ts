@@ -16,8 +16,9 @@ const reconnectAfter = (tries: number) => backoff(tries, { base: 0.02, cap: 1 })
 
 /**
  * Each of them changes what is read or written: how times, intervals, floating-point numbers and bytes look as text, how literals and
- * comparisons with null are understood, what a transaction sees and whether it may write, and whether a commit is on disk when it is acknowledged
- * (law 5). Sessions of readers are read-only all the same. The driver leaves out parameters that are false or zero, so all are text. The encoding is always UTF-8: the driver asks for it.
+ * comparisons with null are understood, what a transaction sees, and whether a commit is on disk when it is acknowledged (law 5). Whether it may
+ * write is left to the database: operators make one read-only, and a failover does. The driver leaves out parameters that are false or
+ * zero, so all are text. The encoding is always UTF-8: the driver asks for it.
  */
 const RELIED_ON: Readonly<Record<string, string>> = {
   DateStyle: "ISO, MDY",
@@ -29,7 +30,6 @@ const RELIED_ON: Readonly<Record<string, string>> = {
   array_nulls: "on",
   transform_null_equals: "off",
   default_transaction_isolation: "read committed",
-  default_transaction_read_only: "off",
   synchronous_commit: "on",
 };
 

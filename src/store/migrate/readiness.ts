@@ -1,7 +1,6 @@
-// Whether the database can be used, before anything is read from it: a start waits for a server that is away, and stops with a sentence at
-// one that can never serve. Migrations come afterwards.
+// Whether the database can be used, before anything is read from it: a start waits for a server that is away or read-only, and stops with a
+// sentence at one that can never serve. Migrations come afterwards.
 import { setTimeout as delay } from "node:timers/promises";
-import type { Sql } from "postgres";
 import { parseDatabaseUrl } from "../../config/index.js";
 import type { Logger } from "../../log.js";
 import { isStoreAway, sqlStateOf } from "../engine/failure.js";
@@ -10,45 +9,43 @@ import { openSessions, UnusableDatabase } from "../engine/session.js";
 /** How long until the server is asked again, and how often the log says that the start still waits. */
 const PAUSE_MS = 500;
 const SAID_EVERY_MS = 5_000;
+/** A standby, or a database that an operator made read-only: both may take writes later. */
+const READ_ONLY = "the database is read-only: a standby, or default_transaction_read_only is on";
 /** The limit of one try. In a network that drops packets a try would take the driver's 10 s. */
 const CONNECT_TIMEOUT_S = 3;
 
-/** On return the server answers. Waits without end while it is away. Throws UnusableDatabase, or DatabaseUrlError. */
+/** On return the server answers and takes writes. Waits without end while it does not. Throws UnusableDatabase, or DatabaseUrlError. */
 export async function awaitDatabase(url: string, log: Logger, times = { pause: PAUSE_MS, said: SAID_EVERY_MS }) {
-  const sql = openSessions(url, {
-    ...{ max: 1, applicationName: "saga-start", connect_timeout: CONNECT_TIMEOUT_S, onnotice: () => {} },
-    // The pause between two tries is the loop's.
-    backoff: () => 0,
-  });
   let said = Number.NEGATIVE_INFINITY;
-  try {
-    for (;;) {
-      const away = await check(sql);
-      if (away === undefined) return;
-      if (performance.now() - said >= times.said) {
-        said = performance.now();
-        log.warn({ reason: away, ...remedyOf(url, away) }, "Postgres does not answer, the start waits for it");
-      }
-      await delay(times.pause);
+  for (;;) {
+    const away = await check(url);
+    if (away === undefined) return;
+    if (performance.now() - said >= times.said) {
+      said = performance.now();
+      log.warn({ reason: away, ...remedyOf(url, away) }, "Postgres cannot be used yet, the start waits for it");
     }
-  } finally {
-    await sql.end({ timeout: 1 });
+    await delay(times.pause);
   }
 }
 
-/** Why the server cannot answer now; undefined if it did. */
-async function check(sql: Sql): Promise<string | undefined> {
+/** Why the server cannot be used now; undefined if it can. Each try has a session of its own: one that is open stays read-only, and where it is. */
+async function check(url: string): Promise<string | undefined> {
+  const options = { max: 1, applicationName: "saga-start", connect_timeout: CONNECT_TIMEOUT_S, onnotice: () => {} };
+  const sql = openSessions(url, options);
   try {
-    const [settings] = await sql<[{ encoding: string; triggers: string }]>`
-      select current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers`;
+    const [settings] = await sql<[{ encoding: string; triggers: string; read_only: string }]>`
+      select current_setting('server_encoding') as encoding, current_setting('session_replication_role') as triggers,
+        current_setting('transaction_read_only') as read_only`;
     refuseSettings(settings);
-    return undefined;
+    return settings.read_only === "on" ? READ_ONLY : undefined;
   } catch (error) {
     if (error instanceof UnusableDatabase) throw error;
     // A certificate that does not verify is an error of the configuration, and no server that is away.
     const { code = "", message } = error as NodeJS.ErrnoException;
     if (isStoreAway(error) && !code.startsWith("ERR_")) return sqlStateOf(error) === undefined ? code : message;
     throw new UnusableDatabase(`The database of DATABASE_URL cannot be used: ${message}`, { cause: error });
+  } finally {
+    await sql.end({ timeout: 1 });
   }
 }
 
