@@ -35,7 +35,7 @@ export interface HalfOptions {
   readonly trials?: Judge;
   readonly startupVariables?: RuntimeOptions["startupVariables"];
   readonly gate?: RuntimeOptions["gate"];
-  readonly recentNodeLoss?: RuntimeOptions["recentNodeLoss"];
+  readonly seenNodeLoss?: RuntimeOptions["seenNodeLoss"];
   readonly lastWords?: RuntimeOptions["lastWords"];
   /** The newest record format that all nodes read. */
   readonly recordFormat?: () => number;
@@ -98,7 +98,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     newestFormat: options.newestFormat,
     turns: options.turns ?? new Turns(() => 0),
     gate: options.gate,
-    recentNodeLoss: options.recentNodeLoss,
+    seenNodeLoss: options.seenNodeLoss,
     lastWords: options.lastWords,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
