@@ -82,6 +82,8 @@ export class Core {
   /** What workers report to. */
   private publicUrl: string;
   private nodeLossUntil = performance.now() + NODE_LOSS_MS;
+  /** As above, but only of a node that this one has seen go. */
+  private seenLossUntil = 0;
 
   constructor(
     readonly foundations: Foundations,
@@ -176,6 +178,7 @@ export class Core {
       recordFormat: () => this.membership.recordFormat,
       residents: { max: config.capacity.residents, maxBytes: config.capacity.residentBytes },
       recentNodeLoss: () => performance.now() < this.nodeLossUntil,
+      seenNodeLoss: () => performance.now() < this.seenLossUntil,
       peers: {
         isMine: (runId) => placement.owner(shardOf(runId)) === nodeId,
         advance: (runId) => bus.advance(runId),
@@ -260,6 +263,7 @@ export class Core {
     if (!change) return;
     this.foundations.log.info({ nodes: nodeIds.length, shards: this.placement.mine.size }, "shards placed");
     if (change.gained.length > 0) this.nodeLossUntil = performance.now() + NODE_LOSS_MS;
+    if (change.nodeLost) this.seenLossUntil = performance.now() + NODE_LOSS_MS;
     this.bus.listen(this.placement.mine);
     this.foundations.feed.placed(this.placement.mine);
     this.dispatcher.placed(nodeIds);

@@ -87,6 +87,8 @@ export interface RuntimeOptions extends Omit<StarterOptions, "scheduler"> {
   readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
   readonly recentNodeLoss?: () => boolean;
+  /** Whether this node has seen one go a moment ago. */
+  readonly seenNodeLoss?: () => boolean;
   /** The turns of the process's event loop. Absent: nothing else in the process takes any. */
   readonly scheduler?: FairScheduler;
   /** Suspects are tried there before they are decided on here. Absent: there are none. */
@@ -285,10 +287,11 @@ export class Runtime implements Runs, ResidentHost {
 
   /**
    * After a node loss a start is committed alone: the node may have died of first steps that were in no row, and the client repeats its request.
-   * The steps of a stored run have a wake row, which counts how often they are tried.
+   * The steps of a stored run have a wake row, which counts how often they are tried. A node that has just begun need not do so: it has read
+   * what others died of before it decides on anything, and the start of a suspect is committed alone, too.
    */
   private mayBegin({ context: { run } }: StartedRun): boolean {
-    if (!this.hints || this.stopped || this.recentNodeLoss) return false;
+    if (!this.hints || this.stopped || this.options.seenNodeLoss?.()) return false;
     return (run.delayedUntil ?? 0) <= this.now() && this.isMine(run.id) && !this.residents.has(run.id);
   }
 

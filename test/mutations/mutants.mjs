@@ -568,7 +568,7 @@ export const MUTANTS = [
   {
     name: "a start whose first steps bring its node down is repeated with them on the next one (law 7)",
     file: "src/run/runtime.ts",
-    find: "this.stopped || this.recentNodeLoss) return false;",
+    find: "this.stopped || this.options.seenNodeLoss?.()) return false;",
     replace: "this.stopped) return false;",
     test: FIRST_STEPS_TEST,
     red: "the first steps of a run have a commit of their own after a node loss, so that their wake row counts the tries",

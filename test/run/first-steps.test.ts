@@ -101,7 +101,7 @@ describe("the first steps of a run", () => {
   });
 
   it("have a commit of their own after a node loss, so that their wake row counts the tries", async () => {
-    await open({ recentNodeLoss: () => true, reply: () => undefined });
+    await open({ seenNodeLoss: () => true, reply: () => undefined });
     await start(half.runtime, "pays");
     expect(isAlone(commits[0])).toBe(true);
     await until(() => half.dispatcher.sent.length === 1);

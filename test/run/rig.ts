@@ -35,7 +35,7 @@ export interface HalfOptions {
   readonly trials?: Judge;
   readonly startupVariables?: RuntimeOptions["startupVariables"];
   readonly gate?: RuntimeOptions["gate"];
-  readonly recentNodeLoss?: RuntimeOptions["recentNodeLoss"];
+  readonly seenNodeLoss?: RuntimeOptions["seenNodeLoss"];
   readonly lastWords?: RuntimeOptions["lastWords"];
   /** The record format that it writes, because all nodes read it. */
   readonly recordFormat?: () => number;
@@ -98,7 +98,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
     formats: options.formats,
     scheduler: options.scheduler ?? new FairScheduler(() => 0),
     gate: options.gate,
-    recentNodeLoss: options.recentNodeLoss,
+    seenNodeLoss: options.seenNodeLoss,
     lastWords: options.lastWords,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
