@@ -42,7 +42,7 @@ describeLong("the list of packed files", () => {
   it("has everything that the service reads at run time", () => {
     const needed = ["src/dispatch/worker.proto", "src/store/migrations/meta/_journal.json", "LICENSE", "README.md"];
     expect(files).toEqual(expect.arrayContaining(needed));
-    expect(files.filter((path) => /^src\/store\/migrations\/\d+_\w+\.sql$/.test(path)).length).toBeGreaterThan(2);
+    expect(files.filter((path) => /^src\/store\/migrations\/\d+_\w+\.sql$/.test(path))).not.toEqual([]);
   });
 
   it("has the console: its page, all files that the page names, and their compressed forms", () => {

@@ -171,7 +171,8 @@ describe("two nodes of one primary", () => {
     const [first = 0, second = 0] = logged(service, "node died, starting another")
       .slice(before)
       .map(({ pause }) => pause ?? 0);
-    expect(second).toBe(2 * first);
+    // Each is between half and all of a time that doubles.
+    expect(second).toBeGreaterThanOrEqual(first);
   });
 
   itLong("SIGTERM to one node stops it in order, and it is replaced", async () => {

@@ -94,7 +94,7 @@ describe("a wide family", () => {
     const freed = full - heap();
     const [stored] = await database.sql<{ variables: number; scopes: number }[]>`
     select (select count(*)::int from run_variables v join runs r on r.id = v.run_id where r.parent_run_id = ${runId}) as variables,
-      (select count(*)::int from run_scopes where run_id = ${runId}) as scopes`;
+      (select count(*)::int from kept_scopes where run_id = ${runId}) as scopes`;
     expect(stored).toEqual({ variables: 0, scopes: 1 });
     // Copies would take 80 times the size of the variables; shared, the items take the size of their actors.
     expect(freed).toBeGreaterThan(0);

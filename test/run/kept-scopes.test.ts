@@ -43,7 +43,7 @@ const items = (count: number) => Array.from({ length: count }, (_, nth) => nth);
 async function keptBytes(): Promise<number> {
   const [row] = await database.sql<{ bytes: string }[]>`
     select sum(pg_total_relation_size(oid))::text as bytes from pg_class
-    where relkind = 'r' and relname in ('run_scopes', 'kept_scopes', 'kept_values')`;
+    where relkind = 'r' and relname in ('kept_scopes', 'kept_values')`;
   return Number(row?.bytes);
 }
 

@@ -231,7 +231,7 @@ describeLong("sessions terminated at random under load", () => {
         const rows = await database.sql`
           select pg_terminate_backend(pid) from pg_stat_activity
           where application_name = 'saga-cut' and datname = current_database() and state = 'active'
-            and query like '%run_update as materialized%' limit 1`;
+            and query ~ '(patience|run_update) as materialized' limit 1`;
         terminated += rows.length;
         if (rows.length > 0) await until(async () => over || (await commits()) > before + 3);
       }

@@ -1,11 +1,11 @@
 // The filters of the list of runs: each finds what a plain comparison finds, and its first page reads no more rows when there are more runs.
 import type postgres from "postgres";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { asRunId, RUN_STATES, type RunState } from "../../machines/index.js";
 import type { RunFilter } from "../../src/store/lists/matching-runs.js";
 import { listRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeLong, itShort } from "../harness/long.js";
+import { describeLong, describeShort } from "../harness/long.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -79,7 +79,7 @@ const RARE: Readonly<Record<string, RunFilter>> = {
   "q, of an id": { q: "0a" },
 };
 
-describe("a filter", () => {
+describeShort("a filter", () => {
   const states: readonly (readonly RunState[])[] = [
     ...RUN_STATES.map((state) => [state]),
     ["failed", "running"],
@@ -173,7 +173,7 @@ describe("a filter", () => {
     }
   };
 
-  itShort("finds what a plain comparison finds", () => check(filters));
+  it("finds what a plain comparison finds", () => check(filters));
 });
 
 describeLong("the first page of a list by", () => {

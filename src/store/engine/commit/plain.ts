@@ -36,12 +36,20 @@ export const SOME_LOST: ReadonlySet<string> = new Set(["22012", "23505", "55P03"
 const PATIENCE: Clause = () => `
 patience as materialized (select set_config('lock_timeout', '10ms', true))`;
 
-/** With `is null` instead of `coalesce`, a plan that is made while the table is empty walks through an index of unfinished runs. */
+/**
+ * A row is looked up by its id and updated where it was found: a join of the ids, planned while the table is nearly empty, would walk through
+ * the whole index for ever. A row that another commit has moved meanwhile has another revision. With `is null` instead of `coalesce`, such a
+ * plan walks through an index of unfinished runs.
+ */
 const UPDATE: Clause = (from) => `
 updated as (
   update runs set ${SET_RUN}
-  from ${from.run_update}, patience
-  where runs.id = run_update.id and runs.revision = run_update.expected
+  from (
+    select run_update.*, found.place from ${from.run_update} cross join lateral (
+      select runs.ctid as place from runs where runs.id = run_update.id limit 1
+    ) found
+  ) run_update, patience
+  where runs.ctid = run_update.place and runs.revision = run_update.expected
     and runs.fence = run_update.expected_fence and coalesce(runs.terminal_at, 'infinity') = 'infinity'
   returning runs.id
 )`;

@@ -245,14 +245,19 @@ tasks_opened as (
     opened_task.due_at, opened_task.form_schema, opened_task.at
   from ${from.opened_task} where ${won("opened_task.run_id")}
 )`,
-  // Only an open task. With "is null", a plan that is made while the table is empty reads the whole index of open tasks.
+  // Only an open task, looked up by its id. With "is null", or with a join, a plan that is made while the table is nearly empty reads a whole index.
   (from, won) => `
 tasks_closed as (
   update user_tasks set closed_at = closed_task.at,
     submitted_at = case when closed_task.result is not null then closed_task.at end,
     submitted_by = closed_task.submitted_by, result = closed_task.result
-  from ${from.closed_task}
-  where user_tasks.id = closed_task.id and user_tasks.run_id = closed_task.run_id and coalesce(user_tasks.closed_at, 'infinity') = 'infinity'
+  from (
+    select closed_task.*, found.place from ${from.closed_task} cross join lateral (
+      select user_tasks.ctid as place from user_tasks
+      where user_tasks.id = closed_task.id and user_tasks.run_id = closed_task.run_id limit 1
+    ) found
+  ) closed_task
+  where user_tasks.ctid = closed_task.place and coalesce(user_tasks.closed_at, 'infinity') = 'infinity'
     and ${won("closed_task.run_id")}
 )`,
 ];
