@@ -503,8 +503,8 @@ export const MUTANTS = [
   {
     name: "the plain statement does not look at the revision (law 1)",
     file: PLAIN,
-    find: "runs.id = run_update.id and runs.revision = run_update.expected",
-    replace: "runs.id = run_update.id",
+    find: "runs.ctid = run_update.place and runs.revision = run_update.expected",
+    replace: "runs.ctid = run_update.place",
     test: STORE_TEST,
     red: "compare and set writes no row of a run that is not at the expected revision (2 of 1)",
   },
@@ -991,14 +991,6 @@ export const MUTANTS = [
     replace: "throw error;",
     test: "test/machines/host-errors.test.ts",
     red: "a value at which the host throws google.protobuf.Timestamp{seconds: 999999999999999}: the run goes on, or its step has failed with an expression_error",
-  },
-  {
-    name: "an open task is looked for by an index that a plan for empty tables walks through",
-    file: "src/store/engine/commit/writes.ts",
-    find: "coalesce(user_tasks.closed_at, 'infinity') = 'infinity'",
-    replace: "user_tasks.closed_at is null",
-    test: "test/store/plans.test.ts",
-    red: "statements that are planned before the first row read as many rows, and walk through no index, when the tables are full",
   },
   {
     name: "retention deletes all rows of its runs in one statement",
