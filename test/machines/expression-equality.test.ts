@@ -178,7 +178,7 @@ describe("the variables that a document reads", () => {
 
   it("are found in linear time", () => {
     for (const gap of [" ", "?", "\n"]) {
-        variablesRead({ a: `vars.${gap.repeat(200_000)}!`, b: `vars${gap.repeat(200_000)}[`, c: "vars.".repeat(50_000) });
-      }
+      variablesRead({ a: `vars.${gap.repeat(200_000)}!`, b: `vars${gap.repeat(200_000)}[`, c: "vars.".repeat(50_000) });
+    }
   });
 });
