@@ -29,7 +29,7 @@ export function positionReasons(passage: Passage): readonly Reason[] {
   ];
 }
 
-/** The step and what holds it, from the inside out. A while that stands between two rounds is at its own step, with its frame around it. */
+/** The step and what holds it, from the inside out. A while between two rounds is at its own step, with its frame around it. */
 function linksOf({ frames }: Passage["context"], step: string): readonly Link[] {
   const last = frames.at(-1);
   const around = last?.kind === "while" && last.step === step ? frames.slice(0, -1) : frames;

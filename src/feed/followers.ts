@@ -28,7 +28,7 @@ export type OnHead = (head: Head) => void;
 
 export class Followers {
   private readonly following = new Map<RunId, Set<OnHead>>();
-  /** Runs that began here in this turn of the event loop. Whoever follows them now has missed nothing else. */
+  /** Runs that began here in this turn of the event loop. A follower that comes now has missed nothing else. */
   private readonly begun = new Map<RunId, Head>();
   /** Runs whose row is to be read. */
   private readonly unsure = new Set<RunId>();

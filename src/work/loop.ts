@@ -22,7 +22,7 @@ export interface LoopOptions<Key> {
   /** What the loop works on, for the log: "triggers". */
   readonly what: string;
   readonly log: Log;
-  /** Absent: somebody else polls for what is due, and hints at it. */
+  /** Absent: another loop polls for what is due, and hints at it. */
   readonly polls?: Polls;
   /** Absent: no hint has a key. */
   readonly hints?: Hints<Key>;
