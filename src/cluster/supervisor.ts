@@ -30,6 +30,9 @@ export const SUPERVISOR_TIMES: SupervisorTimes = {
   silence: 30_000,
 };
 
+/** A successor may fail for a moment's reason: the database has no session left, or restarts. The old node serves meanwhile. */
+const SUCCESSOR_TRIES = 8;
+
 /** Silence is counted in checks, not in time: while the whole machine is suspended there are no checks. */
 const SILENCE_CHECKS = 10;
 
@@ -124,7 +127,7 @@ export class Supervisor {
       if (served >= steady) failures = 0;
       const pause = backoff(failures++, { base, cap });
       this.options.log.error({ node: node?.pid, code, signal, pause }, "node died, starting another");
-      await delay(pause, undefined, { signal: this.stopping.signal }).catch(() => undefined);
+      await this.pause(pause);
       if (this.stopping.signal.aborted) return;
       node = this.tryLaunch();
     }
@@ -162,17 +165,32 @@ export class Supervisor {
 
   /** False: the old node stays, or the service stops. */
   private async replace(old: NodeProcess): Promise<boolean> {
-    if (this.stopping.signal.aborted) return false;
     // From here on the place belongs to the successor, even if the old node dies first.
     old.retired = true;
-    const successor = this.tryLaunch();
-    if (await successor?.ready) {
-      if (successor) void this.keepAlive(successor);
+    const successor = await this.successorOf(old);
+    if (successor) {
+      void this.keepAlive(successor);
       await this.end(old);
-      return !this.stopping.signal.aborted;
+    } else if (!this.stopping.signal.aborted) this.keepOld(old);
+    return successor !== undefined && !this.stopping.signal.aborted;
+  }
+
+  /** A node that serves. Undefined: none became ready, the old node has died meanwhile, or the service stops. */
+  private async successorOf(old: NodeProcess): Promise<NodeProcess | undefined> {
+    const { shortestPause: base, longestPause: cap } = this.times;
+    for (let nth = 0; !this.stopping.signal.aborted; nth++) {
+      const successor = this.tryLaunch();
+      if (await successor?.ready) return successor;
+      if (old.hasEnded || nth + 1 === SUCCESSOR_TRIES || this.stopping.signal.aborted) return undefined;
+      const pause = backoff(nth, { base, cap });
+      this.options.log.warn({ node: successor?.pid, pause }, "successor did not become ready, starting another");
+      await this.pause(pause);
     }
-    if (!this.stopping.signal.aborted) this.keepOld(old);
-    return false;
+    return undefined;
+  }
+
+  private async pause(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.stopping.signal }).catch(() => undefined);
   }
 
   private keepOld(old: NodeProcess): void {

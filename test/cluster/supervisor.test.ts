@@ -142,13 +142,24 @@ describeShort("an unresponsive node", () => {
 
 describe("replacing", () => {
   itShort("keeps the old node if no successor becomes ready, and still replaces it when it dies", async () => {
-    const supervisor = supervise(1, ["good", "broken", "good"]);
+    const successors = Array<Behaviour>(8).fill("broken");
+    const supervisor = supervise(1, ["good", ...successors, "good"]);
     await supervisor.start();
     await supervisor.replaceAll();
-    expect(logged("successor did not become ready")).toHaveLength(1);
+    expect(logged("successor did not become ready, starting another")).toHaveLength(7);
+    expect(logged("successor did not become ready, replacement of nodes ended")).toHaveLength(1);
+    expect(nodes).toHaveLength(9);
     expect(supervisor.serving).toEqual([nodes[0]]);
     nodes[0]?.kill();
-    await until(() => supervisor.serving.includes(nodes[2] as NodeProcess));
+    await until(() => supervisor.serving.includes(nodes[9] as NodeProcess));
+  });
+
+  itShort("starts another successor after one that failed, while the old node serves", async () => {
+    const supervisor = supervise(2, ["good", "good", "broken", "broken", "good"]);
+    await supervisor.start();
+    await supervisor.replaceAll();
+    expect(logged("all nodes replaced")).toHaveLength(1);
+    expect(supervisor.serving).toEqual([nodes[4], nodes[5]]);
   });
 
   itLong("starts another successor if the old node dies while the first one fails", async () => {
