@@ -1,4 +1,5 @@
-// Restate as a system: its server with a fresh folder, the service that it calls (apps/restate.ts), and the HTTP server of the remote steps.
+// Restate as a system: its server with a fresh folder, the service that it calls (apps/restate.ts), and what executes the remote steps: an HTTP
+// server, or a second service (apps/restate-steps.ts).
 // At its start the server asks public hosts for its newest release, so the turn must run in a network namespace with loopback only.
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -11,6 +12,7 @@ import { type Calls, INPUTS, type Setting, type System } from "./system.js";
 const INGRESS = "http://127.0.0.1:8080";
 const ADMIN = "http://127.0.0.1:9070";
 const SERVICE_PORT = 9080;
+const STEPS_PORT = 9081;
 
 /** Everything else is the default: durable, with fsync of its log. */
 const SETTINGS = { RESTATE_DEFAULT_NUM_PARTITIONS: "2", RESTATE_DISABLE_TELEMETRY: "true" };
@@ -20,15 +22,19 @@ const SETTINGS = { RESTATE_DEFAULT_NUM_PARTITIONS: "2", RESTATE_DISABLE_TELEMETR
  */
 const MANY_PARKED = { RESTATE_WORKER__INVOKER__CONCURRENT_INVOCATIONS_LIMIT: "100000" };
 
-export async function startRestate({ folder, kind }: Setting): Promise<System> {
-  const remote = await startNode(new URL("remote.js", import.meta.url).pathname, {});
+export async function startRestate({ folder, kind, remoteSteps }: Setting): Promise<System> {
+  const calls = remoteSteps === "calls";
+  const remote = await (calls
+    ? startNode(peerApp("restate-steps"), { PORT: String(STEPS_PORT), RESTATE_LOGGING: "ERROR" })
+    : startNode(new URL("remote.js", import.meta.url).pathname, {}));
   const service = await startNode(peerApp("restate"), {
     ...{ PORT: String(SERVICE_PORT), REMOTE_URL: `http://127.0.0.1:${remote.ready.http}`, RESTATE_LOGGING: "ERROR" },
+    REMOTE_STEPS: remoteSteps,
   });
   const settings = { ...SETTINGS, ...(kind === "park" && MANY_PARKED) };
   const server = startChild(restateServer(), ["--base-dir", folder, "--no-logo"], settings);
   server.output.resume();
-  await registered();
+  for (const port of calls ? [SERVICE_PORT, STEPS_PORT] : [SERVICE_PORT]) await registered(port);
   const workflow = (id: string) => ({ target: "workflow", workflowName: "signalled", workflowKey: id });
   return {
     version: installed("@restatedev/restate-server"),
@@ -62,11 +68,9 @@ function expectAnswer(workflow: string, status: number): void {
 }
 
 /** Resolves when the server knows the service. It serves its admin API a few seconds after it has started. */
-async function registered(): Promise<void> {
+async function registered(port: number): Promise<void> {
   for (let attempt = 0; attempt < 300; attempt++) {
-    const answer = await send("POST", `${ADMIN}/deployments`, { uri: `http://127.0.0.1:${SERVICE_PORT}` }).catch(
-      () => {},
-    );
+    const answer = await send("POST", `${ADMIN}/deployments`, { uri: `http://127.0.0.1:${port}` }).catch(() => {});
     if (answer !== undefined && answer.status < 300) return;
     await delay(100);
   }

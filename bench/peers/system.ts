@@ -41,6 +41,8 @@ export interface Setting {
   readonly database: Database;
   /** A folder of the turn's own. */
   readonly folder: string;
+  /** Restate only. */
+  readonly remoteSteps: "http" | "calls";
   /** Ours only: steps that may share a commit. */
   readonly stepsPerCommit: number;
   /** Ours only. */

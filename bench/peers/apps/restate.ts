@@ -1,5 +1,6 @@
 // The workloads on Restate, as its SDK serves them: services whose steps are `ctx.run`, compensations as its guide to sagas has them, and
-// for signals a workflow whose handler `signal` resolves a promise of the workflow.
+// for signals a workflow whose handler `signal` resolves a promise of the workflow. With REMOTE_STEPS=calls the remote steps are durable calls of
+// the service in apps/restate-steps.ts.
 import {
   type Context,
   serve,
@@ -10,12 +11,14 @@ import {
   workflow,
 } from "@restatedev/restate-sdk";
 import { call, Refused } from "./remote.js";
+import type { Action, Steps } from "./restate-steps.js";
 
 interface Inputs {
   readonly amount: number;
 }
 
 const PORT = Number(process.env.PORT);
+const CALLS = process.env.REMOTE_STEPS === "calls";
 
 /** A refusal is final; every other error is tried again. */
 async function terminal(action: string, inputs: Inputs): Promise<unknown> {
@@ -24,6 +27,12 @@ async function terminal(action: string, inputs: Inputs): Promise<unknown> {
   } catch (error) {
     throw error instanceof Refused ? new TerminalError(error.message) : error;
   }
+}
+
+/** A remote step, which is in the journal of the run. */
+async function remote(ctx: Context, name: string, action: Action, inputs: Inputs): Promise<unknown> {
+  if (CALLS) return ctx.serviceClient<Steps>({ name: "steps" })[action](inputs);
+  return ctx.run(name, () => terminal(action, inputs));
 }
 
 const tenSteps = service({
@@ -42,7 +51,7 @@ const threeSteps = service({
   handlers: {
     run: async (ctx: Context, inputs: Inputs) => {
       let last: unknown;
-      for (const name of ["a", "b", "c"]) last = await ctx.run(name, () => terminal("echo", inputs));
+      for (const name of ["a", "b", "c"]) last = await remote(ctx, name, "echo", inputs);
       return last;
     },
   },
@@ -55,10 +64,10 @@ const rollback = service({
       const compensations: (() => Promise<unknown>)[] = [];
       try {
         for (const name of ["a", "b", "c"]) {
-          compensations.push(() => ctx.run(`undo ${name}`, () => terminal("release", inputs)));
-          await ctx.run(name, () => terminal("reserve", inputs));
+          compensations.push(() => remote(ctx, `undo ${name}`, "release", inputs));
+          await remote(ctx, name, "reserve", inputs);
         }
-        return await ctx.run("d", () => terminal("refuse", inputs));
+        return await remote(ctx, "d", "refuse", inputs);
       } catch (error) {
         if (error instanceof TerminalError) for (const undo of compensations.reverse()) await undo();
         throw error;
