@@ -39,11 +39,6 @@ import type { Catalog } from "./ports.js";
 /** A character of an output takes at most this many bytes in the store. */
 const BYTES_PER_CHARACTER = 6;
 
-export interface DecisionFacts extends Facts {
-  /** Set by the decision: it asked for an action that this node does not know, perhaps registered elsewhere a moment ago. */
-  readonly missed: { action: boolean };
-}
-
 type Reading = Pick<LoadedRun, "owedUndos" | "program" | "next">;
 
 export interface FactOptions {
@@ -56,34 +51,40 @@ export interface FactOptions {
 }
 
 export class FactSource {
+  /**
+   * The decision that followed the last call of `current` asked for an action that this node does not know, perhaps registered elsewhere a
+   * moment ago.
+   */
+  missedAction = false;
   private readonly undoReads: UndoReads;
+  /** What is looked up in memory, the same for every decision. */
+  private readonly lookups: Omit<Facts, "now" | "random">;
 
   constructor(private readonly options: FactOptions) {
     this.undoReads = new UndoReads(options.sql);
-  }
-
-  /**
-   * Fresh facts for one decision. `notBefore`: the time of the run's last audit event. Another node's clock may have been a little
-   * ahead of this one's, and the audit times of a run never go back.
-   */
-  current(notBefore: number): DecisionFacts {
-    const { catalog, schemas, licences, limits, clock } = this.options;
-    const missed = { action: false };
-    return {
-      missed,
+    const { catalog, schemas, licences, limits } = options;
+    this.lookups = {
       limits,
-      now: Math.max(clock.now(), notBefore),
-      random: Math.random(),
       uuid: (runId, seed) => derivedUuid(seed, shardOf(runId)),
       action: (service, name, version): ActionFact | undefined => {
         const found = catalog.action(service, name, version);
-        missed.action ||= found === undefined;
+        this.missedAction ||= found === undefined;
         return found;
       },
       rule: (ruleId) => catalog.rule(ruleId),
       licensed: (tenantId, group) => licences.licensed(tenantId, group),
       conforms: (schema, value, options) => schemas.conforms(schema, value, options),
     };
+  }
+
+  /**
+   * Fresh facts for one decision, which follows at once. `notBefore`: the time of the run's last audit event. Another node's clock may have been
+   * a little ahead of this one's, and the audit times of a run never go back.
+   */
+  current(notBefore: number, owed: Fetched, fetched: Fetched): Facts {
+    this.missedAction = false;
+    const now = Math.max(this.options.clock.now(), notBefore);
+    return { ...this.lookups, now, random: Math.random(), ...owed, ...fetched };
   }
 
   /** Reads the registrations again. */

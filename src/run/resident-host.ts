@@ -13,10 +13,10 @@ import type { RecordOf } from "./unit.js";
 
 export interface ResidentHost {
   readonly committer: Pick<Committer, "submit">;
-  readonly facts: Pick<FactSource, "current" | "read" | "refreshActions">;
+  readonly facts: Pick<FactSource, "current" | "missedAction" | "read" | "refreshActions">;
   readonly metrics: Pick<Metrics, "commitConflicts" | "transitions">;
   /** Of the event loop, which all residents share. */
-  readonly scheduler: Pick<FairScheduler, "compute" | "spent">;
+  readonly scheduler: Pick<FairScheduler, "compute" | "isFree" | "spent">;
   readonly stepsPerCommit: number;
   /** Which events RabbitMQ gets. Absent: none. */
   readonly outgoing?: OutgoingEvents;

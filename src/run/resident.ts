@@ -38,6 +38,12 @@ const STEPPING_MS = 5;
 
 type Decided = Extract<Decision, { answer: Answer }>;
 
+interface Taken {
+  readonly decision: Decision;
+  /** It asked for an action that this node does not know. */
+  readonly missedAction: boolean;
+}
+
 interface Committed {
   readonly loaded: LoadedRun;
   readonly unit: Unit;
@@ -154,7 +160,8 @@ export class Resident {
 
   /** One try of a command. Undefined: its commit was lost, and nothing has happened. */
   private async attempt(loaded: LoadedRun, delivery: Delivery, first: boolean): Promise<Answer | undefined> {
-    const decision = await this.decide(loaded, delivery.command);
+    const decided = this.decide(loaded, delivery.command);
+    const decision = decided instanceof Promise ? await decided : decided;
     this.host.deciding(this.runId);
     if (decision.transitions.length === 0) return this.confirm(loaded, delivery, decision);
     const unit = new Unit(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
@@ -207,7 +214,8 @@ export class Resident {
 
   /** Undefined: the run cannot take a step yet. */
   private async firstSteps(loaded: LoadedRun, unit: Unit): Promise<RunCommit | undefined> {
-    const decision = await this.decide(loaded, { type: "advance" });
+    const decided = this.decide(loaded, { type: "advance" });
+    const decision = decided instanceof Promise ? await decided : decided;
     this.host.deciding(this.suspect);
     if (decision.transitions.length === 0) return undefined;
     this.apply(loaded, unit, decision);
@@ -225,24 +233,32 @@ export class Resident {
     return won;
   }
 
-  private async decide(loaded: LoadedRun, command: RunCommand): Promise<Decided> {
+  /** At once where the event loop is free and no fact has to be read, as it mostly is: then nothing comes between a decision and its unit. */
+  private decide(loaded: LoadedRun, command: RunCommand): Decided | Promise<Decided> {
+    if (!this.host.scheduler.isFree) return this.decideInTurns(loaded, command);
+    const taken = this.takeTurn(loaded, command);
+    return decidedBy(taken) ?? this.decideInTurns(loaded, command, taken);
+  }
+
+  private async decideInTurns(loaded: LoadedRun, command: RunCommand, first?: Taken): Promise<Decided> {
     const { facts: source, scheduler } = this.host;
     const { run } = loaded.actor.context;
     let fetched: Fetched = {};
+    let taken = first;
     for (let refreshed = false; ; ) {
-      const { decision, facts } = await scheduler.compute(run.workflowId, () =>
-        this.takeTurn(loaded, command, fetched),
-      );
-      if (facts.missed.action && !refreshed) {
+      taken ??= await scheduler.compute(run.workflowId, () => this.takeTurn(loaded, command, fetched));
+      const { decision, missedAction } = taken;
+      if (missedAction && !refreshed) {
         // Perhaps it was registered on another node a moment ago: only an action that the store does not know is an error.
         await source.refreshActions();
         refreshed = true;
       } else if (!("need" in decision)) return decision;
       else fetched = { ...fetched, ...(await source.read(run, decision.need, loaded)) };
+      taken = undefined;
     }
   }
 
-  private takeTurn(loaded: LoadedRun, command: RunCommand, fetched: Fetched) {
+  private takeTurn(loaded: LoadedRun, command: RunCommand, fetched?: Fetched): Taken {
     this.beginTurn();
     return this.decideNow(loaded, command, fetched);
   }
@@ -252,9 +268,11 @@ export class Resident {
     this.turnBegan = performance.now();
   }
 
-  private decideNow({ program, actor, lastEventAt, owedUndos }: LoadedRun, command: RunCommand, fetched: Fetched = {}) {
-    const facts = { ...this.host.facts.current(lastEventAt), ...owedUndos.facts, ...fetched };
-    return { facts, decision: decide(program, actor.context, command, facts) };
+  private decideNow(loaded: LoadedRun, command: RunCommand, fetched: Fetched = {}): Taken {
+    const { program, actor, lastEventAt, owedUndos } = loaded;
+    const { facts } = this.host;
+    const decision = decide(program, actor.context, command, facts.current(lastEventAt, owedUndos.facts, fetched));
+    return { decision, missedAction: facts.missedAction };
   }
 
   /**
@@ -313,9 +331,10 @@ export class Resident {
 
   /** Neither a decision nor a need: nothing changes. Most needs are read after the commit: the rows may be the commit's own. */
   private decideAtOnce(loaded: LoadedRun, command: RunCommand): { decision?: Decided; need?: Need } {
-    const { facts, decision } = this.decideNow(loaded, command);
-    if ("need" in decision) return { need: decision.need };
-    return facts.missed.action || decision.transitions.length === 0 ? {} : { decision };
+    const taken = this.decideNow(loaded, command);
+    if ("need" in taken.decision) return { need: taken.decision.need };
+    const decision = decidedBy(taken);
+    return decision && decision.transitions.length > 0 ? { decision } : {};
   }
 
   private apply(loaded: LoadedRun, unit: Unit, { transitions }: Decided): void {
@@ -371,6 +390,11 @@ export class Resident {
     this.timer = this.host.armTimer(this.runId, context);
     this.host.idle(this.runId, context);
   }
+}
+
+/** Undefined: a fact is missing. */
+function decidedBy({ decision, missedAction }: Taken): Decided | undefined {
+  return missedAction || "need" in decision ? undefined : decision;
 }
 
 /** The due time of the run's wake row after the commit. */

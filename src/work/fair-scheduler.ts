@@ -25,12 +25,17 @@ export class FairScheduler {
     return this.now() - began >= SLICE_MS;
   }
 
+  /** A piece would be computed at once. */
+  get isFree(): boolean {
+    return this.waiting.size === 0 && !this.spent;
+  }
+
   /**
    * Computes the piece: at once if little was computed since I/O was served, otherwise when its turn has come. First come, first served
    * within a party, and the parties take turns, so that one with a thousand pieces delays another by one piece.
    */
   async compute<T>(party: string, piece: () => T): Promise<T> {
-    if (this.waiting.size > 0 || this.spent) await this.turnOf(party);
+    if (!this.isFree) await this.turnOf(party);
     return piece();
   }
 

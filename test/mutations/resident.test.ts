@@ -103,6 +103,7 @@ class Host {
             },
           };
         },
+        missedAction: false,
         refreshActions: async () => {},
         read: async () => ({}),
       },
@@ -136,7 +137,7 @@ class Host {
 }
 
 const facts = () => ({
-  ...{ now: NOW, random: 0, limits: STANDARD_RUN_LIMITS, missed: { action: false } },
+  ...{ now: NOW, random: 0, limits: STANDARD_RUN_LIMITS },
   uuid: () => uuidv7(),
   action: () => undefined,
   rule: () => undefined,

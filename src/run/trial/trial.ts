@@ -105,7 +105,7 @@ export class TrialRoom {
 }
 
 /** Nothing else runs here, and the trial steps as far as the fastest node would before its first commit. */
-const NO_SCHEDULER: ResidentHost["scheduler"] = { compute: async (_, piece) => piece(), spent: false };
+const NO_SCHEDULER: ResidentHost["scheduler"] = { compute: async (_, piece) => piece(), isFree: true, spent: false };
 
 /** Makes the rows of the commit, and ends the trial. */
 async function encodeOnly(commit: RunCommit): Promise<never> {
