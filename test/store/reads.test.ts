@@ -2,7 +2,7 @@
 import type { Sql } from "postgres";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openDatabase } from "../../src/store/engine/connection.js";
-import { cancelStatement, type ReadSession, Reads } from "../../src/store/lists/reads.js";
+import { cancelStatement, ReadPool, type ReadSession } from "../../src/store/lists/read-pool.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 
@@ -41,36 +41,36 @@ const refusal = (read: Promise<unknown>) =>
 
 describe("a read", () => {
   it("ends in Postgres when its client goes away, and the next one has the session", async () => {
-    const reads = new Reads({ sessions: [session] });
+    const readPool = new ReadPool({ sessions: [session] });
     const client = new AbortController();
-    const slow = refusal(reads.run(client.signal, sleeps));
+    const slow = refusal(readPool.run(client.signal, sleeps));
     await until(async () => (await sleeping()) === 1);
-    const next = reads.run(stays(), one);
+    const next = readPool.run(stays(), one);
     client.abort();
     expect(await next).toBe(1);
     expect([await sleeping(), await slow]).toEqual([0, expect.stringContaining("not done")]);
-    expect(await Promise.all(Array.from({ length: 50 }, () => reads.run(stays(), one)))).toEqual(Array(50).fill(1));
+    expect(await Promise.all(Array.from({ length: 50 }, () => readPool.run(stays(), one)))).toEqual(Array(50).fill(1));
   });
 
   it("ends in Postgres when its time is over, between its statements too, and names the limit", async () => {
-    const reads = new Reads({ sessions: [session], timeoutMs: 200 });
+    const readPool = new ReadPool({ sessions: [session], timeoutMs: 200 });
     const many = async (sql: Sql) => {
       for (;;) await sql`select pg_sleep(0.02)`;
     };
     for (const read of [sleeps, many]) {
-      expect(await refusal(reads.run(stays(), read))).toContain("within 200 ms, the most that a read may take");
+      expect(await refusal(readPool.run(stays(), read))).toContain("within 200 ms, the most that a read may take");
       expect(await sleeping()).toBe(0);
     }
-    expect(await reads.run(stays(), one)).toBe(1);
+    expect(await readPool.run(stays(), one)).toBe(1);
   });
 
   it("waits for a session in its order, and leaves the line with its client", async () => {
-    const reads = new Reads({ sessions: [session] });
+    const readPool = new ReadPool({ sessions: [session] });
     const [first, gone] = [new AbortController(), new AbortController()];
-    const slow = refusal(reads.run(first.signal, sleeps));
+    const slow = refusal(readPool.run(first.signal, sleeps));
     const order: string[] = [];
     const [left, ...rest] = ["left", "a", "b", "c"].map((name) =>
-      reads.run(name === "left" ? gone.signal : stays(), async () => order.push(name)),
+      readPool.run(name === "left" ? gone.signal : stays(), async () => order.push(name)),
     );
     gone.abort();
     await expect(left).rejects.toMatchObject({ status: 503 });
@@ -81,24 +81,24 @@ describe("a read", () => {
 
   it("is refused with 503 when too many wait, and the text says which limit", async () => {
     let refused = 0;
-    const reads = new Reads({ sessions: [session], waiting: 2, onRefused: () => refused++ });
+    const readPool = new ReadPool({ sessions: [session], waiting: 2, onRefused: () => refused++ });
     const client = new AbortController();
-    const waiting = [1, 2, 3].map(() => refusal(reads.run(client.signal, sleeps)));
-    const error = await reads.run(stays(), one).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ status: 503, message: expect.stringMatching(/^2 reads wait on this node/) });
+    const waiting = [1, 2, 3].map(() => refusal(readPool.run(client.signal, sleeps)));
+    const error = await readPool.run(stays(), one).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ status: 503, message: expect.stringMatching(/^2 readPool wait on this node/) });
     expect(refused).toBe(1);
     client.abort();
     await Promise.all(waiting);
-    expect(await reads.run(stays(), one)).toBe(1);
+    expect(await readPool.run(stays(), one)).toBe(1);
   });
 
   it("that is cancelled while the driver opens its session ends alone", async () => {
     for (let round = 0; round < 5; round++) {
       const name = `${NAME}-new-${round}`;
       const { sql, close } = openDatabase(database.url, { max: 1, applicationName: name, log: silentLog });
-      const reads = new Reads({ sessions: [{ sql, cancel: () => cancelStatement(database.sql, name) }] });
+      const readPool = new ReadPool({ sessions: [{ sql, cancel: () => cancelStatement(database.sql, name) }] });
       const client = new AbortController();
-      const slow = refusal(reads.run(client.signal, sleeps));
+      const slow = refusal(readPool.run(client.signal, sleeps));
       client.abort();
       expect(await slow).toContain("not done");
       await close();
@@ -108,23 +108,23 @@ describe("a read", () => {
   it("of single rows does not wait for lists, and lists do not wait for it", async () => {
     const other = openDatabase(database.url, { max: 1, applicationName: `${NAME}-2`, log: silentLog });
     const cancel = () => cancelStatement(database.sql, `${NAME}-2`);
-    const reads = new Reads({ sessions: [session, { ...other, cancel }] });
+    const readPool = new ReadPool({ sessions: [session, { ...other, cancel }] });
     const client = new AbortController();
-    const slow = [1, 2, 3].map(() => refusal(reads.run(client.signal, sleeps)));
-    expect(await Promise.all([1, 2, 3].map(() => reads.look(stays(), one)))).toEqual([1, 1, 1]);
+    const slow = [1, 2, 3].map(() => refusal(readPool.run(client.signal, sleeps)));
+    expect(await Promise.all([1, 2, 3].map(() => readPool.look(stays(), one)))).toEqual([1, 1, 1]);
     client.abort();
     await Promise.all(slow);
     const looker = new AbortController();
-    const looks = [1, 2, 3].map(() => refusal(reads.look(looker.signal, sleeps)));
-    expect(await reads.run(stays(), one)).toBe(1);
+    const looks = [1, 2, 3].map(() => refusal(readPool.look(looker.signal, sleeps)));
+    expect(await readPool.run(stays(), one)).toBe(1);
     looker.abort();
     await Promise.all(looks);
     await other.close();
   });
 
   it("that fails is its caller's, and the session is free", async () => {
-    const reads = new Reads({ sessions: [session] });
-    await expect(reads.run(stays(), (sql) => sql`select 1 / 0`)).rejects.toMatchObject({ code: "22012" });
-    expect(await reads.run(stays(), one)).toBe(1);
+    const readPool = new ReadPool({ sessions: [session] });
+    await expect(readPool.run(stays(), (sql) => sql`select 1 / 0`)).rejects.toMatchObject({ code: "22012" });
+    expect(await readPool.run(stays(), one)).toBe(1);
   });
 });
