@@ -226,7 +226,7 @@ describe("a start that a node died of", () => {
 describeShort("last words", () => {
   it("are read after the process was killed, and are none when it decided nothing", async () => {
     const file = openNamelessFile();
-    const module = pathToFileURL(join(packageRoot(), "dist", "src", "run", "trial", "last-words.js")).href;
+    const module = pathToFileURL(join(packageRoot(), "dist", "src", "trial", "last-words.js")).href;
     const [first, last] = [uuidv7(), uuidv7()];
     const program = `const { LastWords } = await import(${JSON.stringify(module)});
       const words = new LastWords(4);

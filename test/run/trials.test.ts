@@ -284,7 +284,7 @@ describeShort("a verdict", () => {
 describeLong("the trial process", () => {
   /** A process that has a trial of this run, killed while it lasts. Answers the pid of the trial process. */
   async function nodeKilledInTrial(runId: string): Promise<number> {
-    const module = pathToFileURL(join(packageRoot(), "dist", "src", "run", "trial", "trial-process.js")).href;
+    const module = pathToFileURL(join(packageRoot(), "dist", "src", "trial", "trial-process.js")).href;
     const program = `const { TrialProcess } = await import(${JSON.stringify(module)});
       const trial = new TrialProcess(${JSON.stringify({ databaseUrl: database.url, stepsPerCommit: 64, hangMs: 120_000 })});
       const suspect = { runId: ${JSON.stringify(runId)}, command: { type: "advance" } };
@@ -310,7 +310,7 @@ describeLong("the trial process", () => {
   });
 
   it("ends if its node has ended while it started", async () => {
-    const entry = join(packageRoot(), "dist", "src", "run", "trial", "entry.js");
+    const entry = join(packageRoot(), "dist", "src", "trial", "entry.js");
     const gone = spawn(process.execPath, ["-e", ""]);
     await once(gone, "exit");
     const trial = fork(entry, [String(gone.pid)], { stdio: "ignore", serialization: "advanced" });
