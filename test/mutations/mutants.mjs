@@ -885,7 +885,7 @@ export const MUTANTS = [
     file: "src/store/lists/read-pool.ts",
     find: "Math.max(1, this.free.length - 1)",
     replace: "this.free.length",
-    test: "test/store/reads.test.ts",
+    test: "test/store/read-pool.test.ts",
     red: "a read of single rows does not wait for lists, and lists do not wait for it",
   },
   {

@@ -85,7 +85,7 @@ describe("a read", () => {
     const client = new AbortController();
     const waiting = [1, 2, 3].map(() => refusal(readPool.run(client.signal, sleeps)));
     const error = await readPool.run(stays(), one).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ status: 503, message: expect.stringMatching(/^2 readPool wait on this node/) });
+    expect(error).toMatchObject({ status: 503, message: expect.stringMatching(/^2 reads wait on this node/) });
     expect(refused).toBe(1);
     client.abort();
     await Promise.all(waiting);
