@@ -97,3 +97,13 @@ export const notConfigured = (message: string) => new SagaError(501, "invalid_co
 
 /** Load is shed, or an outcome is not known in time: the same request may be sent again. */
 export const overloaded = (message: string) => new SagaError(503, "overloaded", message);
+
+/**
+ * A run or a definition that this build cannot read, for example because a newer one has written it. It says nothing about the run: the same
+ * request may succeed on another node.
+ */
+export class Unreadable extends SagaError {
+  constructor(message: string) {
+    super(503, "overloaded", message);
+  }
+}

@@ -1,5 +1,5 @@
-// Ids and the shard that they carry: random ids in time order, and ids derived from a seed. The node that owns a shard is
-// src/shard's matter.
+// Ids and the shard that they carry: random ids in time order, ids derived from a seed, and the hash that a repeated request is recognised by.
+// The node that owns a shard is src/shard's matter.
 
 import { hash, randomUUID } from "node:crypto";
 import { asRunId, type RunId, shardNumber } from "../machines/index.js";
@@ -44,3 +44,34 @@ export function eventId(runId: RunId, seq: number): string {
 function inShard(uuid: string, shard: ShardId | undefined): string {
   return shard === undefined ? uuid : `${uuid.slice(0, -2)}${(shard & 0xff).toString(16).padStart(2, "0")}`;
 }
+
+/**
+ * The hash of a body without members that only spell out a default: a repeat with the same idempotency key must have the same one. The order of an
+ * object's members does not matter. A storage format: it must never change. It is not a secret and not an id.
+ */
+export function requestHash(body: unknown): string {
+  return hash("sha256", canonical(body), "base64url");
+}
+
+function canonical(value: unknown): string {
+  if (isPlain(value) || (Array.isArray(value) && value.every(isPlain))) return JSON.stringify(value) ?? "null";
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  let members = "";
+  for (const name of orderedNames(value as object)) {
+    const member = (value as Readonly<Record<string, unknown>>)[name];
+    if (member !== undefined) members += `${members && ","}${JSON.stringify(name)}:${canonical(member)}`;
+  }
+  return `{${members}}`;
+}
+
+const isPlain = (value: unknown): boolean => typeof value !== "object" || value === null;
+
+/** The names that are indexes by their numbers, then the others by their characters: as in an object whose members were sorted once. */
+function orderedNames(object: object): string[] {
+  const names = Object.keys(object);
+  // Every object has its indexes first, in order.
+  const indexes = names.findIndex((name) => !isIndex(name));
+  return indexes < 0 ? names : [...names.slice(0, indexes), ...names.slice(indexes).sort()];
+}
+
+const isIndex = (name: string): boolean => /^(0|[1-9]\d{0,9})$/.test(name) && Number(name) < 4_294_967_295;

@@ -8,9 +8,9 @@ import { afterAll, describe, expect, it } from "vitest";
 import { parsedResult } from "../src/dispatch/worker-report.js";
 import { Mask } from "../src/egress/mask.js";
 import { readSecrets } from "../src/egress/secrets.js";
-import { createMetrics } from "../src/metrics.js";
-import { StartupProvider } from "../src/run/startup-provider.js";
-import { readTenantSettings } from "../src/run/tenant-settings.js";
+import { createMetrics } from "../src/metrics/index.js";
+import { StartupProvider } from "../src/tenants/startup-provider.js";
+import { readTenantSettings } from "../src/tenants/tenant-settings.js";
 import { useRig } from "./api/rig.js";
 import { silentLog } from "./harness/database.js";
 

@@ -20,18 +20,22 @@ const LAYERS: Readonly<Record<string, number>> = {
   store: 2,
   bus: 2,
   egress: 2,
-  run: 3,
+  catalog: 3,
+  tenants: 3,
+  concurrency: 3,
+  events: 3,
   shard: 3,
-  api: 4,
-  feed: 4,
-  dispatch: 4,
-  events: 4,
-  trigger: 4,
-  operate: 4,
-  inspect: 4,
-  console: 4,
-  cluster: 5,
-  main: 5,
+  run: 4,
+  trial: 5,
+  api: 5,
+  feed: 5,
+  dispatch: 5,
+  trigger: 5,
+  operate: 5,
+  inspect: 5,
+  console: 5,
+  cluster: 6,
+  main: 6,
 };
 
 /** The folders of `machines` by layer. */
@@ -57,6 +61,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
 
 /** Imports within a layer of `src`, each with its reason. */
 const SIDEWAYS: readonly string[] = [
+  "api -> dispatch", // the types of what nodes know of workers
   "api -> trigger", // the routes of triggers ask their registrar, and read schedules
   "api -> operate", // the routes of reruns and bulk jobs hand over what they have checked
   "api -> inspect", // the inspection's route hands its socket to an inspection

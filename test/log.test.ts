@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { createLogger } from "../src/log.js";
 import { LogOutput, type Write } from "../src/log-output.js";
-import { createMetrics } from "../src/metrics.js";
+import { createMetrics } from "../src/metrics/index.js";
 import { until } from "./harness/until.js";
 
 function logged(work: (log: ReturnType<typeof createLogger>) => void, logLevel = "info"): Record<string, unknown>[] {

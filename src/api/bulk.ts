@@ -11,7 +11,7 @@ import { Cancel, refuseReserved } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { withoutDefaults, withoutNulls } from "./http/absent.js";
 import { AnyObject, NoMembers, refuseLargePayload, refuseNames, shaped } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Id, Int, memberCheck, OneOf, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
 import { object, one, page, responses } from "./http/responses.js";
@@ -135,25 +135,27 @@ function checkParams(action: string, params: JsonObject, { canceller, config }: 
   if (action === "rerun") refuseNames((params as Static<typeof Rerun>).labels ?? {}, "$.params.labels");
 }
 
-function listRoute(app: Api, { reads }: ApiDeps): void {
+function listRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: page("A page of bulk jobs, newest first.", "BulkJob") }, 400);
   const schema = { tags: ["operating"], summary: "List bulk jobs", querystring: PageParameters, response };
-  app.get(URL, { schema }, async ({ query }, reply) => reads.run(goneOf(reply), (sql) => listJobs(sql, pageOf(query))));
+  app.get(URL, { schema }, async ({ query }, reply) =>
+    readPool.run(closeSignal(reply), (sql) => listJobs(sql, pageOf(query))),
+  );
 }
 
-function getRoute(app: Api, { reads, bulk }: ApiDeps, waits: ProgressWaits): void {
+function getRoute(app: Api, { readPool, bulk }: ApiDeps, waits: ProgressWaits): void {
   const querystring = query({ ...WAIT, after_done: Int(0, MAX_INT32) });
   const response = responses({ 200: one("The job, with its first refusals.", "BulkJob") }, 400, 404);
   const summary = "Get a bulk job; with wait_ms the answer waits for its end, or until more than after_done are done";
   const schema = { tags: ["operating"], summary, params: bulkPath, querystring, response };
   app.get(ITEM, { schema }, async ({ params: { id }, query }, reply) => {
-    const gone = goneOf(reply);
-    const read = () => reads.look(gone, (sql) => bulk.read(sql, id));
+    const closed = closeSignal(reply);
+    const read = () => readPool.look(closed, (sql) => bulk.read(sql, id));
     const { wait_ms: ms = 0, after_done: afterDone } = query;
     const job = await read();
     const isOver = job.state !== "running" || (afterDone !== undefined && Number(job.done) > afterDone);
     if (ms === 0 || isOver) return job;
-    await waits.wait(id, { ms, afterDone, gone });
+    await waits.wait(id, { ms, afterDone, closed });
     return read();
   });
 }

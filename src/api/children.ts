@@ -3,7 +3,7 @@ import { RUN_STATES } from "../../machines/index.js";
 import { countChildren } from "../store/engine/child-counts.js";
 import { runExists } from "../store/lists/runs.js";
 import type { ApiDeps } from "./deps.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { Id, ListOf, PAGE, pageOf, path, query, RunIdText } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -13,21 +13,21 @@ import { noSuchRun } from "./sagas.js";
 const runPath = path({ id: RunIdText });
 const listQuery = query({ parent_step_id: Id, state: ListOf(...RUN_STATES), ...PAGE });
 
-export function childRoutes(app: Api, deps: Pick<ApiDeps, "reads" | "workers">): void {
+export function childRoutes(app: Api, deps: Pick<ApiDeps, "readPool" | "workers">): void {
   childrenRoute(app, deps);
   countsRoute(app, deps);
 }
 
-function childrenRoute(app: Api, { reads, workers }: Pick<ApiDeps, "reads" | "workers">): void {
-  const runs = new RunReader(reads, workers);
+function childrenRoute(app: Api, { readPool, workers }: Pick<ApiDeps, "readPool" | "workers">): void {
+  const runs = new RunReader(readPool, workers);
   const response = responses({ 200: page("A page.", "SagaRun") }, 400, 404);
   const summary = "List a run's direct children: branches, items and sub-sagas";
   const schema = { tags: ["sagas"], summary, params: runPath, querystring: listQuery, response };
   app.get("/api/v1/sagas/:id/children", { schema }, async ({ params: { id }, query }, reply) => {
-    const gone = goneOf(reply);
-    if (!(await reads.look(gone, (sql) => runExists(sql, id)))) throw noSuchRun(id);
+    const closed = closeSignal(reply);
+    if (!(await readPool.look(closed, (sql) => runExists(sql, id)))) throw noSuchRun(id);
     const filter = { parentRunId: id, parentStepId: query.parent_step_id, states: query.state };
-    return runs.list(filter, { page: pageOf(query), newestFirst: false }, gone);
+    return runs.list(filter, { page: pageOf(query), newestFirst: false }, closed);
   });
 }
 
@@ -40,13 +40,13 @@ const COUNTS = object(
   ["truncated"],
 );
 
-function countsRoute(app: Api, { reads }: Pick<ApiDeps, "reads">): void {
+function countsRoute(app: Api, { readPool }: Pick<ApiDeps, "readPool">): void {
   const response = responses({ 200: COUNTS }, 400, 404);
   const summary = "Count a run's direct children by step, branch, state and current step";
   const schema = { tags: ["sagas"], summary, params: runPath, response };
   app.get("/api/v1/sagas/:id/children/counts", { schema }, async ({ params: { id } }, reply) => {
-    const gone = goneOf(reply);
-    if (!(await reads.look(gone, (sql) => runExists(sql, id)))) throw noSuchRun(id);
-    return reads.run(gone, (sql) => countChildren(sql, id));
+    const closed = closeSignal(reply);
+    if (!(await readPool.look(closed, (sql) => runExists(sql, id)))) throw noSuchRun(id);
+    return readPool.run(closed, (sql) => countChildren(sql, id));
   });
 }

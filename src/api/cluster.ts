@@ -6,17 +6,17 @@ import { Placement, SHARDS } from "../shard/placement.js";
 import { type KnownNode, knownNodes, readBacklog } from "../store/lists/backlog.js";
 import { present } from "../store/lists/item.js";
 import type { ApiDeps } from "./deps.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { one, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
 /** As no node has it: the owner of a shard that no node owns. */
 const NONE = "";
 
-type Deps = Pick<ApiDeps, "reads" | "workers" | "ready" | "nodeId">;
+type Deps = Pick<ApiDeps, "readPool" | "workers" | "ready" | "nodeId">;
 
 export function clusterRoutes(app: Api, deps: Deps): void {
-  const { reads, workers } = deps;
+  const { readPool, workers } = deps;
   // Kept: it places the shards anew only when other nodes are alive.
   const placement = new Placement(NONE);
   const response = responses({ 200: one("The nodes, their shards and the backlog.", "Cluster") }, 400);
@@ -24,7 +24,7 @@ export function clusterRoutes(app: Api, deps: Deps): void {
   app.get("/api/v1/cluster", { schema }, async (_, reply) => {
     const { waiting, silent } = await workers.report();
     const waitingCalls = waiting.reduce((sum, { calls }) => sum + calls, 0);
-    return reads.run(goneOf(reply), async (sql) => {
+    return readPool.run(closeSignal(reply), async (sql) => {
       const nodes = await knownNodes(sql, { staleSeconds: STALE_SECONDS });
       placement.place(nodes.filter(({ alive }) => alive).map(({ node_id }) => node_id));
       return {

@@ -1,5 +1,6 @@
 // The dependencies of the API: its settings, the ports of the runtime, the store. The composition root supplies them, and every
 // route takes those that it needs.
+
 import type { Sql } from "postgres";
 import type {
   Chart,
@@ -10,15 +11,18 @@ import type {
   RuleOptions,
   Schemas,
 } from "../../machines/index.js";
+import type { Catalog } from "../catalog/catalog.js";
+import type { Workers } from "../dispatch/workers.js";
+import type { EventAnnouncer } from "../events/announcer.js";
 import type { Feed } from "../feed/index.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
 import type { BulkJobs, Migrations, Reruns } from "../operate/index.js";
-import type { Admission } from "../run/admission.js";
-import type { Catalog, EventAnnouncer, Runs, Workers } from "../run/ports.js";
-import type { Reads } from "../store/lists/reads.js";
+import type { RunStarter, Runs } from "../run/ports.js";
+import type { ReadPool } from "../store/lists/read-pool.js";
 import type { Registrar } from "../trigger/index.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
+import type { LoadShedder } from "../work/load-shedder.js";
 import type { UnreadBounds } from "./http/unread.js";
 
 export interface ApiConfig {
@@ -59,16 +63,17 @@ export interface ApiDeps {
   readonly config: ApiConfig;
   /** Of this node. */
   readonly nodeId?: string;
+  readonly starter: RunStarter;
   readonly runs: Runs;
   /** Takes cancels. Absent: the service has none, and says so. */
-  readonly canceller?: Pick<Runs, "command">;
-  readonly admission: Pick<Admission, "admit">;
+  readonly canceller?: Runs;
+  readonly shedder: Pick<LoadShedder, "admit">;
   readonly catalog: Pick<Catalog, "program" | "published" | "action" | "actionNames" | "rule" | "refresh">;
   /** `conforms` returns the problems of a value under a JSON Schema. */
   readonly schemas: Pick<Schemas, "conforms">;
   readonly sql: Sql;
   /** The sessions for lists, single items and figures that clients read. A slow read holds up other reads only. */
-  readonly reads: Reads;
+  readonly readPool: ReadPool;
   /** The sessions of the node's own upkeep, which neither load nor a slow read holds up: the readiness probe asks here. */
   readonly upkeep: Sql;
   readonly feed: Feed;

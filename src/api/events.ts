@@ -10,7 +10,7 @@ import {
   TOPIC_PATTERN,
 } from "../../machines/index.js";
 import { conflict } from "../errors.js";
-import { EventIntake } from "../run/event-intake.js";
+import { EventIntake } from "../events/announcer.js";
 import type { ApiDeps } from "./deps.js";
 import { refuseLargePayload } from "./http/body.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";

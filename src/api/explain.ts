@@ -12,8 +12,8 @@ import {
   type RunId,
   UnreadableRecord,
 } from "../../machines/index.js";
+import type { Workers } from "../dispatch/workers.js";
 import { overloaded } from "../errors.js";
-import type { Workers } from "../run/ports.js";
 import { slotQueue } from "../store/engine/slots.js";
 import {
   livingChildren,
@@ -23,7 +23,7 @@ import {
   taskWords,
 } from "../store/lists/explained-run.js";
 import type { ApiDeps } from "./deps.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { path, RunIdText } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -56,7 +56,7 @@ export function explainRoutes(app: Api, deps: ApiDeps): void {
     response: responses({ 200: object("The run, and the children that it waits for.", ANSWER, ["next_at"]) }, 400, 404),
   };
   app.get("/api/v1/sagas/:id/explain", { schema }, async ({ params: { id } }, reply) =>
-    deps.reads.look(goneOf(reply), async (sql) => {
+    deps.readPool.look(closeSignal(reply), async (sql) => {
       const run = await readable(runToExplain(sql, id));
       if (!run) throw noSuchRun(id);
       return { run_id: id, ...bodyOf(await new Explainer(sql, deps.workers).explain(run)) };

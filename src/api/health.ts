@@ -1,4 +1,4 @@
-// Probes, never authenticated. Liveness depends on nothing outside the process; readiness says whether this node should get
+// Probes and the page of metrics, never authenticated. Liveness depends on nothing outside the process; readiness says whether this node should get
 // requests.
 import { overloaded } from "../errors.js";
 import type { ApiDeps } from "./deps.js";
@@ -47,4 +47,16 @@ async function storeFault({ upkeep }: ApiDeps): Promise<string | undefined> {
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** The Prometheus page. The metrics are those of src/metrics; the composition root adds up the processes. */
+export function metricsRoutes(app: Api, { metrics, scrape }: ApiDeps): void {
+  const own = async () => ({ contentType: metrics.registry.contentType, text: await metrics.registry.metrics() });
+  const content = { "text/plain": { schema: { type: "string" } } };
+  const response = responses({ 200: { description: "Prometheus text format.", content } }, 400);
+  const schema = { tags: ["probes"], summary: "Get the metrics of the service", response };
+  app.get("/metrics", { schema }, async (_request, reply) => {
+    const { contentType, text } = await (scrape ?? own)();
+    return reply.header("content-type", contentType).serializer(String).send(text);
+  });
 }

@@ -6,7 +6,7 @@ import { Charts, Inspection, type InspectionPorts, inspectPage, type Shown, type
 import { eventsAfter } from "../store/lists/history.js";
 import { definitionOf, type InspectedRun, inspectedChildren, inspectedRun } from "../store/lists/inspected-runs.js";
 import type { ApiDeps } from "./deps.js";
-import { closeOf, goneOf } from "./http/gone.js";
+import { closeSignal, closeSignalOf } from "./http/close-signal.js";
 import { path, RunIdText } from "./http/parameters.js";
 import { empty, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -39,7 +39,7 @@ export function inspectRoutes(app: Api, deps: ApiDeps): void {
     // Before the upgrade, so that a refusal is an HTTP answer.
     preHandler: async (request) => {
       const { id } = request.params;
-      const run = await deps.reads.look(closeOf(request.raw.socket), (sql) => inspectedRun(sql, id));
+      const run = await deps.readPool.look(closeSignalOf(request.raw.socket), (sql) => inspectedRun(sql, id));
       if (!run) throw noSuchRun(id);
       found.set(request, run);
     },
@@ -51,7 +51,7 @@ export function inspectRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-function pageRoute(app: Api, { reads }: ApiDeps, shown: Shown): void {
+function pageRoute(app: Api, { readPool }: ApiDeps, shown: Shown): void {
   const content = { "text/html": { schema: { type: "string" } } };
   const schema = {
     tags: ["sagas"],
@@ -60,7 +60,7 @@ function pageRoute(app: Api, { reads }: ApiDeps, shown: Shown): void {
     response: responses({ 200: { description: "The page.", content } }, 400, 404),
   };
   app.get("/inspect/:run_id", { schema }, async ({ params: { run_id: id } }, reply) => {
-    const run = await reads.look(goneOf(reply), (sql) => inspectedRun(sql, id));
+    const run = await readPool.look(closeSignal(reply), (sql) => inspectedRun(sql, id));
     if (!run) throw noSuchRun(id);
     const { html, policy } = inspectPage(run, shown);
     const headers = { "content-type": "text/html; charset=utf-8", "content-security-policy": policy };
@@ -87,7 +87,7 @@ class Inspections {
     if (this.count >= MAX_INSPECTIONS) return client.close(CLOSE.slow, "too many inspections are open");
     this.count++;
     metrics.streamsOpen.inc();
-    const inspection = new Inspection(portsOf(this.deps, this.charts, closeOf(socket)), viewerOf(client), run);
+    const inspection = new Inspection(portsOf(this.deps, this.charts, closeSignalOf(socket)), viewerOf(client), run);
     const pings = setInterval(() => client.ping(), pingMs);
     socket.on("close", () => {
       clearInterval(pings);
@@ -100,14 +100,15 @@ class Inspections {
 }
 
 /** What an inspection reads counts as lists: it waits for a session when others read. */
-function portsOf({ reads, feed, scheduler }: ApiDeps, charts: Charts, gone: AbortSignal): InspectionPorts {
+function portsOf({ readPool, feed, scheduler }: ApiDeps, charts: Charts, closed: AbortSignal): InspectionPorts {
   return {
     follow: (runId, onHead) => feed.follow(runId, onHead),
-    events: (runId, seq) => reads.run(gone, (sql) => eventsAfter(sql, runId, seq)),
-    children: (parents, known, limit) => reads.run(gone, (sql) => inspectedChildren(sql, parents, { known, limit })),
+    events: (runId, seq) => readPool.run(closed, (sql) => eventsAfter(sql, runId, seq)),
+    children: (parents, known, limit) =>
+      readPool.run(closed, (sql) => inspectedChildren(sql, parents, { known, limit })),
     chart: (definitionId) => charts.of(definitionId),
     chartOf: async (workflowId, version) => {
-      const definitionId = await reads.run(gone, (sql) => definitionOf(sql, workflowId, version));
+      const definitionId = await readPool.run(closed, (sql) => definitionOf(sql, workflowId, version));
       return definitionId === undefined ? undefined : charts.of(definitionId);
     },
     compute: (piece) => scheduler.compute("inspect", piece),

@@ -10,7 +10,7 @@ import { accepted } from "./commands.js";
 import type { ApiDeps } from "./deps.js";
 import { withoutDefaults } from "./http/absent.js";
 import { refuseNames } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Id, path, RunIdText, Version } from "./http/parameters.js";
 import { object, responses } from "./http/responses.js";
@@ -85,7 +85,7 @@ function actRoute(app: Api, deps: ApiDeps): void {
     refuseSteps(steps);
     const asked = { version, ...(steps && { steps }) };
     if (check) {
-      const reasons = await deps.migrations.check(lookOf(deps, goneOf(reply)), id, asked);
+      const reasons = await deps.migrations.check(lookOf(deps, closeSignal(reply)), id, asked);
       return { allowed: reasons.length === 0, reasons };
     }
     const asks = { runId: id, target: ["migrate", id], body: withoutDefaults(Migrate, asked) };
@@ -111,8 +111,8 @@ function refuseSteps(steps: Readonly<Record<string, string>> = {}, at = "$.steps
 }
 
 /** Each read has a session for itself, and none is held between two runs. */
-function lookOf({ reads }: ApiDeps, gone: AbortSignal): Look {
-  return (read) => reads.look(gone, read);
+function lookOf({ readPool }: ApiDeps, closed: AbortSignal): Look {
+  return (read) => readPool.look(closed, read);
 }
 
 function reportRoute(app: Api, deps: ApiDeps): void {
@@ -140,7 +140,7 @@ function reportRoute(app: Api, deps: ApiDeps): void {
     const { from_version: fromVersion, steps, version, limit = STANDARD_LIMIT } = body;
     refuseSteps(steps);
     const asked = { workflowId: params.wf_id, version, limit, ...(steps && { steps }) };
-    const look = lookOf(deps, goneOf(reply));
+    const look = lookOf(deps, closeSignal(reply));
     return deps.migrations.report(look, { ...asked, ...(fromVersion !== undefined && { fromVersion }) });
   });
 }

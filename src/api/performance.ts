@@ -2,7 +2,7 @@
 // (workflows.ts).
 import { workflowPerformance } from "../store/statistics/performance.js";
 import type { ApiDeps } from "./deps.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { Id, Int, path, query, Version } from "./http/parameters.js";
 import { one, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -11,7 +11,7 @@ import { workflows } from "./workflows.js";
 const DAY_HOURS = 24;
 const WEEK_HOURS = 168;
 
-export function performanceRoutes(app: Api, { reads }: Pick<ApiDeps, "reads">): void {
+export function performanceRoutes(app: Api, { readPool }: Pick<ApiDeps, "readPool">): void {
   const schema = {
     tags: ["workflows"],
     summary: "Get what ended in each part of the last hours, and how long runs and steps took",
@@ -20,7 +20,7 @@ export function performanceRoutes(app: Api, { reads }: Pick<ApiDeps, "reads">): 
     response: responses({ 200: one("Root runs; dry runs do not count.", "Performance") }, 400, 404),
   };
   app.get("/api/v1/workflows/:wf_id/performance", { schema }, async ({ params, query }, reply) =>
-    reads.run(goneOf(reply), async (sql) => {
+    readPool.run(closeSignal(reply), async (sql) => {
       const { version, hours = DAY_HOURS } = query;
       if (version === undefined) await workflows.mustExist(sql, params.wf_id);
       else await workflows.find(sql, params.wf_id, version);

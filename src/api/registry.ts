@@ -15,7 +15,7 @@ import { badRequest, type ErrorDetail, invalidConfig } from "../errors.js";
 import { type ChangedRegistration, listActions, type Registration, register } from "../store/lists/registry.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { NEW_ID_PATTERN, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -123,13 +123,13 @@ function nameOf({ service, action_name, version }: ChangedRegistration): string 
   return `${service}.${action_name}@${version}`;
 }
 
-function listRoute(app: Api, { reads }: ApiDeps): void {
+function listRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: page("A page of actions.", "ActionRegistration") }, 400);
   const schema = { tags: ["registry"], summary: "List registered actions", querystring: listQuery, response };
   app.get("/api/v1/registry/actions", { schema }, async ({ query }, reply) => {
     const { service, category, search, ...page } = query;
     const filter = { service, category, search: search || undefined };
-    return reads.run(goneOf(reply), (sql) => listActions(sql, filter, pageOf(page)));
+    return readPool.run(closeSignal(reply), (sql) => listActions(sql, filter, pageOf(page)));
   });
 }
 

@@ -1,10 +1,10 @@
 // Runs on their way to clients. Where an action waits for a worker, the reason is added here: it is in no row, because it follows from
 // the workers that are connected now.
 import { isObject, type JsonObject, parseActionName, type RunId } from "../../machines/index.js";
-import type { CalledAction, Workers } from "../run/ports.js";
+import type { CalledAction, Workers } from "../dispatch/workers.js";
 import type { RunFilter } from "../store/lists/matching-runs.js";
 import type { Page, PageQuery } from "../store/lists/page.js";
-import type { Reads } from "../store/lists/reads.js";
+import type { ReadPool } from "../store/lists/read-pool.js";
 import { RunLookups } from "../store/lists/run-lookups.js";
 import { listRuns, type RunView } from "../store/lists/runs.js";
 
@@ -12,15 +12,15 @@ export class RunReader {
   private readonly lookups: RunLookups;
 
   constructor(
-    private readonly reads: Reads,
+    private readonly readPool: ReadPool,
     private readonly workers: Pick<Workers, "obstacles">,
   ) {
-    this.lookups = new RunLookups(reads);
+    this.lookups = new RunLookups(readPool);
   }
 
-  /** `gone`: its client. */
-  async read(runId: RunId, gone: AbortSignal): Promise<RunView | undefined> {
-    const view = await this.lookups.run(runId, gone);
+  /** `closed`: aborted when the client is gone. */
+  async read(runId: RunId, closed: AbortSignal): Promise<RunView | undefined> {
+    const view = await this.lookups.run(runId, closed);
     if (!view) return undefined;
     const [run = view.run] = await this.withReasons([view.run]);
     return { ...view, run };
@@ -29,9 +29,9 @@ export class RunReader {
   async list(
     filter: RunFilter,
     { page, newestFirst }: { readonly page: PageQuery; readonly newestFirst: boolean },
-    gone: AbortSignal,
+    closed: AbortSignal,
   ): Promise<Page<JsonObject>> {
-    const found = await this.reads.run(gone, (sql) => listRuns(sql, filter, page, newestFirst));
+    const found = await this.readPool.run(closed, (sql) => listRuns(sql, filter, page, newestFirst));
     return { ...found, items: await this.withReasons(found.items) };
   }
 

@@ -12,10 +12,10 @@ import { runExists } from "../store/lists/runs.js";
 import { listUserTasks } from "../store/lists/user-tasks.js";
 import { countRuns } from "../store/statistics/run-counts.js";
 import type { ApiDeps } from "./deps.js";
-import { releasePlace } from "./http/admission.js";
 import { AnyObject, refuseNames } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
+import { endOfWork } from "./http/load-shedding.js";
 import {
   ID_PATTERN,
   NEW_ID_PATTERN,
@@ -85,7 +85,7 @@ const countsQuery = query({ ...RUN_FILTERS, count: PAGE.count });
 const runPath = path({ id: RunIdText });
 
 export function sagaRoutes(app: Api, deps: ApiDeps): void {
-  const runs = new RunReader(deps.reads, deps.workers);
+  const runs = new RunReader(deps.readPool, deps.workers);
   const waiters = new Waiters(runs, deps.feed, deps.maxWaiters);
   app.addHook("preClose", async () => waiters.stop());
   startRoute(app, deps, waiters);
@@ -95,7 +95,7 @@ export function sagaRoutes(app: Api, deps: ApiDeps): void {
   for (const part of PARTS) partRoute(app, deps, part);
 }
 
-function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
+function startRoute(app: Api, { starter }: ApiDeps, waiters: Waiters): void {
   const schema = {
     tags: ["sagas"],
     summary: "Start a run; with wait_ms the answer waits for its end",
@@ -105,7 +105,7 @@ function startRoute(app: Api, { runs }: ApiDeps, waiters: Waiters): void {
     response: responses({ 200: ENDED, 202: STARTED }, 400, 404, 409, 413, 415, 422, 429),
   };
   app.post("/api/v1/sagas/start", { schema }, async (request, reply) => {
-    const answer = await runs.start(startRequest(request.body, request));
+    const answer = await starter.start(startRequest(request.body, request));
     reply.status(202).header("Location", `/api/v1/sagas/${answer.runId}`);
     const { wait_ms: ms = 0 } = request.query;
     const run = ms > 0 ? await endOf(answer, waiters, ms, request, reply) : undefined;
@@ -126,7 +126,7 @@ async function endOf(
   request: FastifyRequest<{ Body: Static<typeof Start> }>,
   reply: FastifyReply,
 ) {
-  releasePlace(request);
+  endOfWork(request);
   try {
     // A run that was there before was started by another request, which need not have said the same to the letter.
     const started = deduplicated ? undefined : { labels: request.body.labels };
@@ -164,7 +164,7 @@ function listRoute(app: Api, runs: RunReader): void {
   const response = responses({ 200: page("A page of runs.", "SagaRun") }, 400);
   const schema = { tags: ["sagas"], summary: "List runs", querystring: listQuery, response };
   app.get("/api/v1/sagas", { schema }, async ({ query }, reply) =>
-    runs.list(filterOf(query), { page: pageOf(query), newestFirst: query.sort !== "started_at" }, goneOf(reply)),
+    runs.list(filterOf(query), { page: pageOf(query), newestFirst: query.sort !== "started_at" }, closeSignal(reply)),
   );
 }
 
@@ -177,11 +177,11 @@ const COUNTS = object(
   ["truncated"],
 );
 
-function countsRoute(app: Api, { reads }: Pick<ApiDeps, "reads">): void {
+function countsRoute(app: Api, { readPool }: Pick<ApiDeps, "readPool">): void {
   const summary = "Count runs by workflow, version, state and reason of a pause";
   const schema = { tags: ["sagas"], summary, querystring: countsQuery, response: responses({ 200: COUNTS }, 400) };
   app.get("/api/v1/sagas/counts", { schema }, async ({ query }, reply) =>
-    reads.run(goneOf(reply), (sql) => countRuns(sql, filterOf(query), { exact: query.count === "exact" })),
+    readPool.run(closeSignal(reply), (sql) => countRuns(sql, filterOf(query), { exact: query.count === "exact" })),
   );
 }
 
@@ -202,14 +202,14 @@ interface Part {
   readonly name: string;
   readonly summary: string;
   readonly resource: Resource;
-  list(deps: Pick<ApiDeps, "reads">, runId: RunId, page: PageQuery, gone: AbortSignal): Promise<Page<JsonObject>>;
+  list(deps: Pick<ApiDeps, "readPool">, runId: RunId, page: PageQuery, closed: AbortSignal): Promise<Page<JsonObject>>;
 }
 
 type List = (sql: Sql, runId: RunId, page: PageQuery) => Promise<Page<JsonObject>>;
 const onSession =
   (list: List): Part["list"] =>
-  ({ reads }, runId, page, gone) =>
-    reads.run(gone, (sql) => list(sql, runId, page));
+  ({ readPool }, runId, page, closed) =>
+    readPool.run(closed, (sql) => list(sql, runId, page));
 
 const PARTS: readonly Part[] = [
   { name: "events", summary: "List a run's audit events", resource: "SagaRunEvent", list: onSession(listEvents) },
@@ -223,13 +223,13 @@ const PARTS: readonly Part[] = [
   },
 ];
 
-function partRoute(app: Api, { reads }: ApiDeps, { name, summary, resource, list }: Part): void {
+function partRoute(app: Api, { readPool }: ApiDeps, { name, summary, resource, list }: Part): void {
   const response = responses({ 200: page("A page.", resource) }, 400, 404);
   const schema = { tags: ["sagas"], summary, params: runPath, querystring: PageParameters, response };
   app.get(`/api/v1/sagas/:id/${name}`, { schema }, async ({ params: { id }, query }, reply) => {
-    const gone = goneOf(reply);
-    if (!(await reads.look(gone, (sql) => runExists(sql, id)))) throw noSuchRun(id);
-    return list({ reads }, id, pageOf(query), gone);
+    const closed = closeSignal(reply);
+    if (!(await readPool.look(closed, (sql) => runExists(sql, id)))) throw noSuchRun(id);
+    return list({ readPool }, id, pageOf(query), closed);
   });
 }
 

@@ -7,7 +7,7 @@ import { upgradeRequired } from "../errors.js";
 import type { EventItem, Feed } from "../feed/index.js";
 import type { RunView } from "../store/lists/runs.js";
 import type { ApiDeps } from "./deps.js";
-import { closeOf } from "./http/gone.js";
+import { closeSignalOf } from "./http/close-signal.js";
 import { Int, path, query, RunIdText } from "./http/parameters.js";
 import { empty, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -36,7 +36,7 @@ interface Start {
 export function streamRoutes(app: Api, deps: ApiDeps): void {
   const starts = new WeakMap<object, Start>();
   const budget = new StreamBudget();
-  const runs = new RunReader(deps.reads, deps.workers);
+  const runs = new RunReader(deps.readPool, deps.workers);
   app.route({
     method: "GET",
     url: "/api/v1/sagas/:id/stream",
@@ -45,7 +45,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
     // Before the upgrade, so that a refusal is an HTTP answer.
     preHandler: async (request) => {
       const { id } = request.params;
-      const view = await runs.read(id, closeOf(request.raw.socket));
+      const view = await runs.read(id, closeSignalOf(request.raw.socket));
       if (!view) throw noSuchRun(id);
       // A client cannot have seen events that have not happened.
       const afterSeq = Math.min(request.query.after_seq ?? view.lastSeq, view.lastSeq);
@@ -88,7 +88,7 @@ class RunStream {
   ) {
     this.runId = start.runId;
     this.client = new StreamSocket(socket, () => this.client.close(CLOSE.slow, "the client is too slow"), budget);
-    this.end = new EndOfRun(start.view, start.afterSeq, () => deps.runs.read(this.runId, closeOf(socket)));
+    this.end = new EndOfRun(start.view, start.afterSeq, () => deps.runs.read(this.runId, closeSignalOf(socket)));
   }
 
   open(): void {

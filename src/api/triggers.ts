@@ -8,7 +8,7 @@ import { deleteTrigger, listTriggers, type TriggerRow, triggerItem } from "../st
 import { noSuchTrigger, Schedule } from "../trigger/index.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, refuseLargePayload, shaped } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { Flag, Id, Int, OneOf, PAGE, PageParameters, pageOf, path, query, Uuid } from "./http/parameters.js";
 import { empty, object, one, page, responses } from "./http/responses.js";
@@ -64,13 +64,13 @@ function createRoute(app: Api, { triggers }: ApiDeps): void {
   });
 }
 
-function listRoute(app: Api, { reads }: ApiDeps): void {
+function listRoute(app: Api, { readPool }: ApiDeps): void {
   const querystring = query({ type: OneOf("cron", "record_transition"), enabled: Flag, workflow_id: Id, ...PAGE });
   const response = responses({ 200: page("A page of triggers.", "SagaTrigger") }, 400);
   const schema = { tags: ["triggers"], summary: "List triggers", querystring, response };
   app.get(URL, { schema }, async ({ query }, reply) => {
     const { type, enabled, workflow_id: workflowId, ...asked } = query;
-    return reads.run(goneOf(reply), (sql) => listTriggers(sql, { type, enabled, workflowId }, pageOf(asked)));
+    return readPool.run(closeSignal(reply), (sql) => listTriggers(sql, { type, enabled, workflowId }, pageOf(asked)));
   });
 }
 
@@ -124,7 +124,7 @@ function fireRoute(app: Api, { triggers, config }: ApiDeps): void {
   });
 }
 
-function firesRoute(app: Api, { triggers, reads }: ApiDeps): void {
+function firesRoute(app: Api, { triggers, readPool }: ApiDeps): void {
   const response = responses({ 200: page("A page of fires, newest first.", "TriggerFireRow") }, 400, 404);
   const schema = {
     ...{ tags: ["triggers"], summary: "List a trigger's fires, skips and errors" },
@@ -132,7 +132,7 @@ function firesRoute(app: Api, { triggers, reads }: ApiDeps): void {
   };
   app.get(`${ITEM}/fires`, { schema }, async ({ params: { id }, query }, reply) => {
     await triggers.mustExist(id);
-    return reads.run(goneOf(reply), (sql) => listFires(sql, id, pageOf(query)));
+    return readPool.run(closeSignal(reply), (sql) => listFires(sql, id, pageOf(query)));
   });
 }
 

@@ -15,7 +15,7 @@ import type { CommandOptions } from "../run/ports.js";
 import { listUserTasks, TASK_STATUSES, taskOwner } from "../store/lists/user-tasks.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { commandOptions, IdempotencyHeader, idempotencyKey } from "./http/idempotency.js";
 import { OneOf, PAGE, pageOf, path, query, RunIdText, Text, Uuid } from "./http/parameters.js";
 import { object, page, responses } from "./http/responses.js";
@@ -53,12 +53,12 @@ export function userTaskRoutes(app: Api, deps: ApiDeps): void {
   submitRoute(app, deps);
 }
 
-function listRoute(app: Api, { reads }: ApiDeps): void {
+function listRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: page("A page of user tasks.", "UserTask") }, 400);
   const schema = { tags: ["user tasks"], summary: "List user tasks", querystring: listQuery, response };
   app.get("/api/v1/user_tasks", { schema }, async ({ query }, reply) => {
     const { assignee, status, run_id: runId, ...page } = query;
-    return reads.run(goneOf(reply), (sql) => listUserTasks(sql, { assignee, status, runId }, pageOf(page)));
+    return readPool.run(closeSignal(reply), (sql) => listUserTasks(sql, { assignee, status, runId }, pageOf(page)));
   });
 }
 

@@ -8,7 +8,7 @@ import type { Page, PageQuery } from "../store/lists/page.js";
 import type { StoredVersion } from "../store/lists/versions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, NoMembers, shaped } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { Id, PageParameters, pageOf, path, query, Version } from "./http/parameters.js";
 import { one, page, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -167,29 +167,31 @@ export class VersionedResource<Draft> {
     return warnings;
   }
 
-  private listRoute(app: Api, { reads }: ApiDeps): void {
+  private listRoute(app: Api, { readPool }: ApiDeps): void {
     const { collection, store } = this.kind;
     const response = responses({ 200: this.page() }, 400);
     const summary = `List ${collection}, each by its latest published version`;
     const schema = this.schema(summary, { querystring: PageParameters, response });
     app.get(this.url, { schema }, async ({ query }, reply) =>
-      reads.run(goneOf(reply), (sql) => store.list(sql, pageOf(query))),
+      readPool.run(closeSignal(reply), (sql) => store.list(sql, pageOf(query))),
     );
   }
 
-  private getRoute(app: Api, { reads }: ApiDeps): void {
+  private getRoute(app: Api, { readPool }: ApiDeps): void {
     const schema = this.schema(`Get the latest published version of a ${this.kind.noun}, or the version asked for`, {
       params: this.parameters(),
       querystring: query({ version: Version }),
       response: responses({ 200: this.one() }, 400, 404),
     });
     app.get(this.item, { schema }, async ({ params, query }, reply) => {
-      const { item } = await reads.look(goneOf(reply), (sql) => this.find(sql, this.name(params), query.version));
+      const { item } = await readPool.look(closeSignal(reply), (sql) =>
+        this.find(sql, this.name(params), query.version),
+      );
       return item;
     });
   }
 
-  private versionsRoute(app: Api, { reads }: ApiDeps): void {
+  private versionsRoute(app: Api, { readPool }: ApiDeps): void {
     const schema = this.schema(`List a ${this.kind.noun}'s versions, newest first`, {
       params: this.parameters(),
       querystring: PageParameters,
@@ -197,7 +199,7 @@ export class VersionedResource<Draft> {
     });
     app.get(`${this.item}/versions`, { schema }, async ({ params, query }, reply) => {
       const name = this.name(params);
-      return reads.run(goneOf(reply), async (sql) => {
+      return readPool.run(closeSignal(reply), async (sql) => {
         await this.mustExist(sql, name);
         return this.kind.store.versions(sql, name, pageOf(query));
       });

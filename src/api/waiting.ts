@@ -5,7 +5,7 @@ import { MAX_INT32, type RunId } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import type { Feed, Head } from "../feed/index.js";
 import { committedView, type Labels, type RunView } from "../store/lists/runs.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { Int } from "./http/parameters.js";
 import type { RunReader } from "./run-reader.js";
 
@@ -36,11 +36,11 @@ export class Waiters {
 
   /** The run when the wait is over. Undefined: there is no such run. Throws 503 if too many wait. */
   async run(runId: RunId, wait: Wait): Promise<RunView | undefined> {
-    const gone = goneOf(wait.reply);
-    const view = await this.runs.read(runId, gone);
+    const closed = closeSignal(wait.reply);
+    const view = await this.runs.read(runId, closed);
     if (!view || wait.ms === 0 || this.stopped || isOver(view, wait)) return view;
     await this.over(runId, wait);
-    return this.runs.read(runId, gone);
+    return this.runs.read(runId, closed);
   }
 
   /**
@@ -48,10 +48,10 @@ export class Waiters {
    * committed by this process: an ended run never changes.
    */
   async end(runId: RunId, wait: Wait, started?: { readonly labels?: Labels }): Promise<RunView | undefined> {
-    const gone = goneOf(wait.reply);
+    const closed = closeSignal(wait.reply);
     const head = this.stopped ? undefined : await this.over(runId, wait);
     if (started && head?.terminal && head.committed) return committedView(head.committed, head.seq, started.labels);
-    return this.runs.read(runId, gone);
+    return this.runs.read(runId, closed);
   }
 
   /** Ends all waits: their requests are answered with what is. */

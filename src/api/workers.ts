@@ -2,7 +2,7 @@
 // The nodes are asked for each request; a node without an answer is named.
 import type { Static } from "typebox";
 import { actionText, type JsonObject } from "../../machines/index.js";
-import type { NodeWorker, Workers } from "../run/ports.js";
+import type { NodeWorker, Workers } from "../dispatch/workers.js";
 import { readCursor, writeCursor } from "../store/lists/cursor.js";
 import type { PageQuery } from "../store/lists/page.js";
 import type { ApiDeps } from "./deps.js";
@@ -73,7 +73,7 @@ function pageOfWorkers(all: readonly NodeWorker[], { limit, offset, cursor }: Pa
   const shown = sorted.slice(from, from + limit);
   const last = shown.at(-1);
   return {
-    items: shown.map(({ worker }) => item(worker)),
+    items: shown.map(({ worker }) => workerItem(worker)),
     total: all.length,
     limit,
     offset: after === undefined ? offset : 0,
@@ -90,7 +90,7 @@ function compare(left: readonly string[], right: readonly string[]): number {
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-function item({
+function workerItem({
   workerId,
   service,
   actions,

@@ -6,7 +6,7 @@ import { workflowSlots } from "../store/engine/slots.js";
 import { type WorkflowDraft, workflowStats, workflowVersions } from "../store/lists/definitions.js";
 import type { ApiDeps } from "./deps.js";
 import { AnyObject } from "./http/body.js";
-import { goneOf } from "./http/gone.js";
+import { closeSignal } from "./http/close-signal.js";
 import { Id, OneOf, path, query, Version } from "./http/parameters.js";
 import { responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
@@ -53,7 +53,7 @@ function draftOf({ workflowId: key, tenantId, name }: Program, document: JsonObj
   return { key, tenantId, name, document, ...storageOf(document) };
 }
 
-function machineRoute(app: Api, { reads, catalog, compile }: ApiDeps): void {
+function machineRoute(app: Api, { readPool, catalog, compile }: ApiDeps): void {
   const description =
     "An XState v5 machine configuration: one state for each step, and the edges that a run can take with their conditions in words.";
   const content = { "application/json": { schema: AnyObject() }, "text/plain": { schema: { type: "string" } } };
@@ -65,7 +65,7 @@ function machineRoute(app: Api, { reads, catalog, compile }: ApiDeps): void {
     response: responses({ 200: { description, content } }, 400, 404),
   };
   app.get("/api/v1/workflows/:wf_id/machine", { schema }, async ({ params, query }, reply) => {
-    const { id } = await reads.look(goneOf(reply), (sql) => workflows.find(sql, params.wf_id, query.version));
+    const { id } = await readPool.look(closeSignal(reply), (sql) => workflows.find(sql, params.wf_id, query.version));
     const chart = compile.machineConfig(await catalog.program(id));
     if (query.format !== "mermaid") return chart;
     return reply.header("content-type", "text/plain; charset=utf-8").serializer(String).send(mermaidOf(chart));
@@ -84,12 +84,12 @@ const Stats = Type.Object({
   ),
 });
 
-function statsRoute(app: Api, { reads }: ApiDeps): void {
+function statsRoute(app: Api, { readPool }: ApiDeps): void {
   const response = responses({ 200: { description: "Over all versions.", ...Stats } }, 400, 404);
   const summary = "Get aggregate stats of a workflow";
   const schema = { tags: ["workflows"], summary, params: workflowPath, response };
   app.get("/api/v1/workflows/:wf_id/stats", { schema }, async ({ params: { wf_id: workflowId } }, reply) =>
-    reads.run(goneOf(reply), async (sql) => {
+    readPool.run(closeSignal(reply), async (sql) => {
       await workflows.mustExist(sql, workflowId);
       const concurrency = await workflowSlots(sql, workflowId);
       return { ...(await workflowStats(sql, workflowId)), ...(concurrency && { concurrency }) };

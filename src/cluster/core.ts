@@ -1,35 +1,35 @@
 // The core of a node, composed by hand: every part is made here once, gets its dependencies as arguments, is started after them
 // and stopped before them. The core opens no port (node.ts does) and decides nothing.
-import type { RunLimits } from "../../machines/index.js";
+import type { RunId, RunLimits, Send } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
+import { SlotGranter } from "../concurrency/slot-granter.js";
 import { type Config, publicUrlAt } from "../config/index.js";
 import { createDispatcher, type NodeDispatcher } from "../dispatch/node-dispatcher.js";
 import { WebhookCourier } from "../dispatch/webhook/courier.js";
-import type { BrokerEvents } from "../events/index.js";
-import { shardOf } from "../ids.js";
-import type { Operate } from "../operate/index.js";
-import { Admission } from "../run/admission.js";
+import { Announcer, type AnnouncerOptions, EventIntake } from "../events/announcer.js";
+import { BrokerEvents } from "../events/index.js";
+import { asShardId, shardOf } from "../ids.js";
+import { WorkflowMetrics } from "../metrics/workflow-metrics.js";
+import { Operate } from "../operate/index.js";
 import { Committer } from "../run/committer.js";
-import { Announcer, type AnnouncerOptions } from "../run/poll/announcer.js";
-import { Poller } from "../run/poll/poller.js";
+import type { RunTell } from "../run/node-messages.js";
+import { Poller } from "../run/poller.js";
+import type { CommitListener } from "../run/ports.js";
 import { Router } from "../run/router.js";
 import { Runtime } from "../run/runtime.js";
-import type { SlotGranter } from "../run/slots/granter.js";
-import { startupVariablesOf } from "../run/startup-provider.js";
-import { Suspicion } from "../run/trial/suspicion.js";
+import { Starter } from "../run/starter.js";
 import { Membership } from "../shard/membership.js";
 import { Placement } from "../shard/placement.js";
 import { owedEffects, removeEffects } from "../store/engine/outbox.js";
 import { Pruner } from "../store/upkeep/pruner.js";
-import type { Triggers } from "../trigger/index.js";
+import { startupVariablesOf } from "../tenants/startup-provider.js";
+import { Suspicion } from "../trial/suspicion.js";
+import { Triggers } from "../trigger/index.js";
+import { LoadShedder } from "../work/load-shedder.js";
 import type { WorkLoop } from "../work/loop.js";
 import { Pressure, type PressureSample } from "../work/pressure.js";
-import { composeBrokerEvents } from "./broker-events.js";
-import { commitListener } from "./commit-listener.js";
+import { composeCounts } from "./counts.js";
 import { type CoreOptions, type Foundations, openBus, openFoundations } from "./foundations.js";
-import { composeInitiators } from "./initiators.js";
-import { composeSlotGranter } from "./slot-granter.js";
-import { composeCounts } from "./store-counts.js";
 
 export type { CoreOptions };
 
@@ -52,7 +52,9 @@ export async function createCore(options: CoreOptions): Promise<Core> {
         ? core?.router.answer(request)
         : core?.dispatcher.asked(request),
     onTell: (message, from) =>
-      message.kind === "effects" ? core?.router.receive(message) : core?.dispatcher.told(message, from),
+      message.kind === "effects"
+        ? core?.runtime.effects.carryOut(message.run_id, message.effects)
+        : core?.dispatcher.told(message, from),
   });
   core = new Core(foundations, bus);
   return core;
@@ -63,8 +65,9 @@ export class Core {
   readonly announcer: Announcer;
   private readonly slots: SlotGranter;
   readonly runtime: Runtime;
-  readonly admission: Admission;
+  readonly shedder: LoadShedder;
   readonly router: Router;
+  readonly starter: Starter;
   readonly triggers: Triggers;
   readonly operate: Operate;
   private readonly placement: Placement;
@@ -90,6 +93,7 @@ export class Core {
     private readonly bus: Bus,
   ) {
     const { nodeId, config, sql, commits, upkeep, log, clock, metrics, egress, hints, alone, catalog } = foundations;
+    const { schemas, tenants: licences } = foundations;
     this.publicUrl = config.publicUrl;
     this.placement = new Placement(nodeId);
     const onAlive = (nodeIds: readonly string[]) => {
@@ -102,12 +106,14 @@ export class Core {
       onServerChanged: () => this.runtime.forget(),
       renewSessions: foundations.renewSessions,
     });
+    // The owner of the first shard polls and counts for the whole cluster.
+    const polls = () => this.placement.owner(asShardId(0)) === nodeId;
     this.dispatcher = this.composeDispatcher();
     this.webhook = new WebhookCourier({ ...egress, sql, log, metrics, now: () => clock.now() });
-    const afterCommit: Runtime["carryOut"] = (runId, effects) => this.runtime.afterCommit(runId, [], effects);
+    const afterCommit = (runId: RunId, sends: readonly Send[]) => this.runtime.effects.afterCommit(runId, [], sends);
     const listeners = [(event) => this.triggers.transitions.onEvent(event)] satisfies AnnouncerOptions["listeners"];
     this.announcer = new Announcer({ sql, log, hints, listeners, afterCommit });
-    this.slots = composeSlotGranter(foundations, { placement: this.placement, afterCommit });
+    this.slots = new SlotGranter({ sql, log, hints, afterCommit, polls, room: config.capacity.slotRoom });
     this.committer = new Committer({
       ...{ sql: commits, log, metrics },
       onOutgoing: () => this.brokerEvents?.soon(),
@@ -115,25 +121,27 @@ export class Core {
     });
     this.suspicion = this.composeSuspicion();
     this.runtime = this.composeRuntime();
-    this.admission = this.composeAdmission();
-    this.brokerEvents = composeBrokerEvents(foundations, {
-      placement: this.placement,
-      announcer: this.announcer,
-      admission: this.admission,
-    });
+    this.starter = this.composeStarter();
+    this.shedder = this.composeShedder();
+    this.brokerEvents = this.composeBrokerEvents();
     this.router = new Router({
-      ...{ nodeId, bus, catalog, runtime: this.runtime, placement: this.placement, admission: this.admission },
+      ...{ nodeId, bus, catalog, runtime: this.runtime, placement: this.placement, shedder: this.shedder },
       refreshMembership: async () => (alone ? undefined : this.membership.beat()),
     });
     this.dispatcher.bind(this.router);
-    const { runtime, router, dispatcher, placement, membership, admission } = this;
-    const around = { runs: router, placement, membership, admission };
-    ({ triggers: this.triggers, operate: this.operate } = composeInitiators(foundations, around));
+    const { runtime, router, starter, dispatcher, placement, shedder } = this;
+    const shards = () => [...placement.mine];
+    this.triggers = new Triggers({
+      ...{ sql: upkeep, log, clock, metrics, catalog, schemas, starter, shards, licences },
+    });
+    this.operate = new Operate({
+      ...{ sql, upkeep, log, metrics, starter, runs: router, shards, perSecond: config.capacity.bulkPerSecond },
+      shedding: () => shedder.shedding !== undefined,
+    });
     const { trials, gate } = this.suspicion;
     const couriers = { webhook: this.webhook };
-    const shards = () => [...placement.mine];
     this.poller = new Poller({ sql: upkeep, log, runtime, dispatcher, trials, gate, couriers, shards });
-    this.counts = composeCounts(foundations, { placement, triggers: this.triggers });
+    this.counts = composeCounts(foundations, { isMine: polls, triggers: this.triggers });
     this.pruner = new Pruner(upkeep, log, { eventDays: config.eventRetentionDays, runDays: config.retentionDays });
   }
 
@@ -160,18 +168,40 @@ export class Core {
     });
   }
 
+  /** The events over RabbitMQ. Without `AMQP_URL` there are none. */
+  private composeBrokerEvents(): BrokerEvents | undefined {
+    const { config, sql, log, metrics, scheduler } = this.foundations;
+    const { placement, shedder } = this;
+    const { amqpUrl: url, eventsExchange: exchange, limits } = config;
+    if (url === undefined) return undefined;
+    return new BrokerEvents({
+      ...{ url, exchange, sql, log, metrics, scheduler, limits },
+      intake: new EventIntake(sql, this.announcer),
+      admits: () => shedder.shedding === undefined,
+      shards: () => [...placement.mine],
+    });
+  }
+
+  private composeStarter(): Starter {
+    const { config, sql, clock, scheduler, catalog, schemas, tenants, startupProvider, lastWords } = this.foundations;
+    const { runtime, placement, slots, suspicion } = this;
+    return new Starter({
+      ...{ sql, clock, scheduler, catalog, schemas, lastWords, runtime, slots, gate: suspicion.gate },
+      ...{ slotRoom: config.capacity.slotRoom, outgoing: runtime.outgoing },
+      newShard: () => placement.anyOfMine(),
+      startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
+    });
+  }
+
   private composeRuntime(): Runtime {
     const { nodeId, config, sql, log, clock, scheduler, metrics, catalog, schemas, tenants, hints, lastWords } =
       this.foundations;
-    const { startupProvider } = this.foundations;
     const { bus, placement, committer, dispatcher, announcer } = this;
     return new Runtime({
       ...{ sql, clock, log, scheduler, metrics, committer, catalog, dispatcher, announcer, schemas, hints, lastWords },
       ...{ gate: this.suspicion.gate, couriers: { webhook: this.webhook }, licences: tenants },
-      newShard: () => placement.anyOfMine(),
-      startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
-      onCommit: commitListener(this.foundations),
-      ...{ slots: this.slots, slotRoom: config.capacity.slotRoom },
+      onCommit: this.composeCommitListener(),
+      slots: this.slots,
       limits: runLimits(config),
       stepsPerCommit: config.stepsPerCommit,
       ...(config.amqpUrl && { outgoing: { emitted: true, lifecycle: config.lifecycleEvents } }),
@@ -182,9 +212,22 @@ export class Core {
       peers: {
         isMine: (runId) => placement.owner(shardOf(runId)) === nodeId,
         advance: (runId) => bus.advance(runId),
-        sendEffects: (runId, effects) => this.router.sendEffects(runId, effects),
+        sendEffects: (runId, effects) => {
+          const message: RunTell = { kind: "effects", run_id: runId, effects };
+          bus.tell(placement.owner(shardOf(runId)), message);
+        },
       },
     });
+  }
+
+  /** What a node does with the events of each commit: they are fed to streams, and measurements of workflows are counted. */
+  private composeCommitListener(): CommitListener {
+    const { feed, metrics, log } = this.foundations;
+    const workflowMetrics = new WorkflowMetrics(metrics, log);
+    return (runId, events, after) => {
+      feed.onCommit(runId, events, after);
+      workflowMetrics.onCommit(runId, events);
+    };
   }
 
   private composeSuspicion(): Suspicion {
@@ -194,10 +237,10 @@ export class Core {
     return new Suspicion({ sql, log, metrics, trial });
   }
 
-  private composeAdmission(): Admission {
+  private composeShedder(): LoadShedder {
     const { config, metrics, log } = this.foundations;
     const { shedRuns: runs, shedLoopMs: loopMs, shedHeapPercent: heapPercent } = config.capacity;
-    return new Admission({
+    return new LoadShedder({
       ...{ metrics, log },
       limits: { runs, loopMs, heapPercent },
       busyRuns: () => this.runtime.residents.busy,
@@ -277,7 +320,7 @@ export class Core {
     const { config, metrics } = this.foundations;
     const { residents } = this.runtime;
     if (heap * 100 >= config.capacity.shedHeapPercent - RELIEF_PERCENT) residents.passivateHalf();
-    this.admission.update();
+    this.shedder.update();
     metrics.runsResident.set(residents.size);
     metrics.runsInHand.set(residents.busy);
     metrics.residentBytes.set(residents.idleBytes);

@@ -3,7 +3,7 @@
 import cluster, { type Worker } from "node:cluster";
 import { loadConfig } from "../config/index.js";
 import { createLogger, type Logger } from "../log.js";
-import { LastWords } from "../run/trial/last-words.js";
+import { LastWords } from "../trial/last-words.js";
 import { isMessage, LAST_WORDS, type ToNode, type ToPrimary } from "./messages.js";
 import { MetricsAsker } from "./metrics-page.js";
 import { type NodeHandle, startNode } from "./node.js";

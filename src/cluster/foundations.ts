@@ -6,6 +6,7 @@ import type { Bus, BusHandlers } from "../bus/bus.js";
 import { IpcBus } from "../bus/ipc.js";
 import { createLocalBus } from "../bus/local.js";
 import { combineProtocols } from "../bus/protocol.js";
+import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
 import type { Config } from "../config/index.js";
 import { dispatchProtocol } from "../dispatch/relay/messages.js";
@@ -14,14 +15,13 @@ import { readSecrets } from "../egress/secrets.js";
 import { createFeed, type Feed } from "../feed/index.js";
 import { uuidv7 } from "../ids.js";
 import type { Logger } from "../log.js";
-import { createMetrics, type Metrics } from "../metrics.js";
-import { StoreCatalog } from "../run/catalog/catalog.js";
+import { createMetrics, type Metrics } from "../metrics/index.js";
 import { runProtocol } from "../run/node-messages.js";
-import { openStartupProvider, type StartupProvider } from "../run/startup-provider.js";
-import { readTenantSettings, type TenantSettings } from "../run/tenant-settings.js";
-import type { LastWords } from "../run/trial/last-words.js";
 import { openDatabase } from "../store/engine/connection.js";
-import { cancelStatement, Reads } from "../store/lists/reads.js";
+import { cancelStatement, ReadPool } from "../store/lists/read-pool.js";
+import { openStartupProvider, type StartupProvider } from "../tenants/startup-provider.js";
+import { readTenantSettings, type TenantSettings } from "../tenants/tenant-settings.js";
+import type { LastWords } from "../trial/last-words.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import { CountedBus } from "./counted-bus.js";
 
@@ -57,7 +57,7 @@ export interface Foundations {
   /** For the poll, the heartbeat, gauges and retention. */
   readonly upkeep: Sql;
   /** For what clients read. */
-  readonly reads: Reads;
+  readonly readPool: ReadPool;
   readonly clock: DatabaseClock;
   readonly scheduler: FairScheduler;
   readonly metrics: Metrics;
@@ -135,7 +135,7 @@ export async function openFoundations(options: CoreOptions): Promise<Foundations
       lastWords,
       commits: commits.sql,
       upkeep: upkeep.sql,
-      reads: new Reads({ sessions: readers, onRefused }),
+      readPool: new ReadPool({ sessions: readers, onRefused }),
     },
     nodeId,
     metrics,

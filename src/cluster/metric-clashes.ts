@@ -1,6 +1,6 @@
 // Families of metrics that cannot stand on one page, because a parser would take a sample of one for a sample of the other. A node knows only
-// its own families (src/run/workflow-metrics.ts), so those of different nodes are compared here, before they are summed.
-import { DROPPED_METRIC, sampleNames } from "../metrics.js";
+// its own families (src/metrics/workflow-metrics.ts), so those of different nodes are compared here, before they are summed.
+import { DROPPED_METRIC, sampleNames } from "../metrics/index.js";
 import type { NodeMetrics } from "./messages.js";
 
 type Family = NodeMetrics[number];

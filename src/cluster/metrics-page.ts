@@ -1,5 +1,5 @@
 // The metrics of all nodes on one page: a node asks the primary, the primary asks every node, and the sums come back. The
-// metrics, and how each is summed (`aggregator`), are defined in src/metrics.ts.
+// metrics, and how each is summed (`aggregator`), are defined in src/metrics/index.ts.
 import { AggregatorRegistry, type MetricValue, type Registry } from "prom-client";
 import { overloaded } from "../errors.js";
 import type { MetricsPage, NodeMetrics, ToPrimary } from "./messages.js";

@@ -3,7 +3,7 @@ import type { ChildProcess } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
 import { closeSync } from "node:fs";
 import type { Logger } from "../log.js";
-import { openNamelessFile, readLastWords } from "../run/trial/last-words.js";
+import { openNamelessFile, readLastWords } from "../trial/last-words.js";
 import { watchHandoffs } from "./handoffs.js";
 import { isMessage, LAST_WORDS, type NodeMetrics, type ToNode, type ToPrimary } from "./messages.js";
 

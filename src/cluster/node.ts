@@ -11,12 +11,12 @@ import {
   type RuleOptions,
 } from "../../machines/index.js";
 import { type ApiConfig, buildApi, loadDefinitionsDir } from "../api/index.js";
+import type { Catalog } from "../catalog/catalog.js";
 import { type Config, ConfigError } from "../config/index.js";
 import { packageRoot } from "../config/package.js";
 import { startGrpcServer } from "../dispatch/grpc/server.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
 import { Migrations } from "../operate/index.js";
-import type { Catalog } from "../run/ports.js";
 import { recordDeath } from "../store/engine/suspects.js";
 import { migrateDatabase } from "../store/migrate/migrate.js";
 import { type Core, type CoreOptions, createCore } from "./core.js";
@@ -74,12 +74,26 @@ export async function startNode(options: NodeOptions): Promise<NodeHandle> {
 }
 
 async function openPorts(core: Core, { scrape }: NodeOptions) {
-  const { nodeId, config, log, sql, reads, upkeep, clock, scheduler, metrics, schemas, feed } = core.foundations;
-  const { router: runs, admission, announcer, dispatcher, triggers, operate } = core;
+  const { nodeId, config, log, sql, readPool, upkeep, clock, scheduler, metrics, schemas, feed } = core.foundations;
+  const { starter, router: runs, shedder, announcer, dispatcher, triggers, operate } = core;
   let ready = true;
   const api = await buildApi({
     ...{ nodeId, config: apiConfig(config) },
-    ...{ log, scheduler, sql, reads, upkeep, metrics, schemas, feed, runs, canceller: runs, admission, announcer },
+    ...{
+      log,
+      scheduler,
+      sql,
+      readPool,
+      upkeep,
+      metrics,
+      schemas,
+      feed,
+      starter,
+      runs,
+      canceller: runs,
+      shedder,
+      announcer,
+    },
     triggers: triggers.registrar,
     ...{ reruns: operate.reruns, bulk: operate.bulk },
     migrations: new Migrations({ catalog: core.foundations.catalog, schemas, scheduler }),

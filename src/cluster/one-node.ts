@@ -1,6 +1,6 @@
 // A service with one node: no primary, the node runs in the process of the service itself.
 import { join } from "node:path";
-import { openWordsFile, type WordsFile } from "../run/trial/last-words.js";
+import { openWordsFile, type WordsFile } from "../trial/last-words.js";
 import type { NodeHandle } from "./node.js";
 import type { PrimaryOptions } from "./primary.js";
 

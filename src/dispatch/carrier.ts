@@ -1,11 +1,13 @@
 // The carrier port: what every way of reaching workers offers to the dispatcher, and what it may ask of the dispatcher.
 // One folder per carrier; node-dispatcher.ts adds them. The calls of a transport without a carrier wait in the queue.
+
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
-import type { CommandOptions, ConnectedWorker, DispatchHolder, Obstacle } from "../run/ports.js";
+import type { CommandOptions } from "../run/ports.js";
 import type { ActionName } from "./action-name.js";
 import type { FairQueue, Pool } from "./fair-queue.js";
 import type { AwayDestination } from "./push/destinations.js";
 import type { Ask, Tell } from "./relay/messages.js";
+import type { ConnectedWorker, DispatchHolder, Obstacle } from "./workers.js";
 
 export type TransportName = ActionCall["transport"];
 

@@ -2,6 +2,11 @@
 // asked, and keeps nothing but the last answers, for a moment. No call is dispatched by what it says.
 import { type DispatchId, isObject, type JsonObject } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
+import { versionedAction } from "./action-name.js";
+import { ExpiringMap } from "./expiring-map.js";
+import type { DispatchLimits } from "./limits.js";
+import type { Ownership } from "./ownership.js";
+import type { DirectoryAsk } from "./relay/messages.js";
 import type {
   CalledAction,
   ConnectedWorker,
@@ -11,12 +16,7 @@ import type {
   WaitingAction,
   WorkerReport,
   Workers,
-} from "../run/ports.js";
-import { versionedAction } from "./action-name.js";
-import { ExpiringMap } from "./expiring-map.js";
-import type { DispatchLimits } from "./limits.js";
-import type { Ownership } from "./ownership.js";
-import type { DirectoryAsk } from "./relay/messages.js";
+} from "./workers.js";
 
 /** What the dispatcher of this node knows. */
 export interface LocalWorkers {

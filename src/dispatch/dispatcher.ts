@@ -1,20 +1,12 @@
 // The dispatcher: decides which call gets credit next and offers that credit to the call's run. It knows carriers by
 // their port only: how a worker is reached is a carrier's decision, what a run does with an offer is the run's. It
 // stores nothing.
+
 import type { ActionCall, Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
 import { overloaded } from "../errors.js";
 import type { Log } from "../log.js";
-import type {
-  CalledAction,
-  CommandOptions,
-  ConnectedWorker,
-  Dispatcher,
-  DispatchHolder,
-  Obstacle,
-  Runs,
-  WaitingAction,
-} from "../run/ports.js";
+import type { CommandOptions, Dispatcher, Runs } from "../run/ports.js";
 import type { ActionName } from "./action-name.js";
 import type { AwayFrom, Carrier, CarrierHost, CreditWaiter, Reservation, TransportName } from "./carrier.js";
 import { type LocalWorkers, WorkerDirectory } from "./directory.js";
@@ -23,6 +15,7 @@ import type { DispatchLimits } from "./limits.js";
 import { Offers, type OffersHost, QueuedCall } from "./offers.js";
 import type { Ownership } from "./ownership.js";
 import { type DispatchAsk, isDirectoryAsk, type Tell } from "./relay/messages.js";
+import type { CalledAction, ConnectedWorker, DispatchHolder, Obstacle, WaitingAction } from "./workers.js";
 
 export interface CallDispatcherOptions {
   readonly nodeId: string;
@@ -55,7 +48,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
   private readonly offers: Offers;
   /** The workers of all nodes. */
   readonly directory: WorkerDirectory;
-  private runs: Pick<Runs, "command"> | undefined;
+  private runs: Runs | undefined;
   private stopping = false;
   private overflowing = false;
 
@@ -97,7 +90,7 @@ export class CallDispatcher implements Dispatcher, LocalWorkers {
   }
 
   /** Until the runs are bound, every command fails with 503. */
-  bind(runs: Pick<Runs, "command">): void {
+  bind(runs: Runs): void {
     this.runs = runs;
   }
 

@@ -1,7 +1,8 @@
 // The dispatcher of one node, composed by hand with its carriers: the streams of gRPC, and an outlet for each transport that pushes.
+
 import type { DispatchId } from "../../machines/index.js";
 import type { Log } from "../log.js";
-import type { Dispatcher, Runs, Workers } from "../run/ports.js";
+import type { Dispatcher, Runs } from "../run/ports.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import type { AwayFrom, TransportName } from "./carrier.js";
 import { CallDispatcher } from "./dispatcher.js";
@@ -15,10 +16,11 @@ import { RabbitMqOutlet, type RabbitMqOutletOptions } from "./rabbitmq/outlet.js
 import type { DispatchAsk, Tell } from "./relay/messages.js";
 import type { RequestEnvironment } from "./request/attempt.js";
 import { RequestOutlet } from "./request/outlet.js";
+import type { Workers } from "./workers.js";
 
 export interface DispatcherOptions {
   /** May be bound later (`bind`), because the runs need a dispatcher, too. */
-  readonly runs?: Pick<Runs, "command">;
+  readonly runs?: Runs;
   readonly nodeId: string;
   readonly log: Log;
   /** Database time, epoch milliseconds. */
@@ -52,7 +54,7 @@ export interface Callbacks {
 
 export interface NodeDispatcher extends Dispatcher {
   /** Until the runs are bound, every command to them fails with 503. */
-  bind(runs: Pick<Runs, "command">): void;
+  bind(runs: Runs): void;
   /**
    * The live nodes, after the shards were placed on them. Calls of runs that went to another node leave the queue: they
    * wait there.

@@ -8,7 +8,7 @@ import { buildConnector } from "undici";
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 
 /** Whether a connection to this address may be made for a request to this host. */
-export type Admission = (host: string, address: Address) => boolean;
+export type AddressRule = (host: string, address: Address) => boolean;
 
 export interface Resolved {
   readonly address: string;
@@ -16,7 +16,7 @@ export interface Resolved {
 }
 
 export interface GuardOptions {
-  readonly admits: Admission;
+  readonly admits: AddressRule;
   /** The setting that lists what is admitted: a refusal names it. */
   readonly setting?: string;
   /** Default: the system's resolver. */
@@ -93,13 +93,13 @@ export class Guard {
 }
 
 /** For requests of steps: public addresses, and those that a rule lists. */
-export function publicOrListed(rules: readonly string[]): Admission {
+export function publicOrListed(rules: readonly string[]): AddressRule {
   const isListed = listed(rules);
   return (host, address) => isPublic(address) || isListed(host, address);
 }
 
 /** For addresses that workers registered: those that a rule lists, or all addresses without a list. */
-export function listedOrAny(rules: readonly string[] | undefined): Admission {
+export function listedOrAny(rules: readonly string[] | undefined): AddressRule {
   return rules ? listed(rules) : () => true;
 }
 
@@ -107,7 +107,7 @@ export function listedOrAny(rules: readonly string[] | undefined): Admission {
  * Rules are addresses, CIDR blocks and host names. A name admits every address that it resolves to; a block, addresses
  * of its family.
  */
-function listed(rules: readonly string[]): Admission {
+function listed(rules: readonly string[]): AddressRule {
   const blocks = rules.filter(isBlock).map(block);
   const names = new Set(rules.filter((rule) => !isBlock(rule)).map(canonical));
   return (host, address) =>

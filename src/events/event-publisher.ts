@@ -5,7 +5,7 @@ import type { ChannelModel } from "amqplib";
 import type { Sql } from "postgres";
 import type { ShardId } from "../ids.js";
 import type { Log } from "../log.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
 import { ensureTopicExchange, isRefusedDemand, type Message, type Published, Publisher } from "../sdk/broker/index.js";
 import { firstOutgoing, type OutgoingEvent, removeOutgoing } from "../store/engine/outgoing-events.js";
 import { WorkLoop } from "../work/loop.js";

@@ -13,7 +13,7 @@ import {
   TOPIC_PATTERN,
 } from "../../machines/index.js";
 import { parseJson } from "../json-text.js";
-import type { IncomingEvent } from "../run/event-intake.js";
+import type { IncomingEvent } from "./announcer.js";
 
 /** Set by the service on everything that it publishes. What it published itself is not taken again. */
 export const OWN_APP_ID = "saga";

@@ -2,8 +2,7 @@
 import type { Sql } from "postgres";
 import type { JsonObject } from "../../machines/index.js";
 import { conflict, notFound, unprocessable } from "../errors.js";
-import { derivedUuid, uuidv7 } from "../ids.js";
-import { requestHash } from "../run/request-hash.js";
+import { derivedUuid, requestHash, uuidv7 } from "../ids.js";
 import {
   type BulkJob,
   createJob,

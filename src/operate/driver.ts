@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
 import {
   type Outcome,
   openTargets,

@@ -2,8 +2,8 @@
 import type { Sql } from "postgres";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
-import type { Runs } from "../run/ports.js";
+import type { Metrics } from "../metrics/index.js";
+import type { RunStarter, Runs } from "../run/ports.js";
 import { WorkLoop } from "../work/loop.js";
 import { BulkJobs } from "./bulk.js";
 import { Driver } from "./driver.js";
@@ -32,7 +32,8 @@ export interface OperateOptions {
   readonly upkeep: Sql;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "bulkActs">;
-  readonly runs: Pick<Runs, "start" | "command">;
+  readonly starter: RunStarter;
+  readonly runs: Runs;
   readonly shards: () => readonly ShardId[];
   readonly shedding: () => boolean;
   /** Acts of bulk jobs that this node carries out. */
@@ -46,8 +47,8 @@ export class Operate {
   private readonly loop: WorkLoop;
 
   constructor(options: OperateOptions) {
-    const { sql, upkeep, log, metrics, runs, shards, shedding, perSecond } = options;
-    this.reruns = new Reruns(sql, runs);
+    const { sql, upkeep, log, metrics, starter, runs, shards, shedding, perSecond } = options;
+    this.reruns = new Reruns(sql, starter);
     this.bulk = new BulkJobs({ sql, onCreated: () => this.loop.pollSoon() });
     this.driver = new Driver({
       ...{ sql: upkeep, log, metrics, shards, shedding, pace: new Pace(perSecond) },

@@ -12,8 +12,8 @@ import {
   UnreadableRecord,
   versionFact,
 } from "../../machines/index.js";
+import type { Catalog } from "../catalog/catalog.js";
 import { notFound, overloaded, SagaError } from "../errors.js";
-import type { Catalog } from "../run/ports.js";
 import { loadRun } from "../store/engine/load.js";
 import { movableRuns } from "../store/lists/movable-runs.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";

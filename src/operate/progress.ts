@@ -11,8 +11,8 @@ export interface ProgressWait {
   readonly ms: number;
   /** Also over when more than so many targets are done. */
   readonly afterDone?: number;
-  /** Its client. */
-  readonly gone: AbortSignal;
+  /** Aborted when its client is gone. */
+  readonly closed: AbortSignal;
 }
 
 interface Waiting {
@@ -32,19 +32,19 @@ export class ProgressWaits {
   ) {}
 
   /** Resolves when the job has ended, has more done, or the wait is over. Throws 503 if too many wait. */
-  async wait(jobId: string, { ms, afterDone = Number.POSITIVE_INFINITY, gone }: ProgressWait): Promise<void> {
-    if (this.stopped || ms === 0 || gone.aborted) return;
+  async wait(jobId: string, { ms, afterDone = Number.POSITIVE_INFINITY, closed }: ProgressWait): Promise<void> {
+    if (this.stopped || ms === 0 || closed.aborted) return;
     if (this.waiting.size >= MAX_WAITS) throw overloaded("too many requests wait for bulk jobs on this node");
     await new Promise<void>((resolve) => {
       const end = () => {
         clearTimeout(timer);
-        gone.removeEventListener("abort", end);
+        closed.removeEventListener("abort", end);
         this.waiting.delete(waiting);
         resolve();
       };
       const waiting = { jobId, afterDone, end };
       const timer = setTimeout(end, ms);
-      gone.addEventListener("abort", end, { once: true });
+      closed.addEventListener("abort", end, { once: true });
       this.waiting.add(waiting);
       this.lookSoon();
     });

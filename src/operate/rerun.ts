@@ -2,7 +2,7 @@
 import type { Sql } from "postgres";
 import type { JsonObject, RunId } from "../../machines/index.js";
 import { conflict, notFound, SagaError } from "../errors.js";
-import type { Runs, StartAnswer, StartRequest } from "../run/ports.js";
+import type { RunStarter, StartAnswer, StartRequest } from "../run/ports.js";
 import { type FirstRun, firstRun } from "../store/lists/reruns.js";
 
 /** What may differ from the first run. */
@@ -21,7 +21,7 @@ export interface RerunOptions {
 export class Reruns {
   constructor(
     private readonly sql: Sql,
-    private readonly runs: Pick<Runs, "start">,
+    private readonly starter: RunStarter,
   ) {}
 
   /** Throws 404 if there is no such run, 409 if it cannot be started again, and what a start throws. */
@@ -36,7 +36,7 @@ export class Reruns {
   /** Only a repeat has the id of a run that exists. */
   private async start(request: StartRequest): Promise<StartAnswer> {
     try {
-      return await this.runs.start(request);
+      return await this.starter.start(request);
     } catch (error) {
       if (error instanceof SagaError && error.code === "conflict") throw conflict(OTHER_BODY);
       throw error;

@@ -13,7 +13,7 @@ const MAX_MESSAGE = 1_000;
 
 export interface TargetActOptions {
   readonly sql: Sql;
-  readonly runs: Pick<Runs, "command">;
+  readonly runs: Runs;
   readonly reruns: Pick<Reruns, "rerun">;
 }
 

@@ -1,9 +1,11 @@
 // The group commit: collects what all runs of this node have ready while earlier commits are in flight, and writes it in one
 // statement. It reports for each run whether its commit won. The reaction to a loss is the resident's matter.
+import { setTimeout as delay } from "node:timers/promises";
 import type { Sql } from "postgres";
 import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
+import { backoff } from "../sdk/backoff.js";
 import { type EncodedRun, encodeRun } from "../store/engine/commit/encoding.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { commitRuns } from "../store/engine/commit/statement.js";
@@ -207,3 +209,9 @@ async function retryTransient<T>(write: () => Promise<T>): Promise<T> {
 function isAboutData(state: string): boolean {
   return state.startsWith("22") || state.startsWith("23") || state.startsWith("54");
 }
+
+/** Long enough for a competing commit to finish, or for the store to come back. */
+const PAUSE_MS = { base: 5, cap: 500 };
+
+/** The pause before a lost commit is tried again for the `nth` time. */
+export const pauseBeforeReplay = (nth: number): Promise<void> => delay(backoff(nth, PAUSE_MS));

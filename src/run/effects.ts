@@ -1,9 +1,24 @@
-// Sends: what leaves a run, carried out after its commit: dispatches go to workers, commands to other runs, posts to their
-// couriers. Each is owed by a durable row, so the poll recovers any that are lost here.
-import type { FencedChild, RunId, Send } from "../../machines/index.js";
-import type { Couriers, Dispatcher, EventAnnouncer, SlotKeeper } from "./ports.js";
+// Effects: what leaves a run, after its commit: its events go to their listener, dispatches to workers, commands to other runs, posts to their
+// couriers. Each send is owed by a durable row, so the poll recovers any that are lost here.
+
+import type { FencedChild, RunContext, RunId, Send } from "../../machines/index.js";
+import type { SlotKeeper } from "../concurrency/slot-granter.js";
+import type { EventAnnouncer } from "../events/announcer.js";
+import type { CommitListener, CommittedEvent, Couriers, Dispatcher } from "./ports.js";
+
+/** The other nodes of the service. Each continues its own runs after this node has carried out a command for them. */
+export interface PeerNodes {
+  isMine(runId: RunId): boolean;
+  /** `saga.advance` to the owner. A hint. */
+  advance(runId: RunId): void;
+  /** The owner carries out effects that were committed here for its run. A hint: the outbox is the truth. */
+  sendEffects(runId: RunId, sends: readonly Send[]): void;
+}
 
 export interface EffectPorts {
+  readonly onCommit: CommitListener;
+  /** Absent: this node owns every run. */
+  readonly peers?: PeerNodes;
   readonly dispatcher: Dispatcher;
   readonly couriers: Couriers;
   /** Absent: events wait for the announcer's poll. */
@@ -22,6 +37,15 @@ export interface EffectPorts {
 export class Effects {
   constructor(private readonly ports: EffectPorts) {}
 
+  /** Publishes the events of a commit, and carries out its sends, here or on the owner of the run. Called after the commit has won, never before. */
+  afterCommit(runId: RunId, events: readonly CommittedEvent[], sends: readonly Send[], after?: RunContext): void {
+    const { onCommit, peers } = this.ports;
+    if (events.length > 0) onCommit(runId, events, after);
+    if (!peers || peers.isMine(runId)) this.carryOut(runId, sends);
+    else if (sends.length > 0) peers.sendEffects(runId, sends);
+  }
+
+  /** Carries out committed effects of a run of this node, also for another node that committed them. */
   carryOut(runId: RunId, sends: readonly Send[]): void {
     const sent = new Set<string>();
     for (const send of sends) if (send.kind === "dispatch.send") sent.add(send.dispatch.dispatchId);

@@ -15,6 +15,7 @@ import {
   versionFact,
   type WorkflowFact,
 } from "../../machines/index.js";
+import type { Catalog } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import { derivedUuid, shardOf } from "../ids.js";
 import { scanEvents } from "../store/engine/event-scan.js";
@@ -34,7 +35,6 @@ import { UndoReads } from "../store/engine/load.js";
 import { replacedSchema } from "../store/lists/registry.js";
 import type { LoadedRun } from "./loaded-run.js";
 import { startKey } from "./new-run.js";
-import type { Catalog } from "./ports.js";
 
 /** A character of an output takes at most this many bytes in the store. */
 const BYTES_PER_CHARACTER = 6;

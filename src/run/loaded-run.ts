@@ -15,12 +15,12 @@ import {
   type Transition,
   UnreadableRecord,
 } from "../../machines/index.js";
+import type { Catalog } from "../catalog/catalog.js";
+import { Unreadable } from "../errors.js";
 import { loadRun } from "../store/engine/load.js";
 import { asRevision, type Revision } from "../store/engine/revision.js";
 import { firstWake } from "./new-run.js";
 import { OwedUndos } from "./owed-undos.js";
-import type { Catalog } from "./ports.js";
-import { Unreadable } from "./unreadable.js";
 
 export interface LoadedRun {
   actor: RunActor;

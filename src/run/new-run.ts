@@ -5,6 +5,7 @@ import {
   FIRST_FORMAT,
   type JsonObject,
   newRun,
+  type Program,
   RECORD_FORMATS,
   type Row,
   type Rows,
@@ -115,6 +116,17 @@ export function childRows(child: FencedChild, parent: RunId) {
     variable: inherited ? [] : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
     wake: [{ run_id: identity.id, shard: shardOf(identity.id), due_at: firstWake(context) }],
   } satisfies Rows;
+}
+
+/** A run that begins on this node: its first actor need not be loaded. */
+export interface StartedRun {
+  readonly context: RunContext;
+  readonly program: Program;
+  readonly started: CommittedEvent;
+  /** The token of its row (law 1). */
+  readonly fence: string;
+  /** It asks for its slot with its start. */
+  readonly ticket?: Row<"ticket">;
 }
 
 /** A start that is not committed yet. */

@@ -1,19 +1,15 @@
-// The ports of the runtime: the one that it offers to the layers above (Runs), and those that they fill (Dispatcher, Courier,
-// EventAnnouncer, CommitListener). The composition root connects them; nothing in run/ imports a layer above.
+// The ports of the runtime: those that it offers to the layers above (RunStarter, Runs), and those that they fill (Dispatcher, Couriers,
+// CommitListener). The composition root connects them; nothing in run/ imports a layer above. The ports of trials are in judge.ts.
 import type {
   ActionCall,
-  ActionFact,
   AnswerTo,
   AuditEvent,
   Dispatch,
   DispatchId,
   JsonObject,
-  Program,
-  Rule,
   RunCommand,
   RunContext,
   RunId,
-  SlotKey,
 } from "../../machines/index.js";
 
 export interface StartRequest {
@@ -49,10 +45,15 @@ export interface StartAnswer {
   readonly deduplicated: boolean;
 }
 
-export interface Runs {
+/** Starts runs. */
+export interface RunStarter {
   /** Resolves once the run is durable. Throws SagaError: 400 unknown entrypoint, 404 workflow, 409 key or id with another body or no free slot, 422 inputs,
    * 429 a full waiting list, 503. */
   start(request: StartRequest): Promise<StartAnswer>;
+}
+
+/** Brings commands to runs. */
+export interface Runs {
   /**
    * Resolves with the answer of the committed transition (law 6). Throws SagaError: 404 no such run, 503 the outcome is not known
    * in time (send the command again with the same id).
@@ -87,67 +88,6 @@ export interface Dispatcher {
   holds(dispatchId: DispatchId): boolean;
 }
 
-/** An action as calls name it. */
-export type CalledAction = Pick<ActionCall, "service" | "action" | "version" | "transport">;
-
-/** Why calls of an action wait: nothing takes them, or all that could are busy. */
-export interface Obstacle {
-  readonly reason: "no_worker" | "no_credit";
-  /** What a person may want to know besides: `the queue shop.charge does not exist`. */
-  readonly detail?: string;
-}
-
-/** Where a dispatch is that was handed to a worker. */
-export interface DispatchHolder {
-  /** The worker that holds it, or that held it last. */
-  readonly workerId?: string;
-  /** No worker holds it: since when, as far as the run's node knows. Epoch milliseconds in database time. */
-  readonly goneSince?: number;
-}
-
-/** One connection of a worker, or one address that calls are handed to. */
-export interface ConnectedWorker {
-  readonly workerId: string;
-  readonly service: string;
-  /** `name` or `name@version`. Empty: every action of the service. */
-  readonly actions: readonly string[];
-  readonly transport: CalledAction["transport"];
-  /** Epoch milliseconds in database time. */
-  readonly since: number;
-  readonly inFlight: number;
-  readonly maxInFlight: number;
-  /** It takes no more steps. */
-  readonly draining?: boolean;
-}
-
-export interface NodeWorker extends ConnectedWorker {
-  readonly nodeId: string;
-}
-
-/** The calls of one action that wait for a worker, those included whose worker is gone. */
-export interface WaitingAction extends CalledAction {
-  readonly calls: number;
-}
-
-/** The workers of all nodes that answered. */
-export interface WorkerReport {
-  readonly workers: readonly NodeWorker[];
-  readonly waiting: readonly WaitingAction[];
-  /** Nodes without an answer. */
-  readonly silent: readonly string[];
-  /** Workers that did not fit into the answers. */
-  readonly leftOff: number;
-}
-
-/** What all nodes of the cluster know of workers, as far as they answer in time. Never rejects. */
-export interface Workers {
-  report(): Promise<WorkerReport>;
-  /** One for each action, in their order. */
-  obstacles(actions: readonly CalledAction[]): Promise<readonly Obstacle[]>;
-  /** Undefined: it is not known. */
-  holder(dispatchId: DispatchId): Promise<DispatchHolder | undefined>;
-}
-
 /** Delivers outbox rows of its kind to the outside, at least once. Its methods never throw and never wait. */
 export interface Courier {
   /** The row was committed, or is due. A repeat changes nothing. */
@@ -156,39 +96,6 @@ export interface Courier {
 
 /** Couriers by the kind of the row. `action` is not a kind here: the run itself repeats its dispatch of an action. */
 export type Couriers = Readonly<Record<string, Courier | undefined>>;
-
-/** Notifies the runs that wait for an event. Never throws and never waits. */
-export interface EventAnnouncer {
-  /** The event was committed. A repeat changes nothing. */
-  announce(eventId: string): void;
-}
-
-/** Has free slots given to those that wait for them. Never throws and never waits: the poll finds what is lost. */
-export interface SlotKeeper {
-  /** A ticket of the key was committed. */
-  requested(key: SlotKey): void;
-  /** A ticket of the key was removed. */
-  released(key: SlotKey): void;
-}
-
-/** Definitions, registrations and rules in memory, refreshed from the store. */
-export interface Catalog {
-  /** The compiled definition by its id: the version that a run is of, published or not. */
-  program(definitionId: string): Promise<Program>;
-  /** The published version, or the latest published one. */
-  published(
-    workflowId: string,
-    version?: number,
-  ): Promise<{ readonly definitionId: string; readonly program: Program } | undefined>;
-  /** The exact version, or the latest that is not deprecated. */
-  action(service: string, name: string, version?: number): ActionFact | undefined;
-  /** Every registered action as `service.name`. */
-  actionNames(): Iterable<string>;
-  /** The latest published version of a rule. */
-  rule(ruleId: string): Rule | undefined;
-  /** Reads the store again: called after a publish, an unpublish or a registration. */
-  refresh(): Promise<void>;
-}
 
 /** An audit event with its number, as committed. */
 export interface CommittedEvent extends AuditEvent {

@@ -11,22 +11,63 @@ import {
   isTerminal,
   type Need,
   type RunCommand,
+  type RunContext,
   type RunId,
+  wakeAt,
 } from "../../machines/index.js";
+import type { Clock } from "../clock.js";
 import { conflict, internal, notFound, overloaded } from "../errors.js";
+import type { OutgoingEvents } from "../events/outgoing-events.js";
+import type { Metrics } from "../metrics/index.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { isStoreAway } from "../store/engine/failure.js";
+import type { RecordedAnswer } from "../store/engine/load.js";
 import { nextRevision } from "../store/engine/revision.js";
-import { backOff } from "./back-off.js";
-import { DataRejected, OutcomeUnknown } from "./committer.js";
-import type { Begun, Delivery } from "./delivery.js";
+import type { FairScheduler } from "../work/fair-scheduler.js";
+import { type Committer, DataRejected, OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
+import type { Effects } from "./effects.js";
+import type { FactSource } from "./facts.js";
+import type { LastWords } from "./judge.js";
 import { applyTo, type LoadedRun } from "./loaded-run.js";
-import { Mailbox } from "./mailbox.js";
+import { type Begun, Mailbox, type QueuedCommand } from "./mailbox.js";
 import { type Start, startWith } from "./new-run.js";
-import type { CommittedEvent } from "./ports.js";
-import type { ResidentHost } from "./resident-host.js";
+import type { CommittedEvent, Dispatcher } from "./ports.js";
 import { owesLook } from "./run-rows.js";
-import { confirmation, isRefusal, namesItsDispatch, Unit } from "./unit.js";
+import { confirmation, isRefusal, namesItsDispatch, type RecordOf, Unit } from "./unit.js";
+
+/** The parts of a node that its residents share. The runtime is one host; that of a trial makes the rows of a commit and goes no further. */
+export interface ResidentHost {
+  readonly committer: Pick<Committer, "submit">;
+  readonly facts: Pick<FactSource, "current" | "missedAction" | "read" | "refreshActions">;
+  readonly effects: Pick<Effects, "afterCommit">;
+  /** Credit is reserved for the dispatches of a commit, and given back if it is lost. */
+  readonly dispatcher: Pick<Dispatcher, "reserve" | "holds" | "resolved">;
+  /** The runs in memory, which the resident is one of until it is removed. */
+  readonly residents: { keepIdle(runId: RunId, context: RunContext): void; remove(runId: RunId): void };
+  readonly clock: Clock;
+  readonly metrics: Pick<Metrics, "commitConflicts" | "transitions">;
+  /** Of the event loop, which all residents share. */
+  readonly scheduler: Pick<FairScheduler, "compute" | "isFree" | "spent">;
+  readonly lastWords?: LastWords;
+  readonly stepsPerCommit: number;
+  /** Which events RabbitMQ gets. Absent: none. */
+  readonly outgoing?: OutgoingEvents;
+  /** False: no timers. */
+  readonly hints: boolean;
+  /** A node died a moment ago, possibly because of one of its runs: a command is made durable before the run steps on. */
+  readonly recentNodeLoss: boolean;
+  /** The record of a context, in a format that all live nodes read (law 13). */
+  readonly recordOf: RecordOf;
+  isMine(runId: RunId): boolean;
+  /** Undefined: there is no such run. */
+  load(runId: RunId): Promise<LoadedRun | undefined>;
+  /** The recorded answer of a command whose outcome is committed already. */
+  recordedAnswer(runId: RunId, commandId: string): Promise<RecordedAnswer | undefined>;
+  /** A hint that the run is due. */
+  advance(runId: RunId): void;
+  /** The run could not go on by itself; its wake row brings it back. */
+  advanceFailed(runId: RunId, error: unknown): void;
+}
 
 /** How often a command is replayed after a lost commit before its caller gets 503. */
 const REPLAYS = 10;
@@ -35,6 +76,8 @@ const REPLAYS = 10;
  * event loop: commits for single steps would cost more than they save.
  */
 const STEPPING_MS = 5;
+/** Timers in memory reach this far; the poll finds later due times. */
+const TIMER_HORIZON_MS = 60_000;
 
 type Decided = Extract<Decision, { answer: Answer }>;
 
@@ -66,15 +109,15 @@ export class Resident {
     private loaded?: LoadedRun,
   ) {
     this.suspect = runId;
-    this.mailbox = new Mailbox({ handle: (delivery) => this.handle(delivery), onIdle: () => this.rest() });
+    this.mailbox = new Mailbox({ handle: (queued) => this.handle(queued), onIdle: () => this.rest() });
   }
 
   get busy(): boolean {
     return this.mailbox.busy;
   }
 
-  deliver(delivery: Delivery): void {
-    this.mailbox.post(delivery);
+  deliver(queued: QueuedCommand): void {
+    this.mailbox.queue(queued);
   }
 
   /** Drops the actor; the next command loads the run again. */
@@ -84,17 +127,17 @@ export class Resident {
     this.loaded = undefined;
   }
 
-  private async handle(delivery: Delivery): Promise<Answer> {
-    const { wakeLeased, beginning } = delivery;
+  private async handle(queued: QueuedCommand): Promise<Answer> {
+    const { wakeLeased, beginning } = queued;
     if (wakeLeased && this.loaded) this.loaded.wake = undefined;
     try {
       if (beginning && this.loaded) {
         beginning.settle(await this.begin(this.loaded, beginning.start));
         return { type: "advanced" };
       }
-      if (wakeLeased) await this.takeUpDispatch(delivery);
-      const answer = await this.untilCommitted(delivery);
-      if (delivery.afterUnknown) await this.resendDispatch();
+      if (wakeLeased) await this.takeUpDispatch(queued);
+      const answer = await this.untilCommitted(queued);
+      if (queued.afterUnknown) await this.resendDispatch();
       return answer;
     } catch (error) {
       this.discard();
@@ -103,13 +146,13 @@ export class Resident {
   }
 
   /** The answer of the command's committed outcome. The command is replayed while commits are lost. */
-  private async untilCommitted(delivery: Delivery): Promise<Answer> {
+  private async untilCommitted(queued: QueuedCommand): Promise<Answer> {
     let outcomeUnknown = false;
     for (let nth = 0; nth < REPLAYS; nth++) {
       try {
         const answer =
-          (nth === 0 ? undefined : await this.recordedAnswer(delivery)) ??
-          (await this.attempt(this.loaded ?? (await this.load()), delivery, nth === 0));
+          (nth === 0 ? undefined : await this.recordedAnswer(queued)) ??
+          (await this.attempt(this.loaded ?? (await this.load()), queued, nth === 0));
         if (answer && outcomeUnknown) await this.resendDispatch();
         if (answer) return answer;
         this.host.metrics.commitConflicts.inc();
@@ -118,13 +161,13 @@ export class Resident {
         outcomeUnknown ||= error instanceof OutcomeUnknown;
       }
       this.discard();
-      await backOff(nth);
+      await pauseBeforeReplay(nth);
     }
     throw overloaded("the outcome of the command is not known yet; send it again with the same id");
   }
 
   /** A replay asks first: the try before it, or another node, may have committed the command already. */
-  private async recordedAnswer({ id, requestHash: hash }: Delivery): Promise<Answer | undefined> {
+  private async recordedAnswer({ id, requestHash: hash }: QueuedCommand): Promise<Answer | undefined> {
     const recorded = id === undefined ? undefined : await this.host.recordedAnswer(this.runId, id);
     const { requestHash: first = hash } = recorded ?? {};
     if (hash !== undefined && first !== hash) throw conflict("the idempotency key was used with another body");
@@ -134,18 +177,18 @@ export class Resident {
   /** A commit of unknown outcome may owe a dispatch that was never handed over: the run asks for it again. */
   private async resendDispatch(): Promise<void> {
     const { wait } = (this.loaded ?? (await this.load())).actor.context;
-    if (wait && "dispatchId" in wait) this.postToSelf({ type: "carry", dispatchId: wait.dispatchId });
+    if (wait && "dispatchId" in wait) this.commandSelf({ type: "carry", dispatchId: wait.dispatchId });
   }
 
   /**
    * The poll has looked at the run, and its dispatch, which no row of its own owes, is not with this node: the former owner is gone. It is carried
    * before the silence of the worker is judged.
    */
-  private async takeUpDispatch({ command }: Delivery): Promise<void> {
+  private async takeUpDispatch({ command }: QueuedCommand): Promise<void> {
     if (command.type !== "advance") return;
     const { context } = (this.loaded ?? (await this.load())).actor;
     const { wait } = context;
-    if (!owesLook(context) || !wait || !("dispatchId" in wait) || this.host.holdsDispatch(wait.dispatchId)) return;
+    if (!owesLook(context) || !wait || !("dispatchId" in wait) || this.host.dispatcher.holds(wait.dispatchId)) return;
     const carry: RunCommand = { type: "carry", dispatchId: wait.dispatchId };
     await this.untilCommitted({ command: carry, keep: false, resolve: () => {}, reject: () => {} });
   }
@@ -159,17 +202,17 @@ export class Resident {
   }
 
   /** One try of a command. Undefined: its commit was lost, and nothing has happened. */
-  private async attempt(loaded: LoadedRun, delivery: Delivery, first: boolean): Promise<Answer | undefined> {
-    const decided = this.decide(loaded, delivery.command);
+  private async attempt(loaded: LoadedRun, queued: QueuedCommand, first: boolean): Promise<Answer | undefined> {
+    const decided = this.decide(loaded, queued.command);
     const decision = decided instanceof Promise ? await decided : decided;
-    this.host.deciding(this.runId);
-    if (decision.transitions.length === 0) return this.confirm(loaded, delivery, decision);
+    this.host.lastWords?.say(this.runId);
+    if (decision.transitions.length === 0) return this.confirm(loaded, queued, decision);
     const unit = new Unit(loaded.lastSeq, loaded.lastEventAt, this.host.outgoing);
     this.apply(loaded, unit, decision);
-    unit.recordAnswer(delivery, decision.answer);
+    unit.recordAnswer(queued, decision.answer);
     let won = false;
     try {
-      if (this.mayStepOn(delivery)) await this.stepOn(loaded, unit, first);
+      if (this.mayStepOn(queued)) await this.stepOn(loaded, unit, first);
       won = await this.submit(loaded, this.commitOf(loaded, unit));
     } finally {
       if (!won) this.lost(unit);
@@ -179,7 +222,7 @@ export class Resident {
     loaded.fence = unit.fence;
     this.committed({ loaded, unit });
     // The command is answered by its own commit; the run's next steps have commits of their own.
-    if (isReady(loaded.actor.context)) this.postToSelf({ type: "advance" });
+    if (isReady(loaded.actor.context)) this.commandSelf({ type: "advance" });
     return decision.answer;
   }
 
@@ -208,7 +251,7 @@ export class Resident {
     }
     if (begun !== "won") return begun;
     this.committed({ loaded, unit, created: start.started });
-    if (isReady(loaded.actor.context)) this.postToSelf({ type: "advance" });
+    if (isReady(loaded.actor.context)) this.commandSelf({ type: "advance" });
     return begun;
   }
 
@@ -216,7 +259,7 @@ export class Resident {
   private async firstSteps(loaded: LoadedRun, unit: Unit): Promise<RunCommit | undefined> {
     const decided = this.decide(loaded, { type: "advance" });
     const decision = decided instanceof Promise ? await decided : decided;
-    this.host.deciding(this.suspect);
+    this.host.lastWords?.say(this.suspect);
     if (decision.transitions.length === 0) return undefined;
     this.apply(loaded, unit, decision);
     await this.stepOn(loaded, unit, false);
@@ -224,7 +267,7 @@ export class Resident {
   }
 
   private commitOf(loaded: LoadedRun, unit: Unit): RunCommit {
-    return unit.toCommit(loaded, { now: this.host.now(), recordOf: this.host.recordOf });
+    return unit.toCommit(loaded, { now: this.host.clock.now(), recordOf: this.host.recordOf });
   }
 
   private async submit(loaded: LoadedRun, commit: RunCommit, key?: string): Promise<boolean> {
@@ -264,7 +307,7 @@ export class Resident {
   }
 
   private beginTurn(): void {
-    this.host.deciding(this.suspect);
+    this.host.lastWords?.say(this.suspect);
     this.turnBegan = performance.now();
   }
 
@@ -279,7 +322,7 @@ export class Resident {
    * A command that its client repeats could bring down node after node, and no row would count it: only wakes have tries. After
    * a node loss such a command is committed before the run steps on.
    */
-  private mayStepOn({ id }: Delivery): boolean {
+  private mayStepOn({ id }: QueuedCommand): boolean {
     return !(this.justLoaded && this.host.recentNodeLoss && id !== undefined);
   }
 
@@ -304,7 +347,7 @@ export class Resident {
     return !this.host.scheduler.spent || performance.now() - this.turnBegan < STEPPING_MS;
   }
 
-  /** Adds the next delivery, if it is the end of a child and can be decided at once. */
+  /** Adds the next command, if it is the end of a child and can be decided at once. */
   private addChildEnd(loaded: LoadedRun, unit: Unit): boolean {
     const { next } = this.mailbox;
     if (next?.command.type !== "child" || unit.hasAnswerOf(next)) return false;
@@ -320,13 +363,20 @@ export class Resident {
   /** Adds the run's own next step, or the offer of a free worker. A need: with that fact, the first undo shares the failure's commit. */
   private addStep(loaded: LoadedRun, unit: Unit): boolean | Need {
     const { context } = loaded.actor;
-    const offer = isReady(context) ? undefined : this.host.offerFor(context);
+    const offer = isReady(context) ? undefined : this.offerFor(context);
     if (offer) unit.reserved.push(offer.dispatchId);
     else if (!isReady(context)) return false;
     const { decision, need } = this.decideAtOnce(loaded, offer ?? { type: "advance" });
     if (decision) this.apply(loaded, unit, decision);
     else if (need?.kind === "undo" && !unit.changesUndoList) return need;
     return decision !== undefined;
+  }
+
+  /** For a queued run: the offer of a worker that is free right now. Reserves the worker's credit. */
+  private offerFor({ wait, call, quarantined }: RunContext): Extract<RunCommand, { type: "offer" }> | undefined {
+    if (wait?.kind !== "queued" || !call || quarantined || !this.host.isMine(this.runId)) return undefined;
+    const reservation = this.host.dispatcher.reserve(wait.dispatchId, call);
+    return reservation && { type: "offer", dispatchId: wait.dispatchId, workerId: reservation.workerId };
   }
 
   /** Neither a decision nor a need: nothing changes. Most needs are read after the commit: the rows may be the commit's own. */
@@ -347,7 +397,7 @@ export class Resident {
 
   /** Nothing remains of a lost commit: credit is given back, and the ends of children wait again. */
   private lost({ reserved, childEnds }: Unit): void {
-    this.host.returnCredit(reserved);
+    for (const dispatchId of reserved) this.host.dispatcher.resolved(dispatchId);
     this.mailbox.putBack(childEnds);
   }
 
@@ -358,37 +408,46 @@ export class Resident {
     loaded.lastEventAt = unit.events.at(-1)?.at ?? loaded.lastEventAt;
     this.host.metrics.transitions.inc(unit.transitions);
     const events = created ? [created, ...unit.events] : unit.events;
-    this.host.afterCommit(this.runId, events, unit.sends, loaded.actor.context);
+    this.host.effects.afterCommit(this.runId, events, unit.sends, loaded.actor.context);
     for (const end of unit.childEnds) this.mailbox.answer(end, { type: "advanced" });
   }
 
   /** A refusal or a no-op is a decision too: its revision is confirmed before it is answered (law 3). */
   private async confirm(
     loaded: LoadedRun,
-    delivery: Delivery,
+    queued: QueuedCommand,
     { answer, owed = {} }: Decided,
   ): Promise<Answer | undefined> {
     const { context } = loaded.actor;
-    const commit = confirmation({ ...loaded, context, delivery, answer, owed }, this.host.now());
+    const commit = confirmation({ ...loaded, context, queued, answer, owed }, this.host.clock.now());
     if (!(await this.submit(loaded, commit))) return undefined;
-    this.host.afterCommit(this.runId, [], owed.sends ?? []);
-    if (delivery.wakeLeased && owesLook(context)) await this.resendDispatch();
+    this.host.effects.afterCommit(this.runId, [], owed.sends ?? []);
+    if (queued.wakeLeased && owesLook(context)) await this.resendDispatch();
     // The repeat of a command that was accepted may be refused, or stale, by now. Neither is recorded, so nothing has conflicted.
-    const unrecorded = isRefusal(answer) || namesItsDispatch(delivery);
-    return (unrecorded ? await this.recordedAnswer(delivery) : undefined) ?? answer;
+    const unrecorded = isRefusal(answer) || namesItsDispatch(queued);
+    return (unrecorded ? await this.recordedAnswer(queued) : undefined) ?? answer;
   }
 
-  private postToSelf(command: RunCommand): void {
-    this.mailbox.postToSelf(command, (error) => this.host.advanceFailed(this.runId, error));
+  private commandSelf(command: RunCommand): void {
+    this.mailbox.queueOwn(command, (error) => this.host.advanceFailed(this.runId, error));
   }
 
   /** Nothing to do: keeps the actor for the next command and arms its timer, or leaves if the run has ended or was discarded. */
   private rest(): void {
     clearTimeout(this.timer);
     const context = this.loaded?.actor.context;
-    if (!context || isTerminal(context.state)) return this.host.gone(this.runId);
-    this.timer = this.host.armTimer(this.runId, context);
-    this.host.idle(this.runId, context);
+    if (!context || isTerminal(context.state)) return this.host.residents.remove(this.runId);
+    this.timer = this.armTimer(context);
+    this.host.residents.keepIdle(this.runId, context);
+  }
+
+  /** A timer for the run's due time. A hint: the wake row is the truth. */
+  private armTimer(context: RunContext): NodeJS.Timeout | undefined {
+    const { host, runId } = this;
+    const wake = host.hints && host.isMine(runId) ? wakeAt(context) : undefined;
+    if (typeof wake !== "number") return undefined;
+    const ahead = wake - host.clock.now();
+    return ahead > TIMER_HORIZON_MS ? undefined : setTimeout(() => host.advance(runId), Math.max(1, ahead + 1)).unref();
   }
 }
 

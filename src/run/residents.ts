@@ -4,10 +4,12 @@ import { measure, type RunContext, type RunId } from "../../machines/index.js";
 import type { Resident } from "./resident.js";
 
 export interface ResidentsOptions {
-  /** Runs in memory. Busy runs count and are never dropped: admission and the bound of the poll limit those. */
+  /** Runs in memory. Busy runs count and are never dropped: load shedding and the bound of the poll limit those. */
   readonly max?: number;
   /** Estimated bytes of all idle runs together. */
   readonly maxBytes?: number;
+  /** Absent: this node owns every run. */
+  readonly isMine?: (runId: RunId) => boolean;
 }
 
 /** An actor, its mailbox, its timer and its record: measured at 4 KB with few variables. */
@@ -22,10 +24,12 @@ export class Residents {
   private bytes = 0;
   private readonly max: number;
   private readonly maxBytes: number;
+  private readonly isMine: (runId: RunId) => boolean;
 
-  constructor({ max = 10_000, maxBytes = 256 * 1024 * 1024 }: ResidentsOptions = {}) {
+  constructor({ max = 10_000, maxBytes = 256 * 1024 * 1024, isMine = () => true }: ResidentsOptions = {}) {
     this.max = max;
     this.maxBytes = maxBytes;
+    this.isMine = isMine;
   }
 
   get size(): number {
@@ -58,8 +62,9 @@ export class Residents {
     return resident;
   }
 
-  /** The run has nothing to do; it stays while there is room. */
+  /** The run has nothing to do; it stays while there is room. The owner of a run has an actor of its own, so one here would only go stale. */
   keepIdle(runId: RunId, context: RunContext): void {
+    if (!this.isMine(runId)) return this.drop(runId);
     this.notIdle(runId);
     const bytes = estimatedBytes(context);
     this.idle.set(runId, bytes);

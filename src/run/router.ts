@@ -1,24 +1,22 @@
-// The router: brings a command to the node that owns its run, and carries it out here if that node does not answer (law 6). It
-// implements Runs for the layers above. Placement is for speed only: whichever node carries a command out, the compare-and-set
+// The router: the port of commands. It brings a command to the node that owns its run, and has it carried out here if that node does not answer
+// (law 6). Placement is for speed only: whichever node carries a command out, the compare-and-set
 // and the command's id give it one outcome.
-import type { Answer, AnswerTo, CommandType, RunCommand, RunId, Send } from "../../machines/index.js";
+import type { Answer, AnswerTo, CommandType, RunCommand, RunId } from "../../machines/index.js";
 import type { Bus } from "../bus/bus.js";
-import { SagaError } from "../errors.js";
+import { SagaError, Unreadable } from "../errors.js";
 import { type ShardId, shardOf } from "../ids.js";
-import type { Admission } from "./admission.js";
-import { commandId } from "./delivery.js";
+import type { LoadShedder } from "../work/load-shedder.js";
+import { commandId } from "./mailbox.js";
 import {
   type CommandAsk,
   type CommandReply,
   decodeReply,
   errorOf,
   type RunAsk,
-  type RunTell,
   refusedCommand,
 } from "./node-messages.js";
-import type { CommandOptions, Runs, StartAnswer, StartRequest } from "./ports.js";
+import type { CommandOptions, Runs } from "./ports.js";
 import type { Runtime } from "./runtime.js";
-import { Unreadable } from "./unreadable.js";
 
 /** How long the owner has to answer before the command is carried out here. */
 const OWNER_ANSWER_MS = 300;
@@ -33,23 +31,19 @@ const NEW_WORK: ReadonlySet<CommandType> = new Set([
 
 export interface RouterOptions {
   readonly nodeId: string;
-  readonly runtime: Runtime;
+  readonly runtime: Pick<Runtime, "command">;
   /** The owner of a shard, as this node sees it. */
   readonly placement: { owner(shard: ShardId): string; readonly others: readonly string[] };
   /** Reads which nodes are alive now; `placement` knows them then. */
   readonly refreshMembership: () => Promise<void>;
   readonly catalog: { refresh(): Promise<void> };
-  readonly bus: Pick<Bus, "ask" | "tell" | "advance">;
+  readonly bus: Pick<Bus, "ask" | "advance">;
   /** Whether this node accepts new work from other nodes. Its own clients are checked by the API. */
-  readonly admission?: Pick<Admission, "shedding" | "refusal">;
+  readonly shedder?: Pick<LoadShedder, "shedding" | "refusal">;
 }
 
 export class Router implements Runs {
   constructor(private readonly options: RouterOptions) {}
-
-  start(request: StartRequest): Promise<StartAnswer> {
-    return this.options.runtime.start(request);
-  }
 
   async command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
     const { id = commandId(command), keep = false, requestHash } = options;
@@ -87,18 +81,6 @@ export class Router implements Runs {
     return {};
   }
 
-  /** Effects that another node committed for one of our runs. */
-  receive({ run_id: runId, effects }: RunTell): void {
-    this.options.runtime.carryOut(runId, effects);
-  }
-
-  /** Effects that were committed here for a run of another node. A hint: the outbox is the truth. */
-  sendEffects(runId: RunId, effects: readonly Send[]): void {
-    const { placement, bus } = this.options;
-    const message: RunTell = { kind: "effects", run_id: runId, effects };
-    bus.tell(placement.owner(shardOf(runId)), message);
-  }
-
   private async carryOutFor({
     run_id: runId,
     command,
@@ -107,7 +89,7 @@ export class Router implements Runs {
     request_hash: requestHash,
   }: CommandAsk): Promise<CommandReply | undefined> {
     try {
-      this.admit(command);
+      this.refuseIfOverloaded(command);
       return { answer: await this.options.runtime.command(runId, command, { id, keep, requestHash }) };
     } catch (error) {
       // A fault of this node is no answer, and the asking node may be able to read what this one cannot: it carries out the command itself.
@@ -118,11 +100,11 @@ export class Router implements Runs {
   }
 
   /** The asking node had room, but this one sheds load: refused before the run is loaded, and not carried out there either. */
-  private admit({ type }: RunCommand): void {
-    const { admission } = this.options;
-    if (!admission || !NEW_WORK.has(type)) return;
-    const shortage = admission.shedding;
-    if (shortage) throw admission.refusal(shortage);
+  private refuseIfOverloaded({ type }: RunCommand): void {
+    const { shedder } = this.options;
+    if (!shedder || !NEW_WORK.has(type)) return;
+    const shortage = shedder.shedding;
+    if (shortage) throw shedder.refusal(shortage);
   }
 }
 

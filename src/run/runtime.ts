@@ -1,81 +1,58 @@
-// The actor runtime of a node: brings commands to residents, and is their host. It implements the port Runs. It does not poll
-// (poll/) and does not know the owners of shards (router.ts).
-import type { Sql } from "postgres";
+// The actor runtime of a node: brings commands to residents, is their host, and makes starts durable. It does not poll (poller.ts), does not
+// check starts (starter.ts) and does not know the owners of shards (router.ts).
+
 import {
   type Answer,
   type AnswerTo,
-  type DispatchId,
   type FencedChild,
   newRun,
+  type QuarantineProof,
   RECORD_FORMATS,
   type RecordFormats,
   type RunCommand,
-  type RunContext,
   type RunId,
   type RunLimits,
-  type Send,
   STANDARD_RUN_LIMITS,
-  wakeAt,
 } from "../../machines/index.js";
+import type { Clock } from "../clock.js";
+import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { overloaded, SagaError } from "../errors.js";
+import type { EventAnnouncer } from "../events/announcer.js";
+import type { OutgoingEvents } from "../events/outgoing-events.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/engine/load.js";
 import { FairScheduler } from "../work/fair-scheduler.js";
 import type { Committer } from "./committer.js";
-import { type Beginning, type Begun, commandId, type Delivery } from "./delivery.js";
-import { Effects } from "./effects.js";
-import { FactSource } from "./facts.js";
+import { Effects, type PeerNodes } from "./effects.js";
+import { type FactOptions, FactSource } from "./facts.js";
+import type { Gate, LastWords } from "./judge.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
-import { createdByParent, type Start } from "./new-run.js";
-import type { OutgoingEvents } from "./outgoing-events.js";
-import type {
-  Catalog,
-  CommandOptions,
-  CommitListener,
-  CommittedEvent,
-  Couriers,
-  Dispatcher,
-  EventAnnouncer,
-  Runs,
-  StartAnswer,
-  StartRequest,
-} from "./ports.js";
-import { Resident } from "./resident.js";
-import type { ResidentHost } from "./resident-host.js";
+import { type Beginning, type Begun, commandId, type QueuedCommand } from "./mailbox.js";
+import { createdByParent, type Start, type StartedRun } from "./new-run.js";
+import type { CommandOptions, CommitListener, Couriers, Dispatcher, Runs } from "./ports.js";
+import { Resident, type ResidentHost } from "./resident.js";
 import { Residents, type ResidentsOptions } from "./residents.js";
-import { type StartedRun, Starter, type StarterOptions } from "./starter.js";
-import type { Gate } from "./trial/gate.js";
-import type { LastWords } from "./trial/last-words.js";
+import type { StartHost } from "./starter.js";
 import type { RecordOf } from "./unit.js";
 
-/** Timers in memory reach this far; the poll finds later due times. */
-const TIMER_HORIZON_MS = 60_000;
-
-/** The other nodes of the service. Each continues its own runs after this node has carried out a command for them. */
-export interface PeerNodes {
-  isMine(runId: RunId): boolean;
-  /** `saga.advance` to the owner. A hint. */
-  advance(runId: RunId): void;
-  /** The owner carries out effects that were committed here for its run. A hint: the outbox is the truth. */
-  sendEffects(runId: RunId, sends: readonly Send[]): void;
-}
-
 /** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
-type DeliveryOptions = CommandOptions &
-  Pick<Delivery, "inboxId" | "wakeLeased" | "afterUnknown"> & { readonly tried?: boolean };
+type LocalOptions = CommandOptions &
+  Pick<QueuedCommand, "inboxId" | "wakeLeased" | "afterUnknown"> & { readonly tried?: boolean };
 
-export interface RuntimeOptions extends Omit<StarterOptions, "scheduler"> {
+export interface RuntimeOptions extends Omit<FactOptions, "limits"> {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly committer: Committer;
-  readonly catalog: Catalog;
   readonly dispatcher: Dispatcher;
   /** A post without a courier for its kind waits in its row. */
   readonly couriers?: Couriers;
   /** Absent: events wait for an announcer's poll. */
   readonly announcer?: EventAnnouncer;
-  readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
+  /** Absent: slots wait for a granter's poll. */
+  readonly slots?: SlotKeeper;
+  /** Which events RabbitMQ gets. Absent: none. */
+  readonly outgoing?: OutgoingEvents;
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
@@ -94,94 +71,88 @@ export interface RuntimeOptions extends Omit<StarterOptions, "scheduler"> {
   /** Suspects are tried there before they are decided on here. Absent: there are none. */
   readonly gate?: Gate;
   /** Where this process says what it decides on. */
-  readonly lastWords?: Pick<LastWords, "say">;
+  readonly lastWords?: LastWords;
   /** How many runs stay in memory. */
-  readonly residents?: ResidentsOptions;
+  readonly residents?: Omit<ResidentsOptions, "isMine">;
   /** False: timers and in-memory deliveries are off, and runs advance by the poll alone. A test's switch. */
   readonly hints?: boolean;
 }
 
-export class Runtime implements Runs, ResidentHost {
+export class Runtime implements Runs, ResidentHost, StartHost {
   readonly committer: Committer;
+  readonly dispatcher: Dispatcher;
+  readonly clock: Clock;
   readonly metrics: Metrics;
   readonly scheduler: FairScheduler;
+  readonly lastWords?: LastWords;
   readonly stepsPerCommit: number;
   readonly outgoing?: OutgoingEvents;
+  readonly hints: boolean;
   readonly facts: FactSource;
+  readonly effects: Effects;
   readonly residents: Residents;
-  private readonly sql: Sql;
-  private readonly starter: Starter;
-  private readonly effects: Effects;
-  private readonly hints: boolean;
   private stopped = false;
   /** Starts that wait for the end of this turn of the event loop. */
-  private readonly beginning: (Beginning & { readonly run: StartedRun; readonly reject: Delivery["reject"] })[] = [];
+  private readonly beginning: (Beginning & { readonly run: StartedRun; readonly reject: QueuedCommand["reject"] })[] =
+    [];
 
   constructor(private readonly options: RuntimeOptions) {
-    const { limits = STANDARD_RUN_LIMITS, hints = true, couriers = {} } = options;
-    this.sql = options.sql;
-    this.hints = hints;
-    this.residents = new Residents(options.residents);
+    const { limits = STANDARD_RUN_LIMITS, hints = true, couriers = {}, onCommit, peers } = options;
     this.committer = options.committer;
+    this.dispatcher = options.dispatcher;
+    this.clock = options.clock;
     this.metrics = options.metrics;
     this.scheduler = options.scheduler ?? new FairScheduler();
+    this.lastWords = options.lastWords;
     this.stepsPerCommit = options.stepsPerCommit;
     this.outgoing = options.outgoing;
-    const deciding = (key: string) => options.lastWords?.say(key);
-    const resume = (runId: RunId) => this.deliverHint(runId, { type: "advance" }, { afterUnknown: true });
-    const ofStarts = { ...options, scheduler: this.scheduler, deciding, ...(hints && { resume }) };
-    this.starter = new Starter(ofStarts, (...start) => this.create(...start));
+    this.hints = hints;
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
-      ...{ dispatcher: options.dispatcher, couriers, announcer: options.announcer, slots: options.slots, hints },
-      deliver: ({ to, id, command }) => this.deliverHint(to, command, { id, inboxId: id }),
+      ...{ onCommit, peers, dispatcher: this.dispatcher, couriers, hints },
+      ...{ announcer: options.announcer, slots: options.slots },
+      deliver: ({ to, id, command }) => this.commandByHint(to, command, { id, inboxId: id }),
       childCreated: (child) => void this.childCreated(child),
       outdated: (runId) => this.residents.dropIdle(runId),
     });
+    this.residents = new Residents({ ...options.residents, isMine: (runId) => this.isMine(runId) });
   }
 
-  // ---- Runs: the port for the layers above
+  // ---- Commands
 
-  start(request: StartRequest): Promise<StartAnswer> {
-    return this.starter.start(request);
-  }
-
-  command<C extends RunCommand>(runId: RunId, command: C, options: CommandOptions = {}): Promise<AnswerTo<C>> {
-    const { id = commandId(command), keep = false, requestHash } = options;
-    return this.deliver(runId, command, { id, keep, requestHash }) as Promise<AnswerTo<C>>;
-  }
-
-  deliver(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {
+  /** Resolves with the answer of the committed transition. A suspect is tried first. */
+  command<C extends RunCommand>(runId: RunId, command: C, options: LocalOptions = {}): Promise<AnswerTo<C>> {
+    const { id = commandId(command), tried, wakeLeased } = options;
     const { gate } = this.options;
-    const { id, wakeLeased, tried } = about;
-    const carryOut = () => this.carryOutNow(runId, command, about);
-    if (tried || !gate?.isSuspect(runId)) return carryOut();
-    return gate.command({ runId, command, id }, carryOut, (proof) =>
-      this.carryOutNow(runId, { type: "quarantine", proof }, { wakeLeased }),
-    );
+    const queue = () => this.queue(runId, command, id, options);
+    if (tried || !gate?.isSuspect(runId)) return queue() as Promise<AnswerTo<C>>;
+    const quarantine = (proof: QuarantineProof) =>
+      this.queue(runId, { type: "quarantine", proof }, undefined, { wakeLeased });
+    return gate.command({ runId, command, id }, queue, quarantine) as Promise<AnswerTo<C>>;
   }
 
-  private carryOutNow(runId: RunId, command: RunCommand, about: DeliveryOptions): Promise<Answer> {
+  private queue(runId: RunId, command: RunCommand, id: string | undefined, options: LocalOptions): Promise<Answer> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
+    const { keep = false, requestHash, inboxId, wakeLeased, afterUnknown } = options;
     return new Promise((resolve, reject) => {
       this.residents
         .activate(runId, () => new Resident(runId, this))
-        .deliver({ command, keep: false, ...about, resolve, reject });
+        .deliver({ command, id, keep, requestHash, inboxId, wakeLeased, afterUnknown, resolve, reject });
     });
+  }
+
+  private commandByHint(runId: RunId, command: RunCommand, options: LocalOptions = {}): void {
+    this.command(runId, command, options).catch((error) => this.advanceFailed(runId, error));
   }
 
   /** A hint that the run may be due. */
   advance(runId: RunId): void {
-    this.deliverHint(runId, { type: "advance" });
+    this.commandByHint(runId, { type: "advance" });
   }
 
-  isBusy(runId: RunId): boolean {
-    return this.residents.isBusy(runId);
-  }
-
-  /** Carries out committed effects of a run of this node, also for another node that committed them. */
-  carryOut(runId: RunId, sends: readonly Send[]): void {
-    this.effects.carryOut(runId, sends);
+  resume(runId: RunId): void {
+    // Without hints its wake row brings it back.
+    if (this.hints) this.commandByHint(runId, { type: "advance" }, { afterUnknown: true });
   }
 
   /** After shards moved to other nodes: drops the idle runs that are no longer ours. A busy one leaves when it is done. */
@@ -204,7 +175,7 @@ export class Runtime implements Runs, ResidentHost {
     this.residents.clear();
   }
 
-  // ---- ResidentHost: the services that residents need
+  // ---- What residents ask their node for
 
   get recentNodeLoss(): boolean {
     return this.options.recentNodeLoss?.() ?? false;
@@ -215,58 +186,17 @@ export class Runtime implements Runs, ResidentHost {
     return formats.encode(context, recordFormat?.() ?? formats.writes);
   };
 
-  now(): number {
-    return this.options.clock.now();
-  }
-
-  deciding(suspect: string): void {
-    this.options.lastWords?.say(suspect);
+  isMine(runId: RunId): boolean {
+    return this.options.peers?.isMine(runId) ?? true;
   }
 
   load(runId: RunId): Promise<LoadedRun | undefined> {
-    return restoreRun(this.sql, this.options.catalog, runId, this.options.formats);
+    const { sql, catalog, formats } = this.options;
+    return restoreRun(sql, catalog, runId, formats);
   }
 
   recordedAnswer(runId: RunId, commandId: string): Promise<RecordedAnswer | undefined> {
-    return repeatedAnswer(this.sql, runId, commandId);
-  }
-
-  offerFor({ run, wait, call, quarantined }: RunContext): ReturnType<ResidentHost["offerFor"]> {
-    if (wait?.kind !== "queued" || !call || quarantined || !this.isMine(run.id)) return undefined;
-    const slot = this.options.dispatcher.reserve(wait.dispatchId, call);
-    return slot && { type: "offer", dispatchId: wait.dispatchId, workerId: slot.workerId };
-  }
-
-  afterCommit(runId: RunId, events: readonly CommittedEvent[], sends: readonly Send[], after?: RunContext): void {
-    if (events.length > 0) this.options.onCommit(runId, events, after);
-    if (this.isMine(runId)) this.carryOut(runId, sends);
-    else if (sends.length > 0) this.options.peers?.sendEffects(runId, sends);
-  }
-
-  holdsDispatch(dispatchId: DispatchId): boolean {
-    return this.options.dispatcher.holds(dispatchId);
-  }
-
-  returnCredit(dispatchIds: readonly DispatchId[]): void {
-    for (const dispatchId of dispatchIds) this.options.dispatcher.resolved(dispatchId);
-  }
-
-  armTimer(runId: RunId, context: RunContext): NodeJS.Timeout | undefined {
-    if (!this.hints || !this.isMine(runId)) return undefined;
-    const wake = wakeAt(context);
-    if (typeof wake !== "number") return undefined;
-    const ahead = wake - this.now();
-    return ahead > TIMER_HORIZON_MS ? undefined : setTimeout(() => this.advance(runId), Math.max(1, ahead + 1)).unref();
-  }
-
-  idle(runId: RunId, context: RunContext): void {
-    if (this.isMine(runId)) this.residents.keepIdle(runId, context);
-    // The owner has an actor of its own, so one here would only go stale.
-    else this.residents.drop(runId);
-  }
-
-  gone(runId: RunId): void {
-    this.residents.remove(runId);
+    return repeatedAnswer(this.options.sql, runId, commandId);
   }
 
   advanceFailed(runId: RunId, error: unknown): void {
@@ -277,7 +207,7 @@ export class Runtime implements Runs, ResidentHost {
   // ---- New runs
 
   /** Makes a start durable, with the first steps of the run where that can be. Whether it won. */
-  private async create(run: StartedRun, start: Start, alone: boolean): Promise<boolean> {
+  async create(run: StartedRun, start: Start, alone: boolean): Promise<boolean> {
     const begun = alone || !this.mayBegin(run) ? "alone" : await this.begin(run, start);
     if (begun !== "alone") return begun === "won";
     const won = await this.committer.submit(start.commit, start.key);
@@ -292,7 +222,7 @@ export class Runtime implements Runs, ResidentHost {
    */
   private mayBegin({ context: { run } }: StartedRun): boolean {
     if (!this.hints || this.stopped || this.options.seenNodeLoss?.()) return false;
-    return (run.delayedUntil ?? 0) <= this.now() && this.isMine(run.id) && !this.residents.has(run.id);
+    return (run.delayedUntil ?? 0) <= this.clock.now() && this.isMine(run.id) && !this.residents.has(run.id);
   }
 
   /** The starts of one turn of the event loop are decided together, after all have been read: the processor has the code at hand. */
@@ -342,20 +272,12 @@ export class Runtime implements Runs, ResidentHost {
     const runId = context.run.id;
     this.options.onCommit(runId, [started]);
     // A node that stops delivers nothing more: a resident made now would stay busy.
-    if (!this.hints || this.stopped || (context.run.delayedUntil ?? 0) > this.now()) return;
+    if (!this.hints || this.stopped || (context.run.delayedUntil ?? 0) > this.clock.now()) return;
     if (!this.isMine(runId)) return this.options.peers?.advance(runId);
     if (complete && !this.residents.has(runId)) {
       const loaded = createdRun(run, started.at);
       this.residents.activate(runId, () => new Resident(runId, this, loaded));
     }
     this.advance(runId);
-  }
-
-  private isMine(runId: RunId): boolean {
-    return this.options.peers?.isMine(runId) ?? true;
-  }
-
-  private deliverHint(runId: RunId, command: RunCommand, about: DeliveryOptions = {}): void {
-    this.deliver(runId, command, about).catch((error) => this.advanceFailed(runId, error));
   }
 }

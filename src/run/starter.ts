@@ -1,5 +1,6 @@
-// The starter: makes a run durable, once. A repeat of the idempotency key or of the run id gets the first run. The steps of the
-// run are its resident's matter.
+// The starter: the port of starts. It makes a run durable, once: a repeat of the idempotency key or of the run id gets the first run. The steps
+// of the run are its resident's matter.
+
 import type { Sql } from "postgres";
 import {
   detailOf,
@@ -8,35 +9,41 @@ import {
   type JsonObject,
   newRun,
   type Program,
-  type Row,
   type Rows,
   type RunContext,
   type RunId,
   type RunIdentity,
 } from "../../machines/index.js";
+import type { Catalog } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
+import type { SlotKeeper } from "../concurrency/slot-granter.js";
+import { slotForStart, withdrawStart } from "../concurrency/start-slot.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
-import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
+import { type OutgoingEvents, outgoingRows } from "../events/outgoing-events.js";
+import { derivedUuid, newRunId, requestHash, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import { findStart, type GivenAtStart, type StartedRow } from "../store/engine/load.js";
 import { workflowVersions } from "../store/lists/definitions.js";
+import type { StartupVariables } from "../tenants/startup-provider.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
-import { backOff } from "./back-off.js";
-import { OutcomeUnknown } from "./committer.js";
-import { newFence } from "./fence.js";
-import { firstWake, newRunRow, type Start, startedEvent, startKey, variableRows } from "./new-run.js";
-import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
-import type { Catalog, CommittedEvent, SlotKeeper, StartAnswer, StartRequest } from "./ports.js";
-import { requestHash } from "./request-hash.js";
-import { eventRow } from "./run-rows.js";
-import { admitRun, withdrawRun } from "./slots/admission.js";
-import type { StartupVariables } from "./startup-provider.js";
-import type { Gate } from "./trial/gate.js";
+import { OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
+import type { Gate, LastWords } from "./judge.js";
+import { firstWake, newRunRow, type Start, type StartedRun, startedEvent, startKey, variableRows } from "./new-run.js";
+import type { RunStarter, StartAnswer, StartRequest } from "./ports.js";
+import { eventRow, newFence } from "./run-rows.js";
 
 const START_TRIES = 5;
 /** How many may wait for a slot of one key, unless a setting says otherwise. */
 export const STANDARD_SLOT_ROOM = 10_000;
+
+/** The runtime's side of a start. */
+export interface StartHost {
+  /** Makes the start durable and lets the run step, unless it has to be committed `alone`. Whether it won. */
+  create(run: StartedRun, start: Start, alone: boolean): Promise<boolean>;
+  /** The run is stored, and the commit of its start, which may have taken its first steps, was not answered. */
+  resume(runId: RunId): void;
+}
 
 export interface StarterOptions {
   readonly sql: Sql;
@@ -57,31 +64,14 @@ export interface StarterOptions {
   readonly outgoing?: OutgoingEvents;
   /** The shard of a run whose id the client leaves to the service. Absent, or undefined: any. */
   readonly newShard?: () => ShardId | undefined;
-  /** The run is stored, and the commit of its start, which may have taken its first steps, was not answered. Absent: its wake row brings it back. */
-  readonly resume?: (runId: RunId) => void;
-  /** Work on the start with this key begins. */
-  readonly deciding?: (key: string) => void;
+  readonly runtime: StartHost;
+  readonly lastWords?: LastWords;
   /** Of the event loop. What is done to a large start is done in pieces. */
   readonly scheduler: Pick<FairScheduler, "compute">;
 }
 
-/** A run that this node has just made durable: its first actor need not be loaded. */
-export interface StartedRun {
-  readonly context: RunContext;
-  readonly program: Program;
-  readonly started: CommittedEvent;
-  /** The token of its row (law 1). Absent: the row has none. */
-  readonly fence: string;
-  /** It asks for its slot with its start. */
-  readonly ticket?: Row<"ticket">;
-}
-
-export class Starter {
-  /** `create` makes the run durable and lets it step. Whether it won. */
-  constructor(
-    private readonly options: StarterOptions,
-    private readonly create: (run: StartedRun, start: Start, alone: boolean) => Promise<boolean>,
-  ) {}
+export class Starter implements RunStarter {
+  constructor(private readonly options: StarterOptions) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
     const hash = await this.options.scheduler.compute(request.workflowId, () => hashOf(request));
@@ -117,21 +107,21 @@ export class Starter {
     const made = { id, definitionId, startedAt: this.options.clock.now() };
     const identity = { ...identityOf(request, program, made), ...startup };
     const run = await this.inTurn(request, key, () => newRun(identity, together(provided, request.variables)));
-    const { slot, ticket } = (program.concurrency && (await this.admit(run, program))) || {};
+    const { slot, ticket } = (program.concurrency && (await this.slotFor(run, program))) || {};
     const context = slot ? { ...run, slot } : run;
     return { context, program, ticket, started: startedEvent(identity, request.actor, audit), fence: newFence() };
   }
 
   private inTurn<T>({ workflowId }: StartRequest, key: string, piece: () => T): Promise<T> {
     return this.options.scheduler.compute(workflowId, () => {
-      this.options.deciding?.(key);
+      this.options.lastWords?.say(key);
       return piece();
     });
   }
 
-  private admit(run: RunContext, program: Program): ReturnType<typeof admitRun> {
+  private slotFor(run: RunContext, program: Program): ReturnType<typeof slotForStart> {
     const { sql, slotRoom: room = STANDARD_SLOT_ROOM, reserves = true } = this.options;
-    return admitRun(sql, run, program, { room, reserves });
+    return slotForStart(sql, run, program, { room, reserves });
   }
 
   private async publishedFor({ workflowId, version, tenantId }: StartRequest) {
@@ -159,14 +149,14 @@ export class Starter {
     let outcomeUnknown = false;
     for (let nth = 0; nth < START_TRIES; nth++) {
       try {
-        if (await this.create(run, start, alone)) {
+        if (await this.options.runtime.create(run, start, alone)) {
           if (run.context.slot) this.options.slots?.requested(run.context.slot);
           return startAnswer(run.context.run);
         }
         const first = await this.findFirst(request, hash, id);
         if (first) {
-          if (first.runId === id && outcomeUnknown) this.options.resume?.(id);
-          if (first.runId !== id) await withdrawRun(this.options.sql, run.context);
+          if (first.runId === id && outcomeUnknown) this.options.runtime.resume(id);
+          if (first.runId !== id) await withdrawStart(this.options.sql, run.context);
           return first;
         }
       } catch (error) {
@@ -174,7 +164,7 @@ export class Starter {
         outcomeUnknown = true;
         alone = true;
       }
-      await backOff(nth);
+      await pauseBeforeReplay(nth);
     }
     throw overloaded(
       "the outcome of the start is not known yet; send it again with the same idempotency key or run_id",

@@ -21,16 +21,15 @@ import {
   type VersionOf,
   type Write,
 } from "../../machines/index.js";
+import { type OutgoingEvents, outgoingRows, type Publishable } from "../events/outgoing-events.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import type { Revision } from "../store/engine/revision.js";
-import type { Delivery } from "./delivery.js";
-import { newFence } from "./fence.js";
 import { keptScope } from "./kept-scope.js";
 import type { LoadedRun } from "./loaded-run.js";
+import type { QueuedCommand } from "./mailbox.js";
 import { childRows, createdByParent } from "./new-run.js";
-import { type OutgoingEvents, outgoingRows, type Publishable } from "./outgoing-events.js";
 import type { CommittedEvent } from "./ports.js";
-import { eventRow, wakeChange, wakeRows } from "./run-rows.js";
+import { eventRow, newFence, wakeChange, wakeRows } from "./run-rows.js";
 
 /** Columns that are written only when they change. */
 const RARE_COLUMNS = ["call", "frames", "items"] as const;
@@ -46,8 +45,8 @@ export class Unit {
   readonly sends: Send[] = [];
   /** Dispatches that a worker's credit was reserved for; it is given back if the commit is lost. */
   readonly reserved: DispatchId[] = [];
-  /** Deliveries that share this commit: the ends of children that waited in the mailbox. */
-  readonly childEnds: Delivery[] = [];
+  /** Queued commands that share this commit: the ends of children that waited in the mailbox. */
+  readonly childEnds: QueuedCommand[] = [];
   transitions = 0;
   /** It creates a run under an idempotency key: a commit creates one such run at most. */
   createsKeyedRun = false;
@@ -91,16 +90,16 @@ export class Unit {
   }
 
   /** Makes the command's outcome part of this commit: its id and answer are recorded, its inbox row is deleted. */
-  recordAnswer(delivery: Recorded, answer: Answer): void {
-    const { id, keep, inboxId, requestHash } = delivery;
+  recordAnswer(queued: Recorded, answer: Answer): void {
+    const { id, keep, inboxId, requestHash } = queued;
     const counted = answer.type === "report" && !answer.stale && this.events.length > 0;
-    if (counted && namesItsDispatch(delivery)) this.workersAnswer = id;
+    if (counted && namesItsDispatch(queued)) this.workersAnswer = id;
     else if (id !== undefined) this.answers.push({ command_id: id, answer: recorded(answer, requestHash), keep });
     if (inboxId !== undefined) this.inboxGone.push(inboxId);
   }
 
   /** Whether the command is part of this commit already: it can arrive twice, from memory and from the poll. */
-  hasAnswerOf({ id }: Pick<Delivery, "id">): boolean {
+  hasAnswerOf({ id }: Pick<QueuedCommand, "id">): boolean {
     return this.answers.some((command) => command.command_id === id);
   }
 
@@ -226,7 +225,7 @@ class OwedRows {
   }
 }
 
-type Recorded = Pick<Delivery, "command" | "id" | "keep" | "inboxId" | "requestHash">;
+type Recorded = Pick<QueuedCommand, "command" | "id" | "keep" | "inboxId" | "requestHash">;
 
 /**
  * A worker's answer that names its dispatch counts once, because the run waits for that dispatch once. It needs no row of its own: its id
@@ -258,17 +257,17 @@ export interface Unchanged {
   readonly fence: string;
   /** The due time of the stored wake row, as in LoadedRun. */
   readonly wake?: number | null;
-  readonly delivery: Delivery;
+  readonly queued: QueuedCommand;
   readonly answer: Answer;
   readonly owed: Owed;
 }
 
 /** The commit of a refusal or a no-op: it confirms the revision that the decision was based on (law 3). */
 export function confirmation(unchanged: Unchanged, now: number): RunCommit {
-  const { context, revision, fence, wake, delivery, answer, owed } = unchanged;
-  const { id, keep, inboxId, command, requestHash } = delivery;
+  const { context, revision, fence, wake, queued, answer, owed } = unchanged;
+  const { id, keep, inboxId, command, requestHash } = queued;
   const runId = context.run.id;
-  const isRecorded = id !== undefined && !isRefusal(answer) && !namesItsDispatch(delivery);
+  const isRecorded = id !== undefined && !isRefusal(answer) && !namesItsDispatch(queued);
   const owing = new OwedRows(undefined);
   owing.add(context.run, owed.writes ?? []);
   const rows = {

@@ -4,7 +4,7 @@ import { type CronConfig, cronInputs, type JsonObject, readTriggerConfig } from 
 import type { Clock } from "../clock.js";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
 import { decideFires, type NewFire, unfinishedFire } from "../store/engine/trigger-fires.js";
 import { dueTriggers, type TriggerRow } from "../store/lists/triggers.js";
 import { Schedule, ScheduleError } from "./schedule.js";

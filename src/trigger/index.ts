@@ -1,7 +1,7 @@
 // The triggers of a node, composed: what is posted, what is due, what events fire. One timer polls for ticks and for runs that are owed.
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
-import type { Runs } from "../run/ports.js";
+import type { Metrics } from "../metrics/index.js";
+import type { RunStarter } from "../run/ports.js";
 import { countFailing } from "../store/lists/triggers.js";
 import { WorkLoop } from "../work/loop.js";
 import { Cron, type CronOptions } from "./cron.js";
@@ -15,12 +15,12 @@ export { Schedule } from "./schedule.js";
 const PAUSE_MS = 1_000;
 
 export interface TriggersOptions
-  extends Omit<TriggeredStartsOptions, "runs">,
+  extends Omit<TriggeredStartsOptions, "starter">,
     Pick<CronOptions, "clock" | "shards">,
     Pick<RegistrarOptions, "schemas"> {
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires" | "triggersFailing">;
-  readonly runs: Pick<Runs, "start">;
+  readonly starter: RunStarter;
 }
 
 export class Triggers {

@@ -1,6 +1,6 @@
 // Whether a tenant may use a workflow: a workflow needs the licence groups of the registered actions that its steps name.
 import { actionsNamed, type Program, parseActionName } from "../../machines/index.js";
-import type { Catalog } from "../run/ports.js";
+import type { Catalog } from "../catalog/catalog.js";
 
 export interface LicenceDeps {
   readonly catalog: Pick<Catalog, "action">;

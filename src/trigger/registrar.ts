@@ -24,11 +24,10 @@ import {
   type TriggerType,
   UNKNOWN_TEXT,
 } from "../../machines/index.js";
+import type { Catalog } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, forbidden, invalidConfig, notFound, overloaded, SagaError } from "../errors.js";
-import { derivedUuid, uuidv7 } from "../ids.js";
-import type { Catalog } from "../run/ports.js";
-import { requestHash } from "../run/request-hash.js";
+import { derivedUuid, requestHash, uuidv7 } from "../ids.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import { type DecidedFire, decidedFire, decideFires, type NewFire } from "../store/engine/trigger-fires.js";
 import { workflowVersions } from "../store/lists/definitions.js";

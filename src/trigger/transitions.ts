@@ -11,7 +11,7 @@ import {
   transitionInputs,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
-import type { Metrics } from "../metrics.js";
+import type { Metrics } from "../metrics/index.js";
 import { eventById, type PublishedEvent } from "../store/engine/events.js";
 import { decideFires, type NewFire } from "../store/engine/trigger-fires.js";
 import { markFailing, matchingTriggers, type TriggerRow } from "../store/lists/triggers.js";

@@ -1,12 +1,14 @@
 // Starts the runs that fires owe. A fire is carried out by the node that decided it, or by any node once its lease is over. The run's id
 // follows from the fire, so that the second start of a fire finds the run of the first.
+
 import type { Sql } from "postgres";
 import { asRunId, type ExpressionError, firstCharacters, type RunId } from "../../machines/index.js";
+import type { Catalog } from "../catalog/catalog.js";
 import { SagaError } from "../errors.js";
 import { derivedUuid } from "../ids.js";
 import type { Logger } from "../log.js";
-import type { Metrics } from "../metrics.js";
-import type { Catalog, Runs } from "../run/ports.js";
+import type { Metrics } from "../metrics/index.js";
+import type { RunStarter } from "../run/ports.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import { leaseFires, type OwedFire, settleFire } from "../store/engine/trigger-fires.js";
 import { type TriggerRow, triggerById } from "../store/lists/triggers.js";
@@ -22,7 +24,7 @@ export interface TriggeredStartsOptions {
   readonly sql: Sql;
   readonly log: Logger;
   readonly metrics: Pick<Metrics, "triggerFires">;
-  readonly runs: Pick<Runs, "start">;
+  readonly starter: RunStarter;
   readonly catalog: Pick<Catalog, "published" | "action">;
   readonly licences: { licensed(tenantId: string | undefined, group: string): boolean };
 }
@@ -80,13 +82,13 @@ export class TriggeredStarts {
   }
 
   private async start(trigger: TriggerRow, { id, inputs }: OwedFire): Promise<RunId> {
-    const { runs, catalog, licences } = this.options;
+    const { starter, catalog, licences } = this.options;
     const tenantId = trigger.tenantId ?? undefined;
     const version = trigger.version ?? undefined;
     const { program } = (await catalog.published(trigger.workflowId, version)) ?? {};
     const missing = program && missingLicence(program, tenantId, { catalog, licences });
     if (missing !== undefined) throw new SagaError(403, "forbidden", missing);
-    const { runId } = await runs.start({
+    const { runId } = await starter.start({
       ...{ workflowId: trigger.workflowId, version, inputs, tenantId, runId: fireRunId(id) },
       ...{ variables: {}, dryRun: false, features: {}, triggerId: trigger.id, actor: `trigger:${trigger.id}` },
     });

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect } from "node:net";
 import { beforeEach, describe, expect, it } from "vitest";
 import { overloaded } from "../../src/errors.js";
-import type { WorkKind } from "../../src/run/admission.js";
+import type { WorkKind } from "../../src/work/load-shedder.js";
 import { until } from "../harness/until.js";
 import { insertRun, useRig, WORKFLOW } from "./rig.js";
 
@@ -21,7 +21,7 @@ const refuse = () => overloaded("the node is overloaded (runs); send it again la
 const rig = useRig({
   deps: {
     bodyStallMs: BODY_STALL_MS,
-    admission: {
+    shedder: {
       admit(kind) {
         const asked = { kind, bytes: 0, begun: false, held: !door.refuses };
         door.asked.push(asked);

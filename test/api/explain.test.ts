@@ -1,6 +1,6 @@
 // Why a run stands where it stands, over HTTP: `explain` for every kind of wait, and `queued_action` and `retry` of a run.
 import { beforeEach, describe, expect, it } from "vitest";
-import type { DispatchHolder, Obstacle } from "../../src/run/ports.js";
+import type { DispatchHolder, Obstacle } from "../../src/dispatch/workers.js";
 import { newDispatchId, newRunId } from "../harness/ids.js";
 import { Client, hangUp } from "./client.js";
 import { appendEvents, insertRun, type RunSeed, useRig } from "./rig.js";

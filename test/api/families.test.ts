@@ -3,7 +3,7 @@
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
-import type { CommittedEvent, Runs } from "../../src/run/ports.js";
+import type { CommittedEvent, RunStarter, Runs } from "../../src/run/ports.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { silentLog } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
@@ -15,11 +15,11 @@ import { useRig } from "./rig.js";
 let node: Half;
 /** Every event of every run, in the order of their commits. */
 const committed: CommittedEvent[] = [];
+const starter: RunStarter = { start: (request) => node.starter.start(request) };
 const runs: Runs = {
-  start: (request) => node.runtime.start(request),
   command: (runId, command, options) => node.runtime.command(runId, command, options),
 };
-const rig = useRig({ deps: { runs, canceller: runs } });
+const rig = useRig({ deps: { starter, runs, canceller: runs } });
 
 const charge = (id: string, more: Record<string, unknown> = {}): Step => ({
   ...{ id, type: "action", action: "shop.charge", inputs: { of: id } },

@@ -18,13 +18,14 @@ import {
   Schemas,
 } from "../../machines/index.js";
 import { type ApiConfig, type ApiDeps, buildApi, loadDefinitionsDir } from "../../src/api/index.js";
+import type { Workers } from "../../src/dispatch/workers.js";
 import { createFeed, type Feed } from "../../src/feed/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createLogger } from "../../src/log.js";
-import { createMetrics } from "../../src/metrics.js";
+import { createMetrics } from "../../src/metrics/index.js";
 import { BulkJobs, Migrations, Reruns } from "../../src/operate/index.js";
-import type { CommandOptions, StartRequest, Workers } from "../../src/run/ports.js";
-import { Reads } from "../../src/store/lists/reads.js";
+import type { CommandOptions, StartRequest } from "../../src/run/ports.js";
+import { ReadPool } from "../../src/store/lists/read-pool.js";
 import { Triggers } from "../../src/trigger/index.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -52,8 +53,8 @@ export interface Rig {
   ready: boolean;
   /** What all nodes know of workers. */
   workers: Workers;
-  /** Places of admission that are taken. */
-  places: number;
+  /** Requests that were admitted and are not over. */
+  admitted: number;
   /** A second API with the rig's ports. Close it. */
   another(): Promise<FastifyInstance>;
   answer: (command: RunCommand, runId: string) => Answer;
@@ -94,7 +95,7 @@ export function useRig(
     logLines: [],
     refreshed: 0,
     ready: true,
-    places: 0,
+    admitted: 0,
     workers: {
       report: async () => ({ workers: [], waiting: [], silent: [], leftOff: 0 }),
       obstacles: async (actions: readonly unknown[]) => actions.map(() => ({ reason: "no_worker" })),
@@ -166,13 +167,15 @@ function depsOf(
       done();
     },
   });
-  const runs: ApiDeps["runs"] = {
+  const starter: ApiDeps["starter"] = {
     start: async (request) => {
       rig.started.push(request);
       const runId = request.runId ?? RUN_ID;
       const { workflowId, version = 1 } = request;
       return { runId, workflowId, version, definitionId: RUN_ID, state: "pending", deduplicated: false };
     },
+  };
+  const runs: ApiDeps["runs"] = {
     command: async <C extends RunCommand>(runId: string, command: C, options?: CommandOptions) => {
       rig.asked.push({ runId, command, options });
       return rig.answer(command, runId) as AnswerTo<C>;
@@ -186,7 +189,7 @@ function depsOf(
       access: LOOPBACK,
       inspector: { ui: "https://stately.ai/inspect" },
     },
-    ...{ runs, canceller: runs },
+    ...{ starter, runs, canceller: runs },
     catalog: {
       program: async (definitionId) => {
         const [row] = await rig.database.sql<{ document: JsonObject }[]>`
@@ -210,23 +213,23 @@ function depsOf(
     },
     schemas: new Schemas(),
     sql: rig.database.sql,
-    reads: readsOn(rig.database.sql),
+    readPool: readPoolOn(rig.database.sql),
     upkeep: rig.database.sql,
     feed: rig.feed,
     workers: rig.workers,
     announcer: { announce: (eventId) => rig.announced.push(eventId) },
-    admission: {
+    shedder: {
       admit: () => {
-        rig.places++;
+        rig.admitted++;
         let held = true;
         const release = () => {
-          if (held) rig.places--;
+          if (held) rig.admitted--;
           held = false;
         };
         return { receive: () => {}, begin: () => {}, release };
       },
     },
-    reruns: new Reruns(rig.database.sql, runs),
+    reruns: new Reruns(rig.database.sql, starter),
     bulk: new BulkJobs({ sql: rig.database.sql, onCreated: () => {} }),
     migrations: {
       check: (...asked) => migrations.check(...asked),
@@ -250,8 +253,8 @@ function depsOf(
 }
 
 /** Clients' reads on a shared pool; their statements are not cancelled. */
-export function readsOn(sql: Sql): Reads {
-  return new Reads({ sessions: Array.from({ length: 4 }, () => ({ sql, cancel: async () => {} })) });
+export function readPoolOn(sql: Sql): ReadPool {
+  return new ReadPool({ sessions: Array.from({ length: 4 }, () => ({ sql, cancel: async () => {} })) });
 }
 
 export function defaultAnswer(command: RunCommand): Answer {

@@ -113,12 +113,12 @@ describe("a start that waits", () => {
     expect(body).not.toHaveProperty("run");
   });
 
-  it("holds no place of admission while it waits", async () => {
+  it("is not work in progress while it waits", async () => {
     const id = await insertRun(rig);
-    const before = rig.places;
+    const before = rig.admitted;
     const answer = rig.call("POST", "/api/v1/sagas/start?wait_ms=60000", { workflow_id: "w", run_id: id });
     await waits(1);
-    expect(rig.places).toBe(before);
+    expect(rig.admitted).toBe(before);
     const seq = await endRun(rig, id);
     rig.feed.onCommit(id, [committed(id, seq, { type: "run.succeeded", to: "succeeded" })]);
     expect((await answer).status).toBe(200);

@@ -1,6 +1,6 @@
 // The list of workers over HTTP: one item a connection, pages, filters, and the actions that runs wait for and nobody serves.
 import { describe, expect, it } from "vitest";
-import type { NodeWorker, WaitingAction } from "../../src/run/ports.js";
+import type { NodeWorker, WaitingAction } from "../../src/dispatch/workers.js";
 import { NOW, useRig } from "./rig.js";
 
 const rig = useRig();

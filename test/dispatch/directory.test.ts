@@ -1,6 +1,6 @@
 // The directory of workers: every node knows the workers of all, why calls wait, and which nodes are silent.
 import { describe, expect, it } from "vitest";
-import type { CalledAction } from "../../src/run/ports.js";
+import type { CalledAction } from "../../src/dispatch/workers.js";
 import { until } from "../harness/until.js";
 import { NEVER_MS, useClusters } from "./relay-rig.js";
 import { makeCall, useNodes } from "./rig.js";

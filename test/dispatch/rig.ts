@@ -30,7 +30,7 @@ export interface Told {
 type Reply = (told: Told) => Answer | Promise<Answer>;
 
 /** Records every command; answers as scripted. */
-export class FakeRuns implements Pick<Runs, "command"> {
+export class FakeRuns implements Runs {
   readonly told: Told[] = [];
   reply: Reply = ({ command }) =>
     command.type === "offer" || command.type === "heartbeat" ? { type: "advanced" } : { type: "report", stale: false };
@@ -75,7 +75,7 @@ export interface NodeOptions {
   readonly keepalive?: GrpcServerOptions["keepalive"];
   readonly peers?: Peers;
   /** Instead of the scripted ones. */
-  readonly commands?: Pick<Runs, "command">;
+  readonly commands?: Runs;
   /** For workers that open no stream. */
   readonly push?: Pick<DispatcherOptions, "callbacks" | "egress" | "withRows">;
 }

@@ -6,7 +6,7 @@ import { type CourierLimits, WebhookCourier } from "../../src/dispatch/webhook/c
 import { Guard, publicOrListed } from "../../src/egress/guard.js";
 import type { Secrets } from "../../src/egress/secrets.js";
 import { uuidv7 } from "../../src/ids.js";
-import { createMetrics, type Metrics } from "../../src/metrics.js";
+import { createMetrics, type Metrics } from "../../src/metrics/index.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
 import { describeShort, itShort, long } from "../harness/long.js";
 import { until } from "../harness/until.js";

@@ -8,7 +8,7 @@ import { AUDIT_TYPES, compileWorkflow, ENGINE_ERRORS, type JsonObject } from "..
 import { STEP_TYPES } from "../../machines/steps/index.js";
 import { startNode } from "../../src/cluster/node.js";
 import { loadConfig } from "../../src/config/index.js";
-import { createMetrics } from "../../src/metrics.js";
+import { createMetrics } from "../../src/metrics/index.js";
 import { type RehearseOptions, rehearse } from "../../src/sdk/testing/index.js";
 import { silentLog } from "../harness/database.js";
 import { documentedTypes, NAMED_ERRORS, openApiDocument, WITH_TABLES, withFunctions, withTables } from "./generated.js";

@@ -8,7 +8,7 @@ import { ENGINE_ERRORS } from "../../machines/index.js";
 import { STEP_TYPES, type StepTypes } from "../../machines/steps/index.js";
 import { buildApi } from "../../src/api/index.js";
 import { createLogger } from "../../src/log.js";
-import { createMetrics } from "../../src/metrics.js";
+import { createMetrics } from "../../src/metrics/index.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 
 /** The routes describe themselves. No route is called, so their dependencies are empty. */
@@ -21,13 +21,14 @@ export async function openApiDocument(): Promise<unknown> {
       access: { host: "127.0.0.1", publicUrl: "http://127.0.0.1", allowedHosts: [], allowedOrigins: [] },
       inspector: { ui: "https://stately.ai/inspect" },
     },
+    starter: absent,
     runs: absent,
     canceller: absent,
-    admission: absent,
+    shedder: absent,
     catalog: absent,
     schemas: absent,
     sql: absent,
-    reads: absent,
+    readPool: absent,
     upkeep: absent,
     feed: absent,
     workers: absent,

@@ -1,6 +1,6 @@
 // Thousands of runs came due while no node was up: they are worked off in bounded batches.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { MAX_LEASED } from "../../src/run/poll/leases.js";
+import { MAX_LEASED } from "../../src/run/leases.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { publish, start, startHalf } from "../run/rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "../run/seen.js";
@@ -17,7 +17,7 @@ afterAll(() => database.drop());
 describe("runs that are overdue at the start of a node", () => {
   it("all end, with a bounded number in progress at any time", async () => {
     const half = await startHalf(database, { hints: false, pollMs: 20 });
-    const runIds = await Promise.all(Array.from({ length: OVERDUE }, () => start(half.runtime, "quick")));
+    const runIds = await Promise.all(Array.from({ length: OVERDUE }, () => start(half.starter, "quick")));
     await database.sql`update wakes set due_at = now() - interval '1 s'`;
     let most = 0;
     const watch = setInterval(() => {

@@ -23,9 +23,9 @@ export async function buildNext({ formats, migrations }: NextRelease): Promise<s
   await replaceFormats(folder, formats);
   await addMigrations(join(folder, "src", "store", "migrations"), migrations);
   // Where the service looks for the program of its trial processes.
-  const trials = join(folder, "dist", "service", "run", "trial");
+  const trials = join(folder, "dist", "service", "trial");
   await mkdir(trials, { recursive: true });
-  await writeFile(join(trials, "entry.js"), 'import "../../../src/run/trial/entry.js";\n');
+  await writeFile(join(trials, "entry.js"), 'import "../../src/trial/entry.js";\n');
   return join(folder, "dist", "src", "main.js");
 }
 

@@ -252,7 +252,7 @@ export const MUTANTS = [
   {
     name: "a command brings node after node down before it is durable (law 7)",
     file: RESIDENT,
-    find: "if (this.mayStepOn(delivery)) await this.stepOn(loaded, unit, first);",
+    find: "if (this.mayStepOn(queued)) await this.stepOn(loaded, unit, first);",
     replace: "await this.stepOn(loaded, unit, first);",
     test: RESIDENT_TEST,
     red: "a resident a run steps on in the commit of a command, but after a node loss the command is committed first",
@@ -277,7 +277,7 @@ export const MUTANTS = [
   {
     name: "a process does not say what it decides on (law 7)",
     file: RESIDENT,
-    find: "this.host.deciding(this.suspect);\n    this.turnBegan",
+    find: "this.host.lastWords?.say(this.suspect);\n    this.turnBegan",
     replace: "this.turnBegan",
     test: RESIDENT_TEST,
     red: "a resident says what it decides on before it decides",
@@ -301,8 +301,8 @@ export const MUTANTS = [
   {
     name: "what a node died of is not tried (law 7)",
     file: "src/run/runtime.ts",
-    find: "if (tried || !gate?.isSuspect(runId)) return carryOut();",
-    replace: "return carryOut();",
+    find: "if (tried || !gate?.isSuspect(runId)) return queue() as Promise<AnswerTo<C>>;",
+    replace: "return queue() as Promise<AnswerTo<C>>;",
     test: "test/run/suspects.test.ts",
     red: "a run that a node died of is not decided on without a verdict",
   },
@@ -316,7 +316,7 @@ export const MUTANTS = [
   },
   {
     name: "what a lost node leased in shards of another node stays leased (law 7)",
-    file: "src/run/poll/poller.ts",
+    file: "src/run/poller.ts",
     find: "for (const shard of this.options.shards()) this.orphaned.add(shard);",
     replace: "",
     test: "test/run/leases.test.ts",
@@ -324,7 +324,7 @@ export const MUTANTS = [
   },
   {
     name: "the loss of a node counts a try of the rows that another one works on (law 7)",
-    file: "src/run/poll/poller.ts",
+    file: "src/run/poller.ts",
     find: "endLeases(sql, orphaned, this.ownLeases)",
     replace: "endLeases(sql, orphaned, [])",
     test: "test/run/leases.test.ts",
@@ -340,7 +340,7 @@ export const MUTANTS = [
   },
   {
     name: "the deaths of a suspect in trials are counted apart where the poll brings its command (law 7)",
-    file: "src/run/poll/poller.ts",
+    file: "src/run/poller.ts",
     find: " || this.options.gate?.isSuspect(suspect.runId)",
     replace: "",
     test: "test/run/suspects.test.ts",
@@ -349,7 +349,7 @@ export const MUTANTS = [
   },
   {
     name: "a node decides before it knows what others died of (law 7)",
-    file: "src/run/trial/suspicion.ts",
+    file: "src/trial/suspicion.ts",
     find: "    this.suspects.expectNews();\n    return",
     replace: "    return",
     test: "test/run/suspects.test.ts",
@@ -357,7 +357,7 @@ export const MUTANTS = [
   },
   {
     name: "a node that is killed while it waits has last words (law 7)",
-    file: "src/run/trial/last-words.ts",
+    file: "src/trial/last-words.ts",
     find: 'if (this.said === "") setImmediate(() => this.clear());',
     replace: "",
     test: "test/run/suspects.test.ts",
@@ -365,7 +365,7 @@ export const MUTANTS = [
   },
   {
     name: "last words end before the decision has ended (law 7)",
-    file: "src/run/trial/last-words.ts",
+    file: "src/trial/last-words.ts",
     find: "setImmediate(() => this.clear());",
     replace: "queueMicrotask(() => this.clear());",
     test: "test/run/suspects.test.ts",
@@ -381,7 +381,7 @@ export const MUTANTS = [
   },
   {
     name: "a run that cannot be quarantined ends its node (law 7)",
-    file: "src/run/trial/gate.ts",
+    file: "src/trial/gate.ts",
     find: "if (await canQuarantine(this.options.judge, runId, proof, { table: rows, key: runId })) await quarantine(proof);",
     replace: "if (proof) await quarantine(proof);",
     test: "test/run/suspects.test.ts",
@@ -389,7 +389,7 @@ export const MUTANTS = [
   },
   {
     name: "a suspect that has lived in its trial does not continue (law 7)",
-    file: "src/run/poll/poller.ts",
+    file: "src/run/poller.ts",
     find: 'if (verdict.kind === "lived") return deliver({ tried: true });',
     replace: "",
     test: "test/run/trials.test.ts",
@@ -406,8 +406,8 @@ export const MUTANTS = [
   {
     name: "a replay does not ask for the recorded answer (law 2)",
     file: RESIDENT,
-    find: "(nth === 0 ? undefined : await this.recordedAnswer(delivery))",
-    replace: "(nth >= 0 ? undefined : await this.recordedAnswer(delivery))",
+    find: "(nth === 0 ? undefined : await this.recordedAnswer(queued))",
+    replace: "(nth >= 0 ? undefined : await this.recordedAnswer(queued))",
     test: RESIDENT_TEST,
     red: "a resident a command whose commit won without an answer gets the recorded answer, and is not carried out again",
   },
@@ -422,16 +422,16 @@ export const MUTANTS = [
   {
     name: "effects leave before the commit (law 5)",
     file: RESIDENT,
-    find: "const won = await this.host.committer.submit(",
+    find: "won = await this.submit(loaded, this.commitOf(loaded, unit));",
     replace:
-      "this.host.afterCommit(this.runId, batch.events, batch.effects);\n    const won = await this.host.committer.submit(",
+      "this.host.effects.afterCommit(this.runId, unit.events, unit.sends);\n      won = await this.submit(loaded, this.commitOf(loaded, unit));",
     test: RESIDENT_TEST,
     red: "a resident effects leave only after their commit has won, and those of a lost commit never",
   },
   {
     name: "a refusal is answered without confirming its revision (law 3)",
     file: RESIDENT,
-    find: "return this.confirm(loaded, delivery, decision);",
+    find: "return this.confirm(loaded, queued, decision);",
     replace: "return decision.answer;",
     test: RESIDENT_TEST,
     red: "a resident a refusal is answered only after its revision is confirmed",
@@ -601,7 +601,7 @@ export const MUTANTS = [
   {
     name: "the silence of a worker is judged before its dispatch is taken over (law 11)",
     file: RESIDENT,
-    find: "if (wakeLeased) await this.takeUpDispatch(delivery);",
+    find: "if (wakeLeased) await this.takeUpDispatch(queued);",
     replace: "",
     test: "test/run/outbox.test.ts",
     red: "a node that dies after its commit and before its send leaves dispatches to another node that listens to their workers before it judges their silence",
@@ -729,7 +729,7 @@ export const MUTANTS = [
   },
   {
     name: "a leased row is delivered again when its renewal was late",
-    file: "src/run/poll/leases.ts",
+    file: "src/run/leases.ts",
     find: "if (this.leased.has(key)) return void this.reports.spared.add(key);",
     replace: "",
     test: "test/run/leases.test.ts",
@@ -738,7 +738,7 @@ export const MUTANTS = [
   },
   {
     name: "a try counts although the node was only too busy (law 7)",
-    file: "src/run/poll/poller.ts",
+    file: "src/run/poller.ts",
     find: 'status === 503 ? "spared" : "retry"',
     replace: '"retry"',
     test: "test/run/leases.test.ts",
@@ -747,7 +747,7 @@ export const MUTANTS = [
   },
   {
     name: "one killed node makes suspects of its runs (law 7)",
-    file: "src/run/poll/poller.ts",
+    file: "src/run/poller.ts",
     find: "tries - 1 <= UNSUSPECTED_TRIES",
     replace: "tries <= UNSUSPECTED_TRIES",
     test: "test/run/trials.test.ts",
@@ -755,7 +755,7 @@ export const MUTANTS = [
   },
   {
     name: "the death of a process that had not begun the trial counts (law 7)",
-    file: "src/run/trial/trials.ts",
+    file: "src/trial/trials.ts",
     find: "if (this.stopped || death.nth === undefined) return;",
     replace: "if (this.stopped) return;",
     test: "test/run/trials.test.ts",
@@ -763,7 +763,7 @@ export const MUTANTS = [
   },
   {
     name: "each suspect is tried alone, one after the other (law 7)",
-    file: "src/run/trial/trials.ts",
+    file: "src/trial/trials.ts",
     find: "group.length === 1 && !this.options.process.isRunning ? [...group] : [];",
     replace: "[...group];",
     test: "test/run/trials.test.ts",
@@ -771,7 +771,7 @@ export const MUTANTS = [
   },
   {
     name: "an unreadable run counts its try",
-    file: "src/run/unreadable.ts",
+    file: "src/errors.ts",
     find: "super(503,",
     replace: "super(500,",
     test: "test/run/trials.test.ts",
@@ -787,10 +787,10 @@ export const MUTANTS = [
   },
   {
     name: "shedding flickers: it ends as soon as it falls below its limit",
-    file: "src/run/admission.ts",
+    file: "src/work/load-shedder.ts",
     find: "return this.shortageAt(RECOVERED) && (this.shortageAt(1) ?? before);",
     replace: "return before && this.shortageAt(1);",
-    test: "test/run/admission.test.ts",
+    test: "test/work/load-shedder.test.ts",
     red: "new work is refused when runs is short, until it is well below its limit again",
   },
   {
@@ -835,27 +835,27 @@ export const MUTANTS = [
   },
   {
     name: "a refresh reads registrations that are as they were",
-    file: "src/run/catalog/registrations.ts",
+    file: "src/catalog/registrations.ts",
     find: "this.kept.get(id)?.state !== states.get(id)",
     replace: "states.has(id)",
-    test: "test/run/registrations.test.ts",
+    test: "test/catalog/registrations.test.ts",
     red: "a refresh of the registrations reads no registration that is as it was",
   },
   {
     name: "every start asks the provider of startup variables on its own",
-    file: "src/run/startup-provider.ts",
+    file: "src/tenants/startup-provider.ts",
     find: "if (asked) return asked;",
     replace: "",
-    test: "test/run/startup-provider.test.ts",
+    test: "test/tenants/startup-provider.test.ts",
     red: "the provider of startup variables gets one request for many starts at once",
     waits: true,
   },
   {
     name: "runs start without their startup variables although the provider is to fail closed",
-    file: "src/run/startup-provider.ts",
+    file: "src/tenants/startup-provider.ts",
     find: 'if (onFailure === "closed")',
     replace: 'if (onFailure === "closed" && fault === "timeout")',
-    test: "test/run/startup-provider.test.ts",
+    test: "test/tenants/startup-provider.test.ts",
     red: "a start without the provider is refused and leaves no run, or records why and has the file's",
   },
   {
@@ -882,10 +882,10 @@ export const MUTANTS = [
   {
     name: "lists take every session of the reads",
     waits: true,
-    file: "src/store/lists/reads.ts",
+    file: "src/store/lists/read-pool.ts",
     find: "Math.max(1, this.free.length - 1)",
     replace: "this.free.length",
-    test: "test/store/reads.test.ts",
+    test: "test/store/read-pool.test.ts",
     red: "a read of single rows does not wait for lists, and lists do not wait for it",
   },
   {
@@ -940,7 +940,7 @@ export const MUTANTS = [
     name: "an end that the poll brings again while it waits is carried out twice (law 7)",
     file: "src/run/mailbox.ts",
     find: "if (inboxId === undefined) return;",
-    replace: "if (inboxId !== delivery) return;",
+    replace: "if (inboxId !== queued) return;",
     test: RESIDENT_TEST,
     red: "a resident an end that the poll brings again while it waits is carried out once (up to 1 steps a commit)",
   },

@@ -13,13 +13,12 @@ import {
   startActor,
 } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
-import { createMetrics } from "../../src/metrics.js";
+import { createMetrics } from "../../src/metrics/index.js";
 import { OutcomeUnknown } from "../../src/run/committer.js";
-import type { Delivery } from "../../src/run/delivery.js";
 import type { LoadedRun } from "../../src/run/loaded-run.js";
+import type { QueuedCommand } from "../../src/run/mailbox.js";
 import { OwedUndos } from "../../src/run/owed-undos.js";
-import { Resident } from "../../src/run/resident.js";
-import type { ResidentHost } from "../../src/run/resident-host.js";
+import { Resident, type ResidentHost } from "../../src/run/resident.js";
 import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { asRevision } from "../../src/store/engine/revision.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
@@ -68,7 +67,7 @@ class Host {
 
   constructor(private readonly stored: () => LoadedRun = waitingForSignal) {}
 
-  command(command: RunCommand, id = uuidv7(), about: Partial<Delivery> = {}): Promise<Answer> {
+  command(command: RunCommand, id = uuidv7(), about: Partial<QueuedCommand> = {}): Promise<Answer> {
     return new Promise((resolve, reject) =>
       this.resident.deliver({ command, id, keep: false, resolve, reject, ...about }),
     );
@@ -85,10 +84,12 @@ class Host {
       },
       metrics: createMetrics(),
       scheduler: new FairScheduler(() => 0),
-      deciding: (deciding) => void this.order.push(`says ${deciding}`),
+      lastWords: { say: (key) => void this.order.push(`says ${key}`) },
       committer: { submit: (commit) => this.submit(commit) },
       recordedAnswer: async () => this.recorded && { answer: this.recorded },
-      now: () => NOW,
+      clock: { now: () => NOW },
+      hints: false,
+      isMine: () => true,
       recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
       facts: {
         current: () => {
@@ -111,15 +112,14 @@ class Host {
         this.log.push("load");
         return this.stored();
       },
-      offerFor: () => undefined,
-      holdsDispatch: () => true,
-      afterCommit: (_, events, sends) => {
-        this.log.push(`let out ${[...events, ...sends].length > 0 ? "something" : "nothing"}`);
+      dispatcher: { reserve: () => undefined, holds: () => true, resolved: () => {} },
+      effects: {
+        afterCommit: (_, events, sends) => {
+          this.log.push(`let out ${[...events, ...sends].length > 0 ? "something" : "nothing"}`);
+        },
       },
-      returnCredit: () => {},
-      armTimer: () => undefined,
-      idle: () => {},
-      gone: () => {},
+      residents: { keepIdle: () => {}, remove: () => {} },
+      advance: () => {},
       advanceFailed: () => {},
     };
   }

@@ -27,7 +27,7 @@ describe("a rollback on the store", () => {
       { id: "three", ...charge, next: "fail" },
       { id: "fail", type: "error" },
     ]);
-    await allEnd(database.sql, [await start(half.runtime, "order")]);
+    await allEnd(database.sql, [await start(half.starter, "order")]);
     const undone = half.dispatcher.sent.filter(({ call }) => call.phase === "compensation");
     expect(undone.map(({ call }) => call.stepId)).toEqual(["three", "two", "one"]);
   });

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
 import { shardOf, uuidv7 } from "../../src/ids.js";
-import { createMetrics } from "../../src/metrics.js";
+import { createMetrics } from "../../src/metrics/index.js";
 import { Driver, type DriverOptions } from "../../src/operate/driver.js";
 import { ProgressWaits, targetCommandId, targetRunId } from "../../src/operate/index.js";
 import { Pace } from "../../src/operate/pace.js";
@@ -237,18 +237,18 @@ describe("a wait for progress", () => {
   it("ends with more done, with the job, with its client and with the service", async () => {
     const id = await job();
     const waits = new ProgressWaits(database.sql, silentLog);
-    const gone = new AbortController();
+    const client = new AbortController();
     const over: string[] = [];
-    const wait = (name: string, more: { ms?: number; afterDone?: number; gone?: AbortSignal }) =>
-      waits.wait(id, { ms: 60_000, gone: new AbortController().signal, ...more }).then(() => over.push(name));
+    const wait = (name: string, more: { ms?: number; afterDone?: number; closed?: AbortSignal }) =>
+      waits.wait(id, { ms: 60_000, closed: new AbortController().signal, ...more }).then(() => over.push(name));
     const all = [
       wait("one more", { afterDone: 0 }),
       wait("end", {}),
-      wait("client", { gone: gone.signal }),
+      wait("client", { closed: client.signal }),
       wait("time", { ms: 10 }),
     ];
     await until(() => over.includes("time"));
-    gone.abort();
+    client.abort();
     await until(() => over.includes("client"));
     await settleTargets(database.sql, id, [{ nth: 1 }]);
     await until(() => over.includes("one more"));

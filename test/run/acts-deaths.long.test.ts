@@ -135,7 +135,7 @@ interface Helped {
 async function prepare({ workflow, at, before }: Case): Promise<Helped> {
   const root = newRunId();
   mortals.doom(root, { at: Number.POSITIVE_INFINITY, when: "before" });
-  await start(node.runtime, workflow, { runId: root });
+  await start(node.starter, workflow, { runId: root });
   const first = workflow === "breaks" || workflow === "moves" ? at : WAITING;
   let rows = await comeTo(root, first);
   if (workflow === "stuck")

@@ -71,7 +71,7 @@ describe.each([LONG ? "before" : "after"] as const)(
   "a connection cut %s the server has carried out the commit of",
   (when) => {
     it.each(named)("%s: it is done once, and its caller gets the true answer", async (_, stand) => {
-      const runId = await comeTo(stand, database, cut.runtime);
+      const runId = await comeTo(stand, database, cut);
       await nothingUnwatched(database.sql);
       const id = uuidv7();
       const isCut = proxy.cutAt(id, when);
@@ -89,7 +89,7 @@ describe.each([LONG ? "before" : "after"] as const)(
 
 describeLong("on two nodes at once", () => {
   it.concurrent.each(named)("%s under one id is done once, and both callers get its answer", async (_, stand) => {
-    const runId = await comeTo(stand, database, cut.runtime);
+    const runId = await comeTo(stand, database, cut);
     const id = uuidv7();
     const give = (half: Half) => half.runtime.command(runId, stand.act, { id });
     const [one, two] = await Promise.all([give(cut), give(other)]);
@@ -101,7 +101,7 @@ describeLong("on two nodes at once", () => {
   it.concurrent.each(named)(
     "%s under two ids is done once, and the other is refused or changes nothing",
     async (_, stand) => {
-      const runId = await comeTo(stand, database, cut.runtime);
+      const runId = await comeTo(stand, database, cut);
       const give = (half: Half) => half.runtime.command(runId, stand.act, { id: uuidv7() });
       const answers = await Promise.all([give(cut), give(other)]);
       expect(answers.filter((answer) => "changed" in answer && answer.changed)).toHaveLength(1);
@@ -119,7 +119,7 @@ describeLong("on two nodes at once", () => {
   it.concurrent.each(rivals.map(([one, two]) => [one.act.type, two.act.type, one, two] as const))(
     "%s and %s: one decides the incident, and the other is refused",
     async (_one, _two, ...stands) => {
-      const runId = await comeTo(stands[0], database, cut.runtime);
+      const runId = await comeTo(stands[0], database, cut);
       const give = (half: Half, command: RunCommand) => half.runtime.command(runId, command, { id: uuidv7() });
       const answers = await Promise.all([give(cut, stands[0].act), give(other, stands[1].act)]);
       const done = answers.map((answer) => answer.type === "acted" && answer.changed);

@@ -50,7 +50,7 @@ afterAll(async () => {
 
 /** A new task of the form. */
 async function opened(name: string) {
-  const runId = await start(half.runtime, name.replaceAll(" ", "_"));
+  const runId = await start(half.starter, name.replaceAll(" ", "_"));
   const taskId = await until(
     async () => (await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`)[0]?.id,
     { what: "the task" },

@@ -72,7 +72,7 @@ afterAll(async () => {
 async function begin(workflowId: string, more: Parameters<typeof start>[2] = {}): Promise<RunId> {
   const runId = newRunId();
   if (more.labels) given.set(runId, more.labels);
-  await start(node.runtime, workflowId, { runId, ...more });
+  await start(node.starter, workflowId, { runId, ...more });
   return runId;
 }
 

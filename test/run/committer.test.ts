@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { shardOf } from "../../src/ids.js";
-import { createMetrics } from "../../src/metrics.js";
+import { createMetrics } from "../../src/metrics/index.js";
 import { Committer, DataRejected, OutcomeUnknown } from "../../src/run/committer.js";
 import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { openDatabase } from "../../src/store/engine/connection.js";

@@ -38,7 +38,7 @@ async function record(runId: RunId, count: number): Promise<void> {
 describe("a signal to a run that has ended", () => {
   it("is recorded, and its answer says that the run has ended; so does that of a repeat", async () => {
     const [one, other] = [await half(), await half()];
-    const runId = await start(one.runtime, "waits");
+    const runId = await start(one.starter, "waits");
     await one.runtime.command(runId, cancel);
     const late = signal();
     const options = { id: (late as { id: string }).id, keep: true };
@@ -49,8 +49,8 @@ describe("a signal to a run that has ended", () => {
   });
 
   it("is refused once as many are kept as may be, while a repeat of one before still gets its first answer", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "waits");
+    const { runtime, starter } = await half();
+    const runId = await start(starter, "waits");
     await runtime.command(runId, cancel);
     const late = signal();
     const options = { id: (late as { id: string }).id, keep: true };
@@ -65,8 +65,8 @@ describe("a signal to a run that has ended", () => {
 
 describe("a run that has not ended", () => {
   it("keeps no more signals that no step takes, but takes the one that it waits for", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "waits");
+    const { starter } = await half();
+    const runId = await start(starter, "waits");
     await expect
       .poll(async () => (await database.sql`select 1 from runs where id = ${runId} and state = 'paused'`).length)
       .toBe(1);
@@ -82,8 +82,8 @@ describe("a run that has not ended", () => {
   });
 
   it("counts again where its own number is too high: its branches took some", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "waits");
+    const { starter } = await half();
+    const runId = await start(starter, "waits");
     await expect
       .poll(async () => (await database.sql`select 1 from runs where id = ${runId} and state = 'paused'`).length)
       .toBe(1);

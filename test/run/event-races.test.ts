@@ -44,10 +44,10 @@ interface Raced {
 /** Each run gets its event here and the rival there; on every other run the rival commits first. */
 async function race(rival: RunCommand): Promise<Raced[]> {
   const before = [await here.conflicts(), await ahead.conflicts()];
-  const runIds = await Promise.all(Array.from({ length: PAIRS }, () => start(here.runtime, "hear")));
+  const runIds = await Promise.all(Array.from({ length: PAIRS }, () => start(here.starter, "hear")));
   // They have scanned the earlier events, and wait.
   const waiting = async () => (await database.sql`select 1 from event_waits`).length === PAIRS;
-  await until(async () => (await waiting()) && !runIds.some((runId) => here.runtime.isBusy(runId)));
+  await until(async () => (await waiting()) && !runIds.some((runId) => here.runtime.residents.isBusy(runId)));
   const answers = await Promise.all(
     runIds.map(async (runId, nth) => {
       const eventId = uuidv7();

@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
+import { Announcer, type EventListener } from "../../src/events/announcer.js";
 import { uuidv7 } from "../../src/ids.js";
-import { Announcer, type EventListener } from "../../src/run/poll/announcer.js";
 import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { correlatedRuns } from "../../src/store/engine/correlation.js";
 import { publishEvent } from "../../src/store/engine/events.js";
@@ -62,13 +62,13 @@ afterAll(async () => {
 });
 
 function announcerOf(half: Half, listeners: readonly EventListener[] = []): Announcer {
-  const afterCommit = half.runtime.afterCommit.bind(half.runtime);
+  const { effects: sends } = half.runtime;
   return new Announcer({
     sql: database.sql,
     log: silentLog,
     listeners,
     intervalMs: 50,
-    afterCommit: (id, effects) => afterCommit(id, [], effects),
+    afterCommit: (id, effects) => sends.afterCommit(id, [], effects),
   });
 }
 
@@ -117,7 +117,7 @@ function startHeld(
       go = resolve;
     }),
   });
-  const started = start((nth % 2 === 0 ? here : there).runtime, workflowId, { runId: asRunId(runId), inputs: { of } });
+  const started = start((nth % 2 === 0 ? here : there).starter, workflowId, { runId: asRunId(runId), inputs: { of } });
   return { waiter: runId, runId: started, came: coming, go, of };
 }
 
@@ -145,7 +145,7 @@ async function expectTaken(pairs: readonly (readonly [runId: string, eventId: st
 describeShort("an event", () => {
   it("is offered to the runs whose `match` it can pass, at each of their waits, and to no others", async () => {
     const ofs = ["a", "b", "c"].map((name) => name + uuidv7());
-    const runIds = await Promise.all(ofs.map((of) => start(here.runtime, "match-twice", { inputs: { of } })));
+    const runIds = await Promise.all(ofs.map((of) => start(here.starter, "match-twice", { inputs: { of } })));
     const waiting = (entry: number) =>
       database.sql`select run_id from event_waits where conditions ->> 'entry' = ${String(entry)}`;
     await until(async () => (await waiting(1)).length === 3);
@@ -209,7 +209,7 @@ describe("forced interleavings", () => {
     const pairs = await Promise.all(
       Array.from({ length: PAIRS }, async (_, nth) => {
         const of = uuidv7();
-        const runId = await start((nth % 2 === 0 ? here : there).runtime, "hear", { inputs: { of } });
+        const runId = await start((nth % 2 === 0 ? here : there).starter, "hear", { inputs: { of } });
         const eventId = await late(nth, () => send(of));
         return { runId, eventId, of };
       }),
@@ -235,7 +235,7 @@ describeShort("one event", () => {
   it("is taken once by every run that waits for it, and by each waiting branch of a run", async () => {
     const of = uuidv7();
     const runIds = await Promise.all(
-      Array.from({ length: 40 }, () => start(here.runtime, "branches", { inputs: { of } })),
+      Array.from({ length: 40 }, () => start(here.starter, "branches", { inputs: { of } })),
     );
     const waits = async () => (await database.sql`select 1 from event_waits`).length === 80;
     await until(waits);
@@ -253,7 +253,7 @@ describeShort("one event", () => {
 
   it("is not enough for two waits of one run", async () => {
     const of = uuidv7();
-    const runId = await start(here.runtime, "twice", { inputs: { of } });
+    const runId = await start(here.starter, "twice", { inputs: { of } });
     const first = await send(of);
     const again = async () =>
       (await database.sql`select 1 from runs where id = ${runId} and current_step = 'again' and state = 'paused'`)
@@ -269,9 +269,9 @@ describeShort("one event", () => {
 
   it("emitted by a run is stored in the commit of its step, and reaches only runs of its tenant", async () => {
     const [of, tenantId, stranger] = [uuidv7(), uuidv7(), uuidv7()];
-    const heard = await start(here.runtime, "hear", { inputs: { of }, tenantId });
-    const deaf = await start(here.runtime, "hear", { inputs: { of }, tenantId: stranger });
-    const emitted = await start(there.runtime, "emit", { inputs: { of }, tenantId });
+    const heard = await start(here.starter, "hear", { inputs: { of }, tenantId });
+    const deaf = await start(here.starter, "hear", { inputs: { of }, tenantId: stranger });
+    const emitted = await start(there.starter, "emit", { inputs: { of }, tenantId });
     await allEnd(database.sql, [heard, emitted]);
     const events = await database.sql`select id from events where headers->>'of' = ${of}`;
     expect(events).toHaveLength(1);
@@ -285,7 +285,7 @@ describeShort("the announcer", () => {
   it("continues where another one stopped, and calls its listeners until they accept the event", async () => {
     await announcer.stop();
     const of = uuidv7();
-    const runIds = await Promise.all(Array.from({ length: 30 }, () => start(here.runtime, "hear", { inputs: { of } })));
+    const runIds = await Promise.all(Array.from({ length: 30 }, () => start(here.starter, "hear", { inputs: { of } })));
     // All of them have scanned too: a scan that is still owed would find the event without a notification.
     const resting = () => database.sql`
       select 1 from runs where id = any(${runIds}::text[]::uuid[]) and record->'wait'->>'topic' = 'sent'

@@ -2,8 +2,8 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
+import { Announcer } from "../../src/events/announcer.js";
 import { uuidv7 } from "../../src/ids.js";
-import { Announcer } from "../../src/run/poll/announcer.js";
 import { publishEvent } from "../../src/store/engine/events.js";
 import { FairScheduler } from "../../src/work/fair-scheduler.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
@@ -42,7 +42,7 @@ async function besideBurners(burn: () => Promise<unknown>, ended: () => Promise<
   delays.enable();
   const burning = burn();
   await until(async () => (await ended()) > 0, { pause: 1 });
-  const runId = await start(half.runtime, "small");
+  const runId = await start(half.starter, "small");
   const isOver = async () =>
     (await database.sql`select 1 from runs where id = ${runId} and terminal_at is not null`).length;
   await until(async () => (await isOver()) === 1);
@@ -76,7 +76,7 @@ describe("a small run ends before", () => {
     const root = asRunId(uuidv7());
     const ended = () => countOf(`parent_run_id = '${root}' and terminal_at is not null`);
     const { before, longestMs } = await besideBurners(async () => {
-      await start(half.runtime, "burners", { runId: root, inputs });
+      await start(half.starter, "burners", { runId: root, inputs });
       await until(async () => (await countOf(`id = '${root}' and terminal_at is not null`)) === 1, { within: 120_000 });
     }, ended);
     console.log(
@@ -89,12 +89,12 @@ describe("a small run ends before", () => {
   it(`${WAITERS} runs that wait for an event with a hostile match`, async () => {
     const step = { id: "wait", type: "wait_for_event", topic: "news", match: BURN, timeout_ms: 3_600_000 };
     await publish(database, "waiters", [step]);
-    await Promise.all(Array.from({ length: WAITERS }, () => start(half.runtime, "waiters")));
+    await Promise.all(Array.from({ length: WAITERS }, () => start(half.starter, "waiters")));
     const waiting = () => countOf("workflow_id = 'waiters' and paused_reason = 'event'");
     await until(async () => (await waiting()) === WAITERS);
     const announcer = new Announcer({
       ...{ sql: database.sql, log: silentLog },
-      afterCommit: (runId, effects) => half.runtime.afterCommit(runId, [], effects),
+      afterCommit: (runId, effects) => half.runtime.effects.afterCommit(runId, [], effects),
     });
     // A match that fails leaves the run waiting; the notice is answered.
     const ended = async () =>

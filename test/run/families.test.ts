@@ -55,7 +55,7 @@ const ends = (runId: RunId) =>
 describe("a family on the store", () => {
   it("all members succeed, and the parent collects their outputs", async () => {
     await node.poller.start();
-    const runId = await start(node.runtime, "saga", {
+    const runId = await start(node.starter, "saga", {
       inputs: { items: [1, 2, 3, 4], fail: false },
       variables: { x: 7 },
     });
@@ -68,7 +68,7 @@ describe("a family on the store", () => {
 
   it("a late failure undoes every step once, newest completion first, by the run that fails", async () => {
     await node.poller.start();
-    const runId = await start(node.runtime, "saga", {
+    const runId = await start(node.starter, "saga", {
       inputs: { items: [1, 2, 3, 4], fail: true },
       variables: { x: 7 },
     });
@@ -93,7 +93,7 @@ describe("a family on the store", () => {
     ]);
     const quiet = await startHalf(database, { hints: false });
     const { sql } = database;
-    const runId = await start(quiet.runtime, "items");
+    const runId = await start(quiet.starter, "items");
     const ends = await until(async () => {
       await sql`update wakes set due_at = now()`;
       await quiet.poller.tick();
@@ -106,7 +106,7 @@ describe("a family on the store", () => {
     const id = uuidv7();
     const given = [
       quiet.runtime.command(runId, signal(id, "other"), { id }),
-      ...twice.map((end) => quiet.runtime.deliver(runId, end.command, { id: end.id, inboxId: end.id })),
+      ...twice.map((end) => quiet.runtime.command(runId, end.command, { id: end.id, inboxId: end.id })),
     ];
     expect(await Promise.all(given)).toEqual([
       { type: "signal", id, matched: false },
@@ -128,10 +128,10 @@ describe("a family on the store", () => {
   it("a command that is delivered again after its commit changes nothing", async () => {
     await publish(database, "listener", [{ id: "w", type: "wait_for_signal", signal_name: "go" }]);
     const { sql } = database;
-    const runId = await start(node.runtime, "listener");
+    const runId = await start(node.starter, "listener");
     const command: RunCommand = { type: "take", signalId: uuidv7(), name: "other", from: runId };
     const id = uuidv7(shardOf(runId));
-    await node.runtime.deliver(runId, command, { id, inboxId: id });
+    await node.runtime.command(runId, command, { id, inboxId: id });
     await sql`insert into inbox (id, run_id, shard, command, due_at)
     values (${id}, ${runId}, ${shardOf(runId)}, ${sql.json(command as never)}, now())`;
     await node.poller.start();
@@ -151,7 +151,7 @@ describe("a family on the store", () => {
     ];
     const wait = { id: "w", type: "wait_for_signal", signal_name: "go" };
     await publish(database, "nested", [...fork("outer", "inner"), ...fork("inner", "w"), wait]);
-    const runId = await start(node.runtime, "nested");
+    const runId = await start(node.starter, "nested");
     const branch = await until(async () => {
       const [row] = await sql<{ id: RunId; parent: RunId }[]>`
         select id, parent_run_id as parent from runs where root_run_id = ${runId} and record->'wait'->>'kind' = 'signal'
@@ -182,7 +182,7 @@ describe("a family on the store", () => {
     select 1 from runs where parent_run_id = ${runId} and paused_reason = 'signal'`
         ).length;
       const families = Array.from({ length: 25 }, async () => {
-        const runId = await start(node.runtime, "listen");
+        const runId = await start(node.starter, "listen");
         await until(async () => (await waiting(runId)) === 4);
         const give = (nth: number) => {
           const id = uuidv7();

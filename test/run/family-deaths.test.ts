@@ -119,7 +119,7 @@ async function awake(stepsPerCommit: number): Promise<void> {
 async function through(workflowId: string, lives: readonly (readonly Death[])[], stepsPerCommit: number) {
   const runIds = (lives[0] ?? []).map(() => newRunId());
   // A client without an answer to its start repeats it, on the next node.
-  const begin = (runId: RunId) => start(node.runtime, workflowId, { runId });
+  const begin = (runId: RunId) => start(node.starter, workflowId, { runId });
   const commits: number[][] = [];
   for (const deaths of lives) {
     for (const [nth, death] of deaths.entries()) mortals.doom(runIds[nth] as RunId, death);

@@ -160,7 +160,7 @@ describe("random families", () => {
       while (performance.now() < over) {
         const runId = newRunId();
         roots.push(runId);
-        await start(pick(halves).runtime, pick(SHAPES), { runId, inputs: { fail: random() < 0.5 } });
+        await start(pick(halves).starter, pick(SHAPES), { runId, inputs: { fail: random() < 0.5 } });
         await live(runId);
         await until(
           async () =>

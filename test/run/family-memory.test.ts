@@ -38,7 +38,7 @@ async function begin(workflowId: string, count: number, residents: HalfOptions["
     most = Math.max(most, node.runtime.residents.size);
   };
   node = await startHalf(database, { residents, onCommit });
-  const runId = await start(node.runtime, workflowId, { inputs: { items: items(count) }, variables });
+  const runId = await start(node.starter, workflowId, { inputs: { items: items(count) }, variables });
   return { runId, most: () => most };
 }
 

@@ -137,7 +137,7 @@ async function line(about: Race): Promise<Racer[]> {
     );
   const roots = Array.from({ length: FAMILIES }, () => newRunId());
   if (about.early) for (const [nth, root] of roots.entries()) gates.set(root, gate(nth));
-  await Promise.all(roots.map((runId) => start(here.runtime, about.workflow, { runId })));
+  await Promise.all(roots.map((runId) => start(here.starter, about.workflow, { runId })));
   const branches = await until(async () => {
     const rows = await database.sql<{ id: RunId; root: RunId; dispatch: DispatchId }[]>`
       select id, root_run_id as root, record->'wait'->>'dispatchId' as dispatch from runs

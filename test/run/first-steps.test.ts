@@ -60,7 +60,7 @@ const isAlone = (commit: RunCommit | undefined) => commit !== undefined && event
 describe("the first steps of a run", () => {
   it("join the commit of its start, the first dispatch included", async () => {
     await open({ reply: () => undefined });
-    const runId = await start(half.runtime, "pays");
+    const runId = await start(half.starter, "pays");
     expect(commits).toHaveLength(1);
     expect(commits.map(eventsOf)).toEqual([["saga.started", "step.started", "step.dispatched"]]);
     await until(() => half.dispatcher.sent.length === 1);
@@ -71,7 +71,7 @@ describe("the first steps of a run", () => {
 
   it("may end it: the run is created as it has ended", async () => {
     await open();
-    const runId = await start(half.runtime, "ends", { variables: { x: 0, y: 2 } });
+    const runId = await start(half.starter, "ends", { variables: { x: 0, y: 2 } });
     expect(commits).toHaveLength(1);
     const { run } = await look(database.sql, runId);
     expect(run).toMatchObject({ state: "succeeded", variables: { x: 1, y: 2 } });
@@ -82,7 +82,7 @@ describe("the first steps of a run", () => {
 
   it("may create branches in it", async () => {
     await open();
-    const runId = await start(half.runtime, "forks");
+    const runId = await start(half.starter, "forks");
     expect(commits[0]?.rows.new_run).toHaveLength(3);
     await stateIs(runId, "paused");
     await allSound(database.sql, [runId]);
@@ -91,7 +91,7 @@ describe("the first steps of a run", () => {
   it("have a commit of their own if they create a run under a key", async () => {
     await open();
     const key = newRunId();
-    const runIds = await Promise.all([0, 1].map(() => start(half.runtime, "spawns", { inputs: { key } })));
+    const runIds = await Promise.all([0, 1].map(() => start(half.starter, "spawns", { inputs: { key } })));
     for (const runId of runIds) await stateIs(runId, "paused");
     expect(commits.filter(isAlone).length).toBeGreaterThanOrEqual(2);
     const spawned =
@@ -102,7 +102,7 @@ describe("the first steps of a run", () => {
 
   it("have a commit of their own after a node loss, so that their wake row counts the tries", async () => {
     await open({ seenNodeLoss: () => true, reply: () => undefined });
-    await start(half.runtime, "pays");
+    await start(half.starter, "pays");
     expect(isAlone(commits[0])).toBe(true);
     await until(() => half.dispatcher.sent.length === 1);
   });
@@ -117,7 +117,7 @@ describe("the first steps of a run", () => {
         command: async (_: unknown, carryOut: () => Promise<unknown>) => carryOut(),
       } as never,
     });
-    await start(half.runtime, "pays");
+    await start(half.starter, "pays");
     expect(tried).toHaveLength(1);
     expect(isAlone(commits[0])).toBe(true);
   });
@@ -136,7 +136,7 @@ describe("the first steps of a run", () => {
         }
         return won;
       };
-      const runId = await start(half.runtime, "pays");
+      const runId = await start(half.starter, "pays");
       await until(async () => (await look(database.sql, runId)).run.current_step === "pay");
       const started = (await look(database.sql, runId)).events.filter(
         ({ event_type }) => event_type === "saga.started",

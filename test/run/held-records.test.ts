@@ -57,7 +57,7 @@ describe("records that a node does not read", () => {
   it("are not touched by it, it answers 503, and a node that reads them goes on", async () => {
     const newer = await join(WRITES_NEXT);
     const held: [Stand, RunId][] = [];
-    for (const stand of HELD) held.push([stand, await comeTo(stand, database, newer.runtime)]);
+    for (const stand of HELD) held.push([stand, await comeTo(stand, database, newer)]);
     const runIds = held.map(([, runId]) => runId);
     const before = await rowsOf(runIds);
     expect(before.map(({ record }) => record.v)).toEqual(HELD.map(() => NEXT_FORMAT));
@@ -85,7 +85,7 @@ describe("records that a node does not read", () => {
 
   it("what becomes due is not lost: its timer and its children's ends wait for a node that reads the run", async () => {
     const newer = await join(WRITES_NEXT);
-    const [timer, family] = [await start(newer.runtime, "timer"), await start(newer.runtime, "family")];
+    const [timer, family] = [await start(newer.starter, "timer"), await start(newer.starter, "family")];
     const all = () => database.sql<{ id: RunId; paused_reason: string }[]>`
       select id, paused_reason from runs where id = ${timer} or id = ${family} or parent_run_id = ${family}`;
     const allAre = (reason: RegExp) =>

@@ -7,7 +7,7 @@ import type { Runs } from "../../src/run/ports.js";
 import type { TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
 import type { Reply } from "./hand-dispatcher.js";
-import { publish, registerActions, type Step, signal, start } from "./rig.js";
+import { type Half, publish, registerActions, type Step, signal, start } from "./rig.js";
 import { look, type Seen } from "./seen.js";
 
 const by = { actor: "user:ops" } as const;
@@ -124,11 +124,11 @@ export const STANDS: readonly Stand[] = [
 ];
 
 /** Starts a run that comes to the stand. */
-export async function comeTo(stand: Stand, database: TestDatabase, runs: Runs): Promise<RunId> {
-  const runId = await start(runs, stand.workflow);
+export async function comeTo(stand: Stand, database: TestDatabase, { starter, runtime }: Half): Promise<RunId> {
+  const runId = await start(starter, stand.workflow);
   const first = stand.workflow === "helped-wait" ? "paused signal" : stand.at;
   await untilAt(database, runId, first);
-  if (stand.before) await runs.command(runId, stand.before, { id: uuidv7() });
+  if (stand.before) await runtime.command(runId, stand.before, { id: uuidv7() });
   await untilAt(database, runId, stand.at);
   return runId;
 }

@@ -42,7 +42,7 @@ async function rows(runId: string): Promise<number> {
 describe("a repeat of a keyed command", () => {
   it("gets the first answer, on the same node and on another, and changes nothing", async () => {
     const [one, other] = [await half(), await half()];
-    const runId = await start(one.runtime, "waits");
+    const runId = await start(one.starter, "waits");
     await isAt(runId, "wait");
     const options = keyed();
     const first = await one.runtime.command(runId, cancel, options);
@@ -56,7 +56,7 @@ describe("a repeat of a keyed command", () => {
 
   it("with another body is a conflict, and changes nothing", async () => {
     const [one, other] = [await half(), await half()];
-    const runId = await start(one.runtime, "waits");
+    const runId = await start(one.starter, "waits");
     await isAt(runId, "wait");
     const options = keyed();
     await one.runtime.command(runId, cancel, options);
@@ -70,8 +70,8 @@ describe("a repeat of a keyed command", () => {
   });
 
   it("gets the first answer although the run would refuse it by now", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "asks");
+    const { runtime, starter } = await half();
+    const runId = await start(starter, "asks");
     await isAt(runId, "ask");
     const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
     const submit: RunCommand = { type: "submit", taskId: task?.id ?? "", result: { a: 1 }, actor: "api" };
@@ -94,7 +94,7 @@ describe("a repeat of a keyed command", () => {
   it("may come at the same time as the first, on two nodes", async () => {
     const [one, other] = [await half(), await half()];
     for (let nth = 0; nth < 10; nth++) {
-      const runId = await start(one.runtime, "waits");
+      const runId = await start(one.starter, "waits");
       await isAt(runId, "wait");
       const options = keyed();
       const [left, right] = await Promise.all(
@@ -107,8 +107,8 @@ describe("a repeat of a keyed command", () => {
 
 describe("a refusal", () => {
   it("uses up no key: what was refused may be accepted later", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "asks");
+    const { runtime, starter } = await half();
+    const runId = await start(starter, "asks");
     await isAt(runId, "ask");
     const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
     const submit = (result: object) => ({ type: "submit", taskId: task?.id ?? "", result, actor: "api" }) as RunCommand;

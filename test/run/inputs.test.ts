@@ -37,7 +37,7 @@ afterAll(async () => {
 });
 
 const refusedWith = async (inputs: JsonObject, workflow = "order") => {
-  const error = await start(half.runtime, workflow, { inputs }).then(
+  const error = await start(half.starter, workflow, { inputs }).then(
     () => undefined,
     (reason: unknown) => reason as { status: number; details: readonly JsonObject[] },
   );
@@ -78,7 +78,7 @@ describe("the inputs of a start", () => {
     ["a leap second", { customer: "Ann", items: [], "due at": "1990-12-31T23:59:60Z" }],
     ["other members", { customer: "Ann", items: [], toString: 1 }],
   ])("fit: %s", async (_, inputs) => {
-    expect(await start(half.runtime, "order", { inputs })).toEqual(expect.any(String));
+    expect(await start(half.starter, "order", { inputs })).toEqual(expect.any(String));
   });
 
   it("that need a long check are answered", async () => {

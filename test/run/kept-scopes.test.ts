@@ -61,7 +61,7 @@ describe("a kept scope", () => {
     async (workflowId) => {
       node = await startHalf(database);
       const before = await keptBytes();
-      const id = await start(node.runtime, workflowId, { inputs: { items: items(ROUNDS) }, variables: { big, note } });
+      const id = await start(node.starter, workflowId, { inputs: { items: items(ROUNDS) }, variables: { big, note } });
       await allEnd(database.sql, [id]);
       expect(await database.sql`select state from runs where id = ${id}`).toEqual([{ state: "succeeded" }]);
       expect((await keptBytes()) - before).toBeLessThan(2 * JSON.stringify(big).length);
@@ -74,7 +74,7 @@ describe("a kept scope", () => {
     node = await startHalf(database);
     const variables = { big, note, many: "x".repeat(600), ...Object.fromEntries(items(90).map((n) => [`v${n}`, n])) };
     const inputs = { items: items(2) };
-    const id = await start(node.runtime, "waiting", { inputs, variables });
+    const id = await start(node.starter, "waiting", { inputs, variables });
     const children = () => database.sql<{ id: RunId }[]>`
       select id from runs where parent_run_id = ${id} and awaited_signal is not null`;
     await until(async () => (await children()).length === 2);

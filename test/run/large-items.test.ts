@@ -91,7 +91,7 @@ const listOf = (count: number) => Array.from({ length: count }, (_, nth) => ({ n
 /** Of a run with so many items, in bytes. */
 async function cost(count: number) {
   const before = { sent: wire.sent, received: wire.received };
-  const id = await start(node.runtime, "large", { inputs: { items: listOf(count) } });
+  const id = await start(node.starter, "large", { inputs: { items: listOf(count) } });
   await allEnd(database.sql, [id]);
   expect(await database.sql`select state from runs where id = ${id}`).toEqual([{ state: "succeeded" }]);
   return { sent: wire.sent - before.sent, received: wire.received - before.received };
@@ -107,7 +107,7 @@ describe("a loop over large items at one step a commit", () => {
   });
 
   it("reads the inputs once for all items that are loaded again", async () => {
-    const id = await start(node.runtime, "parked", { inputs: { items: listOf(20) } });
+    const id = await start(node.starter, "parked", { inputs: { items: listOf(20) } });
     const items = await until(async () => {
       const found = await database.sql<{ id: RunId }[]>`
         select id from runs where parent_run_id = ${id} and awaited_signal = 'go'`;

@@ -4,9 +4,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { internal, overloaded, SagaError } from "../../src/errors.js";
 import { type ShardId, shardOf, uuidv7 } from "../../src/ids.js";
-import type { Delivery } from "../../src/run/delivery.js";
-import { MAX_LEASED } from "../../src/run/poll/leases.js";
-import { Poller } from "../../src/run/poll/poller.js";
+import { MAX_LEASED } from "../../src/run/leases.js";
+import type { QueuedCommand } from "../../src/run/mailbox.js";
+import { Poller } from "../../src/run/poller.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, LEASE_SECONDS, outbox, reclaim, wakes } from "../../src/store/engine/poll.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
@@ -25,12 +25,17 @@ afterAll(() => database.drop());
 
 /** A runtime whose runs answer when the test lets them. */
 class HeldRuntime {
-  readonly waiting = new Map<string, { settle(): void; fail(error: unknown): void; command: Delivery["command"] }>();
+  readonly waiting = new Map<
+    string,
+    { settle(): void; fail(error: unknown): void; command: QueuedCommand["command"] }
+  >();
   busy = new Set<string>();
   most = 0;
   deliveries = 0;
 
-  deliver(runId: string, command: Delivery["command"]): Promise<never> {
+  readonly residents = { isBusy: (runId: string) => this.busy.has(runId) };
+
+  command(runId: string, command: QueuedCommand["command"]): Promise<never> {
     return new Promise((resolve, reject) => {
       const settle = () => {
         this.waiting.delete(runId);
@@ -44,10 +49,6 @@ class HeldRuntime {
       this.deliveries++;
       this.most = Math.max(this.most, this.waiting.size);
     });
-  }
-
-  isBusy(runId: string): boolean {
-    return this.busy.has(runId);
   }
 
   advanceFailed(): void {}
@@ -312,8 +313,8 @@ describe("taking shards over", () => {
     const post = await one("outbox", { tries: 1, due });
     await database.sql`update outbox set kind = 'webhook' where run_id = ${post}`;
     const delivered: string[] = [];
-    const deliver = async (runId: string) => void delivered.push(runId) as never;
-    const runtime = { deliver, isBusy: () => false, advanceFailed: () => {} };
+    const command = async (runId: string) => void delivered.push(runId) as never;
+    const runtime = { command, residents: { isBusy: () => false }, advanceFailed: () => {} };
     const dispatcher = { holds: () => false };
     const options = { sql: database.sql, log: silentLog, runtime, dispatcher, trials: everySuspectLives };
     const poller = new Poller({ ...options, shards: () => SHARDS });

@@ -31,7 +31,7 @@ const announce = (runId: RunId, eventId: string) =>
 
 /** A run whose wait is committed, and which has looked at the events before it. */
 async function listening(): Promise<RunId> {
-  const runId = await start(node.runtime, "hear");
+  const runId = await start(node.starter, "hear");
   const waits = async () => {
     const wait = (await rowOf(runId))?.record.wait as JsonObject | undefined;
     return (wait?.kind === "event" && wait.look === undefined) || undefined;

@@ -55,7 +55,7 @@ async function join(): Promise<Half> {
 }
 
 async function comesTo(half: Half, workflow: string, reason: string): Promise<RunId> {
-  const runId = await start(half.runtime, workflow);
+  const runId = await start(half.starter, workflow);
   await until(async () => (await look(database.sql, runId)).run.paused_reason === reason);
   return runId;
 }

@@ -33,7 +33,7 @@ async function half(options: HalfOptions = {}): Promise<Half> {
   return started;
 }
 
-const startAll = ({ runtime }: Half) => Promise.all(Array.from({ length: RUNS }, () => start(runtime, "order")));
+const startAll = ({ starter }: Half) => Promise.all(Array.from({ length: RUNS }, () => start(starter, "order")));
 
 const byId = (dispatches: readonly Dispatch[]) =>
   [...dispatches].sort((left, right) => (left.dispatchId < right.dispatchId ? -1 : 1));
@@ -75,7 +75,7 @@ describe("a node that dies after its commit and before its send", () => {
   it("leaves dispatches to another node that listens to their workers before it judges their silence", async () => {
     const dying = await half();
     dying.dispatcher.drops = () => true;
-    const runId = await start(dying.runtime, "beats");
+    const runId = await start(dying.starter, "beats");
     const [lost] = await until(() => dying.dispatcher.dropped.length === 1 && dying.dispatcher.dropped);
     await dying.stop();
     // The heartbeat is overdue by the time the run is looked at.
@@ -94,7 +94,7 @@ describe("a node that dies after its commit and before its send", () => {
 
   it("owes a dispatch over gRPC by the run's rows, until the run was looked at in vain: then by a row of its own", async () => {
     const silent = await half({ reply: () => undefined });
-    const runId = await start(silent.runtime, "order");
+    const runId = await start(silent.starter, "order");
     const [{ dispatchId }] = await until(
       () => silent.dispatcher.sent.length === 1 && (silent.dispatcher.sent as [Dispatch]),
     );
@@ -171,7 +171,7 @@ describe("a node that dies after its commit and before its send", () => {
   it("and comes back, has only stale answers: the run keeps the first one", async () => {
     const frozen = await half();
     frozen.dispatcher.drops = () => true;
-    const runId = await start(frozen.runtime, "order");
+    const runId = await start(frozen.starter, "order");
     const dispatch = await until(() => frozen.dispatcher.dropped[0]);
     const heir = await half({ reply: () => ({ result: { by: "heir" } }) });
     await heir.poller.start();

@@ -78,7 +78,7 @@ describeShort.each(["before", "after"] as const)(
   "a connection cut %s the server has carried out the commit",
   (when) => {
     it("a signal is recorded and taken once, and gets its true answer", async () => {
-      const runId = await start(node.runtime, "wait");
+      const runId = await start(node.starter, "wait");
       await stateIs(runId, "paused");
       const id = uuidv7();
       const answer = await giveCut(runId, signal(id, "go", { n: 1 }), id, when);
@@ -90,7 +90,7 @@ describeShort.each(["before", "after"] as const)(
     });
 
     it("a submit is taken once, and gets its true answer", async () => {
-      const runId = await start(node.runtime, "ask");
+      const runId = await start(node.starter, "ask");
       await stateIs(runId, "paused");
       const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
       const taskId = task?.id ?? "";
@@ -112,7 +112,7 @@ describeShort.each(["before", "after"] as const)(
     });
 
     it("a cancel takes effect once, and gets its true answer", async () => {
-      const runId = await start(node.runtime, "order");
+      const runId = await start(node.starter, "order");
       await stateIs(runId, "paused");
       const id = uuidv7();
       const answer = await giveCut(runId, cancel, id, when);
@@ -127,7 +127,7 @@ describeShort.each(["before", "after"] as const)(
 
     it("a worker's result counts once, and gets its true answer", async () => {
       answering = false;
-      const runId = await start(node.runtime, "order");
+      const runId = await start(node.starter, "order");
       const { dispatchId } = await until(() => node.dispatcher.sent[0]);
       const result = { type: "result", dispatchId, result: { receipt: 1 }, actor: "worker:w" } as const;
       const answer = await giveCut(runId, result, uuidv7(), when);
@@ -145,12 +145,12 @@ describeShort.each(["before", "after"] as const)(
       const businessKey = uuidv7();
       const cut = proxy.cutAt(businessKey, when);
       const request = { workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api" };
-      const answer = await node.runtime.start({ ...request, businessKey, idempotencyKey: businessKey });
+      const answer = await node.starter.start({ ...request, businessKey, idempotencyKey: businessKey });
       await cut;
       expect(answer.deduplicated).toBe(false);
       const rows = await database.sql`select id from runs where business_key = ${businessKey}`;
       expect([...rows]).toEqual([{ id: answer.runId }]);
-      const again = await node.runtime.start({ ...request, businessKey, idempotencyKey: businessKey });
+      const again = await node.starter.start({ ...request, businessKey, idempotencyKey: businessKey });
       expect(again).toMatchObject({ runId: answer.runId, deduplicated: true });
       await poll();
       await stateIs(answer.runId, "paused");
@@ -162,7 +162,7 @@ describeShort.each(["before", "after"] as const)(
       const runId = newRunId();
       // The commit that starts the run and dispatches is the first one that contains the step's key.
       const cut = proxy.cutAt(`${runId}:pay:1`, when);
-      await start(node.runtime, "order", { runId });
+      await start(node.starter, "order", { runId });
       await cut;
       // Without a poll: the run repeats the effects of the lost commit when its outcome is known.
       await stateIs(runId, "paused");
@@ -176,13 +176,13 @@ describeShort.each(["before", "after"] as const)(
 
 describeShort("while the store is away", () => {
   it("callers get 503 in bounded time, never a false outcome, and the recorded one when the store is back", async () => {
-    const runId = await start(node.runtime, "wait");
+    const runId = await start(node.starter, "wait");
     await stateIs(runId, "paused");
     const id = uuidv7();
     const cut = proxy.cutAt(id, "after").then(() => proxy.close());
     const began = performance.now();
     const given = node.runtime.command(runId, signal(id, "go"), { id });
-    const started = start(node.runtime, "wait", { idempotencyKey: id });
+    const started = start(node.starter, "wait", { idempotencyKey: id });
     const told = await Promise.allSettled([given, started]);
     const ms = performance.now() - began;
     await cut;
@@ -194,7 +194,7 @@ describeShort("while the store is away", () => {
     const answer = await insist(runId, signal(id, "go"), id);
     expect(answer).toEqual({ type: "signal", id, matched: true });
     expect(await recorded(runId, id)).toEqual(answer);
-    const again = await until(() => start(node.runtime, "wait", { idempotencyKey: id }).catch(() => undefined));
+    const again = await until(() => start(node.starter, "wait", { idempotencyKey: id }).catch(() => undefined));
     const [, first] = told;
     if (first.status === "fulfilled") expect(again).toBe(first.value);
     expect(await database.sql`select 1 from start_keys where key = ${id}`).toHaveLength(1);
@@ -219,7 +219,7 @@ async function insist(runId: RunId, command: RunCommand, id: string): Promise<An
 describeLong("sessions terminated at random under load", () => {
   it("lose nothing and repeat nothing: every answer is the recorded one", async () => {
     await node.poller.start();
-    const runIds = await Promise.all(Array.from({ length: 30 }, () => start(node.runtime, "order")));
+    const runIds = await Promise.all(Array.from({ length: 30 }, () => start(node.starter, "order")));
     for (const runId of runIds) await stateIs(runId, "paused");
     let terminated = 0;
     let over = false;

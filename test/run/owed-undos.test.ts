@@ -119,7 +119,7 @@ describe("on the store", () => {
     const charge = { type: "action", action: "shop.charge", compensation: { action: "shop.refund" } };
     const charges = ["one", "two", "three", "fail"].map((id, nth, ids) => ({ id, ...charge, next: ids[nth + 1] }));
     await publish(database, workflowId, [...charges.slice(0, 3), { id: "fail", type: "error", ...failing }]);
-    const runId = await start(half.runtime, workflowId);
+    const runId = await start(half.starter, workflowId);
     await allEnd(database.sql, [runId]);
     const undone = half.dispatcher.sent.filter(({ runId: of, call }) => of === runId && call.phase === "compensation");
     expect(undone.map(({ call }) => call.stepId)).toEqual(["three", "two", "one"]);

@@ -1,7 +1,7 @@
 // The poller: due rows reach their runs in bounded batches, and a run that is found guilty in a trial ends in quarantine.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { shardOf, uuidv7 } from "../../src/ids.js";
-import type { Judge } from "../../src/run/trial/trials.js";
+import type { Judge } from "../../src/run/judge.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, outbox, reclaim, wakes } from "../../src/store/engine/poll.js";
 import { createTestDatabase, deleteRuns, type TestDatabase } from "../harness/database.js";
@@ -47,8 +47,8 @@ const wakeOf = async (runId: string) => {
 
 describe("a due wake", () => {
   it("is leased: no other node gets it for a while, and its tries are counted", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "quick");
+    const { starter } = await half();
+    const runId = await start(starter, "quick");
     await makeDue();
     expect(await takeDue()).toEqual([{ run_id: runId, tries: 1 }]);
     expect(await takeDue()).toEqual([]);
@@ -58,8 +58,8 @@ describe("a due wake", () => {
   });
 
   it("is leased to one of many nodes that poll at once", async () => {
-    const { runtime } = await half();
-    await Promise.all(Array.from({ length: 50 }, () => start(runtime, "quick")));
+    const { starter } = await half();
+    await Promise.all(Array.from({ length: 50 }, () => start(starter, "quick")));
     await makeDue();
     const taken = (await Promise.all(Array.from({ length: 4 }, () => takeDue(20)))).flat();
     expect(new Set(taken.map(({ run_id }) => run_id)).size).toBe(taken.length);
@@ -67,8 +67,8 @@ describe("a due wake", () => {
   });
 
   it("has its tries reset by a commit", async () => {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "later");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "later");
     await makeDue();
     await takeDue();
     await makeDue();
@@ -79,8 +79,8 @@ describe("a due wake", () => {
   });
 
   it("never fires early, and gets its due time back if it was polled too soon", async () => {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "timer");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "timer");
     await makeDue();
     await poller.tick();
     await makeDue();
@@ -101,8 +101,8 @@ describe("a due wake", () => {
   });
 
   it("of another node's shard is not taken", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "quick");
+    const { starter } = await half();
+    const runId = await start(starter, "quick");
     await makeDue();
     const others = SHARDS.filter((shard) => shard !== shardOf(runId));
     expect((await wakes.lease(database.sql, others, 10)).rows).toEqual([]);
@@ -110,8 +110,8 @@ describe("a due wake", () => {
   });
 
   it("of a run that has ended is removed", async () => {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "quick");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "quick");
     await makeDue();
     await poller.tick();
     expect((await look(database.sql, runId)).run.state).toBe("succeeded");
@@ -125,8 +125,8 @@ describe("a due wake", () => {
 
 describe("many overdue rows", () => {
   it("are worked off in bounded batches, all of them in one poll", async () => {
-    const { runtime, poller } = await half();
-    const runIds = await Promise.all(Array.from({ length: 600 }, () => start(runtime, "quick")));
+    const { starter, poller } = await half();
+    const runIds = await Promise.all(Array.from({ length: 600 }, () => start(starter, "quick")));
     await makeDue();
     expect(await takeDue(500)).toHaveLength(500);
     await makeDue();
@@ -155,8 +155,8 @@ describe("a run that never commits", () => {
   }
 
   it("is in quarantine once it is found guilty, and continues when it is released", async () => {
-    const { runtime, poller } = await half({ trials });
-    const runId = await start(runtime, "wait");
+    const { runtime, starter, poller } = await half({ trials });
+    const runId = await start(starter, "wait");
     await bringDown(runId);
     await poller.tick();
     const quarantined = await look(database.sql, runId);
@@ -189,9 +189,9 @@ describe("a run that never commits", () => {
   });
 
   it("counts a try and is due at once if its shard is taken over while it steps", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "quick");
-    const timer = await start(runtime, "timer");
+    const { starter } = await half();
+    const runId = await start(starter, "quick");
+    const timer = await start(starter, "timer");
     await database.sql`update wakes set due_at = now() + interval '1 h' where run_id = ${timer}`;
     await reclaim(database.sql, SHARDS);
     expect(await wakeOf(runId)).toMatchObject({ tries: 1 });
@@ -202,8 +202,8 @@ describe("a run that never commits", () => {
   });
 
   it("is not suspected while its node survives", async () => {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "wait");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "wait");
     for (let nth = 1; nth <= 2; nth++) {
       await makeDue();
       await takeDue();
@@ -214,8 +214,8 @@ describe("a run that never commits", () => {
   });
 
   it("can be cancelled out of its quarantine", async () => {
-    const { runtime, poller } = await half({ trials });
-    const runId = await start(runtime, "wait");
+    const { runtime, starter, poller } = await half({ trials });
+    const runId = await start(starter, "wait");
     await bringDown(runId);
     await poller.tick();
     const answer = await runtime.command(runId, { type: "cancel", compensate: true, actor: "api" });
@@ -225,8 +225,8 @@ describe("a run that never commits", () => {
   });
 
   it("still owes its dispatch, and a worker's answer waits until the run is released", async () => {
-    const { runtime, poller, dispatcher } = await half({ trials, reply: () => undefined });
-    const runId = await start(runtime, "pay");
+    const { runtime, starter, poller, dispatcher } = await half({ trials, reply: () => undefined });
+    const runId = await start(starter, "pay");
     await makeDue();
     await poller.tick();
     const { dispatchId } = await until(() => dispatcher.sent[0]);
@@ -255,8 +255,8 @@ describe("inbox and outbox", () => {
   };
 
   it("bring a durable command to its run, and its row is deleted in the commit that answers it", async () => {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "wait");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "wait");
     const command = signal(uuidv7(), "go", { n: 1 });
     const row = { id: uuidv7(), run_id: runId, shard: shardOf(runId), due_at: new Date(0) };
     await makeDue();
@@ -270,9 +270,9 @@ describe("inbox and outbox", () => {
   });
 
   it("lease their rows, and make all of them due for a node that takes a shard over", async () => {
-    const { runtime, dispatcher, poller } = await half();
+    const { starter, dispatcher, poller } = await half();
     dispatcher.credit = false;
-    const runId = await start(runtime, "pay");
+    const runId = await start(starter, "pay");
     // Once the run was looked at in vain, its call gets a row.
     await until(async () => {
       await makeDue();
@@ -294,8 +294,8 @@ describe("inbox and outbox", () => {
   });
 
   it("lose the row of a dispatch that is no longer owed", async () => {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "quick");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "quick");
     await makeDue();
     await poller.tick();
     const row = { id: uuidv7(), run_id: runId, shard: shardOf(runId), kind: "action", due_at: new Date(0) };

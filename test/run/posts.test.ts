@@ -48,8 +48,8 @@ const makeDue = () => database.sql`update outbox set due_at = now() - interval '
 
 describe("a post", () => {
   it("is part of the commit of its step, and reaches its courier afterwards", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "tell");
+    const { starter } = await half();
+    const runId = await start(starter, "tell");
     await allEnd(database.sql, [runId]);
     const [first, second] = await rows();
     expect(first).toMatchObject({
@@ -60,8 +60,8 @@ describe("a post", () => {
   });
 
   it("is found by the poll without a hint, as long as its row exists", async () => {
-    const { runtime, poller } = await half({ hints: false });
-    const runId = await start(runtime, "tell");
+    const { starter, poller } = await half({ hints: false });
+    const runId = await start(starter, "tell");
     await database.sql`update wakes set due_at = now() - interval '1 s'`;
     await poller.tick();
     await until(async () => (await look(database.sql, runId)).run.state === "succeeded");
@@ -79,8 +79,8 @@ describe("a post", () => {
   });
 
   it("sends no command to its run, and stays if there is no courier", async () => {
-    const { poller, runtime } = await half({ couriers: {} });
-    const runId = await start(runtime, "tell");
+    const { poller, starter } = await half({ couriers: {} });
+    const runId = await start(starter, "tell");
     await allEnd(database.sql, [runId]);
     const before = typesOf((await look(database.sql, runId)).events);
     await makeDue();
@@ -90,9 +90,9 @@ describe("a post", () => {
   });
 
   it("does not count as a reason for its run to be looked at", async () => {
-    const { runtime } = await half();
+    const { starter } = await half();
     const before = await countUnwatched(database.sql);
-    const runId = await start(runtime, "tell-and-wait");
+    const runId = await start(starter, "tell-and-wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
     expect(await countUnwatched(database.sql)).toBe(before);
     await database.sql`delete from wakes where run_id = ${runId}`;
@@ -104,8 +104,8 @@ describe("a post", () => {
   });
 
   it("that its courier has put off is not due sooner because its shard changes hands", async () => {
-    const { runtime } = await half();
-    await allEnd(database.sql, [await start(runtime, "tell")]);
+    const { starter } = await half();
+    await allEnd(database.sql, [await start(starter, "tell")]);
     await database.sql`update outbox set due_at = now() + interval '1 hour'`;
     await database.sql`
       insert into outbox (id, run_id, shard, kind, due_at)

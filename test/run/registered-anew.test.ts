@@ -32,7 +32,7 @@ async function registered(more: JsonObject): Promise<void> {
 
 /** A run whose action is with the worker. */
 async function inFlight() {
-  const runId = await start(node.runtime, "pay");
+  const runId = await start(node.starter, "pay");
   return until(() => node.dispatcher.sent.find((dispatch) => dispatch.runId === runId), { what: "the dispatch" });
 }
 

@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { requestHash } from "../../src/run/request-hash.js";
+import { requestHash } from "../../src/ids.js";
 
 /** All members sorted, then written in the order in which an object has them. */
 function hashedPlainly(body: unknown): string {

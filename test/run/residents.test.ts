@@ -56,7 +56,7 @@ describe("ten times as many parked runs as fit in memory", () => {
     let most = 0;
     for (let nth = 0; nth < PARKED; nth += 100) {
       const names = Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? "signal" : "timer"));
-      runIds.push(...(await Promise.all(names.map((name) => start(one.runtime, name, { inputs: { until: soon } })))));
+      runIds.push(...(await Promise.all(names.map((name) => start(one.starter, name, { inputs: { until: soon } })))));
       await atRest(one);
       most = Math.max(most, residents.size);
     }
@@ -89,7 +89,7 @@ describeShort("a passivated run", () => {
     const one = await half({ residents: { max: 10 } });
     const instant = new Date(Date.now() + 5_000).toISOString();
     const runIds = await Promise.all(
-      Array.from({ length: 100 }, () => start(one.runtime, "timer", { inputs: { until: instant } })),
+      Array.from({ length: 100 }, () => start(one.starter, "timer", { inputs: { until: instant } })),
     );
     await until(() => parked(runIds));
     await atRest(one);
@@ -112,7 +112,7 @@ describeShort("the estimated bytes of idle runs", () => {
     const text = "x".repeat(200_000);
     const runIds = await Promise.all(
       Array.from({ length: 40 }, (_, nth) =>
-        start(heavy.runtime, "signal", nth % 2 === 0 ? { variables: { text } } : { inputs: { text } }),
+        start(heavy.starter, "signal", nth % 2 === 0 ? { variables: { text } } : { inputs: { text } }),
       ),
     );
     await until(() => parked(runIds));
@@ -125,7 +125,7 @@ describeShort("the estimated bytes of idle runs", () => {
 
   it("shrink when a run leaves, and a short heap passivates the half that has been idle longest", async () => {
     const one = await half();
-    const runIds = await Promise.all(Array.from({ length: 40 }, () => start(one.runtime, "signal")));
+    const runIds = await Promise.all(Array.from({ length: 40 }, () => start(one.starter, "signal")));
     await until(() => parked(runIds));
     await atRest(one);
     const { residents } = one.runtime;
@@ -150,7 +150,7 @@ describeShort("a node that stops", () => {
   it("does not take up a child that its last commit has created; another node does", async () => {
     const stopping = await half({ onCommit: (_, events) => forked(events) && void stopping.runtime.stop() });
     const forked = (events: readonly { readonly type: string }[]) => events.some(({ type }) => type === "step.paused");
-    const runId = await start(stopping.runtime, "fork");
+    const runId = await start(stopping.starter, "fork");
     await stopping.runtime.stop();
     expect(stopping.runtime.residents.size).toBe(0);
     (await half()).poller.start();

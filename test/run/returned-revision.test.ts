@@ -62,7 +62,7 @@ async function backUp(runId: RunId): Promise<() => Promise<void>> {
 
 /** A run that waits for its amount, whose actor is in memory on the first node. */
 async function waiting(): Promise<RunId> {
-  const runId = await start(memory.runtime, "order");
+  const runId = await start(memory.starter, "order");
   const awaited = () => database.sql`select 1 from runs where id = ${runId} and awaited_signal = 'amount'`;
   await until(async () => (await awaited()).length > 0 || undefined, { what: "the run waits" });
   return runId;

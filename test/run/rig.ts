@@ -2,15 +2,16 @@
 // controls. There is no API and no gRPC, and the poller only polls on request.
 import type { JsonObject, RunCommand, RunId } from "../../machines/index.js";
 import { compileWorkflow, Schemas } from "../../machines/index.js";
+import { StoreCatalog } from "../../src/catalog/catalog.js";
 import { DatabaseClock } from "../../src/clock.js";
-import { createMetrics, type Metrics } from "../../src/metrics.js";
-import { StoreCatalog } from "../../src/run/catalog/catalog.js";
+import { SlotGranter } from "../../src/concurrency/slot-granter.js";
+import { createMetrics, type Metrics } from "../../src/metrics/index.js";
 import { Committer } from "../../src/run/committer.js";
-import { Poller } from "../../src/run/poll/poller.js";
-import type { CommitListener, Couriers, Runs, StartRequest } from "../../src/run/ports.js";
+import type { Judge } from "../../src/run/judge.js";
+import { Poller } from "../../src/run/poller.js";
+import type { CommitListener, Couriers, RunStarter, StartRequest } from "../../src/run/ports.js";
 import { Runtime, type RuntimeOptions } from "../../src/run/runtime.js";
-import { SlotGranter } from "../../src/run/slots/granter.js";
-import type { Judge } from "../../src/run/trial/trials.js";
+import { Starter, type StarterOptions } from "../../src/run/starter.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { workflowVersions } from "../../src/store/lists/definitions.js";
 import { register } from "../../src/store/lists/registry.js";
@@ -33,7 +34,7 @@ export interface HalfOptions {
   readonly residents?: RuntimeOptions["residents"];
   /** By default every suspect lives. */
   readonly trials?: Judge;
-  readonly startupVariables?: RuntimeOptions["startupVariables"];
+  readonly startupVariables?: StarterOptions["startupVariables"];
   readonly gate?: RuntimeOptions["gate"];
   readonly seenNodeLoss?: RuntimeOptions["seenNodeLoss"];
   readonly lastWords?: RuntimeOptions["lastWords"];
@@ -49,6 +50,7 @@ export interface HalfOptions {
 
 export interface Half {
   readonly runtime: Runtime;
+  readonly starter: Starter;
   readonly committer: Committer;
   readonly poller: Poller;
   /** It polls only on request. */
@@ -84,30 +86,32 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   const dispatcher = new HandDispatcher(options.reply);
   const schemas = new Schemas();
   const licences = { licensed: () => true };
+  const { gate, lastWords, scheduler = new FairScheduler(() => 0) } = options;
   const slots = new SlotGranter({
     ...{ sql, log: silentLog, hints, room: options.slotRoom ?? 10_000, polls: () => true },
-    afterCommit: (runId, effects) => runtime.afterCommit(runId, [], effects),
+    afterCommit: (runId, effects) => runtime.effects.afterCommit(runId, [], effects),
   });
   const runtime: Runtime = new Runtime({
-    ...{ slots, slotRoom: options.slotRoom },
-    ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints },
+    ...{ sql, clock, metrics, committer, catalog, dispatcher, schemas, licences, stepsPerCommit, hints, slots },
     ...(couriers && { couriers }),
     residents: options.residents,
-    startupVariables: options.startupVariables,
     recordFormat: options.recordFormat,
     formats: options.formats,
-    scheduler: options.scheduler ?? new FairScheduler(() => 0),
-    gate: options.gate,
+    ...{ scheduler, gate },
     seenNodeLoss: options.seenNodeLoss,
-    lastWords: options.lastWords,
+    lastWords,
     log: silentLog,
     onCommit: options.onCommit ?? (() => {}),
+  });
+  const starter = new Starter({
+    ...{ sql, clock, catalog, schemas, slots, runtime, scheduler, gate, lastWords },
+    ...{ slotRoom: options.slotRoom, startupVariables: options.startupVariables },
   });
   dispatcher.bind(runtime);
   const poller = new Poller({
     ...{ sql, log: silentLog, runtime, dispatcher, shards: () => SHARDS, intervalMs: pollMs },
     trials: options.trials ?? everySuspectLives,
-    gate: options.gate,
+    gate,
     ...(couriers && { couriers }),
   });
   let stopped: Promise<void> | undefined;
@@ -122,7 +126,7 @@ export async function startHalf(database: TestDatabase, options: HalfOptions = {
   };
   const conflicts = async () => (await metrics.commitConflicts.get()).values[0]?.value ?? 0;
   return {
-    ...{ runtime, committer, poller, slots, dispatcher, catalog, metrics, conflicts },
+    ...{ runtime, starter, committer, poller, slots, dispatcher, catalog, metrics, conflicts },
     stop: () => {
       stopped ??= stop();
       return stopped;
@@ -159,9 +163,9 @@ export async function registerActions({ sql }: Pick<TestDatabase, "sql">, ...nam
   );
 }
 
-export async function start(runs: Runs, workflowId: string, more: Partial<StartRequest> = {}): Promise<RunId> {
+export async function start(starter: RunStarter, workflowId: string, more: Partial<StartRequest> = {}): Promise<RunId> {
   const request = { workflowId, inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api", ...more };
-  return (await runs.start(request)).runId;
+  return (await starter.start(request)).runId;
 }
 
 export function signal(id: string, name: string, payload: JsonObject = {}): RunCommand {

@@ -47,7 +47,7 @@ const draft = (rows: readonly JsonObject[], more: Partial<RuleDraft> = {}): Rule
 });
 
 async function outcome() {
-  const id = await start(half.runtime, "ruled", { inputs: { n: 1 } });
+  const id = await start(half.starter, "ruled", { inputs: { n: 1 } });
   return until(async () => {
     const [run] = await database.sql`select state from runs where id = ${id} and terminal_at is not null`;
     if (!run) return undefined;

@@ -28,8 +28,8 @@ const listed = async (filter: RunFilter) => {
 
 describe("a run that ends", () => {
   it("is found by its error code, and counted before and after the counts are kept", async () => {
-    const failed = [await start(half.runtime, "declines"), await start(half.runtime, "declines")];
-    const cancelled = await start(half.runtime, "holds");
+    const failed = [await start(half.starter, "declines"), await start(half.starter, "declines")];
+    const cancelled = await start(half.starter, "holds");
     await half.runtime.command(cancelled, { type: "cancel", reason: "no", compensate: true, actor: "api" });
     await allEnd(database.sql, [...failed, cancelled]);
     expect(await listed({ errorCode: "card_declined" })).toEqual(failed);
@@ -49,7 +49,7 @@ describe("a run that ends", () => {
 
 describe("a run that begins to wait and goes on", () => {
   it("is updated without an entry in any index", async () => {
-    const id = await start(half.runtime, "holds");
+    const id = await start(half.starter, "holds");
     const [before, after] = await database.sql.begin(async (sql) => {
       // Of this session, also before this transaction: until it reports them to the server, at most once a second.
       const updated = async () => {

@@ -80,7 +80,7 @@ const endOfWait = (root: RunId, decider: string) =>
 
 /** Starts a family on one node, and signals its root on another one. */
 async function one(shape: string, nth: number): Promise<Signalled> {
-  const root = await start(half(nth).runtime, workflowOf(shape));
+  const root = await start(half(nth).starter, workflowOf(shape));
   const end = await endOfWait(root, SHAPES[shape]?.decider ?? "");
   await pause(end.at - Date.now() + (((nth * 7) % 21) / 10 - 1) * AROUND_MS);
   const id = uuidv7();

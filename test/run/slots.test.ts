@@ -70,7 +70,7 @@ let keys = 0;
 const newKey = () => `k${++keys}`;
 
 async function startOf(workflowId: string, key: string, more: Partial<StartRequest> = {}): Promise<RunId> {
-  const runId = await start(half.runtime, workflowId, { inputs: { key }, ...more });
+  const runId = await start(half.starter, workflowId, { inputs: { key }, ...more });
   started.push(runId);
   return runId;
 }
@@ -288,12 +288,12 @@ describe("a workflow's key", () => {
 
   it("a key that cannot be evaluated refuses the start", async () => {
     await begin();
-    await expect(start(half.runtime, "single", { inputs: {} })).rejects.toMatchObject({ status: 422 });
-    await expect(start(half.runtime, "single", { inputs: { key: { a: 1 } } })).rejects.toMatchObject({ status: 422 });
-    await expect(start(half.runtime, "single", { inputs: { key: "x".repeat(257) } })).rejects.toMatchObject({
+    await expect(start(half.starter, "single", { inputs: {} })).rejects.toMatchObject({ status: 422 });
+    await expect(start(half.starter, "single", { inputs: { key: { a: 1 } } })).rejects.toMatchObject({ status: 422 });
+    await expect(start(half.starter, "single", { inputs: { key: "x".repeat(257) } })).rejects.toMatchObject({
       status: 422,
     });
-    const numbered = await start(half.runtime, "single", { inputs: { key: 7 } });
+    const numbered = await start(half.starter, "single", { inputs: { key: 7 } });
     await awaits(numbered, "signal");
     await go(numbered);
     await nothingLeft(numbered);

@@ -31,7 +31,7 @@ const request = (more: Partial<StartRequest>): StartRequest => {
 describe("starting once", () => {
   it("a hundred concurrent starts under one key make one run, and one of them is answered as new", async () => {
     const answers = await Promise.all(
-      Array.from({ length: 100 }, () => half.runtime.start(request({ idempotencyKey: "k" }))),
+      Array.from({ length: 100 }, () => half.starter.start(request({ idempotencyKey: "k" }))),
     );
     expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
     expect(answers.filter(({ deduplicated }) => !deduplicated)).toHaveLength(1);
@@ -40,18 +40,18 @@ describe("starting once", () => {
   it("a body that spells a default out is the same", async () => {
     const key = { idempotencyKey: "spelled" };
     const spelled = request({ ...key, entrypoint: "default", delayMs: 0, labels: {} });
-    const first = await half.runtime.start(request(key));
+    const first = await half.starter.start(request(key));
     for (const repeat of [spelled, request({ ...key, entrypoint: "" }), request(key)])
-      expect(await half.runtime.start(repeat)).toMatchObject({ runId: first.runId, deduplicated: true });
+      expect(await half.starter.start(repeat)).toMatchObject({ runId: first.runId, deduplicated: true });
   });
 
   it("another body under the key or the run id is a conflict", async () => {
     const runId = asRunId("01900000-0000-7000-8000-00000000aa01");
-    await half.runtime.start(request({ idempotencyKey: "k2", runId }));
-    await expect(half.runtime.start(request({ idempotencyKey: "k2", inputs: { other: 1 } }))).rejects.toMatchObject({
+    await half.starter.start(request({ idempotencyKey: "k2", runId }));
+    await expect(half.starter.start(request({ idempotencyKey: "k2", inputs: { other: 1 } }))).rejects.toMatchObject({
       status: 409,
     });
-    await expect(half.runtime.start(request({ runId, inputs: { other: 1 } }))).rejects.toMatchObject({ status: 409 });
+    await expect(half.starter.start(request({ runId, inputs: { other: 1 } }))).rejects.toMatchObject({ status: 409 });
   });
 
   it("a key belongs to its tenant and its workflow: elsewhere it makes another run", async () => {
@@ -59,7 +59,7 @@ describe("starting once", () => {
     const [ann, bob] = ["01900000-0000-7000-8000-00000000aaaa", "01900000-0000-7000-8000-00000000bbbb"];
     const places = [{}, { workflowId: "other" }, { tenantId: ann }, { tenantId: bob }];
     const ask = async (more: Partial<StartRequest>) =>
-      half.runtime.start(request({ ...more, idempotencyKey: "shared" }));
+      half.starter.start(request({ ...more, idempotencyKey: "shared" }));
     const first = [];
     for (const place of places) first.push(await ask(place));
     expect(new Set(first.map(({ runId }) => runId)).size).toBe(places.length);
@@ -68,23 +68,23 @@ describe("starting once", () => {
   });
 
   it("a key lives as long as its run", async () => {
-    const { runId } = await half.runtime.start(request({ idempotencyKey: "k6" }));
+    const { runId } = await half.starter.start(request({ idempotencyKey: "k6" }));
     await half.runtime.command(runId, cancel);
     await new Pruner(database.sql, silentLog, { eventDays: 30, runDays: 0 }).prune();
-    const next = await half.runtime.start(request({ idempotencyKey: "k6", inputs: { other: 1 } }));
+    const next = await half.starter.start(request({ idempotencyKey: "k6", inputs: { other: 1 } }));
     expect([next.runId === runId, next.deduplicated]).toEqual([false, false]);
   });
 
   it("labels are durable with the run, belong to its body, and go with it", async () => {
     const { sql } = database;
     const labelled = request({ idempotencyKey: "k5", labels: { region: "eu", tier: "gold" } });
-    const { runId } = await half.runtime.start(labelled);
-    await half.runtime.start(request({ labels: { region: "us" } }));
+    const { runId } = await half.starter.start(labelled);
+    await half.starter.start(request({ labels: { region: "us" } }));
     expect((await readRuns(sql, [runId])).get(runId)?.run.labels).toEqual({ region: "eu", tier: "gold" });
     const found = await listRuns(sql, { labels: { region: "eu" } }, { limit: 5, offset: 0 }, true);
     expect(found.items.map(({ id }) => id)).toEqual([runId]);
-    expect(await half.runtime.start(labelled)).toMatchObject({ runId, deduplicated: true });
-    const other = half.runtime.start({ ...labelled, labels: { region: "us" } });
+    expect(await half.starter.start(labelled)).toMatchObject({ runId, deduplicated: true });
+    const other = half.starter.start({ ...labelled, labels: { region: "us" } });
     await expect(other).rejects.toMatchObject({ status: 409 });
 
     await half.runtime.command(runId, cancel);
@@ -94,21 +94,21 @@ describe("starting once", () => {
   });
 
   it("a repeat finds its run after the workflow was unpublished; a new start does not", async () => {
-    const first = await half.runtime.start(request({ idempotencyKey: "k3" }));
+    const first = await half.starter.start(request({ idempotencyKey: "k3" }));
     await workflowVersions.publish(database.sql, "once", 1, false);
     await half.catalog.refresh();
-    expect(await half.runtime.start(request({ idempotencyKey: "k3" }))).toMatchObject({
+    expect(await half.starter.start(request({ idempotencyKey: "k3" }))).toMatchObject({
       runId: first.runId,
       deduplicated: true,
     });
-    await expect(half.runtime.start(request({ idempotencyKey: "k4" }))).rejects.toMatchObject({ status: 404 });
+    await expect(half.starter.start(request({ idempotencyKey: "k4" }))).rejects.toMatchObject({ status: 404 });
   });
 
   it("of a workflow that is stored and not published is told so", async () => {
     const document = { id: "draft", name: "draft", start: "on", steps: [{ id: "on", type: "noop" }] };
     await workflowVersions.store(database.sql, { key: "draft", name: "draft", publish: false, document });
     const refusal = (more: Partial<StartRequest>) =>
-      half.runtime.start(request(more)).catch(({ status, message }) => [status, message]);
+      half.starter.start(request(more)).catch(({ status, message }) => [status, message]);
     const there = "there is no published workflow";
     expect(await refusal({ workflowId: "draft" })).toEqual([404, `${there} draft: it is stored and not published`]);
     expect(await refusal({ workflowId: "draft", version: 1 })).toEqual([
@@ -124,7 +124,7 @@ describe("starting once", () => {
     const document = { id: "own", name: "own", start: "on", steps: [{ id: "on", type: "noop" }], tenant_id: mine };
     await workflowVersions.store(database.sql, { key: "own", name: "own", tenantId: mine, publish: false, document });
     const refusal = (more: Partial<StartRequest>) =>
-      half.runtime.start(request({ workflowId: "own", ...more })).catch(({ message }) => message);
+      half.starter.start(request({ workflowId: "own", ...more })).catch(({ message }) => message);
     const there = "there is no published workflow own";
     expect(await refusal({ tenantId: mine })).toBe(`${there}: it is stored and not published`);
     expect(await refusal({ tenantId: mine, version: 1 })).toBe(`${there} version 1: it is stored and not published`);
@@ -145,7 +145,7 @@ describe("a start", () => {
     const counted = await startHalf(database, { scheduler, hints: false, applicationName: "counted" });
     try {
       await publish(database, "counted", [{ id: "wait", type: "wait_for_signal", signal_name: "go" }]);
-      await counted.runtime.start(request({ workflowId: "counted" }));
+      await counted.starter.start(request({ workflowId: "counted" }));
       expect(pieces).toBe(4);
     } finally {
       await counted.stop();

@@ -54,7 +54,7 @@ describe("startup variables", () => {
   it("reach sub-sagas and spawned runs at any depth as the providers gave them, and the providers are asked once", async () => {
     asked = [];
     const top = await ended(
-      await start(node.runtime, "top", { tenantId: TENANT, variables: { region: "us", own: 1 } }),
+      await start(node.starter, "top", { tenantId: TENANT, variables: { region: "us", own: 1 } }),
     );
     expect(top.variables).toMatchObject({ region: "us", own: 1, limits: { orders: 7 } });
     const { a: middle, b: spawned } = top.output;
@@ -67,7 +67,7 @@ describe("startup variables", () => {
   });
 
   it("are kept once: descendants name the run that has them", async () => {
-    const top = await ended(await start(node.runtime, "top", { tenantId: TENANT }));
+    const top = await ended(await start(node.starter, "top", { tenantId: TENANT }));
     const rows = await database.sql<{ startup: JsonObject | null; from: string | null }[]>`
       select s.identity->'startup' as startup, s.identity->>'startupFrom' as from
       from runs r join run_starts s on s.run_id = r.id where r.id = ${String(top.id)} or r.root_run_id = ${String(top.id)}`;
@@ -77,7 +77,7 @@ describe("startup variables", () => {
   });
 
   it("cost nothing where the providers gave none", async () => {
-    const top = await ended(await start(node.runtime, "top"));
+    const top = await ended(await start(node.starter, "top"));
     expect(top.output.a.leaf.vars).toEqual({});
     const rows = await database.sql<{ identity: JsonObject }[]>`
       select s.identity from runs r join run_starts s on s.run_id = r.id where r.id = ${String(top.id)} or r.root_run_id = ${String(top.id)}`;

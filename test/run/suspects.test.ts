@@ -10,14 +10,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import type { RunId } from "../../machines/index.js";
 import { packageRoot } from "../../src/config/package.js";
 import { derivedUuid, uuidv7 } from "../../src/ids.js";
-import { createMetrics } from "../../src/metrics.js";
-import { Gate } from "../../src/run/trial/gate.js";
-import { LastWords, openNamelessFile, openWordsFile, readLastWords } from "../../src/run/trial/last-words.js";
-import { Suspects } from "../../src/run/trial/suspects.js";
-import { Suspicion } from "../../src/run/trial/suspicion.js";
-import { TrialProcess } from "../../src/run/trial/trial-process.js";
-import { type Judge, Trials, type Verdict } from "../../src/run/trial/trials.js";
+import { createMetrics } from "../../src/metrics/index.js";
+import type { Judge, Verdict } from "../../src/run/judge.js";
 import { listSuspects, recordDeath } from "../../src/store/engine/suspects.js";
+import { TrialGate } from "../../src/trial/gate.js";
+import { LastWords, openNamelessFile, openWordsFile, readLastWords } from "../../src/trial/last-words.js";
+import { Suspects } from "../../src/trial/suspects.js";
+import { Suspicion } from "../../src/trial/suspicion.js";
+import { TrialProcess } from "../../src/trial/trial-process.js";
+import { Trials } from "../../src/trial/trials.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
 import { describeShort, itLong, itShort, long } from "../harness/long.js";
@@ -62,7 +63,7 @@ async function half(judge?: Judge, hints = true): Promise<Half & { suspects: Sus
   opened.push({ stop: () => trials.stop() });
   const suspects = new Suspects(database.sql);
   await suspects.refresh();
-  const gate = new Gate({ suspects, judge: judge ?? trials, log: silentLog });
+  const gate = new TrialGate({ suspects, judge: judge ?? trials, log: silentLog });
   const started = await startHalf(database, { trials, gate, hints });
   opened.push(started);
   const died = async () =>
@@ -70,8 +71,8 @@ async function half(judge?: Judge, hints = true): Promise<Half & { suspects: Sus
   return { ...started, suspects, died };
 }
 
-async function waiting(workflow: string, { runtime }: Half): Promise<RunId> {
-  const runId = await start(runtime, workflow);
+async function waiting(workflow: string, { starter }: Half): Promise<RunId> {
+  const runId = await start(starter, workflow);
   await until(async () => (await look(database.sql, runId)).run.paused_reason === "signal");
   return runId;
 }
@@ -108,7 +109,7 @@ describe("a run that a node died of", () => {
   });
 
   it("keeps the count of its deaths in trials if the next one is of a row of the poll, and the node is another", async () => {
-    const runId = await start((await half(undefined, false)).runtime, "meets-poison");
+    const runId = await start((await half(undefined, false)).starter, "meets-poison");
     await recordDeath(database.sql, runId);
     await database.sql`update suspects set trial_deaths = 2`;
     const node = await half(undefined, false);
@@ -192,7 +193,7 @@ describe("a start that a node died of", () => {
     const said: string[] = [];
     const listening = await startHalf(database, { lastWords: { say: (key) => void said.push(key) } });
     opened.push(listening);
-    await start(listening.runtime, workflow, { inputs: { n: 7 } });
+    await start(listening.starter, workflow, { inputs: { n: 7 } });
     await node.catalog.refresh();
     return said[0] ?? "";
   };
@@ -203,29 +204,29 @@ describe("a start that a node died of", () => {
     await recordDeath(database.sql, await keyOf(node, EVIL));
     // In the short form it has died alone before, on nodes that are gone.
     await database.sql`update suspects set trial_deaths = ${long(2, 0)}`;
-    await expect(insist(() => start(node.runtime, EVIL, { inputs: { n: 7 } }))).rejects.toMatchObject({ status: 422 });
-    await start(node.runtime, EVIL, { inputs: { n: 8 } });
-    await start(node.runtime, "waits", { inputs: { n: 7 } });
+    await expect(insist(() => start(node.starter, EVIL, { inputs: { n: 7 } }))).rejects.toMatchObject({ status: 422 });
+    await start(node.starter, EVIL, { inputs: { n: 8 } });
+    await start(node.starter, "waits", { inputs: { n: 7 } });
   });
 
   itShort("is not begun without a verdict", async () => {
     const node = await half({ verdictOn: async () => ({ kind: "undecided" }) });
     node.suspects.name(await keyOf(node, "waits"));
-    await expect(start(node.runtime, "waits", { inputs: { n: 7 } })).rejects.toMatchObject({ status: 503 });
+    await expect(start(node.starter, "waits", { inputs: { n: 7 } })).rejects.toMatchObject({ status: 503 });
   });
 
   itLong("goes on if it lives", async () => {
     const node = await half();
     await recordDeath(database.sql, await keyOf(node, "waits"));
     node.suspects.name(await keyOf(node, "waits"));
-    await insist(() => start(node.runtime, "waits", { inputs: { n: 7 } }));
+    await insist(() => start(node.starter, "waits", { inputs: { n: 7 } }));
   });
 });
 
 describeShort("last words", () => {
   it("are read after the process was killed, and are none when it decided nothing", async () => {
     const file = openNamelessFile();
-    const module = pathToFileURL(join(packageRoot(), "dist", "src", "run", "trial", "last-words.js")).href;
+    const module = pathToFileURL(join(packageRoot(), "dist", "src", "trial", "last-words.js")).href;
     const [first, last] = [uuidv7(), uuidv7()];
     const program = `const { LastWords } = await import(${JSON.stringify(module)});
       const words = new LastWords(4);

@@ -8,11 +8,11 @@ import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { packageRoot } from "../../src/config/package.js";
-import { createMetrics } from "../../src/metrics.js";
-import { TrialProcess, type TrialProcessOptions } from "../../src/run/trial/trial-process.js";
-import { Trials } from "../../src/run/trial/trials.js";
+import { createMetrics } from "../../src/metrics/index.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { inbox, wakes } from "../../src/store/engine/poll.js";
+import { TrialProcess, type TrialProcessOptions } from "../../src/trial/trial-process.js";
+import { Trials } from "../../src/trial/trials.js";
 import { lives } from "../cluster/rig.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { describeLong, describeShort } from "../harness/long.js";
@@ -80,10 +80,10 @@ async function onlyTheGuiltyIsQuarantined(
     ...options
   }: Partial<TrialProcessOptions> & { readonly healthyRuns: number; readonly deathsBefore?: number },
 ) {
-  const { runtime, poller } = await half(options);
-  const healthy = async () => Promise.all(Array.from({ length: healthyRuns / 2 }, () => start(runtime, "healthy")));
+  const { starter, poller } = await half(options);
+  const healthy = async () => Promise.all(Array.from({ length: healthyRuns / 2 }, () => start(starter, "healthy")));
   const beside = [...(await healthy())];
-  const guilty = await start(runtime, workflow);
+  const guilty = await start(starter, workflow);
   beside.push(...(await healthy()));
   // If so wanted, it has died alone before, on nodes that are gone: that saves trials.
   await database.sql`update wakes set trial_deaths = ${deathsBefore} where run_id = ${guilty}`;
@@ -107,8 +107,8 @@ async function onlyTheGuiltyIsQuarantined(
 
 describeShort("a healthy run", () => {
   it("is never quarantined because its node was killed, however often", async () => {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "healthy");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "healthy");
     await killNodes(10);
     await poller.tick();
     expect(await stateOf(runId)).toBe("succeeded");
@@ -119,7 +119,7 @@ describeShort("a healthy run", () => {
     const verdictOn = vi.fn(async () => ({ kind: "lived" }) as const);
     const started = await startHalf(database, { hints: false, trials: { verdictOn } });
     opened.push(started);
-    const runId = await start(started.runtime, "healthy");
+    const runId = await start(started.starter, "healthy");
     await killNodes(1);
     await started.poller.tick();
     expect([await stateOf(runId), verdictOn.mock.calls.length]).toEqual(["succeeded", 0]);
@@ -153,8 +153,8 @@ describeLong("a run that brings its node down", () => {
 
 describeShort("a run that this node cannot read", () => {
   async function leavesAlone(count: number): Promise<void> {
-    const { runtime, poller } = await half();
-    const runId = await start(runtime, "healthy");
+    const { starter, poller } = await half();
+    const runId = await start(starter, "healthy");
     await database.sql`update runs set record = jsonb_set(record::jsonb, '{v}', '99')::json where id = ${runId}`;
     await killNodes(count);
     await poller.tick();
@@ -173,8 +173,8 @@ describeShort("a run that this node cannot read", () => {
 
   it("because it cannot compile its definition is left to others without a try", async () => {
     await publish(database, "of-tomorrow", bad("third"));
-    const { runtime } = await half();
-    const runId = await start(runtime, "of-tomorrow");
+    const { starter } = await half();
+    const runId = await start(starter, "of-tomorrow");
     const document = { id: "of-tomorrow", start: "x", steps: [{ id: "x", type: "of_tomorrow" }] };
     await database.sql`update definitions set document = ${JSON.stringify(document)}::json where workflow_id = 'of-tomorrow'`;
     const { poller } = await half();
@@ -194,8 +194,8 @@ describeShort("a verdict", () => {
     new Trials({ sql: database.sql, log: silentLog, metrics: createMetrics(), process: { isRunning, ...process } });
 
   async function rowOfSuspect(): Promise<string> {
-    const { runtime } = await half();
-    const runId = await start(runtime, "healthy");
+    const { starter } = await half();
+    const runId = await start(starter, "healthy");
     await killNodes(2);
     return runId;
   }
@@ -284,7 +284,7 @@ describeShort("a verdict", () => {
 describeLong("the trial process", () => {
   /** A process that has a trial of this run, killed while it lasts. Answers the pid of the trial process. */
   async function nodeKilledInTrial(runId: string): Promise<number> {
-    const module = pathToFileURL(join(packageRoot(), "dist", "src", "run", "trial", "trial-process.js")).href;
+    const module = pathToFileURL(join(packageRoot(), "dist", "src", "trial", "trial-process.js")).href;
     const program = `const { TrialProcess } = await import(${JSON.stringify(module)});
       const trial = new TrialProcess(${JSON.stringify({ databaseUrl: database.url, stepsPerCommit: 64, hangMs: 120_000 })});
       const suspect = { runId: ${JSON.stringify(runId)}, command: { type: "advance" } };
@@ -303,14 +303,14 @@ describeLong("the trial process", () => {
   }
 
   it("ends when its node ends, even if it hangs", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "hangs-its-node");
+    const { starter } = await half();
+    const runId = await start(starter, "hangs-its-node");
     const pid = await nodeKilledInTrial(runId);
     await until(() => !lives(pid), { what: "the end of the trial process" });
   });
 
   it("ends if its node has ended while it started", async () => {
-    const entry = join(packageRoot(), "dist", "src", "run", "trial", "entry.js");
+    const entry = join(packageRoot(), "dist", "src", "trial", "entry.js");
     const gone = spawn(process.execPath, ["-e", ""]);
     await once(gone, "exit");
     const trial = fork(entry, [String(gone.pid)], { stdio: "ignore", serialization: "advanced" });

@@ -172,7 +172,7 @@ async function standing(runId: RunId, count: number): Promise<boolean> {
 
 async function park(node: Node): Promise<Map<string, RunId>> {
   const parked = new Map<string, RunId>();
-  for (const name of Object.keys(STATES)) parked.set(name, await start(node.runtime, name));
+  for (const name of Object.keys(STATES)) parked.set(name, await start(node.starter, name));
   for (const [name, runId] of parked) await until(() => STATES[name]?.stands(runId), { what: `${name} at its wait` });
   return parked;
 }
@@ -243,7 +243,7 @@ describe("nodes of two releases in one cluster", () => {
     await leave(older);
     nodes.splice(1);
     await newer.membership.beat();
-    const runId = await start(newer.runtime, "signal");
+    const runId = await start(newer.starter, "signal");
     await until(() => isWaiting("signal")(runId));
     expect((await rowOf(runId))?.record).toMatchObject({ v: NEXT_FORMAT, entered: 1 });
     const next = await join(WRITES_NEXT);
@@ -258,7 +258,7 @@ describe("nodes of two releases in one cluster", () => {
 describe("a run that its owner cannot read", () => {
   it("is continued by the node that was asked; the owner itself answers 503", async () => {
     const newer = await join(WRITES_NEXT);
-    const runId = await start(newer.runtime, "event-none");
+    const runId = await start(newer.starter, "event-none");
     await until(() => isWaiting("event")(runId));
     // Without a heartbeat, the newer one does not know that it is there.
     const owner = await startHalf(database);

@@ -84,7 +84,7 @@ describe("commands for the same runs on two nodes", () => {
     // A worker's answer may arrive on either node.
     one.dispatcher.answerTo = ({ attempt }) => (attempt % 2 === 0 ? one : other).runtime;
     const runIds = await Promise.all(
-      Array.from({ length: 24 }, (_, nth) => start((nth % 2 === 0 ? one : other).runtime, "ticks")),
+      Array.from({ length: 24 }, (_, nth) => start((nth % 2 === 0 ? one : other).starter, "ticks")),
     );
     const given: Given[] = [];
     const give = async (runId: RunId, id: string, command: RunCommand) => {
@@ -138,7 +138,7 @@ describe("commands for the same runs on two nodes", () => {
 describe("a command repeated on the other runtime", () => {
   it("gets the recorded answer: a signal", async () => {
     const [one, other] = await pair();
-    const runId = await start(one.runtime, "wait");
+    const runId = await start(one.starter, "wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
     const id = uuidv7();
     const first = await one.runtime.command(runId, signal(id, "go"), { id });
@@ -151,7 +151,7 @@ describe("a command repeated on the other runtime", () => {
 
   it("gets the recorded answer: a cancel that ended the run", async () => {
     const [one, other] = await pair();
-    const runId = await start(one.runtime, "wait");
+    const runId = await start(one.starter, "wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
     const id = uuidv7();
     const first = await one.runtime.command(runId, cancel, { id });
@@ -163,7 +163,7 @@ describe("a command repeated on the other runtime", () => {
 
   it("gets the recorded answer: a submit, unlike a second submit", async () => {
     const [one, other] = await pair();
-    const runId = await start(one.runtime, "ask");
+    const runId = await start(one.starter, "ask");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
     const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
     const submit = { type: "submit", taskId: task?.id ?? "", result: { n: 1 }, actor: "api" } as const;
@@ -178,7 +178,7 @@ describe("a command repeated on the other runtime", () => {
 
   it("gets the recorded answer: a worker's result", async () => {
     const [one, other] = await pair({ reply: () => undefined });
-    const runId = await start(one.runtime, "pay");
+    const runId = await start(one.starter, "pay");
     const { dispatchId } = await until(() => one.dispatcher.sent[0]);
     const id = uuidv7();
     const result = { type: "result", dispatchId, result: { receipt: 1 }, actor: "worker:w" } as const;
@@ -197,7 +197,7 @@ describe("a run that moves from one runtime to the other", () => {
     const [one] = await pair();
     await registerActions(database, "novelty");
     await publish(database, "new", [{ id: "pay", type: "action", action: "shop.novelty" }]);
-    const runId = await start(one.runtime, "new");
+    const runId = await start(one.starter, "new");
     await allEnd(database.sql, [runId]);
     const [seen] = await allSound(database.sql, [runId]);
     expect(seen?.run.state).toBe("succeeded");
@@ -205,7 +205,7 @@ describe("a run that moves from one runtime to the other", () => {
 
   it("keeps the time of its last event through a command that records none", async () => {
     const [one, other] = await pair({ reply: () => undefined });
-    const runId = await start(one.runtime, "pay");
+    const runId = await start(one.starter, "pay");
     const { dispatchId } = await until(() => one.dispatcher.sent[0]);
     const beat = { type: "heartbeat", dispatchId, actor: "worker:w" } as const;
     expect(await other.runtime.command(runId, beat)).toEqual({ type: "report", stale: false });
@@ -220,18 +220,18 @@ describe("a run that moves from one runtime to the other", () => {
     const [one, other] = await pair();
     const runId = newRunId();
     const ask = (half: Half) =>
-      half.runtime.start({
+      half.starter.start({
         ...{ workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api", runId },
       });
     const answers = await Promise.all(Array.from({ length: 12 }, (_, nth) => ask(nth % 2 === 0 ? one : other)));
     expect(new Set(answers.map((answer) => answer.runId))).toEqual(new Set([runId]));
     const keyed = await Promise.all(
       Array.from({ length: 12 }, (_, nth) =>
-        start((nth % 2 === 0 ? one : other).runtime, "wait", { idempotencyKey: "k" }),
+        start((nth % 2 === 0 ? one : other).starter, "wait", { idempotencyKey: "k" }),
       ),
     );
     expect(new Set(keyed).size).toBe(1);
-    await expect(start(other.runtime, "wait", { idempotencyKey: "k", inputs: { other: true } })).rejects.toMatchObject({
+    await expect(start(other.starter, "wait", { idempotencyKey: "k", inputs: { other: true } })).rejects.toMatchObject({
       status: 409,
     });
     for (const id of [runId, ...keyed]) await until(async () => (await look(database.sql, id)).run.state === "paused");
@@ -251,7 +251,7 @@ describe("two runs that spawn under one key at the same time", () => {
     const runIds = [newRunId(), newRunId()];
     for (const runId of runIds) gates.set(runId, gate);
     await Promise.all(
-      [one, other].map((half, nth) => start(half.runtime, "spawn", { ...request, runId: runIds[nth] })),
+      [one, other].map((half, nth) => start(half.starter, "spawn", { ...request, runId: runIds[nth] })),
     );
     await until(() => allEnded(runIds));
     const outputs = await Promise.all(runIds.map(async (runId) => (await look(database.sql, runId)).run.output));
@@ -268,7 +268,7 @@ describe("a run that moves between nodes", () => {
     const fast = await startHalf(database, { applicationName: "saga-other", ahead: 60_000 });
     const slow = await startHalf(database);
     halves = [fast, slow];
-    const runId = await start(fast.runtime, "wait");
+    const runId = await start(fast.starter, "wait");
     await until(async () => (await look(database.sql, runId)).run.state === "paused");
     await slow.runtime.command(runId, signal(uuidv7(), "go"), {});
     await until(async () => (await look(database.sql, runId)).run.state === "succeeded");

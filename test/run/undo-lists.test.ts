@@ -62,7 +62,7 @@ async function trip(): Promise<RunId> {
     reply: ({ call: { action } }) => (ready.has(action) ? { type: "result", result: {} } : undefined),
   });
   half.poller.start();
-  const root = await start(half.runtime, "trip");
+  const root = await start(half.starter, "trip");
   await until(() => half.dispatcher.sent.filter(({ call: { action } }) => !ready.has(action)).length === 4, {
     what: "the calls in flight",
   });
@@ -133,7 +133,7 @@ describe("what a child owes", () => {
   it("is listed once when it has succeeded and handed it over", async () => {
     half = await startHalf(database, { reply: () => ({ type: "result", result: {} }) });
     half.poller.start();
-    const root = await start(half.runtime, "trip");
+    const root = await start(half.starter, "trip");
     await allEnd(database.sql, [root]);
     const steps = ["hotel", "flight", "car", "car", "train", "seat"];
     expect((await stepsOf(root)).toSorted()).toEqual(steps.toSorted());

@@ -70,7 +70,7 @@ const submit = (taskId: string, by: string): RunCommand => ({
 /** A submit here against its rival there, on as many runs as there are pairs; on every other run the rival commits first. */
 async function race(rival: (taskId: string) => RunCommand): Promise<Raced[]> {
   const before = [await here.conflicts(), await ahead.conflicts()];
-  const runIds = await Promise.all(Array.from({ length: PAIRS }, () => start(here.runtime, "ask")));
+  const runIds = await Promise.all(Array.from({ length: PAIRS }, () => start(here.starter, "ask")));
   const opened = await until(async () => {
     const tasks = await tasksOf(runIds);
     return tasks.size === PAIRS && tasks;

@@ -35,13 +35,13 @@ describe("a version that a step computes", () => {
     ["spawn_saga", 2_147_483_648],
   ])("of a %s, %i, that there is not, fails the step with not_found", async (type, version) => {
     await node.poller.start();
-    const { state, last_error } = await end(await start(node.runtime, type, { inputs: { version } }));
+    const { state, last_error } = await end(await start(node.starter, type, { inputs: { version } }));
     expect([state, last_error]).toEqual(["failed", `there is no published workflow child version ${version}`]);
   });
 
   it.each([0, -1, 1.5, 1e21])("of a sub_saga, %d, fails the step with expression_error", async (version) => {
     await node.poller.start();
-    const { state, last_error } = await end(await start(node.runtime, "sub_saga", { inputs: { version } }));
+    const { state, last_error } = await end(await start(node.starter, "sub_saga", { inputs: { version } }));
     expect([state, last_error]).toEqual(["failed", expect.stringContaining("version must be")]);
   });
 });

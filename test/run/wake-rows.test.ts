@@ -63,8 +63,8 @@ async function written(runId: string) {
 
 describe("the wake row of a run in progress", () => {
   it("is written once a second at most, however often the run commits", async () => {
-    const { runtime } = await half({ stepsPerCommit: 1 });
-    const runId = await start(runtime, "steps");
+    const { starter } = await half({ stepsPerCommit: 1 });
+    const runId = await start(starter, "steps");
     await allEnd(database.sql, [runId]);
     const { writes, seconds } = await written(runId);
     report({ commits: STEPS, writes, seconds });
@@ -73,8 +73,8 @@ describe("the wake row of a run in progress", () => {
   });
 
   it("is never due more than two seconds later than the run steps: a lost node's runs are found by then", async () => {
-    const { runtime } = await half({ stepsPerCommit: 1 });
-    const runIds = await Promise.all(numbered(30).map(() => start(runtime, "steps")));
+    const { starter } = await half({ stepsPerCommit: 1 });
+    const runIds = await Promise.all(numbered(30).map(() => start(starter, "steps")));
     await allEnd(database.sql, runIds);
     const [seen] = await database.sql<{ commits: number; latest: number; without: number }[]>`
       select count(*)::int as commits, max(due_in_ms) as latest, count(*) filter (where due_in_ms is null)::int as without
@@ -86,8 +86,8 @@ describe("the wake row of a run in progress", () => {
   });
 
   it("stays for one call after another, and is due within ten seconds of each, which no other row owes", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "charges");
+    const { starter } = await half();
+    const runId = await start(starter, "charges");
     await allEnd(database.sql, [runId]);
     const { writes, seconds } = await written(runId);
     report({ calls: 10, writes, seconds });
@@ -101,8 +101,8 @@ describe("the wake row of a run in progress", () => {
   });
 
   it("that is due before the deadline of a call gets the deadline when it is polled", async () => {
-    const { runtime, poller, dispatcher } = await half({ reply: () => undefined });
-    const runId = await start(runtime, "charges");
+    const { starter, poller, dispatcher } = await half({ reply: () => undefined });
+    const runId = await start(starter, "charges");
     const due = async () => {
       const [row] = await database.sql<{ tries: number; ms: number }[]>`
         select tries, (extract(epoch from due_at - now()) * 1000)::float8 as ms from wakes where run_id = ${runId}`;
@@ -119,8 +119,8 @@ describe("the wake row of a run in progress", () => {
   });
 
   it("is exact for a parked run", async () => {
-    const { runtime } = await half();
-    const runId = await start(runtime, "later");
+    const { starter } = await half();
+    const runId = await start(starter, "later");
     const state = async () => (await look(database.sql, runId)).run.state;
     await until(async () => (await state()) === "paused");
     const [seen] = await database.sql<{ due_in_ms: number }[]>`select due_in_ms from left_due where state = 'paused'`;

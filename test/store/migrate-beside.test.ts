@@ -91,7 +91,7 @@ describe("a migration that needs a table which a long transaction reads", () => 
     await until(() => all.join().includes("migration waits for other sessions"));
     const runIds: string[] = [];
     while (runIds.length < STARTS || performance.now() - since < READER_MS)
-      runIds.push(await start(half.runtime, "quick"));
+      runIds.push(await start(half.starter, "quick"));
     await allEnd(database.sql, runIds);
     expect(migrated).toBe(false);
     await letGo();

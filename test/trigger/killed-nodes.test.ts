@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Schemas } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";
-import { createMetrics } from "../../src/metrics.js";
-import type { Runs } from "../../src/run/ports.js";
+import { createMetrics } from "../../src/metrics/index.js";
+import type { RunStarter } from "../../src/run/ports.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { type Database, openDatabase } from "../../src/store/engine/connection.js";
 import { Triggers } from "../../src/trigger/index.js";
@@ -87,14 +87,14 @@ class MortalNode {
     const moment = MOMENTS[below(MOMENTS.length + 2)];
     const when = random() < 0.5 ? "before" : "after";
     if (moment !== undefined && moment !== "start") void this.proxy.cutAt(moment, when).then(() => this.kill());
-    const start: Runs["start"] = async (request) => {
+    const start: RunStarter["start"] = async (request) => {
       if (moment === "start" && when === "before") this.kill();
       if (this.dead) throw overloaded("the node is dead");
-      const started = await half.runtime.start(request);
+      const started = await half.starter.start(request);
       if (moment === "start") this.kill();
       return started;
     };
-    const triggers = new Triggers({ ...options(), sql: this.own.sql, runs: { start } });
+    const triggers = new Triggers({ ...options(), sql: this.own.sql, starter: { start } });
     await triggers.poll().catch((error: unknown) => {
       if (!this.dead) throw error;
     });
@@ -126,11 +126,11 @@ async function visit(): Promise<void> {
   // On a busy machine the server is still at a statement of a node that was killed, and has its rows locked.
   await until(async () => (await sessionsOfNodes()) === 0, { what: "the end of their sessions" });
   await database.sql`update trigger_fires set due_at = now() where due_at is not null`;
-  await new Triggers({ ...options(), sql: database.sql, runs: half.runtime }).poll();
+  await new Triggers({ ...options(), sql: database.sql, starter: half.starter }).poll();
 }
 
 it("no tick fires twice on nodes that are killed, and none that is due is missed", async () => {
-  const { registrar } = new Triggers({ ...options(), sql: database.sql, runs: half.runtime });
+  const { registrar } = new Triggers({ ...options(), sql: database.sql, starter: half.starter });
   const ids = await Promise.all(
     PLANS.map(async ({ schedule, window }) => {
       const catchup = window > 0 ? { catchup: "latest", catchup_window_ms: window } : { catchup: "none" };

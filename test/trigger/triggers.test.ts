@@ -4,8 +4,8 @@ import { type JsonObject, Schemas } from "../../machines/index.js";
 import type { Clock } from "../../src/clock.js";
 import { overloaded } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
-import { createMetrics, type Metrics } from "../../src/metrics.js";
-import type { Runs } from "../../src/run/ports.js";
+import { createMetrics, type Metrics } from "../../src/metrics/index.js";
+import type { RunStarter } from "../../src/run/ports.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { leaseDueEvents } from "../../src/store/engine/announcements.js";
 import { publishEvent } from "../../src/store/engine/events.js";
@@ -44,12 +44,10 @@ beforeEach(async () => {
 });
 
 /** The triggers of a node. Nodes share the store and the clock. */
-function node(
-  more: { runs?: Pick<Runs, "start">; licensed?: boolean; metrics?: Metrics; clock?: Clock } = {},
-): Triggers {
-  const { runs = half.runtime, metrics = createMetrics(), clock = { now: () => now } } = more;
+function node(more: { starter?: RunStarter; licensed?: boolean; metrics?: Metrics; clock?: Clock } = {}): Triggers {
+  const { starter = half.starter, metrics = createMetrics(), clock = { now: () => now } } = more;
   return new Triggers({
-    ...{ sql: database.sql, log: silentLog, metrics, catalog: half.catalog, shards: () => SHARDS, runs },
+    ...{ sql: database.sql, log: silentLog, metrics, catalog: half.catalog, shards: () => SHARDS, starter },
     schemas: new Schemas(),
     clock,
     licences: { licensed: () => more.licensed ?? true },
@@ -289,7 +287,7 @@ describe("a node that dies", () => {
   it("after the tick is decided leaves a run that is owed, and another node starts it once", async () => {
     const id = await create(cron());
     now = NOON + HOUR;
-    await node({ runs: { start: () => Promise.reject(overloaded("dead")) } }).poll();
+    await node({ starter: { start: () => Promise.reject(overloaded("dead")) } }).poll();
     expect(await firesOf(id)).toMatchObject([{ scheduled_at: at(now) }]);
     expect((await firesOf(id))[0]).not.toHaveProperty("resulting_run_id");
     await database.sql`update trigger_fires set due_at = now() where trigger_id = ${id}`;
@@ -302,13 +300,13 @@ describe("a node that dies", () => {
   it("after the run is durable and before the fire knows it leaves a fire that finds its run", async () => {
     const id = await create(cron());
     now = NOON + HOUR;
-    const dying: Pick<Runs, "start"> = {
+    const dying: RunStarter = {
       start: async (request) => {
-        await half.runtime.start(request);
+        await half.starter.start(request);
         throw overloaded("dead");
       },
     };
-    await node({ runs: dying }).poll();
+    await node({ starter: dying }).poll();
     await database.sql`update trigger_fires set due_at = now() where trigger_id = ${id}`;
     await node().poll();
     const runs = await database.sql<{ id: string }[]>`select id from runs where trigger_id = ${id}`;
@@ -318,12 +316,12 @@ describe("a node that dies", () => {
 });
 
 describe("a fire by hand", () => {
-  const shedding: Pick<Runs, "start"> = { start: () => Promise.reject(overloaded("load is shed")) };
+  const shedding: RunStarter = { start: () => Promise.reject(overloaded("load is shed")) };
   const runsOf = (id: string) => database.sql`select id from runs where trigger_id = ${id}`;
 
   it("without a key is answered once it is durable: a client that were sent away would fire again", async () => {
     const id = await create(cron());
-    const answer = await node({ runs: shedding }).registrar.fire(id, undefined);
+    const answer = await node({ starter: shedding }).registrar.fire(id, undefined);
     expect(answer).toEqual({ fireId: expect.any(String) });
     expect(await firesOf(id)).toMatchObject([{ id: answer.fireId }]);
     await database.sql`update trigger_fires set due_at = now() where trigger_id = ${id}`;
@@ -333,7 +331,7 @@ describe("a fire by hand", () => {
 
   it("with a key is 503 until its run is durable, and the next try has the run", async () => {
     const id = await create(cron());
-    await expect(node({ runs: shedding }).registrar.fire(id, undefined, "k")).rejects.toMatchObject({ status: 503 });
+    await expect(node({ starter: shedding }).registrar.fire(id, undefined, "k")).rejects.toMatchObject({ status: 503 });
     const { runId } = await node().registrar.fire(id, undefined, "k");
     expect(await runsOf(id)).toEqual([{ id: runId }]);
   });

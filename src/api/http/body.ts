@@ -20,7 +20,7 @@ import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } fr
 import { parseJson } from "../../json-text.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type SchemaNode, withoutNulls } from "./absent.js";
-import type { Checked } from "./checked.js";
+import type { Checked } from "./parameters.js";
 import { type BodyBounds, receiveBody } from "./receive.js";
 import { partyOf } from "./turns.js";
 

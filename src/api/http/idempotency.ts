@@ -5,9 +5,8 @@ import type { FastifyRequest } from "fastify";
 import * as Type from "typebox";
 import { isLongerThan } from "../../../machines/index.js";
 import { badRequest } from "../../errors.js";
-import { derivedUuid, shardOf } from "../../ids.js";
+import { derivedUuid, requestHash, shardOf } from "../../ids.js";
 import type { CommandOptions } from "../../run/ports.js";
-import { requestHash } from "../../run/request-hash.js";
 
 const MIN_LENGTH = 1;
 const MAX_LENGTH = 255;

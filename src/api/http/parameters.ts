@@ -14,11 +14,13 @@ import {
   MAX_VERSION,
   type RunId,
 } from "../../../machines/index.js";
-import { badRequest, type ErrorDetail } from "../../errors.js";
+import { badRequest, type ErrorDetail, type SagaError } from "../../errors.js";
 import { isUuid } from "../../ids.js";
 import { postgresTime } from "../../store/engine/times.js";
 import type { PageQuery } from "../../store/lists/page.js";
-import type { Checked } from "./checked.js";
+
+/** The outcome of checking a part of a request, in the form that Fastify takes: the value replaces what was sent. */
+export type Checked = { readonly value: unknown } | { readonly error: SagaError };
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
 /** Of what is new: "." and ".." are steps in a path, and no URL can name them. Read are the ids that earlier releases took, too. */

@@ -2,7 +2,7 @@
 import type { Readable } from "node:stream";
 import type { FastifyRequest } from "fastify";
 import { badRequest, bodyTooLarge, requestTimeout, type SagaError } from "../../errors.js";
-import { countBody } from "./admission.js";
+import { countBody } from "./load-shedding.js";
 
 export interface BodyBounds {
   readonly bytes: number;

@@ -3,13 +3,13 @@
 import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from "fastify";
-import type { Metrics } from "../../metrics.js";
+import type { Metrics } from "../../metrics/index.js";
 import type { ApiDeps } from "../deps.js";
-import { admitRequests, boundConnections } from "./admission.js";
 import { parseJsonBodies, refuseEncodings } from "./body.js";
 import { refuseOtherSites } from "./browsers.js";
 import { answerClientError, installErrors, MAX_SEGMENT, sendError } from "./envelope.js";
 import { answerHeaders, setHeaders } from "./headers.js";
+import { admitRequests, boundConnections } from "./load-shedding.js";
 import { RouteTable, refuseUnknownRoutes } from "./routes.js";
 import { takeTurns } from "./turns.js";
 import { boundUnread, UNREAD } from "./unread.js";
@@ -26,7 +26,7 @@ const FIRST_BYTE_MS = 1_000;
 export function createServer({
   config,
   log,
-  admission,
+  shedder,
   scheduler,
   metrics,
   ready,
@@ -64,7 +64,7 @@ export function createServer({
   refuseOtherSites(app, config.access);
   refuseUnknownRoutes(app, routes);
   refuseEncodings(app);
-  admitRequests(app, admission);
+  admitRequests(app, shedder);
   boundConnections(app, log);
   parseJsonBodies(app, { bytes: config.limits.bodyBytes, stallMs: bodyStallMs ?? BODY_STALL_MS }, scheduler);
   validateRequests(app);

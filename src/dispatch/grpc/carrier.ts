@@ -1,11 +1,11 @@
 // The gRPC carrier: the workers connected to this node, and through the relay those connected to other nodes. It only
 // routes between the two: streams.ts and relay/ do the work.
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
-import type { ConnectedWorker, DispatchHolder, Obstacle } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
 import type { Carrier, CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import type { Ownership, Peers } from "../ownership.js";
 import { Relay } from "../relay/relay.js";
+import type { ConnectedWorker, DispatchHolder, Obstacle } from "../workers.js";
 import type { WorkerCall } from "./execute-step.js";
 import type { StreamsHost } from "./in-flight.js";
 import type { Authenticate } from "./stream.js";

@@ -2,13 +2,13 @@
 // claimed. Runs and workers reach it through streams.ts, other nodes through relayed-dispatches.ts.
 
 import type { Dispatch, DispatchId } from "../../../machines/index.js";
-import type { DispatchHolder } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
 import type { CarrierHost, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Claimant } from "../relay/local-streams.js";
 import type { ReservationId } from "../voucher-id.js";
+import type { DispatchHolder } from "../workers.js";
 import { belongsTo, type CommittedEntry, type Entry, isCommitted, refusal } from "./entry.js";
 import { executeStep } from "./execute-step.js";
 import { HeldCredit } from "./held-credit.js";

@@ -4,7 +4,6 @@
 import { status } from "@grpc/grpc-js";
 import { type DispatchId, isDispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import type { ConnectedWorker } from "../../run/ports.js";
 import {
   BATCH_MESSAGES,
   type BatchedCoordinatorMessage,
@@ -19,6 +18,7 @@ import {
 import { type ActionName, versionedAction } from "../action-name.js";
 import type { DispatchLimits } from "../limits.js";
 import type { ReservationId } from "../voucher-id.js";
+import type { ConnectedWorker } from "../workers.js";
 import { isReport, type Report } from "./answers.js";
 import type { WorkerCall } from "./execute-step.js";
 import { problemOf } from "./hello.js";

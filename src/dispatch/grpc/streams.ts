@@ -4,13 +4,13 @@
 import { status } from "@grpc/grpc-js";
 import { type Dispatch, type DispatchId, foreignDispatch, isRunId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import type { ConnectedWorker, DispatchHolder } from "../../run/ports.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
 import { type ActionName, versionedAction } from "../action-name.js";
 import type { Carrier, Reservation } from "../carrier.js";
 import type { LocalStreams } from "../relay/local-streams.js";
 import type { ReservationId } from "../voucher-id.js";
+import type { ConnectedWorker, DispatchHolder } from "../workers.js";
 import type { Report } from "./answers.js";
 import { AttachedStreams } from "./attached-streams.js";
 import { belongsTo, type CommittedEntry, isCommitted, refusal, withoutStream } from "./entry.js";

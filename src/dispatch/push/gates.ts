@@ -1,9 +1,9 @@
 // The destinations of one outlet: which of them take a dispatch now (a slot is free, and it is not away), and what operators see of them. It
 // holds no dispatch: carrier.ts does.
 import type { ActionCall } from "../../../machines/index.js";
-import type { ConnectedWorker, Obstacle } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
-import { Slots } from "../slots.js";
+import { RequestSlots } from "../request-slots.js";
+import type { ConnectedWorker, Obstacle } from "../workers.js";
 import { type Address, Addresses } from "./addresses.js";
 import { type AwayDestination, Destinations, type DestinationsOptions } from "./destinations.js";
 import type { HeldDispatch } from "./held-dispatch.js";
@@ -16,13 +16,13 @@ export interface GatesOptions extends DestinationsOptions {
 }
 
 export class Gates {
-  private readonly slots: Slots;
+  private readonly slots: RequestSlots;
   private readonly destinations: Destinations;
   private readonly addresses = new Addresses();
 
   constructor(private readonly options: GatesOptions) {
     const { all, each } = options.slots;
-    this.slots = new Slots(all, each);
+    this.slots = new RequestSlots(all, each);
     this.destinations = new Destinations(options);
   }
 

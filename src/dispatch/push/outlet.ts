@@ -2,7 +2,7 @@
 // the wait for a destination, the retries of a hand-over, and the report to the run.
 import type { ActionCall, Dispatch, EngineErrorCode, JsonObject, StepErrorCode } from "../../../machines/index.js";
 import type { Pool } from "../fair-queue.js";
-import type { Holder } from "../slots.js";
+import type { Holder } from "../request-slots.js";
 import type { AwayDestination, NotReached } from "./destinations.js";
 
 export interface Failure {

@@ -3,9 +3,9 @@
 
 import { type Dispatch, type DispatchId, isObject, type Json, type JsonObject } from "../../../machines/index.js";
 import type { Protocol } from "../../bus/protocol.js";
-import type { CalledAction } from "../../run/ports.js";
 import type { ActionName } from "../action-name.js";
 import type { VoucherId } from "../voucher-id.js";
+import type { CalledAction } from "../workers.js";
 
 /** Calls of one action that wait at the sender. A node's demand is complete: it replaces the one it sent before. */
 export interface Demand extends ActionName {

@@ -4,12 +4,12 @@
 
 import type { ActionCall, Dispatch, DispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
-import type { DispatchHolder } from "../../run/ports.js";
 import type { CarrierHost, CreditSharing, Reservation } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import type { DispatchLimits } from "../limits.js";
 import type { Ownership, Peers } from "../ownership.js";
 import type { VoucherId } from "../voucher-id.js";
+import type { DispatchHolder } from "../workers.js";
 import { Batcher } from "./batcher.js";
 import { Claims, isOfService, type RemoteClaim } from "./claims.js";
 import { DemandAnnouncer } from "./demand.js";

@@ -4,10 +4,10 @@
 
 import type { Dispatch, DispatchId, JsonObject } from "../../../machines/index.js";
 import type { Bus } from "../../bus/bus.js";
-import type { DispatchHolder } from "../../run/ports.js";
 import type { Reservation } from "../carrier.js";
 import type { DispatchLimits } from "../limits.js";
 import type { VoucherId } from "../voucher-id.js";
+import type { DispatchHolder } from "../workers.js";
 import type { Batcher } from "./batcher.js";
 import { isOfService, type RemoteClaim } from "./claims.js";
 import type { Claimant, LocalStreams, Surrendered } from "./local-streams.js";

@@ -7,7 +7,7 @@ import type { Guard } from "../../egress/guard.js";
 import { type Secrets, secretMisuse } from "../../egress/secrets.js";
 import { signedHeaders } from "../../egress/signature.js";
 import type { Log } from "../../log.js";
-import type { Metrics } from "../../metrics.js";
+import type { Metrics } from "../../metrics/index.js";
 import type { Courier } from "../../run/ports.js";
 import { backoff } from "../../sdk/backoff.js";
 import {
@@ -21,7 +21,7 @@ import {
 import { WorkLoop, withGrace } from "../../work/loop.js";
 import { FairQueue } from "../fair-queue.js";
 import { retryAfterOf } from "../request/response.js";
-import { Slots } from "../slots.js";
+import { RequestSlots } from "../request-slots.js";
 
 /** Every limit of the courier. Times are in milliseconds. */
 export interface CourierLimits {
@@ -94,7 +94,7 @@ export class WebhookCourier implements Courier {
   private readonly queued = new Map<string, QueuedWebhook>();
   private readonly queue = new FairQueue<QueuedWebhook>();
   private readonly underWay = new Map<string, Promise<void>>();
-  private readonly slots: Slots;
+  private readonly slots: RequestSlots;
   /** Abort controllers of the attempts under way. */
   private readonly attempts = new Set<AbortController>();
   private stopping = false;
@@ -102,7 +102,7 @@ export class WebhookCourier implements Courier {
 
   constructor(private readonly options: WebhookCourierOptions) {
     this.limits = { ...DEFAULT_COURIER_LIMITS, ...options.limits };
-    this.slots = new Slots(this.limits.underWay, this.limits.underWayPerHost);
+    this.slots = new RequestSlots(this.limits.underWay, this.limits.underWayPerHost);
     const hints = {
       batch: CLAIMED_AT_ONCE,
       most: this.limits.waiting,

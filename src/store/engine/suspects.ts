@@ -1,5 +1,5 @@
 // What nodes were deciding on when they died: a run, or a start by the hash of its request. Suspicion is durable here where no polled row
-// counts it, because a client or a worker repeats its command. What suspicion leads to is src/run/trial.
+// counts it, because a client or a worker repeats its command. What suspicion leads to is src/trial.
 import type { Sql } from "postgres";
 
 /** The time that one death is remembered, four times as long with each further one, up to a day. */

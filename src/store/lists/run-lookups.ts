@@ -1,8 +1,8 @@
 // Lookups of runs by clients. Those that wait for a session when another lookup gets one are read with it, in one statement: under load the
-// way of a statement to the server and back costs more than the run that it reads. Sessions, bounds and times are reads.ts.
+// way of a statement to the server and back costs more than the run that it reads. Sessions, bounds and times are read-pool.ts.
 import type { Sql } from "postgres";
 import type { RunId } from "../../../machines/index.js";
-import type { Reads } from "./reads.js";
+import type { ReadPool } from "./read-pool.js";
 import { READ_TOGETHER, type RunView, readRuns } from "./runs.js";
 
 interface Lookup {
@@ -15,16 +15,16 @@ export class RunLookups {
   private readonly waiting = new Set<Lookup>();
 
   constructor(
-    private readonly reads: Pick<Reads, "look">,
+    private readonly readPool: Pick<ReadPool, "look">,
     private readonly readTogether: typeof readRuns = readRuns,
   ) {}
 
-  /** Undefined: there is no such run. `gone`: its client. */
-  async run(runId: RunId, gone: AbortSignal): Promise<RunView | undefined> {
+  /** Undefined: there is no such run. `closed`: aborted when the client is gone. */
+  async run(runId: RunId, closed: AbortSignal): Promise<RunView | undefined> {
     const lookup: Lookup = { runId };
     this.waiting.add(lookup);
     try {
-      return await this.reads.look(gone, (sql) => this.read(lookup, sql));
+      return await this.readPool.look(closed, (sql) => this.read(lookup, sql));
     } finally {
       this.waiting.delete(lookup);
     }

@@ -1,4 +1,4 @@
-// metric_emit: the audit event that it leaves. How /metrics shows it: test/run/workflow-metrics.test.ts.
+// metric_emit: the audit event that it leaves. How /metrics shows it: test/metrics/workflow-metrics.test.ts.
 import { describe, expect, it } from "vitest";
 import { attribute, type Draft, failureOf, finish, metadataOf, problemsOf, rowsOf, typesOf } from "./rig.js";
 

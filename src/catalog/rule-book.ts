@@ -1,0 +1,71 @@
+// The rule book: published rules in memory, because a run's `decision` cannot wait for a read. A refresh reads the state of the table, the
+// ids of all rules if that has changed, and only new documents. Requests of the API read rules from the store, not from here.
+import type { Sql } from "postgres";
+import { compileRule, type JsonObject, type Rule, WeightedCache } from "../../machines/index.js";
+import type { Logger } from "../log.js";
+import { stateOf } from "../store/engine/table-state.js";
+import { publishedRules, readRulesById } from "../store/lists/rules.js";
+
+/** Documents read in one statement; a rule may have 2 MiB. */
+const READ_BATCH = 50;
+/** Characters of the documents whose compiled rules are kept: a compiled rule takes about ten bytes for each of them. */
+const MAX_COMPILED_CHARS = 4 * 1024 * 1024;
+
+/** A rule never changes under its id. */
+interface Known {
+  readonly id: string;
+  readonly version: number;
+  /** As text, which takes a tenth of what it is as objects: most nodes need few of all rules. */
+  readonly document: string;
+}
+
+export class RuleBook {
+  private tableState = "";
+  private known = new Map<string, Known>();
+  /** By id. Null: the rule does not compile. */
+  private readonly compiled: WeightedCache<string, Rule | null>;
+
+  constructor(
+    private readonly sql: Sql,
+    private readonly log: Logger,
+    maxCompiledChars = MAX_COMPILED_CHARS,
+  ) {
+    this.compiled = new WeightedCache(maxCompiledChars);
+  }
+
+  rule(ruleId: string): Rule | undefined {
+    const known = this.known.get(ruleId);
+    return known && (this.compiledOf(ruleId, known) ?? undefined);
+  }
+
+  /** Of what is compiled, in characters of its documents. */
+  get compiledChars(): number {
+    return this.compiled.weight;
+  }
+
+  async refresh(): Promise<void> {
+    const tableState = await stateOf(this.sql, "rules");
+    if (tableState === this.tableState) return;
+    const known = new Map<string, Known>();
+    const missing: string[] = [];
+    for (const { id, key: ruleId } of await publishedRules(this.sql)) {
+      const before = this.known.get(ruleId);
+      if (before?.id === id) known.set(ruleId, before);
+      else missing.push(id);
+    }
+    for (let from = 0; from < missing.length; from += READ_BATCH)
+      for (const { id, key, version, item } of await readRulesById(this.sql, missing.slice(from, from + READ_BATCH)))
+        known.set(key, { id, version, document: JSON.stringify(item) });
+    this.known = known;
+    this.tableState = tableState;
+  }
+
+  private compiledOf(ruleId: string, { id, version, document }: Known): Rule | null {
+    const compiled = this.compiled.get(id);
+    if (compiled !== undefined) return compiled;
+    const { rule = null, problems } = compileRule(JSON.parse(document) as JsonObject, { stored: true });
+    if (!rule) this.log.error({ ruleId, version, path: problems[0]?.path }, "stored rule no longer compiles");
+    this.compiled.set(id, rule, document.length);
+    return rule;
+  }
+}

@@ -1,0 +1,241 @@
+// The service's own metrics, in a registry of their own: two instances in one process (tests) do not share counters. Metrics
+// that workflows emit (`metric_emit`) join the registry in metrics/workflow-metrics.ts.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { type Logger, lostLines } from "../log.js";
+
+/** The names of the metrics are public: dashboards and alerts depend on them, so they must not change. */
+export interface Metrics {
+  readonly registry: Registry;
+  readonly transitions: Counter;
+  readonly commits: Counter;
+  /** Runs in one group commit. */
+  readonly commitRows: Histogram;
+  readonly commitSeconds: Histogram;
+  /** Lost compare-and-sets: two nodes had the same run, or a command was repeated. */
+  readonly commitConflicts: Counter;
+  readonly runsResident: Gauge;
+  readonly runsInHand: Gauge;
+  readonly residentBytes: Gauge;
+  /** 1 while the node refuses new work. */
+  readonly overloaded: Gauge;
+  readonly loadShed: Counter<"shortage">;
+  readonly dispatchesInFlight: Gauge;
+  readonly dispatchesQueued: Gauge;
+  /** Tries to hand a dispatch over to a worker without a stream, by their outcome. */
+  readonly handOvers: Counter<"transport" | "outcome">;
+  /** Messages about runs to other nodes. */
+  readonly relayed: Counter<"what">;
+  /** Destinations of dispatches that take none at present. */
+  readonly destinationsAway: Gauge<"transport" | "reason">;
+  /** Unfinished runs without a wake row that wait for nothing that is named (law 7). It reads 0. */
+  readonly runsUnwatched: Gauge;
+  readonly concurrencyWaiting: Gauge;
+  readonly concurrencyHeld: Gauge;
+  readonly concurrencyLeaked: Gauge;
+  /** Runs that the poll of this node met and could not read. */
+  readonly runsUnreadable: Gauge;
+  /** Suspects tried in the trial process, by outcome. */
+  readonly trials: Counter<"outcome">;
+  /** Measurements of workflows that did not fit on the page. */
+  readonly emittedDropped: Counter<"reason">;
+  readonly streamsOpen: Gauge;
+  /** Attempts to deliver a webhook, by their outcome. */
+  readonly webhooks: Counter<"outcome">;
+  /** Fires of triggers, by their outcome. */
+  readonly triggerFires: Counter<"outcome">;
+  readonly triggersFailing: Gauge;
+  /** Acts of bulk jobs, by their outcome. */
+  readonly bulkActs: Counter<"outcome">;
+  /** Messages of RabbitMQ's events that are acknowledged, by what became of them. */
+  readonly eventsIn: Counter<"outcome">;
+  /** Tries to publish an event to RabbitMQ. */
+  readonly eventsOut: Counter<"outcome">;
+  readonly eventsOwed: Gauge;
+  readonly eventLinksAway: Gauge<"direction">;
+  /** 1 while the exchange or a queue of events is missing, or is there and cannot serve. */
+  readonly eventTopologyMissing: Gauge;
+  /** Starts that needed startup variables over HTTP, by what they got. */
+  readonly startupVariables: Counter<"outcome">;
+  /** Requests for them. */
+  readonly startupSeconds: Histogram<"outcome">;
+  readonly httpSeconds: Histogram<"method" | "route" | "status">;
+}
+
+/** Counts `emittedDropped`. The page of all nodes adds what it drops itself. */
+export const DROPPED_METRIC = "saga_workflow_metrics_dropped_total";
+
+/** What a parser takes for a sample of a family, beside its name. OpenMetrics is stricter than the format of this page, so its list is used. */
+const SUFFIXES: Readonly<Record<string, readonly string[]>> = {
+  counter: ["_total", "_created"],
+  histogram: ["_bucket", "_sum", "_count", "_created"],
+  summary: ["_sum", "_count", "_created"],
+};
+
+/** Two families that share one of these names cannot stand on one page. */
+export function sampleNames(name: string, type: string): readonly string[] {
+  return [name, ...(SUFFIXES[type] ?? []).map((suffix) => `${name}${suffix}`)];
+}
+
+const COMMIT_ROWS = [1, 2, 5, 10, 20, 50, 100, 200, 500];
+const COMMIT_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5];
+const HTTP_SECONDS = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+
+/** `log`: whose lost lines are counted. */
+export function createMetrics(log?: Logger): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  countLostLines(registry, log);
+  return {
+    registry,
+    ...runMetrics(registry),
+    ...slotMetrics(registry),
+    ...loadMetrics(registry),
+    ...outsideMetrics(registry),
+  };
+}
+
+/** Read from the log itself: it is there before the metrics, and counts where nothing can be logged. */
+function countLostLines(registry: Registry, log: Logger | undefined): void {
+  new Counter({
+    name: "saga_log_lines_lost_total",
+    help: "Lines of the log that could not be written.",
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(log ? lostLines(log) : 0);
+    },
+  });
+}
+
+function runMetrics(registry: Registry) {
+  const { counter, gauge, histogram } = factory(registry);
+  return {
+    transitions: counter("saga_transitions_total", "Transitions of runs that became durable."),
+    commits: counter("saga_commits_total", "Group commits."),
+    commitRows: histogram("saga_commit_rows", "Runs in one group commit.", COMMIT_ROWS),
+    commitSeconds: histogram("saga_commit_seconds", "Duration of one group commit.", COMMIT_SECONDS),
+    commitConflicts: counter("saga_commit_conflicts_total", "Runs of a group commit that lost their compare-and-set."),
+    runsResident: gauge("saga_runs_resident", "Runs whose actor is in memory."),
+    runsInHand: gauge("saga_runs_in_hand", "Runs with a command, a load or a commit in progress."),
+    residentBytes: gauge("saga_resident_bytes", "Estimated bytes of the idle runs in memory."),
+    runsUnreadable: gauge(
+      "saga_runs_unreadable",
+      "Runs that a node met and cannot read, because a newer version wrote them.",
+    ),
+    trials: counter("saga_trials_total", "Trials of suspects: lived, died, unreadable, undecided.", ["outcome"]),
+    // Counted by one node for the whole store; when another one takes over, both may have it for a moment.
+    runsUnwatched: gauge(
+      "saga_runs_unwatched",
+      "Unfinished runs with neither a wake row nor a named wait. Must be 0.",
+      "max",
+    ),
+  };
+}
+
+/** Counted by one node for the whole store. */
+function slotMetrics(registry: Registry) {
+  const { gauge } = factory(registry);
+  const leaked = "Concurrency slots and places in the queue of runs that have ended or do not exist. Must be 0.";
+  return {
+    concurrencyWaiting: gauge("saga_concurrency_waiting", "Runs and steps that wait for a concurrency slot.", "max"),
+    concurrencyHeld: gauge("saga_concurrency_held", "Concurrency slots that runs and steps hold.", "max"),
+    concurrencyLeaked: gauge("saga_concurrency_leaked", leaked, "max"),
+  };
+}
+
+function loadMetrics(registry: Registry) {
+  const { counter, gauge } = factory(registry);
+  return {
+    overloaded: gauge("saga_overloaded", "Nodes that refuse new work."),
+    loadShed: counter("saga_load_shed_total", "Requests and commands refused with 503, by shortage.", ["shortage"]),
+    dispatchesInFlight: gauge("saga_dispatches_in_flight", "Dispatches that a worker has."),
+    dispatchesQueued: gauge("saga_dispatches_queued", "Action calls that wait for a worker's credit."),
+    handOvers: counter(
+      "saga_hand_overs_total",
+      "Tries to hand a dispatch to an HTTP or RabbitMQ worker: answered, accepted, undelivered, lost.",
+      ["transport", "outcome"],
+    ),
+    relayed: counter(
+      "saga_relayed_total",
+      "Messages to other nodes on behalf of runs: answer, command, dispatch, effects, wake.",
+      ["what"],
+    ),
+    // Every node that has calls for a destination counts it, so the page of all nodes takes the maximum.
+    destinationsAway: gauge(
+      "saga_destinations_away",
+      "Addresses and queues of workers that take no dispatches at present, by reason.",
+      "max",
+      ["transport", "reason"],
+    ),
+    emittedDropped: counter(
+      DROPPED_METRIC,
+      "Measurements of metric_emit steps that are missing or cut on this page, by the limit that they met.",
+      ["reason"],
+    ),
+  };
+}
+
+function outsideMetrics(registry: Registry) {
+  const { counter, gauge, histogram } = factory(registry);
+  return {
+    streamsOpen: gauge("saga_streams_open", "Open run streams and inspections."),
+    webhooks: counter("saga_webhooks_total", "Attempts to deliver a webhook: delivered, put_off, given_up.", [
+      "outcome",
+    ]),
+    triggerFires: counter("saga_trigger_fires_total", "Fires of triggers: started, skipped, failed.", ["outcome"]),
+    triggersFailing: gauge("saga_triggers_failing", "Enabled triggers whose latest fire ended with an error.", "max"),
+    bulkActs: counter("saga_bulk_acts_total", "Acts of bulk jobs on runs: done, refused, postponed.", ["outcome"]),
+    eventsIn: counter("saga_events_in_total", "Messages taken from RabbitMQ: taken, repeated, own, dead.", ["outcome"]),
+    eventsOut: counter("saga_events_out_total", "Tries to publish an event to RabbitMQ: confirmed, unconfirmed.", [
+      "outcome",
+    ]),
+    eventsOwed: gauge("saga_events_owed", "Events that runs owe to RabbitMQ.", "max"),
+    eventLinksAway: gauge(
+      "saga_event_links_away",
+      "Nodes whose connection to RabbitMQ for events is away, by direction.",
+      "sum",
+      ["direction"],
+    ),
+    eventTopologyMissing: gauge(
+      "saga_event_topology_missing",
+      "Nodes that found the exchange or a queue of events at RabbitMQ missing or unfit, and could not declare it.",
+    ),
+    startupVariables: counter(
+      "saga_startup_variables_total",
+      "Starts that needed startup variables over HTTP: fetched, cached, failed_open, failed_closed.",
+      ["outcome"],
+    ),
+    startupSeconds: histogram(
+      "saga_startup_variables_seconds",
+      "Duration of requests for startup variables: ok, timeout, failed.",
+      HTTP_SECONDS,
+      ["outcome"],
+    ),
+    httpSeconds: histogram("saga_http_request_seconds", "Duration of HTTP requests, by route pattern.", HTTP_SECONDS, [
+      "method",
+      "route",
+      "status",
+    ]),
+  };
+}
+
+function factory(registry: Registry) {
+  const registers = [registry];
+  return {
+    counter: <Label extends string = string>(name: string, help: string, labelNames: readonly Label[] = []) =>
+      new Counter<Label>({ name, help, labelNames, registers }),
+    /** `aggregator`: how the page of all nodes combines their values. */
+    gauge: <Label extends string = string>(
+      name: string,
+      help: string,
+      aggregator: "sum" | "max" = "sum",
+      labelNames: readonly Label[] = [],
+    ) => new Gauge<Label>({ name, help, aggregator, labelNames, registers }),
+    histogram: <Label extends string = string>(
+      name: string,
+      help: string,
+      buckets: number[],
+      labelNames: readonly Label[] = [],
+    ) => new Histogram<Label>({ name, help, buckets, labelNames, registers }),
+  };
+}

@@ -1,0 +1,220 @@
+// Metrics that workflows emit (`metric_emit`), as series on /metrics. Each measurement is counted once, after the commit that
+// recorded it. The service's own metrics are in src/metrics/index.ts. This is not a ledger: a commit whose outcome stayed unknown is
+// not counted here, although its audit row exists.
+import type { Metric } from "prom-client";
+import {
+  type AuditEvent,
+  firstCharacters,
+  isLongerThan,
+  isObject,
+  type Json,
+  type JsonObject,
+  type RunId,
+} from "../../machines/index.js";
+import type { Logger } from "../log.js";
+import { type Metrics, sampleNames } from "./index.js";
+
+/** Workflows may write anything: the page must stay readable for Prometheus, and this process small. */
+export interface WorkflowMetricLimits {
+  readonly names: number;
+  readonly seriesPerName: number;
+  readonly series: number;
+  readonly labelChars: number;
+}
+
+export const WORKFLOW_METRIC_LIMITS: WorkflowMetricLimits = {
+  names: 200,
+  seriesPerName: 200,
+  series: 5_000,
+  labelChars: 128,
+};
+
+/** The unit of a measurement is unknown, so the buckets span seconds as well as amounts. */
+const BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 50, 100, 500, 1_000, 5_000, 10_000, 100_000];
+/** Between two log lines about the same limit. */
+const LOG_INTERVAL_MS = 60_000;
+
+type Kind = "counter" | "gauge" | "histogram";
+type Labels = Readonly<Record<string, string>>;
+type DropReason = "kind" | "clash" | "names" | "series" | "label_length";
+
+interface Measurement {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly value: number;
+  readonly labels: Labels;
+  /** Epoch milliseconds: of two values of a gauge the later one counts. */
+  readonly at: number;
+}
+
+interface Series {
+  readonly labels: Labels;
+  value: number;
+  at: number;
+  count: number;
+  /** Cumulative, as in Prometheus. */
+  readonly buckets: number[];
+}
+
+/** One value of a family, as the registry prints it. `at` lets the primary add up several nodes. */
+interface Sample {
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly metricName?: string;
+  readonly at?: number;
+}
+
+export class WorkflowMetrics {
+  private readonly families = new Map<string, Family>();
+  /** Of all families: another family with one of them would look like a part of the first. */
+  private readonly sampleNames = new Set<string>();
+  private series = 0;
+  private readonly loggedAt = new Map<DropReason, number>();
+
+  constructor(
+    private readonly metrics: Metrics,
+    private readonly log: Logger,
+    private readonly limits: WorkflowMetricLimits = WORKFLOW_METRIC_LIMITS,
+  ) {}
+
+  /** Never throws and never waits, like every commit listener. */
+  readonly onCommit = (runId: RunId, events: readonly Pick<AuditEvent, "type" | "metadata" | "at">[]): void => {
+    for (const { type, metadata, at } of events) {
+      if (type !== "metric" || metadata?.dry_run === true) continue;
+      const measurement = metadata && this.read(runId, metadata, at);
+      if (measurement) this.count(runId, measurement);
+    }
+  };
+
+  private count(runId: RunId, measurement: Measurement): void {
+    const family = this.families.get(measurement.name) ?? this.openFamily(measurement);
+    if (typeof family === "string") return this.drop(family, runId);
+    if (family.kind !== measurement.kind) return this.drop("kind", runId);
+    const known = family.find(measurement.labels);
+    if (known) return family.add(known, measurement);
+    if (family.size >= this.limits.seriesPerName || this.series >= this.limits.series)
+      return this.drop("series", runId);
+    this.series++;
+    family.add(family.open(measurement.labels), measurement);
+  }
+
+  /** The clash comes first: a name that can never be shown takes nothing from those that can. */
+  private openFamily({ name, kind, at }: Measurement): Family | DropReason {
+    const names = sampleNames(name, kind);
+    if (names.some((one) => this.sampleNames.has(one))) return "clash";
+    if (this.families.size >= this.limits.names) return "names";
+    const family = new Family(name, kind, at);
+    this.families.set(name, family);
+    for (const one of names) this.sampleNames.add(one);
+    // The library's registry accepts any object with these members, although its types ask for its own classes.
+    this.metrics.registry.registerMetric(family as unknown as Metric);
+    return family;
+  }
+
+  private read(runId: RunId, { name, kind, value, tags }: JsonObject, at: number): Measurement | undefined {
+    if (typeof name !== "string" || typeof value !== "number" || !isKind(kind)) return undefined;
+    const labels: Record<string, string> = {};
+    for (const [tag, text] of Object.entries(isObject(tags) ? tags : {})) {
+      const full = typeof text === "string" ? text : JSON.stringify(text);
+      if (isLongerThan(full, this.limits.labelChars)) this.drop("label_length", runId);
+      labels[labelName(tag)] = firstCharacters(full, this.limits.labelChars);
+    }
+    return { name: familyName(name), kind, value, labels, at };
+  }
+
+  /** Counted every time, logged at most once a minute, and without the name: it may be computed from a payload. */
+  private drop(reason: DropReason, runId: RunId): void {
+    this.metrics.emittedDropped.inc({ reason });
+    const now = performance.now();
+    if (now - (this.loggedAt.get(reason) ?? Number.NEGATIVE_INFINITY) < LOG_INTERVAL_MS) return;
+    this.loggedAt.set(reason, now);
+    this.log.warn({ reason, runId, limits: this.limits }, "workflow metric over a limit of /metrics");
+  }
+}
+
+/** All series of one name. The library calls this a metric. */
+class Family {
+  readonly help = "Emitted by workflows.";
+  private readonly series = new Map<string, Series>();
+  private measured = 0;
+
+  constructor(
+    readonly name: string,
+    readonly kind: Kind,
+    /** Epoch milliseconds of the first measurement: of two families that clash, the page of all nodes shows the older one. */
+    private readonly openedAt: number,
+  ) {}
+
+  get type(): Kind {
+    return this.kind;
+  }
+
+  get size(): number {
+    return this.series.size;
+  }
+
+  find(labels: Labels): Series | undefined {
+    return this.series.get(keyOf(labels));
+  }
+
+  open(labels: Labels): Series {
+    const series: Series = { labels, value: 0, at: Number.NEGATIVE_INFINITY, count: 0, buckets: BUCKETS.map(() => 0) };
+    this.series.set(keyOf(labels), series);
+    return series;
+  }
+
+  add(series: Series, { value, at }: Measurement): void {
+    this.measured++;
+    if (this.kind === "gauge") {
+      if (at < series.at) return;
+      series.value = value;
+    } else series.value += value;
+    series.at = at;
+    series.count++;
+    if (this.kind === "histogram")
+      for (const [index, bound] of BUCKETS.entries())
+        if (value <= bound) series.buckets[index] = (series.buckets[index] ?? 0) + 1;
+  }
+
+  async get(): Promise<object> {
+    const values = [...this.series.values()].flatMap((series) => this.samples(series));
+    const { name, help, type, openedAt, measured } = this;
+    return { name, help, type, aggregator: "sum", values, openedAt, measured };
+  }
+
+  reset(): void {
+    this.series.clear();
+  }
+
+  private samples({ labels, value, at, count, buckets }: Series): Sample[] {
+    if (this.kind === "gauge") return [{ labels, value, at }];
+    if (this.kind === "counter") return [{ labels, value }];
+    const metricName = `${this.name}_bucket`;
+    return [
+      ...BUCKETS.map((le, index) => ({ metricName, labels: { ...labels, le }, value: buckets[index] ?? 0 })),
+      { metricName, labels: { ...labels, le: "+Inf" }, value: count },
+      { metricName: `${this.name}_sum`, labels, value },
+      { metricName: `${this.name}_count`, labels, value: count },
+    ];
+  }
+}
+
+/** The order in which a workflow writes its tags does not matter. */
+function keyOf(labels: Labels): string {
+  return JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
+/** The prefix keeps a workflow's metric apart from the service's own. */
+function familyName(name: string): string {
+  return `workflow_${name.replace(/[^A-Za-z0-9_]/g, "_")}`;
+}
+
+/** Prometheus reserves `le` and names that begin with two underscores. */
+function labelName(tag: string): string {
+  const plain = tag.replace(/[^A-Za-z0-9_]/g, "_");
+  return /^(le$|__|[0-9]|$)/.test(plain) ? `tag_${plain}` : plain;
+}
+
+function isKind(kind: Json | undefined): kind is Kind {
+  return kind === "counter" || kind === "gauge" || kind === "histogram";
+}

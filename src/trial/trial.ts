@@ -1,0 +1,122 @@
+// One trial, inside the trial process: a resident loads the run, decides the command and steps on as on a node, up to the rows of its
+// commit, or a starter checks a start and makes its rows. There the trial ends: nothing is committed, and nothing leaves the process.
+
+import { setTimeout } from "node:timers/promises";
+import type { Sql } from "postgres";
+import { RECORD_FORMATS, Schemas, STANDARD_RUN_LIMITS } from "../../machines/index.js";
+import { StoreCatalog } from "../catalog/catalog.js";
+import { DatabaseClock } from "../clock.js";
+import { SagaError, Unreadable } from "../errors.js";
+import { createLogger } from "../log.js";
+import { createMetrics } from "../metrics/index.js";
+import { FactSource } from "../run/facts.js";
+import type { Suspect, SuspectRun, TrialOutcome } from "../run/judge.js";
+import { restoreRun } from "../run/loaded-run.js";
+import type { StartRequest } from "../run/ports.js";
+import { Resident, type ResidentHost } from "../run/resident.js";
+import { Starter } from "../run/starter.js";
+import { encodeRun } from "../store/engine/commit/encoding.js";
+import type { RunCommit } from "../store/engine/commit/run-commit.js";
+import { openDatabase } from "../store/engine/connection.js";
+import { repeatedAnswer } from "../store/engine/load.js";
+import { startupVariablesOf } from "../tenants/startup-provider.js";
+import { readTenantSettings } from "../tenants/tenant-settings.js";
+import { FairScheduler } from "../work/fair-scheduler.js";
+import type { TrialSettings } from "./messages.js";
+
+/** The decision was taken and its rows were made: the process has survived it. */
+class TrialOver extends Error {
+  override readonly name = "TrialOver";
+}
+
+/** A trial that only waits for the store ends after this. */
+const PATIENCE_MS = 60_000;
+
+export class TrialRoom {
+  private readonly clock = new DatabaseClock();
+  private readonly sql: Sql;
+  private readonly catalog: StoreCatalog;
+  private readonly host: ResidentHost;
+  private readonly starter: Starter;
+
+  constructor(settings: TrialSettings) {
+    const { databaseUrl, stepsPerCommit, limits = STANDARD_RUN_LIMITS } = settings;
+    const log = createLogger({ logLevel: "silent" });
+    const applicationName = "saga-trial";
+    this.sql = openDatabase(databaseUrl, { max: 1, applicationName, log, readOnly: true }).sql;
+    this.catalog = new StoreCatalog(this.sql, log, new FairScheduler());
+    const { sql, catalog, clock } = this;
+    const [schemas, tenants] = [new Schemas(), readTenantSettings(settings)];
+    const committer = { submit: encodeOnly };
+    // A trial asks nothing outside, so what an HTTP provider would give is not tried.
+    const startupVariables = ({ tenantId }: StartRequest) => startupVariablesOf(tenantId, tenants, undefined);
+    this.starter = new Starter({
+      ...{ sql, clock, catalog, schemas, startupVariables, reserves: false, scheduler: NO_SCHEDULER },
+      runtime: { create: (_, { commit }) => encodeOnly(commit), resume: () => {} },
+    });
+    this.host = {
+      facts: new FactSource({ ...{ sql, clock, catalog, limits, schemas }, licences: tenants }),
+      ...{ committer, clock, stepsPerCommit, hints: false, metrics: createMetrics(), scheduler: NO_SCHEDULER },
+      dispatcher: WITH_ANY_WORKER,
+      effects: { afterCommit: () => {} },
+      residents: { keepIdle: () => {}, remove: () => {} },
+      recordOf: (context) => RECORD_FORMATS.encode(context, RECORD_FORMATS.writes),
+      // The trial takes every decision that a node may take before its first commit.
+      recentNodeLoss: false,
+      isMine: () => true,
+      load: (runId) => restoreRun(sql, catalog, runId),
+      recordedAnswer: (runId, commandId) => repeatedAnswer(sql, runId, commandId),
+      advance: () => {},
+      advanceFailed: () => {},
+    };
+  }
+
+  async open(): Promise<void> {
+    await this.refresh();
+  }
+
+  /** Before each group. */
+  async refresh(): Promise<void> {
+    await this.clock.measure(this.sql);
+    await this.catalog.refresh();
+  }
+
+  async try(suspect: Suspect): Promise<TrialOutcome> {
+    const trial = "start" in suspect ? this.starter.start(suspect.start) : this.decide(suspect);
+    const ended = trial.then(() => "lived" as const, outcomeOf);
+    const patience = new AbortController();
+    const late = setTimeout(PATIENCE_MS, "undecided" as const, { signal: patience.signal }).catch(
+      () => "undecided" as const,
+    );
+    return Promise.race([ended, late]).finally(() => patience.abort());
+  }
+
+  private decide({ runId, command, id }: SuspectRun): Promise<unknown> {
+    const resident = new Resident(runId, this.host);
+    return new Promise((resolve, reject) => {
+      resident.deliver({ command, id, inboxId: id, keep: false, resolve, reject });
+    });
+  }
+}
+
+/** Nothing else runs here, and the trial steps as far as the fastest node would before its first commit. */
+const NO_SCHEDULER: ResidentHost["scheduler"] = { compute: async (_, piece) => piece(), isFree: true, spent: false };
+
+/** Makes the rows of the commit, and ends the trial. */
+async function encodeOnly(commit: RunCommit): Promise<never> {
+  encodeRun(commit);
+  throw new TrialOver();
+}
+
+/** A decision that throws has not ended the process: the node will see the error, too. */
+function outcomeOf(error: unknown): TrialOutcome {
+  if (error instanceof Unreadable) return "unreadable";
+  return error instanceof SagaError && error.status === 503 ? "undecided" : "lived";
+}
+
+/** A node may have a worker for the run's call at any time, so the trial has one. */
+const WITH_ANY_WORKER: ResidentHost["dispatcher"] = {
+  reserve: () => ({ workerId: "trial" }),
+  holds: () => true,
+  resolved: () => {},
+};
