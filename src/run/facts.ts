@@ -11,6 +11,7 @@ import {
   type RunIdentity,
   type RunLimits,
   type Schemas,
+  startKey,
   type VersionFact,
   versionFact,
   type WorkflowFact,
@@ -33,7 +34,6 @@ import {
 import { UndoReads } from "../store/engine/load.js";
 import { replacedSchema } from "../store/lists/registry.js";
 import type { LoadedRun } from "./loaded-run.js";
-import { startKey } from "./new-run.js";
 import type { Catalog } from "./ports.js";
 
 /** A character of an output takes at most this many bytes in the store. */

@@ -8,6 +8,7 @@ import {
   decide,
   type Fetched,
   isReady,
+  isRefusal,
   isTerminal,
   type Need,
   type RunCommand,
@@ -26,7 +27,7 @@ import { type Start, startWith } from "./new-run.js";
 import type { CommittedEvent } from "./ports.js";
 import type { ResidentHost } from "./resident-host.js";
 import { owesLook } from "./run-rows.js";
-import { confirmation, isRefusal, namesItsDispatch, Unit } from "./unit.js";
+import { confirmation, namesItsDispatch, Unit } from "./unit.js";
 
 /** How often a command is replayed after a lost commit before its caller gets 503. */
 const REPLAYS = 10;

@@ -4,28 +4,31 @@ import type { Sql } from "postgres";
 import {
   detailOf,
   entryStep,
+  type GivenAtStart,
   type Json,
   type JsonObject,
   newRun,
+  newRunRow,
   type Program,
   type Row,
   type Rows,
   type RunContext,
   type RunId,
   type RunIdentity,
+  startKey,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { derivedUuid, newRunId, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { isStoreAway } from "../store/engine/failure.js";
-import { findStart, type GivenAtStart, type StartedRow } from "../store/engine/load.js";
+import { findStart, type StartedRow } from "../store/engine/load.js";
 import { workflowVersions } from "../store/lists/definitions.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { backOff } from "./back-off.js";
 import { OutcomeUnknown } from "./committer.js";
 import { newFence } from "./fence.js";
-import { firstWake, newRunRow, type Start, startedEvent, startKey, variableRows } from "./new-run.js";
+import { firstWake, type Start, startedEvent, variableRows } from "./new-run.js";
 import { type OutgoingEvents, outgoingRows } from "./outgoing-events.js";
 import type { Catalog, CommittedEvent, SlotKeeper, StartAnswer, StartRequest } from "./ports.js";
 import { requestHash } from "./request-hash.js";

@@ -1,8 +1,14 @@
 // Reads of a run for its explanation: what its row says without its inputs, variables and outputs, which may be large. In SQL: a call,
 // a frame or an item is read only in part.
 import type { Sql } from "postgres";
-import { decodeRun, type JsonObject, type RunContext, type RunId, type RunState } from "../../../machines/index.js";
-import type { StoredIdentity } from "../engine/load.js";
+import {
+  decodeRun,
+  type JsonObject,
+  type RunContext,
+  type RunId,
+  type RunState,
+  type StoredIdentity,
+} from "../../../machines/index.js";
 
 export interface RunToExplain {
   readonly context: RunContext;
