@@ -695,7 +695,7 @@ describe("random families", () => {
     }
     console.log("seen", seen);
     if (FAMILIES < 20) return;
-    for (const name of ["won", "lost", "signal_claim", "promise", "scope", "undo_handed", "ticket", "event_claim"])
+    for (const name of ["won", "lost", "signal", "scope", "undo_handed", "undo_settled", "ticket", "published_event"])
       expect(seen[name], name).toBeGreaterThan(0);
   });
 });

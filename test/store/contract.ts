@@ -99,9 +99,17 @@ export class BothStores {
   async commit(...group: RunCommit[]): Promise<ReadonlySet<string>> {
     const commits = group.map(({ runId, rows }) => ({ runId, rows: withUuids(rows) }));
     const inPostgres = await this.inPostgres(await Promise.all(commits.map((commit) => this.numbered(commit))));
+    await this.published(commits.flatMap(({ rows: { published_event = [] } }) => published_event.map(({ id }) => id)));
     const inMemory = commits.filter((commit) => this.memory.commit(commit)).map(({ runId }) => runId);
     expect(new Set(inMemory)).toEqual(inPostgres);
     return inPostgres;
+  }
+
+  /** Postgres gives events a time of its own: here they have that of the clock. */
+  private async published(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    const now = new Date(this.now);
+    await this.sql`update events set published_at = ${now} where id = any(${[...ids]}::text[]::uuid[])`;
   }
 
   /** As the committer: a key that exists already is a loss. */
