@@ -116,8 +116,16 @@ function addRun(folded: FoldedRows, made: NewChild, fence: string, parent?: RunI
 
 function auditRow(runId: RunId, seq: number, event: AuditEvent, commandId?: string): Row<"audit_event"> {
   return {
-    ...{ run_id: runId, seq, recorded_at: event.at, event_type: event.type, step_id: event.stepId },
-    ...{ attempt: event.attempt, from_state: event.from, to_state: event.to, actor: event.actor },
-    ...{ metadata: event.metadata, command_id: commandId },
+    run_id: runId,
+    seq,
+    recorded_at: event.at,
+    event_type: event.type,
+    step_id: event.stepId,
+    attempt: event.attempt,
+    from_state: event.from,
+    to_state: event.to,
+    actor: event.actor,
+    metadata: event.metadata,
+    command_id: commandId,
   };
 }

@@ -16,7 +16,7 @@ interface Written<Of extends Relation> {
   readonly write: (tables: Tables, row: Row<Of>, at: Moment) => void;
 }
 
-/** When the commit is written, by the clock of the store. */
+/** The time of a commit, by the clock of the store. */
 export interface Moment {
   readonly now: number;
 }
@@ -34,10 +34,7 @@ export const WRITTEN: { readonly [Of in Relation]: Written<Of> } = {
   // The claims and promises of fences.ts.
   promise: {
     by: byRun,
-    write: ({ runs }, { waiter, fence }) => {
-      const run = runs.get(waiter);
-      if (run) runs.put({ ...run, revision: run.revision + 1, fence, awaited_signal: undefined });
-    },
+    write: promiseSignal,
   },
   signal_claim: {
     by: byRun,
@@ -154,23 +151,34 @@ export const WRITTEN: { readonly [Of in Relation]: Written<Of> } = {
 export const ORDER = Object.keys(WRITTEN) as readonly Relation[];
 
 function updateRun({ runs }: Tables, row: Row<"run_update">): void {
-  const before = runs.get(row.id);
-  if (!before) return;
-  const { call, frames, items } = before;
-  const { state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason, record } = row;
-  const changed = { state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason, record };
-  runs.put({
-    ...before,
-    ...changed,
-    revision: before.revision + 1,
-    fence: row.fence,
-    call: row.set_call ? row.call : call,
-    frames: row.set_frames ? row.frames : frames,
-    items: row.set_items ? row.items : items,
-    output: row.output,
-    version: row.version ?? before.version,
-    definition_id: row.definition_id ?? before.definition_id,
-  });
+  const run = runs.get(row.id);
+  if (!run) return;
+  run.revision++;
+  run.fence = row.fence;
+  run.state = row.state;
+  run.step = row.step;
+  run.last_seq = row.last_seq;
+  run.last_event_at = row.last_event_at;
+  run.terminal_at = row.terminal_at;
+  run.review = row.review;
+  run.awaited_signal = row.awaited_signal;
+  run.paused_reason = row.paused_reason;
+  run.record = row.record;
+  if (row.set_call) run.call = row.call;
+  if (row.set_frames) run.frames = row.frames;
+  if (row.set_items) run.items = row.items;
+  run.output = row.output;
+  run.version = row.version ?? run.version;
+  run.definition_id = row.definition_id ?? run.definition_id;
+}
+
+/** The run is no longer free for another signal, and what it is deciding now is lost (law 9). */
+function promiseSignal({ runs }: Tables, { waiter, fence }: Row<"promise">): void {
+  const run = runs.get(waiter);
+  if (!run) return;
+  run.revision++;
+  run.fence = fence;
+  run.awaited_signal = undefined;
 }
 
 function createRun({ runs, run_starts, start_keys }: Tables, row: Row<"new_run">): void {

@@ -11,7 +11,7 @@ import type { Relation, Row, Rows } from "../writes/relations.js";
 import type { RunColumns, StoredIdentity } from "../writes/run-row.js";
 import { type ReadOptions, readFact, type StoreNeed } from "./facts.js";
 import { announce, grantSlots } from "./messages.js";
-import { ORDER, WRITTEN } from "./relations.js";
+import { type Moment, ORDER, WRITTEN } from "./relations.js";
 import { isWaitingFor, keyOf, type RunRow, type RunStart, Tables } from "./tables.js";
 
 /** A run's share of a commit: one row of `run_update`, `confirm` or `new_run` decides whether it wins. */
@@ -35,7 +35,7 @@ export class MemoryStore {
 
   /** `clock`: the time of the store. */
   constructor(
-    private readonly clock: { readonly now: number },
+    private readonly clock: Moment,
     private readonly options: ReadOptions,
   ) {}
 
@@ -43,31 +43,26 @@ export class MemoryStore {
   readonly newFence = (): string => String(++this.fences);
 
   /** Writes the commit, or nothing of it. False: the run has lost. */
-  commit({ runId, rows }: StoreCommit): boolean {
-    const { tables } = this;
-    const winners = this.winners(runId, rows);
-    if (winners.size === 0) return false;
-    const { now } = this.clock;
-    for (const relation of ORDER)
-      eachRow(rows, relation, winners, (written, row) => written.write(tables, row, { now }));
-    return true;
+  commit(commit: StoreCommit): boolean {
+    const { tables, clock } = this;
+    const { rows } = commit;
+    const winners = this.winners(commit);
+    const present = ORDER.filter((relation) => rows[relation]);
+    for (const relation of present)
+      for (const row of won(relation, rows, winners)) if (WROTE[relation].collides?.(tables, row)) return false;
+    for (const relation of present)
+      for (const row of won(relation, rows, winners)) WROTE[relation].write(tables, row, clock);
+    return winners.size > 0;
   }
 
   /** The run, and the runs that it creates, whose rows are written. Empty: it loses. */
-  private winners(runId: RunId, rows: Rows): ReadonlySet<string> {
-    const none = new Set<string>();
-    const winners = new Set<string>([runId]);
-    if (!this.wins(runId, rows)) return none;
-    for (const { id } of rows.new_run ?? []) {
-      if (!this.tables.runs.has(id)) winners.add(id);
-      else if (id === runId) return none;
-    }
-    let collides = false;
-    for (const relation of ORDER)
-      eachRow(rows, relation, winners, (written, row) => {
-        collides ||= written.collides?.(this.tables, row) ?? false;
-      });
-    return collides ? none : winners;
+  private winners({ runId, rows }: StoreCommit): ReadonlySet<string> {
+    const winners = new Set<string>();
+    if (!this.wins(runId, rows)) return winners;
+    const created = (rows.new_run ?? []).filter(({ id }) => !this.tables.runs.has(id)).map(({ id }) => id);
+    const starts = rows.new_run?.some(({ id }) => id === runId) ?? false;
+    if (!starts || created.includes(runId)) for (const id of [runId, ...created]) winners.add(id);
+    return winners;
   }
 
   /** The conditions of the commit statement: src/store/engine/commit/fences.ts. */
@@ -184,21 +179,22 @@ export class MemoryStore {
   }
 }
 
-type AnyWritten = {
-  readonly by: (row: unknown) => string | undefined;
-  readonly collides?: (tables: Tables, row: unknown) => boolean;
-  readonly write: (tables: Tables, row: unknown, at: { readonly now: number }) => void;
-};
+/** The entries of all relations, for rows of any. */
+const WROTE = WRITTEN as unknown as Readonly<
+  Record<
+    Relation,
+    {
+      readonly by: (row: unknown) => string | undefined;
+      readonly collides?: (tables: Tables, row: unknown) => boolean;
+      readonly write: (tables: Tables, row: unknown, at: Moment) => void;
+    }
+  >
+>;
 
 /** The rows of the relation that the winners have written. */
-function eachRow(
-  rows: Rows,
-  relation: Relation,
-  winners: ReadonlySet<string>,
-  each: (written: AnyWritten, row: unknown) => void,
-): void {
-  const written = WRITTEN[relation] as AnyWritten;
-  for (const row of rows[relation] ?? []) if (winners.has(written.by(row) ?? "")) each(written, row);
+function won(relation: Relation, rows: Rows, winners: ReadonlySet<string>): readonly unknown[] {
+  const some: readonly unknown[] = rows[relation] ?? [];
+  return some.filter((row) => winners.has(WROTE[relation].by(row) ?? ""));
 }
 
 function columnsOf(run: RunRow): Omit<RunColumns, "identity" | "inputs" | "variables" | "inherited" | "gone"> {

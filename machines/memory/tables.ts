@@ -7,11 +7,13 @@ import type { Row } from "../writes/relations.js";
 type StartColumn = "inputs" | "identity" | "request_hash";
 type KeyColumn = "scope" | "key" | "made_by";
 
-/** The hot row of a run. */
-export interface RunRow extends Omit<Row<"new_run">, "id" | StartColumn | KeyColumn> {
+type Changing<R> = { -readonly [Column in keyof R]: R[Column] };
+
+/** The hot row of a run. It is wide and changes with every commit, so it is updated in place; all other rows are replaced. */
+export interface RunRow extends Changing<Omit<Row<"new_run">, "id" | StartColumn | KeyColumn>> {
   readonly id: RunId;
   /** Counts updates (law 1). */
-  readonly revision: number;
+  revision: number;
 }
 
 /** Whether the run waits for a signal of the name, and has been promised none. */
