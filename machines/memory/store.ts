@@ -30,7 +30,6 @@ export interface RunPlace {
 
 export class MemoryStore {
   readonly tables = new Tables();
-
   private fences = 0;
 
   /** `clock`: the time of the store. */
@@ -47,12 +46,13 @@ export class MemoryStore {
     const { tables, clock } = this;
     const { rows } = commit;
     const winners = this.winners(commit);
+    if (winners.size === 0) return false;
     const present = ORDER.filter((relation) => rows[relation]);
     for (const relation of present)
       for (const row of won(relation, rows, winners)) if (WROTE[relation].collides?.(tables, row)) return false;
     for (const relation of present)
       for (const row of won(relation, rows, winners)) WROTE[relation].write(tables, row, clock);
-    return winners.size > 0;
+    return true;
   }
 
   /** The run, and the runs that it creates, whose rows are written. Empty: it loses. */

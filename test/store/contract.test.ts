@@ -1,44 +1,16 @@
 // The contract of a store, kept by Postgres and by the store in memory that rehearsals and simulations run on: the same commits win, leave the
 // same rows, and are read back as the same runs and facts.
-import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import {
-  asRunId,
-  type Need,
-  type Relation,
-  type Row,
-  type Rows,
-  type RunId,
-  type RunIdentity,
-  startKey,
-} from "../../machines/index.js";
+import { type Relation, type Row, type RunId, startKey } from "../../machines/index.js";
 import type { Tables } from "../../machines/memory/tables.js";
-import { MAX_KEPT_SIGNALS } from "../../machines/values/limits.js";
 import { uuidv7 } from "../../src/ids.js";
-import { confirmation as confirmationOf, Unit } from "../../src/run/unit.js";
 import { announceTo, leaseDueEvents } from "../../src/store/engine/announcements.js";
 import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
-import { scanEvents } from "../../src/store/engine/event-scan.js";
-import {
-  endedChildren,
-  keptSignals,
-  keyedRun,
-  livingChildren,
-  namedRun,
-  nextWaiter,
-  signalFor,
-  startupVariables,
-  unmatchedSignals,
-} from "../../src/store/engine/family.js";
-import { newestOwed, repeatedAnswer } from "../../src/store/engine/load.js";
-import { asRevision } from "../../src/store/engine/revision.js";
+import { keyedRun, namedRun } from "../../src/store/engine/family.js";
+import { repeatedAnswer } from "../../src/store/engine/load.js";
 import { grantSlots } from "../../src/store/engine/slots.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
-import { cases, firstSeed } from "../harness/long.js";
-import { families, optionsOf } from "../machines/families.js";
-import { randomOf, Scheduler } from "../machines/scheduler.js";
-import type { Tried } from "../machines/world.js";
 import {
   AT,
   command,
@@ -437,6 +409,16 @@ describe("a commit", () => {
   });
 });
 
+describe("of two commits in a group", () => {
+  it("the first one gets a signal that both want: to take it, or for a run that waits", async () => {
+    const [one, other] = [await created({}, { signal: [signal(id)] }), await created()];
+    expect(await stores.commit(update(one, 1, claim(id)), update(other, 1, claim(id)))).toEqual(new Set([one]));
+    const to = await waiter();
+    expect(await stores.commit(update(one, 2, promise(to)), update(other, 1, promise(to)))).toEqual(new Set([one]));
+    await stores.same();
+  });
+});
+
 describe("an undo list", () => {
   it("is passed, settled and handed over in one commit, each entry by one of them, and the new entries stay as they are", async () => {
     const [run, heir] = [await created(), await created()];
@@ -459,8 +441,8 @@ describe("an undo list", () => {
       ["run", "owed", 4],
       ["run", "owed", 5],
     ]);
-    await sameFacts(run);
-    await sameFacts(heir);
+    await stores.sameFacts(run);
+    await stores.sameFacts(heir);
   });
 });
 
@@ -547,42 +529,6 @@ describe("a published event", () => {
   });
 });
 
-/** Fails if a fact that decisions of the run may ask for differs. */
-async function sameFacts(runId: RunId): Promise<void> {
-  const { sql, memory } = stores;
-  const { run } = await stores.load(runId);
-  const facts = (need: Exclude<Need, { kind: "workflow" | "version" | "output_schema" }>) => memory.fetch(run, need);
-  for (const name of ["go", "stop"]) {
-    expect(facts({ kind: "signal", name })).toEqual({ signal: await signalFor(sql, run, name) });
-    expect(facts({ kind: "waiter", name })).toEqual({ waiter: await nextWaiter(sql, run, name) });
-    expect(facts({ kind: "unmatched", name })).toEqual({ unmatched: [...(await unmatchedSignals(sql, run, name))] });
-  }
-  expect(facts({ kind: "kept_signals" })).toEqual({ keptSignals: await keptSignals(sql, runId, MAX_KEPT_SIGNALS) });
-  expect(facts({ kind: "living", from: 2 })).toEqual({ living: [...(await livingChildren(sql, runId, 2))] });
-  expect(facts({ kind: "startup", runId })).toEqual({ startup: await startupVariables(sql, runId) });
-  for (const entry of [1, 2, 3]) {
-    expect(facts({ kind: "ended", entry })).toEqual({ ended: await endedChildren(sql, runId, { entry }, 1e9) });
-    await sameUndo(run, entry - 1);
-  }
-  for (const topic of ["made", "sent", "t"]) await sameEvents(run, topic);
-}
-
-/** Postgres may leave ordinals out. */
-async function sameUndo({ id: runId }: RunIdentity, since: number): Promise<void> {
-  const [owed] = await newestOwed(stores.sql, [{ runId, since }]);
-  const [newest] = owed?.entries ?? [];
-  const found = stores.memory.fetch({ id: runId } as RunIdentity, { kind: "undo", since }).undo?.newest;
-  expect(found && { ...found, ordinal: "" }).toEqual(newest ? { ...newest, ordinal: "" } : null);
-}
-
-async function sameEvents(run: RunIdentity, topic: string): Promise<void> {
-  const need = { kind: "events", topic, headers: {} } as const;
-  const scanned = await scanEvents(stores.sql, run, need);
-  const { events } = stores.memory.fetch(run, need);
-  const known = ({ page, more }: typeof scanned) => [page.map(({ ordinal: _, ...found }) => found), more];
-  expect(events && known(events)).toEqual(known(scanned));
-}
-
 describe("what a decision asks for", () => {
   it("is found alike: signals, those who wait for them, children, events, runs", async () => {
     const root = await created({}, { signal: [signal(), signal(uuidv7(), { name: "stop" })] });
@@ -602,13 +548,13 @@ describe("what a decision asks for", () => {
     const published_event = [1, 2].map((n) => ({ id: uuidv7(), topic: "t", headers: {}, payload: n }));
     await stores.commit(update(root, 2, { published_event }));
     const cancel = { id: uuidv7(), run_id: waiting[1], command: { type: "cancel" }, due_at: AT };
-    for (const runId of [root, ...waiting]) await sameFacts(runId);
+    for (const runId of [root, ...waiting]) await stores.sameFacts(runId);
     await stores.commit(update(root, 3, { inbox_row: [cancel] }));
     await stores.same();
-    for (const runId of [root, ...waiting]) await sameFacts(runId);
+    for (const runId of [root, ...waiting]) await stores.sameFacts(runId);
     // The promise is void once its run has ended.
     await stores.commit(update(to, 3, {}, ENDED));
-    for (const runId of [root, ...waiting]) await sameFacts(runId);
+    for (const runId of [root, ...waiting]) await stores.sameFacts(runId);
     const { run } = await stores.load(root);
     expect(stores.memory.fetch(run, { kind: "signal", name: "go" }).signal).toMatchObject({ promised: false });
   });
@@ -628,84 +574,3 @@ describe("what a decision asks for", () => {
     }
   });
 });
-
-const FAMILIES = cases(3, 25);
-const FIRST = firstSeed();
-
-/** The commit that the service makes of what the simulation has decided, with the tokens of the simulation. */
-function unitOf({ done, commit }: Tried): RunCommit {
-  if (!done) return commit;
-  const { context, place, command: received, id: commandId, answer, transitions, owed, now } = done;
-  const { revision, fence } = place;
-  const based = { actor: { context } as never, revision: asRevision(revision), fence, context };
-  const delivery = { command: received, id: commandId, inboxId: commandId, keep: false, resolve() {}, reject() {} };
-  if (transitions.length === 0)
-    return withFences(confirmationOf({ ...based, delivery, answer, owed: owed ?? {} }, now), commit.rows);
-  const unit = new Unit(place.lastSeq, place.lastEventAt);
-  for (const transition of transitions) unit.add(context.run, transition);
-  unit.recordAnswer(delivery, answer);
-  const [{ record } = {}] = commit.rows.run_update ?? [];
-  return withFences(unit.toCommit(based, { now, recordOf: () => record as never }), commit.rows);
-}
-
-function withFences({ runId, rows }: RunCommit, others: Rows): RunCommit {
-  const fenced = (["run_update", "new_run", "promise"] as const).map((relation) => [
-    relation,
-    rows[relation]?.map((row, nth) => ({ ...row, fence: others[relation]?.[nth]?.fence })),
-  ]);
-  return { runId, rows: { ...rows, ...Object.fromEntries(fenced) } };
-}
-
-/** The service has wake rows besides, and keeps scopes by their content. */
-const OF_THE_SERVICE: ReadonlySet<string> = new Set(["wake", "wake_gone", "scope", "scope_value"]);
-
-function compared(rows: Rows): unknown {
-  const present = Object.entries(rows).filter(
-    ([relation, some]) => some && some.length > 0 && !OF_THE_SERVICE.has(relation),
-  );
-  const plain = present.map(([relation, some]) => [relation, some.map((row) => JSON.parse(JSON.stringify(row)))]);
-  // Those of the run come before those of its children, or behind them.
-  const inAnyOrder = plain.map(([relation, some]) => [relation, new Set(some)]);
-  return Object.fromEntries(inAnyOrder);
-}
-
-describe("random families", () => {
-  it("are the same runs in both stores, whatever is lost, repeated or late", {
-    timeout: 60_000 + FAMILIES * 20_000,
-  }, async () => {
-    console.log(`contract: ${FAMILIES} families from ${FIRST}`);
-    const seen: Record<string, number> = {};
-    for (let seed = FIRST; seed < FIRST + FAMILIES; seed++) {
-      stores = new BothStores(database);
-      await stores.empty();
-      const tried = played(seed);
-      let commits = 0;
-      for (const each of tried) {
-        const commit = unitOf(each);
-        expect(compared(commit.rows), `seed ${seed}`).toEqual(compared(each.commit.rows));
-        stores.now = each.done?.now ?? stores.now;
-        const won = await stores.commit(commit);
-        expect(won.has(commit.runId), `seed ${seed}`).toBe(each.won);
-        const relations = Object.entries(commit.rows).flatMap(([name, rows]) => (rows && rows.length > 0 ? name : []));
-        for (const name of [...relations, each.won ? "won" : "lost"]) seen[name] = (seen[name] ?? 0) + 1;
-        if (++commits % 50 === 0) await stores.same();
-      }
-      const { runs } = await stores.same();
-      for (const { id: runId } of runs) await sameFacts(asRunId(runId as string));
-    }
-    console.log("seen", seen);
-    if (FAMILIES < 20) return;
-    for (const name of ["won", "lost", "signal", "scope", "undo_handed", "undo_settled", "ticket", "published_event"])
-      expect(seen[name], name).toBeGreaterThan(0);
-  });
-});
-
-/** Every commit of a random family under the faults of its seed. */
-function played(seed: number): readonly Tried[] {
-  const [document] = fc.sample(families, { seed, numRuns: 1 });
-  if (!document) throw new Error("no family");
-  const tried: Tried[] = [];
-  const scheduler = new Scheduler({ ...optionsOf(document), watch: (each) => tried.push(each) }, randomOf(seed));
-  expect(scheduler.play()).toEqual([]);
-  return tried;
-}

@@ -8,17 +8,30 @@ import {
   type Rows,
   type RunContext,
   type RunId,
+  type RunIdentity,
   STANDARD_RUN_LIMITS,
   storedRun,
 } from "../../machines/index.js";
+import type { StoreNeed } from "../../machines/memory/facts.js";
 import { MemoryStore } from "../../machines/memory/store.js";
 import type { Tables } from "../../machines/memory/tables.js";
+import { MAX_KEPT_SIGNALS } from "../../machines/values/limits.js";
 import { derivedUuid, isUuid } from "../../src/ids.js";
 import { encodeRun } from "../../src/store/engine/commit/encoding.js";
 import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { commitRuns } from "../../src/store/engine/commit/statement.js";
+import { scanEvents } from "../../src/store/engine/event-scan.js";
 import { sqlStateOf } from "../../src/store/engine/failure.js";
-import { loadRun } from "../../src/store/engine/load.js";
+import {
+  endedChildren,
+  keptSignals,
+  livingChildren,
+  nextWaiter,
+  signalFor,
+  startupVariables,
+  unmatchedSignals,
+} from "../../src/store/engine/family.js";
+import { loadRun, newestOwed } from "../../src/store/engine/load.js";
 import type { TestDatabase } from "../harness/database.js";
 
 interface TableReading {
@@ -168,6 +181,42 @@ export class BothStores {
     const context = decodeRun(stored);
     expect(plain(decodeRun(storedRun(columns)))).toEqual(plain(context));
     return context;
+  }
+
+  /** Fails if a fact that decisions of the run may ask for differs. */
+  async sameFacts(runId: RunId): Promise<void> {
+    const { sql, memory } = this;
+    const { run } = await this.load(runId);
+    const facts = (need: StoreNeed) => memory.fetch(run, need);
+    for (const name of ["go", "stop"]) {
+      expect(facts({ kind: "signal", name })).toEqual({ signal: await signalFor(sql, run, name) });
+      expect(facts({ kind: "waiter", name })).toEqual({ waiter: await nextWaiter(sql, run, name) });
+      expect(facts({ kind: "unmatched", name })).toEqual({ unmatched: [...(await unmatchedSignals(sql, run, name))] });
+    }
+    expect(facts({ kind: "kept_signals" })).toEqual({ keptSignals: await keptSignals(sql, runId, MAX_KEPT_SIGNALS) });
+    expect(facts({ kind: "living", from: 2 })).toEqual({ living: [...(await livingChildren(sql, runId, 2))] });
+    expect(facts({ kind: "startup", runId })).toEqual({ startup: await startupVariables(sql, runId) });
+    for (const entry of [1, 2, 3]) {
+      expect(facts({ kind: "ended", entry })).toEqual({ ended: await endedChildren(sql, runId, { entry }, 1e9) });
+      await this.sameUndo(run, entry - 1);
+    }
+    for (const topic of ["made", "sent", "t"]) await this.sameEvents(run, topic);
+  }
+
+  /** Postgres may leave ordinals out. */
+  private async sameUndo(run: RunIdentity, since: number): Promise<void> {
+    const [owed] = await newestOwed(this.sql, [{ runId: run.id, since }]);
+    const [newest] = owed?.entries ?? [];
+    const found = this.memory.fetch(run, { kind: "undo", since }).undo?.newest;
+    expect(found && { ...found, ordinal: "" }).toEqual(newest ? { ...newest, ordinal: "" } : null);
+  }
+
+  private async sameEvents(run: RunIdentity, topic: string): Promise<void> {
+    const need = { kind: "events", topic, headers: {} } as const;
+    const scanned = await scanEvents(this.sql, run, need);
+    const { events } = this.memory.fetch(run, need);
+    const known = ({ page, more }: typeof scanned) => [page.map(({ ordinal: _, ...found }) => found), more];
+    expect(events && known(events)).toEqual(known(scanned));
   }
 }
 
