@@ -28,6 +28,9 @@ export interface RunPlace {
   readonly lastEventAt: number;
 }
 
+/** Audit rows among which a worker's answer is looked for, as in src/store/engine/load.ts. */
+const ANSWER_AMONG = 1_000;
+
 export class MemoryStore {
   readonly tables = new Tables();
   private fences = 0;
@@ -172,7 +175,8 @@ export class MemoryStore {
   repeatedAnswer(runId: RunId, commandId: string): Answer | undefined {
     const { run_commands, run_events, inbox } = this.tables;
     const recorded = run_commands.get(keyOf(runId, commandId))?.answer as Answer | undefined;
-    const counted = recorded === undefined && run_events.of(runId).some(({ command_id }) => command_id === commandId);
+    const newest = recorded === undefined ? run_events.of(runId).slice(-ANSWER_AMONG) : [];
+    const counted = newest.some(({ command_id }) => command_id === commandId);
     if (recorded === undefined && !counted) return undefined;
     inbox.delete(commandId);
     return recorded ?? { type: "report", stale: false };
