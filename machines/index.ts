@@ -74,3 +74,4 @@ export * from "./values/uuid.js";
 export { WeightedCache } from "./values/weighted-cache.js";
 export { FoldedRows } from "./writes/folded.js";
 export { type ColumnType, RELATIONS, type Relation, type Row, type Rows } from "./writes/relations.js";
+export * from "./writes/run-row.js";

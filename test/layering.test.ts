@@ -55,6 +55,7 @@ const MACHINE_LAYERS: Readonly<Record<string, number>> = {
   definition: 9,
   decide: 9,
   migrate: 9,
+  memory: 9,
   rehearsal: 10,
   index: 11,
 };

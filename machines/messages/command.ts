@@ -119,6 +119,19 @@ export type AnswerTo<C extends RunCommand> = Answers[C["type"]];
 /** Answers are stored beside the command's id, so that a repeat gets the same one: they must stay plain JSON. */
 export type Answer = Answers[CommandType];
 
+/** A refusal is not recorded: the same command may be accepted later (a report to a run in quarantine, after its release). */
+export function isRefusal({ type }: Answer): boolean {
+  return type === "refused" || type === "unfit" || type === "closed";
+}
+
+/**
+ * A worker's answer that names its dispatch. It counts once, because the run waits for that dispatch once, so it needs no recorded answer: its id
+ * is beside the audit row of its outcome.
+ */
+export function answersDispatch(command: RunCommand): boolean {
+  return (command.type === "result" || command.type === "failure") && command.dispatchId !== undefined;
+}
+
 /** Which answers each type of command may get. */
 interface Answers {
   readonly advance: Advanced;

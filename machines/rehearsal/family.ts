@@ -1,18 +1,19 @@
-// The family of a rehearsed run: all its runs, the facts of their decisions, and the writes of their transitions.
+// The family of a rehearsed run: all its runs in a store in memory, the facts of their decisions, and their commits.
 
 import type { Program } from "../chart/program.js";
+import { type CarriedOut, commitOf, startOf } from "../memory/commit.js";
+import { MemoryStore } from "../memory/store.js";
 import type { AuditEvent } from "../messages/audit.js";
 import type { ActionFact, Facts, Fetched, Need } from "../messages/fact.js";
-import type { NewChild, SentCommand, Write } from "../messages/owed.js";
-import type { RunContext } from "../state/context.js";
+import type { PublishedEvent, SentCommand } from "../messages/owed.js";
 import type { RunIdentity } from "../state/identity.js";
-import { newRun } from "../state/record.js";
-import { asRunId } from "../values/ids.js";
+import { decodeRun } from "../state/record.js";
+import { asRunId, type RunId } from "../values/ids.js";
 import { measure } from "../values/json.js";
 import { STANDARD_RUN_LIMITS } from "../values/limits.js";
 import { formatInstant } from "../values/time.js";
-import { type Child, childOf, MockedSaga } from "./child.js";
-import { Memory } from "./memory.js";
+import { storedRun } from "../writes/run-row.js";
+import { MockedSaga } from "./mocked-saga.js";
 import { MockScript } from "./mocks.js";
 import type { RehearsalOptions, RehearsedEvent, WantedWorkflow } from "./rehearsed.js";
 import { type RehearsalHost, RehearsedRun } from "./run.js";
@@ -22,13 +23,18 @@ export class MissingWorkflow {
   constructor(readonly workflow: WantedWorkflow) {}
 }
 
+/** As the service reads them. */
+const EVENTS_AT_ONCE = 50;
+
 const keyOf = ({ workflowId, version }: WantedWorkflow) => `${workflowId}@${version ?? ""}`;
 
 export class Family implements RehearsalHost {
+  readonly store: MemoryStore;
   readonly root: RehearsedRun;
+  /** In the order of their creation. */
+  readonly runs = new Map<RunId, RehearsedRun>();
   /** The runs that have not ended. */
   readonly living = new Set<RehearsedRun>();
-  readonly memory: Memory;
   readonly script: MockScript;
   /** The audit events of all runs, in the order in which they happened. */
   readonly events: RehearsedEvent[] = [];
@@ -48,32 +54,21 @@ export class Family implements RehearsalHost {
     const { startAt, mocks = {}, limits = STANDARD_RUN_LIMITS } = options;
     this.now = startAt;
     this.script = new MockScript(mocks, program.workflowId);
-    this.memory = new Memory(() => this.children(), limits.output);
-    this.root = this.addRun(this.rootContext(), program);
+    this.store = new MemoryStore(this, { limits, page: EVENTS_AT_ONCE });
+    const identity = this.rootIdentity();
+    this.store.commit(startOf(identity, undefined, this.store.newFence));
+    this.root = this.addRun(identity, program);
   }
 
-  private rootContext(): RunContext {
+  private rootIdentity(): RunIdentity {
     const { workflowId, version, timeoutMs } = this.program;
     const { inputs = {}, entrypoint = "", tenantId, dryRun = false, features = {} } = this.options;
     const definitionId = this.register(this.program);
     const expires = timeoutMs === undefined ? {} : { expiresAt: this.now + timeoutMs };
-    return newRun(
-      {
-        ...{
-          id: asRunId(this.uuid("run")),
-          workflowId,
-          version,
-          definitionId,
-          tenantId,
-          dryRun,
-          features,
-          inputs,
-          entrypoint,
-        },
-        ...{ startedAt: this.now, ...expires },
-      },
-      {},
-    );
+    return {
+      ...{ id: asRunId(this.uuid("run")), workflowId, version, definitionId, tenantId },
+      ...{ dryRun, features, inputs, entrypoint, startedAt: this.now, ...expires },
+    };
   }
 
   /** Adds a workflow that was missing. Null: it does not exist. */
@@ -87,11 +82,25 @@ export class Family implements RehearsalHost {
     return step !== undefined && this.script.has(workflowId, step);
   }
 
-  deliver(message: SentCommand): void {
-    const { to, command } = message;
-    if (command.type === "cancel") this.send(this.mockedSagas.get(to)?.cancel());
-    this.memory.runs.get(to)?.command(command);
-    this.memory.delete(message);
+  /** The message that was sent first of those on their way. */
+  nextMessage(): SentCommand | undefined {
+    for (const { id, run_id, command } of this.store.tables.inbox)
+      return { id, to: asRunId(run_id), command: command as SentCommand["command"] };
+    return undefined;
+  }
+
+  /** A command to a run outside the rehearsal is dropped. */
+  deliver({ id, to, command }: SentCommand): void {
+    const run = this.runs.get(to);
+    if (run) run.command(command, id);
+    else this.store.tables.inbox.delete(id);
+    if (command.type === "cancel") this.mockedSagas.get(to)?.cancel();
+  }
+
+  /** An event from outside. */
+  publish(event: Omit<PublishedEvent, "tenantId">): void {
+    this.store.publish(event);
+    this.store.announce();
   }
 
   // ---- The host of a run
@@ -114,7 +123,10 @@ export class Family implements RehearsalHost {
   fetch(run: RehearsedRun, need: Need): Fetched {
     // No operator moves a rehearsed run.
     if (need.kind === "version") return { version: null };
-    if (need.kind !== "workflow") return this.memory.fetch(run, need);
+    if (need.kind === "output_schema") return { outputSchema: null };
+    // A run outside the rehearsal is assumed to exist.
+    if (need.kind === "target") return { target: { id: need.runId } };
+    if (need.kind !== "workflow") return this.store.fetch(run.context.run, need);
     const { workflowId, version } = need;
     if (this.isMocked(run.context.run, run.step))
       return { workflow: { workflowId, version: version ?? 1, definitionId: "mock", enters: () => true } };
@@ -130,12 +142,16 @@ export class Family implements RehearsalHost {
     };
   }
 
-  committed(run: RehearsedRun, events: readonly AuditEvent[], writes: readonly Write[]): void {
-    for (const event of events) this.record(run, event);
-    for (const write of writes) {
-      this.memory.apply(write);
-      if (write.to === "new_run") this.addChild(write.row, run);
+  committed(run: RehearsedRun, done: CarriedOut): void {
+    const { store } = this;
+    if (!store.commit(commitOf(done, store.newFence))) throw new Error(`the commit of the run ${run.id} was lost`);
+    for (const { audit, writes } of done.transitions) {
+      for (const event of audit) this.record(run, event);
+      for (const { to, row } of writes) if (to === "new_run") this.addChild(row.identity, run);
     }
+    store.announce();
+    // Nothing else runs: every slot is free.
+    store.grantSlots(true);
     this.keptChars += run.addedChars;
     run.addedChars = 0;
     if (run.ended) this.living.delete(run);
@@ -155,42 +171,34 @@ export class Family implements RehearsalHost {
 
   // ---- Runs and mocked sub-sagas
 
-  private addChild({ identity, variables, variablesSize }: NewChild, parent: RehearsedRun): void {
+  private addChild(identity: RunIdentity, parent: RehearsedRun): void {
     // A detached run is not rehearsed: no run waits for it.
     if (identity.parentRunId === undefined) return;
     if (identity.definitionId === "mock") return this.addMockedSaga(identity, parent);
     const program = this.programs.get(identity.definitionId);
     if (!program) throw new Error(`the child workflow ${identity.workflowId} was not provided`);
-    const own = variables ?? this.memory.scope(identity.parentRunId, identity.parentEntry ?? 0);
-    this.addRun(newRun(identity, own, variables && variablesSize), program);
+    this.addRun(identity, program);
   }
 
-  private addRun(context: RunContext, program: Program): RehearsedRun {
-    const run = new RehearsedRun(program, context, this);
-    this.memory.runs.set(run.id, run);
+  private addRun({ id }: RunIdentity, program: Program): RehearsedRun {
+    const columns = this.store.columnsOf(id);
+    if (!columns) throw new Error(`the run ${id} was not created`);
+    const run = new RehearsedRun(program, decodeRun(storedRun(columns)), this);
+    this.runs.set(id, run);
     this.living.add(run);
-    const { workflowId: workflow_id, version, entrypoint } = context.run;
+    const { workflowId: workflow_id, version, entrypoint, parentRunId } = run.context.run;
     const metadata = { workflow_id, version, entrypoint };
     const at = this.now;
     const started = { type: "saga.started", attempt: 0, from: "pending", to: "pending", metadata, at } as const;
-    this.record(run, { ...started, actor: context.run.parentRunId === undefined ? "api" : "coordinator" });
+    this.record(run, { ...started, actor: parentRunId === undefined ? "api" : "coordinator" });
     return run;
   }
 
   private addMockedSaga(identity: RunIdentity, parent: RehearsedRun): void {
     const mock = this.script.next(parent.context.run.workflowId, identity.parentStepId ?? "");
-    const saga = new MockedSaga(identity);
+    const saga = new MockedSaga(identity, this);
     this.mockedSagas.set(identity.id, saga);
-    this.send(saga.play(mock));
-  }
-
-  private send(message: Omit<SentCommand, "id"> | undefined): void {
-    if (message) this.memory.send({ ...message, id: this.uuid(`ended/${this.ids.size}`) });
-  }
-
-  private *children(): Generator<Child> {
-    for (const run of this.memory.runs.values()) yield childOf(run);
-    for (const saga of this.mockedSagas.values()) yield saga.child;
+    saga.play(mock);
   }
 
   // ---- Ids
@@ -202,7 +210,7 @@ export class Family implements RehearsalHost {
   }
 
   /** Ids are numbered in the order of their first use, so that the same rehearsal has the same ids. */
-  private uuid(seed: string): string {
+  uuid(seed: string): string {
     const known = this.ids.get(seed) ?? `00000000-0000-8000-8000-${(this.ids.size + 1).toString(16).padStart(12, "0")}`;
     this.ids.set(seed, known);
     return known;

@@ -27,11 +27,11 @@ export class Rehearsal {
     private readonly options: RehearsalOptions,
   ) {
     this.family = new Family(program, options);
-    const { memory, script } = this.family;
+    const { runs, script } = this.family;
     this.outside = new Outside(
       script,
-      (id) => memory.runs.get(id)?.program.workflowId,
-      (event) => memory.publish(event),
+      (id) => runs.get(id)?.program.workflowId,
+      (event) => this.family.publish(event),
     );
   }
 
@@ -90,8 +90,9 @@ export class Rehearsal {
 
   /** Commands between runs first, then the runs in their order, then the clock. A wait without a mock is answered last. */
   private nextMove(): (() => void) | undefined {
-    const { memory, living } = this.family;
-    for (const message of memory.inbox.values()) return () => this.family.deliver(message);
+    const { living } = this.family;
+    const message = this.family.nextMessage();
+    if (message) return () => this.family.deliver(message);
     for (const run of living) {
       const move = this.moveOf(run);
       if (move) return move;

@@ -2,28 +2,30 @@
 import { type RunActor, startActor } from "../chart/actor.js";
 import type { Program } from "../chart/program.js";
 import { decide } from "../decide/decide.js";
-import type { AuditEvent } from "../messages/audit.js";
+import type { CarriedOut } from "../memory/commit.js";
+import type { MemoryStore } from "../memory/store.js";
 import type { Answer, RunCommand } from "../messages/command.js";
 import type { Facts, Fetched, Need } from "../messages/fact.js";
-import type { Write } from "../messages/owed.js";
+import type { Decided } from "../messages/transition.js";
 import type { Patch, RunContext } from "../state/context.js";
 import { isTerminal } from "../state/lifecycle.js";
 import { entryStep } from "../steps/plan.js";
 import type { RunId } from "../values/ids.js";
 import { measure } from "../values/json.js";
 
-/** The surroundings of a run: its facts, and the place of its writes. */
+/** The surroundings of a run: its facts, and the store of its commits. */
 export interface RehearsalHost {
+  readonly store: MemoryStore;
+  readonly now: number;
   facts(): Facts;
   fetch(run: RehearsedRun, need: Need): Fetched;
-  committed(run: RehearsedRun, events: readonly AuditEvent[], writes: readonly Write[]): void;
+  committed(run: RehearsedRun, done: CarriedOut): void;
 }
 
 export class RehearsedRun {
   private readonly actor: RunActor;
   /** The dispatch or step entry that gets no answer. */
   unanswered?: string | number;
-  lastEventAt = 0;
   /** The characters that its transitions have added to the kept data. */
   addedChars = 0;
 
@@ -53,27 +55,29 @@ export class RehearsedRun {
     return isTerminal(this.context.state);
   }
 
-  /** Carries out the command. If the host throws, nothing has changed yet. */
-  command(command: RunCommand): Answer {
+  /** Carries out the command, once if it has an id. If the host throws, nothing has changed yet. */
+  command(command: RunCommand, id?: string): Answer {
     const { host } = this;
-    let facts = host.facts();
+    const { store, now } = host;
+    const recorded = id === undefined ? undefined : store.repeatedAnswer(this.id, id);
+    if (recorded) return recorded;
+    const place = store.placeOf(this.id);
+    if (!place) throw new Error(`the run ${this.id} is not stored`);
+    const { transitions, answer, owed } = this.decide(command);
+    for (const transition of transitions) {
+      this.countChars(transition.patch);
+      this.actor.apply(transition);
+    }
+    host.committed(this, { context: this.context, place, command, id, answer, transitions, owed, now });
+    return answer;
+  }
+
+  private decide(command: RunCommand): Decided {
+    let facts = this.host.facts();
     for (;;) {
       const decision = decide(this.program, this.context, command, facts);
-      if ("need" in decision) {
-        facts = { ...facts, ...host.fetch(this, decision.need) };
-        continue;
-      }
-      const events: AuditEvent[] = [];
-      const writes = [...(decision.owed?.writes ?? [])];
-      for (const transition of decision.transitions) {
-        this.countChars(transition.patch);
-        this.actor.apply(transition);
-        events.push(...transition.audit);
-        writes.push(...transition.writes);
-      }
-      this.lastEventAt = events.at(-1)?.at ?? this.lastEventAt;
-      host.committed(this, events, writes);
-      return decision.answer;
+      if (!("need" in decision)) return decision;
+      facts = { ...facts, ...this.host.fetch(this, decision.need) };
     }
   }
 

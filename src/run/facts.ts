@@ -11,6 +11,7 @@ import {
   type RunIdentity,
   type RunLimits,
   type Schemas,
+  startKey,
   type VersionFact,
   versionFact,
   type WorkflowFact,
@@ -34,7 +35,6 @@ import {
 import { UndoReads } from "../store/engine/load.js";
 import { replacedSchema } from "../store/lists/registry.js";
 import type { LoadedRun } from "./loaded-run.js";
-import { startKey } from "./new-run.js";
 
 /** A character of an output takes at most this many bytes in the store. */
 const BYTES_PER_CHARACTER = 6;

@@ -2,11 +2,10 @@
 // a parent's creation of children is decided in machines/.
 import {
   type FencedChild,
-  FIRST_FORMAT,
   type JsonObject,
   newRun,
+  newRunRow,
   type Program,
-  RECORD_FORMATS,
   type Row,
   type Rows,
   type RunContext,
@@ -15,7 +14,6 @@ import {
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
-import { type GivenAtStart, storedIdentity } from "../store/engine/load.js";
 import type { CommittedEvent } from "./ports.js";
 import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
@@ -31,69 +29,6 @@ export function startedEvent(identity: RunIdentity, actor: string, startup?: Jso
   const given = { ...cause, ...(startup && { startup_variables: startup }) };
   const metadata = { workflow_id: workflowId, version, entrypoint, ...given };
   return { runId, seq: 1, type: "saga.started", attempt: 0, from: "pending", to: "pending", actor, at, metadata };
-}
-
-/** Stored with the run: what a repeat of its start request is recognised by, and the token of its first revision (law 1). */
-export interface StartMark {
-  readonly requestHash: string;
-  readonly idempotencyKey?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly given?: GivenAtStart;
-  readonly fence: string;
-}
-
-/** `madeBy`: the run that creates it. */
-export function newRunRow(context: RunContext, mark: StartMark, madeBy?: RunId): Row<"new_run"> {
-  const { requestHash, idempotencyKey, labels, given, fence } = mark;
-  const { run, state } = context;
-  const { scope, key } = idempotencyKey === undefined ? NO_KEY : startKey(run, idempotencyKey);
-  return {
-    id: run.id,
-    shard: shardOf(run.id),
-    fence,
-    record: RECORD_FORMATS.encode(context, FIRST_FORMAT),
-    workflow_id: run.workflowId,
-    version: run.version,
-    definition_id: run.definitionId,
-    tenant_id: run.tenantId,
-    business_key: run.businessKey,
-    trigger_id: run.triggerId,
-    parent_run_id: run.parentRunId,
-    parent_step_id: run.parentStepId,
-    parent_branch_id: run.parentBranchId,
-    parent_entry: run.parentEntry,
-    root_run_id: run.rootRunId,
-    family_run_id: run.family?.at(-1),
-    started_at: run.startedAt,
-    state,
-    step: undefined,
-    last_seq: 1,
-    last_event_at: run.startedAt,
-    terminal_at: undefined,
-    review: false,
-    awaited_signal: undefined,
-    paused_reason: undefined,
-    call: undefined,
-    frames: undefined,
-    items: undefined,
-    output: undefined,
-    inputs: run.family ? undefined : run.inputs,
-    identity: { ...storedIdentity(run), idempotencyKey, labels, given },
-    request_hash: requestHash,
-    scope,
-    key,
-    made_by: madeBy,
-  };
-}
-
-const NO_KEY = { scope: undefined, key: undefined };
-
-/** The scope of an idempotency key is tenant and workflow. A storage format: it must never change. */
-export function startKey(
-  { tenantId, workflowId }: Pick<RunIdentity, "tenantId" | "workflowId">,
-  key: string,
-): { readonly scope: string; readonly key: string } {
-  return { scope: `${tenantId ?? ""}/${workflowId}`, key };
 }
 
 export function variableRows({ run, variables }: RunContext): Row<"variable">[] {

@@ -8,6 +8,7 @@ import {
   decide,
   type Fetched,
   isReady,
+  isRefusal,
   isTerminal,
   type Need,
   type RunCommand,
@@ -33,7 +34,7 @@ import { type Begun, Mailbox, type QueuedCommand } from "./mailbox.js";
 import { type Start, startWith } from "./new-run.js";
 import type { CommittedEvent, Dispatcher } from "./ports.js";
 import { owesLook } from "./run-rows.js";
-import { confirmation, isRefusal, namesItsDispatch, type RecordOf, Unit } from "./unit.js";
+import { confirmation, namesItsDispatch, type RecordOf, Unit } from "./unit.js";
 
 /** The parts of a node that its residents share. The runtime is one host; that of a trial makes the rows of a commit and goes no further. */
 export interface ResidentHost {

@@ -5,14 +5,17 @@ import type { Sql } from "postgres";
 import {
   detailOf,
   entryStep,
+  type GivenAtStart,
   type Json,
   type JsonObject,
   newRun,
+  newRunRow,
   type Program,
   type Rows,
   type RunContext,
   type RunId,
   type RunIdentity,
+  startKey,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
 import type { Clock } from "../clock.js";
@@ -23,13 +26,13 @@ import { type OutgoingEvents, outgoingRows } from "../events/outgoing-events.js"
 import { derivedUuid, newRunId, requestHash, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { isStoreAway } from "../store/engine/failure.js";
-import { findStart, type GivenAtStart, type StartedRow } from "../store/engine/load.js";
+import { findStart, type StartedRow } from "../store/engine/load.js";
 import { workflowVersions } from "../store/lists/definitions.js";
 import type { StartupVariables } from "../tenants/startup-provider.js";
 import type { FairScheduler } from "../work/fair-scheduler.js";
 import { OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
 import type { Gate, LastWords } from "./judge.js";
-import { firstWake, newRunRow, type Start, type StartedRun, startedEvent, startKey, variableRows } from "./new-run.js";
+import { firstWake, type Start, type StartedRun, startedEvent, variableRows } from "./new-run.js";
 import type { RunStarter, StartAnswer, StartRequest } from "./ports.js";
 import { eventRow, newFence } from "./run-rows.js";
 

@@ -3,13 +3,14 @@
 
 import {
   type Answer,
-  awaitedSignal,
+  answersDispatch,
+  changedVariables,
   type DispatchId,
   FoldedRows,
-  isTerminal,
+  isRefusal,
   type NewChild,
   type Owed,
-  pausedReason,
+  type RareColumn,
   type RecordFormats,
   type Row,
   type Rows,
@@ -18,6 +19,7 @@ import {
   type RunIdentity,
   type Send,
   type Transition,
+  updateRow,
   type VersionOf,
   type Write,
 } from "../../machines/index.js";
@@ -32,8 +34,7 @@ import type { CommittedEvent } from "./ports.js";
 import { eventRow, newFence, wakeChange, wakeRows } from "./run-rows.js";
 
 /** Columns that are written only when they change. */
-const RARE_COLUMNS = ["call", "frames", "items"] as const;
-type RareColumn = (typeof RARE_COLUMNS)[number];
+const RARE_COLUMNS: readonly RareColumn[] = ["call", "frames", "items"];
 
 export type RecordOf = (context: RunContext) => ReturnType<RecordFormats["encode"]>;
 
@@ -115,9 +116,9 @@ export class Unit {
     const { wake, wake_gone } = wakeRows(run.id, wakeChange(context, now, based.wake));
     const rows = {
       ...owed,
-      run_update: [this.runRow(based, context, recordOf(context))],
+      run_update: [this.runRow(based, recordOf(context))],
       audit_event: together(this.eventRows(), owed.audit_event),
-      variable: together(this.variableRows(context), owed.variable),
+      variable: together(changedVariables(context, this.changedVariables), owed.variable),
       wake: together(wake, owed.wake),
       wake_gone,
       command: this.answers.map((command) => ({ run_id: run.id, ...command, at: now })),
@@ -126,45 +127,14 @@ export class Unit {
     return { runId: run.id, rows };
   }
 
+  private runRow({ actor, revision, fence }: Based, record: ReturnType<RecordOf>): Row<"run_update"> {
+    const { lastSeq, lastEventAt, moved, changedColumns: changed } = this;
+    const about = { revision, expectedFence: fence, fence: this.fence, lastSeq, lastEventAt, record, changed, moved };
+    return updateRow(actor.context, about);
+  }
+
   private eventRows(): Row<"audit_event">[] {
     return this.events.map((event, nth) => eventRow(event, nth === 0 ? this.workersAnswer : undefined));
-  }
-
-  private runRow({ revision, fence }: Based, context: RunContext, record: ReturnType<RecordOf>): Row<"run_update"> {
-    const changed = this.changedColumns;
-    return {
-      id: context.run.id,
-      expected: revision,
-      expected_fence: fence,
-      fence: this.fence,
-      state: context.state,
-      step: context.step,
-      last_seq: this.lastSeq,
-      last_event_at: this.lastEventAt,
-      terminal_at: isTerminal(context.state) ? this.lastEventAt : undefined,
-      review: context.requiresManualReview,
-      awaited_signal: awaitedSignal(context.wait),
-      paused_reason: pausedReason(context),
-      record,
-      set_call: changed.has("call"),
-      call: changed.has("call") ? context.call : undefined,
-      set_frames: changed.has("frames"),
-      frames: changed.has("frames") && context.frames.length > 0 ? context.frames : undefined,
-      set_items: changed.has("items"),
-      items: changed.has("items") ? context.items : undefined,
-      output: context.output,
-      version: this.moved?.version,
-      definition_id: this.moved?.definitionId,
-    };
-  }
-
-  /** A variable that the run does not have any more has no value. */
-  private variableRows({ run, variables }: RunContext): Row<"variable">[] {
-    return Array.from(this.changedVariables, (name) => ({
-      run_id: run.id,
-      name,
-      value: Object.hasOwn(variables, name) ? variables[name] : undefined,
-    }));
   }
 }
 
@@ -227,27 +197,18 @@ class OwedRows {
 
 type Recorded = Pick<QueuedCommand, "command" | "id" | "keep" | "inboxId" | "requestHash">;
 
-/**
- * A worker's answer that names its dispatch counts once, because the run waits for that dispatch once. It needs no row of its own: its id
- * stands beside the audit row of its outcome. A client's idempotency key does need one.
- */
+/** A worker's answer that names its dispatch needs no row of its own. A client's idempotency key does need one. */
 export function namesItsDispatch({
   command,
   keep,
   requestHash,
 }: Pick<Recorded, "command" | "keep" | "requestHash">): boolean {
-  const answers = command.type === "result" || command.type === "failure";
-  return answers && command.dispatchId !== undefined && !keep && requestHash === undefined;
+  return answersDispatch(command) && !keep && requestHash === undefined;
 }
 
 /** A storage format: members may be added, never changed. */
 function recorded(answer: Answer, requestHash: string | undefined): object {
   return requestHash === undefined ? answer : { ...answer, request_hash: requestHash };
-}
-
-/** A refusal is not recorded: the same command may be accepted later (a report to a run in quarantine, after its release). */
-export function isRefusal({ type }: Answer): boolean {
-  return type === "refused" || type === "unfit" || type === "closed";
 }
 
 /** A decision that leaves the run as it is. */

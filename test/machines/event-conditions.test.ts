@@ -3,10 +3,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileExpression, ExpressionError, instant, type Scope, withFuel } from "../../machines/expression/index.js";
+import { meets } from "../../machines/memory/facts.js";
 import { eventConditions, eventValue } from "../../machines/steps/event.js";
 import type { Json, JsonObject } from "../../machines/values/json.js";
 import { cases } from "../harness/long.js";
-import { meets } from "./world.js";
 
 const now = Date.UTC(2026, 10, 21, 9, 30);
 const scope: Scope = {

@@ -1,5 +1,5 @@
-// One run on the machine alone, with a virtual clock, a scripted worker and a world in memory in place of the store. It can discard the
-// actor after every commit and go on from the stored state; the world has the other faults of commits.
+// One run on the machine alone, with a virtual clock, a scripted worker and a store in memory. It can discard the actor after every commit and
+// go on from the stored state; the world has the other faults of commits.
 import { createHash } from "node:crypto";
 import {
   type ActionFact,
@@ -17,13 +17,11 @@ import {
   type Json,
   type JsonObject,
   movedActor,
-  newRun,
-  type OpenedTask,
   type Program,
-  RECORD_FORMATS,
   type Row,
   type Rule,
   type RunActor,
+  type RunColumns,
   type RunCommand,
   type RunContext,
   type RunId,
@@ -31,16 +29,19 @@ import {
   type Send,
   STANDARD_RUN_LIMITS,
   startActor,
+  storedRun,
   type Transition,
   type Write,
   wakeAt,
 } from "../../machines/index.js";
+import { type CarriedOut, startOf } from "../../machines/memory/commit.js";
 import {
   type CommittedBy,
   type FaultsOf,
+  type KeptTask,
   type OwnedUndo,
   START,
-  type TaskWrite,
+  type Tried,
   WorldOf,
   type WorldRun,
 } from "./world.js";
@@ -85,6 +86,8 @@ export interface SimulationOptions {
   readonly workflows?: Readonly<Record<string, Program>>;
   /** The published versions of its own workflow. */
   readonly versions?: Readonly<Record<number, Program>>;
+  /** Sees every commit of its world. */
+  readonly watch?: (tried: Tried) => void;
 }
 
 export type World = WorldOf<Simulation>;
@@ -93,7 +96,7 @@ export type Faults = FaultsOf<Simulation>;
 
 /** A commit that is not written yet. */
 interface Drafted {
-  readonly answer: Answer;
+  readonly done: CarriedOut;
   readonly transitions: readonly Committed[];
   readonly writes: readonly Write[];
   readonly sends: readonly Send[];
@@ -102,7 +105,7 @@ interface Drafted {
 /** The start of a child run. */
 export interface Birth {
   readonly world: World;
-  readonly context: RunContext;
+  readonly runId: RunId;
   readonly program: Program;
 }
 
@@ -117,7 +120,6 @@ export class Simulation implements WorldRun {
   /** All that were ever handed over. */
   readonly sent: Dispatch[] = [];
   readonly cancelled: string[] = [];
-  readonly tasks: (OpenedTask & { state: "open" | "submitted" | "closed"; result?: JsonObject; by?: string })[] = [];
   readonly queued = new Map<string, Send & { kind: "dispatch.request" }>();
   /** The outbox rows of posts. */
   readonly posts: Row<"outbox_row">[] = [];
@@ -127,18 +129,14 @@ export class Simulation implements WorldRun {
   wrote: readonly Write[] = [];
   commits = 0;
   private actor: RunActor;
-  /** The stored state and its revision: commits compare and set (law 1). */
-  private stored: RunContext;
-  private revision = 0;
 
   constructor(
     readonly options: SimulationOptions,
     birth?: Birth,
   ) {
-    this.world = birth?.world ?? new WorldOf<Simulation>();
+    this.world = birth?.world ?? new WorldOf<Simulation>(options.watch);
     this.first = birth?.program ?? options.program;
-    this.stored = birth?.context ?? this.newborn();
-    this.actor = startActor(this.first, this.stored);
+    this.actor = startActor(this.first, decodeRun(storedRun(this.columns(birth?.runId ?? this.start()))));
     this.world.runs.set(this.id, this);
   }
 
@@ -152,8 +150,8 @@ export class Simulation implements WorldRun {
     return program?.workflowId === workflowId ? program : this.first;
   }
 
-  private newborn(): RunContext {
-    const { options } = this;
+  private start(): RunId {
+    const { options, world } = this;
     const identity = {
       id: RUN_ID,
       workflowId: options.program.workflowId,
@@ -166,11 +164,12 @@ export class Simulation implements WorldRun {
       startedAt: START,
       ...options.identity,
     };
-    return newRun(identity, options.variables ?? {});
+    world.start(startOf(identity, options.variables, world.store.newFence));
+    return identity.id;
   }
 
-  startChild(context: RunContext, program: Program): void {
-    new Simulation(this.options, { world: this.world, context, program });
+  startChild(runId: RunId, program: Program): void {
+    new Simulation(this.options, { world: this.world, runId, program });
   }
 
   get id(): RunId {
@@ -192,6 +191,10 @@ export class Simulation implements WorldRun {
 
   get undo(): OwnedUndo[] {
     return this.world.undo.filter(({ owner }) => owner === this.id);
+  }
+
+  get tasks(): KeptTask[] {
+    return this.world.tasksOf(this.id);
   }
 
   get context(): RunContext {
@@ -225,28 +228,29 @@ export class Simulation implements WorldRun {
    * unknown; the actor is discarded, and the command must be sent again with the same id (law 2).
    */
   tryOnce(command: RunCommand, id?: string): Answer | undefined {
-    const recorded = id === undefined ? undefined : this.world.answers.get(id);
-    if (recorded) {
-      this.world.done(id ?? "");
-      return recorded;
-    }
+    const recorded = id === undefined ? undefined : this.world.store.repeatedAnswer(this.id, id);
+    if (recorded) return recorded;
     const { faults } = this.world;
-    const drafted = this.draft(command);
-    if (faults && !this.isUncontested(drafted)) return undefined;
-    this.write(drafted, id);
+    const drafted = this.draft(command, id);
+    if (!this.write(drafted)) return undefined;
     const heard = faults?.afterCommit(this) ?? true;
     if (!heard) this.reload();
     else this.release(drafted.sends);
-    return heard ? drafted.answer : undefined;
+    return heard ? drafted.done.answer : undefined;
   }
 
-  private draft(command: RunCommand): Drafted {
+  private draft(command: RunCommand, id: string | undefined): Drafted {
+    const place = this.world.store.placeOf(this.id);
+    if (!place) throw new Error(`there is no run ${this.id}`);
+    const { now } = this;
     const decision = this.decide(command);
+    const taken: Transition[] = [];
     const transitions: Committed[] = [];
     let next: typeof decision | undefined = decision;
     while (next) {
       for (const transition of next.transitions) {
         this.apply(transition);
+        taken.push(transition);
         const { type: edge, audit: rows, writes, sends } = transition;
         transitions.push({ run: this, edge, rows, writes, sends, context: this.context, program: this.program });
       }
@@ -258,12 +262,14 @@ export class Simulation implements WorldRun {
       const after = decide(this.program, this.context, following, this.facts());
       if (!("need" in after)) next = after;
     }
-    const { writes = [], sends = [] } = decision.owed ?? {};
-    const all = {
+    const { answer, owed } = decision;
+    const { writes = [], sends = [] } = owed ?? {};
+    return {
+      done: { context: this.context, place, command, id, answer, transitions: taken, owed, now },
+      transitions,
       writes: [...writes, ...transitions.flatMap((one) => one.writes)],
       sends: [...sends, ...transitions.flatMap((one) => one.sends)],
     };
-    return { answer: decision.answer, transitions, ...all };
   }
 
   private apply(transition: Transition): void {
@@ -272,35 +278,28 @@ export class Simulation implements WorldRun {
     this.actor = movedActor(this.actor, this.programOf({ ...this.context.run, ...moved }), transition);
   }
 
-  /** Lets others move before the commit, on the stored state: another node may move this very run. */
-  private isUncontested({ writes }: Drafted): boolean {
-    const { actor: mine, revision, world } = this;
-    this.actor = startActor(this.programOf(this.stored.run), this.load());
-    const kept = world.faults?.beforeCommit(this) ?? true;
-    if (!kept || this.revision !== revision || !world.canClaim(writes)) {
+  /** False: the commit was lost, and the run is as it is stored. */
+  private write({ done, transitions, writes }: Drafted): boolean {
+    const { actor: mine, world } = this;
+    const { faults } = world;
+    // Others move before the commit, on the stored state: another node may move this very run.
+    if (faults) this.actor = this.stored();
+    const isKept = faults?.beforeCommit(this) ?? true;
+    const won = isKept && world.commit(this.id, done, writes);
+    if (!won) {
+      if (this.actor === mine) this.actor = this.stored();
       mine.stop();
       return false;
     }
-    this.actor.stop();
+    if (this.actor !== mine) this.actor.stop();
     this.actor = mine;
-    return true;
-  }
-
-  private write({ answer, transitions, writes }: Drafted, id: string | undefined): void {
+    world.committed(this, transitions, writes);
     this.commits++;
-    if (transitions.length > 0) this.revision++;
-    this.stored = this.context;
     for (const { rows } of transitions) for (const row of rows) this.rows.push({ ...row, seq: this.rows.length + 1 });
-    // A refusal is not recorded: a repeat may be accepted.
-    const about = id === undefined || answer.type === "refused" ? undefined : { id, answer };
     this.wrote = writes;
     for (const { to, row } of writes) if (to === "outbox_row" && row.kind === "webhook") this.posts.push(row);
-    this.world.commit(this, transitions, writes, about);
     if (this.options.reload) this.reload();
-  }
-
-  fence(): void {
-    this.revision++;
+    return true;
   }
 
   /** Commits the next move of the run itself. False if there is none. */
@@ -490,24 +489,19 @@ export class Simulation implements WorldRun {
   /** Goes on from what is stored. */
   reload(): void {
     this.actor.stop();
-    this.actor = startActor(this.programOf(this.stored.run), this.load());
+    this.actor = this.stored();
   }
 
-  private load(): RunContext {
-    const { stored } = this;
-    const row = {
-      identity: stored.run,
-      state: stored.state,
-      currentStep: stored.step,
-      requiresManualReview: stored.requiresManualReview,
-      record: RECORD_FORMATS.encode(stored, RECORD_FORMATS.writes),
-      call: stored.call,
-      frames: stored.frames,
-      items: stored.items,
-      variables: stored.variables,
-      output: stored.output,
-    };
-    return decodeRun(JSON.parse(JSON.stringify(row)));
+  /** The run as a node that loads it has it. */
+  private stored(): RunActor {
+    const context = decodeRun(storedRun(JSON.parse(JSON.stringify(this.columns(this.id)))));
+    return startActor(this.programOf(context.run), context);
+  }
+
+  private columns(runId: RunId): RunColumns {
+    const columns = this.world.store.columnsOf(runId);
+    if (!columns) throw new Error(`there is no run ${runId}`);
+    return columns;
   }
 
   private carryOut(send: Send): void {
@@ -527,24 +521,6 @@ export class Simulation implements WorldRun {
         this.dispatches.delete(send.dispatchId);
         break;
     }
-  }
-
-  /** Tasks are rows of the commit, even if its answer is lost. */
-  keepTask({ to, row }: TaskWrite): void {
-    if (to === "opened_task") {
-      const { id, step_id, assignee, title, due_at, form_schema } = row;
-      const optional = { title, dueAt: due_at, formSchema: form_schema as JsonObject | undefined };
-      const given = Object.entries(optional).filter(([, value]) => value !== undefined);
-      this.tasks.push({ id, stepId: step_id, assignee, ...Object.fromEntries(given), state: "open" });
-    } else if (row.result === undefined) this.end(row.id, { state: "closed" });
-    else this.end(row.id, { state: "submitted", result: row.result as JsonObject, by: row.submitted_by });
-  }
-
-  /** The machine must not close a task twice: the store would not notice. */
-  private end(id: string, how: Partial<Simulation["tasks"][number]>): void {
-    const task = this.tasks.find((opened) => opened.id === id);
-    if (task?.state !== "open") throw new Error(`the task ${id} is ${task?.state ?? "unknown"}`);
-    Object.assign(task, how);
   }
 }
 

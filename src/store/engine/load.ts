@@ -2,15 +2,14 @@
 // waits for these reads.
 
 import type { Sql } from "postgres";
-import type {
-  Answer,
-  Json,
-  JsonObject,
-  RunId,
-  RunIdentity,
-  RunState,
-  StoredRun,
-  UndoEntry,
+import {
+  type Answer,
+  type JsonObject,
+  type RunColumns,
+  type RunId,
+  type StoredRun,
+  storedRun,
+  type UndoEntry,
 } from "../../../machines/index.js";
 import { keptInputs } from "./kept-inputs.js";
 import type { Revision } from "./revision.js";
@@ -23,40 +22,6 @@ export interface LoadedRun {
   readonly lastSeq: number;
   /** Epoch milliseconds: the time of audit row `lastSeq`. */
   readonly lastEventAt: number;
-}
-
-/** The members of RunIdentity in `run_starts.identity`; the others are columns of `runs`. */
-export type StoredIdentity = Pick<RunIdentity, (typeof STORED)[number]> & {
-  readonly idempotencyKey?: string;
-  readonly given?: GivenAtStart;
-};
-
-/** What a start gave that a rerun gives again: the run's own variables change, and its timeout is a time. */
-export interface GivenAtStart {
-  readonly variables?: JsonObject;
-  /** Its variables are too large to be kept a second time. */
-  readonly tooLarge?: boolean;
-  readonly timeoutMs?: number;
-}
-
-const STORED = [
-  "entrypoint",
-  "features",
-  "dryRun",
-  "delayedUntil",
-  "expiresAt",
-  "depth",
-  "family",
-  "startStep",
-  "locals",
-  "keepsUndo",
-  "startup",
-  "startupFrom",
-  "rerunOf",
-] as const satisfies readonly (keyof RunIdentity)[];
-
-export function storedIdentity(run: RunIdentity): StoredIdentity {
-  return Object.fromEntries(STORED.map((name) => [name, run[name]])) as unknown as StoredIdentity;
 }
 
 /** Columns by name: a column that a later release adds must not change a result (law 13). */
@@ -89,48 +54,8 @@ export async function loadRun(sql: Sql, runId: RunId): Promise<LoadedRun | undef
     fence,
     lastSeq,
     lastEventAt: row.last_event_at.getTime(),
-    stored: storedOf(row, inputs),
+    stored: storedRun({ ...row, inputs, started_at: row.started_at.getTime() }),
   };
-}
-
-function storedOf(row: LoadedRow, inputs: JsonObject): StoredRun {
-  const { idempotencyKey: _, given: __, ...stored } = row.identity;
-  const identity: RunIdentity = {
-    id: row.id,
-    workflowId: row.workflow_id,
-    version: row.version,
-    definitionId: row.definition_id,
-    tenantId: row.tenant_id ?? undefined,
-    businessKey: row.business_key ?? undefined,
-    triggerId: row.trigger_id ?? undefined,
-    parentRunId: row.parent_run_id ?? undefined,
-    parentStepId: row.parent_step_id ?? undefined,
-    parentBranchId: row.parent_branch_id ?? undefined,
-    rootRunId: row.root_run_id ?? undefined,
-    startedAt: row.started_at.getTime(),
-    parentEntry: row.parent_entry ?? undefined,
-    inputs,
-    ...stored,
-  };
-  return {
-    identity,
-    state: row.state,
-    currentStep: row.current_step ?? undefined,
-    requiresManualReview: row.requires_manual_review,
-    record: row.record,
-    call: row.call ?? undefined,
-    frames: row.frames ?? undefined,
-    items: row.items ?? undefined,
-    variables: variablesOf(row),
-    output: row.output ?? undefined,
-  };
-}
-
-/** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
-function variablesOf({ inherited, variables, gone }: LoadedRow): JsonObject {
-  if (!inherited) return variables ?? {};
-  const all = { ...inherited, ...variables };
-  return gone ? Object.fromEntries(Object.entries(all).filter(([name]) => !gone.includes(name))) : all;
 }
 
 export interface RecordedAnswer {
@@ -278,39 +203,15 @@ interface UndoColumns {
   readonly child_run_id: RunId | null;
 }
 
-interface LoadedRow {
-  readonly id: RunId;
+interface LoadedRow extends Omit<RunColumns, "inputs" | "started_at"> {
   readonly revision: Revision;
   readonly fence: string;
   readonly last_seq: number;
   readonly last_event_at: Date;
-  readonly state: RunState;
-  readonly current_step: string | null;
-  readonly requires_manual_review: boolean;
-  readonly record: JsonObject;
-  readonly call: JsonObject | null;
-  readonly output: Json;
-  readonly frames: JsonObject[] | null;
-  readonly items: Json[] | null;
-  readonly variables: JsonObject | null;
-  readonly inherited: JsonObject | null;
-  readonly gone: string[] | null;
+  readonly started_at: Date;
   /** The run that has the inputs: itself, or the first of its family. */
   readonly inputs_of: string;
   /** Null: they are kept. */
   readonly inputs: JsonObject | null;
   readonly inputs_bytes: number | null;
-  readonly identity: StoredIdentity;
-  readonly workflow_id: string;
-  readonly version: number;
-  readonly definition_id: string;
-  readonly tenant_id: string | null;
-  readonly business_key: string | null;
-  readonly trigger_id: string | null;
-  readonly parent_run_id: RunId | null;
-  readonly parent_step_id: string | null;
-  readonly parent_branch_id: string | null;
-  readonly parent_entry: number | null;
-  readonly root_run_id: RunId | null;
-  readonly started_at: Date;
 }

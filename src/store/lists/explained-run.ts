@@ -1,28 +1,21 @@
 // Reads of a run for its explanation: what its row says without its inputs, variables and outputs, which may be large. In SQL: a call,
 // a frame or an item is read only in part.
 import type { Sql } from "postgres";
-import { decodeRun, type JsonObject, type RunContext, type RunId, type RunState } from "../../../machines/index.js";
-import type { StoredIdentity } from "../engine/load.js";
+import {
+  decodeRun,
+  type JsonObject,
+  type RunColumns,
+  type RunContext,
+  type RunId,
+  storedRun,
+} from "../../../machines/index.js";
 
 export interface RunToExplain {
   readonly context: RunContext;
   readonly lastEventAt: number;
 }
 
-interface Row {
-  readonly id: RunId;
-  readonly state: RunState;
-  readonly current_step: string | null;
-  readonly requires_manual_review: boolean;
-  readonly record: JsonObject;
-  readonly call: JsonObject | null;
-  readonly frames: JsonObject[] | null;
-  readonly identity: StoredIdentity;
-  readonly workflow_id: string;
-  readonly version: number;
-  readonly definition_id: string;
-  readonly parent_run_id: RunId | null;
-  readonly parent_branch_id: string | null;
+interface Row extends Omit<RunColumns, keyof typeof NOT_READ | "started_at"> {
   readonly started_at: Date;
   readonly last_event_at: Date;
 }
@@ -71,21 +64,19 @@ function columns(sql: Sql) {
 }
 
 /** Inputs, variables and the rest of a call are not there: an explanation needs none of them. */
+const NOT_READ = {
+  ...{ inputs: {}, variables: null, inherited: null, gone: null, output: null, items: null },
+  ...{ tenant_id: null, business_key: null, trigger_id: null },
+  ...{ parent_step_id: null, parent_entry: null, root_run_id: null },
+};
+
 function toExplain(row: Row): RunToExplain {
-  const { idempotencyKey: _, given: __, ...stored } = row.identity;
-  const identity = {
-    ...{ id: row.id, workflowId: row.workflow_id, version: row.version, definitionId: row.definition_id },
-    ...{ parentRunId: row.parent_run_id ?? undefined },
-    ...{ parentBranchId: row.parent_branch_id ?? undefined, startedAt: row.started_at.getTime(), inputs: {} },
-    ...stored,
-  };
-  const context = decodeRun({
-    ...{ identity, state: row.state, currentStep: row.current_step ?? undefined, record: row.record, variables: {} },
-    requiresManualReview: row.requires_manual_review,
-    call: row.call ? withoutNulls(row.call) : undefined,
-    frames: row.frames?.map(withoutNulls),
+  const stored = storedRun({
+    ...{ ...NOT_READ, ...row, started_at: row.started_at.getTime() },
+    call: row.call && withoutNulls(row.call),
+    frames: row.frames?.map(withoutNulls) ?? null,
   });
-  return { context, lastEventAt: row.last_event_at.getTime() };
+  return { context: decodeRun(stored), lastEventAt: row.last_event_at.getTime() };
 }
 
 function withoutNulls(members: JsonObject): JsonObject {

@@ -1,7 +1,6 @@
 // What starting a run again needs of it. Only runs without a parent have their own inputs for sure: the caller refuses the others.
 import type { Sql } from "postgres";
-import type { JsonObject, RunId, RunState } from "../../../machines/index.js";
-import type { StoredIdentity } from "../engine/load.js";
+import type { JsonObject, RunId, RunState, StoredIdentity } from "../../../machines/index.js";
 
 export interface FirstRun {
   readonly state: RunState;
@@ -12,7 +11,7 @@ export interface FirstRun {
   readonly parentRunId: RunId | null;
   /** As its start gave them. */
   readonly inputs: JsonObject | null;
-  readonly identity: StoredIdentity & { readonly labels?: Readonly<Record<string, string>> };
+  readonly identity: StoredIdentity;
 }
 
 /** Undefined: there is no such run. */

@@ -293,7 +293,7 @@ describe("sub_saga and spawn_saga", () => {
     expect(run.context.variables.s).toEqual({ run_id: spawned.id });
     expect(spawned.context.run).toMatchObject({ tenantId: "t", features: { x: true }, workflowId: "waits" });
     for (const member of ["parentRunId", "rootRunId", "businessKey", "parentEntry"])
-      expect(spawned.context.run).not.toHaveProperty(member);
+      expect(spawned.context.run[member as keyof typeof spawned.context.run], member).toBeUndefined();
     expect(failureOf(finish([spawn("nowhere")], options))).toMatch(/^not_found/);
     expect(problemsOf({ type: "spawn_saga" })).toEqual([".workflow_id: is required"]);
   });
