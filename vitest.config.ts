@@ -2,7 +2,7 @@
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
 import { builtModules, LEFT_TO_NODE } from "./test/harness/built.js";
 import { FORMS, type Form, filesOf, TAGS } from "./test/harness/forms.js";
-import Mixed from "./test/harness/sequencer.js";
+import MostFirst from "./test/harness/sequencer.js";
 
 /**
  * Most functions run for one file only. The V8 of Node 20 optimises one at an eighth of the use that this budget asks for; that takes a
@@ -51,6 +51,6 @@ export default defineConfig({
     server,
     globalSetup: ["test/harness/global-setup.ts"],
     reporters: ["default", "./test/harness/closing-line.ts"],
-    sequence: { sequencer: Mixed },
+    sequence: { sequencer: MostFirst },
   },
 });

@@ -1,7 +1,17 @@
 // The package as users get it: packed, installed into an empty project, compiled against under strict tsc, and used. Not the
 // service's behaviour: that is tested from the source.
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
@@ -77,6 +87,26 @@ describe("an entry of the SDK", () => {
   ])("%s loads the libraries of its transport only", (entry, expected) => {
     const packages = loaded(join(ROOT, manifest.exports[entry]?.default ?? ""));
     expect([...packages].sort()).toEqual(expected);
+  });
+
+  it.each(Object.keys(manifest.exports))(
+    "%s does not load the Postgres driver, which a consumer has unmended",
+    (entry) => {
+      const packages = loaded(join(ROOT, manifest.exports[entry]?.default ?? ""));
+      expect([...packages]).not.toContain("postgres");
+    },
+  );
+});
+
+describe("the bundle of the service", () => {
+  it("has the mended Postgres driver in it, and imports none", () => {
+    const folder = join(ROOT, "dist", "service");
+    const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".js"));
+    const text = files.map((path) => readFileSync(join(folder, path), "utf8")).join("\n");
+    expect(text).not.toMatch(/(?:from|import)\s*\(?"postgres"/);
+    expect(text).toContain("CONNECTION_CLOSED");
+    // A word of ours alone: see postgres-driver.mjs.
+    expect(text).toMatch(/chunk=nextWriteTimer=null/);
   });
 });
 

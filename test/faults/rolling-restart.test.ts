@@ -1,7 +1,7 @@
 // SIGHUP under load: all nodes are replaced one by one while orders come in, workers work and clients ask. No answer is worse than
 // a 503 that can be repeated, and no order is lost.
 // @module-tag long
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { livingNodes, logged, primaryLogs } from "../cluster/rig.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
@@ -58,6 +58,7 @@ describe("a rolling restart under load", () => {
     const died = logged(service, "node died, starting another").length;
     const runsBefore = await countRuns();
     const load = new Load([client], [shop]);
+    onTestFinished(() => load.end());
     await load.begin({ atOnce: 4 });
     await load.more(10);
     const began = performance.now();

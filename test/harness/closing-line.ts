@@ -85,7 +85,6 @@ export default class ClosingLine implements Reporter {
 function sharedNames(modules: readonly TestModule[]): string[] {
   const tests = modules.flatMap((module) => [...module.children.allTests()]);
   const names = tests.map(({ project, fullName }) => `${fullName} (${project.name})`);
-  const names = tests.map(({ project, fullName }) => `${fullName} (${project.name})`);
   const seen = new Set<string>();
   return names.filter((name) => seen.has(name) || !seen.add(name));
 }
