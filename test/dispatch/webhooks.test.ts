@@ -15,6 +15,9 @@ import { type Asked, Site, secretsOf } from "./requests-rig.js";
 
 const WHSEC = `whsec_${Buffer.from("a key of thirty-two bytes length").toString("base64")}`;
 
+/** How long a healthy receiver takes for its answer. */
+const ANSWERS_MS = 50;
+
 let database: TestDatabase;
 let site: Site;
 let metrics: Metrics;
@@ -269,7 +272,7 @@ describe("many", () => {
 
   it("to a healthy receiver are all delivered at their first attempt beside receivers that hang", async () => {
     const hanging = [await Site.open(() => {}), await Site.open(() => {})];
-    site.answer = (_, response) => setTimeout(() => response.end(), 50);
+    site.answer = (_, response) => setTimeout(() => response.end(), ANSWERS_MS);
     const [each, count] = [long(30, 60), long(100, 300)];
     const stuck = (await Promise.all(hanging.map(({ url }) => postMany(each, `${url}/hook`)))).flat();
     const ids = await postMany(count, `${site.url}/hook`);

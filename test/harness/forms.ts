@@ -40,10 +40,19 @@ const TEST = /\.test\.ts$/;
 const OF_FILE = /^\/\/ @module-tag (\w+)$/m;
 const OF_TEST = /\btags: "(\w+)"/g;
 
+/** Whatever vitest would take for a tag of a form: in a list, in another quote, in a comment of another kind. */
+const ANY_TAG = /@module-tag\s+\w+|\btags: ?\[?["'`](?:short|both|long|alone)\b/g;
+
 /** The files that have tests of the form. A file of none is not loaded: to load all of them takes longer than many a test. */
 export function filesOf(form: Form): string[] {
   const paths = readdirSync("test", { recursive: true, encoding: "utf8" }).filter((path) => TEST.test(path));
   return paths.map((path) => join("test", path)).filter((path) => isOf(form, readFileSync(path, "utf8")));
+}
+
+/** The tags of a text that `filesOf` does not see, so that their tests would be in no project. */
+export function unseenTags(text: string): string[] {
+  const rest = text.replace(new RegExp(OF_FILE, "gm"), "").replace(OF_TEST, "");
+  return [...rest.matchAll(ANY_TAG)].map(([tag]) => tag);
 }
 
 function isOf(form: Form, text: string): boolean {
