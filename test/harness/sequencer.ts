@@ -9,8 +9,8 @@ const IMPORTED = /(?:from|import) "(\.[^"]+)\.js"/g;
 
 export default class MostFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    return sorted.toSorted((one, other) => rank(other) - rank(one));
+    const ranked = (await super.sort(files)).map((file) => ({ file, rank: rank(file) }));
+    return ranked.sort((one, other) => other.rank - one.rank).map(({ file }) => file);
   }
 }
 
