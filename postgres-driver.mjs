@@ -5,6 +5,7 @@
 //   as many empty rows as had come before (porsager/postgres#1154, #1208, #1142).
 // - A transaction whose session is lost goes on: its next statements run on the next session, in nobody's transaction or in another's (#1216).
 // - A pool that has ended opens a session again for a statement that had waited, and keeps it.
+// - A session that is opened to be reserved is never handed over, unless the driver asks for the types of arrays first.
 // - A transaction that begins behind as many statements as a session takes does not get the session for itself: others' statements run in it (#1189).
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -38,6 +39,19 @@ const MENDS = {
         && !q.describeFirst
         && !q.cursorFn
         && sent.length < max_pipeline
+`,
+    ],
+    [
+      `      initial && !initial.reserve && execute(initial)
+      options.shared.retries = retries = 0
+      initial = null
+      return
+`,
+      `      const { reserve } = initial
+      reserve || execute(initial)
+      options.shared.retries = retries = 0
+      initial = null
+      return reserve && onopen(connection)
 `,
     ],
   ],

@@ -1,11 +1,12 @@
 // The sizes of files and functions in machines/ and src/, measured on the syntax tree. A file is as deep as its subject, and a function holds
-// its control flow in one place. One over its bound has two reasons to change: split it along them.
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+// its control flow in one place. One over its bound has two reasons to change: split it along them. And the tags of tests.
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { type Node, SyntaxKind } from "typescript/unstable/ast";
 import { API } from "typescript/unstable/sync";
 import { describe, expect, it } from "vitest";
+import { unseenTags } from "./harness/forms.js";
 
 const ROOT = resolve(import.meta.dirname, "..");
 
@@ -100,5 +101,26 @@ describe("the size of", () => {
     expect(functions.length).toBeGreaterThan(1_000);
     const over = functions.filter(({ lines }) => lines > MAX_FUNCTION_LINES);
     expect(over.sort(byLength)).toEqual([]);
+  });
+});
+
+describe("the tag of a test", () => {
+  const folder = join(ROOT, "test");
+  const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".ts"));
+  const textOf = (path: string) => readFileSync(join(folder, path), "utf8");
+
+  it("is written where the projects look for it", () => {
+    const unseen = files.filter((path) => path !== "harness/forms.ts" && path !== "house.test.ts");
+    expect(unseen.flatMap((path) => unseenTags(textOf(path)).map((tag) => `${path}: ${tag}`))).toEqual([]);
+    // Not written out, or this file would have them.
+    const form = "long";
+    const tag = `@module-tag ${form}`;
+    expect(unseenTags(`/* ${tag} */\n// ${tag}.\nit("a", { tags: ["${form}"] });`)).toHaveLength(3);
+    expect(unseenTags(`// ${tag}\nit("a", { tags: "${form}" });`)).toEqual([]);
+  });
+
+  it("is in a test file, not in a module that tests share", () => {
+    const shared = files.filter((path) => !path.endsWith(".test.ts") && !path.startsWith("harness/"));
+    expect(shared.filter((path) => /\btags: "(?:short|both|long|alone)"/.test(textOf(path)))).toEqual([]);
   });
 });

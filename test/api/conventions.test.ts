@@ -239,10 +239,10 @@ describe("every operation", () => {
       .replace(/\{(id|run_id|task_id)\}/g, ID)
       .replace("{version}", "1")
       .replace(/\{\w+\}/g, "x");
-    return { name, method, place, path };
+    return [name, { method, place, path }] as const;
   });
 
-  it.each(operations)("$name keeps the conventions", async ({ method, place, path }) => {
+  it.each(operations)("%s keeps the conventions", async (_, { method, place, path }) => {
     const see = (request: Partial<WireRequest>) => ask(port, { method, path: place, ...request });
     const other = await see({ method: "PUT" });
     expect([other.status, other.headers.allow?.split(", ")]).toEqual([405, expect.arrayContaining([method])]);

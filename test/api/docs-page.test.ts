@@ -1,4 +1,5 @@
 // The interactive page of the API in a browser: it is titled and coloured as the console is, asks no other host, and shows the examples.
+// @module-tag both
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -8,7 +9,7 @@ import { DOCS_STYLE } from "../../src/api/http/docs-style.js";
 import { packageRoot } from "../../src/config/package.js";
 import { seriousFindings } from "../console/axe.js";
 import { widthOver } from "../console/runs-service.js";
-import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import { until } from "../harness/until.js";
 import { useRig } from "./rig.js";
 
@@ -39,7 +40,7 @@ describe("the header of the page", () => {
   });
 });
 
-describeLongWithBrowser("the page of the API", () => {
+describeWithBrowser("the page of the API", { tags: "long" }, () => {
   // It is loaded once: it is as heavy as all others together.
   it("has a title, an icon and a header of ours, shows the examples of an operation whole, reads well in light and dark, and fits a phone", async () => {
     const { page, faults } = await openPage(origin, "/docs");

@@ -17,7 +17,7 @@ const rule = (rule_id: string, { default_output, ...more }: Record<string, unkno
 const post = (document: object) => rig.call("POST", "/api/v1/rules", document);
 const evaluate = (id: string, body: object) => rig.call("POST", `/api/v1/rules/${id}/evaluate`, body);
 
-describe("versions", () => {
+describe("versions of a rule", () => {
   it("a document without a version gets the next one, unless a stored version is equal", async () => {
     const first = await post(rule("auto", { created_by: "ann" }));
     expect(first.status).toBe(201);
@@ -75,7 +75,7 @@ describe("versions", () => {
   });
 });
 
-describe("reading", () => {
+describe("reading rules", () => {
   it("the list has each rule once, by its latest published version", async () => {
     for (const more of [{ name: "1", published: true }, { name: "2", published: true }, { name: "3" }])
       await post(rule("listed", more));

@@ -1,7 +1,8 @@
 // A client of the live stream that does not read: it is closed with 1013, and the other clients are not affected.
+// @module-tag both
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { itLong, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { Client, committed, hangUp } from "./client.js";
 import { appendEvents, insertRun, useRig } from "./rig.js";
@@ -48,7 +49,7 @@ describe("a client that does not read", () => {
     },
   );
 
-  itLong("is closed if it reads nothing of a replay", async () => {
+  it("is closed if it reads nothing of a replay", { tags: "long" }, async () => {
     const port = await listen();
     const runId = await insertRun(rig);
     const metadata = { text: "z".repeat(60_000) };

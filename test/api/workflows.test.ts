@@ -12,7 +12,7 @@ const rig = useRig();
 const post = (document: object) => rig.call("POST", "/api/v1/workflows", document);
 const named = (id: string, more: object = {}) => ({ ...WORKFLOW, id, ...more });
 
-describe("versions", () => {
+describe("versions of a workflow", () => {
   it("a document without a version gets the next one, unless a stored version is equal", async () => {
     const first = await post(named("auto"));
     expect(first.status).toBe(201);
@@ -76,7 +76,7 @@ describe("versions", () => {
   });
 });
 
-describe("reading", () => {
+describe("reading workflows", () => {
   it("a document is returned as it was posted", async () => {
     const odd = { type: "object", properties: { b: {}, a: { const: 1.5 } } };
     const document = {

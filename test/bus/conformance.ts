@@ -80,8 +80,9 @@ export async function advanceReaches(from: Bus, hearers: readonly Node[], shard:
 const LONG = 20_000;
 const SHORT = 60;
 
-export function busConformance(bench: () => Promise<Bench>, { alone = false } = {}): void {
-  describe("every bus", () => {
+/** `kind`: which bus it is, for the names of the tests. */
+export function busConformance(kind: string, bench: () => Promise<Bench>, { alone = false } = {}): void {
+  describe(`${kind}, as every bus`, () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {
       for (const close of closing.splice(0).reverse()) await close();

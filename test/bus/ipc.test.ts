@@ -1,4 +1,5 @@
 // The bus over IPC: with both ends of every channel in this process, and once with processes that node:cluster forks.
+// @module-tag both
 import cluster, { type Worker } from "node:cluster";
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
@@ -9,7 +10,6 @@ import { type Channel, createProcessChannel, type IpcPeer } from "../../src/bus/
 import { IpcBus } from "../../src/bus/ipc.js";
 import { IpcRelay } from "../../src/bus/ipc-relay.js";
 import { newRunId } from "../harness/ids.js";
-import { describeLong } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { anyBody, type Bench, busConformance, openNode } from "./conformance.js";
 import type { Order, Report } from "./forked-node.js";
@@ -64,7 +64,7 @@ function ipcBench(
   };
 }
 
-busConformance(async () => {
+busConformance("the bus between nodes of a primary", async () => {
   const bench = ipcBench();
   // Asks while the bus is opened are not asks of the tests.
   return {
@@ -170,7 +170,7 @@ interface Forked {
   carryOut(order: Omit<Order, "order">): Promise<JsonObject | undefined>;
 }
 
-describeLong("processes forked by node:cluster", () => {
+describe("processes forked by node:cluster", { tags: "long" }, () => {
   const exec = resolve(import.meta.dirname, "../../dist/test/bus/forked-node.js");
   const workers: Worker[] = [];
   afterEach(async () => {

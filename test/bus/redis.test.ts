@@ -24,7 +24,7 @@ describeWithRedis("bus over Redis", (url) => {
 
   const randomPrefix = () => `test-${uuidv7()}:`;
 
-  busConformance(async () => {
+  busConformance("the bus over Redis", async () => {
     const prefix = randomPrefix();
     return {
       open: (nodeId, handlers) =>

@@ -12,6 +12,7 @@ function node({ mine = true, takesMs = 0, fails = false } = {}) {
     ...{ what: "counts", log: silentLog },
     isMine: () => state.mine,
     count: async () => {
+      // On the fake clock, which the tests advance.
       await new Promise((resolve) => setTimeout(resolve, takesMs));
       state.counted++;
       if (fails) throw new Error("the store is away");

@@ -1,11 +1,11 @@
 // A service with two nodes as real processes: their shared ports and metrics, the replacement of a dead one, and the shutdown.
+// @module-tag both
 import { setTimeout as delay, setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeLong, itLong, itShort } from "../harness/long.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
-import { lives, livingNodes, logged, nodeOfStream, request, runService, sampled } from "./rig.js";
+import { lives, livingNodes, logged, nodeOfStream, primaryLogs, request, runService, sampled } from "./rig.js";
 
 /** The rhythm of a client that asks on and on. */
 const BETWEEN_REQUESTS_MS = 50;
@@ -83,12 +83,12 @@ describe("two nodes of one primary", () => {
   });
   afterAll(() => service.stop());
 
-  itShort("find the files that the documentation page consists of", async () => {
+  it("find the files that the documentation page consists of", { tags: "short" }, async () => {
     const { status, text } = await request(`${service.url}/docs/static/swagger-ui.css`);
     expect({ status, isStyle: text.includes(".swagger-ui") }).toEqual({ status: 200, isStyle: true });
   });
 
-  itShort("start the latest published version on either node, from the first request on", async () => {
+  it("start the latest published version on either node, from the first request on", { tags: "short" }, async () => {
     const workflow = { id: "last", start: "a", steps: [{ id: "a", type: "noop" }], published: true };
     const published = async (name: string) =>
       expect((await post(service, "/api/v1/workflows", { ...workflow, name })).status).toBe(201);
@@ -110,7 +110,7 @@ describe("two nodes of one primary", () => {
     expect(await rows()).toEqual(nodes.map(({ nodeId }) => nodeId).sort());
   });
 
-  itShort("add up their counts on every page", async () => {
+  it("add up their counts on every page", { tags: "short" }, async () => {
     const requests = 30;
     for (let sent = 0; sent < requests; sent++) await request(`${service.url}/healthz`);
     for (let page = 0; page < 4; page++) {
@@ -120,13 +120,15 @@ describe("two nodes of one primary", () => {
     }
   });
 
-  itShort("both take worker streams on one port", async () => {
+  it("both take worker streams on one port", { tags: "short" }, async () => {
     const ids = new Set<string>();
     await until(async () => ids.add(await nodeOfStream(service.grpcAddress)).size === 2);
     expect([...ids].sort()).toEqual(await rows());
   });
 
-  itShort("each serve alone when the other is killed, and the row of the dead node is deleted at once", async () => {
+  it("each serve alone when the other is killed, and the row of the dead node is deleted at once", {
+    tags: "short",
+  }, async () => {
     const [victim, other] = livingNodes(service);
     if (!victim || !other) throw new Error("there are not two nodes");
     process.kill(victim.pid, "SIGKILL");
@@ -140,7 +142,7 @@ describe("two nodes of one primary", () => {
     expect(died.map(({ signal }) => signal)).toEqual(["SIGKILL"]);
   });
 
-  itLong("close a connection that was on its way to a node that died", async () => {
+  it("close a connection that was on its way to a node that died", { tags: "long" }, async () => {
     const [frozen] = livingNodes(service);
     process.kill(frozen?.pid ?? 0, "SIGSTOP");
     const sent = performance.now();
@@ -160,7 +162,7 @@ describe("two nodes of one primary", () => {
     await until(() => livingNodes(service).length === 2);
   });
 
-  itLong("are started again after longer pauses the sooner they die", async () => {
+  it("are started again after longer pauses the sooner they die", { tags: "long" }, async () => {
     const before = logged(service, "node died, starting another").length;
     // Always the newest node, so that none of them lives for long.
     for (let kill = 0; kill < 2; kill++) {
@@ -175,7 +177,7 @@ describe("two nodes of one primary", () => {
     expect(second).toBeGreaterThanOrEqual(first);
   });
 
-  itLong("SIGTERM to one node stops it in order, and it is replaced", async () => {
+  it("SIGTERM to one node stops it in order, and it is replaced", { tags: "long" }, async () => {
     const [one] = livingNodes(service);
     process.kill(one?.pid ?? 0, "SIGTERM");
     await until(() => !lives(one?.pid ?? 0));
@@ -183,31 +185,32 @@ describe("two nodes of one primary", () => {
     expect(await rows()).not.toContain(one?.nodeId);
   });
 
-  itLong(
-    "an unresponsive one is killed and replaced; the other one is left alone",
-    async () => {
-      const [stuck, other] = livingNodes(service);
-      process.kill(stuck?.pid ?? 0, "SIGSTOP");
-      await until(() => !lives(stuck?.pid ?? 0));
-      await until(() => livingNodes(service).length === 2);
-      expect(new Set(logged(service, "node unresponsive, killed").map(({ node }) => node))).toEqual(
-        new Set([stuck?.pid]),
-      );
-      expect(lives(other?.pid ?? 0)).toBe(true);
-    },
-    100_000,
-  );
+  it("an unresponsive one is killed and replaced; the other one is left alone", {
+    tags: "long",
+    timeout: 100_000,
+  }, async () => {
+    const [stuck, other] = livingNodes(service);
+    process.kill(stuck?.pid ?? 0, "SIGSTOP");
+    await until(() => !lives(stuck?.pid ?? 0));
+    await until(() => livingNodes(service).length === 2);
+    expect(new Set(logged(service, "node unresponsive, killed").map(({ node }) => node))).toEqual(
+      new Set([stuck?.pid]),
+    );
+    expect(lives(other?.pid ?? 0)).toBe(true);
+  });
 
-  itLong("are replaced one by one at SIGHUP, and no request fails except with 503", async () => {
+  it("are replaced one by one at SIGHUP, and no request fails except with 503", { tags: "long" }, async () => {
     const before = livingNodes(service);
     const died = logged(service, "node died, starting another").length;
     const streams = ["/api/v1/sagas", "/readyz", "/metrics"].map((path) => askOnAndOn(`${service.url}${path}`));
+    const since = new Date();
     process.kill(service.pid, "SIGHUP");
+    const replaced = primaryLogs(service, "all nodes replaced", since);
     let fewest = 2;
     await until(
       async () => {
         fewest = Math.min(fewest, await countNodes(service));
-        return logged(service, "all nodes replaced").length === 1;
+        return replaced();
       },
       { within: 60_000 },
     );
@@ -235,7 +238,7 @@ describe("two nodes of one primary", () => {
   });
 });
 
-describeLong("a start", () => {
+describe("a start", { tags: "long" }, () => {
   it("is ended by SIGTERM, and leaves nothing", async () => {
     const service = await (await twoNodes()).start({ ready: false });
     await until(() => livingNodes(service).length === 1);
@@ -255,7 +258,7 @@ describeLong("a start", () => {
   });
 });
 
-describeLong("two nodes on ports that are not chosen", () => {
+describe("two nodes on ports that are not chosen", { tags: "long" }, () => {
   let service: ServiceProcess;
   beforeAll(async () => {
     service = await (await twoNodes({ HTTP_PORT: "0", GRPC_PORT: "0" })).start({ ready: false });

@@ -11,6 +11,8 @@ import type { ServiceProcess } from "../harness/service.js";
 
 export interface LogLine {
   readonly msg: string;
+  /** An ISO date. */
+  readonly time: string;
   readonly level: string;
   readonly pid: number;
   readonly node?: number;
@@ -29,6 +31,18 @@ export function logged(service: ServiceProcess, msg: string): LogLine[] {
     .filter((line) => line.startsWith("{") && line.includes(msg))
     .map((line) => JSON.parse(line) as LogLine)
     .filter((line) => line.msg === msg);
+}
+
+/** What the primary has logged since then, as a predicate that throws all of it until `msg` is in it. */
+export function primaryLogs(service: ServiceProcess, msg: string, since: Date): () => boolean {
+  return () => {
+    const lines = service.log
+      .filter((line) => line.startsWith("{") && line.includes(`"pid":${service.pid},`))
+      .map((line) => JSON.parse(line) as LogLine)
+      .filter(({ time }) => time >= since.toISOString());
+    if (lines.some((line) => line.msg === msg)) return true;
+    throw new Error(`the primary logged: ${lines.map((line) => `${line.level} ${line.msg}`).join("; ") || "nothing"}`);
+  };
 }
 
 export interface NodeSeen {

@@ -1,5 +1,6 @@
 // Several services on one database and one Redis: every route answers the same from the owner of a run and from another node,
 // workers of either serve both, and the work continues when Redis dies, which carries hints only, and when a node does.
+// @module-tag both
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -9,7 +10,7 @@ import { Client } from "../faults/client.js";
 import { Load } from "../faults/load.js";
 import { openShop, type Shop } from "../faults/shop.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { itLong, itShort, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { openPrivateRedis, type PrivateRedis } from "../harness/redis.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
 import { describeWithRedis } from "../harness/services.js";
@@ -62,7 +63,7 @@ describeWithRedis("two services", (shared) => {
   /** A client that uses the two services in turn. */
   const client = (index: number): Client => clients[index % 2] as Client;
 
-  itShort("a command gets the same answer from the owner of the run and from another node", async () => {
+  it("a command gets the same answer from the owner of the run and from another node", { tags: "short" }, async () => {
     const runIds = await Promise.all(Array.from({ length: RUNS / 2 }, (_, index) => client(index).start("wait")));
     for (const [index, runId] of runIds.entries()) {
       await client(index).untilState(runId, "paused");
@@ -85,7 +86,7 @@ describeWithRedis("two services", (shared) => {
     await client(0).allEnd(runIds);
   });
 
-  itShort("either service explains a run, and knows the workers of both", async () => {
+  it("either service explains a run, and knows the workers of both", { tags: "short" }, async () => {
     const actions = [{ action_name: "work" }];
     expect(await client(0).insist("POST", "/registry/register", { service: "lonely", actions })).toMatchObject({
       status: 200,
@@ -116,7 +117,9 @@ describeWithRedis("two services", (shared) => {
     await client(1).insist("POST", `/sagas/${runId}/cancel`);
   });
 
-  itShort("either service says of a run whose worker was killed that it waits for one, and since when", async () => {
+  it("either service says of a run whose worker was killed that it waits for one, and since when", {
+    tags: "short",
+  }, async () => {
     const at = [services[0]?.grpcAddress ?? "", services[0]?.url ?? ""];
     const open = (does: string) => spawn(process.execPath, [WORKER, ...at, does], { cwd: packageRoot() });
     const holding = open("holds");
@@ -138,19 +141,24 @@ describeWithRedis("two services", (shared) => {
         const unserved = [{ action: "travel.book@1", transport: "grpc", waiting: 2 }];
         await until(async () => (await each.insist("GET", "/workers")).body.unserved[0]?.waiting === 2);
         expect((await each.insist("GET", "/workers?service=travel")).body).toMatchObject({ items: [], unserved });
-        expect((await each.insist("GET", "/cluster")).body.backlog.waiting_for_workers).toBe(2);
+        const backlog = async () => (await each.insist("GET", "/cluster")).body.backlog.waiting_for_workers === 2;
+        await until(backlog, { what: "the backlog" });
       }
       const pages = async () => Promise.all(services.map(async ({ url }) => (await fetch(`${url}/metrics`)).text()));
       const queued = async () =>
         (await pages()).map((page) => Number(/^saga_dispatches_queued (\d+)/m.exec(page)?.[1]));
       await until(async () => (await queued()).reduce((sum, count) => sum + count, 0) === 2, { what: "the metric" });
       await client(1).insist("POST", `/sagas/${cancelled}/cancel`);
-      for (const each of clients)
-        expect((await explained(each, cancelled)).because).toMatch(/and no other worker begins a cancelled step/);
+      for (const each of clients) {
+        const noOther = /and no other worker begins a cancelled step/;
+        await until(async () => noOther.test((await explained(each, cancelled)).because), { what: "a cancelled step" });
+      }
       const answering = open("answers");
       try {
         await client(1).untilState(kept, "succeeded");
-        expect((await client(1).insist("GET", "/workers")).body.unserved).toEqual([]);
+        // A node remembers for a moment that nothing serves the action.
+        const unserved = async () => (await client(1).insist("GET", "/workers")).body.unserved;
+        await until(async () => (await unserved()).length === 0, { what: "an action that is served" });
       } finally {
         answering.kill("SIGKILL");
       }
@@ -160,58 +168,56 @@ describeWithRedis("two services", (shared) => {
     }
   });
 
-  itShort(
-    "registering an action anew, over HTTP and by a worker that comes, touches no dispatch in flight",
-    async () => {
-      await client(0).publish("hang", [{ id: "hang", type: "action", action: "shop.hang", save_as: "done" }]);
-      const runId = await client(0).start("hang");
-      const hanging = await until(() => shops.flatMap((shop) => shop.hanging(runId))[0], { what: "the dispatch" });
-      const moved = {
-        action_name: "hang",
-        output_schema: { required: ["other"] },
-        transport: "http",
-        address: "http://127.0.0.1:9/",
-      };
-      const { body } = await client(1).insist("POST", "/registry/register", { service: "shop", actions: [moved] });
-      expect(body.changed).toMatchObject([
-        { action_name: "hang", members: expect.arrayContaining(["output_schema", "transport", "address"]) },
-      ]);
-      const before = await client(0).run(runId);
-      hanging();
-      const run = await client(0).untilState(runId, "succeeded");
-      expect(run).toMatchObject({ variables: { done: { receipt: expect.any(String) } } });
-      expect(before).toMatchObject({ state: "running", current_attempt: 1 });
-      // A worker that starts registers its actions as they were, and says hello.
-      const third = await openShop({ grpc: services[0]?.grpcAddress ?? "", api: services[0]?.url ?? "" });
-      await third.stop();
-      const warned = services.flatMap(({ log }) => log.filter((line) => line.includes("registered action changed")));
-      expect(warned.map((line) => JSON.parse(line).action)).toEqual(["shop.hang@1", "shop.hang@1"]);
-    },
-  );
+  it("registering an action anew, over HTTP and by a worker that comes, touches no dispatch in flight", {
+    tags: "short",
+  }, async () => {
+    await client(0).publish("hang", [{ id: "hang", type: "action", action: "shop.hang", save_as: "done" }]);
+    const runId = await client(0).start("hang");
+    const hanging = await until(() => shops.flatMap((shop) => shop.hanging(runId))[0], { what: "the dispatch" });
+    const moved = {
+      action_name: "hang",
+      output_schema: { required: ["other"] },
+      transport: "http",
+      address: "http://127.0.0.1:9/",
+    };
+    const { body } = await client(1).insist("POST", "/registry/register", { service: "shop", actions: [moved] });
+    expect(body.changed).toMatchObject([
+      { action_name: "hang", members: expect.arrayContaining(["output_schema", "transport", "address"]) },
+    ]);
+    const before = await client(0).run(runId);
+    hanging();
+    const run = await client(0).untilState(runId, "succeeded");
+    expect(run).toMatchObject({ variables: { done: { receipt: expect.any(String) } } });
+    expect(before).toMatchObject({ state: "running", current_attempt: 1 });
+    // A worker that starts registers its actions as they were, and says hello.
+    const third = await openShop({ grpc: services[0]?.grpcAddress ?? "", api: services[0]?.url ?? "" });
+    await third.stop();
+    const warned = services.flatMap(({ log }) => log.filter((line) => line.includes("registered action changed")));
+    expect(warned.map((line) => JSON.parse(line).action)).toEqual(["shop.hang@1", "shop.hang@1"]);
+  });
 
-  itLong(
-    "continue without Redis and after its return, and bring every run to its expected end",
-    async () => {
-      const load = new Load(clients, shops);
-      const began = performance.now();
-      await load.begin({ atOnce: 4 });
-      await load.more(SHARE);
-      const with_ = performance.now() - began;
-      await redis.kill();
-      await load.more(2 * SHARE);
-      const without = performance.now() - began - with_;
-      // The runs that were in progress when it died end as well.
-      const dead = load.runIds.slice(0, SHARE);
-      await client(0).allEnd(dead);
-      await redis.start();
-      await load.more(SHARE);
-      const seen = await load.finish();
-      report({ runs: seen.length, msEachWith: with_ / SHARE, msEachWithout: without / (2 * SHARE) });
-      for (const service of services) expect(service.log.some((line) => line.includes('"level":"fatal"'))).toBe(false);
-      await nothingUnwatched(database.sql);
-    },
-    400_000,
-  );
+  it("continue without Redis and after its return, and bring every run to its expected end", {
+    tags: "long",
+    timeout: 400_000,
+  }, async () => {
+    const load = new Load(clients, shops);
+    const began = performance.now();
+    await load.begin({ atOnce: 4 });
+    await load.more(SHARE);
+    const with_ = performance.now() - began;
+    await redis.kill();
+    await load.more(2 * SHARE);
+    const without = performance.now() - began - with_;
+    // The runs that were in progress when it died end as well.
+    const dead = load.runIds.slice(0, SHARE);
+    await client(0).allEnd(dead);
+    await redis.start();
+    await load.more(SHARE);
+    const seen = await load.finish();
+    report({ runs: seen.length, msEachWith: with_ / SHARE, msEachWithout: without / (2 * SHARE) });
+    for (const service of services) expect(service.log.some((line) => line.includes('"level":"fatal"'))).toBe(false);
+    await nothingUnwatched(database.sql);
+  });
 
   it("runs end wherever their commands and their workers are, also if their node is killed", async () => {
     const began = performance.now();

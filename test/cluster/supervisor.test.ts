@@ -8,7 +8,6 @@ import { NodeProcess } from "../../src/cluster/node-process.js";
 import { NodeDidNotStart, Supervisor } from "../../src/cluster/supervisor.js";
 import { createLogger } from "../../src/log.js";
 import { silentLog } from "../harness/database.js";
-import { describeShort, itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { lives } from "./rig.js";
 
@@ -65,7 +64,7 @@ function supervise(count: number, behaviours: readonly Behaviour[], times: Parti
 
 const logged = (part: string) => lines.filter(({ msg }) => msg.includes(part));
 
-describeShort("starting", () => {
+describe("starting", () => {
   it("a node that never serves is killed, and the start fails after the first", async () => {
     await expect(supervise(3, ["silent"], { start: 300 }).start()).rejects.toThrow(NodeDidNotStart);
     expect(nodes).toHaveLength(1);
@@ -81,14 +80,14 @@ describeShort("starting", () => {
 });
 
 describe("the others, once the first node serves", () => {
-  itShort("may die while they start: the service starts, and they are started again", async () => {
+  it("may die while they start: the service starts, and they are started again", async () => {
     const supervisor = supervise(3, ["good", "broken", "good"]);
     await supervisor.start();
     await until(() => supervisor.serving.length === 3);
     expect([dead.map(({ pid }) => pid), nodes.length]).toEqual([[nodes[1]?.pid], 4]);
   });
 
-  itLong("may take the first one with them: it is replaced, and the service starts", async () => {
+  it("may take the first one with them: it is replaced, and the service starts", { tags: "long" }, async () => {
     const supervisor = supervise(2, ["good", "silent", "good"]);
     const started = supervisor.start();
     await until(() => nodes.length === 2);
@@ -109,27 +108,27 @@ function expectPauses(longest: readonly number[]): void {
 }
 
 describe("a node that dies", () => {
-  itShort("is replaced after pauses that double up to the longest", async () => {
+  it("is replaced after pauses that double up to the longest", async () => {
     await supervise(1, ["short"]).start();
     await until(() => logged("starting another").length >= 5);
     expectPauses([10, 20, 40, 40, 40]);
     expect(dead.length).toBeGreaterThanOrEqual(5);
   });
 
-  itLong("is replaced after longer pauses if it never served, however long its start took", async () => {
+  it("is replaced after longer pauses if it never served, however long its start took", { tags: "long" }, async () => {
     await supervise(1, ["short", "broken"], { steady: 1 }).start();
     await until(() => logged("starting another").length >= 4);
     expectPauses([10, 20, 40, 40]);
   });
 
-  itShort("is replaced after the shortest pause if it had served for long", async () => {
+  it("is replaced after the shortest pause if it had served for long", async () => {
     await supervise(1, ["short"], { steady: 0 }).start();
     await until(() => logged("starting another").length >= 4);
     expectPauses([10, 10, 10, 10]);
   });
 });
 
-describeShort("an unresponsive node", () => {
+describe("an unresponsive node", () => {
   it("is killed and replaced; a responsive one is left alone", async () => {
     const supervisor = supervise(2, ["stuck", "good"], { silence: 5_000 });
     await supervisor.start();
@@ -141,7 +140,7 @@ describeShort("an unresponsive node", () => {
 });
 
 describe("replacing", () => {
-  itShort("keeps the old node if no successor becomes ready, and still replaces it when it dies", async () => {
+  it("keeps the old node if no successor becomes ready, and still replaces it when it dies", async () => {
     const successors = Array<Behaviour>(8).fill("broken");
     const supervisor = supervise(1, ["good", ...successors, "good"]);
     await supervisor.start();
@@ -154,7 +153,7 @@ describe("replacing", () => {
     await until(() => supervisor.serving.includes(nodes[9] as NodeProcess));
   });
 
-  itShort("starts another successor after one that failed, while the old node serves", async () => {
+  it("starts another successor after one that failed, while the old node serves", async () => {
     const supervisor = supervise(2, ["good", "good", "broken", "broken", "good"]);
     await supervisor.start();
     await supervisor.replaceAll();
@@ -162,7 +161,7 @@ describe("replacing", () => {
     expect(supervisor.serving).toEqual([nodes[4], nodes[5]]);
   });
 
-  itLong("starts another successor if the old node dies while the first one fails", async () => {
+  it("starts another successor if the old node dies while the first one fails", { tags: "long" }, async () => {
     const supervisor = supervise(1, ["good", "silent", "good"], { start: 5_000 });
     await supervisor.start();
     const replaced = supervisor.replaceAll();
@@ -172,7 +171,7 @@ describe("replacing", () => {
     expect(nodes).toHaveLength(3);
   });
 
-  itLong("does one more round, not more, if it is requested again meanwhile", async () => {
+  it("does one more round, not more, if it is requested again meanwhile", { tags: "long" }, async () => {
     const supervisor = supervise(2, ["good"]);
     await supervisor.start();
     const asked = [supervisor.replaceAll(), supervisor.replaceAll(), supervisor.replaceAll()];
@@ -184,7 +183,7 @@ describe("replacing", () => {
 });
 
 describe("stopping", () => {
-  itShort("kills a node that does not stop, and reports it", async () => {
+  it("kills a node that does not stop, and reports it", async () => {
     const supervisor = supervise(2, ["good", "deaf"], { stop: 5_000 });
     await supervisor.start();
     await expect(supervisor.stop()).rejects.toThrow("1 of 2 nodes");
@@ -192,7 +191,7 @@ describe("stopping", () => {
     expect(nodes.map(({ pid = 0 }) => lives(pid))).toEqual([false, false]);
   });
 
-  itLong("ends a replacement in progress and its successor", async () => {
+  it("ends a replacement in progress and its successor", { tags: "long" }, async () => {
     const supervisor = supervise(1, ["good", "silent"], { stop: 5_000 });
     await supervisor.start();
     const replaced = supervisor.replaceAll();
@@ -202,7 +201,7 @@ describe("stopping", () => {
     expect(dead).toEqual([nodes[1]]);
   });
 
-  itShort("ends a pause, and nothing is started after it", async () => {
+  it("ends a pause, and nothing is started after it", async () => {
     const supervisor = supervise(1, ["good"], { shortestPause: 60_000, longestPause: 60_000 });
     await supervisor.start();
     nodes[0]?.kill();
@@ -211,7 +210,7 @@ describe("stopping", () => {
     expect(nodes).toHaveLength(1);
   });
 
-  itShort("is safe to call twice, and before the start", async () => {
+  it("is safe to call twice, and before the start", async () => {
     const supervisor = supervise(1, ["good"]);
     await Promise.all([supervisor.stop(), supervisor.stop()]);
     expect(nodes).toEqual([]);

@@ -1,8 +1,9 @@
 // The page of the cluster in a real browser, against a real service of two nodes; and its reading of metrics, alone. Placement is tested with its room.
+// @module-tag both
 import { beforeAll, describe, expect, it } from "vitest";
 import { type History, MAX_POINTS, seen } from "../../src/console/cluster/history.js";
 import { distribution, parseMetrics, rate, total } from "../../src/console/cluster/metrics.js";
-import { describeLongWithBrowser, openPage } from "../harness/browser.js";
+import { describeWithBrowser, openPage } from "../harness/browser.js";
 import { createTestDatabase } from "../harness/database.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
@@ -70,7 +71,7 @@ describe("what the page has seen", () => {
   });
 });
 
-describeLongWithBrowser("the page of the cluster", () => {
+describeWithBrowser("the page of the cluster", { tags: "long" }, () => {
   let service: ServiceProcess;
 
   beforeAll(async () => {

@@ -1,5 +1,4 @@
 // The graph of a workflow: what its chart and its definition become, where the nodes are, and what is drawn along the edges.
-import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import { stepBook } from "../../machines/index.js";
 import type { StepDocument } from "../../src/console/graph/blocks.js";
@@ -9,7 +8,7 @@ import { firstSight, focusOf, isInView, READABLE } from "../../src/console/graph
 import { type Box, layoutOf, type Point } from "../../src/console/graph/layout.js";
 import { type Look, unseen } from "../../src/console/graph/look.js";
 import { undoWay } from "../../src/console/graph/path.js";
-import { EXAMPLES, exampleProgram } from "../machines/chart/examples.js";
+import { EXAMPLES, exampleName, exampleProgram } from "../machines/chart/examples.js";
 import { program } from "../machines/definitions.js";
 
 const BLOCKS = [
@@ -59,7 +58,7 @@ describe("a graph", () => {
     expect(edge(blocks, "boom", FAILED)).toMatchObject({ kind: "error" });
   });
 
-  it.each(EXAMPLES.map((file) => [basename(file), file]))(
+  it.each(EXAMPLES.map((file) => [exampleName(file), file]))(
     "of %s has each edge between nodes that it has",
     (_, file) => {
       const { chart, document } = exampleProgram(file);

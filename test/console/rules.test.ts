@@ -1,7 +1,8 @@
 // The pages of rules in a real browser, against a real service; and what they draw from, alone. How a rule is evaluated is tested with the machine.
+// @module-tag both
 import { beforeAll, describe, expect, it } from "vitest";
 import { cell, columnsOf, namesIn, type Spec, sentence, verdicts } from "../../src/console/rules/table.js";
-import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { looksRight } from "./definitions-service.js";
 import { call, startService } from "./runs-service.js";
@@ -50,7 +51,7 @@ describe("a decision table", () => {
   });
 });
 
-describeLongWithBrowser("the pages of rules", () => {
+describeWithBrowser("the pages of rules", { tags: "long" }, () => {
   let service: ServiceProcess;
 
   beforeAll(async () => {

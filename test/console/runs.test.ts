@@ -1,9 +1,10 @@
 // The list of runs in a real browser, against a real service: filters in the address, live counts, pages, a walk by keyboard. What the
 // filters mean is tested with the API.
+// @module-tag both
 import type { Page } from "playwright-core";
 import { beforeAll, describe, expect, it } from "vitest";
 import { bulkFilterOf, parseLabel, queryOf, toggled, withChildren } from "../../src/console/runs/filters.js";
-import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
@@ -63,7 +64,7 @@ describe("the filters of an address", () => {
 
 const RUNS = 60;
 
-describeLongWithBrowser("the page of runs", () => {
+describeWithBrowser("the page of runs", { tags: "long" }, () => {
   let service: ServiceProcess;
 
   const opened = (search = "", options = {}) => openPage(service.url, `/console/runs${search}`, options);

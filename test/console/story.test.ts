@@ -1,5 +1,4 @@
 // The story of a run, told from the audit rows that the machine itself writes: each moment, its looks, the timeline and the variables.
-import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { JsonObject, Program } from "../../machines/index.js";
 import { stepBook } from "../../machines/index.js";
@@ -11,7 +10,7 @@ import type { Row } from "../../src/console/story/rows.js";
 import { Spans } from "../../src/console/story/spans.js";
 import { Story } from "../../src/console/story/story.js";
 import { rowWords } from "../../src/console/story/words.js";
-import { EXAMPLE_INPUTS, EXAMPLES, exampleProgram, play } from "../machines/chart/examples.js";
+import { EXAMPLE_INPUTS, EXAMPLES, exampleName, exampleProgram, play } from "../machines/chart/examples.js";
 import { program } from "../machines/definitions.js";
 import type { Simulation } from "../machines/simulation.js";
 
@@ -108,7 +107,7 @@ describe("a story", () => {
     expect(looks.get("left")).toMatchObject({ tone: "live", badge: "1" });
   });
 
-  it.each(EXAMPLES.map((file) => [basename(file), file]))("of %s ends as the run did", (_, file) => {
+  it.each(EXAMPLES.map((file) => [exampleName(file), file]))("of %s ends as the run did", (_, file) => {
     const { run, story, chart } = told(exampleProgram(file), EXAMPLE_INPUTS);
     expect(story.now.state).toBe(run.state);
     const { edgeLooks, looks } = looksOf(chart, story.now);

@@ -1,7 +1,8 @@
 // The pages of triggers in a real browser, against a real service; and their form's config, alone. When a schedule is due is tested with its room.
+// @module-tag both
 import { beforeAll, describe, expect, it } from "vitest";
 import { configOf, EMPTY, fieldsOf, occasion } from "../../src/console/triggers/config.js";
-import { describeLongWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { looksRight } from "./definitions-service.js";
 import { call, startService } from "./runs-service.js";
@@ -43,7 +44,7 @@ interface Listed {
   readonly items: readonly { readonly id: string; readonly workflow_id: string }[];
 }
 
-describeLongWithBrowser("the pages of triggers", () => {
+describeWithBrowser("the pages of triggers", { tags: "long" }, () => {
   let service: ServiceProcess;
 
   const create = (workflow_id: string, schedule: string) =>

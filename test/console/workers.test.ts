@@ -1,9 +1,10 @@
 // The page of workers in a real browser, against a real service with a worker of its own; and workers by service, alone. Who gets a step is tested with dispatch.
+// @module-tag both
 import { Type } from "typebox";
 import { beforeAll, describe, expect, it } from "vitest";
 import { byService, inWords } from "../../src/console/workers/workers.js";
 import { createWorker, defineAction } from "../../src/sdk/worker/index.js";
-import { describeLongWithBrowser, openPage } from "../harness/browser.js";
+import { describeWithBrowser, openPage } from "../harness/browser.js";
 import { atFileEnd } from "../harness/file-end.js";
 import type { ServiceProcess } from "../harness/service.js";
 import { looksRight } from "./definitions-service.js";
@@ -20,7 +21,7 @@ describe("workers by service", () => {
   });
 });
 
-describeLongWithBrowser("the page of workers", () => {
+describeWithBrowser("the page of workers", { tags: "long" }, () => {
   let service: ServiceProcess;
 
   const startRun = async (id: string, action: string) => {

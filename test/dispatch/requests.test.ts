@@ -36,6 +36,8 @@ function open(options: Parameters<typeof openNode>[0] = {}): RequestNode {
 
 /** A busy machine may hold up a request for a moment on its way. */
 const soon = () => Date.now() + 2_000;
+/** How long a redirect takes: six of them are longer than `soon`. */
+const REDIRECTS_MS = 500;
 
 type Asking = Partial<HttpRequest> & { url?: string };
 type Failure = Extract<RunCommand, { type: "failure" }>;
@@ -474,7 +476,7 @@ describe("redirects", () => {
   });
 
   it("share the attempt's time", async () => {
-    site.answer = (_, response) => setTimeout(() => response.writeHead(302, { location: "/" }).end(), 500);
+    site.answer = (_, response) => setTimeout(() => response.writeHead(302, { location: "/" }).end(), REDIRECTS_MS);
     const command = await failure({ followRedirects: true }, { deadlineAt: soon() });
     expect(command).toMatchObject({ code: "timeout" });
     expect(site.asked.length).toBeLessThan(6);

@@ -1,4 +1,5 @@
 // Webhooks: what is delivered, how it is signed, and what becomes of one that is not. Rows in a real outbox, a real receiver.
+// @module-tag both
 import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
@@ -8,11 +9,14 @@ import type { Secrets } from "../../src/egress/secrets.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createMetrics, type Metrics } from "../../src/metrics/index.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeShort, itShort, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Asked, Site, secretsOf } from "./requests-rig.js";
 
 const WHSEC = `whsec_${Buffer.from("a key of thirty-two bytes length").toString("base64")}`;
+
+/** How long a healthy receiver takes for its answer. */
+const ANSWERS_MS = 50;
 
 let database: TestDatabase;
 let site: Site;
@@ -88,7 +92,7 @@ const counted = async (outcome: string) =>
 const verified = (secret: string | Uint8Array, { body, headers }: Asked, raw = false) =>
   new Webhook(secret, raw ? { format: "raw" } : undefined).verify(body, headers as Record<string, string>);
 
-describeShort("a webhook", () => {
+describe("a webhook", { tags: "short" }, () => {
   it("is a POST of type, timestamp and data, under its row's id, and gone when it is answered", async () => {
     const id = await post({ headers: { "x-tenant": "eu" } });
     open().carry(id);
@@ -168,7 +172,7 @@ describeShort("a webhook", () => {
   });
 });
 
-describeShort("one that is not taken", () => {
+describe("one that is not taken", { tags: "short" }, () => {
   it.each([404, 500, 302])("with %i is put off, and sent again under the same id, newly signed", async (status) => {
     const id = await post();
     const courier = open({ backoffMs: 100_000 }, secretsOf({}, WHSEC));
@@ -244,7 +248,7 @@ describeShort("one that is not taken", () => {
 });
 
 describe("many", () => {
-  itShort("go so many at once, and no more of them to one host", async () => {
+  it("go so many at once, and no more of them to one host", { tags: "short" }, async () => {
     let [now, most] = [0, 0];
     const held: (() => void)[] = [];
     site.answer = (_, response) => {
@@ -268,7 +272,7 @@ describe("many", () => {
 
   it("to a healthy receiver are all delivered at their first attempt beside receivers that hang", async () => {
     const hanging = [await Site.open(() => {}), await Site.open(() => {})];
-    site.answer = (_, response) => setTimeout(() => response.end(), 50);
+    site.answer = (_, response) => setTimeout(() => response.end(), ANSWERS_MS);
     const [each, count] = [long(30, 60), long(100, 300)];
     const stuck = (await Promise.all(hanging.map(({ url }) => postMany(each, `${url}/hook`)))).flat();
     const ids = await postMany(count, `${site.url}/hook`);
@@ -283,7 +287,7 @@ describe("many", () => {
     for (const one of hanging) await one.close();
   });
 
-  itShort("that wait too long for their host are put off, each for its own time", async () => {
+  it("that wait too long for their host are put off, each for its own time", { tags: "short" }, async () => {
     const held: (() => void)[] = [];
     site.answer = (_, response) => held.push(() => response.end());
     const courier = open({ underWayPerHost: 1, queuedMs: 0, backoffMs: 600_000 });
@@ -298,7 +302,7 @@ describe("many", () => {
     expect(site.asked).toHaveLength(1);
   });
 
-  itShort("wait in a line of a bound; what is over it stays in its row", async () => {
+  it("wait in a line of a bound; what is over it stays in its row", { tags: "short" }, async () => {
     let finish: (() => void) | undefined;
     site.answer = (_, response) => {
       finish = () => response.end();
@@ -315,7 +319,7 @@ describe("many", () => {
     expect([site.asked.length, typeof (await dueIn(ids[2]))]).toEqual([2, "number"]);
   });
 
-  itShort("under way at a stop get their grace, and are owed still when it is over", async () => {
+  it("under way at a stop get their grace, and are owed still when it is over", { tags: "short" }, async () => {
     let finish = () => {};
     site.answer = ({ headers }, response) => {
       if (headers["webhook-id"] === first) finish = () => response.end();

@@ -1,11 +1,11 @@
 // The README is true: its commands run, block after block, against the service that its own `npm start` starts, and the worker
 // that it shows is the file that it names.
+// @module-tag both
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { itLong } from "../harness/long.js";
 import { freePorts } from "../harness/ports.js";
 import { until } from "../harness/until.js";
 
@@ -89,7 +89,7 @@ describe("README", () => {
     expect(textsOf("shell").join("\n")).toContain("?wait_ms=");
   });
 
-  itLong("has commands that work, on a service that it starts itself", { timeout: 400_000 }, async () => {
+  it("has commands that work, on a service that it starts itself", { tags: "long", timeout: 400_000 }, async () => {
     const [http, grpc] = await freePorts(2);
     const url = `http://127.0.0.1:${http}`;
     const ports = { HTTP_PORT: String(http), GRPC_PORT: String(grpc) };

@@ -84,7 +84,7 @@ export const missingInComments: Finder = (file, source, { paths }) => {
 };
 
 /** Settings of the example's own worker, and of the tests. */
-const OF_TESTS = ["SAGA_TEST_BUILT", "SAGA_TEST_LONG", "SAGA_TEST_ALONE", "SAGA_TEST_TALLY", "SAGA_TEST_SCREENSHOTS"];
+const OF_TESTS = ["SAGA_TEST_BUILT", "SAGA_TEST_TALLY", "SAGA_TEST_SCREENSHOTS"];
 const OTHER_SETTINGS = new Set(["SAGA_GRPC", "SAGA_API", ...OF_TESTS]);
 
 export const unknownSettings: Finder = (_file, text, { settings }) =>

@@ -1,5 +1,6 @@
 // The example keeps its promises: the books make every effect once and none after its undo, the audit finds errors in them, and
 // the demo ends with balanced books in spite of kills. It runs the compiled demo (`dist`).
+// @module-tag both
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,13 +13,12 @@ import * as books from "../../examples/order-fulfilment/books.js";
 import { makeOrders, SCENARIO_NAMES, SCENARIOS } from "../../examples/order-fulfilment/scenarios.js";
 import { compileWorkflow } from "../../machines/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeShort, itLong } from "../harness/long.js";
 import { until } from "../harness/until.js";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const DEMO = `${ROOT}/dist/examples/order-fulfilment/run.js`;
 
-describeShort("the books", () => {
+describe("the books", { tags: "short" }, () => {
   let database: TestDatabase;
   let sql: Sql;
   const order = { orderId: "o-1", scenario: "plain", sku: books.TEAPOT.sku, quantity: 2, amountCents: 7_800 };
@@ -139,7 +139,7 @@ describeShort("the books", () => {
   });
 });
 
-describeShort("the workflow", () => {
+describe("the workflow", { tags: "short" }, () => {
   it("is valid without warnings", () => {
     const path = `${ROOT}/examples/order-fulfilment/order-fulfilment.workflow.json`;
     const { problems, warnings } = compileWorkflow(JSON.parse(readFileSync(path, "utf8")));
@@ -217,11 +217,13 @@ describe("the demo", () => {
   }
 
   const redis = inject("redisUrl");
-  itLong(`ends with balanced books on nodes that are killed${redis && ", over Redis"}`, { timeout: 360_000 }, () =>
-    endsAlthoughNodesAreKilled({ orders: 24, nodes: 2, kills: 2 }, ...(redis && ["--redis", redis])),
+  it(
+    `ends with balanced books on nodes that are killed${redis && ", over Redis"}`,
+    { tags: "long", timeout: 360_000 },
+    () => endsAlthoughNodesAreKilled({ orders: 24, nodes: 2, kills: 2 }, ...(redis && ["--redis", redis])),
   );
 
-  itLong("removes its processes and its database when it is interrupted", { timeout: 120_000 }, async () => {
+  it("removes its processes and its database when it is interrupted", { tags: "long", timeout: 120_000 }, async () => {
     const { sql, drop } = await createTestDatabase({ migrated: false });
     const demo = run(["--orders", "200"], { DATABASE_URL: inject("databaseUrl") });
     await until(() => /[1-9]\d*\/200 orders in/.test(demo.output()));
@@ -237,36 +239,35 @@ describe("the demo", () => {
     await drop();
   });
 
-  itLong(
-    "ends with balanced books on its own Postgres, opens the console, and leaves its runs and its worker there until it is interrupted",
-    { timeout: 240_000 },
-    async () => {
-      const bin = mkdtempSync(join(tmpdir(), "saga-demo-"));
-      onTestFinished(() => rmSync(bin, { recursive: true }));
-      const opened = join(bin, "opened");
-      const opener = join(bin, process.platform === "darwin" ? "open" : "xdg-open");
-      writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}\n`, { mode: 0o755 });
-      const PATH = `${bin}:${process.env.PATH}`;
-      const demo = run(["--orders", "30", "--open"], { PATH });
-      await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books", within: 120_000 });
-      expect(demo.output()).toContain("The books balance: 30 orders");
-      // Nothing was killed, so each order ends as its scenario demands.
-      const fulfilled = makeOrders(30).filter(({ scenario }) => SCENARIOS[scenario].end === "fulfilled").length;
-      expect(demo.output()).toContain(
-        `${fulfilled} fulfilled, ${30 - fulfilled} completely undone, no effect made twice.`,
-      );
-      expect(demo.output()).toMatch(/late {3}\d+ effect\(s\) arrived after their undo and were refused/);
-      const [, address = ""] = /^The console: (\S+)$/m.exec(demo.output()) ?? [];
-      await until(() => readFileSync(opened, "utf8").trim() === address, { what: "the address in the browser" });
-      expect((await fetch(address)).status).toBe(200);
-      const read = async (path: string) =>
-        (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
-      expect((await read("/sagas?limit=100")).items).toHaveLength(30);
-      await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
-      demo.process.kill("SIGINT");
-      expect(await demo.ended).toBe(0);
-    },
-  );
+  it("ends with balanced books on its own Postgres, opens the console, and leaves its runs and its worker there until it is interrupted", {
+    tags: "long",
+    timeout: 240_000,
+  }, async () => {
+    const bin = mkdtempSync(join(tmpdir(), "saga-demo-"));
+    onTestFinished(() => rmSync(bin, { recursive: true }));
+    const opened = join(bin, "opened");
+    const opener = join(bin, process.platform === "darwin" ? "open" : "xdg-open");
+    writeFileSync(opener, `#!/bin/sh\necho "$1" > ${opened}\n`, { mode: 0o755 });
+    const PATH = `${bin}:${process.env.PATH}`;
+    const demo = run(["--orders", "30", "--open"], { PATH });
+    await until(() => demo.output().includes("Still running until Ctrl-C"), { what: "the books", within: 120_000 });
+    expect(demo.output()).toContain("The books balance: 30 orders");
+    // Nothing was killed, so each order ends as its scenario demands.
+    const fulfilled = makeOrders(30).filter(({ scenario }) => SCENARIOS[scenario].end === "fulfilled").length;
+    expect(demo.output()).toContain(
+      `${fulfilled} fulfilled, ${30 - fulfilled} completely undone, no effect made twice.`,
+    );
+    expect(demo.output()).toMatch(/late {3}\d+ effect\(s\) arrived after their undo and were refused/);
+    const [, address = ""] = /^The console: (\S+)$/m.exec(demo.output()) ?? [];
+    await until(() => readFileSync(opened, "utf8").trim() === address, { what: "the address in the browser" });
+    expect((await fetch(address)).status).toBe(200);
+    const read = async (path: string) =>
+      (await (await fetch(new URL(`/api/v1${path}`, address))).json()) as { items: unknown[] };
+    expect((await read("/sagas?limit=100")).items).toHaveLength(30);
+    await until(async () => (await read("/workers")).items.length > 0, { what: "the worker" });
+    demo.process.kill("SIGINT");
+    expect(await demo.ended).toBe(0);
+  });
 
   it("refuses invalid options and prints the valid ones", async () => {
     const demo = run(["--orders", "many"]);

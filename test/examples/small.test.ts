@@ -1,4 +1,5 @@
 // Each small example does what it prints, on a real node with real workers; and the documented command runs one of them.
+// @module-tag both
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +16,6 @@ import { loadConfig } from "../../src/config/index.js";
 import { packageRoot } from "../../src/config/package.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeShort, itLong, itShort } from "../harness/long.js";
 import { brokerSettings } from "../harness/rabbitmq.js";
 import { describeWithRabbitMq } from "../harness/services.js";
 
@@ -58,7 +58,7 @@ function command(name: string, env: Readonly<Record<string, string>>): Promise<{
   });
 }
 
-describeShort("the example", () => {
+describe("the example", { tags: "short" }, () => {
   it("http-worker prints a label, and refuses one without an address", async () => {
     const [label, refused] = await printed(httpWorker);
     expect(label).toBe("the run succeeded: L-1 to Rue 1, Basel");
@@ -101,12 +101,14 @@ describeWithRabbitMq("the example", (url) => {
 });
 
 describe("the command", () => {
-  itShort("runs an example on the service that SAGA_API names", async () => {
+  it("runs an example on the service that SAGA_API names", { tags: "short" }, async () => {
     const { code, output } = await command("record-transition", { SAGA_API: api() });
     expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining("two transitions, 1 run") });
   });
 
-  itShort("refuses an unknown example and names the known ones, and says what an example needs", async () => {
+  it("refuses an unknown example and names the known ones, and says what an example needs", {
+    tags: "short",
+  }, async () => {
     const { code, output } = await command("moon", {});
     expect(code).toBe(2);
     for (const name of ["http-worker", "rabbitmq-worker", "nightly-cron", "record-transition", "three-transports"])
@@ -115,13 +117,13 @@ describe("the command", () => {
     expect(needing).toEqual({ code: 2, output: "three-transports needs RabbitMQ: set AMQP_URL\n" });
   });
 
-  itLong("starts and stops a service of its own", { timeout: 240_000 }, async () => {
+  it("starts and stops a service of its own", { tags: "long", timeout: 240_000 }, async () => {
     const { code, output } = await command("http-worker", {});
     expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining("the run succeeded: L-1") });
   });
 });
 
-describeShort("the index", () => {
+describe("the index", { tags: "short" }, () => {
   it("names every example", () => {
     const index = readFileSync(join(EXAMPLES, "README.md"), "utf8");
     const folders = readdirSync(EXAMPLES, { withFileTypes: true }).filter((entry) => entry.isDirectory());

@@ -23,7 +23,7 @@ const LEFT_ALIVE = 2;
 /** Starts without an answer yet; more would only wait. */
 const MOST_WAITING = 150;
 const POISON = "brings-its-node-down";
-/** Nodes that the poisonous run ends by itself: see poison.long.test.ts. One more is killed with its last words unread. */
+/** Nodes that the poisonous run ends by itself: see poison.test.ts. One more is killed with its last words unread. */
 const MOST_DEATHS = 3;
 
 export interface KillLoopOptions {

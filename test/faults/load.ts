@@ -62,6 +62,12 @@ export class Load {
     await Promise.race([came, this.failed]);
   }
 
+  /** Takes no further orders. Complete on return, also if orders have failed. */
+  async end(): Promise<void> {
+    this.last ??= this.next;
+    await Promise.allSettled(this.drivers);
+  }
+
   /** Takes no further orders, waits for the end of all runs, and checks each against its fate. */
   async finish(within = long(60_000, 300_000)): Promise<Seen[]> {
     this.last ??= this.next;

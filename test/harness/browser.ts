@@ -4,8 +4,7 @@ import { accessSync, constants } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { BrowserContext, Page } from "playwright-core";
-import { describe, onTestFinished } from "vitest";
-import { LONG } from "./long.js";
+import { describe, onTestFinished, type TestOptions } from "vitest";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome"];
 /** What a page shows comes over the network and from other processes. */
@@ -29,12 +28,10 @@ function isExecutable(path: string): boolean {
   }
 }
 
-export function describeWithBrowser(name: string, suite: () => void): void {
-  describe.skipIf(executable() === undefined)(`${name} (needs Chromium at CHROMIUM_PATH)`, suite);
+export function describeWithBrowser(name: string, ...rest: [() => void] | [TestOptions, () => void]): void {
+  const [options, suite] = rest.length === 2 ? rest : [{}, rest[0]];
+  describe.skipIf(executable() === undefined)(`${name} (needs Chromium at CHROMIUM_PATH)`, options, suite);
 }
-
-/** In the long form only. */
-export const describeLongWithBrowser: typeof describeWithBrowser = LONG ? describeWithBrowser : () => {};
 
 const WIDE = { width: 1280, height: 900 };
 

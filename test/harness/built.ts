@@ -4,11 +4,13 @@
 import { existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import type { Plugin } from "vitest/config";
-import { BUILT } from "./long.js";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const FOLDERS = "(src|machines|bench|examples)/";
 const COMPILED = new RegExp(`^${FOLDERS}.*\\.js$`);
+
+/** The npm scripts build first, and set it. */
+const BUILT = process.env.SAGA_TEST_BUILT === "true";
 
 /** What vitest leaves to Node. */
 export const LEFT_TO_NODE = new RegExp(`/dist/${FOLDERS}`);

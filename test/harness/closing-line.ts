@@ -6,6 +6,7 @@
 // be: in `test/machines` it has failed.
 import { appendFileSync, writeSync } from "node:fs";
 import type { Reporter, SerializedError, TestCase, TestModule, TestSuite } from "vitest/node";
+import { FORMS, type Form } from "./forms.js";
 
 /** What waits for processes, sessions and sockets of a busy machine may be unsteady now and then. */
 const MOST_UNSTEADY = 3;
@@ -26,7 +27,8 @@ export default class ClosingLine implements Reporter {
     // A file that does not load or a hook that throws has no failed test, but is a failure.
     this.#failures = unhandled.map((error) => `outside of tests${because([error])}`);
     for (const module of modules) this.#count(module);
-    if (modules.length === 0) this.#failures.push("no tests");
+    this.#failures.push(...sharedNames(modules).map((name) => `two tests have one full name: ${name}`));
+    if (modules.length === 0) this.#failures.push("no tests; the forms are projects, as in --project long");
   }
 
   constructor() {
@@ -38,8 +40,10 @@ export default class ClosingLine implements Reporter {
     const suites: (TestModule | TestSuite)[] = [module, ...module.children.allSuites()];
     for (const suite of suites)
       if (suite.errors().length > 0) this.#failures.push(module.relativeModuleId + because(suite.errors()));
+    // vitest counts a test of another form as skipped.
+    const { has } = FORMS[module.project.name as Form];
     for (const test of module.children.allTests())
-      this.#countTest(`${module.relativeModuleId} > ${test.fullName}`, test);
+      if (has(test.tags)) this.#countTest(`${module.relativeModuleId} > ${test.fullName}`, test);
   }
 
   #countTest(name: string, test: TestCase): void {
@@ -75,6 +79,14 @@ export default class ClosingLine implements Reporter {
     }
     if (failed > 0 || refused) process.exitCode = 1;
   }
+}
+
+/** A test is found by its full name, and is named by it where it fails. */
+function sharedNames(modules: readonly TestModule[]): string[] {
+  const tests = modules.flatMap((module) => [...module.children.allTests()]);
+  const names = tests.map(({ project, fullName }) => `${fullName} (${project.name})`);
+  const seen = new Set<string>();
+  return names.filter((name) => seen.has(name) || !seen.add(name));
 }
 
 /** A message may end with a log, whose last lines say most. */

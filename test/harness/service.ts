@@ -7,12 +7,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { packageRoot } from "../../src/config/package.js";
+import { atFailure } from "./failed-test.js";
 import { atFileEnd } from "./file-end.js";
 import { freePorts } from "./ports.js";
 import { ownExchange } from "./rabbitmq.js";
 import { until } from "./until.js";
 
 const LOG_LINES = 2_000;
+/** The newest warnings and errors of a service are told if a test fails. */
+const TOLD_LINES = 40;
+/** Text that is no line of the log, such as a stack trace of Node, is told as well. */
+const HARMLESS = /^\{"level":"(?:trace|debug|info)"/;
 const STOP_WITHIN_MS = 60_000;
 
 const created = new Set<ServiceProcess>();
@@ -35,6 +40,7 @@ export async function createService(
   const exchange = env.AMQP_URL !== undefined && { SAGA_EVENTS_EXCHANGE: env.SAGA_EVENTS_EXCHANGE ?? ownExchange() };
   const service = new ServiceProcess({ ...defaults, ...env, ...exchange }, main);
   created.add(service);
+  atFailure(() => service.takeTroubles());
   atFileEnd(async () => {
     await service.kill();
     service.endDatabase();
@@ -50,6 +56,7 @@ export class ServiceProcess {
   private group: number | undefined;
   private ended: Promise<number | NodeJS.Signals> | undefined;
   private readonly lines: string[] = [];
+  private troubles: string[] = [];
 
   constructor(
     private readonly env: Readonly<Record<string, string>>,
@@ -102,7 +109,17 @@ export class ServiceProcess {
   private readonly keep = (line: string): void => {
     this.lines.push(line);
     if (this.lines.length > LOG_LINES) this.lines.shift();
+    if (HARMLESS.test(line)) return;
+    this.troubles.push(line);
+    if (this.troubles.length > TOLD_LINES) this.troubles.shift();
   };
+
+  /** The newest lines that are warnings, errors or no log at all, each once. */
+  takeTroubles(): readonly string[] {
+    const lines = this.troubles.map((line) => `${this.url} ${line}`);
+    this.troubles = [];
+    return lines;
+  }
 
   async waitUntilReady(within = 60_000): Promise<void> {
     const readiness = async () => {

@@ -1,9 +1,12 @@
 // Suites that need an outside service. A suite whose service is missing is skipped by name; under CI=true the closing line makes
 // that a failure.
 import { describe, inject } from "vitest";
+import type { Form } from "./forms.js";
 
 declare module "vitest" {
   export interface ProvidedContext {
+    /** The form of the suite that the test runs in: the name of its project. */
+    form: Form;
     databaseUrl: string;
     /** The name of the migrated database that test databases are copies of. */
     databaseTemplate: string;

@@ -1,5 +1,4 @@
 // Runs as frames of the Stately inspector: what a viewer can rebuild from them alone, with XState and nothing of ours.
-import { basename } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createActor, createMachine } from "xstate";
 import { type AuditEvent, asRunId, type Program, type RunState } from "../../machines/index.js";
@@ -7,7 +6,7 @@ import { InspectedChart } from "../../src/inspect/charts.js";
 import { type Frame, RunFrames, versionFrom } from "../../src/inspect/frames.js";
 import type { EventItem } from "../../src/store/lists/history.js";
 import type { InspectedRun } from "../../src/store/lists/inspected-runs.js";
-import { EXAMPLE_INPUTS, EXAMPLES, exampleProgram, play } from "../machines/chart/examples.js";
+import { EXAMPLE_INPUTS, EXAMPLES, exampleName, exampleProgram, play } from "../machines/chart/examples.js";
 import { program } from "../machines/definitions.js";
 import type { Simulation } from "../machines/simulation.js";
 
@@ -75,19 +74,22 @@ function edgesOf(run: Simulation): string[] {
 }
 
 describe("an example, as frames", () => {
-  it.each(EXAMPLES.map((file) => [basename(file), file]))("%s takes the states of its run, to its end", (_, file) => {
-    const compiled = exampleProgram(file);
-    for (const after of [1_000, 3, 8]) {
-      for (const run of play(compiled, EXAMPLE_INPUTS, after).world.runs.values()) {
-        const frames = framesOf(run.program, run.rows);
-        expect(replayed(frames).at(-1)).toEqual({ value: run.state, status: "done" });
-        const labels = labelsOf(frames).filter(
-          (label) => !/^(step|log|metric|rule|license|compensation)\b/.test(label),
-        );
-        if (after === 1_000) expect(labels).toEqual(edgesOf(run));
+  it.each(EXAMPLES.map((file) => [exampleName(file), file]))(
+    "%s takes the states of its run, to its end",
+    (_, file) => {
+      const compiled = exampleProgram(file);
+      for (const after of [1_000, 3, 8]) {
+        for (const run of play(compiled, EXAMPLE_INPUTS, after).world.runs.values()) {
+          const frames = framesOf(run.program, run.rows);
+          expect(replayed(frames).at(-1)).toEqual({ value: run.state, status: "done" });
+          const labels = labelsOf(frames).filter(
+            (label) => !/^(step|log|metric|rule|license|compensation)\b/.test(label),
+          );
+          if (after === 1_000) expect(labels).toEqual(edgesOf(run));
+        }
       }
-    }
-  });
+    },
+  );
 });
 
 describe("frames", () => {

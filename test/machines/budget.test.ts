@@ -1,7 +1,8 @@
 // A document is weighed before it is compiled: 1.5 MB of anything ends with a problem that names the limit and the place.
+// @module-tag both
 import { describe, expect, it } from "vitest";
 import { compileRule, compileWorkflow, type JsonObject, Schemas } from "../../machines/index.js";
-import { itLong, itShort, LONG } from "../harness/long.js";
+import { LONG } from "../harness/long.js";
 
 const schemas = new Schemas();
 const options = { schemaProblems: (schema: JsonObject) => schemas.problems(schema) };
@@ -45,20 +46,20 @@ describe("a document over its budget", () => {
     expect(over[0]?.path).toMatch(/^\$\.(steps\[\d+\]|input_schema)/);
   });
 
-  itShort("is refused as a rule, too", () => {
+  it("is refused as a rule, too", { tags: "short" }, () => {
     const rows = many(1_000, (n) => ({ when: `[${"1,".repeat(500)}${n}] == []`, then: {} }));
     const rule = { rule_id: "r", name: "r", rule_type: "decision_table", spec: { hit_policy: "first", rows } };
     expect(compileRule(rule).problems.map(({ message }) => message)).toContainEqual(expect.stringMatching(OVER));
     expect(compileRule(rule, { stored: true }).problems).toEqual([]);
   });
 
-  itLong("is compiled if it is stored already", () => {
+  it("is compiled if it is stored already", { tags: "long" }, () => {
     const document = wf(chained((n) => ({ type: "transform", expression: `[${"1,".repeat(300)}${n}]` })));
     expect(compileWorkflow(document, options).problems).toHaveLength(1);
     expect(compileWorkflow(document, { limits: null }).problems).toEqual([]);
   });
 
-  itShort("an honest document of a thousand steps is within it", () => {
+  it("an honest document of a thousand steps is within it", { tags: "short" }, () => {
     const step = () => ({
       type: "action",
       action: "shop.reserve",

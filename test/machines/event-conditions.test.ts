@@ -1,5 +1,6 @@
 // What is derived from a `match` for the store's index. It may be too little, and never too much: no event that passes the `match` is
 // without what it must equal.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileExpression, ExpressionError, instant, type Scope, withFuel } from "../../machines/expression/index.js";

@@ -1,4 +1,5 @@
 // Decimals against rational numbers: a sum, a product, a quotient and a rounding are what fractions of whole numbers say.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileExpression, ExpressionError } from "../../machines/expression/index.js";
@@ -136,7 +137,7 @@ describe("a decimal", () => {
     ["decimal(a)", "0x10"],
     ["decimal(0.0 / 0.0)", "1"],
     ["decimal(1.0 / 0.0)", "1"],
-  ])("of too many digits, or of no number, is an error: %s", (source, a) => {
+  ])("of too many digits, or of no number, is an error, case %$: %s", (source, a) => {
     expect(() => evaluate(source, a)).toThrow(ExpressionError);
   });
 

@@ -1,5 +1,6 @@
 // Equality, order and keys of values: one relation, whatever asks for it. `==` is the rule; `distinct` and `sets` find equal values by keys and
 // must agree with it.
+// @module-tag both
 
 import type { CelValue } from "@bufbuild/cel";
 import fc from "fast-check";

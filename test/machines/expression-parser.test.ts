@@ -1,5 +1,6 @@
 // The parser of CEL against the library's own: what that one accepts becomes the same tree here. And against the clock: 8 KiB of anything
 // is parsed in a small part of the time of a slow heartbeat.
+// @module-tag both
 import { parse as parseAsLibrary } from "@bufbuild/cel";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

@@ -1,4 +1,5 @@
 // Text is code points: every function of text against arrays of code points, and no result with half of a character.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compileExpression, ExpressionError } from "../../machines/expression/index.js";

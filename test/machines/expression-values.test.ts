@@ -1,6 +1,7 @@
 // Ordinary values in the functions of expressions: whole doubles where an int is needed, mixed numbers, optional values, names of one's
 // own, and errors that say what to do.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are our templates, not JavaScript's.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { CATALOGUE } from "../../machines/expression/catalogue/index.js";

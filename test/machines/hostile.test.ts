@@ -1,5 +1,6 @@
 // No workflow can stall a node: hostile expressions, patterns and templates end with an error or a value within the budget of one step.
 // The longest hold of the event loop is printed. JSON Schemas: test/machines/schema/hostile.test.ts.
+// @module-tag both
 import { afterAll, describe, expect, it } from "vitest";
 import {
   compileExpression,

@@ -1,5 +1,6 @@
 // Forced interleavings: two moves that compete, in random families, in both orders, and in a fifth of the families each between the
 // decision and the commit of the other. Nothing is lost and nothing happens twice, whichever comes first.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {

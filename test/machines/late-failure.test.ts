@@ -1,5 +1,6 @@
 // One saga with a parallel, a foreach, a sub-saga, a loop and a nested branch fails late, or is cancelled with an open dispatch in a
 // branch. Every compensable step is undone once, newest first; and the same with a crash at every commit.
+// @module-tag both
 import { describe, expect, it } from "vitest";
 import type { Dispatch } from "../../machines/index.js";
 import { long } from "../harness/long.js";

@@ -1,4 +1,5 @@
 // The limits of a run: step entries, outputs, variables, audit metadata, and values that can be stored.
+// @module-tag both
 import { describe, expect, it } from "vitest";
 import { type JsonObject, measure, STANDARD_DEFINITION_LIMITS, STANDARD_RUN_LIMITS } from "../../machines/index.js";
 import { long } from "../harness/long.js";

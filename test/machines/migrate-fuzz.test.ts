@@ -1,6 +1,7 @@
 // Random workflows, a random next version of each, and a run that is asked to go on under it wherever it stands. Whatever the check allows
 // goes on to an end that breaks no law, and undoes what the old version did as it was recorded. More by command:
 // CASES=20000 SEED=1 npx vitest run test/machines/migrate-fuzz.test.ts; CASES=1 SEED=<seed> plays one story again.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {

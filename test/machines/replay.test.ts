@@ -1,5 +1,6 @@
 // Replay: a run that is stopped and reloaded after every commit has the same end and the same audit rows as one that is not, and as one
 // that commits after every transition.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { asDispatchId, type Dispatch } from "../../machines/index.js";

@@ -1,6 +1,7 @@
 // Deterministic simulation: random families under a seeded scheduler with lost and unanswered commits, dying nodes, repeated and late
 // messages, cancels and signals at any time. More seeds by command: CASES=20000 SEED=1 npx vitest run test/machines/seeds.test.ts;
 // CASES=1 SEED=<seed> plays one story again and prints all of it.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cases, firstSeed } from "../harness/long.js";

@@ -44,7 +44,7 @@ export class NamedTests {
   async run(files, names, patience = PATIENCE_MS) {
     const vitest = await this.open();
     vitest.setGlobalTestNamePattern(new RegExp(`^(${names.map(escaped).join("|")})$`));
-    const project = vitest.getRootProject();
+    const project = vitest.getProjectByName("short");
     const specifications = files.map((file) => project.createSpecification(join(this.root, file)));
     const finished = vitest.runTestSpecifications(specifications);
     const result = await Promise.race([finished, hungAfter(patience)]);

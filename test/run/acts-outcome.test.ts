@@ -1,12 +1,13 @@
 // The acts of an operator under faults of the commit (law 2, law 6): a connection that is cut in the middle of it, two nodes that carry
 // out the same act, and two acts at once. Each act takes effect once, and every caller gets the recorded answer.
+// @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand, RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { SHARDS } from "../../src/shard/placement.js";
 import { reclaim } from "../../src/store/engine/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeLong, LONG } from "../harness/long.js";
+import { LONG } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { CuttingProxy } from "./cutting-proxy.js";
 import { breaksOnce, comeTo, expectHelped, goOn, publishHelped, STANDS, type Stand } from "./helped.js";
@@ -87,7 +88,7 @@ describe.each([LONG ? "before" : "after"] as const)(
   },
 );
 
-describeLong("on two nodes at once", () => {
+describe("on two nodes at once", { tags: "long" }, () => {
   it.concurrent.each(named)("%s under one id is done once, and both callers get its answer", async (_, stand) => {
     const runId = await comeTo(stand, database, cut);
     const id = uuidv7();

@@ -1,5 +1,6 @@
 // A run that is answered from memory looks exactly as it would if it were read from the store: after every commit of many runs, families with
 // all their members among them, in every state. The seed decides the workflows, not the races.
+// @module-tag both
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject, RunCommand, RunId } from "../../machines/index.js";

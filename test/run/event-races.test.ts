@@ -1,5 +1,6 @@
 // An event against the clock and against a cancel: two nodes decide on the same revision of a waiting run, and the test chooses
 // which commits first. Both orders are forced. In each, the event is taken once or not at all, and nothing happens twice.
+// @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";

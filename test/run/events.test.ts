@@ -1,5 +1,6 @@
 // An event and a wait, on two nodes: each side commits first and then looks (law 9). Both orders are forced, in several ways;
 // whichever it is, the run takes the event once, and no event is lost.
+// @module-tag both
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
@@ -10,7 +11,7 @@ import { correlatedRuns } from "../../src/store/engine/correlation.js";
 import { publishEvent } from "../../src/store/engine/events.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeShort, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
@@ -142,7 +143,7 @@ async function expectTaken(pairs: readonly (readonly [runId: string, eventId: st
   return seen.filter(({ events }) => events.some(({ event_type }) => event_type === "step.paused")).length;
 }
 
-describeShort("an event", () => {
+describe("an event", { tags: "short" }, () => {
   it("is offered to the runs whose `match` it can pass, at each of their waits, and to no others", async () => {
     const ofs = ["a", "b", "c"].map((name) => name + uuidv7());
     const runIds = await Promise.all(ofs.map((of) => start(here.starter, "match-twice", { inputs: { of } })));
@@ -226,7 +227,7 @@ async function late<T>(turns: number, work: () => Promise<T>): Promise<T> {
   return work();
 }
 
-describeShort("one event", () => {
+describe("one event", { tags: "short" }, () => {
   // The poll announces what memory has not announced.
   beforeAll(() => {
     for (const { poller } of [here, there]) poller.start();
@@ -281,7 +282,7 @@ describeShort("one event", () => {
   });
 });
 
-describeShort("the announcer", () => {
+describe("the announcer", { tags: "short" }, () => {
   it("continues where another one stopped, and calls its listeners until they accept the event", async () => {
     await announcer.stop();
     const of = uuidv7();

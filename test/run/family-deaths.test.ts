@@ -1,5 +1,6 @@
 // A saga with a parallel, a foreach, a sub-saga and a loop fails late, or is cancelled while a branch has an open dispatch. Its node
 // dies before or after every commit on the way, and another node continues. Every effect is undone exactly once.
+// @module-tag both
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Dispatch, RunCommand, RunId } from "../../machines/index.js";

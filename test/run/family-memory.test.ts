@@ -1,9 +1,10 @@
 // The memory of a wide family: many items need few residents, and their shared variables are in memory once.
+// @module-tag both
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { itLong, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { cancel, type Half, type HalfOptions, publish, start, startHalf } from "./rig.js";
 import { allEnd, nothingUnwatched, report } from "./seen.js";
@@ -74,7 +75,7 @@ describe("a wide family", () => {
     expect(node.runtime.residents.size).toBeLessThanOrEqual(MOST);
   });
 
-  itLong("items share the variables that they started with, in memory and in rows", async () => {
+  it("items share the variables that they started with, in memory and in rows", { tags: "long" }, async () => {
     setFlagsFromString("--expose-gc");
     const gc = runInNewContext("gc") as () => void;
     const heap = () => {

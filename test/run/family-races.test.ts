@@ -1,5 +1,6 @@
 // Families between two nodes: every order of two racing commits is forced. Nothing is lost, nothing happens twice, and the answers
 // agree with the outcome.
+// @module-tag both
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, Dispatch, DispatchId, RunCommand, RunId } from "../../machines/index.js";

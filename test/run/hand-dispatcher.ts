@@ -4,6 +4,7 @@ import type { ActionCall, Dispatch, DispatchId, JsonObject, RunCommand, RunId } 
 import { SagaError } from "../../src/errors.js";
 import { derivedUuid } from "../../src/ids.js";
 import type { Dispatcher, Runs } from "../../src/run/ports.js";
+import { until } from "../harness/until.js";
 
 export type Outcome =
   | { readonly result: JsonObject }
@@ -11,9 +12,6 @@ export type Outcome =
 
 /** The worker's answer to a dispatch; undefined: it never answers. */
 export type Reply = (dispatch: Dispatch) => Outcome | undefined;
-
-/** Like a worker, it repeats an answer after this time until the answer is recorded. */
-const RESEND_MS = 30;
 
 export class HandDispatcher implements Dispatcher {
   /** Whether the worker has credit. */
@@ -102,16 +100,18 @@ export class HandDispatcher implements Dispatcher {
     void work.finally(() => this.answering.delete(work));
   }
 
-  /** Repeats an answer under the same id until it is recorded. */
+  /** Repeats an answer under the same id until it is recorded, as a worker does. */
   private async insist(to: () => Runs | undefined, runId: RunId, command: RunCommand, id?: string): Promise<void> {
-    while (!this.stopped) {
-      try {
-        return void (await to()?.command(runId, command, { id }));
-      } catch (error) {
-        if (error instanceof SagaError && error.status === 404) return;
-        await new Promise((resolve) => setTimeout(resolve, RESEND_MS));
-      }
-    }
+    const recorded = async () => {
+      if (this.stopped) return true;
+      await to()
+        ?.command(runId, command, { id })
+        .catch((error) => {
+          if (!(error instanceof SagaError && error.status === 404)) throw error;
+        });
+      return true;
+    };
+    await until(recorded, { within: Number.POSITIVE_INFINITY, pause: 30, what: "the record of an answer" });
   }
 }
 

@@ -1,7 +1,7 @@
 // A connection cut in the middle of a commit (law 2): it is unknown whether the commit is in the database. The caller gets the true
 // outcome or 503, never anything else, and a repeat under the same id gets the recorded outcome.
 
-import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { Answer, RunCommand, RunId } from "../../machines/index.js";
 import { SagaError } from "../../src/errors.js";
 import { uuidv7 } from "../../src/ids.js";
@@ -9,7 +9,6 @@ import { SHARDS } from "../../src/shard/placement.js";
 import { reclaim } from "../../src/store/engine/poll.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
-import { describeLong, describeShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { CuttingProxy } from "./cutting-proxy.js";
 import { cancel, type Half, publish, registerActions, signal, start, startHalf } from "./rig.js";
@@ -74,107 +73,102 @@ async function giveCut(runId: RunId, command: RunCommand, id: string, when: "bef
   return answer;
 }
 
-describeShort.each(["before", "after"] as const)(
-  "a connection cut %s the server has carried out the commit",
-  (when) => {
-    it("a signal is recorded and taken once, and gets its true answer", async () => {
-      const runId = await start(node.starter, "wait");
-      await stateIs(runId, "paused");
-      const id = uuidv7();
-      const answer = await giveCut(runId, signal(id, "go", { n: 1 }), id, when);
-      expect(answer).toEqual({ type: "signal", id, matched: true });
-      await allEnd(database.sql, [runId]);
-      const [seen] = await allSound(database.sql, [runId]);
-      expect(seen?.run.variables).toEqual({ wait: { n: 1 } });
-      expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
-    });
+describe.each(["before", "after"] as const)("a connection cut %s the server has carried out the commit", (when) => {
+  it("a signal is recorded and taken once, and gets its true answer", async () => {
+    const runId = await start(node.starter, "wait");
+    await stateIs(runId, "paused");
+    const id = uuidv7();
+    const answer = await giveCut(runId, signal(id, "go", { n: 1 }), id, when);
+    expect(answer).toEqual({ type: "signal", id, matched: true });
+    await allEnd(database.sql, [runId]);
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.run.variables).toEqual({ wait: { n: 1 } });
+    expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
+  });
 
-    it("a submit is taken once, and gets its true answer", async () => {
-      const runId = await start(node.starter, "ask");
-      await stateIs(runId, "paused");
-      const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
-      const taskId = task?.id ?? "";
-      const submit = { type: "submit", taskId, result: { approved: true }, actor: "api" } as const;
-      // As the API sends it: with an id that tells its repeat from a second submit.
-      const cut = proxy.cutAt(taskId, when);
-      const answer = await node.runtime.command(runId, submit);
-      await cut;
-      expect(answer).toMatchObject({ type: "submit", taskId, matched: true });
-      expect(await node.runtime.command(runId, submit)).toMatchObject({ type: "closed" });
-      await allEnd(database.sql, [runId]);
-      const [seen] = await allSound(database.sql, [runId]);
-      expect(seen?.run.variables).toEqual({ ask: { approved: true } });
-      expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
-      const [row] = await database.sql<
-        { submitted_at: Date }[]
-      >`select submitted_at from user_tasks where run_id = ${runId}`;
-      expect(row?.submitted_at.getTime()).toBe("submittedAt" in answer && answer.submittedAt);
-    });
+  it("a submit is taken once, and gets its true answer", async () => {
+    const runId = await start(node.starter, "ask");
+    await stateIs(runId, "paused");
+    const [task] = await database.sql<{ id: string }[]>`select id from user_tasks where run_id = ${runId}`;
+    const taskId = task?.id ?? "";
+    const submit = { type: "submit", taskId, result: { approved: true }, actor: "api" } as const;
+    // As the API sends it: with an id that tells its repeat from a second submit.
+    const cut = proxy.cutAt(taskId, when);
+    const answer = await node.runtime.command(runId, submit);
+    await cut;
+    expect(answer).toMatchObject({ type: "submit", taskId, matched: true });
+    expect(await node.runtime.command(runId, submit)).toMatchObject({ type: "closed" });
+    await allEnd(database.sql, [runId]);
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.run.variables).toEqual({ ask: { approved: true } });
+    expect(await database.sql`select 1 from signals where run_id = ${runId}`).toHaveLength(1);
+    const [row] = await database.sql<
+      { submitted_at: Date }[]
+    >`select submitted_at from user_tasks where run_id = ${runId}`;
+    expect(row?.submitted_at.getTime()).toBe("submittedAt" in answer && answer.submittedAt);
+  });
 
-    it("a cancel takes effect once, and gets its true answer", async () => {
-      const runId = await start(node.starter, "order");
-      await stateIs(runId, "paused");
-      const id = uuidv7();
-      const answer = await giveCut(runId, cancel, id, when);
-      expect(answer).toMatchObject({ type: "cancel", state: "compensating", alreadyTerminal: false });
-      await until(async () => {
-        await poll();
-        return (await look(database.sql, runId)).run.state === "cancelled";
-      });
-      await allSound(database.sql, [runId]);
-      expect(node.dispatcher.sent.map(({ call }) => call.action)).toEqual(["charge", "refund"]);
-    });
-
-    it("a worker's result counts once, and gets its true answer", async () => {
-      answering = false;
-      const runId = await start(node.starter, "order");
-      const { dispatchId } = await until(() => node.dispatcher.sent[0]);
-      const result = { type: "result", dispatchId, result: { receipt: 1 }, actor: "worker:w" } as const;
-      const answer = await giveCut(runId, result, uuidv7(), when);
-      expect(answer).toEqual({ type: "report", stale: false });
-      await stateIs(runId, "paused");
-      expect(await node.runtime.command(runId, result, { id: uuidv7() })).toEqual({ type: "report", stale: true });
-      expect(await database.sql`select 1 from run_commands where run_id = ${runId}`, "no row of its own").toHaveLength(
-        0,
-      );
-      await allSound(database.sql, [runId]);
-      expect(await database.sql`select 1 from undo where owner_run_id = ${runId}`).toHaveLength(1);
-    });
-
-    it("a start makes one run, and is answered as new", async () => {
-      const businessKey = uuidv7();
-      const cut = proxy.cutAt(businessKey, when);
-      const request = { workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api" };
-      const answer = await node.starter.start({ ...request, businessKey, idempotencyKey: businessKey });
-      await cut;
-      expect(answer.deduplicated).toBe(false);
-      const rows = await database.sql`select id from runs where business_key = ${businessKey}`;
-      expect([...rows]).toEqual([{ id: answer.runId }]);
-      const again = await node.starter.start({ ...request, businessKey, idempotencyKey: businessKey });
-      expect(again).toMatchObject({ runId: answer.runId, deduplicated: true });
+  it("a cancel takes effect once, and gets its true answer", async () => {
+    const runId = await start(node.starter, "order");
+    await stateIs(runId, "paused");
+    const id = uuidv7();
+    const answer = await giveCut(runId, cancel, id, when);
+    expect(answer).toMatchObject({ type: "cancel", state: "compensating", alreadyTerminal: false });
+    await until(async () => {
       await poll();
-      await stateIs(answer.runId, "paused");
-      await allSound(database.sql, [answer.runId]);
-      await nothingUnwatched(database.sql);
+      return (await look(database.sql, runId)).run.state === "cancelled";
     });
+    await allSound(database.sql, [runId]);
+    expect(node.dispatcher.sent.map(({ call }) => call.action)).toEqual(["charge", "refund"]);
+  });
 
-    it("a step of the run itself is taken once, and the run continues", async () => {
-      const runId = newRunId();
-      // The commit that starts the run and dispatches is the first one that contains the step's key.
-      const cut = proxy.cutAt(`${runId}:pay:1`, when);
-      await start(node.starter, "order", { runId });
-      await cut;
-      // Without a poll: the run repeats the effects of the lost commit when its outcome is known.
-      await stateIs(runId, "paused");
-      expect(node.dispatcher.sent).toHaveLength(1);
-      const [seen] = await allSound(database.sql, [runId]);
-      expect(seen?.events.filter(({ event_type }) => event_type === "step.dispatched")).toHaveLength(1);
-      await nothingUnwatched(database.sql);
-    });
-  },
-);
+  it("a worker's result counts once, and gets its true answer", async () => {
+    answering = false;
+    const runId = await start(node.starter, "order");
+    const { dispatchId } = await until(() => node.dispatcher.sent[0]);
+    const result = { type: "result", dispatchId, result: { receipt: 1 }, actor: "worker:w" } as const;
+    const answer = await giveCut(runId, result, uuidv7(), when);
+    expect(answer).toEqual({ type: "report", stale: false });
+    await stateIs(runId, "paused");
+    expect(await node.runtime.command(runId, result, { id: uuidv7() })).toEqual({ type: "report", stale: true });
+    expect(await database.sql`select 1 from run_commands where run_id = ${runId}`, "no row of its own").toHaveLength(0);
+    await allSound(database.sql, [runId]);
+    expect(await database.sql`select 1 from undo where owner_run_id = ${runId}`).toHaveLength(1);
+  });
 
-describeShort("while the store is away", () => {
+  it("a start makes one run, and is answered as new", async () => {
+    const businessKey = uuidv7();
+    const cut = proxy.cutAt(businessKey, when);
+    const request = { workflowId: "wait", inputs: {}, variables: {}, dryRun: false, features: {}, actor: "api" };
+    const answer = await node.starter.start({ ...request, businessKey, idempotencyKey: businessKey });
+    await cut;
+    expect(answer.deduplicated).toBe(false);
+    const rows = await database.sql`select id from runs where business_key = ${businessKey}`;
+    expect([...rows]).toEqual([{ id: answer.runId }]);
+    const again = await node.starter.start({ ...request, businessKey, idempotencyKey: businessKey });
+    expect(again).toMatchObject({ runId: answer.runId, deduplicated: true });
+    await poll();
+    await stateIs(answer.runId, "paused");
+    await allSound(database.sql, [answer.runId]);
+    await nothingUnwatched(database.sql);
+  });
+
+  it("a step of the run itself is taken once, and the run continues", async () => {
+    const runId = newRunId();
+    // The commit that starts the run and dispatches is the first one that contains the step's key.
+    const cut = proxy.cutAt(`${runId}:pay:1`, when);
+    await start(node.starter, "order", { runId });
+    await cut;
+    // Without a poll: the run repeats the effects of the lost commit when its outcome is known.
+    await stateIs(runId, "paused");
+    expect(node.dispatcher.sent).toHaveLength(1);
+    const [seen] = await allSound(database.sql, [runId]);
+    expect(seen?.events.filter(({ event_type }) => event_type === "step.dispatched")).toHaveLength(1);
+    await nothingUnwatched(database.sql);
+  });
+});
+
+describe("while the store is away", () => {
   it("callers get 503 in bounded time, never a false outcome, and the recorded one when the store is back", async () => {
     const runId = await start(node.starter, "wait");
     await stateIs(runId, "paused");
@@ -216,7 +210,7 @@ async function insist(runId: RunId, command: RunCommand, id: string): Promise<An
   );
 }
 
-describeLong("sessions terminated at random under load", () => {
+describe("sessions terminated at random under load", { tags: "long" }, () => {
   it("lose nothing and repeat nothing: every answer is the recorded one", async () => {
     await node.poller.start();
     const runIds = await Promise.all(Array.from({ length: 30 }, () => start(node.starter, "order")));

@@ -1,11 +1,12 @@
 // Residents: the runs that stay in memory are bounded by count and by estimated bytes. Any other waiting run is rows, and
 // continues from them.
+// @module-tag both
 
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeShort, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, type HalfOptions, publish, signal, start, startHalf } from "./rig.js";
 import { allEnd, allSound, nothingUnwatched, report } from "./seen.js";
@@ -84,7 +85,7 @@ describe("ten times as many parked runs as fit in memory", () => {
   });
 });
 
-describeShort("a passivated run", () => {
+describe("a passivated run", { tags: "short" }, () => {
   it("has no timer; its wake row brings it back", async () => {
     const one = await half({ residents: { max: 10 } });
     const instant = new Date(Date.now() + 5_000).toISOString();
@@ -106,7 +107,7 @@ describeShort("a passivated run", () => {
   });
 });
 
-describeShort("the estimated bytes of idle runs", () => {
+describe("the estimated bytes of idle runs", { tags: "short" }, () => {
   it("have a limit of their own: few large runs stay where many small ones would", async () => {
     const heavy = await half({ residents: { max: 1_000, maxBytes: 4 * 2 ** 20 } });
     const text = "x".repeat(200_000);
@@ -146,7 +147,7 @@ describeShort("the estimated bytes of idle runs", () => {
   });
 });
 
-describeShort("a node that stops", () => {
+describe("a node that stops", { tags: "short" }, () => {
   it("does not take up a child that its last commit has created; another node does", async () => {
     const stopping = await half({ onCommit: (_, events) => forked(events) && void stopping.runtime.stop() });
     const forked = (events: readonly { readonly type: string }[]) => events.some(({ type }) => type === "step.paused");

@@ -1,5 +1,6 @@
 // A signal that is answered `matched` is taken, also where the wait that it matched ends at the same moment: by its own timeout, or because
 // another branch has won the join. Three nodes, one step a commit.
+// @module-tag both
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
@@ -58,8 +59,6 @@ afterAll(async () => {
 });
 
 const half = (nth: number) => halves[nth % halves.length] as Half;
-/** Until a moment around the end of the wait: the race is about that moment, so there is no fact to wait for. */
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 interface Signalled {
   readonly root: RunId;
@@ -82,7 +81,8 @@ const endOfWait = (root: RunId, decider: string) =>
 async function one(shape: string, nth: number): Promise<Signalled> {
   const root = await start(half(nth).starter, workflowOf(shape));
   const end = await endOfWait(root, SHAPES[shape]?.decider ?? "");
-  await pause(end.at - Date.now() + (((nth * 7) % 21) / 10 - 1) * AROUND_MS);
+  const moment = end.at + (((nth * 7) % 21) / 10 - 1) * AROUND_MS;
+  await until(() => Date.now() >= moment, { pause: 2, what: "the moment of the race" });
   const id = uuidv7();
   const answer = await half(nth + 1).runtime.command(root, signal(id, "go", { nth }), { id });
   return { root, id, matched: answer.type === "signal" && answer.matched };

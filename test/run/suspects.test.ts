@@ -1,5 +1,6 @@
 // What no polled row counts (law 7): a client or a worker repeats a command that ends the process. The last words of a node name what it died
 // of, and all nodes try that before they decide on it. The trial process is real, and the test poisons it where a name says so.
+// @module-tag both
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -21,7 +22,7 @@ import { TrialProcess } from "../../src/trial/trial-process.js";
 import { Trials } from "../../src/trial/trials.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
-import { describeShort, itLong, itShort, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, signal, start, startHalf } from "./rig.js";
 import { allSound, look, nothingUnwatched } from "./seen.js";
@@ -198,7 +199,7 @@ describe("a start that a node died of", () => {
     return said[0] ?? "";
   };
 
-  itLong("is refused if it is proven to end the process, and other starts are not", async () => {
+  it("is refused if it is proven to end the process, and other starts are not", { tags: "long" }, async () => {
     const node = await half();
     node.suspects.name(await keyOf(node, EVIL));
     await recordDeath(database.sql, await keyOf(node, EVIL));
@@ -209,13 +210,13 @@ describe("a start that a node died of", () => {
     await start(node.starter, "waits", { inputs: { n: 7 } });
   });
 
-  itShort("is not begun without a verdict", async () => {
+  it("is not begun without a verdict", { tags: "short" }, async () => {
     const node = await half({ verdictOn: async () => ({ kind: "undecided" }) });
     node.suspects.name(await keyOf(node, "waits"));
     await expect(start(node.starter, "waits", { inputs: { n: 7 } })).rejects.toMatchObject({ status: 503 });
   });
 
-  itLong("goes on if it lives", async () => {
+  it("goes on if it lives", { tags: "long" }, async () => {
     const node = await half();
     await recordDeath(database.sql, await keyOf(node, "waits"));
     node.suspects.name(await keyOf(node, "waits"));
@@ -223,7 +224,7 @@ describe("a start that a node died of", () => {
   });
 });
 
-describeShort("last words", () => {
+describe("last words", { tags: "short" }, () => {
   it("are read after the process was killed, and are none when it decided nothing", async () => {
     const file = openNamelessFile();
     const module = pathToFileURL(join(packageRoot(), "dist", "src", "trial", "last-words.js")).href;

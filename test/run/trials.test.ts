@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { asRunId, type RunId } from "../../machines/index.js";
 import { packageRoot } from "../../src/config/package.js";
 import { createMetrics } from "../../src/metrics/index.js";
@@ -15,7 +15,6 @@ import { TrialProcess, type TrialProcessOptions } from "../../src/trial/trial-pr
 import { Trials } from "../../src/trial/trials.js";
 import { lives } from "../cluster/rig.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeLong, describeShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched } from "./seen.js";
@@ -105,7 +104,7 @@ async function onlyTheGuiltyIsQuarantined(
   return metadata;
 }
 
-describeShort("a healthy run", () => {
+describe("a healthy run", () => {
   it("is never quarantined because its node was killed, however often", async () => {
     const { starter, poller } = await half();
     const runId = await start(starter, "healthy");
@@ -126,7 +125,7 @@ describeShort("a healthy run", () => {
   });
 });
 
-describeLong("a run that brings its node down", () => {
+describe("a run that brings its node down", { tags: "long" }, () => {
   it("is found among others and quarantined, and only it, with what was seen", async () => {
     const seen = await onlyTheGuiltyIsQuarantined("brings-its-node-down", {
       healthyRuns: 24,
@@ -151,7 +150,7 @@ describeLong("a run that brings its node down", () => {
   });
 });
 
-describeShort("a run that this node cannot read", () => {
+describe("a run that this node cannot read", () => {
   async function leavesAlone(count: number): Promise<void> {
     const { starter, poller } = await half();
     const runId = await start(starter, "healthy");
@@ -185,7 +184,7 @@ describeShort("a run that this node cannot read", () => {
   });
 });
 
-describeShort("a verdict", () => {
+describe("a verdict", () => {
   const suspect = { runId: asRunId("018f0000-0000-7000-8000-000000000000"), command: { type: "advance" } } as const;
   const death = { nth: 0, end: "ended", signal: "SIGKILL", heap_mb: 1, ms: 1 } as const;
   const nothing = new Map<number, "lived">();
@@ -281,7 +280,7 @@ describeShort("a verdict", () => {
   });
 });
 
-describeLong("the trial process", () => {
+describe("the trial process", { tags: "long" }, () => {
   /** A process that has a trial of this run, killed while it lasts. Answers the pid of the trial process. */
   async function nodeKilledInTrial(runId: string): Promise<number> {
     const module = pathToFileURL(join(packageRoot(), "dist", "src", "trial", "trial-process.js")).href;

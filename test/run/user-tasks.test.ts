@@ -1,5 +1,6 @@
 // User tasks against the clock, a cancel and each other: two nodes decide on the same revision of a run, and the test chooses
 // which commits first. Every order is forced. In each, nothing is lost and nothing happens twice.
+// @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Answer, RunCommand } from "../../machines/index.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";

@@ -1,5 +1,6 @@
 // The division of a worker's credit among its streams, against a model of the service: messages are on their way for any time, streams
 // come and go. However they interleave, the worker never has more steps than it takes at once, and in the end each stream has its share.
+// @module-tag both
 import { describe, expect, it } from "vitest";
 import { CreditDivision, type CreditStream } from "../../src/sdk/worker/credit.js";
 import { long } from "../harness/long.js";

@@ -180,8 +180,27 @@ describe("sessions", () => {
     }
   });
 
-  it("cannot be reserved, which could wait without end", () => {
-    expect(() => database.sql.reserve()).toThrow("begin");
+  it("can be reserved where they have to be opened first, and again after one of them is lost", async () => {
+    const proxy = await CuttingProxy.before(database.url);
+    const { sql, close } = openDatabase(proxy.url, { max: 1, applicationName: "saga-reserved", log: silentLog });
+    try {
+      const first = await sql.reserve();
+      const second = sql.reserve();
+      const behind = sql`select 2 as n`.execute();
+      expect(await first`select 1 as n`).toEqual([{ n: 1 }]);
+      first.release();
+      const other = await second;
+      const [own] = await other<{ pid: number }[]>`select pg_backend_pid() as pid`;
+      await database.sql`select pg_terminate_backend(${own?.pid ?? 0}, 60000)`;
+      await Promise.allSettled([behind]);
+      const third = await until(() => sql.reserve());
+      expect(await third`select 3 as n`).toEqual([{ n: 3 }]);
+      third.release();
+      expect(await until(() => sql`select 4 as n`)).toEqual([{ n: 4 }]);
+    } finally {
+      await close();
+      await proxy.close();
+    }
   });
 
   it("to a server that is not there fail the query, not the process", async () => {

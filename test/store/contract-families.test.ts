@@ -29,12 +29,12 @@ function unitOf({ done, commit }: Tried): RunCommit {
   const { context, place, command: received, id: commandId, answer, transitions, owed, now } = done;
   const { revision, fence } = place;
   const based = { actor: { context } as never, revision: asRevision(revision), fence, context };
-  const delivery = { command: received, id: commandId, inboxId: commandId, keep: false, resolve() {}, reject() {} };
+  const queued = { command: received, id: commandId, inboxId: commandId, keep: false, resolve() {}, reject() {} };
   if (transitions.length === 0)
     return withFences(confirmation({ ...based, queued, answer, owed: owed ?? {} }, now), commit.rows);
   const unit = new Unit(place.lastSeq, place.lastEventAt);
   for (const transition of transitions) unit.add(context.run, transition);
-  unit.recordAnswer(delivery, answer);
+  unit.recordAnswer(queued, answer);
   const [{ record } = {}] = commit.rows.run_update ?? [];
   return withFences(unit.toCommit(based, { now, recordOf: () => record as never }), commit.rows);
 }

@@ -1,4 +1,5 @@
 // Which waits an event correlates with: exactly those whose headers and conditions it has, and it costs them and not the others.
+// @module-tag both
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { compileExpression } from "../../machines/expression/index.js";
 import { asRunId, type RunId } from "../../machines/index.js";

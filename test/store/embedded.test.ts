@@ -6,12 +6,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import postgres, { type Sql } from "postgres";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
 import { DataDirInUse } from "../../src/store/embedded/owner-lock.js";
 import { type EmbeddedPostgres, startEmbeddedPostgres } from "../../src/store/embedded/postgres.js";
 import { silentLog } from "../harness/database.js";
-import { itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 
 /** A data directory as a first start leaves it. To initialise one takes a second: most tests begin with a copy. */
@@ -108,7 +107,7 @@ async function startElsewhere({ quiet = false } = {}): Promise<string | undefine
 }
 
 describe("embedded Postgres", () => {
-  itShort("a second start finds the data, the port and the password; a stop leaves no process", async () => {
+  it("a second start finds the data, the port and the password; a stop leaves no process", async () => {
     useInitialised();
     const first = await start();
     const pid = postmasterPid()!;
@@ -121,30 +120,27 @@ describe("embedded Postgres", () => {
     expect(await kept(second.url)).toBe(42);
   });
 
-  itShort(
-    "the server asks for the password, listens on loopback only, and no other user can read the password",
-    async () => {
-      useInitialised();
-      const { url } = await start();
-      expect(statSync(join(dataDir, "postgres-password")).mode & 0o777).toBe(0o600);
-      const wrong = new URL(url);
-      wrong.password = "wrong";
-      await expect(query(wrong.href, (sql) => sql`select 1`)).rejects.toThrow("password authentication failed");
-      const settings = await query(
-        url,
-        (sql) =>
-          sql`select name, setting from pg_settings where name in ('listen_addresses', 'unix_socket_directories', 'fsync', 'synchronous_commit')`,
-      );
-      expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
-        listen_addresses: "127.0.0.1",
-        unix_socket_directories: "",
-        fsync: "on",
-        synchronous_commit: "on",
-      });
-    },
-  );
+  it("the server asks for the password, listens on loopback only, and no other user can read the password", async () => {
+    useInitialised();
+    const { url } = await start();
+    expect(statSync(join(dataDir, "postgres-password")).mode & 0o777).toBe(0o600);
+    const wrong = new URL(url);
+    wrong.password = "wrong";
+    await expect(query(wrong.href, (sql) => sql`select 1`)).rejects.toThrow("password authentication failed");
+    const settings = await query(
+      url,
+      (sql) =>
+        sql`select name, setting from pg_settings where name in ('listen_addresses', 'unix_socket_directories', 'fsync', 'synchronous_commit')`,
+    );
+    expect(Object.fromEntries(settings.map((row) => [row.name, row.setting]))).toEqual({
+      listen_addresses: "127.0.0.1",
+      unix_socket_directories: "",
+      fsync: "on",
+      synchronous_commit: "on",
+    });
+  });
 
-  itLong("Ctrl-C on the service's process group leaves the server to the service", async () => {
+  it("Ctrl-C on the service's process group leaves the server to the service", { tags: "long" }, async () => {
     useInitialised();
     const url = (await startElsewhere())!;
     const pid = postmasterPid()!;
@@ -154,7 +150,7 @@ describe("embedded Postgres", () => {
     expect(postmasterPid()).toBe(pid);
   });
 
-  itLong("the server of a killed service is replaced by that of the next one", async () => {
+  it("the server of a killed service is replaced by that of the next one", { tags: "long" }, async () => {
     useInitialised();
     await keep((await startElsewhere())!);
     const left = postmasterPid()!;
@@ -166,7 +162,7 @@ describe("embedded Postgres", () => {
     expect(await kept(url)).toBe(42);
   });
 
-  itShort("a second service on the directory is refused, and the first continues", async () => {
+  it("a second service on the directory is refused, and the first continues", async () => {
     useInitialised();
     const url = (await startElsewhere())!;
     await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
@@ -174,14 +170,14 @@ describe("embedded Postgres", () => {
     expect(await kept(url)).toBe(42);
   });
 
-  itLong("of two services that start at once on a new directory, one wins", async () => {
+  it("of two services that start at once on a new directory, one wins", { tags: "long" }, async () => {
     const elsewhere = startElsewhere({ quiet: true }).then((url) => url ?? Promise.reject(new Error("it lost")));
     const outcomes = await Promise.allSettled([start(), elsewhere, start()]);
     expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
     expect(isAlive(postmasterPid()!)).toBe(true);
   });
 
-  itLong("a server that dies is restarted with the same URL and the same owner", async () => {
+  it("a server that dies is restarted with the same URL and the same owner", { tags: "long" }, async () => {
     useInitialised();
     const { url } = await start();
     await keep(url);
@@ -193,7 +189,7 @@ describe("embedded Postgres", () => {
     await expect(startEmbeddedPostgres({ dataDir, log: silentLog })).rejects.toThrow(DataDirInUse);
   });
 
-  itLong("a stale process id that now belongs to another program is removed", async () => {
+  it("a stale process id that now belongs to another program is removed", { tags: "long" }, async () => {
     useInitialised();
     const first = await start();
     await keep(first.url);
@@ -203,7 +199,7 @@ describe("embedded Postgres", () => {
     expect(await kept(second.url)).toBe(42);
   });
 
-  itLong("the remains of an initialisation that was killed are removed", async () => {
+  it("the remains of an initialisation that was killed are removed", { tags: "long" }, async () => {
     const dead = spawn(process.execPath, ["-e", ""]);
     await until(() => dead.exitCode !== null);
     mkdirSync(join(dataDir, `initdb-${dead.pid}-x`, "data"), { recursive: true });

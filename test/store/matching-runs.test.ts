@@ -1,11 +1,10 @@
 // The filters of the list of runs: each finds what a plain comparison finds, and its first page reads no more rows when there are more runs.
 import type postgres from "postgres";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { asRunId, RUN_STATES, type RunState } from "../../machines/index.js";
 import type { RunFilter } from "../../src/store/lists/matching-runs.js";
 import { listRuns } from "../../src/store/lists/runs.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
-import { describeLong, describeShort } from "../harness/long.js";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -79,7 +78,7 @@ const RARE: Readonly<Record<string, RunFilter>> = {
   "q, of an id": { q: "0a" },
 };
 
-describeShort("a filter", () => {
+describe("a filter", () => {
   const states: readonly (readonly RunState[])[] = [
     ...RUN_STATES.map((state) => [state]),
     ["failed", "running"],
@@ -176,7 +175,7 @@ describeShort("a filter", () => {
   it("finds what a plain comparison finds", () => check(filters));
 });
 
-describeLong("the first page of a list by", () => {
+describe("the first page of a list by", { tags: "long" }, () => {
   async function rowsRead(): Promise<number> {
     await database.sql`select pg_stat_force_next_flush()`;
     const [read] = await database.sql<{ rows: number }[]>`

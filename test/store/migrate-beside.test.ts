@@ -1,4 +1,5 @@
 // Migrations beside services that work: what is in the way of a migration is waited for briefly and again, and starts of runs go on.
+// @module-tag both
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +9,7 @@ import { createLogger } from "../../src/log.js";
 import { migrateDatabase } from "../../src/store/migrate/migrate.js";
 import { startService } from "../faults/rig.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeLong, describeShort, itShort, long } from "../harness/long.js";
+import { long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { type Half, publish, type Step, start, startHalf } from "../run/rig.js";
 import { allEnd } from "../run/seen.js";
@@ -102,23 +103,22 @@ describe("a migration that needs a table which a long transaction reads", () => 
     });
   });
 
-  itShort(
-    "gives up when its patience is used up, and names the session in its way; the next start goes on",
-    async () => {
-      const letGo = await reader();
-      const folder = laterRelease(GROW_RUNS);
-      const patience = { lockMs: 100, totalMs: 300 };
-      await expect(migrateDatabase(database.url, silentLog, { folder, patience })).rejects.toThrow(
-        /has waited 0\.3 s for locks; in its way: \d+ \("saga-test-session", idle in transaction, \d+ s\)\. End these sessions/,
-      );
-      await letGo();
-      await migrateDatabase(database.url, silentLog, { folder });
-      await database.sql`select later from runs`;
-    },
-  );
+  it("gives up when its patience is used up, and names the session in its way; the next start goes on", {
+    tags: "short",
+  }, async () => {
+    const letGo = await reader();
+    const folder = laterRelease(GROW_RUNS);
+    const patience = { lockMs: 100, totalMs: 300 };
+    await expect(migrateDatabase(database.url, silentLog, { folder, patience })).rejects.toThrow(
+      /has waited 0\.3 s for locks; in its way: \d+ \("saga-test-session", idle in transaction, \d+ s\)\. End these sessions/,
+    );
+    await letGo();
+    await migrateDatabase(database.url, silentLog, { folder });
+    await database.sql`select later from runs`;
+  });
 });
 
-describeShort("an index that is built concurrently", () => {
+describe("an index that is built concurrently", { tags: "short" }, () => {
   const INDEX = 'CREATE UNIQUE INDEX CONCURRENTLY "later_index" ON "trigger_fires" USING btree ("workflow_id")';
   const fire = () => database.sql`
     insert into trigger_fires (id, trigger_id, workflow_id, scheduled_at, fired_at)
@@ -169,7 +169,7 @@ describeShort("an index that is built concurrently", () => {
   });
 });
 
-describeLong("a new column", () => {
+describe("a new column", { tags: "long" }, () => {
   it("invalidates no statement of a node: none returns the columns of a table with *", async () => {
     // With one run in memory, all others are loaded again and again.
     const service = await startService(database.url, { env: { SAGA_RESIDENTS: "1" } });

@@ -1,4 +1,5 @@
 // Postgres plans a statement once a session, often while the tables are empty, and keeps the plan. It must still be right when they are full.
+// @module-tag both
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { RunId } from "../../machines/index.js";
 import { uuidv7 } from "../../src/ids.js";
@@ -14,7 +15,7 @@ import { listRuns, readRuns } from "../../src/store/lists/runs.js";
 import { countEnds } from "../../src/store/statistics/end-counts.js";
 import { workflowPerformance } from "../../src/store/statistics/performance.js";
 import { createTestDatabase, silentLog, type TestDatabase } from "../harness/database.js";
-import { describeShort, LONG, long } from "../harness/long.js";
+import { LONG, long } from "../harness/long.js";
 import { until } from "../harness/until.js";
 import { command, confirmation, creation, update, withEverything } from "./commit-rows.js";
 
@@ -150,7 +151,7 @@ describe.each(LONG ? PLANNED.slice(1) : PLANNED.slice(0, 1))("statements that %s
   });
 });
 
-describeShort("a view of the console", () => {
+describe("a view of the console", { tags: "short" }, () => {
   const PARENT = creation().runId;
   const CHILDREN = 50;
   const RUNS = 20_000;

@@ -1,10 +1,9 @@
 // Retention under years of rows: what it deletes it finds by an index, in bounded statements, and it keeps up with a day's runs.
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { uuidv7 } from "../../src/ids.js";
 import { openDatabase } from "../../src/store/engine/connection.js";
 import { Pruner } from "../../src/store/upkeep/pruner.js";
 import { createTestDatabase, deleteRuns, silentLog, type TestDatabase } from "../harness/database.js";
-import { itLong, itShort } from "../harness/long.js";
 import { until } from "../harness/until.js";
 
 let database: TestDatabase;
@@ -122,38 +121,37 @@ async function longestDeletions(): Promise<() => Promise<Record<string, number>>
 }
 
 describe("retention", () => {
-  itLong(
-    "reads the rows that it deletes, and not those that stay, and keeps up with a day's million runs",
-    async () => {
-      const count = 5_000;
-      await insert({ count: 20_000 });
-      await insert({ count: 2_000, ended: RECENT });
-      const read = async (work: () => Promise<void>) => {
-        const before = await rowsRead();
-        await work();
-        return (await rowsRead()) - before;
-      };
-      // The answers that are kept for a day only, of runs that stay.
-      await prune();
-      await database.sql`vacuum run_commands`;
-      const idle = await read(() => prune());
-      await insert({ count, ended: PAST });
-      const began = performance.now();
-      const busy = await read(() => prune());
-      const seconds = (performance.now() - began) / 1_000;
-      console.info(
-        `retention: ${Math.round(count / seconds)} runs/s, ${Math.round((count * 9) / seconds)} rows/s; a day's million runs in ` +
-          `${Math.round((1e6 / count) * (seconds / 60))} min; rows read: ${idle} with nothing to delete, ${busy} for ${count * 9}`,
-      );
-      expect(await left("runs", "id")).toHaveLength(22_000);
-      for (const table of OF_RUNS) expect(await left(table), table).toHaveLength(22_000);
-      expect(idle).toBeLessThan(5_000);
-      expect(busy).toBeLessThan(count * 9 * 3);
-      expect(count / seconds).toBeGreaterThan(1e6 / 86_400);
-    },
-  );
+  it("reads the rows that it deletes, and not those that stay, and keeps up with a day's million runs", {
+    tags: "long",
+  }, async () => {
+    const count = 5_000;
+    await insert({ count: 20_000 });
+    await insert({ count: 2_000, ended: RECENT });
+    const read = async (work: () => Promise<void>) => {
+      const before = await rowsRead();
+      await work();
+      return (await rowsRead()) - before;
+    };
+    // The answers that are kept for a day only, of runs that stay.
+    await prune();
+    await database.sql`vacuum run_commands`;
+    const idle = await read(() => prune());
+    await insert({ count, ended: PAST });
+    const began = performance.now();
+    const busy = await read(() => prune());
+    const seconds = (performance.now() - began) / 1_000;
+    console.info(
+      `retention: ${Math.round(count / seconds)} runs/s, ${Math.round((count * 9) / seconds)} rows/s; a day's million runs in ` +
+        `${Math.round((1e6 / count) * (seconds / 60))} min; rows read: ${idle} with nothing to delete, ${busy} for ${count * 9}`,
+    );
+    expect(await left("runs", "id")).toHaveLength(22_000);
+    for (const table of OF_RUNS) expect(await left(table), table).toHaveLength(22_000);
+    expect(idle).toBeLessThan(5_000);
+    expect(busy).toBeLessThan(count * 9 * 3);
+    expect(count / seconds).toBeGreaterThan(1e6 / 86_400);
+  });
 
-  itShort("passes children whose root has not ended, and deletes what ended after them", async () => {
+  it("passes children whose root has not ended, and deletes what ended after them", async () => {
     const [root = ""] = await insert({ count: 1 });
     const held = await insert({ count: 700, ended: "interval '50 days'", root });
     const [later = ""] = await insert({ count: 1, ended: PAST });
@@ -167,7 +165,7 @@ describe("retention", () => {
     expect(await left("runs", "id")).toEqual([other]);
   });
 
-  itShort("deletes in bounded statements, however many rows a run or an event has", async () => {
+  it("deletes in bounded statements, however many rows a run or an event has", async () => {
     const { sql } = database;
     const [living = "", ended = ""] = [...(await insert({ count: 1 })), ...(await insert({ count: 1, ended: RECENT }))];
     const runs = await insert({ count: OWNERS + 200, ended: PAST });
@@ -199,7 +197,7 @@ describe("retention", () => {
     for (const [table, column] of ANY_NUMBER) expect(await left(table, column), table).toEqual([]);
   });
 
-  itShort("keeps an old event that is owed to RabbitMQ", async () => {
+  it("keeps an old event that is owed to RabbitMQ", async () => {
     const [owed, other] = [uuidv7(), uuidv7()];
     for (const id of [owed, other])
       await database.sql`
@@ -212,7 +210,7 @@ describe("retention", () => {
     expect(await left("events", "id")).toEqual([]);
   });
 
-  itShort("deletes recorded answers after a day, and those of a client's key with their run", async () => {
+  it("deletes recorded answers after a day, and those of a client's key with their run", async () => {
     const [run = ""] = await insert({ count: 1 });
     await database.sql`
       insert into run_commands select ${run}, gen_random_uuid(), '{}', false, now() - interval '30 hours' + n * interval '1 ms' from generate_series(1, 12000) n`;

@@ -1,4 +1,5 @@
 // The counts of runs are those of a plain count, whatever of them is kept: after ends on time and late, and deletions.
+// @module-tag both
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { asRunId } from "../../machines/index.js";
 import { openDatabase } from "../../src/store/engine/connection.js";

@@ -1,5 +1,6 @@
 // Schedules on four nodes that are killed at random: at any statement, before or after the server has carried it out, and around the start of
 // a run. The store and the kills are real, the clock is moved by the test. No tick fires twice, and none that is due is missed.
+// @module-tag both
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Schemas } from "../../machines/index.js";
 import { overloaded } from "../../src/errors.js";

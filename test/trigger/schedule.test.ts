@@ -1,4 +1,5 @@
 // Schedules against an oracle of our own, which looks at every minute of a year: written from the standard, not from the library.
+// @module-tag both
 import { describe, expect, it } from "vitest";
 import { Schedule, ScheduleError } from "../../src/trigger/schedule.js";
 import { long } from "../harness/long.js";

@@ -52,7 +52,7 @@ export function openDatabase(url: string, options: DatabaseOptions): Database {
     if (closing) return;
     const old = pool;
     pool = open();
-    // Not at once: the driver cannot bear the end of a session that is just being opened.
+    // Not at once: commits that are on their way are answered.
     void old.end({ timeout: CLOSE_TIMEOUT_S });
   };
   const close = () => {
@@ -67,12 +67,7 @@ function following(pool: () => Sql): Sql {
   const target = (() => {}) as unknown as Sql;
   return new Proxy(target, {
     apply: (_, __, parameters) => Reflect.apply(pool(), undefined, parameters),
-    get: (_, name) => {
-      // The driver never hands over a session that it has to open for it, unless it asks for the types of arrays first.
-      if (name === "reserve")
-        throw new Error("sql.reserve can wait without end: use sql.begin, or a pool of one session");
-      return Reflect.get(pool(), name);
-    },
+    get: (_, name) => Reflect.get(pool(), name),
   });
 }
 

@@ -1,6 +1,6 @@
 // The example workflows, and runs of them on the machine alone, whose worker answers what every step of every example understands.
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { compileWorkflow, type JsonObject, type Program } from "../../../machines/index.js";
 import { Simulation } from "../simulation.js";
 
@@ -8,6 +8,9 @@ const FOLDER = join(import.meta.dirname, "../../../examples");
 export const EXAMPLES = readdirSync(FOLDER, { recursive: true, encoding: "utf8" })
   .filter((name) => name.endsWith(".workflow.json"))
   .map((name) => join(FOLDER, name));
+
+/** With its folder: two examples have an `order.workflow.json`. */
+export const exampleName = (file: string): string => relative(FOLDER, file);
 
 export const EXAMPLE_INPUTS = {
   ...{ order_id: "o", email: "e", sku: "s", scenario: "plain", asset: "a", business_key: "b", trip_id: "t" },

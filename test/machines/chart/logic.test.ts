@@ -1,6 +1,6 @@
 // The logic of run actors against XState itself: every edge of every chart leads where the library's own actor goes, the first time that it is
 // taken and each time after, and what is no edge is refused.
-import { basename } from "node:path";
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AnyActorRef, type AnyStateMachine, type AnyStateNode, createActor } from "xstate";
@@ -16,7 +16,7 @@ import {
 import { cases, firstSeed } from "../../harness/long.js";
 import { documents, program } from "../definitions.js";
 import { families, optionsOf } from "../families.js";
-import { EXAMPLES, exampleProgram } from "./examples.js";
+import { EXAMPLES, exampleName, exampleProgram } from "./examples.js";
 
 const RUN = {
   ...{ id: asRunId("01900000-0000-7000-8000-00000000aa01"), definitionId: "d", workflowId: "w", version: 1 },
@@ -79,7 +79,7 @@ const isFinal = ({ states }: AnyStateMachine, value: Value) =>
   typeof value === "string" && states[value]?.type === "final";
 
 describe("each edge leads where XState goes", () => {
-  it.each(EXAMPLES.map((file) => [basename(file), file]))("in the chart of %s", (_name, file) => {
+  it.each(EXAMPLES.map((file) => [exampleName(file), file]))("in the chart of %s", (_name, file) => {
     expect(compared(exampleProgram(file))).toBeGreaterThan(10);
   });
 

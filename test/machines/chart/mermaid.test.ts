@@ -1,11 +1,11 @@
 // The published chart as a Mermaid diagram: every edge is in it, and no id or condition can be read as Mermaid's grammar.
-import { basename } from "node:path";
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Chart, mermaidOf } from "../../../machines/index.js";
 import { cases, firstSeed } from "../../harness/long.js";
 import { documents, program } from "../definitions.js";
-import { EXAMPLES, exampleProgram } from "./examples.js";
+import { EXAMPLES, exampleName, exampleProgram } from "./examples.js";
 
 /** The whole grammar that a diagram may use: Mermaid 11 reads each of these lines as it is meant. */
 const LINES = [
@@ -31,7 +31,7 @@ function ownEdges({ states: { active, ...others } }: Chart): number {
 }
 
 describe("a diagram", () => {
-  it.each(EXAMPLES.map((file) => [basename(file), file]))("of %s has every edge", (_name, file) => {
+  it.each(EXAMPLES.map((file) => [exampleName(file), file]))("of %s has every edge", (_name, file) => {
     const compiled = exampleProgram(file);
     expect(strangeLines(compiled.chart)).toEqual([]);
     expect(drawnEdges(mermaidOf(compiled.chart))).toBe(ownEdges(compiled.chart));

@@ -1,6 +1,6 @@
 // The machine that runs refines the published chart: their edges correspond, whatever the definition. That the chart goes along with
 // what runs really do is one of the laws of every random story (`worldViolations`); here the examples are played on it.
-import { basename } from "node:path";
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AnyStateMachine, createActor, createMachine } from "xstate";
@@ -9,12 +9,12 @@ import { cases, firstSeed } from "../../harness/long.js";
 import { documents, program } from "../definitions.js";
 import { families, optionsOf } from "../families.js";
 import { differences, edgesOf, publishedMachine, strayedFrom } from "./charts.js";
-import { EXAMPLE_INPUTS, EXAMPLES, exampleProgram, play } from "./examples.js";
+import { EXAMPLE_INPUTS, EXAMPLES, exampleName, exampleProgram, play } from "./examples.js";
 
 const differencesOf = (compiled: Program) => differences(compiled.machine, publishedMachine(compiled));
 
 describe("the machine that runs refines the published chart", () => {
-  it.each(EXAMPLES.map((file) => [basename(file), file]))("of %s", (_name, file) => {
+  it.each(EXAMPLES.map((file) => [exampleName(file), file]))("of %s", (_name, file) => {
     expect(differencesOf(exampleProgram(file))).toEqual([]);
   });
 
@@ -57,7 +57,7 @@ describe("the machine that runs refines the published chart", () => {
 });
 
 describe("the published chart goes along with a run", () => {
-  it.each(EXAMPLES.map((file) => [basename(file), file]))("of %s, to the same final state", (_name, file) => {
+  it.each(EXAMPLES.map((file) => [exampleName(file), file]))("of %s, to the same final state", (_name, file) => {
     const compiled = exampleProgram(file);
     for (const after of [1_000, 0, 1, 2, 3, 5, 8, 13]) {
       const run = play(compiled, EXAMPLE_INPUTS, after);

@@ -1,5 +1,6 @@
 // The way of a run, read from its audit rows alone: on the published chart its moves lead to the same places as the edges that the
 // run took, whatever happened to it.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createActor } from "xstate";

@@ -1,4 +1,5 @@
 // `multipleOf` is decimal arithmetic on the shortest text of both numbers. The oracle has them as fractions of whole numbers.
+// @module-tag both
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Schemas } from "../../../machines/index.js";

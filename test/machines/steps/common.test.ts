@@ -1,8 +1,9 @@
 // What every step may have, held against every step type: when, save_as, on_error, next, and the chart they make.
+// @module-tag both
 import { describe, expect, it } from "vitest";
 import type { AnyStateNode } from "xstate";
 import { STEP_TYPES } from "../../../machines/steps/index.js";
-import { describeShort, itShort, long } from "../../harness/long.js";
+import { long } from "../../harness/long.js";
 import { violations } from "../chain.js";
 import { program } from "../definitions.js";
 import { type Simulation, START } from "../simulation.js";
@@ -155,7 +156,7 @@ const variablesOf = ({ context }: Simulation) => {
   return variables;
 };
 
-describeShort.each(types)("%s", (type) => {
+describe.each(types)("%s", { tags: "short" }, (type) => {
   it("when: a falsy one skips the step, and the run goes to next", () => {
     for (const when of ["false", "0", "''", "[]", "null"]) {
       const skipped = run(type, stepsOf(type, { when }));
@@ -275,7 +276,7 @@ const rowsInFamily = (simulation: Simulation) =>
 describe.each(types)("%s in a block", (type) => {
   const alone = typesOf(run(type, stepsOf(type)), "s");
 
-  itShort("in a branch or an item: a run of its own, whose output comes back", () => {
+  it("in a branch or an item: a run of its own, whose output comes back", { tags: "short" }, () => {
     for (const [place, container] of [
       ["in a branch", "all"],
       ["in an item", "each"],
@@ -291,7 +292,7 @@ describe.each(types)("%s in a block", (type) => {
     }
   });
 
-  itShort("in a try: its error goes to the catch, its success past it", () => {
+  it("in a try: its error goes to the catch, its success past it", { tags: "short" }, () => {
     const well = finishPlaced(type, "in a try");
     expect(typesOf(well, "s")).toEqual(alone);
     expect(typesOf(well, "z")).toHaveLength(type === "end" ? 0 : 2);
@@ -306,7 +307,7 @@ describe.each(types)("%s in a block", (type) => {
       ]);
   });
 
-  itShort("in a loop: entered once a round, each an entry of its own", () => {
+  it("in a loop: entered once a round, each an entry of its own", { tags: "short" }, () => {
     const twice = finishPlaced(type, "in a loop");
     expect(typesOf(twice, "s")).toEqual(LAST.has(type) ? alone : [...alone, ...alone]);
     expect(typesOf(twice, "loop")).toEqual(["step.started", type === "error" ? "step.failed" : "step.succeeded"]);
@@ -349,7 +350,7 @@ function cancelledAt(type: string, place: string, point: number, compensate: boo
   return true;
 }
 
-describeShort("the chart", () => {
+describe("the chart", { tags: "short" }, () => {
   it("next, skip and continue are edges to the next step, on_error to its own", () => {
     const when = "inputs.go";
     const chart = chartOf([

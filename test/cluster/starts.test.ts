@@ -1,0 +1,99 @@
+// Starts of the built service that meet something in their way: each says in one sentence what it is, and goes on if it can.
+// @module-tag long
+import { spawn } from "node:child_process";
+import { openSync } from "node:fs";
+import { connect, createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseDatabaseUrl } from "../../src/config/index.js";
+import { packageRoot } from "../../src/config/package.js";
+import { createTestDatabase, type TestDatabase } from "../harness/database.js";
+import { freePorts } from "../harness/ports.js";
+import { createService } from "../harness/service.js";
+import { until } from "../harness/until.js";
+
+let database: TestDatabase;
+const servers: Server[] = [];
+beforeAll(async () => {
+  database = await createTestDatabase({ max: 1 });
+});
+afterAll(async () => {
+  for (const server of servers) await new Promise((resolve) => server.close(resolve));
+  await database.drop();
+});
+
+async function listen(port: number, serve: Parameters<typeof createServer>[1] = () => {}): Promise<void> {
+  const server = createServer(serve as () => void);
+  servers.push(server);
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+}
+
+describe("a start", () => {
+  it.each(["HTTP_PORT", "GRPC_PORT"])("at a taken %s ends with one line that names it", async (setting) => {
+    const [port] = await freePorts(1);
+    await listen(port as number);
+    const service = await createService({ DATABASE_URL: database.url, SAGA_WORKERS: "2", [setting]: String(port) });
+    await service.start({ ready: false });
+    expect(await service.exit()).toBe(1);
+    const lines = service.log.filter((line) => !line.startsWith("{"));
+    expect(lines).toEqual([
+      `${setting} ${port} is in use on 127.0.0.1: end the process that listens there, or set ${setting} to another port`,
+    ]);
+  });
+
+  it.each(["1", "2"])("with %s node(s) on a database of an unpublished build ends with one sentence", async (nodes) => {
+    const unpublished = await createTestDatabase({ max: 1, migrated: false });
+    await unpublished.sql.unsafe(`create schema drizzle;
+      create table drizzle.__drizzle_migrations (id serial primary key, hash text not null, created_at bigint);
+      insert into drizzle.__drizzle_migrations (hash, created_at) values ('unpublished', 1795237394586)`);
+    const service = await createService({ DATABASE_URL: unpublished.url, SAGA_WORKERS: nodes });
+    await service.start({ ready: false });
+    expect(await service.exit()).toBe(1);
+    expect(service.log.filter((line) => !line.startsWith("{"))).toEqual([
+      "The database was made by an unpublished build of this service, which no release can read: start with an empty one. Nothing in it was changed",
+    ]);
+    await unpublished.drop();
+  });
+
+  it.each(["1", "2"])("with %s node(s) waits for Postgres, says so, and then serves", async (nodes) => {
+    const [port] = await freePorts(1);
+    const { hosts = ["127.0.0.1"], ports = [5432] } = parseDatabaseUrl(database.url);
+    const url = new URL(database.url);
+    url.hostname = "127.0.0.1";
+    url.port = String(port);
+    const service = await createService({ DATABASE_URL: url.href, SAGA_WORKERS: nodes });
+    await service.start({ ready: false });
+    await until(() => service.log.some((line) => line.includes("the start waits for it")), {
+      what: "a line that says so",
+    });
+    expect(service.log.join("\n")).not.toContain("    at ");
+    await listen(port as number, (client) => {
+      const behind = connect(ports[0] as number, hosts[0] as string);
+      client.pipe(behind).pipe(client);
+      for (const socket of [client, behind]) socket.on("error", () => [client, behind].map((each) => each.destroy()));
+    });
+    await service.waitUntilReady();
+    expect(await service.stop()).toBe(0);
+  });
+
+  it("whose log cannot be written serves all the same", async () => {
+    const [http, grpc] = await freePorts(2);
+    const full = openSync("/dev/full", "w");
+    const child = spawn(process.execPath, [join(packageRoot(), "dist", "service", "main.js")], {
+      env: {
+        ...{ PATH: process.env.PATH, DATABASE_URL: database.url, SAGA_WORKERS: "1", LOG_LEVEL: "debug" },
+        ...{ HTTP_PORT: String(http), GRPC_PORT: String(grpc) },
+      },
+      stdio: ["ignore", full, "ignore"],
+    });
+    try {
+      const metric = async () => (await fetch(`http://127.0.0.1:${http}/metrics`)).text();
+      await until(async () => /^saga_log_lines_lost_total [1-9]/m.test(await metric()), { what: "lost lines" });
+      expect((await fetch(`http://127.0.0.1:${http}/healthz`)).status).toBe(200);
+    } finally {
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.kill("SIGTERM");
+      expect(await ended).toBe(0);
+    }
+  });
+});

@@ -1,4 +1,0 @@
-// The kill loop at full strength: two minutes, 60 runs a second. It needs the whole machine.
-import { describeKillLoop } from "./kills.js";
-
-describeKillLoop({ lastsMs: 120_000, runsPerSecond: 60, least: { kills: 15, acknowledged: 1_000 } });
