@@ -2,6 +2,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
+import { startNode } from "../../src/cluster/node.js";
+import { loadConfig } from "../../src/config/index.js";
+import { createLogger } from "../../src/log.js";
 import { until } from "../harness/until.js";
 import { otherApi, useRig } from "./rig.js";
 
@@ -91,5 +94,15 @@ describe("a connection without a request", () => {
     expect(answer).toMatch(/^keep-alive: timeout=1\r$/im);
     await until(() => kept.closed, { what: "the end of the connection" });
     await app.close();
+  });
+
+  it("is kept, without a setting, for longer than a balancer keeps it that keeps one for 600 s", async () => {
+    const { config } = loadConfig({ HTTP_PORT: "0", GRPC_PORT: "0" });
+    const node = await startNode({ config, databaseUrl: rig.database.url, log: createLogger({ logLevel: "silent" }) });
+    const response = await fetch(`http://127.0.0.1:${node.httpPort}/healthz`);
+    await response.text();
+    await node.stop();
+    const [, seconds] = /timeout=(\d+)/.exec(response.headers.get("keep-alive") ?? "") ?? [];
+    expect(Number(seconds)).toBeGreaterThan(600);
   });
 });
