@@ -115,7 +115,7 @@ export class Core {
     this.announcer = new Announcer({ sql, log, hints, listeners, afterCommit });
     this.slots = new SlotGranter({ sql, log, hints, afterCommit, polls, room: config.capacity.slotRoom });
     this.committer = new Committer({
-      ...{ sql: commits, log, metrics },
+      ...{ sql: commits, log, metrics, scheduler: foundations.scheduler },
       onOutgoing: () => this.brokerEvents?.soon(),
       deciding: (key) => foundations.lastWords?.say(key),
     });

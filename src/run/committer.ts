@@ -6,10 +6,11 @@ import { overloaded } from "../errors.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { backoff } from "../sdk/backoff.js";
-import { type EncodedRun, encodeRun } from "../store/engine/commit/encoding.js";
+import { type EncodedRun, encodeRun, encodeSlices, isLarge } from "../store/engine/commit/encoding.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { commitRuns } from "../store/engine/commit/statement.js";
 import { sqlStateOf } from "../store/engine/failure.js";
+import { FairScheduler } from "../work/fair-scheduler.js";
 
 /** The commit may or may not be in the database: discard the actor, and reload (law 2). */
 export class OutcomeUnknown extends Error {
@@ -28,6 +29,8 @@ export interface CommitterOptions {
   readonly sql: Sql;
   readonly log: Logger;
   readonly metrics: Metrics;
+  /** Large commits are encoded in turns with everything else. Absent: nothing else in the process takes any. */
+  readonly scheduler?: Pick<FairScheduler, "computeSlices">;
   /** Called after a commit that owes events to RabbitMQ. Never throws and never waits. */
   readonly onOutgoing?: () => void;
   /** Called with the key of a commit whose statement is made alone. Of many together, each is named by its decision only. */
@@ -69,14 +72,18 @@ const OVERLAP_AFTER_MS = 20;
 export class Committer {
   private readonly pending: Pending[] = [];
   private inFlight = 0;
+  /** Large commits that are encoded piece by piece. */
+  private encoding = 0;
   private stopped = false;
   private overlap: NodeJS.Timeout | undefined;
+  private readonly scheduler: Pick<FairScheduler, "computeSlices">;
   private readonly concurrency: number;
   private readonly groupSize: number;
   private readonly groupBytes: number;
   private readonly queueLimit: number;
 
   constructor(private readonly options: CommitterOptions) {
+    this.scheduler = options.scheduler ?? new FairScheduler();
     this.concurrency = options.concurrency ?? 2;
     this.groupSize = options.groupSize ?? 200;
     this.groupBytes = options.groupBytes ?? 1_048_576;
@@ -90,8 +97,16 @@ export class Committer {
   submit(commit: RunCommit, key: string = commit.runId): Promise<boolean> {
     if (this.stopped) return Promise.reject(overloaded("the node is stopping"));
     if (this.pending.length >= this.queueLimit) return Promise.reject(overloaded("the commit queue is full"));
-    const encoded = encodeRun(commit);
     const outgoing = (commit.rows.outgoing_event?.length ?? 0) > 0;
+    if (!isLarge(commit)) return this.enqueue(encodeRun(commit), key, outgoing);
+    this.encoding++;
+    return this.scheduler
+      .computeSlices(commit.runId, encodeSlices(commit))
+      .finally(() => this.encoding--)
+      .then((encoded) => this.enqueue(encoded, key, outgoing));
+  }
+
+  private enqueue(encoded: EncodedRun, key: string, outgoing: boolean): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.pending.push({ encoded, key, outgoing, resolve, reject });
       // Commits that become ready in the same turn of the event loop share the statement.
@@ -103,7 +118,8 @@ export class Committer {
   /** Finishes the submitted commits, and accepts no more. */
   async stop(): Promise<void> {
     this.stopped = true;
-    while (this.pending.length > 0 || this.inFlight > 0) await new Promise((resolve) => setImmediate(resolve));
+    while (this.encoding > 0 || this.pending.length > 0 || this.inFlight > 0)
+      await new Promise((resolve) => setImmediate(resolve));
   }
 
   /** `late`: the statement in flight is waited for no longer. */

@@ -1,7 +1,7 @@
 // The group commit: its promises to each run of a group, regardless of the others.
 
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { RunId } from "../../machines/index.js";
+import type { JsonObject, RunId } from "../../machines/index.js";
 import { shardOf } from "../../src/ids.js";
 import { createMetrics } from "../../src/metrics/index.js";
 import { Committer, DataRejected, OutcomeUnknown } from "../../src/run/committer.js";
@@ -105,6 +105,21 @@ describe("a run whose rows Postgres rejects", () => {
     const taken = signal();
     await committer.submit(confirmation(mate, 1, { signal: [taken] }));
     expect(await committer.submit(update(runId, 1, { signal: [taken] }))).toBe(false);
+  });
+});
+
+describe("a commit with more rows than are encoded in one piece", () => {
+  it("is stored whole, and a stop waits for it", async () => {
+    const [runId = newRunId()] = await created(1);
+    const texts = [1.5, 'a "b" \\ 😀', null, true, { "c,d": [] }, "", "{}"];
+    const values = Object.fromEntries(Array.from({ length: 4_500 }, (_, n) => [`v ${n}`, texts[n % texts.length]]));
+    const slow = new Committer({ sql: database.sql, log: silentLog, metrics: createMetrics() });
+    const submitted = slow.submit(update(runId, 1, variables(values as JsonObject)));
+    await slow.stop();
+    expect(await submitted).toBe(true);
+    const stored = await database.sql<{ name: string; value: unknown }[]>`
+      select name, value from run_variables where run_id = ${runId}`;
+    expect(Object.fromEntries(stored.map(({ name, value }) => [name, value]))).toEqual(values);
   });
 });
 
