@@ -34,7 +34,7 @@ export class EgressRefused extends Error {
 }
 
 export class Guard {
-  /** For undici. It connects to the very addresses that were checked, not to those that a later resolution returns. */
+  /** The connector for undici. It connects to the very addresses that were checked, not to those that a later resolution returns. */
   readonly connect: buildConnector.connector;
   private readonly dial: buildConnector.connector;
 
@@ -92,13 +92,13 @@ export class Guard {
   }
 }
 
-/** For requests of steps: public addresses, and those that a rule lists. */
+/** Admits addresses for requests of steps: public ones, and those that a rule lists. */
 export function publicOrListed(rules: readonly string[]): Admission {
   const isListed = listed(rules);
   return (host, address) => isPublic(address) || isListed(host, address);
 }
 
-/** For addresses that workers registered: those that a rule lists, or all addresses without a list. */
+/** Admits addresses that workers registered: those that a rule lists, or all addresses without a list. */
 export function listedOrAny(rules: readonly string[] | undefined): Admission {
   return rules ? listed(rules) : () => true;
 }
