@@ -92,13 +92,13 @@ export class Guard {
   }
 }
 
-/** Admits addresses for requests of steps: public ones, and those that a rule lists. */
+/** For requests of steps: public addresses, and those that a rule lists. */
 export function publicOrListed(rules: readonly string[]): Admission {
   const isListed = listed(rules);
   return (host, address) => isPublic(address) || isListed(host, address);
 }
 
-/** Admits addresses that workers registered: those that a rule lists, or all addresses without a list. */
+/** For addresses that workers registered: those that a rule lists, or all addresses without a list. */
 export function listedOrAny(rules: readonly string[] | undefined): Admission {
   return rules ? listed(rules) : () => true;
 }

@@ -1,5 +1,5 @@
 // The outcome of checking a part of a request.
 import type { SagaError } from "../../errors.js";
 
-/** The outcome in the form that Fastify takes: the value replaces what was sent. */
+/** In the form that Fastify takes: the value replaces what was sent. */
 export type Checked = { readonly value: unknown } | { readonly error: SagaError };

@@ -55,7 +55,7 @@ export class Reads {
     return this.runIn(this.lists, gone, read);
   }
 
-  /** Like `run`, for a read of single rows by their keys: it does not wait for lists. */
+  /** As `run`, for a read of single rows by their keys: it does not wait for lists. */
   look<T>(gone: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
     return this.runIn(this.lookups, gone, read);
   }
