@@ -4,7 +4,7 @@ export interface Schedule {
   readonly count: number;
   /** No operation begins later than this after the first one. */
   readonly durationMs?: number;
-  /** Of a closed loop: operations at once. */
+  /** Operations at once in a closed loop. */
   readonly concurrency: number;
   /** Makes the loop an open one. */
   readonly ratePerSecond?: number;

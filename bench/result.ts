@@ -71,7 +71,7 @@ const WritesSchema = Type.Object({
   transitions: Known,
   /** Rows inserted, updated and deleted. */
   rows: Known,
-  /** Of the whole server: other databases and checkpoints (full-page images) count too. */
+  /** Bytes of WAL of the whole server: other databases and checkpoints (full-page images) count too. */
   wal_bytes: Known,
   /** The tables whose rows were updated. The share of HOT updates is `hot / updates`. */
   tables: Type.Array(Type.Object({ table: Type.String(), updates: Type.Number(), hot: Type.Number() })),

@@ -14,7 +14,7 @@ const IN_FLIGHT = 64;
 
 export interface Suite {
   readonly options: BenchOptions;
-  /** For deployments of the bench's own. */
+  /** The server for deployments of the bench's own. */
   readonly server: Server | undefined;
   readonly terminal: Terminal;
   readonly stop: AbortSignal;

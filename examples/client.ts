@@ -11,7 +11,7 @@ export interface Place {
   readonly grpc: string;
   /** The broker of the service, if it has one. */
   readonly amqpUrl?: string;
-  /** In front of the names of queues. */
+  /** The prefix of the names of queues. */
   readonly queues: string;
   readonly print: (line: string) => void;
 }

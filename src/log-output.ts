@@ -93,7 +93,7 @@ export class LogOutput {
     if (this.writing) this.writeChunk(bytes, lines);
   }
 
-  /** As many of the lines that wait as are one chunk. */
+  /** Takes as many of the lines that wait as are one chunk. */
   private take(): { readonly bytes: Buffer; readonly lines: number } {
     let [lines, bytes] = [0, this.torn ? 1 : 0];
     for (const line of this.waiting) {

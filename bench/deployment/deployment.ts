@@ -16,7 +16,7 @@ export interface DeploymentOptions {
   /** Absent: the bench starts the service itself. */
   readonly target?: string;
   readonly grpc?: string;
-  /** Of the target; without one, the server for fresh databases. */
+  /** The database of the target; without a target, the server for fresh databases. */
   readonly database?: string;
   readonly amqp?: string;
   readonly workerHost: string;
@@ -44,7 +44,7 @@ export class Deployment {
   private worker: WorkerProcess | undefined;
   private client: Client | undefined;
   private before: (Counters & { readonly transitions: number }) | undefined;
-  /** Of services that have stopped. */
+  /** Transitions of services that have stopped. */
   private earlierTransitions = 0;
   private readonly exchange = `saga-bench.${randomUUID()}`;
 
@@ -89,7 +89,7 @@ export class Deployment {
     return this.database?.url ?? "";
   }
 
-  /** Of a deployment of its own: once more after `stopService`. */
+  /** Starts the service of a deployment of the bench's own, and starts it again after `stopService`. */
   async startService(): Promise<void> {
     const { nodes, settings, profile, service: file, amqp } = this.options;
     const broker = this.needs.worker === "rabbitmq" && { AMQP_URL: amqp ?? "", SAGA_EVENTS_EXCHANGE: this.exchange };

@@ -13,7 +13,7 @@ export class Durations {
     this.histogram.record(Math.min(HOUR_US, Math.max(1, Math.round(ms * 1_000))));
   }
 
-  /** Of at least one duration. */
+  /** The latencies; at least one duration must be recorded. */
   summary(of: string): Latency {
     const { count, mean, min, max } = this.histogram;
     const at = (percentile: number) => Math.min(this.histogram.percentile(percentile), max) / 1_000;

@@ -7,7 +7,7 @@ import type { Processes, Role } from "../result.js";
 export type ProcessIds = Readonly<Partial<Record<Role, readonly number[] | null>>>;
 
 const SAMPLE_MS = 250;
-/** Of Linux, for programs, on every architecture that Node supports. */
+/** Ticks in which Linux shows CPU times to programs, on every architecture that Node supports. */
 const TICKS_PER_SECOND = 100;
 
 interface Usage {
@@ -16,7 +16,7 @@ interface Usage {
 }
 
 interface RoleUsage {
-  /** By process: at the begin of the measurement, and at the last sample. A process that began later began at 0. */
+  /** Usage by process, at the beginning of the measurement and at the last sample. A process that began later began at 0. */
   readonly first: Map<number, number>;
   readonly last: Map<number, number>;
   peakBytes: number;

@@ -18,7 +18,7 @@ export interface Window {
 }
 
 export interface Loaded {
-  /** Of the operations that ended in the window. */
+  /** Durations of the operations that ended in the window, in milliseconds. */
   readonly durations: readonly number[];
   /** Operations in total. */
   readonly total: number;
@@ -57,7 +57,7 @@ export function operationOf(scenario: Scenario, system: System): Operation {
   return scenario.kind === "cycles" ? signalCycles(system) : () => timed(() => system.run(scenario.workflow));
 }
 
-/** From sending the signal to the answer of the request that started the run and has waited for its end since. */
+/** The time from sending the signal to the answer of the request that started the run and has waited for its end since. */
 async function signalOne(system: System): Promise<number> {
   const id = system.newId();
   const ended = system.run("signalled", id);

@@ -82,7 +82,7 @@ async function runTurn(turn: Turn): Promise<TurnAnswer | undefined> {
   return code === 0 ? (JSON.parse(last) as TurnAnswer) : undefined;
 }
 
-/** In a network namespace of its own, with loopback only. Without root it needs user namespaces. */
+/** The program in a network namespace of its own, with loopback only. Without root it needs user namespaces. */
 function isolated(program: readonly string[]): string[] {
   const asRoot = process.getuid?.() === 0 ? [] : ["--map-root-user"];
   return ["unshare", "--net", ...asRoot, "sh", "-c", 'ip link set lo up && exec "$@"', "sh", ...program];

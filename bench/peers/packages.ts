@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 
-/** From dist/bench/peers, where this file is compiled to. */
+/** The folder of the peers, as seen from dist/bench/peers, where this file is compiled to. */
 const HOME = new URL("../../../bench/peers/", import.meta.url);
 const require = createRequire(new URL("package.json", HOME));
 

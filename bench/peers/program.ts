@@ -13,7 +13,7 @@ export interface Program {
   stop(): Promise<Line>;
 }
 
-/** As `npm start` starts the service. All Node programs of all systems have it: it saves each of them garbage collection. */
+/** `npm start` starts the service with these. All Node programs of all systems have them: they save each of them garbage collection. */
 const NODE_ARGUMENTS = ["--enable-source-maps", "--max-semi-space-size=32"];
 
 export function startNode(path: string, env: Readonly<Record<string, string>>): Promise<Program> {

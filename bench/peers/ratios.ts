@@ -35,7 +35,7 @@ function named(name: string): Figure {
   return { unit: `${name}, s`, better: "less", of };
 }
 
-/** Of all processes of the system. Undefined if one of them is not known. */
+/** CPU seconds of all processes of the system per 1,000 operations. Undefined if one of them is not known. */
 export function cpuPerThousand({ processes, count }: Repetition): number | undefined {
   const seconds = processes.map(({ cpu_seconds }) => cpu_seconds ?? Number.NaN).reduce((sum, cpu) => sum + cpu, 0);
   return Number.isNaN(seconds) || count === 0 ? undefined : (seconds / count) * 1_000;
@@ -75,7 +75,7 @@ function valuesByTurn(scenario: Scenario, figure: Figure, taken: readonly Taken[
   );
 }
 
-/** Of the turns in which ours and at least one other system were measured. */
+/** The ratios of the turns in which ours and at least one other system were measured. */
 function ratios({ better }: Figure, ours: ByTurn, peers: readonly ByTurn[]): number[] {
   return [...ours].flatMap(([turn, value]) => {
     const others = peers.flatMap((peer) => peer.get(turn) ?? []);

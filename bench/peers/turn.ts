@@ -19,7 +19,7 @@ export interface Turn {
   readonly seconds: number;
   /** Runs to park. */
   readonly parked: number;
-  /** Of this project; the others have one. */
+  /** Nodes of this project; the other systems have one. */
   readonly nodes: number;
   readonly databaseUrl: string;
   readonly folder: string;

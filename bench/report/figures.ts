@@ -13,7 +13,7 @@ export interface Medians {
   readonly memoryBytes: ReadonlyMap<Role, number>;
   readonly rowsPerTransition: number | undefined;
   readonly walPerTransition: number | undefined;
-  /** Of all updates of all tables, 0 to 1. */
+  /** The share of HOT updates among all updates of all tables, 0 to 1. */
   readonly hotShare: number | undefined;
   readonly errors: number | undefined;
 }
@@ -56,7 +56,7 @@ export function hotShares({ repetitions }: ScenarioResult): ReadonlyMap<string, 
   return new Map(names.map((name) => [name, shareOf(tables.filter(({ table }) => table === name)) ?? 0]));
 }
 
-/** Of the numbers among them; that of an even count is the mean of the two in the middle. */
+/** The median of the numbers among the values; that of an even count is the mean of the two in the middle. */
 export function median(values: readonly (number | null | undefined)[]): number | undefined {
   const known = values.filter((value) => typeof value === "number").sort((left, right) => left - right);
   const middle = known.length / 2;

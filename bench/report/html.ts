@@ -5,7 +5,7 @@ import { barPlot, percentilePlot } from "./plot.js";
 import { escaped, shown } from "./text.js";
 
 export interface NamedResult {
-  /** Of the file. */
+  /** The name of the file. */
   readonly name: string;
   readonly result: ResultFile;
 }
@@ -136,7 +136,7 @@ function latencyPlots(entries: readonly Entry[]): string {
     .join("\n");
 }
 
-/** Of the repetition in the middle, as the plots. */
+/** The latencies of the repetition in the middle, like the plots. */
 function latencyTable(entries: readonly Entry[]): string {
   const rows = entries.flatMap(({ name, scenario }) =>
     typicalLatencies(scenario).map(({ of, samples, mean_ms, p50_ms, p90_ms, p99_ms, p999_ms, max_ms }) => [

@@ -64,7 +64,7 @@ export interface Bar {
 }
 
 const [ROW, NAME, TEXT] = [24, 150, 150];
-/** Of a name beside its bar; the end of a path says more than its beginning. */
+/** Characters of a name beside its bar; the end of a path says more than its beginning. */
 const MOST_CHARACTERS = 24;
 
 export function barPlot(title: string, bars: readonly Bar[]): string {

@@ -15,7 +15,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** For HTML: names and notes of result files are text from outside. */
+/** Escapes text for HTML: names and notes of result files come from outside. */
 export function escaped(text: string): string {
   return text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
 }

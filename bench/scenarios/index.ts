@@ -13,7 +13,7 @@ import { WATCHERS } from "./watchers.js";
 
 const ALL = [...RUNS, ...FOREACHES, ...SIGNALS, ...TIMERS, ...WATCHERS, ...READ, ...RULES, ...PARKED, ...COMMIT];
 
-/** In the order of their names. Throws if one is missing. */
+/** The scenarios in the order of their names. Throws if one is missing. */
 export const SCENARIOS: readonly Scenario[] = SCENARIO_NAMES.map(scenarioNamed);
 
 export function scenarioNamed(name: ScenarioName): Scenario {

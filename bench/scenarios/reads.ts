@@ -35,7 +35,7 @@ const read =
 
 const LABELS = { region: "eu", team: "checkout", tier: "gold", campaign: "autumn" };
 
-/** Of the counts: what is kept, and what is counted up to a bound. */
+/** Filters of the counts: some are kept, the others are counted up to a bound. */
 const COUNTED = ["", `workflow_id=${WORKFLOW}`, "state=paused", "error_code=declined", "label.team=none"];
 
 /** The requests, each with a latency of its own. */
@@ -77,7 +77,7 @@ async function idsToGet(stage: Stage): Promise<string[]> {
   return items.map(({ id }) => id);
 }
 
-/** From all over the table. */
+/** Picks runs from all over the table. */
 async function pick(sql: Sql, rows: number): Promise<string[]> {
   const found = await sql<{ id: string }[]>`
     select id from runs where random() < ${(2 * PICKED) / rows}::float8 limit ${PICKED}`;

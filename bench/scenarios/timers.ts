@@ -6,7 +6,7 @@ import type { Scenario } from "./scenario.js";
 
 const WITHIN_MS = 1_000;
 const SPARE_MS = 3_000;
-/** Without a warm-up. */
+/** Milliseconds that a start is guessed to take if there is no warm-up. */
 const GUESSED_MS_EACH = 5;
 
 interface Waiting {

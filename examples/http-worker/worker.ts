@@ -5,7 +5,7 @@ import { ActionError, defineAction } from "saga-orchestrator/worker";
 import { createHttpWorker } from "saga-orchestrator/worker/http";
 import { Type } from "typebox";
 
-/** By idempotency key: a repeated attempt gets the label of the first. */
+/** Labels by idempotency key: a repeated attempt gets the label of the first. */
 const labels = new Map<string, string>();
 
 const print = defineAction({

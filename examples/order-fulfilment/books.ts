@@ -21,7 +21,7 @@ export interface Effect {
   readonly orderId: string;
   /** Pieces, cents, or messages. */
   readonly amount: number;
-  /** For stock: the article. */
+  /** The article, if the effect is on stock. */
   readonly item?: string;
 }
 

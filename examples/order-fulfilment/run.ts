@@ -220,7 +220,7 @@ function runFaults(runs: readonly Run[], books: Audit): string[] {
 
 const consoleOf = ({ api }: Shop): string => `${api}/console`;
 
-/** With the worker: who looks at the runs may start another. */
+/** Keeps the worker running: a reader of the runs may start another. */
 async function stay(shop: Shop, databaseUrl: string, signal: AbortSignal): Promise<void> {
   shop.worker.start();
   const places = { console: consoleOf(shop), API: `${shop.api}/docs`, books: `${databaseUrl} (schema shop)` };

@@ -3,7 +3,7 @@
 import { ActionError, createWorker, defineAction, runWorker } from "saga-orchestrator/worker";
 import { Type } from "typebox";
 
-/** By idempotency key: a repeated attempt gets the first answer and reserves nothing twice. */
+/** Reservations by idempotency key: a repeated attempt gets the first answer and reserves nothing twice. */
 const reservations = new Map<string, string>();
 let made = 0;
 

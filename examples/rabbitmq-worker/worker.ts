@@ -4,7 +4,7 @@ import { defineAction } from "saga-orchestrator/worker";
 import { createRabbitMqWorker } from "saga-orchestrator/worker/rabbitmq";
 import { Type } from "typebox";
 
-/** By idempotency key: a message that comes again picks nothing twice. */
+/** Pieces picked by idempotency key: a message that comes again picks nothing twice. */
 const picked = new Map<string, number>();
 
 const pick = defineAction({

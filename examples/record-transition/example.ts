@@ -19,7 +19,7 @@ export async function run({ saga, print }: Place): Promise<void> {
   await saga.call("DELETE", `/triggers/${id}`);
 }
 
-/** As the system that has the records would publish it. */
+/** Publishes the transition as the system that has the records would. */
 function orderGoes(saga: Saga, from_state: string, to_state: string): Promise<unknown> {
   const record = { number: "O-7", total: 42.5 };
   const payload = { record_type: "order", record_id: "7", from_state, to_state, record };

@@ -7,7 +7,7 @@ export interface Entry {
 }
 
 export class Books {
-  /** By the key of the effect. An undo that comes first leaves an entry without an amount, and the effect is refused. */
+  /** Entries by the key of the effect. An undo that comes first leaves an entry without an amount, and the effect is refused. */
   private readonly entries = new Map<string, Entry>();
   /** Calls that found their effect made. */
   repeated = 0;

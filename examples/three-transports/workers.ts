@@ -12,7 +12,7 @@ export interface Settings {
   readonly grpc: string;
   readonly amqpUrl: string;
   readonly queue: string;
-  /** Of the bank's own server. */
+  /** The port of the bank's own server. */
   readonly port: number;
 }
 

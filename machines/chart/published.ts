@@ -51,7 +51,7 @@ export interface Chart {
 
 const UNDO = { target: "undoing", description: "the run fails or is cancelled, and has something to await or to undo" };
 
-/** To the ends other than success, each with its condition. */
+/** The edges to the ends other than success, each with its condition. */
 function ends(failed: string, cancelled: string): ChartEdges {
   return {
     "run.failed": { target: "failed", description: failed },

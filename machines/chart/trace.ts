@@ -141,7 +141,7 @@ export class Trace {
     return moves;
   }
 
-  /** To the target by way of the steps that ended on the way, or past those that were closed from inside. */
+  /** The moves to the target by way of the steps that ended on the way, or past those that were closed from inside. */
   private through(
     from: Pick<Visit, "path" | "outcome">,
     [visit, ...later]: readonly Visit[],

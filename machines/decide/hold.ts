@@ -80,7 +80,7 @@ export function ended(draft: Draft): Decision<Acted> {
   return notNow(draft, "the run has ended");
 }
 
-/** With whatever the decision has done before. */
+/** A refusal that keeps what the decision has done before. */
 function notNow(draft: Draft, reason: string): Decision<Acted> {
   return draft.decided({ type: "acted", state: draft.context.state, changed: false, reason });
 }

@@ -119,7 +119,7 @@ export interface Completion {
   readonly end?: boolean;
   /** The run cancels itself here. */
   readonly cancels?: { readonly reason: string; readonly compensate: boolean };
-  /** For a try or catch chain that is done: the output of the last step entered. It is the block's output if this step ends it. */
+  /** The output of the last step entered, when a try or catch chain is done. It is the block's output if this step ends it. */
   readonly last?: Json;
 }
 

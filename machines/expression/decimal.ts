@@ -120,7 +120,7 @@ export class Decimal {
     return Decimal.of(this.at(scale) % divisor.at(scale), scale);
   }
 
-  /** With exactly so many decimal places; a negative number rounds to tens, hundreds and so on. */
+  /** Rounds to exactly so many decimal places; a negative number rounds to tens, hundreds and so on. */
   round(digits: number, mode: Rounding): Decimal | undefined {
     if (digits >= this.scale) return Decimal.of(this.at(digits), digits);
     pay(this.coefficient);
@@ -204,7 +204,7 @@ function away(mode: Rounding, negative: boolean, half: -1 | 0 | 1, quotient: big
   }
 }
 
-/** Without the zeros at its end, but for the digits that the operands suggest. */
+/** The number without the zeros at its end, but for the digits that the operands suggest. */
 function stripped(coefficient: bigint, scale: number, wanted: number): Decimal | undefined {
   let [left, right] = [coefficient, scale];
   while (right > wanted && left % 10n === 0n) {

@@ -28,7 +28,7 @@ interface Required {
   readonly run: Run;
 }
 
-/** For all sides of a test: about a millisecond. */
+/** The budget for all sides of a test: about a millisecond. */
 const FUEL = 20_000;
 const MAX_CACHED_BYTES = 4 * 1_048_576;
 const SIDE_BYTES = 4_000;

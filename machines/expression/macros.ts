@@ -199,7 +199,7 @@ const MACROS: ReadonlyMap<string, Macro> = new Map([
   ["filter/2", collect(true)],
 ]);
 
-/** With two names, by name and the number of arguments after them. */
+/** Macros with two names, by name and the number of arguments after them. */
 const MACROS_OF_TWO: ReadonlyMap<string, Macro> = new Map([
   ["all/1", search("_&&_")],
   ["exists/1", search("_||_")],

@@ -11,7 +11,7 @@ type MathFunction = (...values: CelValue[]) => CelResult | undefined;
 const BITS = 64n;
 const MIN_INT = -(1n << 63n);
 
-/** To a whole number of the same type. Ints are whole, and CEL has these for doubles only. */
+/** Rounds to a whole number of the same type. Ints are whole, and CEL has these for doubles only. */
 const rounded =
   (mode: Rounding, onDoubles: (value: number) => number): MathFunction =>
   (value = null, ...more) => {

@@ -49,7 +49,7 @@ export class Found {
 
 export interface UncheckedTemplate {
   readonly template: Template;
-  /** In order. */
+  /** The expressions in order. */
   readonly found: readonly Found[];
 }
 

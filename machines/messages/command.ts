@@ -215,7 +215,7 @@ export interface Reported {
   readonly stale: boolean;
   /** Why it was refused, where it was about a dispatch of another service. */
   readonly reason?: string;
-  /** In the answer to a heartbeat: the run asks the worker to stop, and still waits for its answer. */
+  /** The run asks the worker to stop, and still waits for its answer. Only in the answer to a heartbeat. */
   readonly cancelled?: true;
 }
 

@@ -27,7 +27,7 @@ export interface Transition {
 export type VersionOf = Pick<RunIdentity, "version" | "definitionId">;
 
 export interface Decided<A extends Answer = Answer> {
-  /** To be applied and committed together before the answer is given. Empty: a refusal or a no-op. */
+  /** Transitions to apply and commit together before the answer is given. Empty: a refusal or a no-op. */
   readonly transitions: readonly Transition[];
   readonly answer: A;
   /** What a decision without transitions owes: rows that leave the run itself unchanged. */

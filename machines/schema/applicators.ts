@@ -19,7 +19,7 @@ export const never: Keyword = (_, check, found) => check.violation(found, "boole
 export interface Members {
   readonly properties: ReadonlyMap<string, Node>;
   readonly patterns: readonly { readonly pattern: Pattern; readonly node: Node }[];
-  /** For the members that none of the others names. */
+  /** The schema of the members that none of the others names. */
   readonly additional?: Node;
 }
 

@@ -15,7 +15,7 @@ const MAX_POWER = 22;
 /** Units of a check for BigInts that are as long as the exponents are far apart: 0.4 µs and more (measured). */
 const ON_BIGINTS = 20;
 
-/** Without its sign. */
+/** The digits and the exponent of a number, without its sign. */
 function writtenOf(number: number): Written {
   const [, whole = "0", fraction = "", exponent = "0"] = SHORTEST.exec(String(number)) ?? [];
   return { digits: BigInt(whole + fraction), exponent: Number(exponent) - fraction.length };

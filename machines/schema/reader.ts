@@ -279,7 +279,7 @@ function memberOf(value: Json, key: string): Json | undefined {
     : undefined;
 }
 
-/** Without the escapes of a URI. */
+/** The fragment without the escapes of a URI. */
 function plainText(fragment: string): string {
   try {
     return decodeURIComponent(fragment);

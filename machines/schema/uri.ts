@@ -4,7 +4,7 @@
 const PARTS = /^(?:([^:/?#]+):)?(?:\/\/([^/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#([\s\S]*))?$/;
 
 export interface Located {
-  /** Without its fragment. */
+  /** The URI without its fragment. */
   readonly uri: string;
   /** The fragment as it was written; empty if there is none. */
   readonly fragment: string;

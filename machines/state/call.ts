@@ -42,9 +42,9 @@ export interface ActionCall {
   readonly outputHash?: string;
   readonly inputs: JsonObject;
   readonly idempotencyKey: string;
-  /** For an undo: the key of the call that it undoes. */
+  /** The key of the call that an undo undoes; only in an undo. */
   readonly forwardIdempotencyKey?: string;
-  /** For an undo that a child handed over: the child. */
+  /** The child that handed over the undo. */
   readonly childRunId?: RunId;
   readonly timeoutMs: number;
   readonly heartbeatTimeoutMs?: number;

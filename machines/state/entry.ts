@@ -8,7 +8,7 @@ export interface StepError {
   readonly message: string;
   readonly step_id?: string;
   readonly details?: Json;
-  /** For a failed sub-saga: the error of the child. */
+  /** The error of the child, if a sub-saga failed. */
   readonly cause?: Json;
 }
 

@@ -14,7 +14,7 @@ const some = { min: 1, max: MAX_BRANCHES };
 
 export const branches: Kind<Branches> = record(branch, plainText, some);
 
-/** For a parallel: each key names a child run, and a member of the join's output. */
+/** The branches of a parallel: each key names a child run, and a member of the join's output. */
 export const namedBranches: Kind<Branches> = record(branch, id, some);
 
 /** `when`: the condition of each branch, in words. */

@@ -92,7 +92,7 @@ export interface StepDeclaration<A extends Attributes = Attributes> {
   /** Rules between attributes. Problems are reported at the step. */
   check?(attributes: Parsed<A>, place: Place): void;
   enter(entered: Entered<A>): StepOutcome;
-  /** For a step that opens a user task. */
+  /** The rules of the user task that a step opens. */
   readonly task?: TaskRules<A>;
 }
 
@@ -173,7 +173,7 @@ export interface Entered<A extends Attributes = Attributes> {
   readonly maybeSignalled: boolean;
   /** The error that a catch of this run received last. */
   readonly caught?: StepError;
-  /** For a while: its frame, from its first round on. */
+  /** The frame of a while, from its first round on. */
   readonly frame?: Frame;
   /** The children of this step entry, or for a join those of its parallel, once they exist. */
   readonly group?: Group;
@@ -222,7 +222,7 @@ export type StepOutcome =
       readonly dueAt?: number;
       readonly rollback?: boolean;
       readonly removes?: string;
-      /** For a while: the most rounds, and the number of rounds whose outputs are kept. */
+      /** The most rounds of a while, and the number of rounds whose outputs are kept. */
       readonly rounds?: { readonly most: number; readonly keep: number };
     }
   /** Branches or items are to run as children. A parallel then goes on to its join; a foreach waits. */

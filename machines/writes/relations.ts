@@ -94,7 +94,7 @@ export const RELATIONS = {
     metadata: "json?",
     command_id: "uuid?",
   },
-  /** Without a value it has been removed. It still has a row: without one, a branch would find its parent's variable. */
+  /** A variable without a value has been removed. It still has a row: without one, a branch would find its parent's variable. */
   variable: { run_id: "uuid", name: "text", value: "json?" },
   /** The variables that the branches or items of a step entry begin with. `holder`: the run at the top of the family, which shares kept values. */
   scope: { run_id: "uuid", entry: "int4", holder: "uuid", manifest: "json?", manifest_hash: "uuid?" },
@@ -194,7 +194,7 @@ interface Cells {
   readonly uuid: string;
   readonly int2: number;
   readonly int4: number;
-  /** In text, because not every int8 is a number of JavaScript. */
+  /** A number in text, because not every int8 is a number of JavaScript. */
   readonly int8: string;
   readonly text: string;
   readonly bool: boolean;

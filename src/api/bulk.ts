@@ -30,7 +30,7 @@ const SignalParams = Type.Object({
   payload: Type.Optional(AnyObject({ default: {} })),
 });
 
-/** By the name of the action: what `params` may be. */
+/** What `params` may be, by the name of the action. */
 const PARAMS: ReadonlyMap<string, TSchema & { readonly default?: unknown }> = new Map<string, TSchema>([
   ...ACT_ROUTES.map(({ name, body }): [string, TSchema] => [name, body]),
   ["migrate", Migrate],

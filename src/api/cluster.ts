@@ -10,7 +10,7 @@ import { closeSignal } from "./http/close-signal.js";
 import { one, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
-/** As no node has it: the owner of a shard that no node owns. */
+/** The owner of a shard that no node owns. No node has this id. */
 const NONE = "";
 
 type Deps = Pick<ApiDeps, "readPool" | "workers" | "ready" | "nodeId">;

@@ -38,14 +38,14 @@ export interface ApiConfig {
   readonly console?: { readonly folder: string };
 }
 
-/** By which names and from which sites the service may be reached. */
+/** The names under which the service may be reached, and the sites whose pages may reach it. */
 export interface Access {
   /** Where it listens. */
   readonly host: string;
   readonly publicUrl: string;
   /** Names, addresses and CIDR blocks. */
   readonly allowedHosts: readonly string[];
-  /** As browsers write them: scheme, host and port. */
+  /** Origins as browsers write them: scheme, host and port. */
   readonly allowedOrigins: readonly string[];
 }
 
@@ -61,7 +61,7 @@ export type TriggerRegistrar = Pick<Registrar, "create" | "change" | "fire" | "m
 
 export interface ApiDeps {
   readonly config: ApiConfig;
-  /** Of this node. */
+  /** The id of this node. */
   readonly nodeId?: string;
   readonly starter: RunStarter;
   readonly runs: Runs;
@@ -85,7 +85,7 @@ export interface ApiDeps {
   readonly bulk: Pick<BulkJobs, "create" | "read" | "stop" | "resume">;
   readonly migrations: Pick<Migrations, "check" | "report">;
   readonly metrics: Metrics;
-  /** Of the event loop, which requests share with runs. */
+  /** Shares the event loop between requests and runs. */
   readonly scheduler: FairScheduler;
   /** The content of `/metrics`; default: the metrics of this process. */
   readonly scrape?: () => Promise<{ readonly contentType: string; readonly text: string }>;
@@ -99,7 +99,7 @@ export interface ApiDeps {
   readonly maxWaiters?: number;
   /** A body of which nothing arrives for so many milliseconds is given up. */
   readonly bodyStallMs?: number;
-  /** Of answers that their clients do not read. */
+  /** Bounds on answers that clients do not read. */
   readonly unread?: UnreadBounds;
   /** Milliseconds between pings of open streams. */
   readonly pingMs?: number;

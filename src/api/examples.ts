@@ -37,7 +37,7 @@ function addTo({ requestBody, responses = {} }: Operation, name: string): void {
   }
 }
 
-/** Of a resource, of a page of resources, or of a list of them all. */
+/** The example of a resource, of a page of resources, or of a list of them all. */
 function exampleOf({ $ref, properties }: Schema): unknown {
   if ($ref !== undefined) return RESOURCE_EXAMPLES[$ref.slice($ref.lastIndexOf("/") + 1) as Resource];
   const item = properties?.items?.items;

@@ -14,7 +14,7 @@ import { noSuchRun } from "./sagas.js";
 import { CLOSE, PING_MS, requireUpgrade } from "./stream.js";
 import { StreamBudget, StreamSocket } from "./stream-socket.js";
 
-/** Of a process. Each may follow a hundred runs. */
+/** Inspections that a process serves at a time. Each may follow a hundred runs. */
 const MAX_INSPECTIONS = 50;
 /** Unsent bytes of all of them. */
 const MAX_UNSENT = 32 * 1024 * 1024;

@@ -81,7 +81,7 @@ function evaluateRoute(app: Api, { sql, compile: { compileRule } }: ApiDeps): vo
   app.post("/api/v1/rules/:rule_id/evaluate", { schema }, async ({ params: { rule_id: ruleId }, body }) => {
     const { inputs, version, tenant_id: tenantId } = body;
     const missing = () => rules.missing(ruleId, version, true);
-    // From the store, not from memory: another node may have published it a moment ago.
+    // It is read from the store, not from memory: another node may have published it a moment ago.
     const stored = await ruleVersions.read(sql, ruleId, version);
     if (!stored?.published) throw missing();
     const began = performance.now();

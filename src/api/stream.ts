@@ -59,7 +59,7 @@ export function streamRoutes(app: Api, deps: ApiDeps): void {
   });
 }
 
-/** Of a route that is a WebSocket only. Throws 426. */
+/** Refuses a plain request to a route that is a WebSocket only. Throws 426. */
 export async function requireUpgrade({ ws }: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (ws) return;
   reply.header("Upgrade", "websocket").header("Connection", "close, Upgrade");

@@ -39,7 +39,7 @@ export interface Report<Draft> {
 }
 
 export interface DocumentKind<Draft> {
-  /** For sentences: `workflow`. */
+  /** The word for the kind in sentences: `workflow`. */
   readonly noun: string;
   /** Below /api/v1, and the tag in the OpenAPI document: `workflows`. */
   readonly collection: string;

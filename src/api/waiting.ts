@@ -44,7 +44,7 @@ export class Waiters {
   }
 
   /**
-   * As `run`, for a run that was just started: it need not be read before the wait. Nor after it, where its labels are known and its end was
+   * Like `run`, for a run that was just started: it need not be read before the wait. Nor after it, where its labels are known and its end was
    * committed by this process: an ended run never changes.
    */
   async end(runId: RunId, wait: Wait, started?: { readonly labels?: Labels }): Promise<RunView | undefined> {

@@ -18,7 +18,7 @@ export interface IpcPeer {
   send?(frame: Frame, handle: undefined, options: object, sent: (error: Error | null) => void): boolean;
 }
 
-/** In the primary: the channel of `worker.process`. In a node: the channel of `process`. */
+/** The channel of `worker.process` in the primary, or of `process` in a node. */
 export function createProcessChannel(peer: IpcPeer): Channel {
   const inFlight = new InFlightLimit();
   return {

@@ -3,7 +3,7 @@
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
 
 export interface DatabaseAddress {
-  /** As many as `ports`. Absent: `PGHOST`, else this machine. */
+  /** The hosts, as many as `ports`. Absent: `PGHOST`, else this machine. */
   readonly hosts?: readonly string[];
   readonly ports?: readonly number[];
   /** The file of a Unix socket, instead of hosts. */
@@ -87,7 +87,7 @@ export function parseDatabaseUrl(text: string): DatabaseAddress {
   };
 }
 
-/** Without its password and its parameters, which may hold one. */
+/** The URL without its password and its parameters, which may hold one. */
 export function printableDatabaseUrl(text: string): string {
   const { hosts = [], ports = [], socket, user, password, database } = parseDatabaseUrl(text);
   const credentials = user || password ? `${user ?? ""}${password ? ":[redacted]" : ""}@` : "";

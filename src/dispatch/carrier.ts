@@ -17,7 +17,7 @@ export interface Reservation {
   readonly workerId?: string;
 }
 
-/** As in the `Dispatcher` port of run/: no method throws or waits, and repeating a call changes nothing. */
+/** A carrier works like the `Dispatcher` port of run/: no method throws or waits, and repeating a call changes nothing. */
 export interface Carrier {
   /** What has the credit that the call waits for. Absent: the workers of its service. */
   poolOf?(call: ActionCall): Pool;

@@ -31,7 +31,7 @@ export interface Place {
 const TAKE_FIRST_DEPTH = 100;
 
 export class FairQueue<T> {
-  /** By their service, or by the group of their pool. */
+  /** The rows of each service, or of each group of a pool. */
   private readonly groups = new Map<string, Map<string, Row<T>>>();
   private count = 0;
 

@@ -27,7 +27,7 @@ export interface DispatcherOptions {
   readonly now: () => number;
   /** Number of live nodes, as far as this node knows. */
   readonly nodeCount: () => number;
-  /** Of the event loop. */
+  /** Shares the event loop between dispatches and other work. */
   readonly scheduler: Pick<FairScheduler, "compute">;
   readonly limits?: Partial<DispatchLimits>;
   /** Guard and secrets for the requests that the service makes itself. Absent: these requests wait in the queue. */

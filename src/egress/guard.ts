@@ -34,7 +34,7 @@ export class EgressRefused extends Error {
 }
 
 export class Guard {
-  /** For undici. It connects to the very addresses that were checked, not to those that a later resolution returns. */
+  /** The connector for undici. It connects to the very addresses that were checked, not to those that a later resolution returns. */
   readonly connect: buildConnector.connector;
   private readonly dial: buildConnector.connector;
 

@@ -32,7 +32,7 @@ export class Mask {
   }
 }
 
-/** Of `Basic eA==` a server may echo the second part alone. */
+/** The value, and its part after the space: a server may echo the second part of `Basic eA==` alone. */
 function withCredentials(value: string): string[] {
   const part = value.slice(value.indexOf(" ") + 1);
   return part === value || part.length < SHORTEST_PART ? [value] : [value, part];

@@ -8,7 +8,7 @@ import { EgressRefused, type Guard } from "./guard.js";
 export interface Hop {
   readonly method: string;
   readonly url: URL;
-  /** By their names in lower case. */
+  /** Values by the names of headers in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
 }
@@ -24,11 +24,11 @@ export interface ReadLimits {
 
 export interface Incoming {
   readonly status: number;
-  /** By their names in lower case, without `set-cookie`; the values of a repeated header are joined by ", ". */
+  /** Values by the names of headers in lower case, without `set-cookie`; the values of a repeated header are joined by ", ". */
   readonly headers: Readonly<Record<string, string>>;
   /** Each `set-cookie` by itself: a comma may be part of one. */
   readonly cookies: readonly string[];
-  /** As it is sent, but for bytes above ASCII, which are percent-encoded: they are part of the address, whatever text they are. */
+  /** The header as it is sent, but for bytes above ASCII, which are percent-encoded: they are part of the address, whatever text they are. */
   readonly location?: string;
   readonly body: Buffer;
 }
@@ -73,7 +73,7 @@ export async function requestOnce(
         reject(Object.assign(new Error("another protocol"), { code: "EPROTO" }));
       });
       outgoing.on("response", (response) => read(response, hop, limits).then(resolve, reject));
-      // As bytes: with text, Node would write the headers in the encoding of the body.
+      // The body goes as bytes: with text, Node would write the headers in the encoding of the body.
       outgoing.end(hop.body === undefined ? undefined : Buffer.from(hop.body));
     });
   } catch (error) {

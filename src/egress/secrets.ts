@@ -11,7 +11,7 @@ export interface Secret {
   readonly header: string;
   /** Value of that header. */
   readonly line: string;
-  /** As it is in the file: the key of signatures. */
+  /** The secret as it is in the file: the key of signatures. */
   readonly value: string;
   /** Absent: either. */
   readonly use?: SecretUse;
@@ -19,7 +19,7 @@ export interface Secret {
   readonly hosts?: readonly string[];
 }
 
-/** As the header of a request, or as the key of a webhook's signature. */
+/** What a secret is used as: the header of a request, or the key of a webhook's signature. */
 export type SecretUse = "bearer" | "signing";
 
 export interface Secrets {
@@ -27,7 +27,7 @@ export interface Secrets {
   /** Signs the messages that name no secret. Absent: those messages are unsigned. */
   readonly signing?: string;
   readonly mask: Mask;
-  /** For the log of the start. */
+  /** Warnings for the log of the start. */
   readonly warnings: readonly string[];
 }
 

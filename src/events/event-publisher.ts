@@ -65,7 +65,7 @@ export class EventPublisher {
     this.loop.pollSoon();
   }
 
-  /** For what cannot be published as an event. */
+  /** Publishes a message that cannot be an event: one that is moved aside. */
   publish(message: Message): Promise<Published> {
     return this.publisher.publish(message);
   }

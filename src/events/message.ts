@@ -36,7 +36,7 @@ export class Refused extends Error {
 const TOPIC = new RegExp(TOPIC_PATTERN);
 const HEADER_NAME = new RegExp(HEADER_NAME_PATTERN);
 const MAX_KEY_CHARS = 255;
-/** Of the broker and of ours, on a message that comes back from the queue of those that could not be taken. */
+/** Headers of the broker and of ours, on a message that comes back from the queue of messages that could not be taken. */
 const HISTORY = /^x-(saga-(reason|topic)|(first|last)-death-\w+|delivery-count)$/;
 
 export const isOwn = ({ properties }: ConsumeMessage) => properties.appId === OWN_APP_ID;

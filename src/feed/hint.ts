@@ -25,7 +25,7 @@ export function channelOf(runId: RunId): string {
   return `saga_event_${runId.replaceAll("-", "")}`;
 }
 
-/** With the events if they are given and fit into the payload. */
+/** Encodes a hint, with the events if they are given and fit into the payload. */
 export function encodeHint(runId: RunId, { seq, state }: Reached, events: readonly EventItem[] = []): string {
   const texts: string[] = [];
   let bytes = JSON.stringify({ run_id: runId, events: [] }).length;

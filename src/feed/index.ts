@@ -22,7 +22,7 @@ export type { CommittedRun, EventItem, Head, Sink };
 export interface Feed {
   /** Watchers and followers now. */
   readonly watching: number;
-  /** For the runtime: notifies local watchers at once, other processes soon. */
+  /** Called by the runtime: notifies local watchers at once, other processes soon. */
   readonly onCommit: CommitListener;
   /** Gives the sink every event after `afterSeq`. Throws 503 if this process has too many watchers. */
   watch(runId: RunId, afterSeq: number, sink: Sink): { stop(): void };
@@ -104,7 +104,7 @@ class LiveFeed implements Feed {
     if (this.sendsHints) this.notifier.add(runId, events);
   };
 
-  /** In turns: a run may have thousands of watchers. One that gets events out of order reads them from the database. */
+  /** Serves watchers in turns: a run may have thousands. One that gets events out of order reads them from the database. */
   private async offer(watchers: ReadonlySet<Watcher>, items: readonly EventItem[]): Promise<void> {
     for (const watcher of watchers) await this.scheduler.compute("feed", () => watcher.offer(items));
   }

@@ -20,7 +20,7 @@ export class InspectedChart {
     this.hasChildren = [...steps.values()].some(({ type }) => makesChildren(type));
   }
 
-  /** As JSON. It is not kept: a viewer may have a hundred charts. */
+  /** The chart as JSON. The text is not kept: a viewer may have a hundred charts. */
   text(): string {
     const text = JSON.stringify(this.chart);
     return text.length <= MAX_TEXT ? text : JSON.stringify(withoutStates(this.chart));

@@ -147,7 +147,7 @@ export class Inspection {
     this.again = true;
   }
 
-  /** By which the run goes on from the row. Undefined: by the same as before. */
+  /** The chart by which the run goes on from the row. Undefined: the same as before. */
   private async chartFrom({ run }: Watched, row: EventItem): Promise<InspectedChart | undefined> {
     const version = versionFrom(row);
     return version === undefined ? undefined : this.ports.chartOf(run.workflowId, version);

@@ -18,7 +18,7 @@ export interface ActBody {
   readonly reason?: string;
   readonly variables?: JsonObject;
   readonly output?: Json;
-  /** As clients count the undos of a run, from 1. */
+  /** The number of an undo as clients count the undos of a run, from 1. */
   readonly ordinal?: number;
   readonly version?: number;
   readonly steps?: Readonly<Record<string, string>>;

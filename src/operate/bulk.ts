@@ -18,12 +18,12 @@ import { Semaphore } from "../work/semaphore.js";
 
 export const STANDARD_LIMIT = 10_000;
 export const MAX_LIMIT = 100_000;
-/** Of one answer. */
+/** The most refusals that one answer lists. */
 const REFUSALS = 100;
 
 export interface BulkRequest {
   readonly action: string;
-  /** As it was posted, and what it means. */
+  /** The filter as it was posted; `runs` is what it means. */
   readonly filter: JsonObject;
   readonly runs: RunFilter;
   readonly params: JsonObject;
@@ -62,7 +62,7 @@ export class BulkJobs {
     });
   }
 
-  /** With its first refusals. Throws 404. */
+  /** The job with its first refusals. Throws 404. */
   async read(sql: Sql, id: string): Promise<JsonObject> {
     const job = await jobById(sql, id);
     if (!job) throw noSuchJob(id);
@@ -90,7 +90,7 @@ function bulkId(key: string): string {
   return derivedUuid(`bulk-job/${key}`);
 }
 
-/** Of a stop or a resume, beside the job's id. A storage format: it must never change. */
+/** Identifies a stop or a resume within its job. A storage format: it must never change. */
 function changeId(act: "stop" | "resume", key: string | undefined): string | undefined {
   return key === undefined ? undefined : derivedUuid(`bulk-job/${act}/${key}`);
 }

@@ -154,7 +154,7 @@ class Tally {
   }
 }
 
-/** As for a start. */
+/** A version without an owner serves every tenant, as for a start. */
 function isFor({ program: { tenantId: owner } }: Published, tenantId: string | undefined): boolean {
   return owner === undefined || owner === tenantId;
 }

@@ -13,7 +13,7 @@ export interface RerunChanges {
 }
 
 export interface RerunOptions {
-  /** Of the new run: a repeat with the same one and the same changes gets the first answer. */
+  /** The id of the new run. A repeat with the same id and the same changes gets the first answer. */
   readonly runId: RunId;
   readonly actor: string;
 }

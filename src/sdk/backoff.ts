@@ -1,7 +1,7 @@
 // The pause before another try, for the service, its pages and workers. The retries of a step are not here: their policy is a part of
 // the definition (machines/values/retry.ts).
 
-/** In milliseconds, or both in another unit. */
+/** Milliseconds, or another unit for both. */
 export interface Backoff {
   /** The first pause, at most. */
   readonly base: number;

@@ -26,7 +26,7 @@ export interface MembershipOptions {
   readonly onAlive: (nodeIds: readonly string[]) => void;
   /** Called when another server answers than before: it may lack the last commits (law 1). Must not throw. */
   readonly onServerChanged?: () => void;
-  /** For sessions that are of no use: their server takes no writes, does not answer, or is not the one that answers now. Must not throw. */
+  /** Called when sessions are of no use: their server takes no writes, does not answer, or is not the one that answers now. Must not throw. */
   readonly renewSessions?: () => void;
 }
 

@@ -86,7 +86,7 @@ export const runs = pgTable(
     endedAs: text("ended_as").generatedAlwaysAs(sql`case when terminal_at is not null then state end`),
     endedIn: text("ended_in").generatedAlwaysAs(sql`case when terminal_at is not null then current_step end`),
     endedWith: text("ended_with").generatedAlwaysAs(ENDED_WITH),
-    /** For the filters of the list, too: `pausedReason` where it is an exception. It changes with exceptions only, and not with every wait. */
+    /** `pausedReason` where it is an exception; the list filters by it, too. It changes with exceptions only, and not with every wait. */
     heldAs: text("held_as").generatedAlwaysAs(HELD_AS),
     requiresManualReview: boolean("requires_manual_review").notNull(),
     awaitedSignal: text("awaited_signal"),
@@ -112,7 +112,7 @@ export const runs = pgTable(
     /** The parent's step entry that created the run. */
     parentEntry: integer("parent_entry"),
     rootRunId: uuid("root_run_id"),
-    /** Of a branch or an item: the run that it is a part of. Signals are addressed to that run. */
+    /** The run that a branch or an item is a part of. Signals are addressed to that run. */
     familyRunId: uuid("family_run_id"),
     startedAt: time("started_at").notNull(),
   },
@@ -176,7 +176,7 @@ export const endHorizon = pgTable("end_horizon", {
   until: time("until").notNull(),
 });
 
-/** To be added to the counts, written by the database: runs that ended late, with their time and id, and, without, runs that are gone. */
+/** Changes to add to the counts, written by the database: runs that ended late, with time and id, and runs that are gone, without them. */
 export const runEndChanges = pgTable("run_end_changes", {
   ...endedKind(),
   change: integer("change").notNull(),
@@ -531,7 +531,7 @@ export const triggerFires = pgTable(
     error: text("error"),
     inputs: json("inputs"),
     dueAt: time("due_at"),
-    /** Of a fire by hand with an idempotency key: a repeat must ask for the same. */
+    /** The hash of what a fire by hand with an idempotency key asked for: a repeat must ask for the same. */
     requestHash: text("request_hash"),
   },
   (t) => [

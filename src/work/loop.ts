@@ -3,7 +3,7 @@
 import type { Log } from "../log.js";
 
 export interface Polls {
-  /** From the end of a round to the beginning of the next; a function gets what the round took. */
+  /** The pause from the end of a round to the beginning of the next; a function gets what the round took. */
   readonly pauseMs: number | ((tookMs: number) => number);
   /** One batch. True: there may be more, and the next round begins at once. */
   readonly round: () => Promise<boolean> | Promise<void>;

@@ -75,7 +75,7 @@ const STARTED = {
 const acted = (state: string) => ({ run_id: RUN_ID, state, changed: true });
 const HEALTHY = { status: "ok" };
 
-/** Of a workflow with one step: that of the order fills a screen. */
+/** The chart of a workflow with one step: that of the order fills a screen. */
 const CHART = {
   ...{ id: "approval", version: "1", description: "An approval", initial: "pending" },
   states: {
@@ -93,7 +93,7 @@ const CHART = {
   },
 };
 
-/** By operation and status. */
+/** Example answers by operation and status. */
 export const ANSWERS: ByOperation = {
   ...Object.fromEntries(["healthz", "livez", "health", "health/live"].map((path) => [`GET /${path} 200`, HEALTHY])),
   ...Object.fromEntries(["readyz", "health/ready"].map((path) => [`GET /${path} 200`, { status: "ready" }])),

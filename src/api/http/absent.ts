@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { isObject } from "../../../machines/index.js";
 
-/** As much of a JSON Schema as says where members are. */
+/** The keywords of a JSON Schema that say where members are. */
 export interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>;
   readonly required?: readonly string[];

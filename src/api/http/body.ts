@@ -32,7 +32,7 @@ const MOST_FOR_ALL_FAULTS = 256 * 1024;
 /** The bodies that are larger. */
 const LARGE = new WeakSet<object>();
 const MAX_IGNORED_NAMED = 50;
-/** Of all names in the header: clients take 8 to 16 KiB of headers. */
+/** Characters of all names in the header: clients take 8 to 16 KiB of headers. */
 const MAX_IGNORED_CHARS = 4_000;
 
 /** Stands for a body that was not sent: it counts as `{}`. `null` is a body. */
@@ -235,7 +235,7 @@ export function ignoredFields(schema: TSchema, body: unknown): string[] {
   return shortened(ignored.slice(0, MAX_IGNORED_NAMED).map(headerSafe), ignored.length);
 }
 
-/** As many names as the header has room for, and `...` if there are more. */
+/** The names that the header has room for, and `...` if there are more. */
 function shortened(names: readonly string[], count: number): string[] {
   let left = MAX_IGNORED_CHARS;
   const fitting = names.filter((name) => {

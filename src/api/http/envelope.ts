@@ -20,7 +20,7 @@ import { isStoreAway } from "../../store/engine/failure.js";
 import { BROWSER_HEADERS } from "./headers.js";
 
 const MAX_BYTES = 64 * 1024;
-/** For the names of the members that follow. */
+/** Bytes for the names of the members that follow. */
 const ROOM_BYTES = 64;
 /** Characters of a message, and of a path. Each of them takes at most six bytes of JSON. */
 const MAX_TEXT = 4096;
@@ -43,7 +43,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
   sendAnswer(answer, request, reply);
 }
 
-/** Without a log line: for refusals that are counted and come by the thousand. */
+/** Sends the answer without a log line: for refusals that are counted and come by the thousand. */
 export function sendAnswer(answer: SagaError, request: FastifyRequest, reply: FastifyReply): void {
   if (answer.status === 503) reply.header("Retry-After", "1");
   reply.status(answer.status).type("application/json; charset=utf-8").send(envelope(answer, request.id));

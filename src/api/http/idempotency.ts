@@ -12,7 +12,7 @@ const MIN_LENGTH = 1;
 const MAX_LENGTH = 255;
 
 export const IdempotencyKey = Type.String({ minLength: MIN_LENGTH, maxLength: MAX_LENGTH });
-/** For the OpenAPI document. */
+/** The header as the OpenAPI document describes it. */
 export const IdempotencyHeader = Type.Object({ "idempotency-key": Type.Optional(IdempotencyKey) });
 
 /** Header and body may both have the key; then they must agree. */

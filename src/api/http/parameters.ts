@@ -23,7 +23,7 @@ import type { PageQuery } from "../../store/lists/page.js";
 export type Checked = { readonly value: unknown } | { readonly error: SagaError };
 
 export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
-/** Of what is new: "." and ".." are steps in a path, and no URL can name them. Read are the ids that earlier releases took, too. */
+/** The pattern of new ids: "." and ".." are steps in a path, and no URL can name them. Ids that earlier releases took can still be read. */
 export const NEW_ID_PATTERN = "^(?!\\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$";
 
 /** Read in lower case. */
@@ -44,7 +44,7 @@ export const OneOf = <const T extends string>(...values: readonly T[]) =>
 /** Repeated in the URL, or separated by commas. */
 export const ListOf = <const T extends string>(...values: readonly T[]) => Type.Array(OneOf(...values));
 
-/** Of a parameter whose name ends in `{name}`: there may be several, each with a name of its own in its place. */
+/** A parameter whose name ends in `{name}`: there may be several, each with a name of its own in its place. */
 export const EachNamed = (each: TSchema) => Type.Unsafe<Readonly<Record<string, string>>>({ ...each });
 
 /** Path parameters are all present: the route does not match without them. */
@@ -134,7 +134,7 @@ export function memberCheck(path: string, { properties }: TObject): (members: Js
 
 class KnownParameters {
   private readonly single = new Map<string, Parameter>();
-  /** By what stands before the name of each. */
+  /** Parameters whose name ends in `{name}`, by the part before it. */
   private readonly named = new Map<string, Parameter>();
   private readonly names: string;
 
@@ -147,7 +147,7 @@ class KnownParameters {
     this.names = `${whose} ${names.length === 0 ? "none" : names.join(", ")}`;
   }
 
-  /** As `read`, of a value that is JSON and not text. A parameter that is null counts as absent. */
+  /** Like `read`, for a value that is JSON and not text. A parameter that is null counts as absent. */
   readMember(name: string, given: Json, values: Record<string, unknown>): string | undefined {
     if (given === null && this.single.has(name)) return undefined;
     const { json = "string", repeatable } = this.single.get(name) ?? {};

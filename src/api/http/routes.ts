@@ -14,7 +14,7 @@ interface Route {
 }
 
 export class RouteTable {
-  /** By the pattern of their URL. */
+  /** Each route under the pattern of its URL. */
   private readonly routes = new Map<string, Route>();
   /** Patterns without parameters. */
   private readonly fixed = new Map<string, Route>();
@@ -69,7 +69,7 @@ function notAllowed({ method, url }: FastifyRequest): SagaError {
 const pathOf = (url: string) => trimmed(url.split(/[?#]/, 1)[0] ?? "");
 const trimmed = (path: string) => (path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path);
 
-/** By the schema of the route's parameters. A route without one takes any path that matches, unless it takes whole trees. */
+/** Checks a path by the schema of the route's parameters. A route without one takes any path that matches, unless it takes whole trees. */
 function taker(pattern: string, matches: RegExp, schema: unknown): Route["takes"] {
   if (!schema) return () => !pattern.includes("*");
   const names = pattern.split("/").flatMap((part) => (part.startsWith(":") ? [part.slice(1)] : []));

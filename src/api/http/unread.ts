@@ -6,7 +6,7 @@ import type { FastifyInstance } from "fastify";
 export interface UnreadBounds {
   /** A connection over which nothing of an answer has gone for this long is closed. */
   readonly ms: number;
-  /** Of all answers that are not yet sent whole. Beyond, the connection with the oldest one is closed. */
+  /** The most bytes of all answers that are not yet sent whole. Beyond, the connection with the oldest one is closed. */
   readonly bytes: number;
 }
 

@@ -4,7 +4,7 @@
 import { IncomingMessage } from "node:http";
 import type { FastifyInstance } from "fastify";
 
-/** For `http.createServer`: asks whether the path of a URL is a WebSocket. */
+/** The message class for `http.createServer`. It asks whether the path of a URL is a WebSocket. */
 export function messageClass(isWebSocket: (url: string) => boolean): typeof IncomingMessage {
   return class extends IncomingMessage {
     private asked = false;

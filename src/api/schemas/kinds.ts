@@ -9,5 +9,5 @@ export const Int = Type.Integer();
 export const Bool = Type.Boolean();
 export const Free = Type.Object({}, { additionalProperties: true });
 export const opt = Type.Optional;
-/** Of a document that is returned as it was posted: null is as good as absent. */
+/** A member of a document that is returned as it was posted: null is as good as absent. */
 export const orNull = <T extends TSchema>(schema: T) => opt(Type.Union([schema, Type.Null()]));

@@ -51,7 +51,7 @@ export async function send<T>(method: string, path: string, request: Request = {
   return (text === "" ? undefined : isJson ? JSON.parse(text) : text) as T;
 }
 
-/** With its `?`. A list repeats the parameter. */
+/** The query string with its `?`. A list repeats the parameter. */
 export function searchOf(query: Query = {}): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query))

@@ -13,7 +13,7 @@ const RECONNECT_MS = { base: 250, cap: 5_000 };
 const ENDED = 1000;
 
 export interface Live {
-  /** In order, without gaps or repeats. The list grows in place: `count` says how far it is filled. */
+  /** Events in order, without gaps or repeats. The list grows in place: `count` says how far it is filled. */
   readonly events: readonly AuditEvent[];
   readonly count: number;
   readonly status: "reading" | "live" | "reconnecting" | "ended" | "refused";

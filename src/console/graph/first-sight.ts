@@ -37,7 +37,7 @@ export function firstSight(layout: Layout, frame: Size, focus: string, more = 0)
   };
 }
 
-/** In the middle if there is room; or else with the point in the middle, but nothing empty beyond the ends. */
+/** Centers the graph if there is room; or else the point, but leaves nothing empty beyond the ends. */
 function offset(length: number, frame: number, point: number): number {
   if (length <= frame - 2 * PADDING) return (frame - length) / 2;
   return Math.min(PADDING, Math.max(frame - length - PADDING, frame / 2 - point));

@@ -129,7 +129,7 @@ function bendsOf(graph: Placed, { edges }: GraphChart): ReadonlyMap<string, read
 
 const COLUMNS = 12;
 
-/** In the order of the definition. The edges are drawn straight. */
+/** Boxes in rows, in the order of the definition. The edges are drawn straight. */
 function rows({ nodes }: GraphChart): Layout {
   const [width, height] = [STEP.width + GAP.nodesep, STEP.height + GAP.ranksep];
   const boxes = nodes.map((node, nth) => {

@@ -68,7 +68,7 @@ interface Gaps {
   readonly isDown: boolean;
 }
 
-/** To the gutter: straight if no box is on the way, or else through the gap of rows on the side of the other box. */
+/** The way to the gutter: straight if no box is on the way, or else through the gap of rows on the side of the other box. */
 function wayOut(box: Box, { boxes, gutter, shift, isDown }: Gaps): Point[] {
   const { x, y } = rightOf(box);
   const row = boxes.filter((one) => isBeside(one, box));

@@ -15,10 +15,10 @@ const OFFSET = new Intl.DateTimeFormat(undefined, { timeZoneName: "longOffset" }
 
 export const timeText = (at: string): string => CLOCK.format(new Date(at));
 
-/** With its date, as an event of the evening before may stand above it. */
+/** The time with its date, as an event of the evening before may be above it. */
 export const fineTime = (at: string): string => FINE.format(new Date(at));
 
-/** For a tip: to the millisecond, with the distance from UTC. */
+/** The time in a tip: to the millisecond, with the distance from UTC. */
 export const fullTime = (at: string): string => FULL.format(new Date(at));
 
 /** `Asia/Tokyo, GMT+09:00`. */

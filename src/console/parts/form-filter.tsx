@@ -69,7 +69,7 @@ export const FilterChoice = ({ label, value, onChange, options }: FilterChoicePr
   </label>
 );
 
-/** In the time of the person; the address has it in UTC. */
+/** Shows the time in the person's time zone; the address has it in UTC. */
 export function FilterTime({ label, value, onChange }: FilterFieldProps) {
   const [text, setText] = useDraft(localTime(value));
   const take = () => text !== localTime(value) && onChange(utcTime(text));

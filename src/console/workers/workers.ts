@@ -16,7 +16,7 @@ export interface Served<Worker extends Loaded = Loaded> {
   readonly draining: number;
 }
 
-/** In the order of the page, which is that of the services. */
+/** The workers of each service, in the order of the page, which is that of the services. */
 export function byService<Worker extends Loaded>(workers: readonly Worker[]): Served<Worker>[] {
   const services = [...new Set(workers.map(({ service }) => service))];
   return services.map((service) =>

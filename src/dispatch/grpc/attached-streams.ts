@@ -29,5 +29,5 @@ export class AttachedStreams {
   }
 }
 
-/** Without the port, which differs from connection to connection. */
+/** The address without the port, which differs from connection to connection. */
 const addressOf = (peer: string) => peer.replace(/:\d+$/, "");

@@ -43,7 +43,7 @@ export class InFlight {
   readonly pool = new StreamPool();
   readonly unclaimed: Unclaimed;
   readonly heldCredit = new HeldCredit();
-  /** From then on nothing is handed out. */
+  /** Once it is true, nothing is handed out. */
   stopping = false;
   private readonly entries = new Map<ReservationId, Entry>();
   /** Credit taken for dispatches that are not committed yet. */

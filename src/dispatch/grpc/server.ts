@@ -21,7 +21,7 @@ export interface GrpcServerOptions {
   readonly keepalive?: Keepalive;
 }
 
-/** In milliseconds. A connection over which nothing came for `afterMs` is asked for a sign of life, and closed without one after `waitMs`. */
+/** Milliseconds. A connection over which nothing came for `afterMs` is asked for a sign of life, and closed without one after `waitMs`. */
 export interface Keepalive {
   readonly afterMs: number;
   readonly waitMs: number;

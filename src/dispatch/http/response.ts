@@ -20,7 +20,7 @@ export interface ResponseLimits {
   readonly now: number;
 }
 
-/** Without taking anything. */
+/** Statuses of a worker that has taken nothing. */
 const BUSY: ReadonlySet<number> = new Set([429, 503]);
 
 export function responded(incoming: Incoming, host: string, { outputBytes, now }: ResponseLimits): Delivery {

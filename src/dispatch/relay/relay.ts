@@ -181,7 +181,7 @@ export class Relay implements CreditSharing {
     this.demand.schedule();
   }
 
-  /** For an unclaimed dispatch, before new calls. */
+  /** Uses a voucher for an unclaimed dispatch, before new calls. False: it has to be returned. */
   private useVoucher(from: string, voucher: Voucher): boolean {
     const { streams, host, limits } = this.options;
     if (this.stopped || !this.peers.has(from) || this.remote.size >= limits.relayed) return false;

@@ -43,7 +43,7 @@ function jsonOf(contentType: string, body: Buffer): Json | undefined {
   return undefined;
 }
 
-/** In the charset that its type names. Without one, and with a name that is none, it is UTF-8. */
+/** The body in the charset that its type names. Without one, and with a name that is none, it is UTF-8. */
 function textOf(contentType: string, body: Buffer): string | undefined {
   try {
     const text = decoded(charsetOf(contentType), body);

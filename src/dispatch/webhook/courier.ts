@@ -65,7 +65,7 @@ export interface WebhookCourierOptions {
 const STOPPING = "stopping";
 /** Only the status and `Retry-After` of a response are used. */
 const RESPONSE_BYTES = 65_536;
-/** By the specification, the receiver wants no more webhooks. */
+/** The specification's status for a receiver that wants no more webhooks. */
 const GONE = 410;
 
 /** Rows that one statement claims. */

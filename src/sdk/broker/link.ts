@@ -109,7 +109,7 @@ export class BrokerLink {
   }
 }
 
-/** In order if the broker answers in time. */
+/** Closes the connection in order if the broker answers in time. */
 async function close(connection: ChannelModel): Promise<void> {
   const { stream } = connection.connection as unknown as { readonly stream: Duplex };
   const timer = setTimeout(() => stream.destroy(), CLOSE_MS);

@@ -1,7 +1,7 @@
 // What one side of a stream sends. To a peer that reads batches, the messages of one turn of the event loop go out as one: a step with its answer and its
 // acknowledgement takes 24 µs of both ends in batches of 20, and 78 µs in messages of their own.
 
-/** Of a batch: it is handled in one piece, beside everything else in its process. */
+/** Messages of a batch: it is handled in one piece, beside everything else in its process. */
 export const BATCH_MESSAGES = 64;
 /** Payloads of a batch. A larger one travels alone. */
 const BATCH_BYTES = 262_144;

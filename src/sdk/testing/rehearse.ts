@@ -20,7 +20,7 @@ import {
 
 /** An action as its service registers it, with the same defaults. */
 export interface RegisteredAction {
-  /** From 1, the default. */
+  /** Counts from 1, the default. */
   readonly version?: number;
   readonly compensable?: boolean;
   readonly dry_run_supported?: boolean;
@@ -36,9 +36,9 @@ export interface RehearseOptions {
   readonly inputs?: JsonObject;
   /** Default: the workflow's `start`. */
   readonly entrypoint?: string;
-  /** By step id; `<step>~undo` mocks the step's compensation. The nth attempt of a step takes its nth mock. */
+  /** Mocks by step id; `<step>~undo` mocks the step's compensation. The nth attempt of a step takes its nth mock. */
   readonly mocks?: Mocks;
-  /** By "service.name". An action that is missing here counts as registered, without schemas. */
+  /** Actions by "service.name". An action that is missing here counts as registered, without schemas. */
   readonly actions?: Readonly<Record<string, RegisteredAction | readonly RegisteredAction[]>>;
   /** Documents for `sub_saga` and `spawn_saga`. The last document of an id is its latest version. */
   readonly workflows?: readonly object[];

@@ -23,7 +23,7 @@ export interface RetryOptions {
 interface ActionFacts {
   /** Matches [A-Za-z0-9_:-]{1,128}, without a dot: workflows name the action "service.name". */
   readonly name: string;
-  /** From 1, the default. A worker may serve an old and a new version side by side. */
+  /** Counts from 1, the default. A worker may serve an old and a new version side by side. */
   readonly version?: number;
   readonly description?: string;
   readonly category?: string;

@@ -11,7 +11,7 @@ export interface ActionContext {
   readonly dispatchId: string;
   /** The same for every attempt of one step entry, and another for its undo. Pass it on to make the effect once. */
   readonly idempotencyKey: string;
-  /** In an undo: the idempotency key of the step that is to be undone. */
+  /** The idempotency key of the step that is to be undone; only in an undo. */
   readonly forwardIdempotencyKey?: string;
   /** `compensation`: this call undoes a step. */
   readonly phase: "forward" | "compensation";

@@ -168,7 +168,7 @@ function context({ step, abort, deadline }: Execution<unknown>, heartbeat: () =>
   };
 }
 
-/** In JSON text: an escaped U+0000 or half of a surrogate pair, which the service refuses. A whole pair is not escaped. */
+/** What the service refuses in JSON text: an escaped U+0000 or half of a surrogate pair. A whole pair is not escaped. */
 const UNSTORABLE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/;
 
 function storable(text: string): string {

@@ -52,7 +52,7 @@ export function pathFor({ account }: Cluster, pgdata: string): string {
   return account !== undefined && process.platform === "linux" ? "/proc/self/cwd" : pgdata;
 }
 
-/** In a session of its own (`detached`): Ctrl-C in the terminal reaches us only, and we stop the server when nothing needs it any more. */
+/** Starts a program in a session of its own (`detached`): Ctrl-C reaches us only, and we stop the server when nothing needs it any more. */
 export function launch(cluster: Cluster, pgdata: string, program: string, flags: readonly string[]): ChildProcess {
   return spawn(program, [...flags], {
     ...cluster.account,

@@ -7,7 +7,7 @@ const ARRAYS_OF_NUMBERS = [1005, 1007, 1021, 1022];
 const ARRAY_OF_FLAGS = 1000;
 const ARRAY_OF_TIMES = 1185;
 
-/** As the `types` of a pool: without its type here, an array would arrive as the text that Postgres writes, and be refused as a parameter. */
+/** The `types` of a pool: without its type here, an array would arrive as the text that Postgres writes, and be refused as a parameter. */
 export const ARRAY_TYPES = {
   texts: arrayType(ARRAYS_OF_TEXT, (text) => text),
   numbers: arrayType(ARRAYS_OF_NUMBERS, Number),

@@ -20,11 +20,11 @@ export interface DatabaseOptions {
   readonly log: Logger;
   /** Postgres refuses every write. */
   readonly readOnly?: boolean;
-  /** For statements of one shape, whatever their parameters: Postgres plans each once a session. */
+  /** Postgres plans each statement once a session: for statements of one shape, whatever their parameters. */
   readonly plannedOnce?: boolean;
 }
 
-/** In milliseconds. The session of a frozen process must not hold a row of a run for long. */
+/** Milliseconds. The session of a frozen process must not hold a row of a run for long. */
 const SESSION_TIMEOUTS = {
   statement_timeout: "30000",
   lock_timeout: "5000",

@@ -47,7 +47,7 @@ export interface PublishedEvent {
   readonly topic: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly payload: Json;
-  /** Of the run that published it. */
+  /** The tenant of the run that published it. */
   readonly tenantId?: string;
   readonly publishedAt: Date;
 }

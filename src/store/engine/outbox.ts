@@ -63,11 +63,11 @@ export async function owedEffects<Id extends string>(database: Sql, ids: readonl
   return rows.map(({ id }) => id);
 }
 
-/** In key order, as a commit takes them, so that the two never wait for each other in a circle. */
+/** Removes rows in key order, as a commit takes them, so that the two never wait for each other in a circle. */
 export async function removeEffects(database: Sql, ids: readonly string[]): Promise<void> {
   await database`
     delete from outbox where id in (select id from outbox where id = any(${[...ids]}::uuid[]) order by id for update)`;
 }
 
-/** By the database's clock. */
+/** The time in so many seconds, by the database's clock. */
 const inSeconds = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;

@@ -49,7 +49,7 @@ export async function firstOutgoing(sql: Sql, shards: readonly ShardId[]): Promi
   return { events: rows.map(({ found: _, ...event }) => event), more: found === PAGE || found > rows.length };
 }
 
-/** In key order, like the commits that add rows. */
+/** Removes rows in key order, like the commits that add them. */
 export async function removeOutgoing(sql: Sql, ids: readonly string[]): Promise<void> {
   await sql`
     delete from outgoing_events where id in (

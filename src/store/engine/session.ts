@@ -73,7 +73,7 @@ export class UnusableDatabase extends Error {
   override readonly name = "UnusableDatabase";
 }
 
-/** In the words of the driver. */
+/** The address in the words of the driver. */
 function addressOf(address: DatabaseAddress) {
   const { hosts, ports, socket, database, user, password, tls, connectTimeout, targetSessionAttrs, options } = address;
   return {
@@ -92,7 +92,7 @@ function addressOf(address: DatabaseAddress) {
 }
 
 /**
- * As libpq: without a root certificate `require` verifies nothing, with one it is `verify-ca`.
+ * TLS follows libpq: without a root certificate `require` verifies nothing, with one it is `verify-ca`.
  * Unlike libpq, `allow` and `prefer` insist on TLS beside a certificate.
  */
 function tlsOf({ mode, rootCert, cert, key }: DatabaseTls) {

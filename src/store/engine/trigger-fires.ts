@@ -40,7 +40,7 @@ export interface NewFire {
   readonly firedAt: Date;
   readonly inputs?: JsonObject;
   readonly error?: string;
-  /** Of a fire under an idempotency key: what was asked for. */
+  /** The hash of what a fire under an idempotency key asked for. */
   readonly requestHash?: string;
 }
 

@@ -44,7 +44,7 @@ const columns = {
 export interface NewBulkJob {
   readonly id: string;
   readonly action: string;
-  /** As it was posted. */
+  /** The filter as it was posted. */
   readonly filter: JsonObject;
   readonly params: JsonObject;
   readonly actor: string;
@@ -101,7 +101,7 @@ export function listJobs(database: Sql, page: PageQuery): Promise<Page<JsonObjec
   );
 }
 
-/** As clients see it, without its refusals. */
+/** The job as clients see it, without its refusals. */
 export function jobItem({
   id,
   action,
@@ -117,7 +117,7 @@ export function jobItem({
   return present({ bulk_id: id, action, filter, state, ...counts, started_at: startedAt, ended_at: endedAt });
 }
 
-/** In the order of the targets. */
+/** The refusals in the order of the targets. */
 export async function refusalsOf(database: Sql, id: string, limit: number): Promise<readonly JsonObject[]> {
   return database<JsonObject[]>`
     select run_id, message from bulk_targets where bulk_id = ${id} and state = 'refused' order by nth limit ${limit}`;
@@ -177,7 +177,7 @@ async function changeJob(
   });
 }
 
-/** Of those that exist. */
+/** The progress of those jobs that exist. */
 export async function progressOf(database: Sql, ids: readonly string[]): Promise<readonly BulkProgress[]> {
   return database<BulkProgress[]>`
     select id, state, done, refused from bulk_jobs where id = any(${`{${ids.join(",")}}`}::text::uuid[])`;

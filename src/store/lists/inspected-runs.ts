@@ -6,11 +6,11 @@ export interface InspectedRun {
   readonly id: RunId;
   readonly workflowId: string;
   readonly version: number;
-  /** Of the version under which it began: it may have moved to another since. */
+  /** The id of the version under which the run began: it may have moved to another since. */
   readonly definitionId: string;
   readonly parentRunId: RunId | null;
   readonly parentStepId: string | null;
-  /** Of a branch its name, of an item its number. */
+  /** The name of a branch, or the number of an item. */
   readonly parentBranchId: string | null;
   readonly state: RunState;
   readonly startedAt: Date;

@@ -28,7 +28,7 @@ export interface RunFilter {
   readonly incident?: boolean;
   /** The run stands at an incident, and one of these is the root of its family, or the run itself. */
   readonly incidentIn?: readonly string[];
-  /** Of the error that ended the run, or of the incident that it stands at. */
+  /** The code of the error that ended the run, or of the incident that it is paused at. */
   readonly errorCode?: string;
   /** This bulk job has changed the run, or started it again. */
   readonly bulkId?: string;
@@ -96,7 +96,7 @@ export function columnsOf({ sets, workflows }: MatchingRuns, columns: SQL): SQL 
   );
 }
 
-/** In the text of the statement: some ends are rare, and a plan that is kept takes all values of a parameter as equally frequent. */
+/** Written into the statement: some ends are rare, and a plan that is kept takes all values of a parameter as equally frequent. */
 const ENDED_AS: ReadonlyMap<string, SQL> = new Map([
   ["succeeded", sql`${runs.endedAs} = 'succeeded'`],
   ["failed", sql`${runs.endedAs} = 'failed'`],
@@ -154,7 +154,7 @@ function withCode(code: string, { pausedReasons, incident }: RunFilter): readonl
   return sets.length > 0 ? sets : [NONE];
 }
 
-/** As it is stored. */
+/** The code as it is stored. */
 const cut = (code: string) => sql`left(${code}::text, 256)`;
 
 const endedWith = (code: string) => sql`${runs.endedWith} <> '' and ${runs.endedWith} = ${cut(code)}`;
@@ -208,7 +208,7 @@ function workflowsWith(version: number): SQL {
 interface LookUp {
   /** One for each run that matches, with its id. */
   readonly rows: SQL;
-  /** Of one run. */
+  /** Tells whether one run matches. */
   readonly condition: SQL;
 }
 
@@ -228,7 +228,7 @@ async function lookUps(database: Sql, { labels = {}, q, bulkId }: RunFilter) {
   return { rows, conditions };
 }
 
-/** Of each, up to one more than FEW. */
+/** The number of rows of each select, up to one more than FEW. */
 async function countsOf(database: Sql, selects: readonly SQL[]): Promise<readonly number[]> {
   const counts = selects.map((rows) => sql`(select count(*)::int from (${rows} limit ${FEW + 1}) counted)`);
   const [row] = await query(database).execute<{ counts: number[] }>(

@@ -23,7 +23,7 @@ export interface Page<Item> {
   readonly total_is_lower_bound?: true;
   /** The page ended before its limit, for its size. */
   readonly truncated?: true;
-  /** Of a truncated page that was asked for by offset: where the next one begins. */
+  /** Where the next page begins, after a truncated page that was asked for by offset. */
   readonly next_offset?: number;
   readonly limit: number;
   readonly offset: number;

@@ -21,7 +21,7 @@ export interface ReadPoolOptions {
   readonly sessions: readonly ReadSession[];
   /** Lists, and lookups, that may wait for a session. */
   readonly waiting?: number;
-  /** Of one read, its wait included. */
+  /** The time limit of one read, its wait included. */
   readonly timeoutMs?: number;
   readonly onRefused?: () => void;
 }
@@ -30,7 +30,7 @@ export interface ReadPoolOptions {
 class Lane {
   /** Sessions that it has. */
   held = 0;
-  /** In the order in which they came. */
+  /** Reads that wait, in the order in which they came. */
   readonly waiting = new Set<(session: ReadSession) => void>();
 }
 
@@ -133,7 +133,7 @@ export class ReadPool {
     }
   }
 
-  /** To the next read of its kind, or of the other. */
+  /** Hands the session to the next read of its kind, or of the other. */
   private release(lane: Lane, session: ReadSession): void {
     lane.held--;
     for (const next of lane === this.lists ? [this.lists, this.lookups] : [this.lookups, this.lists]) {

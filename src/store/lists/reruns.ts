@@ -9,7 +9,7 @@ export interface FirstRun {
   readonly tenantId: string | null;
   readonly businessKey: string | null;
   readonly parentRunId: RunId | null;
-  /** As its start gave them. */
+  /** The inputs as the start gave them. */
   readonly inputs: JsonObject | null;
   readonly identity: StoredIdentity;
 }

@@ -35,7 +35,7 @@ export async function readRuns(database: Sql, runIds: readonly RunId[]): Promise
   return new Map(rows.map((row) => [row.id, viewOf(row)]));
 }
 
-/** As `readRuns` would read it, of the run as it was committed with audit row `lastSeq`, at that time. */
+/** The view that `readRuns` would give of the run as it was committed with audit row `lastSeq`, at that time. */
 export function committedView(
   { context, at }: { readonly context: RunContext; readonly at: number },
   lastSeq: number,

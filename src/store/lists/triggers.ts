@@ -38,7 +38,7 @@ const columns = {
   requestHash: triggers.requestHash,
 };
 
-/** As clients see it. */
+/** The trigger as clients see it. */
 export function triggerItem(row: TriggerRow): JsonObject {
   const { id, triggerType, workflowId, version, config, enabled, tenantId, createdAt, createdBy } = row;
   return present({
@@ -63,7 +63,7 @@ export interface NewTrigger {
 }
 
 export interface Inserted {
-  /** As it is stored, whoever inserted it. */
+  /** The row as it is stored, by this insert or by an earlier one. */
   readonly row: TriggerRow;
   readonly inserted: boolean;
 }
@@ -107,7 +107,7 @@ export interface TriggerFilter {
   readonly workflowId?: string;
 }
 
-/** In the order of creation. */
+/** The triggers in the order of creation. */
 export function listTriggers(database: Sql, filter: TriggerFilter, page: PageQuery): Promise<Page<JsonObject>> {
   const { type, enabled, workflowId } = filter;
   const where = and(

@@ -36,18 +36,18 @@ export interface VersionDraft {
 }
 
 export interface StoredVersion {
-  /** Of this version's content: other content has another id. */
+  /** The id of this version's content: other content has another id. */
   readonly id: string;
   /** The name that all versions share. */
   readonly key: string;
   readonly version: number;
   readonly published: boolean;
-  /** As clients see it, and a document that compiles. */
+  /** The document as clients see it; it compiles. */
   readonly item: JsonObject;
 }
 
 export interface DocumentKind<Draft extends VersionDraft, Row extends VersionRow> {
-  /** For messages: `workflow`. */
+  /** The word for the kind in messages: `workflow`. */
   readonly noun: string;
   readonly table: PgTable & { readonly $inferSelect: Row };
   /** The kind's own columns. */
@@ -58,7 +58,7 @@ export interface DocumentKind<Draft extends VersionDraft, Row extends VersionRow
 }
 
 export class Versions<Draft extends VersionDraft, Row extends VersionRow> {
-  /** As far as both kinds have the same columns. */
+  /** The table, as far as both kinds have the same columns. */
   private readonly table: VersionedTable;
 
   constructor(private readonly kind: DocumentKind<Draft, Row>) {
@@ -94,7 +94,7 @@ export class Versions<Draft extends VersionDraft, Row extends VersionRow> {
     return row && this.stored(row);
   }
 
-  /** Without `version`: any version of it. With `tenantId`, null for none: one that names no tenant, or this one. */
+  /** Whether it exists. Without `version`: in any version. With `tenantId`, null for none: in one that names no tenant, or this one. */
   async exists(
     database: Sql,
     key: string,

@@ -17,7 +17,7 @@ import { isInTheWay, type Obstacle, ObstacleWatch, PATIENCE, type Patience, pati
 const MIGRATION_LOCK = 0x73616761;
 
 export interface MigrateOptions {
-  /** By default that of this release. */
+  /** Default: the folder of this release. */
   readonly folder?: string;
   readonly patience?: Patience;
 }
@@ -39,7 +39,7 @@ export async function migrateDatabase(url: string, log: Logger, options: Migrate
   }
 }
 
-/** Without timeouts, whatever the database sets: a migration may work on a large table. */
+/** The session has no timeouts, whatever the database sets: a migration may work on a large table. */
 function openSession(url: string, log: Logger): Sql {
   return openSessions(url, {
     ...{ max: 1, max_lifetime: null, idle_timeout: 0, onnotice: noticesTo(log), applicationName: "saga-migrate" },

@@ -23,7 +23,7 @@ interface Journal {
 
 const INDEX = /^create (?:unique )?index concurrently "(\w+)"/i;
 
-/** In the order in which they are applied. Throws if a file mixes what needs a transaction with what allows none. */
+/** The migrations in the order in which they are applied. Throws if a file mixes what needs a transaction with what allows none. */
 export function readMigrations(folder: string): readonly Migration[] {
   const journal = JSON.parse(readFileSync(join(folder, "meta", "_journal.json"), "utf8")) as Journal;
   return journal.entries.map(({ tag, when }) =>

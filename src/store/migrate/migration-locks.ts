@@ -8,9 +8,9 @@ import { sqlStateOf } from "../engine/failure.js";
 
 /** How long a migration waits. In milliseconds. */
 export interface Patience {
-  /** For one lock, at each try: starts of runs may wait behind it. */
+  /** The wait for one lock, at each try: starts of runs may wait behind it. */
   readonly lockMs: number;
-  /** In all: afterwards an operator has to look. */
+  /** The wait in all: afterwards an operator has to look. */
   readonly totalMs: number;
 }
 

@@ -14,7 +14,7 @@ const CLOSED_AFTER = "10 seconds";
 const FORGOTTEN_AFTER = "25 hours";
 /** Runs that one statement counts, or all that ended in the same millisecond. Deletions of runs wait for it. */
 const STRIDE_RUNS = 20_000;
-/** In one call. A node that stops waits for it. */
+/** Strides in one call. A node that stops waits for the call. */
 const STRIDES = 100;
 export const NO_TENANT = "00000000-0000-0000-0000-000000000000";
 

@@ -16,7 +16,7 @@ interface Read {
   readonly cut: boolean;
 }
 
-/** From and to, in epoch milliseconds. */
+/** A span of time in epoch milliseconds. */
 type Span = readonly [low: number, high: number];
 
 interface Row {
@@ -92,7 +92,7 @@ function keptEnds(sql: Sql, window: Window, [low, high]: Span): Promise<readonly
     group by 1, 2`;
 }
 
-/** As rows: `low` and `high`. */
+/** The spans as rows with the columns `low` and `high`. */
 function spansOf(sql: Sql, spans: readonly Span[]) {
   const [lows, highs] = [spans.map(([low]) => low), spans.map(([, high]) => high)];
   return sql`unnest(${list(lows)}::text::timestamptz[], ${list(highs)}::text::timestamptz[]) s(low, high)`;

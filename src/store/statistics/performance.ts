@@ -52,7 +52,7 @@ export async function workflowPerformance(
   };
 }
 
-/** By the clock of the database, which gave the runs their times. */
+/** The window by the clock of the database, which gave the runs their times. */
 async function windowOf(sql: Sql, { hours, ...asked }: PerformanceQuery): Promise<Window> {
   const [row] = await sql<
     { minute: number }[]

@@ -122,7 +122,7 @@ function byKind(relation: string, most: number | undefined, where: SQL = sql`tru
     from ${from} where ${where} group by 1, 2, 3, 4`;
 }
 
-/** Of a row with these columns; no tenant is null in one table, and all zeros in another. */
+/** The conditions on a row with these columns; no tenant is null in one table, and all zeros in another. */
 function conditionsOf({ workflowId, version, states, tenantId, rootOnly }: RunFilter, state: SQL): SQL {
   const none = sql`${NO_TENANT}::text::uuid`;
   const conditions = [

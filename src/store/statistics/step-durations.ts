@@ -92,12 +92,12 @@ interface StepRow {
 }
 
 const MAX_STEPS = 1_000;
-/** Of one run, its last ones: a loop does not use up the rows of all others. */
+/** The most rows that are read of one run, its last ones: a loop does not use up the rows of all others. */
 const ROWS_OF_RUN = 1_000;
-/** As stored. The text of a large output is not searched for the duration beside it. */
+/** Bytes of metadata as stored. The text of a large output is not searched for the duration beside it. */
 const METADATA_BYTES = 16_384;
 
-/** Of steps, not of their undos, and without the attempts that are followed by another. */
+/** Rows of steps, not of their undos, and without the attempts that are followed by another. */
 async function stepsOf(sql: Sql, runs: readonly Sampled[], most: number) {
   const rows = await sql<StepRow[]>`
     with read as materialized (

@@ -19,7 +19,7 @@ export interface CalledWorkerOptions {
   readonly api: string;
   /** At least one. */
   readonly actions: readonly Action[];
-  /** As in a gRPC worker: set it to the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`. Default 1,048,576. */
+  /** The most bytes of an output, as in a gRPC worker: set it to the orchestrator's `SAGA_LIMIT_OUTPUT_BYTES`. Default 1,048,576. */
   readonly outputBytes?: number;
   /** The credential, where the orchestrator asks for one. */
   readonly token?: string;

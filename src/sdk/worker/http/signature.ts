@@ -10,7 +10,7 @@ export function verifier(secrets: string | readonly string[] = []): (body: Buffe
     webhooks.length === 0 || webhooks.some((webhook) => isVerified(webhook, body, headers as Record<string, string>));
 }
 
-/** As the orchestrator reads it: Base64 after `whsec_`, or the text itself. */
+/** Reads a secret as the orchestrator does: Base64 after `whsec_`, or the text itself. */
 function webhookOf(secret: string): Webhook {
   if (secret === "") throw new TypeError("a signing secret is empty");
   return secret.startsWith("whsec_") ? new Webhook(secret) : new Webhook(secret, { format: "raw" });

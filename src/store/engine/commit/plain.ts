@@ -74,7 +74,7 @@ created as (
   ...STARTS,
 ];
 
-/** Of two runs with one key, one fails the statement. */
+/** The keys of starts. If two runs have one key, the statement of one of them fails. */
 const START_KEYS: Clause = () => `
 start_keys_taken as (
   insert into start_keys (scope, key, run_id) select scope, key, id from new_run where key is not null
@@ -90,7 +90,7 @@ command as materialized (select * from ${from.command})`;
 interface Part {
   readonly relations: readonly Relation[];
   readonly clauses: readonly Clause[];
-  /** Of a part that lets runs win: its clause. */
+  /** The clause whose rows are counted as runs that won; absent in a part that lets none win. */
   readonly counts?: string;
   readonly isIn?: (rows: GroupRows) => boolean;
 }

@@ -82,7 +82,7 @@ const tickets: Section = { relations: ["ticket", "ticket_gone", "ticket_returned
 /** The order in which tables are written. */
 const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional, outgoingEvents, tickets];
 
-/** By the sections that are present, each a bit. */
+/** Statements by the sections that are present, each a bit. */
 const statements: Statement[] = [];
 
 /**
