@@ -15,7 +15,6 @@ const BOUNDED: Readonly<Record<string, readonly string[]>> = {
     "api/inspect.ts: pingMs",
     "api/stream.ts: pingMs",
     "cluster/supervisor.ts: ms",
-    "cluster/supervisor.ts: pause",
     "cluster/supervisor.ts: this.times.silence / SILENCE_CHECKS",
     "console/run/use-tree.tsx: AGAIN_MS / 4",
     "dispatch/grpc/stream.ts: limits.helloMs",

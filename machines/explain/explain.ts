@@ -45,9 +45,11 @@ export type Act = OperatorActName | "cancel" | "release" | "rerun" | "signal" | 
 export function explain(context: RunContext, lived: Lived): Explanation {
   const { words, data, since, nextAt } = situationOf(context, lived);
   const began = since ?? lived.lastEventAt;
+  const sinceThen = ` (since ${moment(began)})`;
   return {
     state: context.state,
-    because: `${onItsWay(context)}${words} (since ${moment(began)})`,
+    // Of an only child the words end with its own moment, which may be the same.
+    because: `${onItsWay(context)}${words}${words.endsWith(sinceThen) ? "" : sinceThen}`,
     waitingFor: data,
     since: began,
     ...(nextAt !== undefined && { nextAt }),

@@ -92,13 +92,13 @@ export class Guard {
   }
 }
 
-/** For requests of steps: public addresses, and those that a rule lists. */
+/** Admits addresses for requests of steps: public ones, and those that a rule lists. */
 export function publicOrListed(rules: readonly string[]): AddressRule {
   const isListed = listed(rules);
   return (host, address) => isPublic(address) || isListed(host, address);
 }
 
-/** For addresses that workers registered: those that a rule lists, or all addresses without a list. */
+/** Admits addresses that workers registered: those that a rule lists, or all addresses without a list. */
 export function listedOrAny(rules: readonly string[] | undefined): AddressRule {
   return rules ? listed(rules) : () => true;
 }

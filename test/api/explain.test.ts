@@ -281,6 +281,15 @@ describe("explain says what a run waits for", () => {
     expect(answer.waiting_for[0]).not.toHaveProperty("more");
   });
 
+  it("its only child, whose moment is told once if it is the run's own", async () => {
+    const group = { step: "fork", kind: "branches", total: 1, window: 1, started: 1, running: 1, failed: 0 };
+    const id = await stored({ kind: "children" }, { current_step: "join", record: { groups: { 1: group } } });
+    const only = { parent_run_id: id, parent_step_id: "fork", parent_branch_id: "only" };
+    const child = await stored({ kind: "signal", name: "approve" }, only);
+    const because = `waits for 1 child run: ${child} (only) waits for the signal approve (since ${SINCE})`;
+    expect(await explained(id)).toMatchObject({ because });
+  });
+
   it("of many children ten, and how many more there are", async () => {
     const group = { step: "each", kind: "items", total: 12, window: 12, started: 12, running: 12, failed: 0 };
     const id = await stored({ kind: "children" }, { record: { groups: { 1: group } } });

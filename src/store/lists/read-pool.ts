@@ -55,7 +55,7 @@ export class ReadPool {
     return this.runIn(this.lists, closed, read);
   }
 
-  /** As `run`, for a read of single rows by their keys: it does not wait for lists. */
+  /** Like `run`, for a read of single rows by their keys: it does not wait for lists. */
   look<T>(closed: AbortSignal, read: (sql: Sql) => Promise<T>): Promise<T> {
     return this.runIn(this.lookups, closed, read);
   }
