@@ -1,7 +1,6 @@
 // The decisions of a run as a commit of the memory store: in place of the unit of src/run, and with the same rows. It has no wake rows, because a
 // user of the memory store has a clock of its own, and no events for a broker.
 
-import type { AuditEvent } from "../messages/audit.js";
 import { type Answer, answersDispatch, isRefusal, type RunCommand } from "../messages/command.js";
 import type { NewChild, Owed, Write } from "../messages/owed.js";
 import type { Transition } from "../messages/transition.js";
@@ -10,8 +9,7 @@ import type { RunIdentity } from "../state/identity.js";
 import { newRun, RECORD_FORMATS } from "../state/record.js";
 import type { RunId } from "../values/ids.js";
 import { FoldedRows } from "../writes/folded.js";
-import type { Row } from "../writes/relations.js";
-import { changedVariables, newRunRow, type RareColumn, updateRow } from "../writes/run-row.js";
+import { auditRow, changedVariables, newRunRow, type RareColumn, updateRow } from "../writes/run-row.js";
 import type { RunPlace, StoreCommit } from "./store.js";
 
 /** What a run has made of a command. */
@@ -112,20 +110,4 @@ function addRun(folded: FoldedRows, made: NewChild, fence: string, parent?: RunI
   const about = { actor: parent ? "coordinator" : "api", metadata: { workflow_id, version, entrypoint } };
   const started = { type: "saga.started", attempt: 0, from: "pending", to: "pending", at, ...about } as const;
   folded.add("audit_event", auditRow(id, 1, started));
-}
-
-function auditRow(runId: RunId, seq: number, event: AuditEvent, commandId?: string): Row<"audit_event"> {
-  return {
-    run_id: runId,
-    seq,
-    recorded_at: event.at,
-    event_type: event.type,
-    step_id: event.stepId,
-    attempt: event.attempt,
-    from_state: event.from,
-    to_state: event.to,
-    actor: event.actor,
-    metadata: event.metadata,
-    command_id: commandId,
-  };
 }

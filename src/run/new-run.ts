@@ -1,6 +1,7 @@
 // A new run as rows: the same for a run that a client starts and a run that its parent creates. Starts are checked in starter.ts;
 // a parent's creation of children is decided in machines/.
 import {
+  auditRow,
   type FencedChild,
   type JsonObject,
   newRun,
@@ -15,7 +16,7 @@ import {
 import { shardOf } from "../ids.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import type { CommittedEvent } from "./ports.js";
-import { eventRow, STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
+import { STEPPING_GRACE_MS, wakeTime } from "./run-rows.js";
 
 /** The event of a run that its parent, not a client, has created. */
 export function createdByParent(identity: RunIdentity): CommittedEvent {
@@ -45,9 +46,10 @@ export function firstWake(context: RunContext): number {
 export function childRows(child: FencedChild, parent: RunId) {
   const { identity, inherited, idempotencyKey, fence } = child;
   const context = newRun(identity, {}, 0);
+  const started = createdByParent(identity);
   return {
     new_run: [newRunRow(context, { requestHash: "", idempotencyKey, fence }, parent)],
-    audit_event: [eventRow(createdByParent(identity))],
+    audit_event: [auditRow(identity.id, started.seq, started)],
     variable: inherited ? [] : variableRows(newRun(identity, child.variables ?? {}, child.variablesSize)),
     wake: [{ run_id: identity.id, shard: shardOf(identity.id), due_at: firstWake(context) }],
   } satisfies Rows;

@@ -4,14 +4,12 @@ import { randomFillSync } from "node:crypto";
 import {
   CARRIED_MS,
   isOwedByRun,
-  type Row,
   type Rows,
   type RunContext,
   type RunId,
   wakeAt,
 } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
-import type { CommittedEvent } from "./ports.js";
 
 /** The wake row of a run that is stepping is due this far ahead: it is polled only if the run's node died. */
 export const STEPPING_GRACE_MS = 2_000;
@@ -50,23 +48,6 @@ export function wakeChange(
 
 function isUnderWay(context: RunContext): boolean {
   return wakeAt(context) === "soon" || context.wait?.kind === "dispatched" || owesLook(context);
-}
-
-/** `commandId`: the worker's answer that the event is the outcome of. */
-export function eventRow(event: CommittedEvent, commandId?: string): Row<"audit_event"> {
-  return {
-    run_id: event.runId,
-    seq: event.seq,
-    recorded_at: event.at,
-    event_type: event.type,
-    step_id: event.stepId,
-    attempt: event.attempt,
-    from_state: event.from,
-    to_state: event.to,
-    actor: event.actor,
-    metadata: event.metadata,
-    command_id: commandId,
-  };
 }
 
 /** The wake row that the run needs now, as `wakeChange` says. */

@@ -3,6 +3,7 @@
 
 import type { Sql } from "postgres";
 import {
+  auditRow,
   detailOf,
   entryStep,
   type GivenAtStart,
@@ -34,7 +35,7 @@ import { OutcomeUnknown, pauseBeforeReplay } from "./committer.js";
 import type { Gate, LastWords } from "./judge.js";
 import { firstWake, type Start, type StartedRun, startedEvent, variableRows } from "./new-run.js";
 import type { RunStarter, StartAnswer, StartRequest } from "./ports.js";
-import { eventRow, newFence } from "./run-rows.js";
+import { newFence } from "./run-rows.js";
 
 const START_TRIES = 5;
 /** How many may wait for a slot of one key, unless a setting says otherwise. */
@@ -239,7 +240,7 @@ function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {
   return {
     new_run: [newRunRow(context, mark)],
     label: Object.entries(labels).map(([name, value]) => ({ run_id: id, name, value })),
-    audit_event: [eventRow(started)],
+    audit_event: [auditRow(id, started.seq, started)],
     variable: variableRows(context),
     wake: [{ run_id: id, shard: shardOf(id), due_at: firstWake(context) }],
     ticket: ticket && [ticket],

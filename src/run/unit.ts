@@ -4,6 +4,7 @@
 import {
   type Answer,
   answersDispatch,
+  auditRow,
   changedVariables,
   type DispatchId,
   FoldedRows,
@@ -31,7 +32,7 @@ import type { LoadedRun } from "./loaded-run.js";
 import type { QueuedCommand } from "./mailbox.js";
 import { childRows, createdByParent } from "./new-run.js";
 import type { CommittedEvent } from "./ports.js";
-import { eventRow, newFence, wakeChange, wakeRows } from "./run-rows.js";
+import { newFence, wakeChange, wakeRows } from "./run-rows.js";
 
 /** Columns that are written only when they change. */
 const RARE_COLUMNS: readonly RareColumn[] = ["call", "frames", "items"];
@@ -134,7 +135,9 @@ export class Unit {
   }
 
   private eventRows(): Row<"audit_event">[] {
-    return this.events.map((event, nth) => eventRow(event, nth === 0 ? this.workersAnswer : undefined));
+    return this.events.map((event, nth) =>
+      auditRow(event.runId, event.seq, event, nth === 0 ? this.workersAnswer : undefined),
+    );
   }
 }
 
