@@ -1,6 +1,7 @@
 // The decisions of a run as a commit of the memory store: in place of the unit of src/run, and with the same rows. It has no wake rows, because a
 // user of the memory store has a clock of its own, and no events for a broker.
 
+import { auditRow } from "../messages/audit.js";
 import { type Answer, answersDispatch, isRefusal, type RunCommand } from "../messages/command.js";
 import type { NewChild, Owed, Write } from "../messages/owed.js";
 import type { Transition } from "../messages/transition.js";
@@ -9,7 +10,7 @@ import type { RunIdentity } from "../state/identity.js";
 import { newRun, RECORD_FORMATS } from "../state/record.js";
 import type { RunId } from "../values/ids.js";
 import { FoldedRows } from "../writes/folded.js";
-import { auditRow, changedVariables, newRunRow, type RareColumn, updateRow } from "../writes/run-row.js";
+import { changedVariables, newRunRow, type RareColumn, updateRow } from "../writes/run-row.js";
 import type { RunPlace, StoreCommit } from "./store.js";
 
 /** What a run has made of a command. */

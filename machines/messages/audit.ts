@@ -1,7 +1,9 @@
 // Audit events: the history of a run, one row each. The state after one is the state before the next. The fifteen types are closed.
 
 import type { RunState } from "../state/lifecycle.js";
+import type { RunId } from "../values/ids.js";
 import type { JsonObject } from "../values/json.js";
+import type { Row } from "../writes/relations.js";
 
 export const AUDIT_TYPES = [
   "saga.started",
@@ -35,4 +37,21 @@ export interface AuditEvent {
   readonly actor: string;
   readonly metadata?: JsonObject;
   readonly at: number;
+}
+
+/** `commandId`: the worker's answer that the event is the outcome of. */
+export function auditRow(runId: RunId, seq: number, event: AuditEvent, commandId?: string): Row<"audit_event"> {
+  return {
+    run_id: runId,
+    seq,
+    recorded_at: event.at,
+    event_type: event.type,
+    step_id: event.stepId,
+    attempt: event.attempt,
+    from_state: event.from,
+    to_state: event.to,
+    actor: event.actor,
+    metadata: event.metadata,
+    command_id: commandId,
+  };
 }

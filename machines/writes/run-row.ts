@@ -1,7 +1,6 @@
 // A run's context as the rows of a commit, and back: the encoder, and its one decoder. Every store writes what is encoded here, and gives the
 // decoder the columns that it has read. The record, which is one of the columns, is state/record.ts.
 
-import type { AuditEvent } from "../messages/audit.js";
 import { pausedReason, type RunContext } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
@@ -53,23 +52,6 @@ export function updateRow(context: RunContext, update: RunUpdate): Row<"run_upda
     output: context.output,
     version: moved?.version,
     definition_id: moved?.definitionId,
-  };
-}
-
-/** `commandId`: the worker's answer that the event is the outcome of. */
-export function auditRow(runId: RunId, seq: number, event: AuditEvent, commandId?: string): Row<"audit_event"> {
-  return {
-    run_id: runId,
-    seq,
-    recorded_at: event.at,
-    event_type: event.type,
-    step_id: event.stepId,
-    attempt: event.attempt,
-    from_state: event.from,
-    to_state: event.to,
-    actor: event.actor,
-    metadata: event.metadata,
-    command_id: commandId,
   };
 }
 

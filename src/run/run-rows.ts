@@ -1,14 +1,7 @@
-// What the rows of a new run and of a running one have in common: the due time of the wake row, audit rows, and the random token that every commit
+// What the rows of a new run and of a running one have in common: the due time of the wake row, and the random token that every commit
 // writes beside the revision (law 1).
 import { randomFillSync } from "node:crypto";
-import {
-  CARRIED_MS,
-  isOwedByRun,
-  type Rows,
-  type RunContext,
-  type RunId,
-  wakeAt,
-} from "../../machines/index.js";
+import { CARRIED_MS, isOwedByRun, type Rows, type RunContext, type RunId, wakeAt } from "../../machines/index.js";
 import { shardOf } from "../ids.js";
 
 /** The wake row of a run that is stepping is due this far ahead: it is polled only if the run's node died. */
