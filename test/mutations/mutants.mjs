@@ -979,8 +979,8 @@ export const MUTANTS = [
   {
     name: "audit times go back when a run moves to a node whose clock is behind (law 8)",
     file: "src/run/facts.ts",
-    find: "now: Math.max(clock.now(), notBefore),",
-    replace: "now: clock.now(),",
+    find: "const now = Math.max(this.options.clock.now(), notBefore);",
+    replace: "const now = this.options.clock.now();",
     test: "test/run/two-runtimes.test.ts",
     red: "a run that moves between nodes has audit times that never go back, whichever node's clock is ahead",
   },
