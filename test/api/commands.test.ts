@@ -205,7 +205,7 @@ describe("an act of an operator", () => {
   });
 
   it("that could never make sense is 400, with the reason", async () => {
-    const reason = "nothing in the workflow reads the variable m: those that a retry may correct are n";
+    const reason = 'nothing in the workflow reads the variable "m": those that a retry may correct are "n"';
     rig.answer = () => ({ type: "refused", reason, invalid: true });
     expect(await act("retry_step", { variables: { m: 2 } })).toMatchObject({
       status: 400,

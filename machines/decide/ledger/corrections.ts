@@ -27,8 +27,12 @@ export function correctionsOf(draft: Draft, given: JsonObject): JsonObject | str
 }
 
 function unread(name: string, names: readonly string[]): string {
-  const known = names.length === 0 ? "none" : names.toSorted().slice(0, LISTED).join(", ");
-  return `nothing in the workflow reads the variable ${name}: those that a retry may correct are ${known}`;
+  const quoted = names
+    .toSorted()
+    .slice(0, LISTED)
+    .map((each) => JSON.stringify(each));
+  const known = names.length === 0 ? "none" : quoted.join(", ");
+  return `nothing in the workflow reads the variable ${JSON.stringify(name)}: those that a retry may correct are ${known}`;
 }
 
 /** The names of items and indexes that the expressions of this run see. */

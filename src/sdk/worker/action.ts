@@ -68,7 +68,27 @@ export interface Action<I = unknown, O = unknown> extends ActionFacts {
 
 const NAME = /^[A-Za-z0-9_:-]{1,128}$/;
 
-/** Types `execute` by the schemas. Throws TypeError if the name or the version is invalid. */
+/** What an action may have: a misspelt limit or policy would not count, and its author would learn that in production. */
+const MEMBERS: Readonly<Record<keyof ActionOptions<TSchema, TSchema>, true>> = {
+  ...{ name: true, version: true, description: true, category: true, input: true, output: true, execute: true },
+  ...{ compensable: true, timeoutMs: true, retry: true, errorCodes: true, dryRunSupported: true, deprecated: true },
+  ...{ licenseGroup: true, autoHeartbeat: true },
+};
+const RETRY_MEMBERS: Readonly<Record<keyof RetryOptions, true>> = {
+  ...{ maxAttempts: true, initialBackoffMs: true, maxBackoffMs: true, multiplier: true, jitter: true },
+  nonRetryableCodes: true,
+};
+
+function refuseUnknown(of: string, given: object, known: object): void {
+  const unknown = Object.keys(given).find((member) => !Object.hasOwn(known, member));
+  if (unknown === undefined) return;
+  const plain = (member: string) => member.replaceAll("_", "").toLowerCase();
+  const meant = Object.keys(known).find((member) => plain(member) === plain(unknown));
+  const hint = meant ? `did you mean ${meant}?` : `it may have ${Object.keys(known).join(", ")}`;
+  throw new TypeError(`${of} has an unknown member ${JSON.stringify(unknown)}: ${hint}`);
+}
+
+/** Types `execute` by the schemas. Throws TypeError if the name or the version is invalid, or a member is unknown. */
 export function defineAction<const I extends TSchema, const O extends TSchema>(
   options: ActionOptions<I, O>,
 ): Action<Static<I>, Static<O>> {
@@ -76,6 +96,8 @@ export function defineAction<const I extends TSchema, const O extends TSchema>(
   if (!NAME.test(options.name)) throw new TypeError(`action name ${JSON.stringify(options.name)} must match ${NAME}`);
   if (!Number.isInteger(version) || version < 1)
     throw new TypeError(`version of action ${options.name} must be an integer of 1 or more`);
+  refuseUnknown(`action ${options.name}`, options, MEMBERS);
+  if (options.retry) refuseUnknown(`retry of action ${options.name}`, options.retry, RETRY_MEMBERS);
   return Object.freeze({ ...options, version });
 }
 

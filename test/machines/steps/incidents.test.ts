@@ -162,7 +162,10 @@ describe("an incident of a step", () => {
     });
     expect(run.command({ type: "retry_step", variables: { other: 1 }, ...by })).toMatchObject({
       ...{ type: "refused", invalid: true },
-      reason: `nothing in the workflow reads the variable other: those that a retry may correct are ${[...names, "n"].sort().join(", ")}`,
+      reason: `nothing in the workflow reads the variable "other": those that a retry may correct are ${[...names, "n"]
+        .sort()
+        .map((each) => JSON.stringify(each))
+        .join(", ")}`,
     });
     const variables = Object.fromEntries(names.map((name) => [name, 7]));
     expect(run.command({ type: "retry_step", variables, ...by })).toMatchObject({ type: "acted", changed: true });
@@ -354,7 +357,7 @@ describe("an incident in a family", () => {
       });
     expect(retry({ n: 1, m: 2 })).toMatchObject({
       ...{ type: "refused", invalid: true },
-      reason: "nothing in the workflow reads the variable m: those that a retry may correct are item, n",
+      reason: 'nothing in the workflow reads the variable "m": those that a retry may correct are "item", "n"',
     });
     expect([incidentOf(child as Simulation)?.kind, child?.context.variables]).toEqual(["incident", { n: 1 }]);
   });
