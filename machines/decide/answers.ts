@@ -99,11 +99,11 @@ function isAboutDispatch(
 }
 
 /**
- * Sends again, unchanged, what the dispatch needs, or resolves it if the run no longer waits for it. The node that asks has just
- * begun to listen to the worker, so the heartbeat timeout starts anew. From now on two nodes may have the dispatch, and neither can
+ * Sends again, unchanged, what the dispatch needs, or resolves it if the run no longer waits for it. A node that has just
+ * begun to listen to the worker asks, so the heartbeat timeout starts anew, unless the node says that it held the dispatch. From now on two nodes may have the dispatch, and neither can
  * say that it was not handed over. A dispatch that only the run's own rows owed gets a row.
  */
-export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionOn<"carry"> {
+export function carry(draft: Draft, { dispatchId, held: isHeld }: Command<"carry">): DecisionOn<"carry"> {
   const { wait, call, run, quarantined, held } = draft.context;
   if (!wait || !("dispatchId" in wait) || wait.dispatchId !== dispatchId || !call)
     return unchanged({ type: "advanced" }, dispatchResolved(run, dispatchId));
@@ -124,7 +124,8 @@ export function carry(draft: Draft, { dispatchId }: Command<"carry">): DecisionO
     return unchanged({ type: "advanced" }, again);
   draft.owe(again);
   if (row.hasRow) draft.owe({ writes: [outboxRow(draft, dispatchId, "action")] });
-  draft.change({ wait: { ...wait, ...heartbeatFrom(draft, call), ...row, ...(handedOver && { carried: true }) } });
+  const heartbeat = isHeld ? {} : heartbeatFrom(draft, call);
+  draft.change({ wait: { ...wait, ...heartbeat, ...row, ...(handedOver && { carried: true }) } });
   draft.close("heartbeat");
   return draft.decided({ type: "advanced" });
 }

@@ -60,7 +60,8 @@ export type RunCommand =
   /** Offers an event to a run that waits for its topic and headers. */
   | { readonly type: "event"; readonly eventId: string }
   /** The node's poll found this dispatch unresolved. The run owes it again, or resolves it. */
-  | { readonly type: "carry"; readonly dispatchId: DispatchId }
+  /** `held`: the node that asks has the dispatch in its hands, and has had it all the time. */
+  | { readonly type: "carry"; readonly dispatchId: DispatchId; readonly held?: boolean }
   /** The run was proven to end or hang the process that takes its next step: it is left alone until it is released. */
   | { readonly type: "quarantine"; readonly proof?: QuarantineProof }
   | { readonly type: "release"; readonly actor: string }

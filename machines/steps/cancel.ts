@@ -22,7 +22,7 @@ export const cancel = stepType({
     const to = attributes.run_id ? textOf(attributes.run_id, scope, "run_id").toLowerCase() : run.id;
     if (to === run.id) return { kind: "cancel", reason, compensate };
     if (run.dryRun) return { kind: "skipped", reason: "dry_run" };
-    const target = targetOf(to, facts);
+    const target = targetOf(to, run.id, facts);
     if (typeof target !== "string") return target;
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/cancel`);
     const command = { type: "cancel", reason, compensate, actor: "coordinator" } as const;

@@ -25,7 +25,7 @@ export const emitSignal = stepType({
     const to = textOf(attributes.run_id, scope, "run_id");
     const payload = objectOf(attributes.payload, scope, "payload");
     if (run.dryRun) return { kind: "skipped", reason: "dry_run", output: {} };
-    const target = targetOf(to, facts);
+    const target = targetOf(to, run.id, facts);
     if (typeof target !== "string") return target;
     const id = facts.uuid(run.id, `${run.id}/${plan.id}/${entry}/signal`);
     const command = { type: "signal", id, name, payload, actor: "coordinator" } as const;
@@ -38,9 +38,11 @@ export const emitSignal = stepType({
 });
 
 /** The run that a step names, or why it cannot be reached. */
-export function targetOf(text: string, { target }: Facts): RunId | StepOutcome {
+export function targetOf(text: string, self: RunId, { target }: Facts): RunId | StepOutcome {
   const runId = parseRunId(text);
   if (runId === undefined) return failed("not_found", "run_id is not a run id");
+  // Not read: no store has the run before its first commit.
+  if (runId === self) return runId;
   if (target === undefined) return { kind: "need", need: { kind: "target", runId } };
   return target ? runId : failed("not_found", `there is no run ${text}`);
 }

@@ -178,7 +178,9 @@ export class Resident {
   /** A commit of unknown outcome may owe a dispatch that was never handed over: the run asks for it again. */
   private async resendDispatch(): Promise<void> {
     const { wait } = (this.loaded ?? (await this.load())).actor.context;
-    if (wait && "dispatchId" in wait) this.commandSelf({ type: "carry", dispatchId: wait.dispatchId });
+    if (!wait || !("dispatchId" in wait)) return;
+    const { dispatchId } = wait;
+    this.commandSelf({ type: "carry", dispatchId, held: this.host.dispatcher.holds(dispatchId) });
   }
 
   /**

@@ -23,6 +23,9 @@ export function wakeTime(context: RunContext, now: number): number | null {
   return wake ?? null;
 }
 
+/** A look that is due within this time is not put off by the commits that come before it. */
+const LOOKED_AT_SOON_MS = 1_000;
+
 /**
  * The wake row that a commit writes; undefined: the `stored` one is still good, where it is known. While the run is stepping, or a worker
  * has its call, another commit will come long before the row is due, so a row that is due too early is moved only when it is nearly due:
@@ -35,6 +38,8 @@ export function wakeChange(
 ): number | null | undefined {
   const due = wakeTime(context, now);
   if (stored === undefined || due === null || stored === null) return stored === due ? undefined : due;
+  // The run of a node that is gone: its dispatch may be lost, and only the look finds that out.
+  if (owesLook(context) && stored <= due && stored - now < LOOKED_AT_SOON_MS) return undefined;
   const early = stored <= due && stored - now >= (due - now) / 2;
   return stored > now && (stored === due || (early && isUnderWay(context))) ? undefined : due;
 }

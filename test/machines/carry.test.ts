@@ -28,6 +28,15 @@ describe("a dispatch that is taken over", () => {
     expect(simulation.rows.at(-1)).toMatchObject({ type: "step.failed", metadata: { code: "heartbeat_timeout" } });
   });
 
+  it("gets no more time from a look of the node that held it all the time", () => {
+    const { simulation, dispatchId } = dispatched();
+    simulation.now += 400;
+    simulation.command({ type: "carry", dispatchId, held: true });
+    simulation.now += 100;
+    simulation.advance();
+    expect(simulation.rows.at(-1)).toMatchObject({ type: "step.failed", metadata: { code: "heartbeat_timeout" } });
+  });
+
   it("keeps its deadline", () => {
     const { simulation, dispatchId } = dispatched();
     simulation.now += 9_900;

@@ -32,6 +32,10 @@ beforeAll(async () => {
     { id: "join", type: "join", next: "hold" },
     wait,
   ]);
+  await publish(database, "tells-itself", [
+    { id: "tell", type: "emit_signal", run_id: "${run.id}", signal_name: "go", next: "hold" },
+    wait,
+  ]);
   await publish(database, "spawns", [
     { id: "spawn", type: "spawn_saga", workflow_id: "ends", idempotency_key: "${inputs.key}", next: "hold" },
     wait,
@@ -58,6 +62,13 @@ const eventsOf = ({ rows }: RunCommit) => rows.audit_event?.map((row) => row.eve
 const isAlone = (commit: RunCommit | undefined) => commit !== undefined && eventsOf(commit).join() === "saga.started";
 
 describe("the first steps of a run", () => {
+  it("may signal the run itself, which is in no store yet", async () => {
+    const { starter } = await open();
+    const runId = await start(starter, "tells-itself");
+    await stateIs(runId, "succeeded");
+    await allSound(database.sql, [runId]);
+  });
+
   it("join the commit of its start, the first dispatch included", async () => {
     await open({ reply: () => undefined });
     const runId = await start(half.starter, "pays");

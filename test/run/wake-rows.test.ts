@@ -1,8 +1,11 @@
 // The wake row of a run in progress: it is moved when it is nearly due, not at every commit, and it never lets a lost node's run wait
 // for longer than two seconds. Triggers in the test's database record what was written.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { wakeChange } from "../../src/run/run-rows.js";
 import { createTestDatabase, deleteRuns, type TestDatabase } from "../harness/database.js";
 import { until } from "../harness/until.js";
+import { ACTIONS, program } from "../machines/definitions.js";
+import { Simulation } from "../machines/simulation.js";
 import { type Half, type HalfOptions, publish, registerActions, type Step, start, startHalf } from "./rig.js";
 import { allEnd, allSound, look, nothingUnwatched, report } from "./seen.js";
 
@@ -24,6 +27,7 @@ beforeAll(async () => {
   await registerActions(database, "charge");
   await publish(database, "steps", numbered(STEPS).map(noop));
   await publish(database, "charges", numbered(10).map(charge));
+  await publish(database, "beats", [{ ...charge(10), heartbeat_timeout_ms: 15_000 }]);
   await publish(database, "later", [{ id: "wait", type: "wait_duration", duration_ms: 600_000 }]);
   // What a run's commit leaves behind, seen when it commits: the statement writes the wake row after the run row.
   await database.sql.unsafe(`
@@ -116,6 +120,32 @@ describe("the wake row of a run in progress", () => {
       await until(moved, { what: "a wake row that is due at the deadline" });
       expect(await due()).toMatchObject({ tries: 0 });
     }
+  });
+
+  it("is not put off by other commits when the look at a dispatch is due, which may be lost", () => {
+    const simulation = new Simulation({ program: program([charge(10)]), actions: ACTIONS });
+    simulation.advance();
+    const { context, now } = simulation;
+    expect(context.wait?.kind).toBe("dispatched");
+    for (const stored of [now - 60_000, now, now + 999]) expect(wakeChange(context, now, stored)).toBeUndefined();
+    expect(wakeChange(context, now, now + 4_000)).toBe(now + 10_000);
+  });
+
+  it("brings a look that leaves the time of the next heartbeat as it is, if the node holds the dispatch", async () => {
+    const { starter, poller, dispatcher } = await half({ reply: () => undefined });
+    const runId = await start(starter, "beats");
+    await until(() => dispatcher.sent.length === 1);
+    const wait = async () => {
+      const [row] = await database.sql<{ wait: { heartbeatAt: number; hasRow?: true } }[]>`
+        select record->'wait' as wait from runs where id = ${runId}`;
+      return row?.wait;
+    };
+    const heartbeatAt = (await wait())?.heartbeatAt;
+    expect(heartbeatAt).toBeGreaterThan(0);
+    await database.sql`update wakes set due_at = now() - interval '1 s'`;
+    await poller.tick();
+    await until(async () => (await wait())?.hasRow, { what: "the row of the dispatch" });
+    expect((await wait())?.heartbeatAt).toBe(heartbeatAt);
   });
 
   it("is exact for a parked run", async () => {
