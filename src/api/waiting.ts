@@ -23,6 +23,9 @@ export interface Wait {
   readonly reply: FastifyReply;
 }
 
+/** Characters of variables in a view that is made from memory, in one piece (law 14). A larger one is read. */
+const MOST_FROM_MEMORY = 100_000;
+
 export class Waiters {
   /** Each ends its wait. */
   private readonly waiting = new Set<() => void>();
@@ -50,7 +53,9 @@ export class Waiters {
   async end(runId: RunId, wait: Wait, started?: { readonly labels?: Labels }): Promise<RunView | undefined> {
     const closed = closeSignal(wait.reply);
     const head = this.stopped ? undefined : await this.over(runId, wait);
-    if (started && head?.terminal && head.committed) return committedView(head.committed, head.seq, started.labels);
+    const { committed } = head ?? {};
+    const isSmall = committed && committed.context.variablesSize <= MOST_FROM_MEMORY;
+    if (started && head?.terminal && isSmall) return committedView(committed, head.seq, started.labels);
     return this.runs.read(runId, closed);
   }
 
