@@ -24,8 +24,8 @@ export function VariablesTab({ run, read: { story, live }, shown, definition }: 
   return (
     <>
       <p className="quiet">
-        The audit log has the outputs of steps, but neither the variables that the run began with nor the values that
-        a step or a correction wrote. Where a value is not recorded, this page says so; the service has the variables as
+        The audit log has the outputs of steps, but neither the variables that the run began with nor the values that a
+        step or a correction wrote. Where a value is not recorded, this page says so; the service has the variables as
         they are now.
       </p>
       {isNow ? <Json value={run.variables} label="Variables now" /> : <Then changes={changes} run={run} />}
