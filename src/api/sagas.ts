@@ -35,8 +35,6 @@ import { RunReader } from "./run-reader.js";
 import type { Resource } from "./schemas.js";
 import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
 
-/** Ten years: the longest delay or timeout of a run. */
-
 export const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
   type: "object",
   propertyNames: { pattern: NEW_ID_PATTERN },

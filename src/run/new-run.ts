@@ -1,5 +1,5 @@
-// A new run as rows: the same for a run that a client starts and a run that its parent creates. Starts are checked in starter.ts;
-// a parent's creation of children is decided in machines/.
+// What the rows of a new run are made of, whether a client starts it (starter.ts) or its parent creates it, which machines/ decides; and how the
+// rows of its first steps join those of its start.
 import {
   auditRow,
   type FencedChild,
@@ -74,6 +74,12 @@ export interface Start {
   readonly key: string;
 }
 
+/** The columns that the first steps of a run leave otherwise than its start made them. */
+type SteppedColumn = Exclude<
+  keyof Row<"run_update"> & keyof Row<"new_run">,
+  "id" | "fence" | "version" | "definition_id"
+>;
+
 /**
  * The commit that creates the run as its first steps leave it. Undefined: the start has to be committed first, because only the
  * compare-and-set of a stored run decides who takes a signal or an event, and whether a run that is created under a key is told of.
@@ -89,7 +95,7 @@ export function startWith({ runId, rows: start }: RunCommit, { rows: steps }: Ru
   const begun = {
     ...{ state, step, last_seq, last_event_at, terminal_at, review, awaited_signal, paused_reason },
     ...{ record, call, frames, items, output },
-  };
+  } satisfies Record<SteppedColumn, unknown>;
   const changed = new Set(variable.filter(({ run_id }) => run_id === runId).map(({ name }) => name));
   const rows = {
     ...start,

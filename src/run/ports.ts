@@ -84,7 +84,7 @@ export interface Dispatcher {
   cancel(dispatchId: DispatchId, reason: string): void;
   /** Nothing is owed for the dispatch any more: removes it from the queue and gives back unused credit. */
   resolved(dispatchId: DispatchId): void;
-  /** Whether this node has it (queued, reserved, in flight). If not, the outbox poll asks the run to `carry` it. */
+  /** Whether this node has it (queued, reserved, in flight). If not, the poll of wakes (over gRPC) or of the outbox has the run `carry` it. */
   holds(dispatchId: DispatchId): boolean;
 }
 
