@@ -11,6 +11,7 @@ import { repeatedAnswer } from "../../src/store/engine/load.js";
 import { grantSlots } from "../../src/store/engine/slots.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { newRunId } from "../harness/ids.js";
+import { until } from "../harness/until.js";
 import {
   AT,
   command,
@@ -521,8 +522,7 @@ describe("a published event", () => {
     await stores.commit(update(await created(mine), 1, { published_event }));
     stores.memory.announce();
     await stores.sql`update events set due_at = now()`;
-    const [due] = await leaseDueEvents(stores.sql, 1);
-    if (!due) throw new Error("the event is not due");
+    const due = await until(async () => (await leaseDueEvents(stores.sql, 1))[0], { what: "the event that is due" });
     const { notices } = await announceTo(stores.sql, due);
     expect(notices.map(({ runId }) => runId)).toEqual([...told].sort());
     expect(takenInbox().map(([to]) => to)).toEqual([...told].sort());
