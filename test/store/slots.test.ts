@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { type Row, type RunId, type SlotKey, slotTenant } from "../../machines/index.js";
 import { encodeRun, GroupRows } from "../../src/store/engine/commit/encoding.js";
-import { plainStatement } from "../../src/store/engine/commit/plain.js";
+import { PlainStatements } from "../../src/store/engine/commit/plain.js";
 import type { RunCommit } from "../../src/store/engine/commit/run-commit.js";
 import { generalStatement } from "../../src/store/engine/commit/statement.js";
 import {
@@ -184,7 +184,9 @@ describe("granting", () => {
 
   it("a group without slots has no part for them in its statement", () => {
     const textsOf = (commit: RunCommit) =>
-      [plainStatement, generalStatement].map((form) => form(new GroupRows([encodeRun(commit)])).text);
+      [(rows: GroupRows) => new PlainStatements().of(rows), generalStatement].map(
+        (form) => form(new GroupRows([encodeRun(commit)]))?.text,
+      );
     for (const text of textsOf(creation())) expect(text).not.toContain("concurrency_tickets");
     for (const text of textsOf(creation({ ticket: [ticket(newKey())] }))) expect(text).toContain("concurrency_tickets");
   });

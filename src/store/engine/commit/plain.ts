@@ -118,29 +118,38 @@ const PARTS: readonly Part[] = [
   { relations: ["ticket", "ticket_gone", "ticket_returned"], clauses: TICKETS },
 ];
 
-/** Every session keeps the plan of each statement. Of more different ones than this, the parts without rows stay. */
-const MOST_STATEMENTS = 64;
-const EVERY_PART = 2 ** PARTS.length - 1;
-
-const statements = new Map<number, Statement>();
-
 /** Whether the plain statement can write the group: a claim is won by one of several runs, which only the general one can tell. */
 export function isPlain(rows: GroupRows): boolean {
   return !rows.has("signal_claim") && !rows.has("event_claim") && !rows.has("promise");
 }
 
-/** The last parameter is the number of rows of `run_update`, `confirm` and `new_run`: as many runs have to win. */
-export function plainStatement(rows: GroupRows): Statement {
-  let shape = 0;
-  PARTS.forEach(({ relations, isIn }, nth) => {
-    if (isIn?.(rows) ?? relations.some((relation) => rows.has(relation))) shape |= 1 << nth;
-  });
-  if (!statements.has(shape) && statements.size >= MOST_STATEMENTS) shape = EVERY_PART;
-  const known = statements.get(shape);
-  if (known) return known;
-  const statement = statementOf(PARTS.filter((_, nth) => (shape & (1 << nth)) !== 0));
-  statements.set(shape, statement);
-  return statement;
+/**
+ * Every session keeps the plan of each statement, so there are so many at most. A statement with parts that most of its groups have no rows for is
+ * no way out: planned for none, such a part walks through an index that grows.
+ */
+const MOST_STATEMENTS = 64;
+
+/** A statement for each set of parts, made when the first group has that set. */
+export class PlainStatements {
+  private readonly made = new Map<number, Statement>();
+
+  constructor(private readonly most = MOST_STATEMENTS) {}
+
+  /**
+   * The last parameter is the number of rows of `run_update`, `confirm` and `new_run`: as many runs have to win. Undefined: there are statements
+   * enough, and the general one writes the group.
+   */
+  of(rows: GroupRows): Statement | undefined {
+    let shape = 0;
+    PARTS.forEach(({ relations, isIn }, nth) => {
+      if (isIn?.(rows) ?? relations.some((relation) => rows.has(relation))) shape |= 1 << nth;
+    });
+    const known = this.made.get(shape);
+    if (known || this.made.size >= this.most) return known;
+    const statement = statementOf(PARTS.filter((_, nth) => (shape & (1 << nth)) !== 0));
+    this.made.set(shape, statement);
+    return statement;
+  }
 }
 
 function statementOf(parts: readonly Part[]): Statement {

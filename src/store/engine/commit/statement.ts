@@ -21,7 +21,7 @@ import {
   UPDATE,
   WON,
 } from "./fences.js";
-import { isPlain, plainStatement, SOME_LOST } from "./plain.js";
+import { isPlain, PlainStatements, SOME_LOST } from "./plain.js";
 import {
   AUDIT_EVENTS,
   CLAIMED,
@@ -82,18 +82,25 @@ const tickets: Section = { relations: ["ticket", "ticket_gone", "ticket_returned
 /** The order in which tables are written. */
 const SECTIONS: readonly Section[] = [claims, newRuns, outbox, messages, undo, occasional, outgoingEvents, tickets];
 
-/** Statements by the sections that are present, each a bit. */
-const statements: Statement[] = [];
+/** General statements by the sections that are present, each a bit. */
+const generalStatements: Statement[] = [];
+
+const plainStatements = new PlainStatements();
 
 /**
  * Writes the group; resolves with the ids of the runs that won. A run is in the group once at most, children and runs that are
  * promised a signal included. Most groups have no loser: they are written by the plain statement. If it fails because one may have lost, it
  * has left nothing behind, and the general statement finds out who has.
  */
-export async function commitRuns(sql: Sql, group: readonly EncodedRun[]): Promise<ReadonlySet<string>> {
+export async function commitRuns(
+  sql: Sql,
+  group: readonly EncodedRun[],
+  statements = plainStatements,
+): Promise<ReadonlySet<string>> {
   const rows = new GroupRows(group);
-  if (isPlain(rows)) {
-    const { text, relations } = plainStatement(rows);
+  const plain = isPlain(rows) ? statements.of(rows) : undefined;
+  if (plain) {
+    const { text, relations } = plain;
     try {
       await sql.unsafe(text, [...parametersOf(rows, relations), String(deciding(rows))], { prepare: true });
       return new Set(group.map(({ runId }) => runId));
@@ -119,8 +126,8 @@ function parametersOf(rows: GroupRows, relations: readonly Relation[]): string[]
 export function generalStatement(rows: GroupRows): Statement {
   const present = SECTIONS.filter(({ relations }) => relations.some((relation) => rows.has(relation)));
   const shape = present.reduce((bits, section) => bits | (1 << SECTIONS.indexOf(section)), 0);
-  statements[shape] ??= statementWith(new Set(present));
-  return statements[shape];
+  generalStatements[shape] ??= statementWith(new Set(present));
+  return generalStatements[shape];
 }
 
 function statementWith(present: ReadonlySet<Section>): Statement {
