@@ -2,7 +2,7 @@
 // The node that owns a shard is src/shard's matter.
 
 import { hash, randomUUID } from "node:crypto";
-import { asRunId, type RunId, shardNumber } from "../machines/index.js";
+import { asRunId, inOnePiece, type RunId, type Slices, shardNumber } from "../machines/index.js";
 
 export { isUuid } from "../machines/index.js";
 
@@ -50,18 +50,44 @@ function inShard(uuid: string, shard: ShardId | undefined): string {
  * object's members does not matter. A storage format: it must never change. It is not a secret and not an id.
  */
 export function requestHash(body: unknown): string {
-  return hash("sha256", canonical(body), "base64url");
+  return inOnePiece(requestHashSlices(body));
 }
 
-function canonical(value: unknown): string {
-  if (isPlain(value) || (Array.isArray(value) && value.every(isPlain))) return JSON.stringify(value) ?? "null";
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
-  let members = "";
-  for (const name of orderedNames(value as object)) {
-    const member = (value as Readonly<Record<string, unknown>>)[name];
-    if (member !== undefined) members += `${members && ","}${JSON.stringify(name)}:${canonical(member)}`;
+/** The same, in pieces: a body may have 100,000 members. */
+export function* requestHashSlices(body: unknown): Slices<string> {
+  return hash("sha256", yield* canonical(body), "base64url");
+}
+
+/** Members and items between two pauses. */
+const SLICE_ITEMS = 10_000;
+
+function* canonical(value: unknown): Slices<string> {
+  if (isPlain(value)) return JSON.stringify(value) ?? "null";
+  return Array.isArray(value) ? yield* canonicalItems(value) : yield* canonicalMembers(value as object);
+}
+
+function* canonicalItems(items: readonly unknown[]): Slices<string> {
+  let text = "";
+  for (let from = 0; from < items.length; from += SLICE_ITEMS) {
+    if (from > 0) yield;
+    const some = items.slice(from, from + SLICE_ITEMS);
+    if (some.every(isPlain)) text += `${text && ","}${JSON.stringify(some).slice(1, -1)}`;
+    else for (const item of some) text += `${text && ","}${yield* canonical(item)}`;
   }
-  return `{${members}}`;
+  return `[${text}]`;
+}
+
+function* canonicalMembers(object: object): Slices<string> {
+  let text = "";
+  const names = orderedNames(object);
+  for (let nth = 0; nth < names.length; nth++) {
+    if (nth % SLICE_ITEMS === SLICE_ITEMS - 1) yield;
+    const name = names[nth] as string;
+    const member = (object as Readonly<Record<string, unknown>>)[name];
+    if (member === undefined) continue;
+    text += `${text && ","}${JSON.stringify(name)}:${isPlain(member) ? JSON.stringify(member) : yield* canonical(member)}`;
+  }
+  return `{${text}}`;
 }
 
 const isPlain = (value: unknown): boolean => typeof value !== "object" || value === null;

@@ -1,8 +1,20 @@
 // Ids: their formats are stored and sent, so they must never change.
 
+import { createHash } from "node:crypto";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { asRunId, parseRunId, type RunId } from "../machines/index.js";
-import { asShardId, derivedUuid, eventId, isUuid, type ShardId, shardOf, uuidv7 } from "../src/ids.js";
+import {
+  asShardId,
+  derivedUuid,
+  eventId,
+  isUuid,
+  requestHash,
+  requestHashSlices,
+  type ShardId,
+  shardOf,
+  uuidv7,
+} from "../src/ids.js";
 import type { Revision } from "../src/store/engine/revision.js";
 import { newDispatchId, newRunId } from "./harness/ids.js";
 
@@ -24,6 +36,30 @@ describe("ids", () => {
     expect(Number.parseInt(id.replace("-", "").slice(0, 12), 16)).toBeGreaterThanOrEqual(before);
     expect(new Set(Array.from({ length: 1000 }, () => uuidv7())).size).toBe(1000);
     expect(isUuid(id) && !isUuid(`${id}0`)).toBe(true);
+  });
+
+  it("the hash of a request is that of its JSON with the members in order, and never changes", () => {
+    expect(requestHash({ b: [1, { d: null, c: "é" }], 10: true, 9: 0.1 })).toBe(
+      "GZktvYik-IGh3iHVpnAMAo6l9tDGwhorYKMZAXRZ-hI",
+    );
+    const sorted = (value: unknown): unknown => {
+      if (Array.isArray(value)) return value.map(sorted);
+      if (typeof value !== "object" || value === null) return value;
+      const members = Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1));
+      // Not an assignment: a member may be named __proto__.
+      return Object.fromEntries(members.map(([name, member]) => [name, sorted(member)]));
+    };
+    const expected = (value: unknown) =>
+      createHash("sha256")
+        .update(JSON.stringify(sorted(value)))
+        .digest("base64url");
+    fc.assert(fc.property(fc.jsonValue(), (value) => requestHash(value) === expected(value)));
+    for (const count of [9_999, 10_000, 10_001, 30_000]) {
+      const items = Array.from({ length: count }, (_, nth) => (nth % 7 === 0 ? { nth } : nth));
+      const members = Object.fromEntries(items.map((item, nth) => [`m${nth}`, item]));
+      for (const value of [items, members, items.map(Number)]) expect(requestHash(value)).toBe(expected(value));
+      expect([...requestHashSlices(members)].length).toBe(Math.floor(count / 10_000));
+    }
   });
 
   it("of runs, dispatches and shards, and revisions, cannot be mixed up: the compiler refuses it", () => {

@@ -231,10 +231,16 @@ export function storedRun(row: RunColumns): StoredRun {
   };
 }
 
-/** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
-function variablesOf({ inherited, variables, gone }: RunColumns): JsonObject {
+/** A branch or an item has the variables of its kept scope, except those that it has changed or removed. There may be 100,000. */
+export function variablesOf({
+  inherited,
+  variables,
+  gone,
+}: Pick<RunColumns, "inherited" | "variables" | "gone">): JsonObject {
   if (!inherited) return variables ?? {};
   if (!variables && !gone) return inherited;
   const all = { ...inherited, ...variables };
-  return gone ? Object.fromEntries(Object.entries(all).filter(([name]) => !gone.includes(name))) : all;
+  if (!gone) return all;
+  const removed = new Set(gone);
+  return Object.fromEntries(Object.entries(all).filter(([name]) => !removed.has(name)));
 }

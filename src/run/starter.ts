@@ -16,6 +16,7 @@ import {
   type RunContext,
   type RunId,
   type RunIdentity,
+  type Slices,
   startKey,
 } from "../../machines/index.js";
 import type { Catalog } from "../catalog/catalog.js";
@@ -24,7 +25,7 @@ import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { slotForStart, withdrawStart } from "../concurrency/start-slot.js";
 import { badRequest, conflict, notFound, overloaded, SagaError, unprocessable } from "../errors.js";
 import { type OutgoingEvents, outgoingRows } from "../events/outgoing-events.js";
-import { derivedUuid, newRunId, requestHash, type ShardId, shardOf } from "../ids.js";
+import { derivedUuid, newRunId, requestHashSlices, type ShardId, shardOf } from "../ids.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { isStoreAway } from "../store/engine/failure.js";
 import { findStart, type StartedRow } from "../store/engine/load.js";
@@ -71,14 +72,14 @@ export interface StarterOptions {
   readonly runtime: StartHost;
   readonly lastWords?: LastWords;
   /** Of the event loop. What is done to a large start is done in pieces. */
-  readonly scheduler: Pick<FairScheduler, "compute">;
+  readonly scheduler: Pick<FairScheduler, "compute" | "computeSlices">;
 }
 
 export class Starter implements RunStarter {
   constructor(private readonly options: StarterOptions) {}
 
   async start(request: StartRequest): Promise<StartAnswer> {
-    const hash = await this.options.scheduler.compute(request.workflowId, () => hashOf(request));
+    const hash = await this.options.scheduler.computeSlices(request.workflowId, hashOf(request));
     const key = derivedUuid(`start:${hash}`);
     const isSuspect = this.options.gate?.isSuspect(key) ?? false;
     if (isSuspect) await this.options.gate?.start(request, key);
@@ -225,11 +226,11 @@ function identityOf(
 }
 
 /** A repeat must match every member of the request but its key and its sender. A default that is spelled out is as good as absent. */
-function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): string {
+function hashOf({ actor: _, idempotencyKey: __, ...given }: StartRequest): Slices<string> {
   const { entrypoint, delayMs, labels = {}, ...body } = given;
   const named = entrypoint === "" || entrypoint === "default" ? undefined : entrypoint;
   const labelled = Object.keys(labels).length > 0 ? labels : undefined;
-  return requestHash({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled });
+  return requestHashSlices({ ...body, entrypoint: named, delayMs: delayMs || undefined, labels: labelled });
 }
 
 function startRows(request: StartRequest, run: StartedRun, hash: string): Rows {

@@ -3,7 +3,7 @@
 
 import { setTimeout } from "node:timers/promises";
 import type { Sql } from "postgres";
-import { RECORD_FORMATS, Schemas, STANDARD_RUN_LIMITS } from "../../machines/index.js";
+import { inOnePiece, RECORD_FORMATS, Schemas, STANDARD_RUN_LIMITS } from "../../machines/index.js";
 import { StoreCatalog } from "../catalog/catalog.js";
 import { DatabaseClock } from "../clock.js";
 import { SagaError, Unreadable } from "../errors.js";
@@ -14,7 +14,7 @@ import type { Suspect, SuspectRun, TrialOutcome } from "../run/judge.js";
 import { restoreRun } from "../run/loaded-run.js";
 import type { StartRequest } from "../run/ports.js";
 import { Resident, type ResidentHost } from "../run/resident.js";
-import { Starter } from "../run/starter.js";
+import { Starter, type StarterOptions } from "../run/starter.js";
 import { encodeRun } from "../store/engine/commit/encoding.js";
 import type { RunCommit } from "../store/engine/commit/run-commit.js";
 import { openDatabase } from "../store/engine/connection.js";
@@ -100,7 +100,12 @@ export class TrialRoom {
 }
 
 /** Nothing else runs here, and the trial steps as far as the fastest node would before its first commit. */
-const NO_SCHEDULER: ResidentHost["scheduler"] = { compute: async (_, piece) => piece(), isFree: true, spent: false };
+const NO_SCHEDULER: ResidentHost["scheduler"] & StarterOptions["scheduler"] = {
+  compute: async (_, piece) => piece(),
+  computeSlices: async (_, slices) => inOnePiece(slices),
+  isFree: true,
+  spent: false,
+};
 
 /** Makes the rows of the commit, and ends the trial. */
 async function encodeOnly(commit: RunCommit): Promise<never> {

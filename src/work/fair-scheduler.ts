@@ -35,8 +35,18 @@ export class FairScheduler {
    * within a party, and the parties take turns, so that one with a thousand pieces delays another by one piece.
    */
   async compute<T>(party: string, piece: () => T): Promise<T> {
-    if (!this.isFree) await this.turnOf(party);
+    if (!this.isFree) await this.nextTurn(party);
     return piece();
+  }
+
+  /** Resolves when I/O has been served and the party's turn has come. */
+  nextTurn(party: string): Promise<void> {
+    return new Promise((resolve) => {
+      const queue = this.waiting.get(party);
+      if (queue) queue.push(resolve);
+      else this.waiting.set(party, [resolve]);
+      this.begin();
+    });
   }
 
   /**
@@ -64,15 +74,6 @@ export class FairScheduler {
     const long = this.long.get(party) ?? new Semaphore(LONG_AT_ONCE);
     this.long.set(party, long);
     return long;
-  }
-
-  private turnOf(party: string): Promise<void> {
-    return new Promise((resolve) => {
-      const queue = this.waiting.get(party);
-      if (queue) queue.push(resolve);
-      else this.waiting.set(party, [resolve]);
-      this.begin();
-    });
   }
 
   private begin(): number {

@@ -1,4 +1,4 @@
-// Requests with as many members as a body has room for, against the built service: each is answered as it should be. The longest piece of
+// Requests with as many members as a body has room for, and expressions that burn their budgets, against the built service: each is answered as it should be. The longest piece of
 // computing of the service's loop is printed, as a multiple of what parsing 2 MB of JSON takes in the same process; the aim is 5.
 // @module-tag long
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { packageRoot } from "../../src/config/package.js";
 import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
+import { until } from "../harness/until.js";
 
 const many = <T>(count: number, of: (index: number) => T): T[] => Array.from({ length: count }, (_, n) => of(n));
 const members = (count = 100_000, of: (index: number) => unknown = () => 1) =>
@@ -20,6 +21,11 @@ const wf = (id: string, steps: readonly { id: string }[], head: object = {}) => 
   ...head,
 });
 const noop = { id: "s0", type: "noop" };
+/** Uses its whole budget, and fails. */
+const BURN = ["a", "b", "c", "d", "e", "f"].reduceRight(
+  (body, name) => `[0,1,2,3,4,5,6,7,8,9].all(${name}, ${body})`,
+  "true",
+);
 
 const folder = mkdtempSync(join(tmpdir(), "saga-loop-"));
 let database: TestDatabase;
@@ -56,6 +62,21 @@ async function run(body: object): Promise<string> {
   }
 }
 
+/** 300 runs wait for an event whose match burns: each of them looks at it, and waits on. How many have. */
+async function burningWaiters(): Promise<number> {
+  const count = async (what: string) => {
+    const [row] = await database.sql.unsafe<{ count: number }[]>(`select count(*)::int as count from ${what}`);
+    return row?.count ?? 0;
+  };
+  await Promise.all(many(300, () => post("/sagas/start", { workflow_id: "waiting" })));
+  await until(async () => (await count("runs where state = 'paused'")) === 300);
+  await monitors("/begin");
+  await post("/events", { topic: "bell" });
+  const looked = () => count("run_events where metadata->>'kind' = 'event_not_matched'");
+  await until(async () => (await looked()) >= 300);
+  return looked();
+}
+
 const siteUrl = () => `http://127.0.0.1:${(site.address() as AddressInfo).port}`;
 
 beforeAll(async () => {
@@ -82,6 +103,15 @@ beforeAll(async () => {
     wf("asking", [{ id: "ask", type: "http_request", method: "GET", url: `${siteUrl()}/members` } as { id: string }]),
   );
   await post("/workflows", wf("calling", [{ id: "call", type: "action", action: "shop.many" } as { id: string }]));
+  const wait = { id: "wait", type: "wait_for_event", topic: "bell", match: BURN };
+  await post("/workflows", wf("waiting", [wait]));
+  const burn = { id: "burn", type: "transform", expression: BURN };
+  const items = { id: "items", type: "foreach", items: "inputs.items", body: "burn", max_concurrency: 0 };
+  await post("/workflows", wf("burning", [{ ...items, tolerated_failures: 1_500 } as { id: string }, burn]));
+  await post(
+    "/workflows",
+    wf("writing", [{ id: "write", type: "transform", expression: "'%s'.format([inputs.map])" } as { id: string }]),
+  );
   const address = `${siteUrl()}/worker`;
   await post("/registry/register", { service: "shop", actions: [{ action_name: "many", transport: "http", address }] });
 }, 150_000);
@@ -124,6 +154,17 @@ describe.runIf(process.platform === "linux")("a request with many members", () =
     ],
     ["actions", () => statusOf("/registry/register", `{"service":"s","actions":${empty(690_000)}}`), 400],
     ["members of a filter", () => statusOf("/bulk", { filter: members(), action: "pause" }), 400],
+    ["an event and 300 waiters whose match burns", burningWaiters, 300],
+    [
+      "a foreach of 1,500 items that burn",
+      () => run({ workflow_id: "burning", inputs: { items: many(1_500, (n) => n) } }),
+      "succeeded",
+    ],
+    [
+      "%s of a map of 30,000 names, beyond its budget",
+      () => run({ workflow_id: "writing", inputs: { map: members(30_000) } }),
+      "failed",
+    ],
     ["the answer of a server", () => run({ workflow_id: "asking" }), "succeeded"],
     ["the result of a worker", () => run({ workflow_id: "calling" }), "succeeded"],
   ])(

@@ -214,7 +214,8 @@ describe("the counts of runs", () => {
     await insert(4_000, 300);
     await insert(40);
     await countEnds(database.sql);
-    await database.sql`analyze runs`;
+    // Index entries of the rows that earlier tests have deleted would be read, too.
+    await database.sql`vacuum (analyze) runs`;
     for (const filter of [{}, { workflowId: "flow1" }, { workflowId: "flow1", version: 1, states: ["succeeded"] }]) {
       // After a few executions, Postgres keeps a generic plan.
       for (let nth = 0; nth < 7; nth++) await countRuns(database.sql, filter);

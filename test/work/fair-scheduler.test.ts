@@ -40,6 +40,16 @@ describe("a piece of computing", () => {
     server.close();
   });
 
+  it("can be put off to the next turn, although nothing was computed", async () => {
+    const scheduler = newScheduler();
+    const order: string[] = [];
+    const later = scheduler.nextTurn("a").then(() => order.push("next turn"));
+    const after = scheduler.compute("b", () => order.push("behind it"));
+    expect(order).toEqual([]);
+    await Promise.all([later, after]);
+    expect(order).toEqual(["next turn", "behind it"]);
+  });
+
   it("waits behind those that wait, and parties take turns", async () => {
     const scheduler = newScheduler();
     expect(scheduler.spent).toBe(false);

@@ -15,6 +15,8 @@ export function takeTurns(app: FastifyInstance, scheduler: FairScheduler): void 
   app.addHook("preHandler", (request) => scheduler.compute(partyOf(request), () => {}));
   const encoded = async (request: FastifyRequest, payload: unknown) => {
     let text = "";
+    // What a large answer is made of may have been parsed in this turn.
+    await scheduler.nextTurn(partyOf(request));
     for (const part of encodeLarge(payload)) {
       text += part;
       if (scheduler.spent) await scheduler.compute(partyOf(request), () => {});

@@ -4,6 +4,7 @@ import {
   type DispatchId,
   type JsonObject,
   type StepError,
+  variablesOf,
   withoutCorrection,
 } from "../../../machines/index.js";
 import { present } from "./item.js";
@@ -55,7 +56,7 @@ export function runItem(row: RunRow): JsonObject {
     paused_reason: row.pausedReason,
     current_step: row.currentStep,
     inputs: row.inputs ?? {},
-    variables: variablesOf(row),
+    variables: withoutCorrection(variablesOf(row)),
     output: row.output,
     business_key: row.businessKey,
     labels: identity.labels,
@@ -73,12 +74,6 @@ export function runItem(row: RunRow): JsonObject {
     feature_overrides: nonEmpty(identity.features),
     ...(row.terminalAt === null ? waiting(row, record, identity) : ended(row, record)),
   });
-}
-
-/** A branch or an item has the variables of its kept scope, except those that it has changed or removed. */
-function variablesOf({ inherited, variables, gone }: RunRow): JsonObject {
-  const all = withoutCorrection({ ...inherited, ...variables });
-  return Object.fromEntries(Object.entries(all).filter(([name]) => !gone?.includes(name)));
 }
 
 function waiting(row: RunRow, { wait, proof }: RecordView, { delayedUntil }: IdentityView) {

@@ -1,6 +1,13 @@
 // Rows as array literals of Postgres, column by column, so that a group travels as one text parameter a column. Each run's rows are encoded
 // when it submits them: a group then only joins texts. The driver's array serializer costs more than the rest of the client's side.
-import { type ColumnType, RELATIONS, type Relation, type RunId } from "../../../../machines/index.js";
+import {
+  type ColumnType,
+  inOnePiece,
+  RELATIONS,
+  type Relation,
+  type RunId,
+  type Slices,
+} from "../../../../machines/index.js";
 import type { RunCommit } from "./run-commit.js";
 
 /** A run's share of a commit as it travels. */
@@ -61,15 +68,11 @@ export function isLarge({ rows }: RunCommit): boolean {
 }
 
 export function encodeRun(commit: RunCommit): EncodedRun {
-  const slices = encodeSlices(commit, Number.POSITIVE_INFINITY);
-  for (;;) {
-    const slice = slices.next();
-    if (slice.done) return slice.value;
-  }
+  return inOnePiece(encodeSlices(commit, Number.POSITIVE_INFINITY));
 }
 
 /** Stops after every piece. */
-export function* encodeSlices({ runId, rows }: RunCommit, sliceRows = SLICE_ROWS): Generator<void, EncodedRun> {
+export function* encodeSlices({ runId, rows }: RunCommit, sliceRows = SLICE_ROWS): Slices<EncodedRun> {
   const parts: Part[] = [];
   let weight = FIXED_BYTES;
   for (const relation of Object.keys(rows) as Relation[]) {
