@@ -63,7 +63,14 @@ const Action = Type.Object({
 type Action = Static<typeof Action>;
 
 const Actions = Type.Array(Action, { minItems: 1, maxItems: 1000 });
-const Register = Type.Object({ service: Service, service_version: opt(LongText), actions: Actions });
+const Register = Type.Object({
+  service: Service,
+  service_version: opt(LongText),
+  only_missing: opt(
+    Type.Boolean({ description: "Leave registrations that exist as they are. The answer has the new ones only." }),
+  ),
+  actions: Actions,
+});
 type Sender = Partial<Static<typeof Register>> & Pick<Static<typeof Register>, "actions">;
 
 const RegisterBody = shaped<Static<typeof Register> | Static<typeof Actions>>(
@@ -102,7 +109,8 @@ function registerRoute(app: Api, deps: ApiDeps): void {
   };
   app.post("/api/v1/registry/register", { schema }, async ({ body, log }) => {
     const registrations = await deps.scheduler.computeSlices("registrations", registrationsOf(body, deps));
-    const { actions, changed } = await register(deps.sql, registrations);
+    const onlyMissing = !Array.isArray(body) && body.only_missing === true;
+    const { actions, changed } = await register(deps.sql, registrations, onlyMissing);
     for (const change of changed) logChange(change, log);
     await deps.catalog.refresh();
     return { registered: actions.length, actions, changed };
