@@ -43,7 +43,9 @@ describe("wait_for_event and emit_event", () => {
     const refused = (headers: unknown) =>
       failureOf(finish([hear({ headers: "${inputs}" })], { inputs: headers as never }));
     expect(refused({ a: [1] })).toBe("expression_error: headers.a must be a string");
-    expect(refused({ "a b": "x" })).toBe("expression_error: a member of headers must have a name of 1 to 128 of A-Z a-z 0-9 _ . : -");
+    expect(refused({ "a b": "x" })).toBe(
+      "expression_error: a member of headers must have a name of 1 to 128 of A-Z a-z 0-9 _ . : -",
+    );
     expect(refused({ a: "x".repeat(1_025) })).toBe("expression_error: headers.a must have at most 1024 characters");
     const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`h${index}`, "x"]));
     expect(refused(many)).toBe("expression_error: the headers must have at most 32 members");
