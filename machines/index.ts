@@ -2,6 +2,7 @@
 
 export type { Problem } from "./attribute/findings.js";
 export { tenantName } from "./attribute/kinds.js";
+export { Suggestions } from "./attribute/suggestion.js";
 export * from "./chart/actor.js";
 export { ChartGraph, statePathOf } from "./chart/graph.js";
 export { mermaidOf } from "./chart/mermaid.js";
@@ -54,7 +55,7 @@ export * from "./state/slot.js";
 export { ANSWER_TRANSIT_MS, awaitedSignal, isOwedByRun, type Wait } from "./state/wait.js";
 export { parseActionName } from "./steps/action.js";
 export { type RunConcurrency, runSlot } from "./steps/concurrency.js";
-export { HEADER_NAME_PATTERN, MAX_EVENT_HEADERS, MAX_HEADER_CHARS, TOPIC_PATTERN } from "./steps/event.js";
+export { HEADER_NAME_PATTERN, MAX_EVENT_HEADERS, MAX_HEADER_CHARS } from "./steps/event.js";
 export { type StepBook, type StepFacts, stepBook } from "./steps/facts.js";
 export * from "./steps/plan.js";
 export { makesChildren } from "./steps/step.js";
@@ -65,6 +66,7 @@ export * from "./values/ids.js";
 export * from "./values/json.js";
 export { jsonPath, pathOfPointer } from "./values/json-path.js";
 export * from "./values/limits.js";
+export * as misfit from "./values/misfit.js";
 export { compilePattern } from "./values/pattern.js";
 export * from "./values/retry.js";
 export * from "./values/slices.js";

@@ -1,5 +1,6 @@
 // Kinds that are made of others (lists, records, shapes), and the reading of declared attributes. kinds.ts has the plain kinds.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import * as misfit from "../values/misfit.js";
 import { Budget } from "./budget.js";
 import { type Attribute, type Attributes, given, type Kind, mentionsOf, type Parsed } from "./kinds.js";
 import { EACH, type Mention, NAMES } from "./mention.js";
@@ -35,7 +36,7 @@ export function readAttributes<A extends Attributes>(attributes: A, get: (name: 
     const known = given(found, attribute);
     const raw = known === undefined ? attribute.fallback : known;
     if (raw === undefined && !attribute.required) continue;
-    parsed[name] = raw === undefined ? place.problem("is required") : attribute.kind.parse(raw, place);
+    parsed[name] = raw === undefined ? place.problem(misfit.REQUIRED) : attribute.kind.parse(raw, place);
     if (parsed[name] !== undefined) continue;
     valid = false;
     parsed[name] = leftOf(attribute, raw);
@@ -67,9 +68,9 @@ export function list<T>(item: Kind<T>, bounds: { min?: number; max: number }): K
     name: `list of ${item.name}`,
     mentions: inEach(item),
     parse(raw, place) {
-      if (!Array.isArray(raw)) return place.problem("must be a list");
-      if (raw.length > bounds.max) return place.problem(`must have at most ${bounds.max} items`);
-      if (raw.length < (bounds.min ?? 0)) return place.problem(`must have at least ${bounds.min} items`);
+      if (!Array.isArray(raw)) return place.problem(misfit.wrongType("array"));
+      if (raw.length > bounds.max) return place.problem(misfit.tooManyItems(bounds.max));
+      if (raw.length < (bounds.min ?? 0)) return place.problem(misfit.tooFewItems(bounds.min ?? 0));
       return whole(raw.map((entry: Json, index) => item.parse(entry, place.at(index))));
     },
     salvage: (raw) =>
@@ -89,9 +90,9 @@ export function record<T>(
     name: `object of ${item.name}`,
     mentions: [...(key.mentions ?? []).map((mention) => ({ ...mention, path: [NAMES] })), ...inEach(item)],
     parse(raw, place) {
-      if (!isObject(raw)) return place.problem("must be an object");
+      if (!isObject(raw)) return place.problem(misfit.wrongType("object"));
       const names = Object.keys(raw);
-      if (names.length > bounds.max) return place.problem(`must have at most ${bounds.max} members`);
+      if (names.length > bounds.max) return place.problem(misfit.tooManyMembers(bounds.max));
       if (names.length < (bounds.min ?? 0)) return place.problem("must not be empty");
       const parsed = names.map((name) => {
         const at = place.at(name);
@@ -121,7 +122,7 @@ export function shape<A extends Attributes>(name: string, attributes: A): Kind<P
     name,
     mentions: mentionsOf(attributes),
     parse(raw, place) {
-      if (!isObject(raw)) return place.problem("must be an object");
+      if (!isObject(raw)) return place.problem(misfit.wrongType("object"));
       refuseUnknown(raw, attributes, place);
       return parseAttributes(attributes, (key) => ({ raw: own(raw, key), place: place.at(key) }));
     },

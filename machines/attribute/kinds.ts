@@ -12,6 +12,7 @@ import {
   type Template,
 } from "../expression/index.js";
 import { FORBIDDEN_NAMES, isObject, type Json, type JsonObject, measure } from "../values/json.js";
+import * as misfit from "../values/misfit.js";
 import type { Slices } from "../values/slices.js";
 import { isUuid } from "../values/uuid.js";
 import { schemaWeight, templateWeight } from "./budget.js";
@@ -81,12 +82,14 @@ export function given(raw: Json | undefined, { kind }: Attribute<unknown>): Json
 export type NumberSource = number | Template;
 
 /** The name of a variable. Expressions can write `vars["step-1"]`. */
+const NAME = new RegExp(misfit.ID_PATTERN);
+
 export const variableName: Kind<string> = naming("variable", {
   name: "variable name",
   parse(raw, place) {
-    if (typeof raw !== "string") return place.problem("must be a string");
-    if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(raw)) return place.problem("must be 1 to 128 of A-Z a-z 0-9 _ . : -");
-    if (FORBIDDEN_NAMES.has(raw)) return place.problem(`must not be "${raw}"`);
+    if (typeof raw !== "string") return place.problem(misfit.wrongType("string"));
+    if (!NAME.test(raw)) return place.problem(misfit.unlike(misfit.ID_PATTERN));
+    if (FORBIDDEN_NAMES.has(raw)) return place.problem(misfit.unwanted(raw));
     return raw;
   },
 });
@@ -128,13 +131,13 @@ export const localName: Kind<string> = naming("local", {
 
 export const flag: Kind<boolean> = {
   name: "boolean",
-  parse: (raw, place) => (typeof raw === "boolean" ? raw : place.problem("must be true or false")),
+  parse: (raw, place) => (typeof raw === "boolean" ? raw : place.problem(misfit.wrongType("boolean"))),
 };
 
 /** A string without templates. */
 export const plainText: Kind<string> = {
   name: "string",
-  parse: (raw, place) => (typeof raw === "string" ? storable(raw, place) : place.problem("must be a string")),
+  parse: (raw, place) => (typeof raw === "string" ? storable(raw, place) : place.problem(misfit.wrongType("string"))),
 };
 
 /** The form in which tenants are compared: the digits of a UUID in lower case. */
@@ -154,8 +157,7 @@ export const tenant: Kind<string> = {
 export function oneOf<const T extends string>(...values: readonly T[]): Kind<T> {
   return {
     name: values.map((value) => `"${value}"`).join(" | "),
-    parse: (raw, place) =>
-      values.find((value) => value === raw) ?? place.problem(`must be one of ${values.join(", ")}`),
+    parse: (raw, place) => values.find((value) => value === raw) ?? place.problem(misfit.noneOf(values)),
   };
 }
 
@@ -174,7 +176,7 @@ export const expression: Kind<Expression> = {
 /** A string that may contain `${ CEL }`. */
 export const text: Kind<Template> = {
   name: "template",
-  parse: (raw, place) => (typeof raw === "string" ? template(raw, place) : place.problem("must be a string")),
+  parse: (raw, place) => (typeof raw === "string" ? template(raw, place) : place.problem(misfit.wrongType("string"))),
   salvage: () => compileTemplate(""),
 };
 
@@ -185,7 +187,7 @@ export const object: Kind<Template> = {
   name: "object, templates inside",
   parse(raw, place) {
     if (isObject(raw) || isWholeTemplate(raw)) return template(raw, place);
-    return place.problem("must be an object");
+    return place.problem(misfit.wrongType("object"));
   },
 };
 
@@ -201,7 +203,7 @@ export const schema: Kind<JsonObject> = {
 /** An object without templates. */
 export const dataObject: Kind<JsonObject> = {
   name: "object",
-  parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem("must be an object")),
+  parse: (raw, place) => (isObject(raw) ? storable(raw, place) : place.problem(misfit.wrongType("object"))),
 };
 
 /** A number outside the steps, where no run could compute it. */
@@ -235,11 +237,11 @@ export function number(bounds: NumberBounds = {}): Kind<NumberSource> {
 
 /** How a number violates its bounds, if it does. */
 export function numberFault(raw: Json, { min, max, whole, not }: NumberBounds): string | undefined {
-  if (typeof raw !== "number" || !Number.isFinite(raw)) return "must be a number";
-  if (whole && !Number.isSafeInteger(raw)) return "must be a whole number";
-  if (min !== undefined && raw < min) return `must be at least ${min}`;
-  if (max !== undefined && raw > max) return `must be at most ${max}`;
-  if (raw === not) return `must not be ${not}`;
+  if (typeof raw !== "number" || !Number.isFinite(raw)) return misfit.wrongType("number");
+  if (whole && !Number.isSafeInteger(raw)) return misfit.wrongType("integer");
+  if (min !== undefined && raw < min) return misfit.below(min);
+  if (max !== undefined && raw > max) return misfit.above(max);
+  if (raw === not) return misfit.unwanted(raw);
   return undefined;
 }
 

@@ -28,6 +28,7 @@ import { ACTION_NAME_RULE, parseActionName } from "../steps/action.js";
 import type { StepTypes } from "../steps/index.js";
 import { blocksOf, type RetrySource, type StepPlan, type StepType, stepType } from "../steps/step.js";
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import * as misfit from "../values/misfit.js";
 import { inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 
@@ -216,7 +217,7 @@ function refuseUnknownMembers(raw: JsonObject, type: StepType, place: Place): vo
 
 function refuseUnknownNested(raw: JsonObject, type: StepType, place: Place): void {
   const nested = nestedAttributes(raw, type);
-  if (!nested) return place.problem("must be an object");
+  if (!nested) return place.problem(misfit.wrongType("object"));
   const unknown = Object.keys(nested).filter((key) => !Object.hasOwn(type.attributes, key));
   place.problems(unknown, (key) => refuseMember(key, type, place));
 }

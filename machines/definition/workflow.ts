@@ -19,6 +19,7 @@ import {
   MAX_VERSION,
   STANDARD_DEFINITION_LIMITS,
 } from "../values/limits.js";
+import * as misfit from "../values/misfit.js";
 import { inOnePiece, inSlices, type Slices } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import { checkTargets, mentions, readEntries, unnamed, warnAboutUnreachable } from "./graph.js";
@@ -96,7 +97,7 @@ function* readWorkflow(
   place: Place,
   options: CompileOptions & StepOptions,
 ): Slices<Program | undefined> {
-  if (!isObject(document)) return place.problem("must be an object");
+  if (!isObject(document)) return place.problem(misfit.wrongType("object"));
   const size = measure(document);
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
   yield;
@@ -175,7 +176,7 @@ function firstOfEach(steps: readonly ReadStep[]): readonly ReadStep[] {
 }
 
 function checkLimits(steps: readonly ReadStep[], count: number, limits: DefinitionLimits, place: Place): void {
-  if (count > limits.steps) place.at("steps").problem(`must have at most ${limits.steps} items`);
+  if (count > limits.steps) place.at("steps").problem(misfit.tooManyItems(limits.steps));
   for (const { plan, place: at } of steps) {
     if (plan.edges.length + plan.blocks.length > limits.branches)
       at.problem(`must have at most ${limits.branches} branches`);
@@ -197,7 +198,7 @@ function* readSteps(list: Json | undefined, place: Place, options: StepOptions):
   for (const [index, entry] of (list as readonly Json[]).entries()) {
     const at = place.at(index);
     yield;
-    const read = isObject(entry) ? yield* readStep(entry, at, options) : at.problem("must be an object");
+    const read = isObject(entry) ? yield* readStep(entry, at, options) : at.problem(misfit.wrongType("object"));
     if (read) raw.set(read, entry as JsonObject);
     if (!at.weigh(edgesWeight(read ? read.plan.edges.length + read.plan.blocks.length : 0))) break;
     const name = isObject(entry) ? own(entry, "id") : undefined;

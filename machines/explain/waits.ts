@@ -22,7 +22,7 @@ export interface About {
   readonly task?: { readonly assignee: string; readonly title?: string };
   /** The queue for the slot that it waits for. */
   readonly queue?: SlotQueue;
-  /** The children that have not ended, as far as they are explained. */
+  /** The children that have not ended, as far as they are explained: those that need a person first, then those that wait. */
   readonly children?: readonly ExplainedChild[];
 }
 
@@ -32,7 +32,7 @@ export interface SlotQueue {
   readonly ahead: number;
   readonly atLeast?: true;
   readonly limit: number;
-  /** The runs that have a slot, oldest first, as far as they are shown. */
+  /** The runs that have a slot, those that need a person first, as far as they are shown. */
   readonly holders: readonly string[];
 }
 

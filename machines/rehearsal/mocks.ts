@@ -4,6 +4,7 @@ import { Place } from "../attribute/problem.js";
 import type { Program } from "../chart/program.js";
 import type { MockRules } from "../steps/step.js";
 import { isObject, type Json, measure } from "../values/json.js";
+import * as misfit from "../values/misfit.js";
 
 export interface MockError {
   /** `timeout`: no answer comes. */
@@ -107,7 +108,8 @@ function checkMock(mock: Json, step: MockedStep | undefined, place: Place): void
   if (!isObject(mock) || members.length !== 1 || (members[0] !== "output" && members[0] !== "error"))
     place.problem("must be {output} or {error}");
   else if (members[0] === "error") checkError(mock.error, step, place.at("error"));
-  else if (step?.rules.output === "object" && !isObject(mock.output)) place.at("output").problem("must be an object");
+  else if (step?.rules.output === "object" && !isObject(mock.output))
+    place.at("output").problem(misfit.wrongType("object"));
 }
 
 function checkError(error: Json | undefined, step: MockedStep | undefined, place: Place): void {
@@ -118,9 +120,9 @@ function checkError(error: Json | undefined, step: MockedStep | undefined, place
   for (const [name, value] of Object.entries(error)) {
     const wanted = Object.hasOwn(ERROR_MEMBERS, name) ? ERROR_MEMBERS[name] : undefined;
     if (wanted === undefined) place.at(name).problem("is unknown");
-    else if (typeof value !== wanted) place.at(name).problem(`must be a ${wanted}`);
+    else if (typeof value !== wanted) place.at(name).problem(misfit.wrongType(wanted));
   }
-  if (!error.code) place.at("code").problem("is required");
+  if (!error.code) place.at("code").problem(misfit.REQUIRED);
   else if (step?.rules.failures === "timeout" && error.code !== "timeout")
     place.at("code").problem(`must be "timeout": a ${step.type} has no other failure`);
 }

@@ -19,6 +19,7 @@ import { Place } from "../attribute/problem.js";
 import type { Expression } from "../expression/index.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
+import * as misfit from "../values/misfit.js";
 import { inOnePiece, type Slices } from "../values/slices.js";
 
 export const MAX_ROWS = 1_000;
@@ -98,7 +99,7 @@ export function* compileRuleSlices(document: unknown, options: RuleOptions = {})
 }
 
 function readRule(document: unknown, place: Place, version?: number): Rule | undefined {
-  if (!isObject(document)) return place.problem("must be an object");
+  if (!isObject(document)) return place.problem(misfit.wrongType("object"));
   const size = measure(document);
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
   refuseUnknown(document, DOCUMENT, place);

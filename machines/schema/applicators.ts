@@ -1,5 +1,6 @@
 // The keywords that apply other schemas, to a value itself or to its members and items. Those that judge by themselves are in assertions.ts.
 import { isObject, type Json, type JsonObject } from "../values/json.js";
+import * as misfit from "../values/misfit.js";
 import type { Pattern } from "../values/pattern.js";
 import { namesOf, quoted } from "./assertions.js";
 import {
@@ -14,7 +15,7 @@ import {
 } from "./check.js";
 
 /** The schema `false`. */
-export const never: Keyword = (_, check, found) => check.violation(found, "boolean schema is false");
+export const never: Keyword = (_, check, found) => check.violation(found, misfit.NOT_ALLOWED);
 
 export interface Members {
   readonly properties: ReadonlyMap<string, Node>;
@@ -55,7 +56,7 @@ export function members({ properties, patterns, additional }: Members): Keyword 
         if (!apply(one.node, name)) return false;
       }
       if (isKnown || !additional) continue;
-      if (additional.isNever) fits = check.violation(found, `must NOT have additional properties: ${quoted(name)}`);
+      if (additional.isNever) fits = check.violation(found, `must not have the member ${quoted(name)}`);
       else if (!apply(additional, name)) return false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -73,7 +74,7 @@ export function propertyNames(node: Node): Keyword {
       if (check.apply(node, name, faults)) continue;
       fits = false;
       for (const { message } of flat(faults?.list ?? []))
-        check.violation(found, `property name ${quoted(name)} ${message}`);
+        check.violation(found, `has the name ${quoted(name)}, which ${message}`);
       if (!found || found.isFull) return false;
     }
     return fits;
@@ -88,7 +89,7 @@ export function items(prefix: readonly Node[], rest: Node | undefined): Keyword 
   return (value, check, found, evaluated) => {
     if (!Array.isArray(value)) return true;
     if (rest?.isNever && value.length > prefix.length)
-      return check.violation(found, `must NOT have more than ${prefix.length} items`);
+      return check.violation(found, misfit.tooManyItems(prefix.length));
     let fits = true;
     const count = rest ? value.length : Math.min(prefix.length, value.length);
     const last = rest && !fitsAll(rest) ? count : Math.min(prefix.length, count);
@@ -106,8 +107,8 @@ export function items(prefix: readonly Node[], rest: Node | undefined): Keyword 
 export function contains(node: Node, least: number, most: number): Keyword {
   const message =
     most === Infinity
-      ? `must contain at least ${least} valid item(s)`
-      : `must contain at least ${least} and no more than ${most} valid item(s)`;
+      ? `must have at least ${least} of the items that its schema asks for`
+      : `must have at least ${least} and at most ${most} of the items that its schema asks for`;
   return (value, check, found, evaluated) => {
     if (!Array.isArray(value)) return true;
     const { guesses } = check;
@@ -189,7 +190,9 @@ export function oneOf(nodes: readonly Node[]): Keyword {
 export function not(node: Node): Keyword {
   return (value, check, found) => {
     const { guesses } = check;
-    return !check.apply(node, value) || check.guesses > guesses || check.violation(found, "must NOT be valid");
+    return (
+      !check.apply(node, value) || check.guesses > guesses || check.violation(found, "must not match the schema in not")
+    );
   };
 }
 
@@ -240,7 +243,7 @@ export function unevaluatedProperties(node: Node): Keyword {
     let fits = true;
     for (const name of namesOf(value as JsonObject, check)) {
       if (evaluated.hasName(name) || check.grants(name)) continue;
-      if (node.isNever) fits = check.violation(found, `must NOT have unevaluated properties: ${quoted(name)}`);
+      if (node.isNever) fits = check.violation(found, `must not have the member ${quoted(name)}`);
       else if (!check.descend(node, name, value[name] as Json, found)) fits = false;
       if (!fits && (!found || found.isFull)) return false;
     }
@@ -256,7 +259,7 @@ export function unevaluatedItems(node: Node): Keyword {
     let fits = true;
     for (let index = evaluated.upTo; index < value.length; index++) {
       if (evaluated.hasItem(index)) continue;
-      if (node.isNever) fits = check.violation(found, `must NOT have unevaluated items: item ${index}`);
+      if (node.isNever) fits = check.violation(found, `must not have the item ${index}`);
       else if (!check.descend(node, index, value[index] as Json, found)) fits = false;
       if (!fits && (!found || found.isFull)) return false;
     }

@@ -1,5 +1,6 @@
 // The keywords that judge a value by themselves. Those that apply other schemas are in applicators.ts.
 import { beginningOf, isObject, type Json, type JsonObject } from "../values/json.js";
+import * as misfit from "../values/misfit.js";
 import type { Pattern } from "../values/pattern.js";
 import { codePoints } from "../values/text.js";
 import { type Check, type Keyword, UNKNOWN_TEXT, type Violations } from "./check.js";
@@ -23,7 +24,7 @@ const IS: Readonly<Record<string, (value: Json) => boolean>> = {
 const type: Assertion<string | readonly string[]> = (wanted) => {
   const types = typeof wanted === "string" ? [wanted] : wanted;
   const tests = types.map((name) => IS[name] as (value: Json) => boolean);
-  const message = `must be ${types.join(",")}`;
+  const message = misfit.wrongType(...types);
   return (value, check, found) => tests.some((test) => test(value)) || check.violation(found, message);
 };
 
@@ -32,40 +33,27 @@ const enumeration: Assertion<readonly Json[]> = (values) => {
   let message: string | undefined;
   return (value, check, found) => {
     if (isOneOf(value, check)) return true;
-    message ??= `must be ${values.length === 1 ? "" : "one of "}${written(values)}`;
+    message ??= misfit.noneOf(values);
     return check.violation(found, message);
   };
 };
 
 const constant: Assertion<Json> = (wanted) => enumeration([wanted]);
 
-const MOST_WRITTEN = 200;
-
-/** Values of the schema, as many as fit. */
-function written(values: readonly Json[]): string {
-  let text = "";
-  for (const value of values) {
-    const more = `${text && ", "}${beginningOf(JSON.stringify(value), MOST_WRITTEN)}`;
-    if (text.length + more.length > MOST_WRITTEN && text) return `${text} ...`;
-    text += more;
-  }
-  return text;
-}
-
 const ofNumber = (message: string, test: (value: number) => boolean): Keyword => {
   return (value, check, found) => typeof value !== "number" || test(value) || check.violation(found, message);
 };
 
-const minimum: Assertion<number> = (bound) => ofNumber(`must be >= ${bound}`, (value) => value >= bound);
-const maximum: Assertion<number> = (bound) => ofNumber(`must be <= ${bound}`, (value) => value <= bound);
-const exclusiveMinimum: Assertion<number> = (bound) => ofNumber(`must be > ${bound}`, (value) => value > bound);
-const exclusiveMaximum: Assertion<number> = (bound) => ofNumber(`must be < ${bound}`, (value) => value < bound);
+const minimum: Assertion<number> = (bound) => ofNumber(misfit.below(bound), (value) => value >= bound);
+const maximum: Assertion<number> = (bound) => ofNumber(misfit.above(bound), (value) => value <= bound);
+const exclusiveMinimum: Assertion<number> = (bound) => ofNumber(misfit.notAbove(bound), (value) => value > bound);
+const exclusiveMaximum: Assertion<number> = (bound) => ofNumber(misfit.notBelow(bound), (value) => value < bound);
 
 const multipleOf: Assertion<number> = (divisor) => {
   const isMultiple = multiplesOf(divisor);
   return (value, check, found) => {
     if (typeof value !== "number") return true;
-    return isMultiple(value, check.spend) || check.violation(found, `must be multiple of ${divisor}`);
+    return isMultiple(value, check.spend) || check.violation(found, misfit.noMultiple(divisor));
   };
 };
 
@@ -80,12 +68,12 @@ const ofText = (message: string, test: TextTest): Keyword => {
 
 const maxLength: Assertion<number> = (most) =>
   ofText(
-    `must NOT have more than ${most} characters`,
+    misfit.tooLong(most),
     (text, check) => text.length <= most || (text.length <= 2 * most && lengthOf(text, check) <= most),
   );
 const minLength: Assertion<number> = (least) =>
   ofText(
-    `must NOT have fewer than ${least} characters`,
+    misfit.tooShort(least),
     (text, check) => text.length >= least && (text.length >= 2 * least || lengthOf(text, check) >= least),
   );
 
@@ -96,11 +84,11 @@ function lengthOf(text: string, check: Check): number {
 }
 
 export const pattern = (source: string, compiled: Pattern): Keyword =>
-  ofText(`must match pattern "${source}"`, (text, check) => compiled.test(text, check.spend, true));
+  ofText(misfit.unlike(source), (text, check) => compiled.test(text, check.spend, true));
 
 /** Undefined: a format that is not known is an annotation. */
 export function format(name: string): Keyword | undefined {
-  const message = `must match format "${name}"`;
+  const message = misfit.notOfFormat(name);
   const number = Object.hasOwn(NUMBER_FORMATS, name) ? NUMBER_FORMATS[name] : undefined;
   if (number) return ofNumber(message, number);
   const test = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
@@ -117,11 +105,9 @@ const ofList = (message: string, test: (items: readonly Json[], check: Check) =>
   return (value, check, found) => !Array.isArray(value) || test(value, check) || check.violation(found, message);
 };
 
-const maxItems: Assertion<number> = (most) =>
-  ofList(`must NOT have more than ${most} items`, ({ length }) => length <= most);
-const minItems: Assertion<number> = (least) =>
-  ofList(`must NOT have fewer than ${least} items`, ({ length }) => length >= least);
-export const uniqueItems: Assertion<true> = () => ofList("must NOT have duplicate items", areUnique);
+const maxItems: Assertion<number> = (most) => ofList(misfit.tooManyItems(most), ({ length }) => length <= most);
+const minItems: Assertion<number> = (least) => ofList(misfit.tooFewItems(least), ({ length }) => length >= least);
+export const uniqueItems: Assertion<true> = () => ofList(misfit.DUPLICATE_ITEMS, areUnique);
 
 type ObjectTest = (object: JsonObject, check: Check, found: Violations | undefined) => boolean;
 
@@ -133,12 +119,12 @@ const maxProperties: Assertion<number> = (most) =>
   ofObject((object, check, found) => {
     const names = namesOf(object, check);
     const counted = names.length - (names.some((name) => check.grants(name)) ? 1 : 0);
-    return counted <= most || check.violation(found, `must NOT have more than ${most} properties`);
+    return counted <= most || check.violation(found, misfit.tooManyMembers(most));
   });
 const minProperties: Assertion<number> = (least) =>
   ofObject(
     (object, check, found) =>
-      namesOf(object, check).length >= least || check.violation(found, `must NOT have fewer than ${least} properties`),
+      namesOf(object, check).length >= least || check.violation(found, misfit.tooFewMembers(least)),
   );
 
 /** Reading the names of an object takes time. */
@@ -159,7 +145,7 @@ export const dependentRequired: Assertion<Readonly<Record<string, readonly strin
     let fits = true;
     for (const [name, names] of entries) {
       if (!Object.hasOwn(object, name)) continue;
-      if (!hasAll(object, names, ` when property ${quoted(name)} is present`, check, found)) fits = false;
+      if (!hasAll(object, names, ` beside ${quoted(name)}`, check, found)) fits = false;
     }
     return fits;
   });
@@ -176,14 +162,14 @@ function hasAll(
   let fits = true;
   for (const name of names) {
     if (Object.hasOwn(object, name)) continue;
-    fits = check.violation(found, `must have required property ${quoted(name)}${reason}`, { missing: name });
+    fits = check.violation(found, `${misfit.REQUIRED}${reason}`, { member: name });
     if (!found || found.isFull) return false;
   }
   return fits;
 }
 
 /** A name in a message. */
-export const quoted = (name: string): string => `'${beginningOf(name, 200)}'`;
+export const quoted = (name: string): string => `"${beginningOf(name, 200)}"`;
 
 /** Assertions by keyword. The reader makes those of which a schema keeps more than their value. */
 export const ASSERTIONS: ReadonlyMap<string, (wanted: never) => Keyword> = new Map(

@@ -41,8 +41,6 @@ export interface Violation {
   /** A JSON pointer below the value that was checked; empty for the value itself. */
   readonly pointer: string;
   readonly message: string;
-  /** The member that `required` misses. */
-  readonly missing?: string;
   /** The violations under each alternative, if none fits. */
   readonly alternatives?: readonly (readonly Violation[])[];
 }
@@ -222,11 +220,16 @@ export class Check {
     return fits;
   }
 
-  /** Reports a violation by the value that is looked at. */
-  violation(found: Violations | undefined, message: string, more?: Pick<Violation, "missing" | "alternatives">): false {
+  /** Reports a violation by the value that is looked at, or by a member that it lacks. */
+  violation(
+    found: Violations | undefined,
+    message: string,
+    { member, alternatives }: Pick<Violation, "alternatives"> & { readonly member?: string } = {},
+  ): false {
     if (!found || found.isFull) return false;
     this.spend(25 + 2 * this.path.length);
-    found.list.push({ pointer: this.path.map(step).join(""), message, ...more });
+    const place = member === undefined ? this.path : [...this.path, member];
+    found.list.push({ pointer: place.map(step).join(""), message, ...(alternatives && { alternatives }) });
     return false;
   }
 

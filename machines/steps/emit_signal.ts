@@ -5,6 +5,7 @@ import { ExpressionError } from "../expression/index.js";
 import type { Facts } from "../messages/fact.js";
 import { commandOwed } from "../messages/owed.js";
 import { parseRunId, type RunId } from "../values/ids.js";
+import * as misfit from "../values/misfit.js";
 import { failed, objectOf, type StepOutcome, stepType, textOf } from "./step.js";
 
 export const emitSignal = stepType({
@@ -21,7 +22,7 @@ export const emitSignal = stepType({
   enter({ attributes, scope, facts, run, plan, entry }): StepOutcome {
     const name = textOf(attributes.signal_name, scope, "signal_name");
     if (!/^[A-Za-z0-9_.:-]{1,128}$/.test(name) || name.startsWith("user_task."))
-      throw new ExpressionError("signal_name must be 1 to 128 of A-Z a-z 0-9 _ . : -, and not begin with user_task.");
+      throw new ExpressionError(`signal_name ${misfit.unlike(misfit.ID_PATTERN)}, and not begin with user_task.`);
     const to = textOf(attributes.run_id, scope, "run_id");
     const payload = objectOf(attributes.payload, scope, "payload");
     if (run.dryRun) return { kind: "skipped", reason: "dry_run", output: {} };

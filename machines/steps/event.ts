@@ -16,17 +16,17 @@ import type { EventFact } from "../messages/fact.js";
 import type { EventConditions } from "../messages/owed.js";
 import type { Wait } from "../state/wait.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
+import * as misfit from "../values/misfit.js";
 import { isLongerThan } from "../values/text.js";
 import { objectOf, textOf } from "./step.js";
 
 export type EventWait = Extract<Wait, { kind: "event" }>;
 
 /** A RabbitMQ routing key has at most 255 bytes. */
-export const TOPIC_PATTERN = "^[A-Za-z0-9_.:/-]{1,255}$";
-const TOPIC = new RegExp(TOPIC_PATTERN);
-const TOPIC_RULE = "must be 1 to 255 of A-Z a-z 0-9 _ . : / -";
+const TOPIC = new RegExp(misfit.TOPIC_PATTERN);
+const TOPIC_RULE = misfit.unlike(misfit.TOPIC_PATTERN);
 export const MAX_EVENT_HEADERS = 32;
-export const HEADER_NAME_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
+export const HEADER_NAME_PATTERN = misfit.ID_PATTERN;
 const HEADER_NAME = new RegExp(HEADER_NAME_PATTERN);
 export const MAX_HEADER_CHARS = 1_024;
 /** Conditions of a wait, and the characters of each path and of each text. What is more is left to `match` alone. */
@@ -48,8 +48,7 @@ export const eventHeaders: Kind<Template> = {
   parse(raw, place) {
     let valid = true;
     for (const name of isObject(raw) ? Object.keys(raw) : [])
-      if (!HEADER_NAME.test(name))
-        valid = Boolean(place.at(name).problem("is not a header name: 1 to 128 of A-Z a-z 0-9 _ . : -"));
+      if (!HEADER_NAME.test(name)) valid = Boolean(place.at(name).problem(misfit.unlikeName(HEADER_NAME_PATTERN)));
     const template = object.parse(raw, place);
     return valid ? template : undefined;
   },
@@ -58,14 +57,16 @@ export const eventHeaders: Kind<Template> = {
 /** Values become text; null leaves a header out. */
 export function eventHeadersOf(template: Template | undefined, scope: Scope): Record<string, string> {
   const entries = Object.entries(objectOf(template, scope, "headers")).filter(([, value]) => value !== null);
-  if (entries.length > MAX_EVENT_HEADERS) throw new ExpressionError(`there are more than ${MAX_EVENT_HEADERS} headers`);
+  if (entries.length > MAX_EVENT_HEADERS)
+    throw new ExpressionError(`the headers ${misfit.tooManyMembers(MAX_EVENT_HEADERS)}`);
   return Object.fromEntries(
     entries.map(([name, value]) => {
-      if (!HEADER_NAME.test(name)) throw new ExpressionError("headers have a name that is not a header name");
-      if (typeof value === "object") throw new ExpressionError(`headers.${name} must be a string`);
+      if (!HEADER_NAME.test(name))
+        throw new ExpressionError(`a member of headers ${misfit.unlikeName(HEADER_NAME_PATTERN)}`);
+      if (typeof value === "object") throw new ExpressionError(`headers.${name} ${misfit.wrongType("string")}`);
       const text = asText(value);
       if (isLongerThan(text, MAX_HEADER_CHARS))
-        throw new ExpressionError(`headers.${name} is longer than ${MAX_HEADER_CHARS} characters`);
+        throw new ExpressionError(`headers.${name} ${misfit.tooLong(MAX_HEADER_CHARS)}`);
       return [name, text];
     }),
   );

@@ -10,6 +10,7 @@ import {
   text,
 } from "../attribute/kinds.js";
 import { ExpressionError, type Template } from "../expression/index.js";
+import * as misfit from "../values/misfit.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 import type { Edge } from "./step.js";
 import { durationOf, stepType, textOf } from "./step.js";
@@ -34,7 +35,7 @@ export function nextOrTimeout({ on_timeout, ...limits }: Waiting, awaited: strin
 }
 
 const SIGNAL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
-const SIGNAL_NAME_RULE = "must be 1 to 128 of A-Z a-z 0-9 _ . : -";
+const SIGNAL_NAME_RULE = misfit.unlike(misfit.ID_PATTERN);
 
 const signalOf = ({ signal_name }: { signal_name: Template }) => `the signal ${written(signal_name)}`;
 

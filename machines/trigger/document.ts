@@ -21,6 +21,7 @@ import {
 import { Place } from "../attribute/problem.js";
 import { isObject, type JsonObject, measure } from "../values/json.js";
 import { MAX_VERSION } from "../values/limits.js";
+import * as misfit from "../values/misfit.js";
 import { inOnePiece } from "../values/slices.js";
 import { LONGEST_WAIT_MS } from "../values/time.js";
 
@@ -78,7 +79,7 @@ const CONFIGS = { cron: shape("cron config", CRON), record_transition: shape("co
 
 const anyObject: Kind<JsonObject> = {
   name: "object",
-  parse: (raw, place) => (isObject(raw) ? raw : place.problem("must be an object")),
+  parse: (raw, place) => (isObject(raw) ? raw : place.problem(misfit.wrongType("object"))),
 };
 
 const DOCUMENT = {
@@ -121,7 +122,7 @@ function readingOf<T>(read: (place: Place) => T | undefined): Reading<T> {
 }
 
 function triggerAt(document: unknown, place: Place): Trigger | undefined {
-  if (!isObject(document)) return place.problem("must be an object");
+  if (!isObject(document)) return place.problem(misfit.wrongType("object"));
   const size = measure(document);
   if (typeof size !== "number") return place.below(size.path).problem(size.message);
   refuseUnknown(document, DOCUMENT, place);
@@ -135,7 +136,7 @@ function triggerAt(document: unknown, place: Place): Trigger | undefined {
 }
 
 function ruleAt(type: TriggerType, config: unknown, place: Place): TriggerRule | undefined {
-  if (!isObject(config)) return place.problem("must be an object");
+  if (!isObject(config)) return place.problem(misfit.wrongType("object"));
   const parsed = CONFIGS[type].parse(config, place);
   return parsed && ({ type, config: parsed } as TriggerRule);
 }

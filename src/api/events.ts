@@ -2,13 +2,7 @@
 // decides for itself whether to consume it.
 
 import * as Type from "typebox";
-import {
-  HEADER_NAME_PATTERN,
-  type Json,
-  MAX_EVENT_HEADERS,
-  MAX_HEADER_CHARS,
-  TOPIC_PATTERN,
-} from "../../machines/index.js";
+import { HEADER_NAME_PATTERN, type Json, MAX_EVENT_HEADERS, MAX_HEADER_CHARS, misfit } from "../../machines/index.js";
 import { conflict } from "../errors.js";
 import { EventIntake } from "../events/announcer.js";
 import type { ApiDeps } from "./deps.js";
@@ -25,7 +19,7 @@ const Headers = Type.Unsafe<Readonly<Record<string, string>>>({
 });
 
 const Publish = Type.Object({
-  topic: Type.String({ pattern: TOPIC_PATTERN }),
+  topic: Type.String({ pattern: misfit.TOPIC_PATTERN }),
   headers: Type.Optional(Headers),
   payload: Type.Optional(Type.Unsafe<Json>({ description: "Any JSON value; {} if absent or null." })),
   idempotency_key: Type.Optional(IdempotencyKey),

@@ -7,6 +7,7 @@ import {
   type JsonObject,
   LONGEST_WAIT_MS,
   MAX_INT32,
+  misfit,
   type Slices,
   schemaSize,
   sizeFault,
@@ -16,7 +17,7 @@ import { type ChangedRegistration, listActions, type Registration, register } fr
 import type { ApiDeps } from "./deps.js";
 import { AnyObject, shaped } from "./http/body.js";
 import { closeSignal } from "./http/close-signal.js";
-import { NEW_ID_PATTERN, PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
+import { PAGE, pageOf, query, Text, Version } from "./http/parameters.js";
 import { object, page, ref, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 
@@ -25,7 +26,7 @@ const MAX_DETAILS = 100;
 const MAX_MESSAGE_WEIGHT = 40_000;
 
 const opt = Type.Optional;
-const Service = Type.String({ pattern: NEW_ID_PATTERN });
+const Service = Type.String({ pattern: misfit.NEW_ID_PATTERN });
 const LongText = Type.String({ maxLength: 8192 });
 const Ms = (minimum: number) => Type.Integer({ minimum, maximum: LONGEST_WAIT_MS });
 
@@ -40,7 +41,7 @@ const Retry = Type.Object({
 
 const Action = Type.Object({
   service: opt(Service),
-  action_name: Type.String({ pattern: "^[A-Za-z0-9_:-]{1,128}$", description: "Without a dot." }),
+  action_name: Type.String({ pattern: misfit.ACTION_PATTERN, description: "Without a dot." }),
   version: opt(Version),
   description: opt(LongText),
   category: opt(LongText),
@@ -63,7 +64,14 @@ const Action = Type.Object({
 type Action = Static<typeof Action>;
 
 const Actions = Type.Array(Action, { minItems: 1, maxItems: 1000 });
-const Register = Type.Object({ service: Service, service_version: opt(LongText), actions: Actions });
+const Register = Type.Object({
+  service: Service,
+  service_version: opt(LongText),
+  only_missing: opt(
+    Type.Boolean({ description: "Leave registrations that exist as they are. The answer has the new ones only." }),
+  ),
+  actions: Actions,
+});
 type Sender = Partial<Static<typeof Register>> & Pick<Static<typeof Register>, "actions">;
 
 const RegisterBody = shaped<Static<typeof Register> | Static<typeof Actions>>(
@@ -102,7 +110,8 @@ function registerRoute(app: Api, deps: ApiDeps): void {
   };
   app.post("/api/v1/registry/register", { schema }, async ({ body, log }) => {
     const registrations = await deps.scheduler.computeSlices("registrations", registrationsOf(body, deps));
-    const { actions, changed } = await register(deps.sql, registrations);
+    const onlyMissing = !Array.isArray(body) && body.only_missing === true;
+    const { actions, changed } = await register(deps.sql, registrations, onlyMissing);
     for (const change of changed) logChange(change, log);
     await deps.catalog.refresh();
     return { registered: actions.length, actions, changed };
@@ -195,7 +204,7 @@ function transportOf({ transport }: Action): Registration["transport"] {
 
 function serviceProblems(action: Action, service: string | undefined, place: string): ErrorDetail[] {
   if (action.service === undefined && service === undefined)
-    return [{ path: `${place}.service`, message: "is required" }];
+    return [{ path: `${place}.service`, message: misfit.REQUIRED }];
   const differs = action.service !== undefined && service !== undefined && action.service !== service;
   return differs ? [{ path: `${place}.service`, message: "differs from the registering service" }] : [];
 }

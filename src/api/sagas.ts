@@ -3,7 +3,14 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Sql } from "postgres";
 import type { Static } from "typebox";
 import * as Type from "typebox";
-import { type JsonObject, LONGEST_WAIT_MS, parseRunId, type RunId, UUID_PATTERN } from "../../machines/index.js";
+import {
+  type JsonObject,
+  LONGEST_WAIT_MS,
+  misfit,
+  parseRunId,
+  type RunId,
+  UUID_PATTERN,
+} from "../../machines/index.js";
 import { notFound } from "../errors.js";
 import type { StartAnswer, StartRequest } from "../run/ports.js";
 import { listEvents, listSignals, listUndo } from "../store/lists/history.js";
@@ -16,18 +23,7 @@ import { AnyObject, refuseNames } from "./http/body.js";
 import { closeSignal } from "./http/close-signal.js";
 import { IdempotencyHeader, IdempotencyKey, idempotencyKey } from "./http/idempotency.js";
 import { endOfWork } from "./http/load-shedding.js";
-import {
-  ID_PATTERN,
-  NEW_ID_PATTERN,
-  OneOf,
-  PAGE,
-  PageParameters,
-  pageOf,
-  path,
-  query,
-  RunIdText,
-  Version,
-} from "./http/parameters.js";
+import { OneOf, PAGE, PageParameters, pageOf, path, query, RunIdText, Version } from "./http/parameters.js";
 import { object, one, page, ref, responses } from "./http/responses.js";
 import type { Api } from "./http/validation.js";
 import { filterOf, MAX_LABEL, RUN_FILTERS } from "./run-filters.js";
@@ -37,14 +33,14 @@ import { AFTER_SEQ, WAIT, Waiters } from "./waiting.js";
 
 export const Labels = Type.Unsafe<Readonly<Record<string, string>>>({
   type: "object",
-  propertyNames: { pattern: NEW_ID_PATTERN },
+  propertyNames: { pattern: misfit.NEW_ID_PATTERN },
   additionalProperties: { type: "string", minLength: 1, maxLength: MAX_LABEL },
   maxProperties: 16,
   description: "They stay with the run, and are filters of the list.",
 });
 
 const Start = Type.Object({
-  workflow_id: Type.String({ pattern: ID_PATTERN }),
+  workflow_id: Type.String({ pattern: misfit.ID_PATTERN }),
   version: Type.Optional(Version),
   entrypoint: Type.Optional(
     Type.String({ maxLength: 128, description: "Empty or `default`: the definition's start." }),

@@ -10,7 +10,7 @@ import {
   MAX_EVENT_HEADERS,
   MAX_HEADER_CHARS,
   measure,
-  TOPIC_PATTERN,
+  misfit,
 } from "../../machines/index.js";
 import { parseJson } from "../json-text.js";
 import type { IncomingEvent } from "./announcer.js";
@@ -33,7 +33,7 @@ export class Refused extends Error {
   override readonly name = "Refused";
 }
 
-const TOPIC = new RegExp(TOPIC_PATTERN);
+const TOPIC = new RegExp(misfit.TOPIC_PATTERN);
 const HEADER_NAME = new RegExp(HEADER_NAME_PATTERN);
 const MAX_KEY_CHARS = 255;
 /** Headers of the broker and of ours, on a message that comes back from the queue of messages that could not be taken. */
@@ -44,7 +44,7 @@ export const isOwn = ({ properties }: ConsumeMessage) => properties.appId === OW
 /** Throws Refused. */
 export function readMessage({ content, fields, properties }: ConsumeMessage, limits: MessageLimits): IncomingEvent {
   const topic = fields.routingKey;
-  if (!TOPIC.test(topic)) throw new Refused(`the routing key must match ${TOPIC_PATTERN}`);
+  if (!TOPIC.test(topic)) throw new Refused(`the routing key ${misfit.unlike(misfit.TOPIC_PATTERN)}`);
   const headers = headersOf(properties.headers ?? {});
   const key = keyOf(properties);
   return { topic, headers, payload: payloadOf(content, properties, limits), ...(key && { idempotencyKey: key }) };
@@ -52,7 +52,7 @@ export function readMessage({ content, fields, properties }: ConsumeMessage, lim
 
 function keyOf({ messageId }: MessageProperties): string | undefined {
   const key = messageId === undefined ? "" : String(messageId);
-  if (isLongerThan(key, MAX_KEY_CHARS)) throw new Refused(`the message id has more than ${MAX_KEY_CHARS} characters`);
+  if (isLongerThan(key, MAX_KEY_CHARS)) throw new Refused(`the message id ${misfit.tooLong(MAX_KEY_CHARS)}`);
   if (typeof measure(key) !== "number") throw new Refused("the message id cannot be stored");
   return key || undefined;
 }
@@ -67,7 +67,7 @@ function headersOf(found: Readonly<Record<string, unknown>>): Record<string, str
       ? [[name, String(value)] as const]
       : [],
   );
-  if (entries.length > MAX_EVENT_HEADERS) throw new Refused(`there are more than ${MAX_EVENT_HEADERS} headers`);
+  if (entries.length > MAX_EVENT_HEADERS) throw new Refused(`the headers ${misfit.tooManyMembers(MAX_EVENT_HEADERS)}`);
   return Object.fromEntries(entries);
 }
 

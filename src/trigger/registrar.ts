@@ -9,6 +9,7 @@ import {
   isUuid,
   type Json,
   type JsonObject,
+  misfit,
   normalTrigger,
   type Problem,
   type Program,
@@ -106,7 +107,7 @@ export class Registrar {
     const { value, problems } = read;
     if (!value) throw invalid(problems);
     if (value.tenantId === undefined || isUuid(value.tenantId)) return value;
-    throw invalid([{ path: "$.tenant_id", message: "must be a UUID" }]);
+    throw invalid([{ path: "$.tenant_id", message: misfit.notOfFormat("uuid") }]);
   }
 
   /** Throws 400, 404. */

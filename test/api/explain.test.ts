@@ -300,6 +300,69 @@ describe("explain says what a run waits for", () => {
     expect(waiting[0]).toMatchObject({ running: 12, more: 2 });
   });
 
+  describe("its children, the first of which", () => {
+    const group = { step: "fork", kind: "branches", total: 12, window: 12, started: 12, running: 12, failed: 0 };
+    const parent = () => stored({ kind: "children" }, { record: { groups: { 1: group } } });
+    const incident = {
+      kind: "incident",
+      phase: "forward",
+      error: { code: "declined", message: "no" },
+      attempts: 1,
+      since: AT,
+    };
+    const child = (of: string, branch: string, wait: object | undefined, paused_reason?: string) =>
+      stored(wait, {
+        parent_run_id: of,
+        parent_branch_id: branch,
+        ...(paused_reason ? { paused_reason } : { state: "running" }),
+      });
+    const shown = async (id: string) => {
+      const { because, waiting_for: waiting } = await explained(id);
+      return { because, branches: waiting[0].children.map(({ branch_id }: { branch_id: string }) => branch_id) };
+    };
+
+    it("need a person, then wait, then work; the oldest of equals comes first", async () => {
+      const id = await parent();
+      await child(id, "works", undefined);
+      await child(id, "waits", { kind: "signal", name: "go" }, "signal");
+      const task = { kind: "user_task", taskId: newRunId() };
+      await child(id, "asks", task, "user_task");
+      await child(id, "stands", incident, "incident");
+      const stoops = await child(id, "stoops", incident, "incident");
+      await rig.database.sql`update runs set started_at = started_at - interval '1 second' where id = ${stoops}`;
+      const { because, branches } = await shown(id);
+      expect(because).toContain("(stoops) stands at an incident");
+      expect(branches).toEqual(["stoops", "stands", "asks", "waits", "works"]);
+    });
+
+    it("stand above what needs a person, at any depth, though more than ten are older", async () => {
+      const id = await parent();
+      for (let nth = 0; nth < 11; nth++) await child(id, `waits-${nth}`, { kind: "signal", name: "go" }, "signal");
+      const last = await child(id, "last", { kind: "children" }, "children");
+      const between = await child(last, "between", { kind: "children" }, "children");
+      await child(between, "deep", incident, "incident");
+      const { because, branches } = await shown(id);
+      expect(because).toMatch(/^waits for 12 child runs: .* \(last\) /);
+      expect(branches).toHaveLength(10);
+      expect(branches[0]).toBe("last");
+    });
+
+    it("of the runs that hold its slot need a person", async () => {
+      const at = { scope: "workflow:orders", key: "bob" };
+      const wait = { kind: "concurrency", entry: 0, since: AT, ...at };
+      const holders = [];
+      for (let nth = 0; nth < 4; nth++) holders.push(await child(newRunId(), `held-${nth}`, undefined));
+      const stands = await child(newRunId(), "stands", incident, "incident");
+      const id = await stored(wait, { paused_reason: "concurrency", record: { entry: undefined, slot: at } });
+      for (const run of [...holders, stands, id])
+        await rig.database.sql`
+          insert into concurrency_tickets (run_id, entry, shard, tenant_id, scope, key, slot_limit, on_limit, admitted, granted_at)
+          values (${run}, 0, 0, '00000000-0000-0000-0000-000000000000', ${at.scope}, ${at.key}, 5, 'queue', true, ${run === id ? null : iso(AT)})`;
+      expect((await explained(id)).waiting_for[0].held_by).toEqual([stands, ...holders.slice(0, 2)]);
+      await rig.database.sql`delete from concurrency_tickets`;
+    });
+  });
+
   it("its start, when it is delayed; a run that has begun is stepping", async () => {
     const delayed = await stored(undefined, {
       state: "pending",

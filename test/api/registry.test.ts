@@ -1,5 +1,6 @@
 // The action registry over HTTP.
 import { describe, expect, it } from "vitest";
+import { stateOf } from "../../src/store/engine/table-state.js";
 import { useRig } from "./rig.js";
 
 const rig = useRig({ amqp: true });
@@ -119,6 +120,24 @@ describe("the action registry", () => {
     ]);
     expect(lines()).toMatchObject([{ level: "info", members: ["description"] }]);
     expect((await register([{ service: "anew", action_name: "a", version: 2 }])).body.changed).toEqual([]);
+  });
+
+  it("only_missing leaves what is registered as it is, and answers with what was not", async () => {
+    const given = { service: "lost", only_missing: true };
+    await register({ service: "lost", actions: [{ action_name: "a", description: "by hand" }] });
+    const before = await stateOf(rig.database.sql, "actions");
+    const actions = [{ action_name: "a" }, { action_name: "b" }];
+    expect((await register({ ...given, actions: actions.slice(0, 1) })).body).toEqual({
+      ...{ registered: 0, actions: [], changed: [] },
+    });
+    expect(await stateOf(rig.database.sql, "actions")).toBe(before);
+    const { body } = await register({ ...given, actions });
+    expect(body).toMatchObject({ registered: 1, actions: [{ action_name: "b" }], changed: [] });
+    const stored = (await rig.call("GET", "/api/v1/registry/actions?service=lost")).body.items;
+    expect(stored.map(({ description }: { description?: string }) => description ?? "none").sort()).toEqual([
+      ...["by hand", "none"],
+    ]);
+    expect((await register({ ...given, only_missing: "yes", actions })).status).toBe(400);
   });
 
   it("services can register the same actions at the same time", async () => {

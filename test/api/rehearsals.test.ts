@@ -68,7 +68,7 @@ describe("a rehearsal over HTTP", () => {
 
   it("problems of the inputs are named with their places", async () => {
     const { body } = await rehearse("pay", { inputs: { amount: "5" }, mocks: {} });
-    expect(body.details).toEqual([{ path: "$.inputs.amount", message: "must be number" }]);
+    expect(body.details).toEqual([{ path: "$.inputs.amount", message: "must be a number" }]);
   });
 
   it("problems of the mocks are named with their places", async () => {

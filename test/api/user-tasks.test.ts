@@ -198,7 +198,7 @@ describe("submit", () => {
       status: 409,
       body: { error: "conflict", message: "the task has expired" },
     });
-    const problems = ["/approved must be true or false", "/a~1b/0 must be string", "/ must have required property 'n'"];
+    const problems = ["/approved must be true or false", "/a~1b/0 must be a string", "/n is required"];
     rig.answer = () => ({ type: "unfit", problems });
     expect(await rig.call("POST", url(runs.root, id), {})).toMatchObject({
       status: 422,
@@ -206,8 +206,8 @@ describe("submit", () => {
         error: "unprocessable",
         details: [
           { path: "$.result.approved", message: "must be true or false" },
-          { path: '$.result["a/b"][0]', message: "must be string" },
-          { path: "$.result", message: "must have required property 'n'" },
+          { path: '$.result["a/b"][0]', message: "must be a string" },
+          { path: "$.result.n", message: "is required" },
         ],
       },
     });

@@ -146,14 +146,14 @@ describe("the problems of a refusal", () => {
 
   it("belong to the field below the value that was sent, also where a pointer in the message leads on", () => {
     const problems = [
-      { path: "$.result.street", message: "must be string" },
-      { path: "$.result", message: "/lines/1 must be integer" },
-      { path: "$.result", message: "must be object" },
+      { path: "$.result.street", message: "must be a string" },
+      { path: "$.result", message: "/lines/1 must be a whole number" },
+      { path: "$.result", message: "must be an object" },
       { path: "$.submitted_by", message: "is too long" },
     ];
     expect(misfitsAt("$.result", problems)).toEqual([
-      { place: ["street"], message: "must be string" },
-      { place: ["lines", 1], message: "must be integer" },
+      { place: ["street"], message: "must be a string" },
+      { place: ["lines", 1], message: "must be a whole number" },
     ]);
   });
 });

@@ -87,9 +87,13 @@ describe("hello", () => {
       { actions: Array(9_000).fill("x".repeat(128)) },
       /^the hello has \d+ bytes of text, more than 1048576$/,
     ],
-    ["a name that no action has", { actions: ["charge", "no name"] }, /^actions\[1\] is not the name of an action/],
-    ["a name that is too long", { actions: ["x".repeat(129)] }, /^actions\[0\] is not the name of an action/],
-    ["too many actions", { actions: Array(10_001).fill("a") }, /at most 10000 items each$/],
+    [
+      "a name that no action has",
+      { actions: ["charge", "no name"] },
+      /^actions\[1\] must be 1 to 128 of A-Z a-z 0-9 _ . : -, or such a name with @ and a version$/,
+    ],
+    ["a name that is too long", { actions: ["x".repeat(129)] }, /^actions\[0\] must be 1 to 128 of/],
+    ["too many actions", { actions: Array(10_001).fill("a") }, /^actions must have at most 10000 items$/],
   ])("with %s is refused, with the reason", async (_, hello, details) => {
     const n = await node();
     const w = silentWorker(n.target);

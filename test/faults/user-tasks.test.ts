@@ -57,7 +57,7 @@ describe("user tasks on the whole service", () => {
 
     expect(await submit(form.id, { result: { sum: 0 } })).toMatchObject({
       status: 422,
-      body: { error: "unprocessable", details: [{ path: "$.result.sum", message: "must be >= 1" }] },
+      body: { error: "unprocessable", details: [{ path: "$.result.sum", message: "must be at least 1" }] },
     });
     // Twenty-eight letters would stall a backtracking engine.
     const hostile = { sum: 7, note: `${"a".repeat(28)}!` };

@@ -36,7 +36,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   ["an unknown field with blanks", wf([noop("a")], { "my field": 1 }), ['$["my field"]: is unknown']],
   ["an id with a blank", wf([noop("a")], { id: "a b" }), [`$.id: ${ID}`]],
   ["an id that is too long", wf([noop("a")], { id: "x".repeat(129) }), [`$.id: ${ID}`]],
-  ["the id __proto__", wf([noop("a")], { id: "__proto__" }), ['$.id: must not be "__proto__"']],
+  ["the id __proto__", wf([noop("a")], { id: "__proto__" }), ["$.id: must not be __proto__"]],
   ["a number for a name", wf([noop("a")], { name: 7 }), ["$.name: must be a string"]],
   ["version 0", wf([noop("a")], { version: 0 }), ["$.version: must be at least 1"]],
   ["a version with a fraction", wf([noop("a")], { version: 1.5 }), ["$.version: must be a whole number"]],
@@ -59,11 +59,11 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   ],
   // Steps
   ["steps as an object", wf({ a: noop("a") }), ["$.steps: must be a list"]],
-  ["no steps", wf([]), ["$.steps: must have at least 1 items"]],
+  ["no steps", wf([]), ["$.steps: must have at least 1 item"]],
   ["a step that is text", wf([noop("a"), "b"]), ["$.steps[1]: must be an object"]],
   ["a step without id and type", wf([noop("a"), {}]), ["$.steps[1].id: is required", "$.steps[1].type: is required"]],
   ["a step's id of another alphabet", wf([noop("a"), noop("é")]), [`$.steps[1].id: ${ID}`]],
-  ["the step id constructor", wf([noop("a"), noop("constructor")]), ['$.steps[1].id: must not be "constructor"']],
+  ["the step id constructor", wf([noop("a"), noop("constructor")]), ["$.steps[1].id: must not be constructor"]],
   [
     "__proto__ as a member",
     wf([parsed('{"id": "a", "type": "noop", "__proto__": {"when": "1"}}')]),
@@ -132,7 +132,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
   [
     "an entrypoint named __proto__",
     { ...wf([noop("a")]), entrypoints: parsed('{"__proto__": "a"}') },
-    ['$.entrypoints.__proto__: must not be "__proto__"'],
+    ["$.entrypoints.__proto__: must not be __proto__"],
   ],
   [
     "a default that is not start",
@@ -280,7 +280,7 @@ const MALFORMED: readonly (readonly [what: string, document: unknown, problems: 
     "a variable that would reach a prototype",
     wf([step("set_var", { variables: parsed('{"__proto__": 1, "x": "${"}') })]),
     [
-      '$.steps[0].variables.__proto__: must not be "__proto__"',
+      "$.steps[0].variables.__proto__: must not be __proto__",
       "$.steps[0].variables.x: a template is not closed (at character 1)",
     ],
   ],

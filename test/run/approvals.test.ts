@@ -77,7 +77,7 @@ describe("an approval with a closed form", () => {
     });
     expect(await submit({ approved: true })).toEqual({
       type: "unfit",
-      problems: ["/ must have required property 'comment'"],
+      problems: ["/comment is required"],
     });
     expect(await submit({ approved: true, comment: "fine" })).toMatchObject({ type: "submit" });
   });

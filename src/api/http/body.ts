@@ -14,6 +14,7 @@ import {
   type JsonObject,
   jsonPath,
   measure,
+  misfit,
   pathOfPointer,
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError, unsupportedMediaType } from "../../errors.js";
@@ -158,7 +159,7 @@ class Checks {
   private readonly compiled = new WeakMap<TSchema, ValidateFunction>();
 
   constructor(allErrors: boolean) {
-    this.ajv = new Ajv({ allErrors, strict: false, coerceTypes: false, verbose: false });
+    this.ajv = new Ajv({ allErrors, strict: false, coerceTypes: false, verbose: true });
   }
 
   of(schema: TSchema): ValidateFunction {
@@ -173,7 +174,11 @@ const firstFault = new Checks(false);
 
 function faultsOf(schema: TSchema, body: unknown, large: boolean): readonly ErrorDetail[] | undefined {
   const validate = (large ? firstFault : allFaults).of(schema);
-  return validate(body) ? undefined : (validate.errors ?? []).slice(0, MAX_DETAILS).map(detailOf);
+  if (validate(body)) return undefined;
+  return (validate.errors ?? [])
+    .filter(({ keyword }) => keyword !== "propertyNames")
+    .slice(0, MAX_DETAILS)
+    .map(detailOf);
 }
 
 const isLarge = (body: unknown) => typeof body === "object" && body !== null && LARGE.has(body);
@@ -182,13 +187,12 @@ const isLarge = (body: unknown) => typeof body === "object" && body !== null && 
 function overfullIn(schema: SchemaNode, value: unknown, path: string): ErrorDetail | undefined {
   if (Array.isArray(value)) {
     const { items, maxItems: most = Number.POSITIVE_INFINITY } = schema;
-    if (value.length > most) return { path, message: `must NOT have more than ${most} items` };
+    if (value.length > most) return { path, message: misfit.tooManyItems(most) };
     return items && firstOf(value.keys(), (index) => overfullIn(items, value[index], jsonPath(path, index)));
   }
   if (!isObject(value)) return undefined;
   const { properties = {}, maxProperties: most } = schema;
-  if (most !== undefined && Object.keys(value).length > most)
-    return { path, message: `must NOT have more than ${most} properties` };
+  if (most !== undefined && Object.keys(value).length > most) return { path, message: misfit.tooManyMembers(most) };
   return firstOf(Object.entries(properties), ([name, member]) =>
     Object.hasOwn(value, name) ? overfullIn(member, value[name], jsonPath(path, name)) : undefined,
   );
@@ -220,13 +224,39 @@ function refusal(details: readonly ErrorDetail[]): SagaError {
   return badRequest(first ? `the body is not valid: ${first.path} ${first.message}` : "the body is not valid", details);
 }
 
-function detailOf({ instancePath, keyword, params, message = "is not valid" }: ErrorObject): ErrorDetail {
+function detailOf({
+  instancePath,
+  keyword,
+  params,
+  schema,
+  message = "is not valid",
+  ...error
+}: ErrorObject): ErrorDetail {
   const path = pathOfPointer(instancePath);
-  if (keyword === "required") return { path: jsonPath(path, params.missingProperty), message: "is required" };
-  if (keyword === "enum") return { path, message: `must be one of ${params.allowedValues.join(", ")}` };
-  if (keyword === "pattern") return { path, message: `must match ${params.pattern}` };
-  return { path, message };
+  if (keyword === "required") return { path: jsonPath(path, params.missingProperty), message: misfit.REQUIRED };
+  if (error.propertyName !== undefined)
+    return { path: jsonPath(path, error.propertyName), message: misfit.unlikeName(params.pattern) };
+  return { path, message: SENTENCES.get(keyword)?.(schema as never, params) ?? message };
 }
+
+type Sentence = (wanted: never, params: ErrorObject["params"]) => string;
+
+/** The words of ajv for the keywords of our bodies, in ours. */
+const SENTENCES: ReadonlyMap<string, Sentence> = new Map<string, Sentence>([
+  ["type", (_, { type }) => misfit.wrongType(...[type].flat())],
+  ["enum", (values: readonly Json[]) => misfit.noneOf(values)],
+  ["not", ({ const: unwanted }: { readonly const: Json }) => misfit.unwanted(unwanted)],
+  ["pattern", misfit.unlike],
+  ["format", misfit.notOfFormat],
+  ["minimum", misfit.below],
+  ["maximum", misfit.above],
+  ["minLength", misfit.tooShort],
+  ["maxLength", misfit.tooLong],
+  ["minItems", misfit.tooFewItems],
+  ["maxItems", misfit.tooManyItems],
+  ["minProperties", misfit.tooFewMembers],
+  ["maxProperties", misfit.tooManyMembers],
+]);
 
 /** The members of a checked body that its schema does not name, safe in a header. */
 export function ignoredFields(schema: TSchema, body: unknown): string[] {

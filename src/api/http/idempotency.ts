@@ -3,7 +3,7 @@
 import { isUtf8 } from "node:buffer";
 import type { FastifyRequest } from "fastify";
 import * as Type from "typebox";
-import { isLongerThan } from "../../../machines/index.js";
+import { isLongerThan, misfit } from "../../../machines/index.js";
 import { badRequest } from "../../errors.js";
 import { derivedUuid, requestHash, shardOf } from "../../ids.js";
 import type { CommandOptions } from "../../run/ports.js";
@@ -20,8 +20,8 @@ export function idempotencyKey({ headers }: Pick<FastifyRequest, "headers">, mem
   const header = headers["idempotency-key"];
   if (header === undefined) return member;
   const key = decoded(String(header));
-  if (key.length < MIN_LENGTH || isLongerThan(key, MAX_LENGTH))
-    throw badRequest(`the header Idempotency-Key must have ${MIN_LENGTH} to ${MAX_LENGTH} characters`);
+  if (key.length < MIN_LENGTH) throw badRequest(`the header Idempotency-Key ${misfit.tooShort(MIN_LENGTH)}`);
+  if (isLongerThan(key, MAX_LENGTH)) throw badRequest(`the header Idempotency-Key ${misfit.tooLong(MAX_LENGTH)}`);
   if (member === undefined || member === key) return key;
   throw badRequest("the header Idempotency-Key and the member $.idempotency_key differ", [
     { path: "$.idempotency_key", message: "differs from the header Idempotency-Key" },

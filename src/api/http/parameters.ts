@@ -12,7 +12,9 @@ import {
   jsonPath,
   MAX_INT32,
   MAX_VERSION,
+  misfit,
   type RunId,
+  Suggestions,
 } from "../../../machines/index.js";
 import { badRequest, type ErrorDetail, type SagaError } from "../../errors.js";
 import { isUuid } from "../../ids.js";
@@ -22,17 +24,12 @@ import type { PageQuery } from "../../store/lists/page.js";
 /** The outcome of checking a part of a request, in the form that Fastify takes: the value replaces what was sent. */
 export type Checked = { readonly value: unknown } | { readonly error: SagaError };
 
-export const ID_PATTERN = "^[A-Za-z0-9_.:-]{1,128}$";
-/** The pattern of new ids: "." and ".." are steps in a path, and no URL can name them. Ids that earlier releases took can still be read. */
-export const NEW_ID_PATTERN = "^(?!\\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$";
-
 /** Read in lower case. */
 export const Uuid = Type.String({ format: "uuid" });
 /** Ids of runs and of dispatches: a text is one once this check has passed it, in lower case. */
 export const RunIdText = Type.Unsafe<RunId>({ type: "string", format: "uuid" });
 export const DispatchIdText = Type.Unsafe<DispatchId>({ type: "string", format: "uuid" });
-const ID_TEXT = "1 to 128 of the characters A-Z a-z 0-9 _ . : -";
-export const Id = Type.String({ pattern: ID_PATTERN, description: ID_TEXT });
+export const Id = Type.String({ pattern: misfit.ID_PATTERN });
 export const Flag = Type.Boolean();
 export const Time = Type.String({ format: "date-time" });
 export const Int = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum });
@@ -70,13 +67,14 @@ const MAX_NAME = 140;
 /** Stands in a parameter's name for a name that the client chooses. */
 const EACH = "{name}";
 const MAX_NAMED = 16;
-const NAME = new RegExp(ID_PATTERN);
+const NAME = new RegExp(misfit.ID_PATTERN);
 
 /** How the text of one parameter is read. */
 interface Parameter {
-  /** Undefined: the text is not `expected`. */
+  /** Undefined: the text does not fit. */
   read(text: string): unknown;
-  readonly expected: string;
+  /** What is wrong with a text that does not fit. */
+  misfit(text: string): string;
   /** What its value is in JSON. Default: a string. */
   readonly json?: "number" | "boolean";
   readonly repeatable?: boolean;
@@ -86,7 +84,6 @@ interface ParameterSchema {
   readonly type?: string;
   readonly format?: string;
   readonly pattern?: string;
-  readonly description?: string;
   readonly enum?: readonly string[];
   readonly items?: ParameterSchema;
   readonly minimum?: number;
@@ -152,6 +149,8 @@ class KnownParameters {
     if (given === null && this.single.has(name)) return undefined;
     const { json = "string", repeatable } = this.single.get(name) ?? {};
     const isList = repeatable && Array.isArray(given) && given.every((item) => typeof item === "string");
+    const isOther = this.single.has(name) && !isList && typeof given !== json;
+    if (isOther) return misfit.wrongType(...(json === "number" ? ["integer"] : repeatable ? [json, "array"] : [json]));
     // No parameter takes a text with U+0000.
     const text = isList ? (given as string[]) : typeof given === json ? String(given) : "\u0000";
     return this.read(name, text, values);
@@ -162,11 +161,11 @@ class KnownParameters {
     const known = this.single.get(name);
     if (known) {
       values[name] = readGiven(known, given);
-      return values[name] === undefined ? `must be ${known.expected}` : undefined;
+      return values[name] === undefined ? misfitOf(known, given) : undefined;
     }
     for (const [prefix, each] of this.named)
       if (name.startsWith(prefix)) return readNamed(`${prefix}${EACH}`, name.slice(prefix.length), each, given, values);
-    return `is unknown: ${this.names}`;
+    return `is unknown${new Suggestions().for(name, this.single.keys())}: ${this.names}`;
   }
 }
 
@@ -180,10 +179,10 @@ function readNamed(
   // Any name may be given, and none of them reaches a prototype.
   const all: Record<string, unknown> = (values[key] as Record<string, unknown> | undefined) ?? Object.create(null);
   values[key] = all;
-  if (!NAME.test(name)) return `must have a name of ${ID_TEXT}`;
+  if (!NAME.test(name)) return misfit.unlikeName(misfit.ID_PATTERN);
   if (Object.keys(all).length >= MAX_NAMED) return `is one of more than ${MAX_NAMED}`;
   all[name] = readGiven(each, given);
-  return all[name] === undefined ? `must be ${each.expected}` : undefined;
+  return all[name] === undefined ? misfitOf(each, given) : undefined;
 }
 
 function refusal(where: string, { path, message }: ErrorDetail, details: readonly ErrorDetail[]) {
@@ -194,6 +193,11 @@ function refusal(where: string, { path, message }: ErrorDetail, details: readonl
 function readGiven({ read, repeatable }: Parameter, given: string | readonly string[] = ""): unknown {
   if (typeof given === "string") return read(given);
   return repeatable ? read(given.join(",")) : undefined;
+}
+
+function misfitOf({ misfit, repeatable }: Parameter, given: string | readonly string[]): string {
+  if (typeof given === "string") return misfit(given);
+  return repeatable ? misfit(given.join(",")) : "is given more than once";
 }
 
 function parameter(schema: ParameterSchema): Parameter {
@@ -211,14 +215,17 @@ function integer({ minimum: min = 0, maximum: max = MAX_INT32 }: ParameterSchema
   return {
     read: (value) =>
       /^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max ? Number(value) : undefined,
-    expected: `an integer from ${min} to ${max}`,
+    misfit(value) {
+      if (!/^-?\d+$/.test(value)) return misfit.wrongType("integer");
+      return Number(value) < min ? misfit.below(min) : misfit.above(max);
+    },
     json: "number",
   };
 }
 
 const FLAG: Parameter = {
   read: (value) => (value === "true" ? true : value === "false" ? false : undefined),
-  expected: "true or false",
+  misfit: () => misfit.wrongType("boolean"),
   json: "boolean",
 };
 
@@ -228,28 +235,31 @@ function listOf(item: Parameter): Parameter {
       const items = value.split(",").map(item.read);
       return items.every((read) => read !== undefined) ? [...new Set(items)] : undefined;
     },
-    expected: `${item.expected}, more than one separated by commas`,
+    misfit(value) {
+      const wrong = value.split(",").find((one) => item.read(one) === undefined) ?? "";
+      return `${item.misfit(wrong)}, more than one separated by commas`;
+    },
     repeatable: true,
   };
 }
 
 function oneOf(values: readonly string[]): Parameter {
-  return { read: (value) => values.find((known) => known === value), expected: `one of ${values.join(", ")}` };
+  return { read: (value) => values.find((known) => known === value), misfit: () => misfit.noneOf(values) };
 }
 
-function matching({ pattern = "", description = `a text that matches ${pattern}` }: ParameterSchema): Parameter {
+function matching({ pattern = "" }: ParameterSchema): Parameter {
   const regex = new RegExp(pattern);
-  return { read: (value) => (regex.test(value) ? value : undefined), expected: description };
+  return { read: (value) => (regex.test(value) ? value : undefined), misfit: () => misfit.unlike(pattern) };
 }
 
 const UUID: Parameter = {
   read: (value) => (isUuid(value) ? value.toLowerCase() : undefined),
-  expected: "a UUID",
+  misfit: () => misfit.notOfFormat("uuid"),
 };
 
 const TIME: Parameter = {
   read: postgresTime,
-  expected: "an RFC 3339 time",
+  misfit: () => misfit.notOfFormat("date-time"),
 };
 
 const isBetween = (text: string, min: number, max: number) => !isLongerThan(text, max) && codePoints(text) >= min;
@@ -258,6 +268,9 @@ const isBetween = (text: string, min: number, max: number) => !isLongerThan(text
 function text({ minLength: min = 0, maxLength: max = 0 }: ParameterSchema): Parameter {
   return {
     read: (value) => (isBetween(value, min, max) && !value.includes("\u0000") ? value : undefined),
-    expected: `a text of ${min} to ${max} characters`,
+    misfit(value) {
+      if (value.includes("\u0000")) return "contains U+0000";
+      return isLongerThan(value, max) ? misfit.tooLong(max) : misfit.tooShort(min);
+    },
   };
 }

@@ -52,9 +52,8 @@ function causes(found: readonly Found[]): Found[] {
 }
 
 /** A missing member is shown at its own field. An item that was added, and not filled in, is null. */
-function misfitOf({ pointer, message, missing }: Found, given: Json): Misfit {
+function misfitOf({ pointer, message }: Found, given: Json): Misfit {
   const place = fieldPathOf(pointer);
-  if (missing !== undefined) return { place: [...place, missing], message: "is required" };
   const value = place.reduce<unknown>((part, key) => (part as Record<string, unknown> | null)?.[key], given);
   return { place, message: value === null ? "is required" : misfitWords(message) };
 }

@@ -2,7 +2,7 @@
 // its credit. Which steps it gets and how its answers are recorded is decided in streams.ts.
 
 import { status } from "@grpc/grpc-js";
-import { type DispatchId, isDispatchId } from "../../../machines/index.js";
+import { type DispatchId, isDispatchId, misfit } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import {
   BATCH_MESSAGES,
@@ -255,7 +255,7 @@ export class WorkerStream {
   }
 
   private refuseDispatchId(): void {
-    this.close(status.INVALID_ARGUMENT, "dispatch_id is not a UUID");
+    this.close(status.INVALID_ARGUMENT, `dispatch_id ${misfit.notOfFormat("uuid")}`);
   }
 
   private push(message: CoordinatorMessage): boolean {

@@ -2,7 +2,7 @@
 // dispatcher's decision; the messages on the wire are in stream.ts, the dispatches and their credit in in-flight.ts.
 
 import { status } from "@grpc/grpc-js";
-import { type Dispatch, type DispatchId, foreignDispatch, isRunId } from "../../../machines/index.js";
+import { type Dispatch, type DispatchId, foreignDispatch, isRunId, misfit } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import type { HelloAck } from "../../sdk/protocol/index.js";
 import type { FairScheduler } from "../../work/fair-scheduler.js";
@@ -208,7 +208,7 @@ export class WorkerStreams implements Omit<Carrier, "sharing">, StreamOwner {
     if (isRunId(runId)) {
       this.returnCredit(stream, report.dispatch_id);
       await this.recorder.record(stream, runId, report);
-    } else stream.close(status.INVALID_ARGUMENT, "run_id is not a UUID");
+    } else stream.close(status.INVALID_ARGUMENT, `run_id ${misfit.notOfFormat("uuid")}`);
   }
 
   /** The worker has answered: its credit is free, whichever of its streams the answer came on. */

@@ -19,6 +19,8 @@ export interface ConnectionOwner {
   /** The first message of every stream. */
   hello(): Hello;
   onHelloAck(connection: Connection, ack: HelloAck): void;
+  /** A connection that was lost has a stream again, to a service that may have another database than before. */
+  onReconnected(): void;
   onExecute(connection: Connection, step: ExecuteStep): void;
   onCancel(dispatchId: string, reason: string): void;
   onRecorded(dispatchId: string): void;
@@ -142,8 +144,12 @@ export class Connection implements CreditStream {
     if (this.outgoing) this.outgoing.batches = ack.batches;
     const fresh = this.state === "connecting";
     this.state = "live";
-    if (this.failures > 0) this.log.info({ nodeId: ack.node_id }, "connected to the service again");
+    const again = this.failures > 0;
     this.failures = 0;
+    if (again) {
+      this.log.info({ nodeId: ack.node_id }, "connected to the service again");
+      this.owner.onReconnected();
+    }
     if (fresh && this.draining) this.send({ drain: {} });
     this.owner.onHelloAck(this, ack);
   }

@@ -7,6 +7,8 @@ export interface Posted {
   readonly status: number;
   /** Where a redirect leads. It is not followed: the credential is for the given address. */
   readonly location?: string;
+  /** The members of the body that the service does not know. */
+  readonly ignored?: string;
   /** At most 64 Ki characters of the body. */
   readonly text: string;
 }
@@ -29,9 +31,13 @@ export function post(url: string, body: string, token: string | undefined, signa
         if (text.length < MOST_TEXT) text += chunk;
       });
       const { statusCode: status = 0, headers } = response;
-      const { location } = headers;
+      const { location, "saga-ignored-fields": ignored } = headers;
       response.on("end", () =>
-        resolve({ status, text: text.slice(0, MOST_TEXT), ...(location !== undefined && { location }) }),
+        resolve({
+          ...{ status, text: text.slice(0, MOST_TEXT) },
+          ...(location !== undefined && { location }),
+          ...(ignored !== undefined && { ignored: String(ignored) }),
+        }),
       );
       response.on("error", reject);
     });

@@ -13,6 +13,11 @@ export interface Timing {
   readonly backoffMs: number;
   /** Default 5,000. */
   readonly backoffMaxMs: number;
+  /**
+   * How often a worker over HTTP or RabbitMQ, which has no connection to the service, makes sure that its actions are registered. Default
+   * 60,000.
+   */
+  readonly registerAgainMs: number;
   /** A stream whose hello is not acknowledged within this time is opened again, over another connection. Default 10,000. */
   readonly helloMs: number;
   /** Pause after a search for further nodes that found none. Default 30,000. */
@@ -29,6 +34,7 @@ export const DEFAULT_TIMING: Timing = {
   resendMs: 1_000,
   backoffMs: 100,
   backoffMaxMs: 5_000,
+  registerAgainMs: 60_000,
   helloMs: 10_000,
   lookAgainMs: 30_000,
   keepaliveMs: 10_000,

@@ -11,7 +11,7 @@ import { ConnectionPool } from "./connection-pool.js";
 import { CreditDivision } from "./credit.js";
 import { Executor, OUTPUT_BYTES } from "./executor.js";
 import { type Log, stderrLog } from "./log.js";
-import { register } from "./register.js";
+import { Registrar } from "./register.js";
 import { completeTiming, type Timing } from "./timing.js";
 
 export interface WorkerOptions {
@@ -77,6 +77,7 @@ class StreamWorker implements Worker, ConnectionOwner {
   private readonly pool: ConnectionPool;
   private readonly credit: CreditDivision<Connection>;
   private readonly stopping = new AbortController();
+  private readonly registrar: Registrar;
   private ticker: NodeJS.Timeout | undefined;
   private started: Promise<void> | undefined;
   private stopped: Promise<void> | undefined;
@@ -88,8 +89,20 @@ class StreamWorker implements Worker, ConnectionOwner {
     this.workerId = options.workerId ?? makeId(options.service);
     this.timing = completeTiming(options.timing);
     this.log = options.log ?? stderrLog();
+    const { api, service, serviceVersion, token, actions } = options;
+    const { timing, log, stopping } = this;
+    this.registrar = new Registrar({
+      api,
+      service,
+      serviceVersion,
+      token,
+      actions,
+      timing,
+      log,
+      signal: stopping.signal,
+    });
     this.executor = new Executor({
-      actions: options.actions,
+      actions,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
       log: this.log,
       answer: (dispatchId, message, via) => {
@@ -165,6 +178,10 @@ class StreamWorker implements Worker, ConnectionOwner {
     this.onSettled();
   }
 
+  onReconnected(): void {
+    this.registrar.ensure();
+  }
+
   onCredited(connection: Connection, maxInFlight: number): void {
     this.onConnected();
     this.credit.credited(connection, maxInFlight);
@@ -180,18 +197,16 @@ class StreamWorker implements Worker, ConnectionOwner {
   }
 
   private async registerAndConnect(): Promise<void> {
-    const { options, timing, log } = this;
+    const { timing, log } = this;
     const { signal } = this.stopping;
-    const { api, service, serviceVersion, token, actions } = options;
-    const reach = { transport: "grpc" } as const;
-    await register({ api, service, serviceVersion, token, actions, reach, timing, log, signal });
+    await this.registrar.register({ transport: "grpc" });
     await new Promise<void>((resolve, reject) => {
       this.onConnected = resolve;
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
       this.ticker = setInterval(() => this.resend(), timing.resendMs);
       this.pool.open();
     });
-    log.info({ workerId: this.workerId, service }, "worker connected");
+    log.info({ workerId: this.workerId, service: this.options.service }, "worker connected");
   }
 
   private async drainAndClose(): Promise<void> {

@@ -11,6 +11,7 @@ import {
   slotTenant,
 } from "../../../machines/index.js";
 import { shardOf } from "../../ids.js";
+import { urgency } from "./urgency.js";
 
 /** A start that has not been committed by then loses its reservation, never its limit. */
 const RESERVED_SECONDS = 60;
@@ -127,7 +128,7 @@ export async function workflowSlots(sql: Sql, workflowId: string): Promise<Omit<
 const AHEAD = 1_000;
 const HOLDERS = 3;
 
-/** What there is before one that waits. Holders of another tenant are not shown. Undefined: it has no ticket now. */
+/** What there is before one that waits. Holders that need a person come first: they hold up all others. Holders of another tenant are not shown. Undefined: it has no ticket now. */
 export async function slotQueue(sql: Sql, runId: RunId, entry: number): Promise<SlotQueue | undefined> {
   const [row] = await sql<{ slot_limit: number; ahead: number; holders: string[] | null }[]>`
     select own.slot_limit, (
@@ -136,11 +137,11 @@ export async function slotQueue(sql: Sql, runId: RunId, entry: number): Promise<
           and t.granted_at is null and t.ticket < own.ticket and not is_passed_over(t.run_id, t.on_limit) order by t.ticket limit ${AHEAD + 1}
       ) before
     ) as ahead, (
-      select array_agg(held.run_id::text order by held.ticket) from (
-        select t.run_id, t.ticket from concurrency_tickets t join runs r on r.id = t.run_id
+      select array_agg(held.run_id::text order by held.urgency, held.ticket) from (
+        select t.run_id, t.ticket, ${urgency(sql, "r.paused_reason")} as urgency from concurrency_tickets t join runs r on r.id = t.run_id
         where t.scope = own.scope and t.key = own.key and t.tenant_id = own.tenant_id and t.granted_at is not null
           and r.tenant_id is not distinct from (select tenant_id from runs where id = own.run_id)
-        order by t.ticket limit ${HOLDERS}
+        order by urgency, t.ticket limit ${HOLDERS}
       ) held
     ) as holders
     from concurrency_tickets own where own.run_id = ${runId} and own.entry = ${entry} and own.granted_at is null`;

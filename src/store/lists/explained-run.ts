@@ -9,6 +9,7 @@ import {
   type RunId,
   storedRun,
 } from "../../../machines/index.js";
+import { urgency } from "../engine/urgency.js";
 
 export interface RunToExplain {
   readonly context: RunContext;
@@ -28,11 +29,25 @@ export async function runToExplain(sql: Sql, runId: RunId): Promise<RunToExplain
   return row && toExplain(row);
 }
 
-/** The children that have not ended, oldest first. */
+/** Runs below a run that are looked at for the order of its children. */
+const MOST_BELOW = 20_000;
+
+/**
+ * The children that have not ended: first those that need a person, themselves or with what runs below them, then those that wait, then the
+ * others; of equal ones the oldest first.
+ */
 export async function livingChildren(sql: Sql, runId: RunId, limit: number): Promise<readonly RunToExplain[]> {
   const rows = await sql<Row[]>`
-    select ${columns(sql)} from runs r join run_starts s on s.run_id = r.id
-    where r.parent_run_id = ${runId} and r.terminal_at is null order by r.started_at, r.id limit ${limit}`;
+    with recursive below (child, id, paused_reason) as (
+      select id, id, paused_reason from runs where parent_run_id = ${runId} and terminal_at is null
+      union all
+      select b.child, r.id, r.paused_reason from below b join runs r on r.parent_run_id = b.id and r.terminal_at is null
+    ), children as (
+      select child, min(${urgency(sql, "b.paused_reason")}) as urgency
+      from (select * from below limit ${MOST_BELOW}) b group by child
+    )
+    select ${columns(sql)} from children c join runs r on r.id = c.child join run_starts s on s.run_id = r.id
+    order by c.urgency, r.started_at, r.id limit ${limit}`;
   return rows.map(toExplain);
 }
 

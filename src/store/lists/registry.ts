@@ -80,16 +80,22 @@ const schemaHash = "encode(substring(sha256(convert_to(output_schema::text, 'UTF
 /**
  * Upserts by (service, action_name, version): all or nothing, in one statement. Ids and the first `registered_at` stay, and so does an
  * output schema that is replaced: calls in flight are checked by it. Rows are written in key order, so that two services that register
- * the same actions do not deadlock. SQL, not the builder: the statement is the same for any number of rows, so it is prepared once.
+ * the same actions do not deadlock. `onlyMissing`: what is registered stays as it is, and nothing is written for it. SQL, not the builder: the statement is the same for any number of rows, so it is prepared once.
  */
-export async function register(database: Sql, registrations: readonly Registration[]): Promise<Registered> {
+export async function register(
+  database: Sql,
+  registrations: readonly Registration[],
+  onlyMissing = false,
+): Promise<Registered> {
   const rows = JSON.stringify(registrations.map((registration) => ({ id: uuidv7(), ...registration })));
   const written = await database<(ActionRow & { readonly before: JsonObject | null })[]>`
     with given as (
-      select * from json_to_recordset(${rows}::text::json) as given (id uuid, service text, action_name text, version int,
+      select * from json_to_recordset(${rows}::text::json) as g (id uuid, service text, action_name text, version int,
         description text, category text, compensable bool, input_schema json, output_schema json, error_codes json,
         default_retry json, default_timeout_ms bigint, deprecated bool, service_version text, dry_run_supported bool,
         license_group text, transport text, address text)
+      where not (${onlyMissing}::bool and exists (
+        select from actions a where (a.service, a.action_name, a.version) = (g.service, g.action_name, g.version)))
     ), before as (
       select a.* from actions a join given using (service, action_name, version)
     ), kept as (

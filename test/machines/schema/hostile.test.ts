@@ -171,12 +171,12 @@ const REFUSED: readonly (readonly [string, JsonObject, RegExp])[] = [
   ["ten thousand schemas that are true", { properties: properties(10_000, true as never) }, /over 1000 objects and/],
   ["twenty thousand schemas that are false", { anyOf: many(20_000, () => false) }, /over 1000 objects and boolean/],
   ["a pattern too long", { pattern: "a".repeat(1_001) }, /at most 1000 characters/],
-  ["a pattern that is none", { patternProperties: { "(": {} } }, /error parsing regexp|must match format "regex"/],
+  ["a pattern that is none", { patternProperties: { "(": {} } }, /error parsing regexp|must be of the format regex/],
   ["a reference to nowhere", { $ref: "#/$defs/none" }, /can't resolve reference/],
   ["a reference to another host", { $ref: "http://example.com/schema.json" }, /can't resolve reference/],
-  ["a type that is none", { type: "strin" }, /schema\/type must be one of "array"/],
-  ["a limit that is none", { minLength: -1 }, /schema\/minLength must be >= 0/],
-  ["a list of required that is none", { required: "a" }, /schema\/required must be array/],
+  ["a type that is none", { type: "strin" }, /schema\/type must be one of array/],
+  ["a limit that is none", { minLength: -1 }, /schema\/minLength must be at least 0/],
+  ["a list of required that is none", { required: "a" }, /schema\/required must be a list/],
   ["one $id for two schemas", { $defs: { a: { $id: "x" }, b: { $id: "x" } } }, /two schemas in it have the \$id x/],
   ["one anchor for two schemas", { $anchor: "a", not: { $anchor: "a" } }, /two schemas in it have the anchor #a/],
   [
@@ -274,8 +274,8 @@ describe("a check whose schemas and values are deep", () => {
 describe("a check", () => {
   it("names each problem and its path", () => {
     const schema = { type: "object", properties: { a: { items: { type: "number" } } }, required: ["b"] };
-    expect(schemas.conforms(schema, {})).toEqual(["/ must have required property 'b'"]);
-    expect(schemas.conforms(schema, { a: [1, "x"], b: 1 })).toEqual(["/a/1 must be number"]);
+    expect(schemas.conforms(schema, {})).toEqual(["/b is required"]);
+    expect(schemas.conforms(schema, { a: [1, "x"], b: 1 })).toEqual(["/a/1 must be a number"]);
     expect(schemas.conforms({}, 1)).toEqual([]);
   });
 
@@ -296,7 +296,7 @@ describe("a check", () => {
   it("keeps the patterns of a schema apart", () => {
     const schema = { properties: { a: { pattern: "^a" }, b: { pattern: "^b" } }, patternProperties: { "^c": false } };
     expect(schemas.conforms(schema, { a: "a", b: "b" })).toEqual([]);
-    expect(schemas.conforms(schema, { b: "a" })).toEqual(['/b must match pattern "^b"']);
+    expect(schemas.conforms(schema, { b: "a" })).toEqual(["/b must match the pattern ^b"]);
     expect(schemas.conforms(schema, { c: 1 })).toHaveLength(1);
   });
 

@@ -165,7 +165,7 @@ describe("decision and switch", () => {
     expect(taken({ type: "switch", cases }, { v: 11 })).toBe("a");
     expect(taken({ type: "switch", cases }, { v: 6 })).toBe("b");
     expect(failureOf(way({ type: "switch", cases }))).toMatch(/^expression_error/);
-    expect(problemsOf({ type: "switch", cases: [] })).toEqual([".cases: must have at least 1 items"]);
+    expect(problemsOf({ type: "switch", cases: [] })).toEqual([".cases: must have at least 1 item"]);
     expect(problemsOf({ type: "switch", cases: [{ when: "true" }, { next: "s", when: "1 +" }] })).toEqual([
       ".cases[0].next: is required",
       expect.stringMatching(/^\.cases\[1\]\.when: .*\(at character \d+\)$/),

@@ -37,16 +37,18 @@ describe("wait_for_event and emit_event", () => {
     run.publish("sent", {}, { region: "eu", n: "4", more: "x" });
     expect(run.context.output).toMatchObject({ headers: { region: "eu", n: "4", more: "x" } });
     expect(problemsOf(hear({ headers: { "a b": "x" } }))).toEqual([
-      '.headers["a b"]: is not a header name: 1 to 128 of A-Z a-z 0-9 _ . : -',
+      '.headers["a b"]: must have a name of 1 to 128 of A-Z a-z 0-9 _ . : -',
     ]);
     expect(problemsOf(hear({ headers: 7 }))).toEqual([".headers: must be an object"]);
     const refused = (headers: unknown) =>
       failureOf(finish([hear({ headers: "${inputs}" })], { inputs: headers as never }));
     expect(refused({ a: [1] })).toBe("expression_error: headers.a must be a string");
-    expect(refused({ "a b": "x" })).toBe("expression_error: headers have a name that is not a header name");
-    expect(refused({ a: "x".repeat(1_025) })).toBe("expression_error: headers.a is longer than 1024 characters");
+    expect(refused({ "a b": "x" })).toBe(
+      "expression_error: a member of headers must have a name of 1 to 128 of A-Z a-z 0-9 _ . : -",
+    );
+    expect(refused({ a: "x".repeat(1_025) })).toBe("expression_error: headers.a must have at most 1024 characters");
     const many = Object.fromEntries(Array.from({ length: 33 }, (_, index) => [`h${index}`, "x"]));
-    expect(refused(many)).toBe("expression_error: there are more than 32 headers");
+    expect(refused(many)).toBe("expression_error: the headers must have at most 32 members");
   });
 
   attribute("wait_for_event.match", "takes an event only when truthy; sees `event` beside all else", () => {

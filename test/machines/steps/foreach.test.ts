@@ -93,7 +93,7 @@ describe("foreach", () => {
           expect(named({ [name]: unsayable })).toEqual([
             `.${name}: must be a CEL identifier: A-Z a-z 0-9 _, and not a reserved word of CEL`,
           ]);
-        expect(named({ [name]: "__proto__" })).toEqual([`.${name}: must not be "__proto__"`]);
+        expect(named({ [name]: "__proto__" })).toEqual([`.${name}: must not be __proto__`]);
       }
       expect(named({ item_var: "x", index_var: "x" })).toEqual([".index_var: must differ from item_var"]);
     },

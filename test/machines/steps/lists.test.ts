@@ -40,7 +40,7 @@ describe("merge, filter and map", () => {
   attribute("merge.sources", "are checked: a list of 1 to 100 expressions", () => {
     expect(problemsOf({ type: "merge" })).toEqual([".sources: is required"]);
     expect(problemsOf({ type: "merge", sources: "inputs" })).toEqual([".sources: must be a list"]);
-    expect(problemsOf({ type: "merge", sources: [] })).toEqual([".sources: must have at least 1 items"]);
+    expect(problemsOf({ type: "merge", sources: [] })).toEqual([".sources: must have at least 1 item"]);
     expect(problemsOf({ type: "merge", sources: Array(101).fill("inputs") })).toEqual([
       ".sources: must have at most 100 items",
     ]);

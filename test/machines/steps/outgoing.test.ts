@@ -172,7 +172,7 @@ describe("http_request and webhook_emit", () => {
         (nth) => `.expected_status[${nth}]: must be a status from 200 to 599, or a class such as 2xx`,
       ),
     );
-    expect(problemsOf(ask({ expected_status: [] }))).toEqual([".expected_status: must have at least 1 items"]);
+    expect(problemsOf(ask({ expected_status: [] }))).toEqual([".expected_status: must have at least 1 item"]);
   });
 
   attribute("http_request.follow_redirects", "false unless given", () => {

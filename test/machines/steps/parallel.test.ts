@@ -71,7 +71,7 @@ attribute("parallel.branches", "each is a run of its own, named by its branch; t
     NO_JOIN,
   ]);
   expect(problemsOf(JSON.parse('{"type": "parallel", "branches": {"__proto__": {"next": "s2"}}}'))).toEqual([
-    '.branches.__proto__: must not be "__proto__"',
+    ".branches.__proto__: must not be __proto__",
     NO_JOIN,
   ]);
 });
@@ -222,7 +222,7 @@ describe("parallel", () => {
         b: { error: { code: "bad_b" } },
       });
       expect(() => start(fork(["a"], { on: ["a", "x"] }))).toThrow("$.steps[1].on[1]");
-      expect(problemsOf({ type: "join", on: [] })).toEqual([".on: must have at least 1 items", START_IS_JOIN]);
+      expect(problemsOf({ type: "join", on: [] })).toEqual([".on: must have at least 1 item", START_IS_JOIN]);
       expect(problemsOf({ type: "join", on: ["a b"] })).toEqual([
         ".on[0]: must be 1 to 128 of A-Z a-z 0-9 _ . : -",
         START_IS_JOIN,

@@ -81,7 +81,7 @@ describe("steps that compute", () => {
     expect(problemsOf({ type: "set_var", variables: {} })).toEqual([".variables: must not be empty"]);
     expect(problemsOf({ type: "set_var", variables: { "a b": 1, constructor: 2 } })).toEqual([
       '.variables["a b"]: must be 1 to 128 of A-Z a-z 0-9 _ . : -',
-      '.variables.constructor: must not be "constructor"',
+      ".variables.constructor: must not be constructor",
     ]);
     expect(problemsOf({ type: "set_var", variables: [] })).toEqual([".variables: must be an object"]);
   });
@@ -101,7 +101,7 @@ describe("steps that compute", () => {
     expect(problemsOf({ type: "set_var", name: "x" })).toEqual([both]);
     expect(problemsOf({ type: "set_var", value: 1 })).toEqual([both]);
     expect(problemsOf({ type: "set_var" })).toEqual([": needs variables, or name and value"]);
-    expect(problemsOf({ type: "set_var", name: "prototype", value: 1 })).toEqual(['.name: must not be "prototype"']);
+    expect(problemsOf({ type: "set_var", name: "prototype", value: 1 })).toEqual([".name: must not be prototype"]);
   });
 
   attribute("transform.expression", "is bare CEL, and keeps its value's type", () => {

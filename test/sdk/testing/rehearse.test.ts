@@ -239,7 +239,7 @@ describe("bounds and faults", () => {
           }),
           { inputs: { lines: [{ price: 19.99 }, { price: 0.005 }, { price: "x" }] } },
         ),
-      /\$\.inputs must have required property 'id'\n {2}\$\.inputs\.lines\[1\]\.price must be multiple of 0\.01\n {2}\$\.inputs\.lines\[2\]\.price must be number$/,
+      /\$\.inputs\.id is required\n {2}\$\.inputs\.lines\[1\]\.price must be a multiple of 0\.01\n {2}\$\.inputs\.lines\[2\]\.price must be a number$/,
     ],
     ["an entrypoint that there is not", () => rehearse(workflow(ORDER), { entrypoint: "x" }), /no entrypoint x/],
   ])("%s is refused", (_name, act, message) => {

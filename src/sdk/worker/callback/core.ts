@@ -5,7 +5,7 @@ import { type AnswerMessage, Answers } from "../answers.js";
 import { deadlineOf } from "../deadline.js";
 import { Executor, type Origin, OUTPUT_BYTES } from "../executor.js";
 import { type Log, stderrLog } from "../log.js";
-import { register } from "../register.js";
+import { Registrar } from "../register.js";
 import { completeTiming, type Timing } from "../timing.js";
 import { answerBody, type CalledStep } from "./message.js";
 import { Reports } from "./reports.js";
@@ -52,14 +52,27 @@ export class CalledWorkerCore {
   /** Aborted when nothing is waited for any more. */
   private readonly given = new AbortController();
   private readonly reporting = new Set<Promise<void>>();
+  private readonly registrar: Registrar;
 
   constructor(private readonly options: CalledWorkerOptions) {
     if (options.actions.length === 0) throw new TypeError("a worker needs at least one action");
     this.log = options.log ?? stderrLog();
     this.timing = completeTiming(options.timing);
     this.reports = new Reports({ token: options.token, timing: this.timing, log: this.log });
+    const { api, service, serviceVersion, token, actions } = options;
+    const { timing, log, stopping } = this;
+    this.registrar = new Registrar({
+      api,
+      service,
+      serviceVersion,
+      token,
+      actions,
+      timing,
+      log,
+      signal: stopping.signal,
+    });
     this.executor = new Executor<Task>({
-      actions: options.actions,
+      actions,
       outputBytes: options.outputBytes ?? OUTPUT_BYTES,
       log: this.log,
       answer: (dispatchId, message, via) => this.answered(dispatchId, message, via),
@@ -76,10 +89,15 @@ export class CalledWorkerCore {
     return this.stopping.signal.aborted;
   }
 
-  register(reach: Reach): Promise<void> {
-    const { api, service, serviceVersion, token, actions } = this.options;
-    const { timing, log } = this;
-    return register({ api, service, serviceVersion, token, actions, reach, timing, log, signal: this.stopping.signal });
+  /** Registers the actions, and from then on makes sure that they stay registered. */
+  async register(reach: Reach): Promise<void> {
+    await this.registrar.register(reach);
+    if (!this.stopped) this.registrar.ensureRegularly();
+  }
+
+  /** What this worker relies on was away: the service may have been, too. */
+  cameBack(): void {
+    this.registrar.ensure();
   }
 
   /** The answer, once the step is executed: once for a dispatch, however often it comes. Undefined: its deadline has passed. */

@@ -92,6 +92,7 @@ class QueueWorker {
     };
     this.consumerTag = (await channel.consume(queue, take)).consumerTag;
     this.onConsuming();
+    this.core.cameBack();
   }
 
   private get deadQueue(): string {
