@@ -4,6 +4,7 @@
 import type { JsonObject, RunId } from "../../machines/index.js";
 import type { ShardId } from "../ids.js";
 import type { Logger } from "../log.js";
+import type { DropReason } from "./drop-counter.js";
 import type { Protocol } from "./protocol.js";
 
 /** Requests, messages and answers are JSON objects. */
@@ -40,6 +41,8 @@ export interface BusOptions<Ask, Tell> {
   readonly protocol: Protocol<Ask, Tell>;
   readonly handlers: BusHandlers<Ask, Tell>;
   readonly log: Logger;
+  /** Hears of each message that is dropped. */
+  readonly onDropped?: (reason: DropReason) => void;
 }
 
 /** One message with its envelope. A larger one is dropped by the sender, and by the receiver. */

@@ -9,14 +9,20 @@ export type DropReason =
   | "too many asks"
   | "too many asks being answered"
   | "not connected or too much unsent"
-  | "lost in transit";
+  | "lost in transit"
+  | "unauthentic";
 
 export class DropCounter {
   private readonly counts = new Map<string, number>();
 
-  constructor(private readonly log: Logger | undefined) {}
+  /** `onDropped`: hears of each. */
+  constructor(
+    private readonly log: Logger | undefined,
+    private readonly onDropped?: (reason: DropReason) => void,
+  ) {}
 
   dropped(reason: DropReason): void {
+    this.onDropped?.(reason);
     const count = this.count(reason);
     if (isPowerOfTwo(count)) this.log?.debug({ reason, count }, "bus message dropped");
   }

@@ -32,7 +32,7 @@ export class Exchange<Ask, Tell> {
   private stopped = false;
 
   constructor(private readonly options: ExchangeOptions<Ask, Tell>) {
-    this.drops = new DropCounter(options.log);
+    this.drops = new DropCounter(options.log, options.onDropped);
   }
 
   listen(shards: ReadonlySet<ShardId>): void {

@@ -6,20 +6,25 @@ import { isUuid, type ShardId, shardOf } from "../ids.js";
 import type { Logger } from "../log.js";
 import { backoff } from "../sdk/backoff.js";
 import type { Bus, BusOptions } from "./bus.js";
-import { fits, parsedObject } from "./envelope.js";
+import { MAX_MESSAGE_BYTES } from "./bus.js";
+import { parsedObject } from "./envelope.js";
 import { Exchange } from "./exchange.js";
 import { InFlightLimit } from "./in-flight-limit.js";
+import { asSealed, Seal, type SealOptions } from "./seal.js";
 
 export interface RedisBusOptions<Ask, Tell> extends BusOptions<Ask, Tell> {
   /** `redis:` or `rediss:` URL. */
   readonly url: string;
   /** The beginning of every channel name: one Redis can serve several installations. */
   readonly prefix: string;
+  readonly seal: SealOptions;
 }
 
 /** A connection that died silently is noticed within this and the command timeout. */
 const PING_MS = 5_000;
 const RECONNECT_MS = { base: 20, cap: 1_000 };
+/** A sealed message is a third longer than what it seals. */
+const MAX_SEALED = 1.5 * MAX_MESSAGE_BYTES;
 /** The message of ioredis for a command that had no reply within `commandTimeout`. */
 const TIMED_OUT = "Command timed out";
 
@@ -51,6 +56,7 @@ class RedisBus<Ask, Tell> implements Bus {
   private readonly exchange: Exchange<Ask, Tell>;
   private readonly inFlight = new InFlightLimit();
   private readonly log: Logger;
+  private readonly seal: Seal;
   private readonly advanceChannels: string;
   private readonly nodeChannels: string;
   private readonly ownChannel: string;
@@ -63,15 +69,19 @@ class RedisBus<Ask, Tell> implements Bus {
   private ticker: NodeJS.Timeout | undefined;
   private stopping: Promise<void> | undefined;
 
-  constructor({ url, prefix, nodeId, protocol, handlers, log }: RedisBusOptions<Ask, Tell>) {
+  constructor({ url, prefix, nodeId, seal, log, ...options }: RedisBusOptions<Ask, Tell>) {
     this.log = log;
+    this.seal = new Seal(seal);
     // Public names (README.md of this room): must never change.
     this.advanceChannels = `${prefix}saga:advance:`;
     this.nodeChannels = `${prefix}saga:node:`;
     this.ownChannel = `${this.nodeChannels}${nodeId}`;
     this.wanted = new Set([this.ownChannel]);
-    const send = (to: string, text: string, askId?: string) => this.publish(`${this.nodeChannels}${to}`, text, askId);
-    this.exchange = new Exchange({ nodeId, protocol, handlers, log, send });
+    const send = (to: string, text: string, askId?: string) => {
+      const channel = `${this.nodeChannels}${to}`;
+      this.publish(channel, this.seal.encrypt(channel, text), askId);
+    };
+    this.exchange = new Exchange({ ...options, nodeId, log, send });
     const connectionName = `saga-bus:${nodeId.replace(/[^\w.-]/g, "_")}`;
     this.publisher = this.observed(new Redis(url, { ...CONNECTION, connectionName }));
     this.subscriber = this.observed(new Redis(url, { ...CONNECTION, connectionName }));
@@ -91,7 +101,8 @@ class RedisBus<Ask, Tell> implements Bus {
 
   advance(runId: RunId): void {
     if (!isUuid(runId)) return this.exchange.drops.dropped("malformed");
-    this.publish(`${this.advanceChannels}${shardOf(runId)}`, JSON.stringify({ run_id: runId }));
+    const channel = `${this.advanceChannels}${shardOf(runId)}`;
+    this.publish(channel, { run_id: runId, ...this.seal.sign(channel, runId) });
   }
 
   listen(shards: ReadonlySet<ShardId>): void {
@@ -119,7 +130,8 @@ class RedisBus<Ask, Tell> implements Bus {
     return this.stopping;
   }
 
-  private publish(channel: string, text: string, askId?: string): void {
+  private publish(channel: string, message: object, askId?: string): void {
+    const text = JSON.stringify(message);
     const sent = this.publisher.status === "ready" && !this.stopping && this.inFlight.reserve(text.length);
     if (!sent) {
       this.exchange.drops.dropped("not connected or too much unsent");
@@ -136,10 +148,16 @@ class RedisBus<Ask, Tell> implements Bus {
   }
 
   private receive(channel: string, text: string): void {
-    if (channel === this.ownChannel) return this.exchange.receive(text);
-    const runId = fits(text) ? parsedObject(text)?.run_id : undefined;
-    const isOfChannel = typeof runId === "string" && channel === `${this.advanceChannels}${shardOf(runId)}`;
-    this.exchange.receiveAdvance(isOfChannel ? runId : undefined);
+    const message = text.length <= MAX_SEALED ? parsedObject(text) : undefined;
+    const sealed = asSealed(message);
+    const { body, run_id: runId } = message ?? {};
+    if (channel === this.ownChannel) {
+      const opened = sealed && typeof body === "string" ? this.seal.decrypt(channel, { ...sealed, body }) : undefined;
+      if (opened === undefined) this.exchange.drops.dropped("unauthentic");
+      else this.exchange.receive(opened);
+    } else if (sealed && typeof runId === "string" && this.seal.verify(channel, sealed, runId)) {
+      this.exchange.receiveAdvance(channel === `${this.advanceChannels}${shardOf(runId)}` ? runId : undefined);
+    } else this.exchange.drops.dropped("unauthentic");
   }
 
   private subscribe(channels: readonly string[]): void {

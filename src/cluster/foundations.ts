@@ -18,6 +18,7 @@ import type { Logger } from "../log.js";
 import { createMetrics, type Metrics } from "../metrics/index.js";
 import { runProtocol } from "../run/node-messages.js";
 import { openDatabase } from "../store/engine/connection.js";
+import { serviceKey } from "../store/engine/service-keys.js";
 import { cancelStatement, ReadPool } from "../store/lists/read-pool.js";
 import { openStartupProvider, type StartupProvider } from "../tenants/startup-provider.js";
 import { readTenantSettings, type TenantSettings } from "../tenants/tenant-settings.js";
@@ -156,10 +157,16 @@ export async function openBus(foundations: Foundations, handlers: NodeHandlers):
 }
 
 /** Redis where it is configured, the primary's relay between the nodes of one machine, and no other node otherwise. */
-async function chooseBus({ alone, nodeId, log, config }: Foundations, handlers: NodeHandlers): Promise<Bus> {
-  const options = { nodeId, log, protocol, handlers };
+async function chooseBus(
+  { alone, nodeId, log, config, sql, clock, metrics }: Foundations,
+  handlers: NodeHandlers,
+): Promise<Bus> {
+  const onDropped = (reason: string) => metrics.busDropped.inc({ reason });
+  const options = { nodeId, log, protocol, handlers, onDropped };
   if (alone) return createLocalBus(options);
   if (config.redisUrl === undefined) return new IpcBus(options);
   const { createRedisBus } = await import("../bus/redis.js");
-  return createRedisBus({ url: config.redisUrl, prefix: config.redisPrefix, ...options });
+  const secrets = config.busKeys ?? [await serviceKey(sql, "bus")];
+  const seal = { secrets, now: () => clock.now() };
+  return createRedisBus({ url: config.redisUrl, prefix: config.redisPrefix, seal, ...options });
 }

@@ -7,6 +7,9 @@ import { DatabaseUrlError, parseDatabaseUrl } from "./database-url.js";
 
 export type Env = Readonly<Record<string, string | undefined>>;
 
+/** Characters of a key that an operator sets: as many as a random one of 128 bits has in hexadecimal. */
+const SHORTEST_KEY = 32;
+
 /** A problem is noted and reading continues, so that one start reports all problems. */
 export class Environment {
   readonly problems: string[] = [];
@@ -46,6 +49,15 @@ export class Environment {
     const value = Number(text);
     if (/^\d+$/.test(text) && value >= range.min && value <= range.max) return value;
     this.problem(name, `must be a whole number from ${range.min} to ${range.max}`);
+    return undefined;
+  }
+
+  /** One key, or two by a comma: the newest first. */
+  keys(name: string): readonly string[] | undefined {
+    const keys = this.text(name)?.split(",");
+    if (keys === undefined) return undefined;
+    if (keys.length <= 2 && keys.every((key) => key.length >= SHORTEST_KEY)) return keys;
+    this.problem(name, `must be one key of at least ${SHORTEST_KEY} characters, or two by a comma, the newest first`);
     return undefined;
   }
 

@@ -45,6 +45,8 @@ export interface Config {
   readonly redisUrl?: string;
   /** `REDIS_PREFIX` (empty). Prefix of every channel. */
   readonly redisPrefix: string;
+  /** `SAGA_BUS_KEY`, newest first. Absent: generated, in Postgres. */
+  readonly busKeys?: readonly string[];
   /** `AMQP_URL`. Absent: `rmq` registrations are refused. */
   readonly amqpUrl?: string;
   /** `SAGA_EVENTS_EXCHANGE` (saga.events). Of the broker at `amqpUrl`; the queues have its name, too. */
@@ -160,6 +162,7 @@ function readStores(environment: Environment) {
     dataDir: resolve(environment.text("SAGA_DATA_DIR") ?? ".saga"),
     redisUrl: environment.url("REDIS_URL", ["redis", "rediss"]),
     redisPrefix: environment.text("REDIS_PREFIX") ?? "",
+    busKeys: environment.keys("SAGA_BUS_KEY"),
     amqpUrl: environment.url("AMQP_URL", ["amqp", "amqps"]),
     eventsExchange: readExchange(environment),
     lifecycleEvents: environment.flag("SAGA_LIFECYCLE_EVENTS") ?? false,
@@ -228,6 +231,7 @@ function redacted(config: Config): Record<string, unknown> {
     redisUrl: url(config.redisUrl),
     amqpUrl: url(config.amqpUrl),
     startupProvider: config.startupProvider && { ...config.startupProvider, url: url(config.startupProvider.url) },
+    busKeys: config.busKeys && REDACTED,
     signingSecret: config.signingSecret && REDACTED,
     auth: config.auth.kind === "off" ? config.auth : { kind: config.auth.kind, credentials: REDACTED },
   };

@@ -1,4 +1,5 @@
 // Ids of vouchers. A node that offers another one credit reserves it under a voucher's id, until the dispatch comes that uses it.
+import { randomUUID } from "node:crypto";
 import type { DispatchId } from "../../machines/index.js";
 
 export type VoucherId = string & { readonly __id: "voucher" };
@@ -8,7 +9,8 @@ export type ReservationId = DispatchId | VoucherId;
 
 const PREFIX = "voucher:";
 
-export const voucherId = (nodeId: string, nth: number): VoucherId => `${PREFIX}${nodeId}:${nth}` as VoucherId;
+/** Random: who does not know it cannot use it. */
+export const newVoucherId = (): VoucherId => `${PREFIX}${randomUUID()}` as VoucherId;
 
 /** The id of a dispatch is a UUID. */
 export const isVoucherId = (id: ReservationId): id is VoucherId => id.startsWith(PREFIX);

@@ -25,6 +25,8 @@ export interface Metrics {
   readonly handOvers: Counter<"transport" | "outcome">;
   /** Messages about runs to other nodes. */
   readonly relayed: Counter<"what">;
+  /** Messages between nodes that were dropped. */
+  readonly busDropped: Counter<"reason">;
   /** Destinations of dispatches that take none at present. */
   readonly destinationsAway: Gauge<"transport" | "reason">;
   /** Unfinished runs without a wake row that wait for nothing that is named (law 7). It reads 0. */
@@ -155,6 +157,7 @@ function loadMetrics(registry: Registry) {
       "Tries to hand a dispatch to an HTTP or RabbitMQ worker: answered, accepted, undelivered, lost.",
       ["transport", "outcome"],
     ),
+    busDropped: counter("saga_bus_dropped_total", "Messages between nodes that were dropped, by reason.", ["reason"]),
     relayed: counter(
       "saga_relayed_total",
       "Messages to other nodes on behalf of runs: answer, command, dispatch, effects, wake.",

@@ -480,6 +480,13 @@ export const nodes = pgTable("nodes", {
   processId: integer("process_id").notNull(),
 });
 
+/** Keys that the service has made for itself, for all of its nodes, where no setting gives them. */
+export const serviceKeys = pgTable("service_keys", {
+  purpose: text("purpose").primaryKey(),
+  secret: text("secret").notNull(),
+  createdAt: time("created_at").notNull().defaultNow(),
+});
+
 /** Published and draft rules. */
 export const rules = pgTable(
   "rules",

@@ -2,7 +2,11 @@
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { JsonObject } from "../../machines/index.js";
+import { MAX_MESSAGE_BYTES } from "../../src/bus/bus.js";
+import type { DropReason } from "../../src/bus/drop-counter.js";
+import { parsedObject } from "../../src/bus/envelope.js";
 import { createRedisBus } from "../../src/bus/redis.js";
+import { Seal } from "../../src/bus/seal.js";
 import { uuidv7 } from "../../src/ids.js";
 import { newRunId, shardSet } from "../harness/ids.js";
 import { describeWithRedis } from "../harness/services.js";
@@ -22,17 +26,30 @@ describeWithRedis("bus over Redis", (url) => {
   });
   afterAll(() => admin.quit());
 
+  const SEAL = { secrets: ["a key of thirty-two characters at least"], now: () => Date.now() };
+
   const randomPrefix = () => `test-${uuidv7()}:`;
 
   busConformance("the bus over Redis", async () => {
     const prefix = randomPrefix();
     return {
       open: (nodeId, handlers) =>
-        createRedisBus({ url, prefix, nodeId, protocol: anyBody, handlers, log: logLines().log }),
+        createRedisBus({ url, prefix, nodeId, seal: SEAL, protocol: anyBody, handlers, log: logLines().log }),
       close: async () => undefined,
+      // It has the key: what stops at the seal has tests of its own.
       stranger: {
-        send: async (nodeId, text) => void (await admin.publish(`${prefix}saga:node:${nodeId}`, text)),
-        advance: async (shard, text) => void (await admin.publish(`${prefix}saga:advance:${shard}`, text)),
+        send: async (nodeId, text) => {
+          const channel = `${prefix}saga:node:${nodeId}`;
+          await admin.publish(channel, JSON.stringify(new Seal(SEAL).encrypt(channel, text)));
+        },
+        advance: async (shard, text) => {
+          const channel = `${prefix}saga:advance:${shard}`;
+          const runId = parsedObject(text)?.run_id ?? text;
+          await admin.publish(
+            channel,
+            JSON.stringify({ run_id: runId, ...new Seal(SEAL).sign(channel, String(runId)) }),
+          );
+        },
       },
     };
   });
@@ -40,16 +57,20 @@ describeWithRedis("bus over Redis", (url) => {
   async function open(
     prefix: string,
     at = url,
-  ): Promise<Node & { readonly lines: ReturnType<typeof logLines>["lines"] }> {
+  ): Promise<Node & { readonly lines: ReturnType<typeof logLines>["lines"]; readonly dropped: DropReason[] }> {
     const { log, lines } = logLines();
+    const dropped: DropReason[] = [];
     const id = uuidv7();
     const bench = {
       open: (nodeId: string, handlers: Handlers) =>
-        createRedisBus({ url: at, prefix, nodeId, protocol: anyBody, handlers, log }),
+        createRedisBus({
+          ...{ url: at, prefix, nodeId, seal: SEAL, protocol: anyBody, handlers, log },
+          onDropped: (reason) => dropped.push(reason),
+        }),
     };
     const node = await openNode(bench, id);
     closing.push(() => node.bus.stop());
-    return { ...node, lines };
+    return { ...node, lines, dropped };
   }
 
   async function connectionsOf(nodeId: string): Promise<string[]> {
@@ -65,22 +86,70 @@ describeWithRedis("bus over Redis", (url) => {
   const states = (node: { readonly lines: { level: string; msg: string }[] }) =>
     node.lines.filter(({ msg }) => msg.includes("Redis")).map(({ level }) => level);
 
-  it("uses the public channels", async () => {
-    const prefix = randomPrefix();
+  /** Everything that is published under the prefix from now on. */
+  async function listen(prefix: string): Promise<[string, string][]> {
     const heard: [string, string][] = [];
     const listener = new Redis(url);
     closing.push(() => listener.quit());
     await listener.psubscribe(`${prefix}*`);
     listener.on("pmessage", (_pattern, channel: string, text: string) => heard.push([channel, text]));
+    return heard;
+  }
+
+  it("uses the public channels; an advance names its run, and nothing of any other message can be read", async () => {
+    const prefix = randomPrefix();
+    const heard = await listen(prefix);
     const a = await open(prefix);
     const runId = newRunId(11);
     a.bus.advance(runId);
-    a.bus.tell("b", { n: 1 });
+    a.bus.tell("b", { iban: "DE02120300000000202051" });
     await until(() => heard.length === 2);
-    expect(heard).toEqual([
-      [`${prefix}saga:advance:11`, JSON.stringify({ run_id: runId })],
-      [`${prefix}saga:node:b`, JSON.stringify({ kind: "tell", from: a.id, body: { n: 1 } })],
-    ]);
+    const [[first, advance], [second, tell]] = heard as [[string, string], [string, string]];
+    expect([first, second]).toEqual([`${prefix}saga:advance:11`, `${prefix}saga:node:b`]);
+    expect(JSON.parse(advance)).toEqual({ run_id: runId, by: expect.any(String), mac: expect.any(String) });
+    expect(JSON.parse(tell)).toEqual({ by: expect.any(String), mac: expect.any(String), body: expect.any(String) });
+    expect(tell).not.toMatch(/iban|DE02|tell|kind/);
+    expect(tell).not.toContain(a.id);
+  });
+
+  it("what is forged, repeated, truncated, or sent to another channel does nothing and is counted", async () => {
+    const prefix = randomPrefix();
+    const heard = await listen(prefix);
+    const [a, b, c] = [await open(prefix), await open(prefix), await open(prefix)];
+    for (const node of [b, c]) node.bus.listen(shardSet(5, 6));
+    await advanceReaches(a.bus, [b, c], 5);
+    a.bus.tell(b.id, { n: 1 });
+    await until(() => b.told.length === 1);
+    await until(() => heard.some(([channel]) => channel.endsWith(b.id)));
+    const [node, advance] = [`${prefix}saga:node:${b.id}`, `${prefix}saga:advance:5`];
+    const told = heard.find(([channel]) => channel === node)?.[1] ?? "";
+    const advanced = heard.find(([channel]) => channel === advance)?.[1] ?? "";
+    const [before, runs] = [b.dropped.length, b.advanced.length];
+    const runId = newRunId(5);
+    const strange = new Seal({ ...SEAL, secrets: ["another key of thirty-two characters"] });
+    const forged: [string, string][] = [
+      [node, JSON.stringify({ kind: "tell", from: a.id, body: { n: 2 } })],
+      [node, JSON.stringify(strange.encrypt(node, JSON.stringify({ kind: "tell", from: a.id, body: { n: 3 } })))],
+      [node, told],
+      [node, told.slice(0, -20)],
+      [node, "{}"],
+      [node, "\u0000"],
+      [node, advanced],
+      [node, "x".repeat(2 * MAX_MESSAGE_BYTES)],
+      [advance, JSON.stringify({ run_id: runId })],
+      [advance, JSON.stringify({ run_id: runId, ...strange.sign(advance, runId) })],
+      [advance, advanced],
+      [advance, JSON.stringify({ ...JSON.parse(advanced), run_id: runId })],
+      [`${prefix}saga:advance:6`, advanced],
+    ];
+    for (const [channel, text] of forged) await admin.publish(channel, text);
+    await until(() => b.dropped.length >= before + forged.length);
+    expect(b.dropped.slice(before)).toEqual(forged.map(() => "unauthentic"));
+    // To another node than the one that it was made for.
+    await admin.publish(`${prefix}saga:node:${c.id}`, told);
+    await until(() => c.dropped.length >= 6);
+    expect([b.told, c.told, b.advanced.length]).toEqual([[{ message: { n: 1 }, from: a.id }], [], runs]);
+    await answered(a, b, { still: "there" });
   });
 
   it("a bus with another prefix is separate", async () => {

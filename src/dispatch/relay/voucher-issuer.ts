@@ -7,7 +7,7 @@ import type { CreditWaiter } from "../carrier.js";
 import { ExpiringMap } from "../expiring-map.js";
 import { FairQueue } from "../fair-queue.js";
 import type { DispatchLimits } from "../limits.js";
-import { type VoucherId, voucherId } from "../voucher-id.js";
+import { newVoucherId, type VoucherId } from "../voucher-id.js";
 import type { Batcher } from "./batcher.js";
 import type { LocalStreams } from "./local-streams.js";
 import type { Demand, HandOver, Whereabouts } from "./messages.js";
@@ -41,7 +41,6 @@ export class VoucherIssuer {
   private readonly vouchers: ExpiringMap<true, VoucherId>;
   /** Dispatches that other nodes handed over, to recognise a repeat. */
   private readonly handedOver: ExpiringMap<true, DispatchId>;
-  private issued = 0;
 
   constructor(private readonly options: VoucherIssuerOptions) {
     const { voucherMs, handedOverMemoryMs, relayed } = options.limits;
@@ -122,7 +121,7 @@ export class VoucherIssuer {
 
   private issue({ id: waiterId, nodeId, name }: RemoteWaiter): boolean {
     const { streams, batcher } = this.options;
-    const id = voucherId(this.options.nodeId, ++this.issued);
+    const id = newVoucherId();
     const reservation = streams.reserve(id, name);
     if (!reservation) return false;
     this.waiters.delete(waiterId);

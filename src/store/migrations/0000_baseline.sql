@@ -295,6 +295,12 @@ CREATE TABLE "runs" (
 	"started_at" timestamp (3) with time zone NOT NULL
 );
 --> statement-breakpoint
+CREATE TABLE "service_keys" (
+	"purpose" text PRIMARY KEY NOT NULL,
+	"secret" text NOT NULL,
+	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE "signals" (
 	"id" uuid PRIMARY KEY NOT NULL,
 	"ordinal" bigserial NOT NULL,

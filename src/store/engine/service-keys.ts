@@ -1,0 +1,26 @@
+// Keys that the service makes for itself and that all of its nodes share. The first node that needs one makes it.
+import { randomBytes } from "node:crypto";
+import { eq } from "drizzle-orm";
+import type { Sql } from "postgres";
+import { serviceKeys } from "../schema.js";
+import { query } from "./query.js";
+
+/** What a key is for: one key serves one purpose. */
+export type KeyPurpose = "bus";
+
+/** 256 random bits, in Base64url. */
+export async function serviceKey(database: Sql, purpose: KeyPurpose): Promise<string> {
+  const known = () => query(database).select().from(serviceKeys).where(eq(serviceKeys.purpose, purpose));
+  const [first] = await known();
+  if (first) return first.secret;
+  const secret = randomBytes(32).toString("base64url");
+  const [made] = await query(database)
+    .insert(serviceKeys)
+    .values({ purpose, secret })
+    .onConflictDoNothing()
+    .returning();
+  // Another node was quicker: its row is committed, or the insert would still wait for it.
+  const [row = made] = made ? [made] : await known();
+  if (!row) throw new Error(`the key for the ${purpose} is neither made nor there`);
+  return row.secret;
+}
