@@ -11,7 +11,7 @@ export const NEW_ID_PATTERN = "^(?!\\.{1,2}$)[A-Za-z0-9_.:-]{1,128}$";
 export const ACTION_PATTERN = "^[A-Za-z0-9_:-]{1,128}$";
 export const TOPIC_PATTERN = "^[A-Za-z0-9_.:/-]{1,255}$";
 
-const ID_WORDS = "1 to 128 of A-Z a-z 0-9 _ . : -";
+export const ID_WORDS = "1 to 128 of A-Z a-z 0-9 _ . : -";
 
 /** What a text of one of our own patterns is. */
 const PATTERNS: ReadonlyMap<string, string> = new Map([

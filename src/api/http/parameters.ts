@@ -29,7 +29,7 @@ export const Uuid = Type.String({ format: "uuid" });
 /** Ids of runs and of dispatches: a text is one once this check has passed it, in lower case. */
 export const RunIdText = Type.Unsafe<RunId>({ type: "string", format: "uuid" });
 export const DispatchIdText = Type.Unsafe<DispatchId>({ type: "string", format: "uuid" });
-export const Id = Type.String({ pattern: misfit.ID_PATTERN });
+export const Id = Type.String({ pattern: misfit.ID_PATTERN, description: misfit.ID_WORDS });
 export const Flag = Type.Boolean();
 export const Time = Type.String({ format: "date-time" });
 export const Int = (minimum: number, maximum: number) => Type.Integer({ minimum, maximum });
