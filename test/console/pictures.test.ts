@@ -36,16 +36,13 @@ const MODAL = "dialog[open]";
 
 const VIEWS: Readonly<Record<string, View>> = {
   runs: { path: "/console/runs", ready: "table.runs tbody tr" },
-  "runs: filters": {
-    ...{ path: "/console/runs?incident=true&label.region=eu", ready: "main details[open]" },
-    open: (page) => page.getByText("More filters").click(),
-  },
-  "runs: start": { path: "/console/runs", ready: `${MODAL} li`, open: press("Start a run") },
-  "runs: bulk": { path: "/console/runs?incident=true", ready: MODAL, open: press("Act on all that match") },
+  "runs: filters": { path: "/console/runs?incident=true&label.region=eu", ready: "main details[open]" },
+  "runs: start": { path: "/console/runs", ready: `${MODAL} li`, open: press("Start a run …") },
+  "runs: bulk": { path: "/console/runs?incident=true", ready: MODAL, open: press("Act on all that match …") },
   "runs: bulk preview": {
     ...{ path: "/console/runs?incident=true", ready: `${MODAL} li` },
     open: async (page) => {
-      await press("Act on all that match")(page);
+      await press("Act on all that match …")(page);
       await press("Preview")(page);
       await page.getByText(/^The first/).click();
     },
@@ -68,7 +65,11 @@ const VIEWS: Readonly<Record<string, View>> = {
   "run: pause": { path: ofRun("approve"), ready: MODAL, open: press("Pause") },
   "run: cancel": { path: ofRun("approve"), ready: MODAL, open: press("Cancel") },
   "run: terminate": { path: ofRun("approve"), ready: MODAL, open: press("Terminate") },
-  "run: migrate": { path: ofRun("approve"), ready: `${MODAL} option:nth-of-type(2)`, open: press("Migrate") },
+  "run: migrate": {
+    path: ofRun("approve"),
+    ready: `${MODAL} select:has(option:nth-of-type(2))`,
+    open: press("Migrate"),
+  },
   "run: again": { path: ofRun("travel"), ready: `${MODAL} input`, open: press("Run again") },
   "run: retry": { path: ofBranch, ready: MODAL, open: press("Retry step") },
   "run: skip": { path: ofBranch, ready: MODAL, open: press("Skip step") },
@@ -78,7 +79,7 @@ const VIEWS: Readonly<Record<string, View>> = {
   workflows: { path: "/console/workflows", ready: "table tbody tr" },
   "workflow: new": { path: "/console/workflows?new=1", ready: ".valid" },
   workflow: { path: "/console/workflows/travel", ready: "[data-step=s1]" },
-  "workflow: step": { path: `${ORDER}?step=ship`, ready: "#step" },
+  "workflow: step": { path: `${ORDER}?step=check`, ready: "[data-step=check][aria-pressed=true]" },
   "workflow: versions": { path: `${ORDER}?tab=versions`, ready: "table tbody tr" },
   "workflow: difference": { path: `${ORDER}?tab=versions&version=2&compare=1`, ready: ".difference .changed" },
   "workflow: stats": { path: "/console/workflows/quick?tab=stats&hours=1", ready: ".plot canvas" },

@@ -21,8 +21,8 @@ export function WhatFields({ fields, change }: Props) {
           value={fields.trigger_type}
           onChange={({ target }) => change({ trigger_type: target.value as TriggerType })}
         >
-          <option value="cron">cron: at the ticks of a schedule</option>
-          <option value="record_transition">record transition: when a record changes its state</option>
+          <option value="cron">cron: by a schedule</option>
+          <option value="record_transition">record transition: by a change of state</option>
         </select>
       </label>
       <Line name="workflow_id" label="Workflow" list="trigger-workflows" required {...{ fields, change }} />

@@ -19,13 +19,13 @@ export default function Page() {
   const [, navigate] = useLocation();
   return (
     <>
-      <h1>Triggers</h1>
-      <div className="row">
-        <Filters />
+      <div className="row heading">
+        <h1>Triggers</h1>
         <button type="button" className="primary" onClick={() => setNew(true)}>
           New trigger
         </button>
       </div>
+      <Filters />
       <Answer of={useTriggers()}>
         {(page) => (
           <>
@@ -60,7 +60,7 @@ function Filters() {
   const set = (name: string) => (event: { target: { value: string } }) =>
     change({ [name]: event.target.value, offset: undefined });
   return (
-    <>
+    <search className="row">
       <label>
         Type
         <select value={value("type")} onChange={set("type")}>
@@ -81,7 +81,7 @@ function Filters() {
         Workflow
         <input type="search" value={value("workflow_id")} onChange={set("workflow_id")} placeholder="its id" />
       </label>
-    </>
+    </search>
   );
 }
 

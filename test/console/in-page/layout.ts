@@ -17,7 +17,7 @@ const MOST = 12;
 
 const CONTROLS = "a[href], button, input, select, textarea, summary, [role=button], [role=slider]";
 /** Its content is moved by hand: what is out of its sight is not lost, and what lies upon it may cover it. */
-const CANVASES = ".react-flow";
+const CANVASES = ".react-flow, .track";
 
 export function layoutFaults(): readonly string[] {
   const scope = document.querySelector("dialog[open]") ?? document.body;
@@ -25,11 +25,13 @@ export function layoutFaults(): readonly string[] {
   const controls = [...scope.querySelectorAll(CONTROLS)].filter(isSeen);
   return [
     ...sideways(),
+    ...[...scope.querySelectorAll("*")].flatMap(unreachable),
     ...texts.flatMap(cut),
     ...texts.flatMap(torn),
     ...covered(texts),
     ...overlapping(controls),
     ...controls.flatMap(cutField),
+    ...controls.flatMap(squashed),
     ...[...scope.querySelectorAll(".row")].filter(isSeen).flatMap(outOfLine),
   ].slice(0, MOST);
 }
@@ -38,6 +40,19 @@ const sideways = () => {
   const { scrollWidth, clientWidth } = document.documentElement;
   return scrollWidth > clientWidth ? [`the page scrolls sideways by ${scrollWidth - clientWidth} px`] : [];
 };
+
+const PHONE_PX = 720;
+
+/** What a person with a keyboard cannot bring into sight, and tables on a phone, which are lists there. */
+function unreachable(element: Element): readonly string[] {
+  if (element.scrollWidth - element.clientWidth <= 1 || element.clientWidth === 0) return [];
+  if (!scrolls(getComputedStyle(element), "overflowX") || element.matches("textarea, select") || !isSeen(element))
+    return [];
+  const over = element.scrollWidth - element.clientWidth;
+  const isTable = innerWidth <= PHONE_PX && element.querySelector(":scope > table") !== null;
+  if ((element as HTMLElement).tabIndex >= 0 && !isTable) return [];
+  return [`${named(element)} scrolls sideways by ${over} px`];
+}
 
 function isSeen(element: Element): boolean {
   const style = { opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true };
@@ -110,6 +125,8 @@ function isDrawn(style: CSSStyleDeclaration): boolean {
 function cut({ node, parent, lines }: Text): readonly string[] {
   if (lines.length === 0) return [];
   const text = around(lines);
+  const block = blockOf(parent);
+  const scroller = ancestors(parent).find((at) => scrolls(getComputedStyle(at), "overflowX"));
   for (let at: Element | null = parent; at && at !== document.body; at = at.parentElement) {
     const style = getComputedStyle(at);
     if (at.matches(CANVASES) || scrolls(style, "overflowX") || scrolls(style, "overflowY")) return [];
@@ -117,10 +134,11 @@ function cut({ node, parent, lines }: Text): readonly string[] {
     const box = at.getBoundingClientRect();
     const over = Math.max(box.left - text.left, text.right - box.right);
     const below = Math.max(box.top - text.top, text.bottom - box.bottom);
+    const isOwn = at === block && !scroller;
     const isHidden = hides(style, "overflowX") || hides(style, "overflowY");
     if (isHidden && (at.closest("[title]") || style.textOverflow === "ellipsis" || style.webkitLineClamp !== "none"))
       return [];
-    if (over > SLACK && (isHidden || isDrawn(style) || at === blockOf(parent)))
+    if (over > SLACK && (isHidden || isDrawn(style) || isOwn))
       return [`${said(node)} leaves ${named(at)} by ${Math.round(over)} px sideways`];
     if (below > LINE_SLACK && (isHidden || isDrawn(style)))
       return [`${said(node)} leaves ${named(at)} by ${Math.round(below)} px in height`];
@@ -128,6 +146,12 @@ function cut({ node, parent, lines }: Text): readonly string[] {
   }
   return [];
 }
+
+const ancestors = (element: Element): readonly Element[] => {
+  const all: Element[] = [];
+  for (let at: Element | null = element; at && at !== document.body; at = at.parentElement) all.push(at);
+  return all;
+};
 
 function blockOf(element: Element): Element | null {
   let at: Element | null = element;
@@ -137,11 +161,10 @@ function blockOf(element: Element): Element | null {
 
 /** A number and its unit, or a plain word. Ids, paths and code may be divided where they must be. */
 const WHOLE =
-  /\d[\d.,]*\s(?:ms|s|min|h|d|%|[KMG]?B|runs?|steps?|attempts?)(?![\p{L}\d])|(?<![\p{L}\d_./:$@-])\p{L}{2,18}(?![\p{L}\d_./:$@=-])/gu;
+  /\d[\d.,]*\s(?:ms|s|min|h|d|%|[KMG]?B)(?![\p{L}\d])|(?<![\p{L}\d_./:$@-])\p{L}{2,18}(?![\p{L}\d_./:$@=-])/gu;
 /** The space between them must not be one where a line may end. */
 function torn({ node, parent, lines }: Text): readonly string[] {
   if (new Set(lines.map(({ top }) => Math.round(top))).size < 2) return [];
-  if (parent.closest("code, pre, .json")) return [];
   return [...node.data.matchAll(WHOLE)].flatMap(([whole], nth, all) => {
     const from = all[nth] as unknown as { index: number };
     const tops = linesOf(node, from.index, from.index + whole.length).map(({ top }) => Math.round(top));
@@ -235,7 +258,17 @@ function cutField(element: Element): readonly string[] {
   return over > SLACK ? [`"${text}" is cut by ${Math.round(over)} px in ${named(element)}`] : [];
 }
 
-/** Fields and buttons of one line end at one height. */
+/** Less is no button that a finger finds. */
+const LEAST_BUTTON = 16;
+
+function squashed(element: Element): readonly string[] {
+  if (!element.matches("button, .button") || element.closest(CANVASES)) return [];
+  const { width, height } = element.getBoundingClientRect();
+  const size = `${Math.round(width)} × ${Math.round(height)} px`;
+  return Math.min(width, height) < LEAST_BUTTON ? [`${named(element)} is squashed to ${size}`] : [];
+}
+
+/** Fields and buttons of one line begin and end at one height. */
 function outOfLine(row: Element): readonly string[] {
   const controls = [...row.children].map((child) =>
     child.matches("label") ? (child.querySelector("input, select") ?? child) : child,
@@ -248,7 +281,7 @@ function outOfLine(row: Element): readonly string[] {
     if (!before) return [];
     const [one, other] = [before.getBoundingClientRect(), control.getBoundingClientRect()];
     const isOneLine = both({ ...one.toJSON(), left: 0, right: 1 }, { ...other.toJSON(), left: 0, right: 1 })[1] > 0;
-    const apart = Math.abs(one.bottom - other.bottom);
+    const apart = Math.max(Math.abs(one.top - other.top), Math.abs(one.bottom - other.bottom));
     return isOneLine && apart > SLACK
       ? [`${named(before)} and ${named(control)} are out of line by ${Math.round(apart)} px`]
       : [];
