@@ -3,15 +3,14 @@
 // @module-tag long
 import type { Page } from "playwright-core";
 import { beforeAll, expect, it } from "vitest";
-import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeWithBrowser, openPage } from "../harness/browser.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
 import { INPUTS, openStage, type Stage } from "./newcomer-stage.js";
-import { call, widthOver } from "./runs-service.js";
+import { call } from "./runs-service.js";
 
 const DESK = { width: 1440, height: 900 };
 const PHONE = { width: 390, height: 844 };
-const SIZES = [PHONE, DESK, { width: 2560, height: 1440 }];
 
 interface Rect {
   readonly top: number;
@@ -255,39 +254,6 @@ describeWithBrowser("the console, as a new user tries it", () => {
       expect(await page.evaluate<number>(over), path).toBeLessThanOrEqual(1);
     }
   }, 60_000);
-
-  it("looks right on a phone, a desk and a large screen, in light and dark, and axe finds nothing serious", async () => {
-    const pages = {
-      runs: ["/runs", "table.runs tbody tr"],
-      incidents: ["/runs?incident=true", "table.runs tbody tr"],
-      travel: [ofRun("travel"), "[data-step=pay][data-tone=failed]"],
-      step: [ofRun("travel", "?step=pay"), "aside.step"],
-      timeline: [ofRun("travel", "?tab=timeline"), ".lane-name"],
-      events: [ofRun("travel", "?tab=events"), ".event-row"],
-      family: [ofRun("family"), ".family-incident button"],
-      approve: [ofRun("approve"), "[data-step=ask][data-tone=waiting]"],
-      children: [ofRun("family", "?tab=children"), ".tree-line"],
-      workflow: ["/workflows/travel", "[data-step=s1]"],
-      try: ["/workflows/travel?tab=try", "[data-step=s1]"],
-      workflows: ["/workflows", "table tbody tr"],
-      tasks: ["/tasks", ".inbox li"],
-      cluster: ["/cluster", "table tbody tr"],
-    } as const;
-    const { page, faults } = await opened("/runs");
-    for (const [name, [path, ready]] of Object.entries(pages)) {
-      await page.goto(`${stage.service.url}/console${path}`);
-      await page.locator(ready).first().waitFor();
-      for (const size of SIZES)
-        for (const colorScheme of ["light", "dark"] as const) {
-          await page.setViewportSize(size);
-          await page.emulateMedia({ colorScheme });
-          await until(async () => (await widthOver(page)) === 0, { what: `${name} at ${size.width} within its width` });
-          await screenshot(page, `newcomer-${name}-${size.width}-${colorScheme}`);
-        }
-      expect(await seriousFindings(page), name).toEqual([]);
-    }
-    expect(faults).toEqual([]);
-  }, 300_000);
 
   it("has no literal backticks in the page of the API", async () => {
     const { page } = await openPage(stage.service.url, "/docs");

@@ -4,7 +4,6 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { configOf, EMPTY, fieldsOf, occasion } from "../../src/console/triggers/config.js";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import type { ServiceProcess } from "../harness/service.js";
-import { looksRight } from "./definitions-service.js";
 import { call, startService } from "./runs-service.js";
 
 const NIGHTLY = { ...EMPTY, workflow_id: "nightly", schedule: " 30 2 * * * " };
@@ -133,16 +132,5 @@ describeWithBrowser("the pages of triggers", { tags: "long" }, () => {
     await page.getByLabel("Enabled").selectOption("false");
     await page.getByText("No trigger matches.").waitFor();
     expect(page.url()).toContain("enabled=false");
-  });
-
-  it("reads well in light and dark, wide and on a phone, and axe finds nothing serious", async () => {
-    const { id } = await create("nightly", "0 4 * * *");
-    await call(service, "POST", `/triggers/${id}/fire`, {});
-    await looksRight(service, "/console/triggers", "triggers", (page) =>
-      page.getByRole("link", { name: "0 4 * * * (UTC)" }).waitFor(),
-    );
-    await looksRight(service, `/console/triggers/${id}`, "trigger", (page) =>
-      page.getByRole("link", { name: /^run / }).waitFor(),
-    );
   });
 });

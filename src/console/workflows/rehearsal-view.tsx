@@ -120,6 +120,9 @@ interface RowProps {
 /** A sub-saga has steps of its own. */
 const nameIn = (names: StepNames, id: string | undefined) => (id === undefined ? undefined : (names.get(id) ?? id));
 
+/** With spaces, where a line may end. */
+const inOneLine = (value: unknown): string => JSON.stringify(value, null, 1).replace(/\n\s*/g, " ");
+
 /** The clock of a rehearsal is virtual: what counts is the time since its beginning. */
 function EventRow({ event, names, since = event.recorded_at }: RowProps) {
   const { seq, event_type, step_id, attempt, recorded_at, metadata } = event;
@@ -132,7 +135,7 @@ function EventRow({ event, names, since = event.recorded_at }: RowProps) {
       <td>{nameIn(names, step_id)}</td>
       <td>{attempt > 0 && attempt}</td>
       <td>{duration(Date.parse(recorded_at) - Date.parse(since))}</td>
-      <td className="said">{metadata && <code>{JSON.stringify(metadata)}</code>}</td>
+      <td className="said">{metadata && <code>{inOneLine(metadata)}</code>}</td>
     </tr>
   );
 }

@@ -17,7 +17,7 @@ const MOST = 12;
 
 const CONTROLS = "a[href], button, input, select, textarea, summary, [role=button], [role=slider]";
 /** Its content is moved by hand: what is out of its sight is not lost, and what lies upon it may cover it. */
-const CANVASES = ".react-flow, .track";
+const CANVASES = ".react-flow";
 
 export function layoutFaults(): readonly string[] {
   const scope = document.querySelector("dialog[open]") ?? document.body;
@@ -29,7 +29,7 @@ export function layoutFaults(): readonly string[] {
     ...texts.flatMap(cut),
     ...texts.flatMap(torn),
     ...covered(texts),
-    ...overlapping(controls),
+    ...overlapping(controls.filter((control) => !control.closest(CHARTS))),
     ...controls.flatMap(cutField),
     ...controls.flatMap(squashed),
     ...[...scope.querySelectorAll(".row")].filter(isSeen).flatMap(outOfLine),
@@ -40,6 +40,9 @@ const sideways = () => {
   const { scrollWidth, clientWidth } = document.documentElement;
   return scrollWidth > clientWidth ? [`the page scrolls sideways by ${scrollWidth - clientWidth} px`] : [];
 };
+
+/** Of bars over time, an attempt lies upon its step. */
+const CHARTS = ".track";
 
 const PHONE_PX = 720;
 
@@ -262,7 +265,12 @@ function cutField(element: Element): readonly string[] {
 const LEAST_BUTTON = 16;
 
 function squashed(element: Element): readonly string[] {
-  if (!element.matches("button, .button") || element.closest(CANVASES)) return [];
+  if (
+    !element.matches("button, .button") ||
+    element.closest(`${CANVASES}, ${CHARTS}`) ||
+    !isDrawn(getComputedStyle(element))
+  )
+    return [];
   const { width, height } = element.getBoundingClientRect();
   const size = `${Math.round(width)} × ${Math.round(height)} px`;
   return Math.min(width, height) < LEAST_BUTTON ? [`${named(element)} is squashed to ${size}`] : [];
