@@ -1,10 +1,8 @@
 // The fields of a trigger's forms: what it starts, and by its type when it fires. Their values are with the form.
-import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { get } from "../browser/client.js";
-import type { List, Workflow } from "../browser/resources.js";
 import { JsonField } from "../parts/json-field.js";
 import type { Fault, Fields, TriggerType } from "./config.js";
+import { useWorkflows } from "./workflow-link.js";
 
 interface Props {
   readonly fields: Fields;
@@ -37,23 +35,15 @@ export function WhatFields({ fields, change }: Props) {
   );
 }
 
-const MAX_SUGGESTED = 100;
-
-function Workflows() {
-  const { data } = useQuery({
-    queryKey: ["workflows", "suggested"],
-    queryFn: ({ signal }) => get<List<Workflow>>("/workflows", { query: { limit: MAX_SUGGESTED }, signal }),
-  });
-  return (
-    <datalist id="trigger-workflows">
-      {data?.items.map(({ id, name }) => (
-        <option key={id} value={id}>
-          {name}
-        </option>
-      ))}
-    </datalist>
-  );
-}
+const Workflows = () => (
+  <datalist id="trigger-workflows">
+    {useWorkflows().map(({ id, name }) => (
+      <option key={id} value={id}>
+        {name}
+      </option>
+    ))}
+  </datalist>
+);
 
 interface LineProps extends Pick<Props, "fields" | "change"> {
   readonly name: Exclude<keyof Fields, "trigger_type">;

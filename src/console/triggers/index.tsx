@@ -12,6 +12,7 @@ import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
 import { occasion } from "./config.js";
 import { NewTrigger } from "./form.js";
+import { WorkflowLink } from "./workflow-link.js";
 
 export default function Page() {
   useTitle("Triggers");
@@ -120,7 +121,7 @@ function Row({ trigger }: { trigger: Trigger }) {
         <Link href={`/triggers/${id}`}>{occasion(trigger)}</Link>
       </td>
       <td>
-        <Link href={`/workflows/${workflow_id}`}>{workflow_id}</Link> {version !== undefined && `version ${version}`}
+        <WorkflowLink id={workflow_id} /> {version !== undefined && `version ${version}`}
       </td>
       <td>
         <Enabled is={enabled} />

@@ -164,7 +164,7 @@ function blockOf(element: Element): Element | null {
 
 /** A number and its unit, or a plain word. Ids, paths and code may be divided where they must be. */
 const WHOLE =
-  /\d[\d.,]*\s(?:ms|s|min|h|d|%|[KMG]?B)(?![\p{L}\d])|(?<![\p{L}\d_./:$@-])\p{L}{2,18}(?![\p{L}\d_./:$@=-])/gu;
+  /\d[\d.,]*\s(?:[AP]M|ms|s|min|h|d|%|[KMG]?B)(?![\p{L}\d])|(?<![\p{L}\d_./:$@-])\p{L}{2,18}(?![\p{L}\d_./:$@=-])/gu;
 /** The space between them must not be one where a line may end. */
 function torn({ node, parent, lines }: Text): readonly string[] {
   if (new Set(lines.map(({ top }) => Math.round(top))).size < 2) return [];
@@ -175,10 +175,10 @@ function torn({ node, parent, lines }: Text): readonly string[] {
   });
 }
 
-/** What is left of a box in the boxes that scroll or hide; nothing where it is out of their sight. */
-function visible(box: Box, of: Element): Box | undefined {
+/** What is left of a box in the boxes from an element outwards that scroll or hide; nothing where it is out of their sight. */
+function visible(box: Box, from: Element | null): Box | undefined {
   let { left, top, right, bottom } = box;
-  for (let at = of.parentElement; at && at !== document.body; at = at.parentElement) {
+  for (let at = from; at && at !== document.body; at = at.parentElement) {
     const style = getComputedStyle(at);
     if (style.overflowX === "visible" && style.overflowY === "visible") continue;
     const frame = at.getBoundingClientRect();
@@ -237,7 +237,7 @@ function covered(texts: readonly Text[]): readonly string[] {
 function overlapping(controls: readonly Element[]): readonly string[] {
   const placed = controls.flatMap((element) =>
     [...element.getClientRects()].flatMap((line) => {
-      const box = visible(line, element);
+      const box = visible(line, element.parentElement);
       return box ? [{ element, box, name: named(element) }] : [];
     }),
   );
