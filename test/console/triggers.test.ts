@@ -53,7 +53,7 @@ describeWithBrowser("the pages of triggers", { tags: "long" }, () => {
     ({ service } = await startService());
     const steps = [{ id: "done", type: "end" }];
     for (const id of ["nightly", "paid"])
-      await call(service, "POST", "/workflows", { id, name: id, start: "done", steps, published: true });
+      await call(service, "POST", "/workflows", { id, name: `The ${id} run`, start: "done", steps, published: true });
   });
 
   it("creates a cron trigger by its form, fires it, and lists the fire with its run", async () => {
@@ -66,6 +66,7 @@ describeWithBrowser("the pages of triggers", { tags: "long" }, () => {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("heading", { name: "30 2 * * 1-5 (UTC)" }).waitFor();
     expect(await page.getByRole("region", { name: "Next fires" }).getByRole("listitem").count()).toBe(10);
+    await page.getByRole("link", { name: "The nightly run" }).waitFor();
     await page.getByText("It has not fired yet.").waitFor();
     await page.getByRole("button", { name: "Fire now" }).click();
     const run = page.getByRole("region", { name: "Past fires" }).getByRole("link", { name: /^run / });

@@ -67,6 +67,8 @@ describeWithBrowser("the page of workers", { tags: "long" }, () => {
     expect(await load.getAttribute("value")).toBe("1");
     await startRun("again", "shop.hold");
     await shop.getByText("1 worker holds 2 of").waitFor();
+    await shop.getByRole("cell", { name: "gRPC", exact: true }).waitFor();
+    await shop.getByText(/^process\s\d+$/).waitFor();
     await page.getByText("shop.hold@1").click();
     await page.getByLabel("Input schema of shop.hold").getByText('"sku"').waitFor();
     await page.getByText("Waiting for a worker").waitFor();

@@ -136,6 +136,7 @@ describeWithBrowser("the pages of workflows", () => {
     await page.locator("[data-step=done][data-tone=idle]").waitFor();
     expect(await page.getByRole("status").textContent()).toContain("failed at ship");
     await screenshot(page, "workflow-rehearsal");
+    await page.getByRole("cell", { name: "Check the order", exact: true }).first().waitFor();
     await page.locator("[data-step=ship]").click();
     await page.getByRole("heading", { name: "Events of ship" }).waitFor();
     expect(await page.locator("tbody tr").count()).toBe(3);

@@ -28,6 +28,7 @@ export function layoutFaults(): readonly string[] {
     ...[...scope.querySelectorAll("*")].flatMap(unreachable),
     ...texts.flatMap(cut),
     ...texts.flatMap(torn),
+    ...texts.flatMap(touching),
     ...covered(texts),
     ...overlapping(controls.filter((control) => !control.closest(CHARTS))),
     ...controls.flatMap(cutField),
@@ -161,6 +162,22 @@ function blockOf(element: Element): Element | null {
   while (at && /^(inline|contents)$/.test(getComputedStyle(at).display)) at = at.parentElement;
   return at;
 }
+
+/** Letters keep away from a line beside them. */
+const LEAST_PADDING = 2.5;
+
+function touching({ node, parent, lines }: Text): readonly string[] {
+  const [first] = lines;
+  const framed = ancestors(parent).find((at) => Number.parseFloat(getComputedStyle(at).borderLeftWidth) > 0);
+  if (!first || !framed || framed.closest(CANVASES) || scrolled(parent, framed)) return [];
+  const { left } = framed.getBoundingClientRect();
+  const padding = around(lines).left - left - Number.parseFloat(getComputedStyle(framed).borderLeftWidth);
+  return padding >= 0 && padding < LEAST_PADDING ? [`${said(node)} touches the line of ${named(framed)}`] : [];
+}
+
+/** Whether something between them was scrolled sideways. */
+const scrolled = (from: Element, to: Element): boolean =>
+  ancestors(from).some((at) => to.contains(at) && at.scrollLeft > 0);
 
 /** A number and its unit, or a plain word. Ids, paths and code may be divided where they must be. */
 const WHOLE =
