@@ -81,6 +81,9 @@ describeWithBrowser("the pages of rules", { tags: "long" }, () => {
     expect(await page.getByRole("status").textContent()).toContain("Row 2 matched");
     expect(await page.getByLabel("Output").textContent()).toContain('"price": 2.5');
     await screenshot(page, "rule-hit");
+    await page.setViewportSize({ width: 390, height: 844 });
+    const padding = "parseFloat(getComputedStyle(document.querySelector('tr.hit')).paddingLeft)";
+    expect(await page.evaluate<number>(padding), "a row keeps away from the frame on a phone").toBeGreaterThan(8);
     expect(faults).toEqual([]);
   });
 

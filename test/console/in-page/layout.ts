@@ -25,7 +25,7 @@ export function layoutFaults(): readonly string[] {
   const controls = [...scope.querySelectorAll(CONTROLS)].filter(isSeen);
   return [
     ...sideways(),
-    ...[...scope.querySelectorAll("*")].flatMap(unreachable),
+    ...[scope, ...scope.querySelectorAll("*")].flatMap(unreachable),
     ...texts.flatMap(cut),
     ...texts.flatMap(torn),
     ...texts.flatMap(touching),
