@@ -66,6 +66,8 @@ describeWithBrowser("the page of the API", { tags: "long" }, () => {
     await page.setViewportSize({ width: 360, height: 900 });
     await until(async () => (await widthOver(page)) <= 0, { what: "a page without a way to scroll sideways" });
     await screenshot(page, "docs-phone");
+    const copy = await page.locator(".opblock.is-open .opblock-summary .copy-to-clipboard").boundingBox();
+    expect(copy?.width, "the width of what copies the path").toBeGreaterThanOrEqual(24);
     expect(faults).toEqual([]);
   });
 });

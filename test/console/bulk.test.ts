@@ -7,7 +7,7 @@ import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
-import { call, publish, start, startService, widthOver } from "./runs-service.js";
+import { call, publish, start, startService } from "./runs-service.js";
 
 describeWithBrowser("bulk acts", () => {
   let service: ServiceProcess;
@@ -65,13 +65,6 @@ describeWithBrowser("bulk acts", () => {
     expect(await page.locator("ul.refusals a").count()).toBe(3);
     await page.getByRole("main").getByRole("link", { name: "Bulk jobs" }).click();
     await page.getByRole("link", { name: "Skip the step" }).waitFor();
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      await page.setViewportSize({ width: 360, height: 740 });
-      expect(await seriousFindings(page)).toEqual([]);
-      expect(await widthOver(page)).toBe(0);
-      await screenshot(page, `bulk-phone-${colorScheme}`);
-    }
     expect(faults).toEqual([]);
   });
 

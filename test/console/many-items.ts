@@ -3,8 +3,8 @@ import type { Page } from "playwright-core";
 import { beforeAll, expect, it } from "vitest";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import { until } from "../harness/until.js";
-import { call } from "./definitions-service.js";
 import { openStage, type Stage } from "./run-stage.js";
+import { call } from "./runs-service.js";
 
 interface Counts {
   readonly items: readonly { readonly state: string; readonly count: number }[];

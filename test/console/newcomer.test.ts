@@ -3,15 +3,14 @@
 // @module-tag long
 import type { Page } from "playwright-core";
 import { beforeAll, expect, it } from "vitest";
-import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
+import { describeWithBrowser, openPage } from "../harness/browser.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
 import { INPUTS, openStage, type Stage } from "./newcomer-stage.js";
-import { call, start, widthOver } from "./runs-service.js";
+import { call, start } from "./runs-service.js";
 
 const DESK = { width: 1440, height: 900 };
 const PHONE = { width: 390, height: 844 };
-const SIZES = [PHONE, DESK, { width: 2560, height: 1440 }];
 
 interface Rect {
   readonly top: number;
@@ -40,25 +39,6 @@ const seenSize = (page: Page, selector: string) =>
     const element = document.querySelector(${JSON.stringify(selector)});
     const zoom = element.getBoundingClientRect().width / element.offsetWidth;
     return parseFloat(getComputedStyle(element).fontSize) * zoom;
-  })()`);
-
-/** Words that are broken over several lines, although none is long. Ids, code and drawings break as they must. */
-const brokenWords = (page: Page) =>
-  page.evaluate<string[]>(`(() => {
-    const found = [];
-    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    const range = document.createRange();
-    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-      const parent = node.parentElement;
-      if (!parent.checkVisibility() || parent.closest("code, pre, svg, .react-flow")) continue;
-      for (const { 0: word, index } of node.data.matchAll(/(?<![\\w-])[A-Za-z]{2,16}(?![\\w-])/g)) {
-        range.setStart(node, index);
-        range.setEnd(node, index + word.length);
-        const tops = [...range.getClientRects()].filter(({ width }) => width > 0).map(({ top }) => Math.round(top));
-        if (new Set(tops).size > 1) found.push(word);
-      }
-    }
-    return found;
   })()`);
 
 describeWithBrowser("the console, as a new user tries it", () => {
@@ -274,40 +254,6 @@ describeWithBrowser("the console, as a new user tries it", () => {
       expect(await page.evaluate<number>(over), path).toBeLessThanOrEqual(1);
     }
   }, 60_000);
-
-  it("can be read on a phone, a desk and a large screen, in light and dark: no word is broken, and axe finds nothing serious", async () => {
-    const pages = {
-      runs: ["/runs", "table.runs tbody tr"],
-      incidents: ["/runs?incident=true", "table.runs tbody tr"],
-      travel: [ofRun("travel"), "[data-step=pay][data-tone=failed]"],
-      step: [ofRun("travel", "?step=pay"), "aside.step"],
-      timeline: [ofRun("travel", "?tab=timeline"), ".lane-name"],
-      events: [ofRun("travel", "?tab=events"), ".event-row"],
-      family: [ofRun("family"), ".family-incident button"],
-      approve: [ofRun("approve"), "[data-step=ask][data-tone=waiting]"],
-      children: [ofRun("family", "?tab=children"), ".tree-line"],
-      workflow: ["/workflows/travel", "[data-step=s1]"],
-      try: ["/workflows/travel?tab=try", "[data-step=s1]"],
-      workflows: ["/workflows", "table tbody tr"],
-      tasks: ["/tasks", ".inbox li"],
-      cluster: ["/cluster", "table tbody tr"],
-    } as const;
-    const { page, faults } = await opened("/runs");
-    for (const [name, [path, ready]] of Object.entries(pages)) {
-      await page.goto(`${stage.service.url}/console${path}`);
-      await page.locator(ready).first().waitFor();
-      for (const size of SIZES)
-        for (const colorScheme of ["light", "dark"] as const) {
-          await page.setViewportSize(size);
-          await page.emulateMedia({ colorScheme });
-          await until(async () => (await widthOver(page)) === 0, { what: `${name} at ${size.width} within its width` });
-          expect(await brokenWords(page), `${name} at ${size.width}`).toEqual([]);
-          await screenshot(page, `newcomer-${name}-${size.width}-${colorScheme}`);
-        }
-      expect(await seriousFindings(page), name).toEqual([]);
-    }
-    expect(faults).toEqual([]);
-  }, 300_000);
 
   it("opens a task of a long list where it is seen", async () => {
     for (let nth = 0; nth < 40; nth++) await start(stage.service, "approve", { inputs: INPUTS });

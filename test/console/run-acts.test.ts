@@ -5,8 +5,8 @@ import { beforeAll, expect, it } from "vitest";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import { suspect } from "../harness/deadly-trial.js";
 import { seriousFindings } from "./axe.js";
-import { call } from "./definitions-service.js";
 import { openStage, type Stage } from "./run-stage.js";
+import { call } from "./runs-service.js";
 
 const state = (page: Page, name: string) => page.locator(`.run-title .state.${name}`).first().waitFor();
 

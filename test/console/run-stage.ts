@@ -5,7 +5,7 @@ import { createTestDatabase, type TestDatabase } from "../harness/database.js";
 import { DIES_OF_ITS_TRIAL } from "../harness/deadly-trial.js";
 import { atFileEnd } from "../harness/file-end.js";
 import { createService, type ServiceProcess } from "../harness/service.js";
-import { call } from "./definitions-service.js";
+import { call } from "./runs-service.js";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ANY = { type: "object" } as const;

@@ -6,8 +6,8 @@ import { beforeAll, expect, it } from "vitest";
 import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
-import { call, widthOver } from "./definitions-service.js";
 import { openStage, type Stage } from "./run-stage.js";
+import { call, widthOver } from "./runs-service.js";
 
 const node = (page: Page, step: string, tone: string) => page.locator(`[data-step=${step}][data-tone=${tone}]`);
 const words = (page: Page) => page.getByTestId("moment").textContent();

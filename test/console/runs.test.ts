@@ -8,7 +8,7 @@ import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
-import { call, publish, start, startService, widthOver } from "./runs-service.js";
+import { call, publish, start, startService } from "./runs-service.js";
 
 describe("the filters of an address", () => {
   const of = (text: string) => new URLSearchParams(text);
@@ -170,17 +170,5 @@ describeWithBrowser("the page of runs", { tags: "long" }, () => {
     await page.getByLabel("Its id or name contains").fill("quic");
     await page.getByRole("dialog").getByRole("link", { name: "quick" }).click();
     await page.waitForURL("**/console/workflows/quick?tab=start");
-  });
-
-  it("fits a phone, in light and dark, without a serious finding of axe", async () => {
-    const { page } = await opened("", { viewport: { width: 360, height: 740 } });
-    await rows(page).first().waitFor();
-    await page.getByText("More filters").click();
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      expect(await widthOver(page)).toBe(0);
-      expect(await seriousFindings(page)).toEqual([]);
-      await screenshot(page, `runs-phone-${colorScheme}`);
-    }
   });
 });

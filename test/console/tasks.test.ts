@@ -6,7 +6,7 @@ import { describeWithBrowser, openPage, screenshot } from "../harness/browser.js
 import type { ServiceProcess } from "../harness/service.js";
 import { until } from "../harness/until.js";
 import { seriousFindings } from "./axe.js";
-import { call, publish, start, startService, widthOver } from "./runs-service.js";
+import { call, publish, start, startService } from "./runs-service.js";
 
 const FORM = {
   type: "object",
@@ -193,18 +193,5 @@ describeWithBrowser("the page of tasks", () => {
     expect(await other.getByLabel("Assignee").inputValue()).toBe("finance");
     await other.goto(`${service.url}/console/tasks?run_id=${id}`);
     await other.getByText("1 task", { exact: true }).waitFor();
-  });
-
-  it("fits a phone and the dark", async () => {
-    const id = await withTask("delivery");
-    const { page } = await opened(`?run_id=${id}`, { viewport: { width: 360, height: 740 } });
-    await page.getByRole("link", { name: "Deliver" }).click();
-    await page.getByRole("button", { name: "Submit the task" }).waitFor();
-    for (const colorScheme of ["light", "dark"] as const) {
-      await page.emulateMedia({ colorScheme });
-      expect(await widthOver(page)).toBe(0);
-      expect(await seriousFindings(page)).toEqual([]);
-      await screenshot(page, `tasks-phone-${colorScheme}`);
-    }
   });
 });

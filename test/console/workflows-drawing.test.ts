@@ -8,6 +8,7 @@ import { mockable, withMock } from "../../src/console/workflows/mocks.js";
 import { drawn, type Happened, type Rehearsed } from "../../src/console/workflows/rehearsal.js";
 import { remarked, sketch, stepAt } from "../../src/console/workflows/sketch.js";
 import { labelsOf, startBody } from "../../src/console/workflows/start.js";
+import { stepNames } from "../../src/console/workflows/step-names.js";
 
 describe("the difference of two versions", () => {
   const step = (id: string, more: object = {}) => ({ id, type: "noop", ...more });
@@ -200,6 +201,13 @@ describe("the sketch of a definition", () => {
     expect(looks.get("step 4")?.badge).toBe("1 warning");
     expect(stepAt(document, "$.steps[2].compensation.action")).toBe("c");
     expect(stepAt(document, "$.start")).toBeUndefined();
+  });
+});
+
+describe("the name of a step of a version", () => {
+  it("is its title, or its id where the title needs the values of a run", () => {
+    const steps = [{ id: "a", title: "Pay it" }, { id: "b", title: "Pay ${inputs.price}" }, { id: "c" }];
+    expect([...stepNames(steps).values()]).toEqual(["Pay it", "b", "c"]);
   });
 });
 

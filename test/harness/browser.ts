@@ -94,10 +94,17 @@ export async function openPage(
   return { page, faults };
 }
 
+/** A long page takes seconds, and nobody looks at its end. */
+const MOST_HIGH_PX = 4_000;
+
 /** Kept as an artefact of the run, in the folder SAGA_TEST_SCREENSHOTS. */
 export async function screenshot(page: Page, name: string): Promise<void> {
   const folder = process.env.SAGA_TEST_SCREENSHOTS;
   if (folder === undefined || folder === "") return;
   await mkdir(folder, { recursive: true });
-  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
+  const { width, height } = await page.evaluate<{ width: number; height: number }>(
+    "({ width: document.documentElement.clientWidth, height: document.documentElement.scrollHeight })",
+  );
+  const clip = { x: 0, y: 0, width, height: Math.min(height, MOST_HIGH_PX) };
+  await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true, clip });
 }

@@ -33,6 +33,7 @@ body { margin: 0; background: var(--ground); color: var(--text); font: 15px/1.5 
 }
 .swagger-ui svg { fill: currentColor !important; }
 .swagger-ui .wrapper { max-width: 75rem; padding: 0 clamp(0.75rem, 2vw, 2rem); }
+.swagger-ui :focus:not(:focus-visible) { outline: none !important; }
 .swagger-ui :focus-visible { outline: 2px solid var(--accent) !important; outline-offset: 2px; }`;
 
 const PARTS = `
@@ -66,6 +67,8 @@ const PARTS = `
 .swagger-ui pre, .swagger-ui code, .swagger-ui pre * { font-weight: 400 !important; }
 /* Shown whole: a box that scrolls cannot be reached by the keyboard, and one that overflows covers what follows it. */
 .swagger-ui pre.microlight { max-height: none !important; overflow: visible !important; white-space: pre-wrap !important; }
+/* Words stay whole; only what is longer than a line is divided. */
+.swagger-ui pre.microlight, .swagger-ui pre.microlight code { word-break: normal !important; overflow-wrap: anywhere; hyphens: none !important; }
 .swagger-ui .tab-header .tab-item .opblock-title span::after { background: var(--accent) !important; }
 .swagger-ui .info .main > a, .swagger-ui .response-col_links, .swagger-ui .scheme-container { display: none; }
 .swagger-ui section.models { border-radius: 8px; }
@@ -81,6 +84,11 @@ const CONTROLS = `
 }
 .swagger-ui .btn.execute { background: var(--accent) !important; border-color: var(--accent) !important; color: var(--ground) !important; }
 .swagger-ui .btn.cancel { color: var(--bad) !important; border-color: var(--bad) !important; }
+/* As wide as it is high, or not there: in a narrow row it would be squashed. */
+.swagger-ui .opblock .opblock-summary .view-line-link.copy-to-clipboard { display: none; flex: none; width: 26px; margin: 0 5px; }
+.swagger-ui .opblock.is-open .opblock-summary .view-line-link.copy-to-clipboard,
+.swagger-ui .opblock .opblock-summary:hover .view-line-link.copy-to-clipboard,
+.swagger-ui .opblock .opblock-summary:focus-within .view-line-link.copy-to-clipboard { display: flex; width: 26px; }
 .swagger-ui .copy-to-clipboard { background: light-dark(#576070, #363c47) !important; }
 .swagger-ui .download-contents { background: var(--ground) !important; border: 1px solid var(--line); }
 .swagger-ui .download-contents { height: auto; padding: 0.2rem 0.5rem; }`;

@@ -28,7 +28,7 @@ export default function JobPage() {
   useTitle(job.data && actTitle(job.data.action), job.data?.state, "Bulk job");
   return (
     <>
-      <p>
+      <p className="way-back">
         <Link href="/bulk">Bulk jobs</Link>
       </p>
       <Answer of={job}>{(job) => <Job job={job} />}</Answer>

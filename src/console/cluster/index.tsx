@@ -6,6 +6,7 @@ import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { duration } from "../parts/values.js";
 import { Live } from "./live.js";
+import { nodesById, nodeText } from "./node-name.js";
 import { Nodes } from "./nodes.js";
 import "./cluster.css";
 
@@ -35,12 +36,6 @@ export default function Page() {
   );
 }
 
-/** A node by where it runs, if that is known. */
-function nameOf(id: string, nodes: Cluster["nodes"]): string {
-  const { host, process_id } = nodes.find(({ node_id }) => node_id === id) ?? {};
-  return host === undefined ? id : `${host}, process ${process_id} (${id})`;
-}
-
 function Warnings({ cluster: { nodes, shards, silent_nodes: silent = [] } }: { cluster: Cluster }) {
   return (
     <>
@@ -51,7 +46,7 @@ function Warnings({ cluster: { nodes, shards, silent_nodes: silent = [] } }: { c
       )}
       {silent.length > 0 && (
         <p className="refused">
-          These nodes did not answer in time: {silent.map((id) => nameOf(id, nodes)).join("; ")}
+          These nodes did not answer in time: {silent.map((id) => nodeText(id, nodesById(nodes))).join("; ")}
         </p>
       )}
     </>

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "react";
 import { metricsText } from "../browser/client.js";
 import { Refused } from "../parts/notes.js";
 import { type Line, Plot } from "../parts/plot.js";
+import { withUnit } from "../parts/values.js";
 import { type History, type Point, seen } from "./history.js";
 import { parseMetrics, type Reading } from "./metrics.js";
 
@@ -38,16 +39,16 @@ export function Live() {
 
 function InWords({ point }: { point: Point | undefined }) {
   if (!point) return <p className="quiet">Two readings are needed for a rate …</p>;
-  const ms = (value: number | undefined) => (value === undefined ? "none" : `${number.format(value)} ms`);
+  const ms = (value: number | undefined) => (value === undefined ? "none" : withUnit(number.format(value), "ms"));
   return (
     <dl className="live-numbers">
       <dt>Transitions a second</dt>
       <dd>{rate(point.transitions)}</dd>
       <dt>Group commits a second</dt>
       <dd>{rate(point.commits)}</dd>
-      <dt>A commit takes, in the mean</dt>
+      <dt>Mean time of a commit</dt>
       <dd>{ms(point.commitMs)}</dd>
-      <dt>99 % of commits take at most</dt>
+      <dt>99% of commits take at most</dt>
       <dd>{ms(point.commitP99Ms)}</dd>
       <dt>Dispatches that workers hold</dt>
       <dd>{point.inFlight ?? "unknown"}</dd>
@@ -83,7 +84,7 @@ function linesOf(points: readonly Point[]) {
       line("transitions", "accent", (point) => point.transitions),
       line("commits", "good", (point) => point.commits),
     ],
-    latency: [line("mean", "accent", (point) => point.commitMs), line("99 %", "undo", (point) => point.commitP99Ms)],
+    latency: [line("mean", "accent", (point) => point.commitMs), line("99%", "undo", (point) => point.commitP99Ms)],
     dispatches: [line("held", "accent", (point) => point.inFlight), line("queued", "wait", (point) => point.queued)],
   };
 }

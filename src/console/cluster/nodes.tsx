@@ -2,6 +2,7 @@
 import type { Cluster } from "../browser/resources.js";
 import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
+import { NodeName } from "./node-name.js";
 
 type Node = Cluster["nodes"][number];
 
@@ -62,18 +63,6 @@ function Row({ node, count }: { node: Node; count: number }) {
     </tr>
   );
 }
-
-/** A node as its log lines name it: the host and the process. */
-const NodeName = ({ of: { node_id: id, host, process_id: process } }: { of: Node }) => (
-  <>
-    {host !== undefined && (
-      <div>
-        {host} <span className="quiet">process {process}</span>
-      </div>
-    )}
-    <code className="quiet">{id}</code>
-  </>
-);
 
 function Standing({ of: { alive, draining } }: { of: Node }) {
   if (!alive) return <span className="state failed">gone</span>;

@@ -13,7 +13,8 @@ const FULL = new Intl.DateTimeFormat(undefined, {
 });
 const OFFSET = new Intl.DateTimeFormat(undefined, { timeZoneName: "longOffset" });
 
-export const timeText = (at: string): string => CLOCK.format(new Date(at));
+/** The half of the day stays beside its time at the end of a line. */
+export const timeText = (at: string): string => CLOCK.format(new Date(at)).replace(/ (?=[AP]M$)/, "\u00a0");
 
 /** The time with its date, as an event of the evening before may be above it. */
 export const fineTime = (at: string): string => FINE.format(new Date(at));

@@ -96,7 +96,9 @@ function optionsOf(host: HTMLElement, { lines, format }: PlotProps, height: numb
   };
   const x: uPlot.Axis = {
     ...axis,
-    size: 30,
+    size: 36,
+    // Below the lowest mark of the values.
+    gap: 11,
     space: 70,
     values: (_, marks, _axis, _space, apart) => timesOf(marks, apart),
   };

@@ -30,10 +30,13 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
   [1_000, "s"],
 ];
 
+/** A number never parts from its unit at the end of a line. */
+export const withUnit = (number: string, unit: string): string => `${number}\u00a0${unit}`;
+
 export function duration(ms: number | undefined): string {
   if (ms === undefined) return "–";
   const [size, name] = UNITS.find(([size]) => ms >= size) ?? [1, "ms"];
-  return `${(ms / size).toLocaleString(undefined, { maximumFractionDigits: size === 1 ? 0 : 1 })} ${name}`;
+  return withUnit((ms / size).toLocaleString(undefined, { maximumFractionDigits: size === 1 ? 0 : 1 }), name);
 }
 
 export const Json = ({ value, label }: { value: unknown; label: string }) => (

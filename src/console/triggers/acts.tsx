@@ -9,6 +9,7 @@ import { JsonField } from "../parts/json-field.js";
 import { parseObject } from "../parts/json-text.js";
 import { Refused } from "../parts/notes.js";
 import { Buttons, ChangeTrigger } from "./form.js";
+import { useWorkflowName } from "./workflow-link.js";
 
 type Open = "change" | "delete" | "fire";
 
@@ -101,13 +102,14 @@ function FireWithPayload({ trigger: { id }, onClose }: { trigger: Trigger; onClo
 
 function Delete({ trigger: { id, workflow_id }, onClose }: { trigger: Trigger; onClose: () => void }) {
   const [, navigate] = useLocation();
+  const name = useWorkflowName(workflow_id);
   const remove = useAct(() => send("DELETE", `/triggers/${part(id)}`), {
     changes: ["triggers"],
     onDone: () => navigate("/triggers"),
   });
   return (
     <Dialog title="Delete the trigger?" onClose={onClose}>
-      <p>It starts no further runs of {workflow_id}, and its past fires go with it. Runs that it has started go on.</p>
+      <p>It starts no further runs of {name}, and its past fires go with it. Runs that it has started go on.</p>
       {remove.error && <Refused error={remove.error} />}
       <Buttons onClose={onClose}>
         <button type="button" className="danger" disabled={remove.isPending} onClick={() => remove.mutate(undefined)}>

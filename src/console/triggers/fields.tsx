@@ -1,10 +1,8 @@
 // The fields of a trigger's forms: what it starts, and by its type when it fires. Their values are with the form.
-import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { get } from "../browser/client.js";
-import type { List, Workflow } from "../browser/resources.js";
 import { JsonField } from "../parts/json-field.js";
 import type { Fault, Fields, TriggerType } from "./config.js";
+import { useWorkflows } from "./workflow-link.js";
 
 interface Props {
   readonly fields: Fields;
@@ -21,8 +19,8 @@ export function WhatFields({ fields, change }: Props) {
           value={fields.trigger_type}
           onChange={({ target }) => change({ trigger_type: target.value as TriggerType })}
         >
-          <option value="cron">cron: at the ticks of a schedule</option>
-          <option value="record_transition">record transition: when a record changes its state</option>
+          <option value="cron">cron: by a schedule</option>
+          <option value="record_transition">record transition: by a change of state</option>
         </select>
       </label>
       <Line name="workflow_id" label="Workflow" list="trigger-workflows" required {...{ fields, change }} />
@@ -37,23 +35,15 @@ export function WhatFields({ fields, change }: Props) {
   );
 }
 
-const MAX_SUGGESTED = 100;
-
-function Workflows() {
-  const { data } = useQuery({
-    queryKey: ["workflows", "suggested"],
-    queryFn: ({ signal }) => get<List<Workflow>>("/workflows", { query: { limit: MAX_SUGGESTED }, signal }),
-  });
-  return (
-    <datalist id="trigger-workflows">
-      {data?.items.map(({ id, name }) => (
-        <option key={id} value={id}>
-          {name}
-        </option>
-      ))}
-    </datalist>
-  );
-}
+const Workflows = () => (
+  <datalist id="trigger-workflows">
+    {useWorkflows().map(({ id, name }) => (
+      <option key={id} value={id}>
+        {name}
+      </option>
+    ))}
+  </datalist>
+);
 
 interface LineProps extends Pick<Props, "fields" | "change"> {
   readonly name: Exclude<keyof Fields, "trigger_type">;

@@ -12,6 +12,7 @@ import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
 import { occasion } from "./config.js";
 import { NewTrigger } from "./form.js";
+import { WorkflowLink } from "./workflow-link.js";
 
 export default function Page() {
   useTitle("Triggers");
@@ -19,13 +20,13 @@ export default function Page() {
   const [, navigate] = useLocation();
   return (
     <>
-      <h1>Triggers</h1>
-      <div className="row">
-        <Filters />
+      <div className="row heading">
+        <h1>Triggers</h1>
         <button type="button" className="primary" onClick={() => setNew(true)}>
           New trigger
         </button>
       </div>
+      <Filters />
       <Answer of={useTriggers()}>
         {(page) => (
           <>
@@ -60,7 +61,7 @@ function Filters() {
   const set = (name: string) => (event: { target: { value: string } }) =>
     change({ [name]: event.target.value, offset: undefined });
   return (
-    <>
+    <search className="row">
       <label>
         Type
         <select value={value("type")} onChange={set("type")}>
@@ -81,7 +82,7 @@ function Filters() {
         Workflow
         <input type="search" value={value("workflow_id")} onChange={set("workflow_id")} placeholder="its id" />
       </label>
-    </>
+    </search>
   );
 }
 
@@ -120,7 +121,7 @@ function Row({ trigger }: { trigger: Trigger }) {
         <Link href={`/triggers/${id}`}>{occasion(trigger)}</Link>
       </td>
       <td>
-        <Link href={`/workflows/${workflow_id}`}>{workflow_id}</Link> {version !== undefined && `version ${version}`}
+        <WorkflowLink id={workflow_id} /> {version !== undefined && `version ${version}`}
       </td>
       <td>
         <Enabled is={enabled} />

@@ -10,6 +10,7 @@ import { Json, When } from "../parts/values.js";
 import { Acts } from "./acts.js";
 import { occasion } from "./config.js";
 import { Enabled } from "./index.js";
+import { WorkflowLink } from "./workflow-link.js";
 import "./triggers.css";
 import { Scroll } from "../parts/scroll.js";
 
@@ -33,7 +34,7 @@ function Shown({ trigger }: { trigger: Trigger }) {
       <h1>{occasion(trigger)}</h1>
       <p>
         <Enabled is={trigger.enabled} /> A {trigger.trigger_type === "cron" ? "cron" : "record transition"} trigger that
-        starts <Link href={`/workflows/${trigger.workflow_id}`}>{trigger.workflow_id}</Link>,{" "}
+        starts <WorkflowLink id={trigger.workflow_id} />,{" "}
         {trigger.version === undefined ? "the latest published version" : `version ${trigger.version}`}.{" "}
         <Link href={`/runs?trigger_id=${trigger.id}`}>Its runs</Link>
       </p>

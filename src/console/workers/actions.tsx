@@ -5,7 +5,8 @@ import { get } from "../browser/client.js";
 import type { Action, List } from "../browser/resources.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
-import { Json, When } from "../parts/values.js";
+import { duration, Json, When } from "../parts/values.js";
+import { transportName } from "./workers.js";
 
 export function Actions() {
   const [parameters, change] = useAddress();
@@ -17,6 +18,7 @@ export function Actions() {
         Search
         <input
           type="search"
+          size={30}
           value={search}
           onChange={({ target }) => change({ search: target.value, actions: undefined })}
           placeholder="service, name, description"
@@ -72,10 +74,10 @@ function Facts({ action }: { action: Action }) {
     <dl>
       <dt>Transport</dt>
       <dd>
-        {transport} {address !== undefined && <code>{address}</code>}
+        {transportName(transport)} {address !== undefined && <code>{address}</code>}
       </dd>
       <dt>Timeout</dt>
-      <dd>{timeout === undefined ? "the service's" : `${timeout} ms`}</dd>
+      <dd>{timeout === undefined ? "the service's" : duration(timeout)}</dd>
       <dt>Retry</dt>
       <dd>{retry === undefined ? "the service's" : <code>{JSON.stringify(retry)}</code>}</dd>
       <dt>Error codes</dt>

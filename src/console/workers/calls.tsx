@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { metricsText } from "../browser/client.js";
 import { type Metrics, parseMetrics, type Sample, total } from "../cluster/metrics.js";
 import { Answer } from "../parts/notes.js";
+import { transportName } from "./workers.js";
 
 const EVERY_MS = 2_000;
 
@@ -40,5 +41,6 @@ function Numbers({ metrics }: { metrics: Metrics }) {
 
 const number = (value = 0): string => value.toLocaleString();
 
-/** "2 over rmq: no_queue" */
-const inWords = ({ labels: { transport, reason }, value }: Sample): string => `${value} over ${transport}: ${reason}`;
+/** "2 over RabbitMQ: no_queue" */
+const inWords = ({ labels: { transport, reason }, value }: Sample): string =>
+  `${value} over ${transportName(transport ?? "")}: ${reason}`;

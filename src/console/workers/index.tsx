@@ -4,12 +4,14 @@ import { useAddress } from "../browser/address.js";
 import { get } from "../browser/client.js";
 import type { List, Unserved, Worker } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
+import { type KnownNodes, nodeText, useKnownNodes } from "../cluster/node-name.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
 import { Actions } from "./actions.js";
 import { Calls } from "./calls.js";
 import { Services } from "./services.js";
 import { UnservedActions } from "./unserved.js";
+import { transportName } from "./workers.js";
 import "./workers.css";
 
 /** What `GET /workers` answers. */
@@ -24,6 +26,7 @@ const PER_PAGE = 100;
 
 export default function Page() {
   useTitle("Workers");
+  const nodes = useKnownNodes();
   return (
     <>
       <h1>Workers</h1>
@@ -31,11 +34,11 @@ export default function Page() {
         {(page) => (
           <>
             <UnservedActions actions={page.unserved} />
-            <Silent page={page} />
+            <Silent page={page} nodes={nodes} />
             <section aria-labelledby="connected">
               <h2 id="connected">Connected workers</h2>
               <Filters />
-              <Services workers={page.items} />
+              <Services workers={page.items} nodes={nodes} />
               <Pager of={page} label="workers" />
             </section>
           </>
@@ -60,12 +63,14 @@ function useWorkers() {
   });
 }
 
-function Silent({ page: { silent_nodes: silent = [], left_off = 0 } }: { page: WorkersPage }) {
+function Silent({ page, nodes }: { page: WorkersPage; nodes: KnownNodes }) {
+  const { silent_nodes: silent = [], left_off = 0 } = page;
   return (
     <>
       {silent.length > 0 && (
         <p className="refused">
-          These nodes did not answer in time, so that their workers are missing: {silent.join(", ")}
+          These nodes did not answer in time, so that their workers are missing:{" "}
+          {silent.map((id) => nodeText(id, nodes)).join("; ")}
         </p>
       )}
       {left_off > 0 && <p className="quiet">{left_off} more workers did not fit into the answers of their nodes.</p>}
@@ -87,9 +92,11 @@ function Filters() {
         Transport
         <select value={parameters.get("transport") ?? ""} onChange={set("transport")}>
           <option value="">any</option>
-          <option value="grpc">gRPC</option>
-          <option value="http">HTTP</option>
-          <option value="rmq">RabbitMQ</option>
+          {["grpc", "http", "rmq"].map((transport) => (
+            <option key={transport} value={transport}>
+              {transportName(transport)}
+            </option>
+          ))}
         </select>
       </label>
     </div>

@@ -1,15 +1,16 @@
 // Connected workers as tables, one a service, each with its load. Which of them is asked next is the service's matter.
 import type { Worker } from "../browser/resources.js";
+import { type KnownNodes, NodeName } from "../cluster/node-name.js";
 import { Scroll } from "../parts/scroll.js";
 import { When } from "../parts/values.js";
-import { byService, inWords, type Served } from "./workers.js";
+import { byService, inWords, type Served, transportName } from "./workers.js";
 
-export function Services({ workers }: { workers: readonly Worker[] }) {
+export function Services({ workers, nodes }: { workers: readonly Worker[]; nodes: KnownNodes }) {
   if (workers.length === 0) return <p className="quiet">No worker is connected.</p>;
-  return byService(workers).map((served) => <Service key={served.service} of={served} />);
+  return byService(workers).map((served) => <Service key={served.service} of={served} nodes={nodes} />);
 }
 
-function Service({ of }: { of: Served<Worker> }) {
+function Service({ of, nodes }: { of: Served<Worker>; nodes: KnownNodes }) {
   return (
     <section className="card service" aria-label={`Workers of ${of.service}`}>
       <h3>{of.service}</h3>
@@ -28,7 +29,7 @@ function Service({ of }: { of: Served<Worker> }) {
           </thead>
           <tbody>
             {of.workers.map((worker) => (
-              <Row key={`${worker.worker_id} ${worker.node_id} ${worker.connected_at}`} worker={worker} />
+              <Row key={`${worker.worker_id} ${worker.node_id} ${worker.connected_at}`} {...{ worker, nodes }} />
             ))}
           </tbody>
         </table>
@@ -37,7 +38,7 @@ function Service({ of }: { of: Served<Worker> }) {
   );
 }
 
-function Row({ worker }: { worker: Worker }) {
+function Row({ worker, nodes }: { worker: Worker; nodes: KnownNodes }) {
   return (
     <tr>
       <td>
@@ -49,9 +50,9 @@ function Row({ worker }: { worker: Worker }) {
       <td>
         <Serves actions={worker.actions} />
       </td>
-      <td>{worker.transport}</td>
+      <td>{transportName(worker.transport)}</td>
       <td>
-        <code>{worker.node_id}</code>
+        <NodeName of={nodes.get(worker.node_id) ?? { node_id: worker.node_id }} />
       </td>
       <td>
         <When at={worker.connected_at} />

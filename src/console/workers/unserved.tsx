@@ -2,6 +2,7 @@
 import { Link } from "wouter";
 import type { Unserved } from "../browser/resources.js";
 import { Scroll } from "../parts/scroll.js";
+import { transportName } from "./workers.js";
 
 /** No filter of the list of runs knows the action: a run is running, or compensating, while it waits for a worker. */
 const WAITING = "/runs?state=running,compensating";
@@ -29,7 +30,7 @@ export function UnservedActions({ actions }: { actions: readonly Unserved[] }) {
         </table>
       </Scroll>
       <p>
-        Start a worker that serves them. <Link href={WAITING}>The runs that are running or compensating</Link> include
+        Start a worker that serves them. <Link href={WAITING}>The runs that are running or rolling back</Link> include
         those that wait.
       </p>
     </section>
@@ -41,7 +42,7 @@ const Row = ({ of: { action, transport, waiting, detail } }: { of: Unserved }) =
     <td>
       <code>{action}</code>
     </td>
-    <td>{transport}</td>
+    <td>{transportName(transport)}</td>
     <td>{waiting.toLocaleString()}</td>
     <td>{detail ?? "no worker is connected that serves it"}</td>
   </tr>

@@ -38,6 +38,11 @@ const served = <Worker extends Loaded>(service: string, workers: readonly Worker
 const sum = (workers: readonly Loaded[], of: (worker: Loaded) => number) =>
   workers.reduce((total, worker) => total + of(worker), 0);
 
+const TRANSPORTS: Readonly<Record<string, string>> = { grpc: "gRPC", http: "HTTP", rmq: "RabbitMQ" };
+
+/** As people write it. One of a later release is shown as the service calls it. */
+export const transportName = (transport: string): string => TRANSPORTS[transport] ?? transport;
+
 /** "3 workers hold 4 of 24 steps, 1 is draining". */
 export function inWords({ workers, inFlight, maxInFlight, draining }: Served): string {
   const count = workers.length === 1 ? "1 worker holds" : `${workers.length} workers hold`;

@@ -7,6 +7,7 @@ import { Answer } from "../parts/notes.js";
 import { counted } from "../parts/plural.js";
 import { Json } from "../parts/values.js";
 import { useGraph } from "./reading.js";
+import { stepNames } from "./step-names.js";
 
 export default function GraphTab({ workflow }: { workflow: Workflow }) {
   const [parameters, change] = useAddress();
@@ -31,11 +32,12 @@ export default function GraphTab({ workflow }: { workflow: Workflow }) {
 function Selected({ workflow, id }: { workflow: Workflow; id: string | undefined }) {
   const shown = useInView<HTMLElement>(id);
   const step = id === undefined ? undefined : workflow.steps.find((step) => idOf(step) === id);
-  if (step === undefined) return <WholeDocument workflow={workflow} />;
+  if (id === undefined || step === undefined) return <WholeDocument workflow={workflow} />;
+  const name = stepNames([step]).get(id);
   return (
     <section ref={shown} aria-labelledby="step" className="beside-view">
       <h2 id="step">
-        Step <code>{id}</code>
+        Step {name} {name !== id && <code className="quiet">{id}</code>}
       </h2>
       <Json value={step} label={`Definition of ${id}`} />
     </section>

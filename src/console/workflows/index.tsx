@@ -8,7 +8,7 @@ import type { List, Workflow } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
 import { Answer } from "../parts/notes.js";
 import { Pager, useOffset } from "../parts/pager.js";
-import { When } from "../parts/values.js";
+import { When, withUnit } from "../parts/values.js";
 import { Published } from "../parts/versions.js";
 import { Editor } from "./editor.js";
 import { percent, useStats } from "./reading.js";
@@ -75,7 +75,7 @@ function Table({ workflows }: { workflows: readonly Workflow[] }) {
             <th scope="col">Version</th>
             <th scope="col">Steps</th>
             <th scope="col">In flight</th>
-            <th scope="col">Succeeded in 24 h</th>
+            <th scope="col">Succeeded in {withUnit("24", "h")}</th>
             <th scope="col">Last run</th>
           </tr>
         </thead>
@@ -95,7 +95,7 @@ function Row({ workflow: { id, name, version, published, steps } }: { workflow: 
   return (
     <tr ref={row}>
       <td>
-        <Link href={`/workflows/${id}`}>{name}</Link> <code className="quiet">{id}</code>
+        <Link href={`/workflows/${id}`}>{name}</Link> {name !== id && <code className="quiet">{id}</code>}
       </td>
       <td>
         {version} <Published is={published} />

@@ -3,11 +3,13 @@ import { useMemo, useState } from "react";
 import { useInView } from "../browser/in-view.js";
 import type { Workflow } from "../browser/resources.js";
 import { Graph, type GraphChart } from "../graph/index.js";
+import type { StepNames } from "../graph/names.js";
 import { Answer } from "../parts/notes.js";
 import { Scroll } from "../parts/scroll.js";
 import { duration, Json, State } from "../parts/values.js";
 import { useGraph } from "./reading.js";
 import { drawn, type Happened, type Rehearsed } from "./rehearsal.js";
+import { stepNames } from "./step-names.js";
 
 interface Props {
   readonly workflow: Workflow;
@@ -17,15 +19,16 @@ interface Props {
 export function RehearsalView({ workflow, rehearsed }: Props) {
   const [step, setStep] = useState<string>();
   const end = useInView<HTMLDivElement>(rehearsed);
+  const names = useMemo(() => stepNames(workflow.steps), [workflow.steps]);
   return (
     <section aria-label="The rehearsal">
       <div ref={end} role="status">
-        {rehearsed && <End of={rehearsed} />}
+        {rehearsed && <End of={rehearsed} names={names} />}
       </div>
       <Answer of={useGraph(workflow)}>
         {(chart) => <Drawn {...{ workflow, chart, rehearsed }} selected={step} onSelect={setStep} />}
       </Answer>
-      {rehearsed && <Events of={rehearsed.events} step={step} onAll={() => setStep(undefined)} />}
+      {rehearsed && <Events of={rehearsed.events} {...{ names, step }} onAll={() => setStep(undefined)} />}
     </section>
   );
 }
@@ -42,12 +45,17 @@ function Drawn({ workflow, chart, rehearsed, selected, onSelect }: DrawnProps) {
   return <Graph chart={chart} {...drawing} {...{ selected, onSelect, label }} />;
 }
 
-function End({ of: { state, error, left, output, requires_manual_review: review } }: { of: Rehearsed }) {
+function End({ of, names }: { of: Rehearsed; names: StepNames }) {
+  const { state, error, left, output, requires_manual_review: review } = of;
   return (
     <>
       <p>
         The rehearsal ends as <State state={state} />
-        {error && ` with ${error.code} at ${error.step_id ?? "the run"}: ${error.message}`}
+        {error && (
+          <>
+            , with the error <code>{error.code}</code> at {nameIn(names, error.step_id) ?? "the run"}: {error.message}
+          </>
+        )}
         {left !== undefined && `. It stopped before the end: ${left}`}
         {review && ". A person would have to look at it"}
       </p>
@@ -59,12 +67,19 @@ function End({ of: { state, error, left, output, requires_manual_review: review 
 /** A rehearsal may have ten thousand. */
 const MAX_SHOWN = 200;
 
-function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | undefined; onAll: () => void }) {
+interface EventsProps {
+  readonly of: readonly Happened[];
+  readonly names: StepNames;
+  readonly step: string | undefined;
+  readonly onAll: () => void;
+}
+
+function Events({ of, names, step, onAll }: EventsProps) {
   const all = step === undefined ? of : of.filter(({ step_id: id }) => id === step);
   const shown = useInView<HTMLElement>(step);
   return (
     <section ref={shown} aria-labelledby="events">
-      <h2 id="events">Events{step !== undefined && ` of ${step}`}</h2>
+      <h2 id="events">Events{step !== undefined && ` of ${nameIn(names, step)}`}</h2>
       {step !== undefined && (
         <button type="button" onClick={onAll}>
           Show all {of.length}
@@ -84,7 +99,7 @@ function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | u
           </thead>
           <tbody>
             {all.slice(0, MAX_SHOWN).map((event) => (
-              <EventRow key={`${event.run_id} ${event.seq}`} event={event} since={of[0]?.recorded_at} />
+              <EventRow key={`${event.run_id} ${event.seq}`} event={event} names={names} since={of[0]?.recorded_at} />
             ))}
           </tbody>
         </table>
@@ -96,8 +111,20 @@ function Events({ of, step, onAll }: { of: readonly Happened[]; step: string | u
   );
 }
 
+interface RowProps {
+  readonly event: Happened;
+  readonly names: StepNames;
+  readonly since: string | undefined;
+}
+
+/** A sub-saga has steps of its own. */
+const nameIn = (names: StepNames, id: string | undefined) => (id === undefined ? undefined : (names.get(id) ?? id));
+
+/** With spaces, where a line may end. */
+const inOneLine = (value: unknown): string => JSON.stringify(value, null, 1).replace(/\n\s*/g, " ");
+
 /** The clock of a rehearsal is virtual: what counts is the time since its beginning. */
-function EventRow({ event, since = event.recorded_at }: { event: Happened; since: string | undefined }) {
+function EventRow({ event, names, since = event.recorded_at }: RowProps) {
   const { seq, event_type, step_id, attempt, recorded_at, metadata } = event;
   return (
     <tr>
@@ -105,10 +132,10 @@ function EventRow({ event, since = event.recorded_at }: { event: Happened; since
       <td>
         {event_type} {metadata?.phase === "compensation" && <span className="state compensating">undo</span>}
       </td>
-      <td>{step_id}</td>
+      <td>{nameIn(names, step_id)}</td>
       <td>{attempt > 0 && attempt}</td>
       <td>{duration(Date.parse(recorded_at) - Date.parse(since))}</td>
-      <td className="said">{metadata && <code>{JSON.stringify(metadata)}</code>}</td>
+      <td className="said">{metadata && <code>{inOneLine(metadata)}</code>}</td>
     </tr>
   );
 }

@@ -2,6 +2,7 @@
 import { useMemo } from "react";
 import { numberIn, useAddress } from "../browser/address.js";
 import type { Performance, Workflow } from "../browser/resources.js";
+import type { StepNames } from "../graph/names.js";
 import { Answer } from "../parts/notes.js";
 import { type Line, Plot } from "../parts/plot.js";
 import { counted } from "../parts/plural.js";
@@ -9,6 +10,7 @@ import { duration } from "../parts/values.js";
 import { rates, seconds, successRate, sum } from "./figures.js";
 import { percent, usePerformance } from "./reading.js";
 import { StepDurations } from "./step-durations.js";
+import { stepNames } from "./step-names.js";
 
 const DAY = 24;
 const SPANS: readonly (readonly [hours: number, name: string])[] = [
@@ -18,14 +20,15 @@ const SPANS: readonly (readonly [hours: number, name: string])[] = [
   [168, "the last week"],
 ];
 
-export default function StatsTab({ workflow: { id } }: { workflow: Workflow }) {
+export default function StatsTab({ workflow: { id, steps } }: { workflow: Workflow }) {
   const [parameters] = useAddress();
   const version = numberIn(parameters, "version");
   const hours = numberIn(parameters, "hours") ?? DAY;
+  const names = useMemo(() => stepNames(steps), [steps]);
   return (
     <>
       <Span hours={hours} version={version} />
-      <Answer of={usePerformance(id, { version, hours })}>{(found) => <Figures of={found} />}</Answer>
+      <Answer of={usePerformance(id, { version, hours })}>{(found) => <Figures of={found} names={names} />}</Answer>
     </>
   );
 }
@@ -56,7 +59,7 @@ function Span({ hours, version }: { hours: number; version: number | undefined }
   );
 }
 
-function Figures({ of }: { of: Performance }) {
+function Figures({ of, names }: { of: Performance; names: StepNames }) {
   const lines = useMemo(() => linesOf(of), [of]);
   return (
     <>
@@ -65,7 +68,7 @@ function Figures({ of }: { of: Performance }) {
         <Plot label="Runs that ended, a minute" at={lines.at} lines={lines.ends} />
         <Plot label="Share that succeeded" at={lines.at} lines={lines.success} format={percent.format} />
       </div>
-      <StepDurations steps={of.steps} />
+      <StepDurations steps={of.steps} names={names} />
       <p className="quiet">
         Durations and steps are those of {counted(of.runs_read, "run, branch or item", "runs, branches and items")}
         {of.is_sample ? ", the newest of more" : ""}. {of.count_is_lower_bound && "More runs ended than were counted."}
@@ -101,7 +104,7 @@ function InWords({ of: { buckets, run_ms: run } }: { of: Performance }) {
       <dd>{rate === undefined ? "no run ended" : percent.format(rate)}</dd>
       <dt>A run takes</dt>
       <dd>
-        50 % at most {duration(run.p50)}, 90 % {duration(run.p90)}, 99 % {duration(run.p99)}
+        {duration(run.p50)} or less in 50% of all runs, {duration(run.p90)} in 90%, {duration(run.p99)} in 99%
       </dd>
     </dl>
   );

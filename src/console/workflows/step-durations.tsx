@@ -1,11 +1,12 @@
 // How long steps took: a table of percentiles, each with a bar as long as its share of the longest. The bars repeat the numbers.
 import type { Performance } from "../browser/resources.js";
+import type { StepNames } from "../graph/names.js";
 import { Scroll } from "../parts/scroll.js";
 import { duration } from "../parts/values.js";
 
 type Step = Performance["steps"][number];
 
-export function StepDurations({ steps }: { steps: readonly Step[] }) {
+export function StepDurations({ steps, names }: { steps: readonly Step[]; names: StepNames }) {
   if (steps.length === 0) return <p className="quiet">No step ended in this time.</p>;
   const longest = Math.max(1, ...steps.map(({ p99_ms = 0 }) => p99_ms));
   return (
@@ -18,9 +19,9 @@ export function StepDurations({ steps }: { steps: readonly Step[] }) {
               <th scope="col">Step</th>
               <th scope="col">Ended</th>
               <th scope="col">Failed</th>
-              <th scope="col">50 %</th>
-              <th scope="col">90 %</th>
-              <th scope="col">99 %</th>
+              <th scope="col">50% within</th>
+              <th scope="col">90% within</th>
+              <th scope="col">99% within</th>
               <th scope="col" className="bars">
                 Compared
               </th>
@@ -28,7 +29,7 @@ export function StepDurations({ steps }: { steps: readonly Step[] }) {
           </thead>
           <tbody>
             {steps.map((step) => (
-              <Row key={step.step_id} step={step} longest={longest} />
+              <Row key={step.step_id} step={step} name={names.get(step.step_id) ?? step.step_id} longest={longest} />
             ))}
           </tbody>
         </table>
@@ -37,13 +38,11 @@ export function StepDurations({ steps }: { steps: readonly Step[] }) {
   );
 }
 
-function Row({ step, longest }: { step: Step; longest: number }) {
-  const { step_id: id, count, failed, p50_ms, p90_ms, p99_ms } = step;
+function Row({ step, name, longest }: { step: Step; name: string; longest: number }) {
+  const { count, failed, p50_ms, p90_ms, p99_ms } = step;
   return (
     <tr>
-      <th scope="row">
-        <code>{id}</code>
-      </th>
+      <th scope="row">{name}</th>
       <td>{count.toLocaleString()}</td>
       <td className={failed > 0 ? "fault" : undefined}>{failed.toLocaleString()}</td>
       <td>{duration(p50_ms)}</td>

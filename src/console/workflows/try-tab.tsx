@@ -5,6 +5,7 @@ import { useState } from "react";
 import { ApiError, part, post } from "../browser/client.js";
 import type { Problem, Workflow } from "../browser/resources.js";
 import { STEP_BOOK } from "../browser/step-book.js";
+import type { StepNames } from "../graph/names.js";
 import { SchemaForm } from "../parts/form.js";
 import { JsonField } from "../parts/json-field.js";
 import { parseObject } from "../parts/json-text.js";
@@ -13,6 +14,7 @@ import { ANSWERING, FAILING, type Mocks, mockable, withMock } from "./mocks.js";
 import type { Rehearsed } from "./rehearsal.js";
 import { RehearsalView } from "./rehearsal-view.js";
 import { useStart } from "./start-tab.js";
+import { stepNames } from "./step-names.js";
 
 interface Asked {
   readonly inputs: unknown;
@@ -64,7 +66,12 @@ function Asking({ workflow, isBusy, problems, onAsk }: AskingProps) {
         {...(published && { other: { label: "Start as a dry run", onSubmit: startDry } })}
       >
         <JsonField label="Mocks by step (JSON)" text={mocks} fault={read.fault} hint={HINT} onChange={setMocks} />
-        <AddMock steps={mockable(workflow.steps, STEP_BOOK)} mocks={read.value as Mocks | undefined} onAdd={setMocks} />
+        <AddMock
+          steps={mockable(workflow.steps, STEP_BOOK)}
+          names={stepNames(workflow.steps)}
+          mocks={read.value as Mocks | undefined}
+          onAdd={setMocks}
+        />
       </SchemaForm>
       {dryRun.error && <Refused error={dryRun.error} />}
     </>
@@ -73,15 +80,14 @@ function Asking({ workflow, isBusy, problems, onAsk }: AskingProps) {
 
 const HINT = "A step without a mock answers with its default. Add ~undo to a step's id to mock its undo.";
 
-function AddMock({
-  steps,
-  mocks,
-  onAdd,
-}: {
-  steps: readonly string[];
-  mocks: Mocks | undefined;
-  onAdd: (text: string) => void;
-}) {
+interface AddMockProps {
+  readonly steps: readonly string[];
+  readonly names: StepNames;
+  readonly mocks: Mocks | undefined;
+  readonly onAdd: (text: string) => void;
+}
+
+function AddMock({ steps, names, mocks, onAdd }: AddMockProps) {
   const [step, setStep] = useState(steps[0] ?? "");
   if (steps.length === 0) return null;
   const add = (mock: unknown) => () => mocks && onAdd(withMock(mocks, step, mock));
@@ -91,7 +97,9 @@ function AddMock({
         Step
         <select value={step} onChange={({ target }) => setStep(target.value)}>
           {steps.map((id) => (
-            <option key={id}>{id}</option>
+            <option key={id} value={id}>
+              {names.get(id)}
+            </option>
           ))}
         </select>
       </label>

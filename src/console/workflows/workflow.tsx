@@ -7,6 +7,7 @@ import { useTitle } from "../browser/title.js";
 import { useDocument } from "../browser/versions.js";
 import { Answer, Loading } from "../parts/notes.js";
 import { counted } from "../parts/plural.js";
+import { withUnit } from "../parts/values.js";
 import { Published } from "../parts/versions.js";
 import { percent, useStats } from "./reading.js";
 import "./workflows.css";
@@ -67,7 +68,7 @@ function Now({ id }: { id: string }) {
   return (
     <>
       <Link href={`/runs?workflow_id=${id}`}>{counted(count, "run")} in flight</Link>
-      {rate !== null && ` · ${percent.format(rate)} succeeded in 24 h`}
+      {rate !== null && ` · ${percent.format(rate)} succeeded in ${withUnit("24", "h")}`}
       {concurrency && ` · ${concurrency.held} slots held, ${concurrency.waiting} runs wait for one`}
     </>
   );

@@ -1,0 +1,160 @@
+// A service with something to see on every page of the console: the runs of newcomer-stage.ts, and definitions, triggers, jobs, tasks and calls
+// beside them, with texts as long as people write them. It opens no page.
+import type { ServiceProcess } from "../harness/service.js";
+import { until } from "../harness/until.js";
+import { openStage } from "./newcomer-stage.js";
+import { call, publish, start } from "./runs-service.js";
+
+export interface Shown {
+  readonly service: ServiceProcess;
+  readonly runs: Readonly<Record<"travel" | "family" | "approve" | "parent" | "shipping", string>>;
+  /** A branch that stands at an incident. */
+  readonly branch: string;
+  readonly triggers: Readonly<Record<"nightly" | "paid", string>>;
+  readonly job: string;
+}
+
+const INSURANCE = {
+  type: "object",
+  title: "Details of the insurance",
+  description: "Who is insured, and against what.",
+  required: ["holder", "kind", "payment"],
+  properties: {
+    holder: { type: "string", title: "Policy holder", minLength: 3 },
+    people: { type: "integer", title: "People who travel", description: "Children below two years do not count." },
+    kind: { type: "string", title: "Kind", enum: ["cancellation", "luggage and cancellation"] },
+    abroad: { type: "boolean", title: "Valid outside of the European Union?" },
+    stays: {
+      type: "array",
+      title: "Stays",
+      items: { type: "object", required: ["city"], properties: { city: { type: "string", title: "City" } } },
+    },
+    payment: {
+      title: "Payment",
+      oneOf: [
+        {
+          type: "object",
+          title: "Card",
+          required: ["card"],
+          properties: { card: { type: "string", title: "Number" } },
+        },
+        { type: "object", title: "Bank", required: ["iban"], properties: { iban: { type: "string", title: "IBAN" } } },
+      ],
+    },
+  },
+};
+
+const reserve = { id: "reserve", type: "action", action: "shop.reserve", compensation: { action: "shop.release" } };
+const check = { id: "check", type: "manual_approval", title: "Check the order by hand", next: "ship" };
+
+/** Two versions that differ in each of the ways, and a rehearsal that fails and is undone. */
+const orders = (isSecond: boolean) => ({
+  ...{ id: "order-fulfilment", name: "Fulfilment of an order from the web shop", start: "reserve", published: true },
+  description: "Reserves the goods, lets a person look at large orders, and ships.",
+  input_schema: {
+    type: "object",
+    required: ["sku"],
+    properties: {
+      sku: { type: "string", title: "SKU" },
+      quantity: { type: "integer", title: "Quantity", minimum: 1, description: "More than ten are checked by hand." },
+    },
+  },
+  ...(isSecond && { timeout_ms: 86_400_000 }),
+  steps: [
+    { ...reserve, title: "Reserve the goods", next: "big" },
+    { id: "big", type: "switch", cases: [{ when: "inputs.quantity > 10", next: "check" }], default: "ship" },
+    { ...check, assignee: isSecond ? "team-lead@warehouse-north.example" : "ann" },
+    { id: "ship", type: "action", action: "shop.ship", next: isSecond ? "note" : "old-note" },
+    { id: isSecond ? "note" : "old-note", type: "noop", next: "done" },
+    { id: "done", type: "end", output: "${vars.ship}" },
+  ],
+});
+
+const RULE = {
+  rule_id: "shipping",
+  name: "How an order is shipped",
+  rule_type: "decision_table",
+  published: true,
+  spec: {
+    hit_policy: "first",
+    rows: [
+      { when: "weight > 30", then: { branch: "freight", price: 120 } },
+      {
+        when: "inputs.country in ['DE', 'AT', 'CH'] && weight <= 2 && !inputs.insured",
+        then: { branch: "letter", price: 2.5, carrier: "the national post of the country" },
+      },
+      { when: "weight < 0", then: { branch: "nothing" } },
+    ],
+    default_output: { branch: "parcel", price: 6.9, insured: true },
+  },
+};
+
+const ACTIONS = [
+  {
+    ...{ action_name: "reserve", compensable: true, description: "Reserves goods of an order in a warehouse" },
+    input_schema: { type: "object", properties: { sku: { type: "string", description: "Stock keeping unit" } } },
+    output_schema: { type: "object", properties: { reservation: { type: "string" } } },
+    ...{ error_codes: ["out_of_stock", "warehouse_closed"], default_timeout_ms: 30_000 },
+  },
+  { action_name: "release" },
+  { action_name: "ship", description: "Hands the parcel over to a carrier" },
+];
+
+/** All of it stands where it will stand. */
+export async function openShown(): Promise<Shown> {
+  const { service, runs } = await openStage();
+  await defineThings(service);
+  const post = <T>(path: string, body: object) => call<T>(service, "POST", path, body);
+  const labels = { region: "eu-central", team: "travel-and-events" };
+  const parent = await start(service, "parent", { business_key: "Order 2026/11/0000471-B of Ann", labels });
+  const shipping = await start(service, "insurance");
+  await start(service, "unserved");
+  for (const _ of [1, 2, 3]) await start(service, "quick");
+  const total = async (query: string) => (await call<{ total: number }>(service, "GET", `/sagas?${query}`)).total;
+  await until(async () => (await total("workflow_id=quick&state=succeeded")) === 3);
+  await until(async () => (await total("workflow_id=waits&paused_reason=signal")) === 1);
+  await until(async () => (await total("paused_reason=user_task")) === 2);
+  const bulk = { action: "skip_step", filter: { workflow_id: "waits" } };
+  const { bulk_id: job } = await post<{ bulk_id: string }>("/bulk", bulk);
+  await until(async () => (await call<{ state: string }>(service, "GET", `/bulk/${job}`)).state === "done");
+  const { items } = await call<{ items: readonly { id: string; parent_branch_id?: string }[] }>(
+    ...([service, "GET", "/sagas?incident=true"] as const),
+  );
+  return {
+    service,
+    runs: { ...runs, parent, shipping },
+    branch: items.find(({ parent_branch_id: branch }) => branch === "ship")?.id ?? "",
+    triggers: await makeTriggers(service),
+    job,
+  };
+}
+
+async function defineThings(service: ServiceProcess): Promise<void> {
+  const end = { id: "end", type: "end" };
+  await call(service, "POST", "/registry/register", { service: "shop", actions: ACTIONS });
+  await call(service, "POST", "/registry/register", { service: "bank", actions: [{ action_name: "transfer" }] });
+  await call(service, "POST", "/workflows", orders(false));
+  await call(service, "POST", "/workflows", orders(true));
+  await publish(service, "quick", [{ id: "end", type: "end", output: { sum: 3 } }], { name: "Quick" });
+  await publish(service, "waits", [
+    { id: "hear", type: "wait_for_signal", signal_name: "the-customer-has-answered", timeout_ms: 86_400_000 },
+  ]);
+  const child = { id: "ask", type: "sub_saga", workflow_id: "waits", title: "Ask the customer", next: "end" };
+  await publish(service, "parent", [child, end], { name: "A saga with a saga in it" });
+  await publish(service, "unserved", [{ id: "pay", type: "action", action: "bank.transfer" }]);
+  const form = { type: "collect_input", title: "Details of the travel insurance", form_schema: INSURANCE };
+  await publish(service, "insurance", [{ id: "form", ...form, assignee: "insurance-desk" }]);
+  await call(service, "POST", "/rules", RULE);
+  await call(service, "POST", "/rules", { ...RULE, rule_id: "draft", name: "Not yet", published: false });
+}
+
+async function makeTriggers(service: ServiceProcess): Promise<Shown["triggers"]> {
+  const create = async (trigger_type: string, config: object) =>
+    (await call<{ id: string }>(service, "POST", "/triggers", { trigger_type, workflow_id: "quick", config })).id;
+  const transition = { record_type: "order", from_state: "new", to_state: "paid" };
+  const nightly = await create("cron", { schedule: "30 2 * * 1-5", inputs: { region: "eu-central" } });
+  const paid = await create("record_transition", transition);
+  await call(service, "POST", `/triggers/${nightly}/fire`, {});
+  await call(service, "PATCH", `/triggers/${await create("cron", { schedule: "0 5 * * *" })}`, { enabled: false });
+  return { nightly, paid };
+}
