@@ -6,6 +6,11 @@ interface Child {
   readonly workflow_id: string;
 }
 
-/** `each[3]` of an item, `fork[pay]` of a branch, `ship: delivery` of a sub-saga. */
-export const childName = ({ parent_step_id, parent_branch_id, workflow_id }: Child): string =>
-  parent_branch_id === undefined ? `${parent_step_id}: ${workflow_id}` : `${parent_step_id}[${parent_branch_id}]`;
+/** `each[3]` of an item, `fork[pay]` of a branch, `ship: delivery` of a sub-saga. `names`: of the parent's steps, where they are known. */
+export function childName(
+  { parent_step_id: id = "", parent_branch_id, workflow_id }: Child,
+  names?: ReadonlyMap<string, string>,
+): string {
+  const step = names?.get(id) ?? id;
+  return parent_branch_id === undefined ? `${step}: ${workflow_id}` : `${step}[${parent_branch_id}]`;
+}

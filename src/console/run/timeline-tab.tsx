@@ -10,7 +10,7 @@ import { type Bar, barsOf, type Lane, lanesOf, marksOf, moved, type Window, zoom
 import { timeOf } from "../story/rows.js";
 import { type Span, Spans } from "../story/spans.js";
 import type { Story } from "../story/story.js";
-import { type Names, nameIn, STANDING_WORDS, UNDO_WORDS } from "../story/words.js";
+import { END_WORDS, type Names, nameIn, UNDO_WORDS } from "../story/words.js";
 import type { Shown, TabProps } from "./moment.js";
 
 const LANE_HEIGHT = 34;
@@ -247,7 +247,7 @@ function BarButton({
 function wordsOf({ kind, step, words, from, to, ended }: Span, now: number, names: Names): string {
   const name = nameIn(names, step);
   const what = kind === "step" ? name : kind === "undo" ? `undo of ${name}` : `${name}: ${words}`;
-  const end = ended && (kind === "undo" ? UNDO_ENDS : STANDING_WORDS)[ended];
+  const end = ended && (kind === "undo" ? UNDO_ENDS : END_WORDS)[ended];
   return `${what}, ${duration((to ?? now) - from)}${to === undefined ? " so far" : end === undefined ? "" : `, ${end}`}`;
 }
 
@@ -258,9 +258,9 @@ const KIND_WORDS = {
   step: "step",
   queue: "waits for a worker",
   attempt: "attempt",
-  retry: "backoff",
-  wait: "wait",
-  children: "children",
+  retry: "waits to try again",
+  wait: "waits",
+  children: "waits for child runs",
   undo: "undo",
 };
 

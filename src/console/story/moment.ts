@@ -61,8 +61,11 @@ export interface Moment {
   /** Edges, as `edgeId` names them, with the number of times that they were taken. */
   readonly taken: ReadonlyMap<string, number>;
   readonly rollbacks: readonly Rollback[];
-  readonly isPaused: boolean;
+  /** An operator paused it, or it is in quarantine: it goes on when a person lets it. */
+  readonly halted?: Halt;
 }
+
+export type Halt = "operator" | "quarantine";
 
 export interface Move {
   readonly from: string;
@@ -70,7 +73,7 @@ export interface Move {
 }
 
 export const BEGINNING: Moment = {
-  ...{ count: 0, state: "pending", steps: new Map(), taken: new Map(), rollbacks: [], isPaused: false },
+  ...{ count: 0, state: "pending", steps: new Map(), taken: new Map(), rollbacks: [] },
 };
 
 /** A moment that is being folded: its maps are its own. */
@@ -91,15 +94,24 @@ export function fold(before: Folding, row: Row, moves: readonly Move[]): Folding
     const id = edgeId(from, to);
     before.taken.set(id, (before.taken.get(id) ?? 0) + 1);
   }
-  const told = { ...before, count: before.count + 1, state: stateAfter(row), at: timeOf(row) };
-  const held = holdOf(row) ?? told.isPaused;
-  return withRow({ ...told, isPaused: held }, row);
+  const { halted: _, ...told } = { ...before, count: before.count + 1, state: stateAfter(row), at: timeOf(row) };
+  const halted = haltAfter(before, row);
+  return withRow({ ...told, ...(halted !== undefined && { halted }) }, row);
 }
 
-function holdOf(row: Row): boolean | undefined {
-  if (typeOf(row) !== "log") return undefined;
-  if (kindOf(row) === "pause") return true;
-  return kindOf(row) === "resume" ? false : undefined;
+const HALTS: Readonly<Record<string, Halt>> = { pause: "operator", quarantine: "quarantine" };
+/** What ends a halt. A cancel ends either. */
+const LETS_GO: Readonly<Record<string, readonly Halt[]>> = {
+  resume: ["operator"],
+  release: ["quarantine"],
+  cancel: ["operator", "quarantine"],
+  terminate: ["operator", "quarantine"],
+};
+
+function haltAfter({ halted }: Moment, row: Row): Halt | undefined {
+  const kind = (typeOf(row) === "log" && kindOf(row)) || "";
+  if (halted !== undefined && LETS_GO[kind]?.includes(halted)) return undefined;
+  return HALTS[kind] ?? halted;
 }
 
 function withRow(moment: Folding, row: Row): Folding {

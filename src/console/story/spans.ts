@@ -70,7 +70,7 @@ export class Spans {
     if (attempt) attempt.ended = "failed";
     if (!willRetry(row)) return this.end(key, row, "failed");
     if (attempt) this.close(attempt, timeOf(row));
-    this.inner.set(key, this.open(row, "retry", `backs off after ${failureOf(row).code}`));
+    this.inner.set(key, this.open(row, "retry", `waits to try again after ${failureOf(row).code}`));
   }
 
   private end(key: string, row: Row, ended?: Span["ended"]): void {
