@@ -6,11 +6,11 @@ interface Child {
   readonly workflow_id: string;
 }
 
-/** `each[3]` of an item, `fork[pay]` of a branch, `ship: delivery` of a sub-saga. `names`: of the parent's steps, where they are known. */
+/** `each[3]` of an item, `fork[pay]` of a branch, `ship: delivery` of a sub-saga. `nameOf`: what the parent's steps are called, where that is known. */
 export function childName(
   { parent_step_id: id = "", parent_branch_id, workflow_id }: Child,
-  names?: ReadonlyMap<string, string>,
+  nameOf: (step: string) => string = (step) => step,
 ): string {
-  const step = names?.get(id) ?? id;
+  const step = nameOf(id);
   return parent_branch_id === undefined ? `${step}: ${workflow_id}` : `${step}[${parent_branch_id}]`;
 }

@@ -33,7 +33,7 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
 export function duration(ms: number | undefined): string {
   if (ms === undefined) return "–";
   const [size, name] = UNITS.find(([size]) => ms >= size) ?? [1, "ms"];
-  return `${(ms / size).toLocaleString(undefined, { maximumFractionDigits: size === 1 ? 0 : 1 })} ${name}`;
+  return `${(ms / size).toLocaleString(undefined, { maximumFractionDigits: size === 1 ? 0 : 1 })}\u00a0${name}`;
 }
 
 export const Json = ({ value, label }: { value: unknown; label: string }) => (

@@ -9,7 +9,7 @@ import type { Run } from "../browser/resources.js";
 import { childName } from "../parts/belongs.js";
 import { counted } from "../parts/plural.js";
 import { type Member, type Place, placeOf, stepsOf } from "../story/below.js";
-import type { Names } from "../story/words.js";
+import { type Names, nameIn } from "../story/words.js";
 import { Acts } from "./acts.js";
 import { type Possible, RUN_KEY, useCounts, useDefinition, useExplanation, useNamed } from "./data.js";
 import { FailureWords } from "./failure.js";
@@ -133,7 +133,7 @@ function Incident({ run, parents }: { run: Run; parents: Names }) {
     <div className="family-incident">
       <p>
         <Link href={`/runs/${run.id}`} title={childName(run)}>
-          {childName(run, parents)}
+          {childName(run, (step) => nameIn(parents, step))}
         </Link>{" "}
         {run.incident ? (
           <FailureWords failure={run.incident} attempts={run.incident.attempts} names={names} />

@@ -7,7 +7,7 @@ type Quarantine = NonNullable<Run["quarantine"]>;
 
 /** `step`: what the next step is called. */
 export function quarantineWords({ trials, ...last }: Quarantine, step: string | undefined): string {
-  const what = step === undefined ? "the next step of the run" : step;
+  const what = step === undefined ? "the next step of the run" : `the step “${step}”`;
   return `The service tried ${what} ${counted(trials, "time")}, each time alone in a process, and each process died. The last one ${deathOf(last)}.`;
 }
 

@@ -12,7 +12,8 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
 
 export function durationWords(ms: number): string {
   const [size, name] = UNITS.find(([size]) => ms >= size) ?? [1, "ms"];
-  return `${Math.round((ms / size) * 10) / 10} ${name}`;
+  // A line does not end between a number and its unit.
+  return `${Math.round((ms / size) * 10) / 10}\u00a0${name}`;
 }
 
 const VERBS: Readonly<Record<string, string>> = {
