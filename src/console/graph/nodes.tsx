@@ -25,7 +25,7 @@ export const StepNode = memo(({ id, data }: Props) => {
         onFocus={show}
       >
         <span className={node.name.length > MAX_LINE ? "node-name long" : "node-name"}>{node.name}</span>
-        <span className="node-type">{[node.type, look && wordOf(look)].filter(Boolean).join(" · ")}</span>
+        <span className="node-type">{[look && wordOf(look), node.type].filter(Boolean).join(" · ")}</span>
         <Lines look={look} />
         {look?.badge !== undefined && <span className="node-badge">{look.badge}</span>}
         {node.compensation !== undefined && <span className="node-undo" aria-hidden="true" />}

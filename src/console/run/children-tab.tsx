@@ -152,7 +152,7 @@ function TreeLine({
       <span style={{ paddingInlineStart: `${depth * 1.5}rem` }}>
         <button
           type="button"
-          className="plain toggle"
+          className="bare toggle"
           aria-expanded={isOpen}
           aria-label={`Children of ${name}`}
           onClick={() => tree.toggle(run.id)}

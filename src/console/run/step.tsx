@@ -108,7 +108,7 @@ function Rows({ story, shown, step }: { story: Story; shown: Shown; step: string
       <ol className="step-rows">
         {last.map((row) => (
           <li key={row.seq}>
-            <button type="button" className="plain" onClick={() => shown.show(row.seq)}>
+            <button type="button" className="bare" onClick={() => shown.show(row.seq)}>
               <span className="quiet">{row.seq}</span> {rowWords({ ...row, step_id: undefined })}
             </button>{" "}
             <span className="quiet">

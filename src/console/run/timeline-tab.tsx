@@ -4,6 +4,7 @@ import "./timeline.css";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { useWidth } from "../browser/width.js";
+import { reasonWord } from "../parts/state-words.js";
 import { duration } from "../parts/values.js";
 import { hasEnded } from "../story/counts.js";
 import { type Bar, barsOf, type Lane, lanesOf, marksOf, moved, type Window, zoomed } from "../story/lanes.js";
@@ -89,7 +90,7 @@ function byKey(key: string, view: Window, whole: Window): Window | undefined {
 function Zoom({ view, whole, onChange }: { view: Window; whole: Window; onChange: (window: Window) => void }) {
   const isAll = view.to - view.from >= whole.to - whole.from;
   return (
-    <div className="row">
+    <div className="row zoom">
       <button type="button" onClick={() => onChange(zoomed(view, 0.5, whole))}>
         Zoom in
       </button>
@@ -106,7 +107,7 @@ function Zoom({ view, whole, onChange }: { view: Window; whole: Window; onChange
         All
       </button>
       <span className="quiet" role="status">
-        {duration(view.to - view.from)} of {duration(whole.to - whole.from)}
+        {isAll ? "all" : duration(view.to - view.from)} of {duration(whole.to - whole.from)}
       </span>
     </div>
   );
@@ -253,7 +254,7 @@ function wordsOf({ kind, step, words, from, to, ended }: Span, now: number, name
 
 const UNDO_ENDS = { done: UNDO_WORDS.undone, failed: UNDO_WORDS.failed, skipped: UNDO_WORDS.passed };
 
-const KINDS = ["step", "queue", "attempt", "retry", "wait", "children", "undo"] as const;
+const KINDS = ["step", "queue", "attempt", "retry", "wait", "children", "incident", "halt", "undo"] as const;
 const KIND_WORDS = {
   step: "step",
   queue: "waits for a worker",
@@ -261,6 +262,8 @@ const KIND_WORDS = {
   retry: "waits to try again",
   wait: "waits",
   children: "waits for child runs",
+  incident: `${reasonWord("incident")}, or ${reasonWord("quarantine")}`,
+  halt: reasonWord("operator"),
   undo: "undo",
 };
 

@@ -111,7 +111,7 @@ function ChangeRow({ change, shown, names }: { change: Change; shown: Shown; nam
   return (
     <tr>
       <td>
-        <button type="button" className="plain" onClick={() => shown.show(change.seq)}>
+        <button type="button" className="bare" onClick={() => shown.show(change.seq)}>
           {change.seq}
         </button>
       </td>

@@ -2,12 +2,12 @@
 // what no row says, it does not know.
 import type { RunState } from "../../../machines/index.js";
 import { edgeId } from "../graph/chart.js";
+import { type Halt, haltsAfter } from "./halt.js";
 import {
   type Failure,
   failureOf,
   isIncident,
   isUndo,
-  kindOf,
   type Row,
   stateAfter,
   textIn,
@@ -61,11 +61,9 @@ export interface Moment {
   /** Edges, as `edgeId` names them, with the number of times that they were taken. */
   readonly taken: ReadonlyMap<string, number>;
   readonly rollbacks: readonly Rollback[];
-  /** An operator paused it, or it is in quarantine: it goes on when a person lets it. */
-  readonly halted?: Halt;
+  /** What holds it until a person lets it go on. */
+  readonly halts: readonly Halt[];
 }
-
-export type Halt = "operator" | "quarantine";
 
 export interface Move {
   readonly from: string;
@@ -73,7 +71,7 @@ export interface Move {
 }
 
 export const BEGINNING: Moment = {
-  ...{ count: 0, state: "pending", steps: new Map(), taken: new Map(), rollbacks: [] },
+  ...{ count: 0, state: "pending", steps: new Map(), taken: new Map(), rollbacks: [], halts: [] },
 };
 
 /** A moment that is being folded: its maps are its own. */
@@ -94,24 +92,8 @@ export function fold(before: Folding, row: Row, moves: readonly Move[]): Folding
     const id = edgeId(from, to);
     before.taken.set(id, (before.taken.get(id) ?? 0) + 1);
   }
-  const { halted: _, ...told } = { ...before, count: before.count + 1, state: stateAfter(row), at: timeOf(row) };
-  const halted = haltAfter(before, row);
-  return withRow({ ...told, ...(halted !== undefined && { halted }) }, row);
-}
-
-const HALTS: Readonly<Record<string, Halt>> = { pause: "operator", quarantine: "quarantine" };
-/** What ends a halt. A cancel ends either. */
-const LETS_GO: Readonly<Record<string, readonly Halt[]>> = {
-  resume: ["operator"],
-  release: ["quarantine"],
-  cancel: ["operator", "quarantine"],
-  terminate: ["operator", "quarantine"],
-};
-
-function haltAfter({ halted }: Moment, row: Row): Halt | undefined {
-  const kind = (typeOf(row) === "log" && kindOf(row)) || "";
-  if (halted !== undefined && LETS_GO[kind]?.includes(halted)) return undefined;
-  return HALTS[kind] ?? halted;
+  const told = { ...before, count: before.count + 1, state: stateAfter(row), at: timeOf(row) };
+  return withRow({ ...told, halts: haltsAfter(before.halts, row) }, row);
 }
 
 function withRow(moment: Folding, row: Row): Folding {

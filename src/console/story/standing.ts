@@ -2,6 +2,7 @@
 // details of a step and the counts of children say it by this.
 import type { Tone } from "../graph/look.js";
 import { type StateName, type StateTone, stateName } from "../parts/state-words.js";
+import { mainHalt } from "./halt.js";
 import type { Moment, StepStory } from "./moment.js";
 import { UNDO_WORDS } from "./words.js";
 
@@ -34,12 +35,13 @@ const toned = ({ word, tone, more }: StateName): Standing => ({
   ...(more !== undefined && { more }),
 });
 
-export function standingOf(step: StepStory, { state, halted }: Moment): Standing {
+export function standingOf(step: StepStory, { state, halts }: Moment): Standing {
   const { undo, standing } = step;
   const isOpen = undo === "undoing" || (undo === undefined && !["done", "failed", "skipped"].includes(standing));
   // Nothing goes on in a run that has ended: the step was cut off.
   if (isOpen && ENDED.has(state)) return { tone: "skipped", word: "cut off" };
-  if (isOpen && halted !== undefined) return standingIn("paused", halted);
+  const halt = mainHalt(halts);
+  if (isOpen && halt !== undefined) return standingIn("paused", halt);
   if (undo !== undefined) return { tone: UNDO_TONES[undo], word: UNDO_WORDS[undo] };
   return forward(step);
 }
