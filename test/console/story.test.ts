@@ -132,6 +132,7 @@ describe("a story", () => {
     ];
     const incidents = [{ through: ["fork", "right"], at: "left" }];
     const { looks } = looksOf(chart, story.after(seqOf("step.started", "join")), { counts, incidents });
+    expect(looks.get("right")?.lines).toBeUndefined();
     for (const step of ["fork", "right"])
       expect(looks.get(step), step).toMatchObject({ tone: "failed", word: "1 incident below" });
     expect(looks.get("left")).toMatchObject({ tone: "failed", word: "at an incident", badge: "1" });

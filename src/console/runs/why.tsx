@@ -25,7 +25,7 @@ export function Why({ run, names, incidents }: WhyProps) {
   return (
     <>
       {failure ? <Failed {...{ failure, nameOf }} /> : step !== undefined && <span title={step}>{nameOf(step)}</span>}
-      {retry?.error && <p className="quiet">tried again after {retry.error.code}</p>}
+      {retry?.error && <p className="quiet">failed with {retry.error.code}, is tried again</p>}
       {queued && <p className="quiet">{queuedWords(queued)}</p>}
       {incidents.length > 0 && <Below {...{ incidents, nameOf }} />}
     </>

@@ -8,7 +8,7 @@ import { belowWords } from "../parts/state-words.js";
 import type { Place } from "./below.js";
 import { type ChildCount, countWords, hasEnded, isAtIncident, standingsOf, total } from "./counts.js";
 import type { Moment, Rollback, StepStory } from "./moment.js";
-import { standingIn, standingOf } from "./standing.js";
+import { type Standing, standingIn, standingOf } from "./standing.js";
 import { durationWords } from "./words.js";
 
 export interface Looks {
@@ -28,20 +28,30 @@ const NOTHING: Below = { counts: [], incidents: [] };
 
 export function looksOf(chart: GraphChart, moment: Moment, { counts, incidents }: Below = NOTHING): Looks {
   const order = undoOrder(moment.rollbacks);
-  const looks = new Map<string, Look>();
-  for (const [id, step] of moment.steps) looks.set(id, stepLook(step, order.get(id) ?? [], moment));
-  addChildren(looks, chart, counts);
-  addIncidents(looks, counts, incidents);
+  const told = new Map<string, Told>();
+  for (const [id, step] of moment.steps) told.set(id, stepLook(step, order.get(id) ?? [], moment));
+  addChildren(told, chart, counts);
+  addIncidents(told, counts, incidents);
+  const looks = new Map([...told].map(([id, one]) => [id, lookOf(one)]));
   if (moment.state === "succeeded") looks.set(SUCCEEDED, { tone: "done" });
   if (moment.state === "failed") looks.set(FAILED, { tone: "hit" });
   return { looks, edgeLooks: edgeLooks(chart, moment), undoWay: undoWay(moment.rollbacks.at(-1)) };
 }
 
-function stepLook(step: StepStory, order: readonly number[], moment: Moment): Look {
+/** A look that is being told: what its step waits for belongs to its word, and goes with it. */
+interface Told extends Standing {
+  readonly lines?: readonly string[];
+  readonly badge?: string;
+}
+
+function lookOf({ more, lines = [], ...look }: Told): Look {
+  const all = more === undefined ? lines : [more, ...lines];
+  return { ...look, ...(all.length > 0 && { lines: all }) };
+}
+
+function stepLook(step: StepStory, order: readonly number[], moment: Moment): Told {
   const badge = order.length > 0 ? `↶ ${order.join(", ")}` : step.visits > 1 ? `${step.visits}×` : undefined;
-  const { tone, word, more } = standingOf(step, moment);
-  const lines = [...(more === undefined ? [] : [more]), ...linesOf(step)];
-  return { tone, word, lines, ...(badge !== undefined && { badge }) };
+  return { ...standingOf(step, moment), lines: linesOf(step), ...(badge !== undefined && { badge }) };
 }
 
 function linesOf({ standing, attempts, error, enteredAt, endedAt }: StepStory): string[] {
@@ -53,11 +63,11 @@ function linesOf({ standing, attempts, error, enteredAt, endedAt }: StepStory): 
   return lines.filter((line) => line !== false);
 }
 
-/** On the container: all its children by state. On the steps inside: how many stand there now. */
-function addChildren(looks: Map<string, Look>, chart: GraphChart, counts: readonly ChildCount[]): void {
+/** On the container: all its children by state, in place of what it waits for. On the steps inside: how many stand there now. */
+function addChildren(looks: Map<string, Told>, chart: GraphChart, counts: readonly ChildCount[]): void {
   const nodes = new Map(chart.nodes.map((node) => [node.id, node]));
   for (const [container, own] of groupedBy(counts, ({ parent_step_id }) => parent_step_id)) {
-    const look: Look = looks.get(container) ?? standingIn("running");
+    const { more: _, ...look }: Told = looks.get(container) ?? standingIn("running");
     const line = `${nounOf(nodes.get(container))}: ${countWords(own)}`;
     looks.set(container, { ...look, lines: [line, ...(look.lines ?? [])] });
     for (const { to } of chart.edges.filter(({ from, kind }) => from === container && kind === "children"))
@@ -74,17 +84,18 @@ const nounOf = (node: GraphNode | undefined): string =>
   node?.holds === "branches" || node?.holds === "items" ? node.holds : "child runs";
 
 /** Of several ways to stand, the most urgent one says how the box looks. */
-function lookHere(here: readonly ChildCount[]): Look {
-  const [{ tone, word, more } = standingIn("running"), ...others] = standingsOf(here);
-  const line = others.length > 0 ? countWords(here) : more;
-  return { tone, word, badge: total(here).toLocaleString(), ...(line !== undefined && { lines: [line] }) };
+function lookHere(here: readonly ChildCount[]): Told {
+  const [{ more, ...first } = standingIn("running"), ...others] = standingsOf(here);
+  const badge = total(here).toLocaleString();
+  if (others.length > 0) return { ...first, badge, lines: [countWords(here)] };
+  return { ...first, badge, ...(more !== undefined && { more }) };
 }
 
 /**
  * In red: the step that an incident stands at, and each step that leads to it. The counts have all incidents of the children, but none of
  * theirs; the places have those, as far as they are read.
  */
-function addIncidents(looks: Map<string, Look>, counts: readonly ChildCount[], places: readonly Place[]): void {
+function addIncidents(looks: Map<string, Told>, counts: readonly ChildCount[], places: readonly Place[]): void {
   const direct = groupedBy(counts.filter(isAtIncident), ({ parent_step_id }) => parent_step_id);
   const through = groupedBy(
     places.flatMap((place) => place.through),
@@ -92,7 +103,8 @@ function addIncidents(looks: Map<string, Look>, counts: readonly ChildCount[], p
   );
   for (const step of new Set([...direct.keys(), ...through.keys()])) {
     const count = Math.max(total(direct.get(step) ?? []), through.get(step)?.length ?? 0);
-    looks.set(step, { ...looks.get(step), tone: "failed", word: belowWords(count) });
+    const { more: _, ...look }: Partial<Told> = looks.get(step) ?? {};
+    looks.set(step, { ...look, tone: "failed", word: belowWords(count) });
   }
   for (const [step, here] of groupedBy(places, ({ at = "" }) => at)) {
     if (step === "" || looks.get(step)?.tone === "failed") continue;
@@ -101,10 +113,10 @@ function addIncidents(looks: Map<string, Look>, counts: readonly ChildCount[], p
 }
 
 /** The first step of a block has been entered by every child that has ended. */
-function markStart(looks: Map<string, Look>, start: string, counts: readonly ChildCount[]): void {
+function markStart(looks: Map<string, Told>, start: string, counts: readonly ChildCount[]): void {
   const ended = counts.filter((one) => hasEnded(one));
   if (ended.length > 0 && !looks.has(start))
-    looks.set(start, { tone: ended.some(({ state }) => state !== "succeeded") ? "failed" : "done" });
+    looks.set(start, standingIn(ended.some(({ state }) => state !== "succeeded") ? "failed" : "succeeded"));
 }
 
 function groupedBy<T>(items: readonly T[], key: (item: T) => string): ReadonlyMap<string, readonly T[]> {
