@@ -149,17 +149,18 @@ describeWithBrowser("the page of runs", { tags: "long" }, () => {
     expect(await below.count()).toBe(0);
   });
 
-  it("has the fields of its filters in one line", async () => {
+  it("has the fields of its filters in lines", async () => {
     const { page } = await opened();
     await rows(page).first().waitFor();
-    const fields = await page.locator('.filters > .row :is(input:not([type="checkbox"]), select)').evaluateAll((all) =>
-      (all as unknown as { getBoundingClientRect(): { y: number; height: number } }[]).map((field) => {
-        const { y, height } = field.getBoundingClientRect();
-        return `${y} ${height}`;
-      }),
+    await page.getByText("More filters").click();
+    const fields = await page.evaluate<readonly { y: number; height: number }[]>(
+      `[...document.querySelectorAll('.filters .row :is(input:not([type="checkbox"]), select)')]
+        .map((field) => field.getBoundingClientRect())
+        .map(({ y, height }) => ({ y, height }))`,
     );
-    expect(fields.length).toBe(4);
-    expect(new Set(fields).size).toBe(1);
+    expect(fields.length).toBeGreaterThan(15);
+    expect(new Set(fields.slice(0, 4).map(({ y }) => y)).size).toBe(1);
+    expect(new Set(fields.map(({ height }) => height)).size).toBe(1);
   });
 
   it("shows a run that starts while it is open", async () => {
