@@ -216,8 +216,10 @@ describeWithBrowser("the console, as a new user tries it", () => {
   it("says in the list why a run failed, and begins it again with its first inputs", async () => {
     const { page } = await opened("/runs");
     const failed = page.locator("table.runs tr", { hasText: "trip-1" });
+    // The names are read after the runs.
+    const workflow = failed.getByRole("link", { name: "Reise mit Flug und Hotel" });
+    expect(await workflow.getAttribute("title")).toBe("travel");
     expect(await failed.locator(".why").innerText()).toBe("card_declined at Charge the card of Ann");
-    expect(await failed.getByRole("link", { name: "Reise mit Flug und Hotel" }).getAttribute("title")).toBe("travel");
     await failed.getByRole("link", { name: "trip-1" }).click();
     await page.getByRole("button", { name: "Run again" }).click();
     const dialog = page.getByRole("dialog", { name: "Run again" });

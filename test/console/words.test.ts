@@ -1,7 +1,6 @@
 // The words of the console without a browser: states, names of steps, what happens next, what does not fit a form, numbers with their nouns.
 import { describe, expect, it } from "vitest";
 import { stepBook } from "../../machines/index.js";
-import type { UserTask } from "../../src/console/browser/resources.js";
 import { evaluated, stepName } from "../../src/console/graph/names.js";
 import { childName } from "../../src/console/parts/belongs.js";
 import { misfits } from "../../src/console/parts/form-validator.js";
@@ -10,7 +9,7 @@ import { stateName } from "../../src/console/parts/state-words.js";
 import { nextWords } from "../../src/console/run/next-words.js";
 import { quarantineWords } from "../../src/console/run/quarantine-words.js";
 import { END_WORDS, rowParts, rowWords, UNDO_WORDS } from "../../src/console/story/words.js";
-import { ageWords, dueWords } from "../../src/console/tasks/age-words.js";
+import { ageWords, dueWords, type TimedTask } from "../../src/console/tasks/age-words.js";
 
 /** A number and its unit stay in one line. */
 const plain = (text: string) => text.replaceAll("\u00a0", " ");
@@ -133,8 +132,8 @@ describe("the reason of a quarantine", () => {
 
 describe("the times of a task", () => {
   const now = Date.parse("2026-11-27T12:00:00.000Z");
-  const task = (more: object): UserTask => ({
-    ...{ id: "t", run_id: "r", step_id: "ask", assignee: "ann", status: "open", opened_at: "2026-11-27T11:59:58.900Z" },
+  const task = (more: Partial<TimedTask>): TimedTask => ({
+    ...{ status: "open", opened_at: "2026-11-27T11:59:58.900Z" },
     ...more,
   });
   const due_at = "2026-11-27T12:30:00.000Z";

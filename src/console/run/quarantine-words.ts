@@ -1,9 +1,17 @@
 // What a run was quarantined on, in a sentence. Pure.
-import type { Run } from "../browser/resources.js";
 import { counted } from "../parts/plural.js";
 import { durationWords } from "../story/words.js";
 
-type Quarantine = NonNullable<Run["quarantine"]>;
+/** As the API answers it. */
+interface Quarantine {
+  readonly trials: number;
+  readonly end: string;
+  readonly signal?: string;
+  readonly exit_code?: number;
+  readonly out_of_memory?: boolean;
+  readonly heap_mb: number;
+  readonly ms: number;
+}
 
 /** `step`: what the next step is called. */
 export function quarantineWords({ trials, ...last }: Quarantine, step: string | undefined): string {

@@ -1,6 +1,14 @@
 // How long a task waits, and when it is due, in words. Pure.
-import type { UserTask } from "../browser/resources.js";
 import { durationWords } from "../story/words.js";
+
+/** What the API answers of the times of a task. */
+export interface TimedTask {
+  readonly status: string;
+  readonly opened_at: string;
+  readonly due_at?: string;
+  readonly submitted_at?: string;
+  readonly submitted_by?: string;
+}
 
 /** A part of the line about a task: its words, and the moment that they are about. */
 export interface Told {
@@ -11,7 +19,7 @@ export interface Told {
   readonly isLate?: true;
 }
 
-export function ageWords({ status, opened_at, submitted_at, submitted_by }: UserTask, now: number): Told {
+export function ageWords({ status, opened_at, submitted_at, submitted_by }: TimedTask, now: number): Told {
   if (submitted_at !== undefined) {
     const by = submitted_by === undefined ? "" : ` by ${submitted_by}`;
     return { words: `submitted${by}`, at: submitted_at, showsTime: true };
@@ -21,7 +29,7 @@ export function ageWords({ status, opened_at, submitted_at, submitted_by }: User
 }
 
 /** Undefined: nothing is due any more. */
-export function dueWords({ status, due_at }: UserTask, now: number): Told | undefined {
+export function dueWords({ status, due_at }: TimedTask, now: number): Told | undefined {
   if (due_at === undefined || status === "submitted") return undefined;
   if (status !== "open") return { words: "was due", at: due_at, showsTime: true };
   const left = Date.parse(due_at) - now;
