@@ -6,7 +6,7 @@ import { BEGIN, edgeId, FAILED, type GraphChart, graphOf, SUCCEEDED } from "../.
 import { drawnEdges, drawnNodes } from "../../src/console/graph/drawn.js";
 import { firstSight, focusOf, isInView, READABLE } from "../../src/console/graph/first-sight.js";
 import { type Box, layoutOf, type Point } from "../../src/console/graph/layout.js";
-import { type Look, unseen } from "../../src/console/graph/look.js";
+import { type Look, unseen, wordOf } from "../../src/console/graph/look.js";
 import { undoWay } from "../../src/console/graph/path.js";
 import { EXAMPLES, exampleName, exampleProgram } from "../machines/chart/examples.js";
 import { program } from "../machines/definitions.js";
@@ -176,7 +176,30 @@ describe("the way of an undo", () => {
   });
 });
 
+describe("a look", () => {
+  it("has a word of its own, or that of its tone", () => {
+    expect(wordOf({ tone: "failed", word: "has a problem" })).toBe("has a problem");
+    expect([wordOf({ tone: "failed" }), wordOf({ tone: "idle" })]).toEqual(["failed", ""]);
+  });
+});
+
 describe("the first sight of a graph", () => {
+  it("is of the step inside where what holds it looks like it", () => {
+    const blocks = graph(BLOCKS);
+    const failed: Look = { tone: "failed" };
+    expect(
+      focusOf(
+        blocks,
+        new Map([
+          ["fork", failed],
+          ["inner", failed],
+          ["body", failed],
+        ]),
+      ),
+    ).toBe("body");
+    expect(focusOf(blocks, new Map([["fork", failed]]))).toBe("fork");
+  });
+
   const chain = graph(
     Array.from({ length: 19 }, (_, nth) => ({
       ...{ id: `s${nth}`, type: "noop" },

@@ -43,7 +43,7 @@ export function describeManyItems(count: number): void {
 
     it("folds them into a count, and lists them as far as they are seen", async () => {
       const { page, faults } = await openPage(stage.service.url, `/console/runs/${id}`);
-      await page.locator("[data-step=hold]").getByText(String(count), { exact: true }).waitFor();
+      await page.locator("[data-step=hold]").getByText(count.toLocaleString("en-US"), { exact: true }).waitFor();
       await screenshot(page, `run-${count}-graph`);
       const clicks: Record<string, number> = { step: await toPaint(page, "[data-step=each]") };
       await page.getByRole("complementary", { name: "Step each" }).waitFor();

@@ -58,6 +58,14 @@ const FAMILY = [
   { id: "join", type: "join" },
 ];
 
+/** Of its incidents, the run itself has none: they are of the items of a branch. */
+const NESTED = [
+  { id: "fork", type: "parallel", title: "Deliver", branches: { items: { next: "each" } }, next: "join" },
+  { id: "each", type: "foreach", items: "inputs.items", body: "pack", max_concurrency: 0 },
+  { id: "pack", type: "action", action: "travel.decline" },
+  { id: "join", type: "join" },
+];
+
 const approval = (more: object) => [
   {
     ...{ id: "ask", type: "manual_approval", title: "Reise nach ${inputs.city} genehmigen", assignee: "head" },
@@ -69,26 +77,28 @@ const approval = (more: object) => [
 export interface Stage {
   readonly service: ServiceProcess;
   /** By workflow. */
-  readonly runs: Readonly<Record<"travel" | "family" | "approve", string>>;
+  readonly runs: Readonly<Record<"travel" | "family" | "nested" | "approve", string>>;
 }
 
-/** All three stand where they will stand. */
+/** All stand where they will stand. */
 export async function openStage(): Promise<Stage> {
   const { service } = await startService();
   await work(service);
   await publish(service, "travel", TRAVEL, { name: "Reise mit Flug und Hotel", input_schema: INPUT_SCHEMA });
   await publish(service, "family", FAMILY, { name: "An incident below", on_failure: "incident" });
+  await publish(service, "nested", NESTED, { name: "Incidents of items", on_failure: "incident" });
   await publish(service, "approve", approval({}), { name: "Approval with a deadline" });
   const begin = (id: string, more: object = {}) => start(service, id, { inputs: INPUTS, ...more });
   const runs = {
     travel: await begin("travel", { business_key: "trip-1" }),
     family: await begin("family", { business_key: "order-7" }),
+    nested: await begin("nested"),
     approve: await begin("approve"),
   };
   await publish(service, "approve", approval({ assignee: "chief" }), { name: "Approval with a deadline" });
   const total = async (query: string) => (await call<{ total: number }>(service, "GET", `/sagas?${query}`)).total;
   await until(async () => (await total("workflow_id=travel&state=failed")) === 1);
-  await until(async () => (await total("incident=true")) === 3 && (await total("paused_reason=user_task")) === 1);
+  await until(async () => (await total("incident=true")) === 5 && (await total("paused_reason=user_task")) === 1);
   return { service, runs };
 }
 

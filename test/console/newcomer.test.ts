@@ -54,31 +54,75 @@ describeWithBrowser("the console, as a new user tries it", () => {
   it("shows the incidents of branches and items in the list, by the filter, and on the page of their root, with what helps", async () => {
     const { page, faults } = await opened("/runs");
     const root = page.locator("table.runs tr", { hasText: "order-7" });
-    await root.getByText("an incident below").waitFor();
+    await root.getByText("3 incidents below").waitFor();
+    const [state, more] = await root.locator(".states > *").all();
+    const [left, right] = [await state?.boundingBox(), await more?.boundingBox()];
+    expect(
+      (left?.y ?? 0) + (left?.height ?? 0) + 2 < (right?.y ?? 0) ||
+        (left?.x ?? 0) + (left?.width ?? 0) + 2 < (right?.x ?? 0),
+    ).toBe(true);
     await root.getByText("card_declined").waitFor();
     await page.getByText("More filters").click();
     await page.getByRole("combobox", { name: /^At an incident/ }).selectOption("true");
-    await page.getByText("3 runs", { exact: true }).waitFor();
+    await page.getByText("5 runs", { exact: true }).waitFor();
     expect(await page.getByLabel("Branches, items and sub-sagas too").isChecked()).toBe(true);
     await page.getByLabel("Branches, items and sub-sagas too").uncheck();
     await page.getByText("There are no such runs").waitFor();
     await page.goto(`${stage.service.url}/console${ofRun("family")}`);
     const below = page.getByRole("region", { name: "Incidents of its branches, items and sub-sagas" });
-    await below.getByRole("link", { name: "fork[ship]" }).waitFor();
-    await page.getByText("3 incidents below").waitFor();
+    await below.getByRole("link", { name: "Deliver[ship]" }).waitFor();
+    await page.locator(".run-title").getByText("3 incidents below").waitFor();
     await below.getByText("(1 attempt)").first().waitFor();
     expect(await seriousFindings(page)).toEqual([]);
     const first = below.locator(".family-incident").first();
     const child = await first.getByRole("link").getAttribute("href");
     await first.getByRole("button", { name: "Skip step" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Skip the step" }).click();
-    await page.getByText("2 incidents below").waitFor();
+    await page.locator(".run-title").getByText("2 incidents below").waitFor();
     const id = child?.split("/").at(-1);
     await until(
       async () => (await call<{ state: string }>(stage.service, "GET", `/sagas/${id}`)).state === "succeeded",
     );
     expect(faults).toEqual([]);
   }, 120_000);
+
+  it("shows the incidents below a run in red in its graph, at each step that leads to them, with the way there", async () => {
+    const { page } = await opened(ofRun("nested"));
+    const red = (step: string, word: string) =>
+      page.locator(`[data-step=${step}][data-tone=failed] .node-type`, { hasText: word }).waitFor();
+    await red("fork", "2 incidents below · parallel");
+    await red("each", "2 incidents below · foreach");
+    await red("pack", "at an incident · action");
+    await page.goto(`${stage.service.url}/console${ofRun("nested", "?step=fork")}`);
+    const panel = page.getByRole("complementary", { name: "Step Deliver" });
+    const way = panel.getByRole("region", { name: "Incidents below this step" }).getByRole("link").first();
+    const href = await way.getAttribute("href");
+    await way.click();
+    await page.waitForURL(`**${href}`);
+    await page.locator("[data-step=pack][data-tone=failed]").getByText("at an incident · action").waitFor();
+  }, 60_000);
+
+  it("says of a run the same in the list, at its head and in its graph, in the same colour", async () => {
+    const { page } = await opened("/runs");
+    const listed = page.locator("table.runs tr", { hasText: "order-7" }).locator(".state").first();
+    const said = "waiting for child runs";
+    await listed.getByText(said).waitFor();
+    const colour = (selector: string, property: string) =>
+      page.evaluate<string>(
+        `getComputedStyle(document.querySelector(${JSON.stringify(selector)})).getPropertyValue("${property}")`,
+      );
+    const inList = await colour("table.runs .tone-waiting", "color");
+    await page.goto(`${stage.service.url}/console${ofRun("family")}`);
+    expect(await page.locator(".run-title .state").first().textContent()).toBe(said);
+    await page.locator(".run-title .tone-running", { hasText: "1 child running" }).waitFor();
+    await page.locator("[data-step=join][data-tone=waiting]").getByText("waiting · join").waitFor();
+    await page.locator("[data-step=join]").getByText("for child runs").waitFor();
+    expect(await colour(".run-title .tone-waiting", "color")).toBe(inList);
+    expect(await colour("[data-step=join]", "border-left-color")).toBe(inList);
+    await page.getByRole("button", { name: "Timeline", exact: true }).click();
+    await page.getByRole("button", { name: /^join: waits for child runs, / }).waitFor();
+    expect(await colour(".lane .span.children", "background-image")).toContain(inList);
+  }, 60_000);
 
   it("has the times of a page in one zone, and names it", async () => {
     const { page } = await opened("/runs");
@@ -147,7 +191,8 @@ describeWithBrowser("the console, as a new user tries it", () => {
 
   it("calls waiting what waits, running what works, and a deadline what it is", async () => {
     const { page } = await opened(ofRun("family"));
-    await page.locator(".run-title .tone-running", { hasText: "running in child runs" }).waitFor();
+    await page.locator(".run-title .tone-waiting", { hasText: "waiting for child runs" }).waitFor();
+    await page.locator(".run-title .tone-running", { hasText: "1 child running" }).waitFor();
     await page.goto(`${stage.service.url}/console${ofRun("approve")}`);
     await page.locator(".run-title .tone-waiting", { hasText: "waiting for a person" }).waitFor();
     const because = page.locator(".because");
@@ -161,7 +206,7 @@ describeWithBrowser("the console, as a new user tries it", () => {
       .locator(".reasons")
       .getByRole("button", { name: "running 1" });
     await working.click();
-    await page.locator("table.runs tbody tr", { hasText: "fork[bill]" }).waitFor();
+    await page.locator("table.runs tbody tr", { hasText: "Deliver[bill]" }).waitFor();
     await page.goto(`${stage.service.url}/console/runs`);
     await page.getByRole("button", { name: "for a person 1" }).click();
     await page.getByText("1 run", { exact: true }).waitFor();
@@ -170,7 +215,10 @@ describeWithBrowser("the console, as a new user tries it", () => {
   it("says in the list why a run failed, and begins it again with its first inputs", async () => {
     const { page } = await opened("/runs");
     const failed = page.locator("table.runs tr", { hasText: "trip-1" });
-    expect(await failed.locator(".why").innerText()).toBe("card_declined at pay");
+    // The names are read after the runs.
+    const workflow = failed.getByRole("link", { name: "Reise mit Flug und Hotel" });
+    expect(await workflow.getAttribute("title")).toBe("travel");
+    expect(await failed.locator(".why").innerText()).toBe("card_declined at Charge the card of Ann");
     await failed.getByRole("link", { name: "trip-1" }).click();
     await page.getByRole("button", { name: "Run again" }).click();
     const dialog = page.getByRole("dialog", { name: "Run again" });
@@ -267,6 +315,18 @@ describeWithBrowser("the console, as a new user tries it", () => {
       };
       await until(isSeen, { what: `the task in sight at ${viewport.width}` });
     }
+  }, 60_000);
+
+  it("shows on a phone what happened in an event, however long the name of its step is", async () => {
+    const { page } = await opened(ofRun("travel", "?tab=events"), PHONE);
+    await page.getByRole("button", { name: /Reise nach Reykjavík für 3 Personen: +sent to a worker/ }).waitFor();
+    const cut = await page.evaluate<string[]>(`[...document.querySelectorAll(".event-row")].flatMap((row) => {
+      const said = row.querySelector(".event-said") ?? row.children[2];
+      const [inside, frame] = [said.getBoundingClientRect(), row.getBoundingClientRect()];
+      const isSeen = inside.width > 0 && inside.bottom <= frame.bottom && inside.right <= frame.right;
+      return isSeen && said.scrollWidth <= said.clientWidth ? [] : [said.textContent];
+    })`);
+    expect(cut).toEqual([]);
   }, 60_000);
 
   it("has no literal backticks in the page of the API", async () => {

@@ -36,7 +36,8 @@ describeWithBrowser("an act on the page of a run", () => {
   it("pauses, resumes, signals, and runs again; the new run is cancelled", async () => {
     const { page, faults } = await opened("waits");
     await (await act(page, "Pause", "Pause the run", { Reason: "a look" })).waitFor(isGone);
-    await page.getByText("operator", { exact: false }).first().waitFor();
+    await page.locator("[data-step=hold][data-tone=paused]").getByText("paused by an operator").waitFor();
+    await page.locator(".run-title .tone-paused", { hasText: "paused by an operator" }).waitFor();
     await (await act(page, "Resume", "Resume the run")).waitFor(isGone);
     const payload = { Payload: '{"by": "ann"}' };
     await (await act(page, "Send signal", "Send a signal", payload)).waitFor(isGone);
@@ -109,6 +110,13 @@ describeWithBrowser("an act on the page of a run", () => {
     await suspect(stage.database.sql, id);
     await page.locator(".acts").first().getByRole("button", { name: "Release", exact: true }).waitFor();
     expect(await reason()).toBe("quarantine");
+    await page.locator("[data-step=hold][data-tone=failed]").getByText("in quarantine").waitFor();
+    expect(await page.locator(".run-title .state").first().textContent()).toBe("in quarantine");
+    const refused = page.locator(".run-head .refused");
+    expect(await refused.locator("p").textContent()).toMatch(/^The service tried the step “hold” 3 times, /);
+    expect(await refused.locator("pre").isVisible()).toBe(false);
+    await refused.getByText("The last trial").click();
+    expect(await refused.locator("pre").isVisible()).toBe(true);
     await screenshot(page, "run-quarantine");
     await (await act(page, "Release", "Release the run from quarantine")).waitFor(isGone);
     await page.locator(".acts").first().getByRole("button", { name: "Pause", exact: true }).waitFor();

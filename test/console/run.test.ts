@@ -41,7 +41,7 @@ describeWithBrowser("the page of a run", () => {
     await screenshot(page, "run-items");
     packing.letGo();
     await node(page, "ship", "waiting").waitFor();
-    await page.locator("[data-step=each]").getByText("200: 200 succeeded").waitFor();
+    await page.locator("[data-step=each]").getByText("items: 200 succeeded").waitFor();
     await page.getByRole("button", { name: "Send signal", exact: true }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Send a signal" }).click();
     await node(page, "pay", "undoing").waitFor();
@@ -74,7 +74,7 @@ describeWithBrowser("the page of a run", () => {
     await page.waitForURL(/step=reserve/);
     await page.waitForURL(/at=3/);
     const shared = await openPage(stage.service.url, new URL(page.url()).pathname + new URL(page.url()).search);
-    await shared.page.getByRole("complementary", { name: "Step reserve" }).waitFor();
+    await shared.page.getByRole("complementary", { name: "Step Reserve the goods" }).waitFor();
     await until(async () => (await words(shared.page)) === (await words(page)));
     expect(await shared.page.locator("[data-step=fork]").getAttribute("data-tone")).toBe("idle");
     await screenshot(shared.page, "run-moment");

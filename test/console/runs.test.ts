@@ -133,10 +133,34 @@ describeWithBrowser("the page of runs", { tags: "long" }, () => {
     const { page } = await opened();
     await rows(page).nth(49).waitFor();
     const first = await rows(page).first().locator("th a").textContent();
-    await page.getByRole("link", { name: "Next page" }).click();
+    const above = page.getByRole("navigation", { name: "Pages of runs", exact: true });
+    const below = page.getByRole("navigation", { name: "Pages of runs, below the list" });
+    await above.getByRole("link", { name: "Next page" }).click();
     await until(async () => (await rows(page).count()) === 13);
-    await page.getByRole("link", { name: "Previous page" }).click();
+    await above.getByRole("link", { name: "Previous page" }).click();
     await until(async () => (await rows(page).first().locator("th a").textContent()) === first);
+    await below.getByRole("link", { name: "Next page" }).click();
+    await until(async () => (await rows(page).count()) === 13);
+    await until(async () => (await page.evaluate<number>("scrollY")) === 0);
+    await below.getByRole("link", { name: "First page" }).click();
+    await until(async () => (await rows(page).first().locator("th a").textContent()) === first);
+    await page.goto(`${service.url}/console/runs?workflow_id=waits`);
+    await page.locator("table.runs tbody tr").first().waitFor();
+    expect(await below.count()).toBe(0);
+  });
+
+  it("has the fields of its filters in lines", async () => {
+    const { page } = await opened();
+    await rows(page).first().waitFor();
+    await page.getByText("More filters").click();
+    const fields = await page.evaluate<readonly { y: number; height: number }[]>(
+      `[...document.querySelectorAll('.filters .row :is(input:not([type="checkbox"]), select)')]
+        .map((field) => field.getBoundingClientRect())
+        .map(({ y, height }) => ({ y, height }))`,
+    );
+    expect(fields.length).toBeGreaterThan(15);
+    expect(new Set(fields.slice(0, 4).map(({ y }) => y)).size).toBe(1);
+    expect(new Set(fields.map(({ height }) => height)).size).toBe(1);
   });
 
   it("shows a run that starts while it is open", async () => {

@@ -4,6 +4,8 @@ import type { JsonObject, Program } from "../../machines/index.js";
 import { stepBook } from "../../machines/index.js";
 import type { StepDocument } from "../../src/console/graph/blocks.js";
 import { BEGIN, edgeId, graphOf, SUCCEEDED } from "../../src/console/graph/chart.js";
+import { stateName } from "../../src/console/parts/state-words.js";
+import { placeOf } from "../../src/console/story/below.js";
 import { changesOf } from "../../src/console/story/changes.js";
 import { looksOf } from "../../src/console/story/looks.js";
 import type { Row } from "../../src/console/story/rows.js";
@@ -102,9 +104,45 @@ describe("a story", () => {
       { parent_step_id: "fork", parent_branch_id: "x", state: "running", current_step: "left", count: 1 },
       { parent_step_id: "fork", parent_branch_id: "y", state: "succeeded", count: 1 },
     ];
-    const { looks } = looksOf(chart, story.after(seqOf("step.started", "join")), counts);
-    expect(looks.get("fork")?.lines?.[0]).toBe("2: 1 running, 1 succeeded");
+    const { looks } = looksOf(chart, story.after(seqOf("step.started", "join")), { counts, incidents: [] });
+    expect(looks.get("fork")?.lines?.[0]).toBe("branches: 1 running, 1 succeeded");
     expect(looks.get("left")).toMatchObject({ tone: "live", badge: "1" });
+  });
+
+  it("shows in red the step that a child stands at with an incident, and the step that the child belongs to", () => {
+    const counts = [
+      { parent_step_id: "fork", state: "paused", paused_reason: "incident", current_step: "left", count: 2 },
+      { parent_step_id: "fork", state: "paused", paused_reason: "signal", current_step: "left", count: 3 },
+      { parent_step_id: "fork", state: "running", current_step: "right", count: 1 },
+    ];
+    const { looks } = looksOf(chart, story.after(seqOf("step.started", "join")), { counts, incidents: [] });
+    expect(looks.get("fork")).toMatchObject({
+      ...{ tone: "failed", word: "2 incidents below" },
+      lines: ["branches: 2 at an incident, 1 running, 3 waiting"],
+    });
+    expect(looks.get("left")).toEqual({
+      ...{ tone: "failed", word: "at an incident", badge: "5", lines: ["2 at an incident, 3 waiting"] },
+    });
+    expect(looks.get("right")).toMatchObject({ tone: "live", word: "running" });
+  });
+
+  it("shows an incident of a child's child, of which the counts say nothing, at each step that leads to it", () => {
+    const counts = [
+      { parent_step_id: "fork", state: "paused", paused_reason: "children", current_step: "right", count: 1 },
+    ];
+    const incidents = [{ through: ["fork", "right"], at: "left" }];
+    const { looks } = looksOf(chart, story.after(seqOf("step.started", "join")), { counts, incidents });
+    expect(looks.get("right")?.lines).toBeUndefined();
+    for (const step of ["fork", "right"])
+      expect(looks.get(step), step).toMatchObject({ tone: "failed", word: "1 incident below" });
+    expect(looks.get("left")).toMatchObject({ tone: "failed", word: "at an incident", badge: "1" });
+  });
+
+  it("leaves the steps of its graph alone where a sub-saga stands at a step of the same name", () => {
+    const counts = [
+      { parent_step_id: "boom", state: "paused", paused_reason: "signal", current_step: "left", count: 1 },
+    ];
+    expect(looksOf(chart, story.after(1), { counts, incidents: [] }).looks.has("left")).toBe(false);
   });
 
   it.each(EXAMPLES.map((file) => [exampleName(file), file]))("of %s ends as the run did", (_, file) => {
@@ -119,6 +157,102 @@ describe("a story", () => {
 const row = (seq: number, event_type: string, step_id: string, metadata: JsonObject = {}, at = seq * 1_000): Row => ({
   ...{ seq, event_type, step_id, metadata, attempt: 1, actor: "coordinator" },
   ...{ from_state: "running", to_state: "running", recorded_at: new Date(at).toISOString() },
+});
+
+describe("a run that waits", () => {
+  const chart = graphOf(FAILS.chart, stepsOf(FAILS), stepBook());
+  const lookAfter = (...rows: readonly Row[]) => {
+    const story = new Story(undefined);
+    story.append(rows);
+    return looksOf(chart, story.now).looks.get("a");
+  };
+  const began = row(1, "step.started", "a");
+  const waits = row(2, "step.paused", "a", { awaiting: "signal" });
+  const log = (seq: number, kind: string) => row(seq, "log", "a", { kind });
+
+  it.each(["signal", "event", "user_task", "timer", "children", "concurrency"])(
+    "for its %s looks in the graph as its state does",
+    (awaiting) => {
+      const { word, more } = stateName("paused", awaiting);
+      const look = lookAfter(began, row(2, "step.paused", "a", { awaiting }));
+      expect(look).toMatchObject({ tone: "waiting", word, lines: [more] });
+      expect(stateName("paused", awaiting).tone).toBe("waiting");
+    },
+  );
+
+  it("to try again, or for a person at an incident, looks in the graph as its state does", () => {
+    const retry = row(2, "step.failed", "a", { code: "down", will_retry: true });
+    expect(lookAfter(began, retry)).toMatchObject({
+      tone: "waiting",
+      word: "waiting",
+      lines: ["to try again", "down"],
+    });
+    const incident = row(2, "step.failed", "a", { code: "down", incident: true });
+    expect(lookAfter(began, incident)).toMatchObject({ tone: "failed", word: "at an incident", lines: ["down"] });
+  });
+
+  it("in quarantine, or for an operator, looks so in the graph until it is let go", () => {
+    expect(lookAfter(began, waits, log(3, "quarantine"))).toMatchObject({ tone: "failed", word: "in quarantine" });
+    expect(lookAfter(began, waits, log(3, "pause"))).toMatchObject({ tone: "paused", word: "paused by an operator" });
+    const both = [began, waits, log(3, "pause"), log(4, "quarantine"), log(5, "release")];
+    expect(lookAfter(...both)).toMatchObject({ tone: "paused" });
+    expect(lookAfter(...both, log(6, "resume"))).toMatchObject({ tone: "waiting", word: "waiting" });
+    expect(lookAfter(began, waits, log(3, "quarantine"), log(4, "cancel"))).toMatchObject({ tone: "waiting" });
+  });
+
+  it("has the time at an incident, in quarantine and on hold in its timeline", () => {
+    const spans = new Spans();
+    spans.append([began, waits, log(3, "pause"), log(5, "resume"), log(6, "quarantine")]);
+    const words = () => spans.all.map(({ kind, words, from, to }) => [kind, words, from, to]);
+    expect(words().slice(2)).toEqual([
+      ["halt", "paused by an operator", 3_000, 5_000],
+      ["incident", "in quarantine", 6_000, undefined],
+    ]);
+    const stands = new Spans();
+    stands.append([
+      began,
+      row(2, "step.dispatched", "a"),
+      row(3, "step.failed", "a", { code: "down", incident: true }),
+    ]);
+    expect(stands.all.at(-1)).toMatchObject({ kind: "incident", words: "at an incident: down", from: 3_000 });
+    expect(stands.all.find(({ kind }) => kind === "step")?.to).toBeUndefined();
+    stands.append([row(9, "step.dispatched", "a")]);
+    expect(stands.all.find(({ kind }) => kind === "incident")?.to).toBe(9_000);
+  });
+
+  it("cuts a step off when it ends, which then neither waits nor was skipped", () => {
+    const cancelled = { ...row(3, "run.cancelled", "a"), to_state: "cancelled" };
+    expect(lookAfter(began, waits, cancelled)).toMatchObject({ tone: "skipped", word: "cut off" });
+  });
+});
+
+describe("an incident below a run", () => {
+  const branch = {
+    id: "b",
+    parent_run_id: "root",
+    parent_step_id: "fork",
+    parent_branch_id: "x",
+    current_step: "each",
+  };
+  const item = { id: "i", parent_run_id: "b", parent_step_id: "each", parent_branch_id: "3", current_step: "pack" };
+  const sub = { id: "s", parent_run_id: "b", parent_step_id: "ship", current_step: "pay" };
+  const deep = { id: "d", parent_run_id: "s", parent_step_id: "fork", parent_branch_id: "y", current_step: "pack" };
+  const members = new Map([branch, item, sub].map((one) => [one.id, one]));
+
+  it("is seen at the steps of the graph that lead to it, and where it stands", () => {
+    expect(placeOf("root", branch)).toEqual({ through: ["fork"], at: "each" });
+    expect(placeOf("root", item, members)).toEqual({ through: ["fork", "each"], at: "pack" });
+    expect(placeOf("b", item, members)).toEqual({ through: ["each"], at: "pack" });
+  });
+
+  it("of a sub-saga stands at a step of another graph", () => {
+    expect(placeOf("root", sub, members)).toEqual({ through: ["fork", "ship"] });
+    expect(placeOf("root", deep, members)).toEqual({ through: ["fork", "ship"] });
+  });
+
+  it("is seen nowhere while a run between is not known", () => {
+    expect(placeOf("root", item)).toBeUndefined();
+  });
 });
 
 /** As the machine writes them, for more rounds than a run without a store gets to. */

@@ -115,6 +115,10 @@ describeWithBrowser("the page of tasks", () => {
     const approved = await withTask("approval");
     const { page, faults } = await opened(`?run_id=${approved}`);
     await page.getByRole("link", { name: "Pay it" }).click();
+    await page
+      .locator(".task")
+      .getByText(/^For finance · open for \d/)
+      .waitFor();
     await page.getByLabel("Comment").fill("looks right");
     await page.getByLabel("Submitted by").fill("zoe");
     await page.getByRole("button", { name: "Approve" }).click();

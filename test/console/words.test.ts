@@ -1,12 +1,18 @@
 // The words of the console without a browser: states, names of steps, what happens next, what does not fit a form, numbers with their nouns.
 import { describe, expect, it } from "vitest";
 import { stepBook } from "../../machines/index.js";
-import { evaluated } from "../../src/console/graph/names.js";
+import { evaluated, stepName } from "../../src/console/graph/names.js";
+import { childName } from "../../src/console/parts/belongs.js";
 import { misfits } from "../../src/console/parts/form-validator.js";
 import { counted } from "../../src/console/parts/plural.js";
 import { stateName } from "../../src/console/parts/state-words.js";
 import { nextWords } from "../../src/console/run/next-words.js";
-import { rowWords, STANDING_WORDS, UNDO_WORDS } from "../../src/console/story/words.js";
+import { quarantineWords } from "../../src/console/run/quarantine-words.js";
+import { END_WORDS, rowParts, rowWords, UNDO_WORDS } from "../../src/console/story/words.js";
+import { ageWords, dueWords, type TimedTask } from "../../src/console/tasks/age-words.js";
+
+/** A number and its unit stay in one line. */
+const plain = (text: string) => text.replaceAll("\u00a0", " ");
 
 const said = (state: string, reason?: string) => {
   const { word, more } = stateName(state, reason);
@@ -23,11 +29,11 @@ describe("a state", () => {
     expect(said("running")).toBe("running");
   });
 
-  it("is red at an incident, in a rollback too, and not in the colour of a wait while children work", () => {
+  it("is red at an incident, in a rollback too, and has the colour of a wait while its children work", () => {
     expect(stateName("paused", "incident")).toMatchObject({ word: "at an incident", tone: "failed" });
     expect(said("compensating", "incident")).toBe("rolling back at an incident");
     expect(stateName("compensating", "incident").tone).toBe("failed");
-    expect(stateName("paused", "children").tone).toBe("running");
+    expect(stateName("paused", "children").tone).toBe("waiting");
   });
 
   it("of a later release is shown as the service calls it", () => {
@@ -58,7 +64,7 @@ describe("what happens next", () => {
   const next = (kind: string, step: object = {}, until = at) =>
     nextWords(
       { next_at: at, waiting_for: [{ kind, step_id: "s", until }] },
-      new Map([["s", { id: "s", ...step }]]),
+      { documents: new Map([["s", { id: "s", ...step }]]), names: new Map([["escalate", "Ask the boss"]]) },
       stepBook(),
     );
 
@@ -68,7 +74,7 @@ describe("what happens next", () => {
       after: ", the approval fails",
     });
     expect(next("user_task", { type: "manual_approval", on_timeout: "escalate" })?.after).toBe(
-      ", the run goes on at escalate",
+      ", the run goes on at Ask the boss",
     );
     expect(next("signal", { inputs: { on_timeout: "continue" } })?.after).toBe(", the run goes on without it");
     expect(next("signal")).toEqual({ before: "If no signal comes until", after: ", the step fails" });
@@ -81,7 +87,7 @@ describe("what happens next", () => {
 
   it("is only a time where it is another one's, and nothing where there is none", () => {
     expect(next("user_task", {}, "2026-11-28T00:00:00.000Z")?.before).toBe("Its next timer or deadline is at");
-    expect(nextWords({ waiting_for: [] }, new Map(), stepBook())).toBeUndefined();
+    expect(nextWords({ waiting_for: [] }, undefined, stepBook())).toBeUndefined();
   });
 });
 
@@ -105,6 +111,65 @@ describe("what does not fit a form", () => {
   });
 });
 
+describe("the reason of a quarantine", () => {
+  const last = { trials: 3, end: "ended", heap_mb: 18, ms: 11 } as const;
+
+  it.each([
+    [{ ...last, signal: "SIGKILL" }, "ended with SIGKILL after 11 ms, with a heap of 18 MB"],
+    [{ ...last, exit_code: 134 }, "ended with exit code 134 after 11 ms, with a heap of 18 MB"],
+    [{ ...last, out_of_memory: true }, "ran out of memory after 11 ms, with a heap of 18 MB"],
+    [{ ...last, end: "hung" as const }, "did not react any more and was killed after 11 ms, with a heap of 18 MB"],
+  ])("%j is a sentence", (quarantine, end) => {
+    expect(plain(quarantineWords(quarantine, "Sleep an hour"))).toBe(
+      `The service tried the step “Sleep an hour” 3 times, each time alone in a process, and each process died. The last one ${end}.`,
+    );
+  });
+
+  it("names no step where the run has none", () => {
+    expect(quarantineWords({ ...last, trials: 1 }, undefined)).toContain("tried the next step of the run 1 time,");
+  });
+});
+
+describe("the times of a task", () => {
+  const now = Date.parse("2026-11-27T12:00:00.000Z");
+  const task = (more: Partial<TimedTask>): TimedTask => ({
+    ...{ status: "open", opened_at: "2026-11-27T11:59:58.900Z" },
+    ...more,
+  });
+  const due_at = "2026-11-27T12:30:00.000Z";
+
+  it("say for how long it has been open, and when it is due", () => {
+    expect(plain(ageWords(task({}), now).words)).toBe("open for 1.1 s");
+    expect(plain(dueWords(task({ due_at }), now)?.words ?? "")).toBe("due in 30 min");
+    expect(dueWords(task({ due_at: "2026-11-27T11:00:00.000Z" }), now)).toMatchObject({ isLate: true });
+  });
+
+  it("say of one that is over when that was", () => {
+    const expired = task({ status: "expired", due_at });
+    expect(ageWords(expired, now)).toMatchObject({ words: "expired, opened", at: expired.opened_at, showsTime: true });
+    expect(dueWords(expired, now)).toMatchObject({ words: "was due", at: due_at });
+    const submitted = task({ status: "submitted", submitted_at: due_at, submitted_by: "bob", due_at });
+    expect(ageWords(submitted, now)).toMatchObject({ words: "submitted by bob", at: due_at });
+    expect(dueWords(submitted, now)).toBeUndefined();
+  });
+});
+
+describe("the name of a child run", () => {
+  const names = (step: string) => ({ fork: "Deliver" })[step] ?? step;
+
+  it("has the title of its parent's step where that is known", () => {
+    const branch = { parent_step_id: "fork", parent_branch_id: "pay", workflow_id: "order" };
+    expect([childName(branch), childName(branch, names)]).toEqual(["fork[pay]", "Deliver[pay]"]);
+    expect(childName({ parent_step_id: "fork", workflow_id: "parcel" }, names)).toBe("Deliver: parcel");
+  });
+
+  it("has the title with the values of the run, or the id", () => {
+    const steps = [{ id: "a", title: "To ${inputs.city}" }, { id: "b" }];
+    expect(stepName(steps, "a", { inputs: { city: "Oslo" } })).toBe("To Oslo");
+    expect([stepName(steps, "a", {}), stepName(steps, "b", {}), stepName([], "c", {})]).toEqual(["a", "b", "c"]);
+  });
+});
+
 describe("one word for one thing", () => {
   const row = (event_type: string, metadata = {}) => ({
     ...{ seq: 1, event_type, metadata, step_id: "pay", attempt: 1, actor: "coordinator" },
@@ -112,9 +177,18 @@ describe("one word for one thing", () => {
   });
 
   it("is used for a step that is through, and another one for a step that was undone", () => {
-    expect(rowWords(row("step.succeeded"))).toBe(`pay: ${STANDING_WORDS.done}`);
+    expect(rowWords(row("step.succeeded"))).toBe(`pay: ${END_WORDS.done}`);
     expect(rowWords(row("step.succeeded", { phase: "compensation" }))).toBe(`pay: ${UNDO_WORDS.undone}`);
     expect(rowWords(row("step.succeeded"), new Map([["pay", "Charge the card"]]))).toBe("Charge the card: succeeded");
+  });
+
+  it("says what an operator or the service did to a run, and keeps the name of the step apart", () => {
+    const names = new Map([["pay", "Charge the card"]]);
+    expect(rowParts(row("log", { kind: "quarantine" }), names)).toEqual({
+      ...{ step: "Charge the card", said: "put in quarantine" },
+    });
+    expect(rowWords(row("log", { kind: "pause" }))).toBe("pay: paused by an operator");
+    expect(rowWords(row("log", { kind: "of_a_later_release" }))).toBe("pay: of a later release");
   });
 
   it("has its number", () => {

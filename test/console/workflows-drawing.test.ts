@@ -197,7 +197,12 @@ describe("the sketch of a definition", () => {
       { path: "$.steps[3]", message: "cannot be reached" },
     ]);
     expect([...looks.keys()].sort()).toEqual(["b", "step 4"]);
-    expect(looks.get("b")).toEqual({ tone: "failed", badge: "1 problem", lines: ['next there is no step "nowhere"'] });
+    expect(looks.get("b")).toEqual({
+      tone: "failed",
+      word: "has a problem",
+      badge: "1 problem",
+      lines: ['next there is no step "nowhere"'],
+    });
     expect(looks.get("step 4")?.badge).toBe("1 warning");
     expect(stepAt(document, "$.steps[2].compensation.action")).toBe("c");
     expect(stepAt(document, "$.start")).toBeUndefined();

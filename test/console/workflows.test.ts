@@ -164,7 +164,7 @@ describeWithBrowser("the pages of workflows", () => {
     const field = page.getByLabel("Definition (JSON)");
     const steps = [{ id: "first", type: "noop", next: "dome" }, ...QUICK.steps];
     await field.fill(JSON.stringify({ ...QUICK, start: "first", steps }, null, 2));
-    await page.locator("[data-step=first][data-tone=failed]").waitFor();
+    await page.locator("[data-step=first][data-tone=failed]").getByText("has a problem · noop").waitFor();
     await page.getByRole("region", { name: "Problems" }).getByText("$.steps[0].next").click();
     await page.locator("[data-step=first][aria-pressed=true]").waitFor();
     expect(await page.getByRole("button", { name: "Save as a draft" }).isDisabled()).toBe(true);

@@ -188,12 +188,16 @@ function stepNode({ meta, description }: ChartState, owners: ReadonlyMap<string,
   const owner = owners.get(id);
   const block = facts.get(id)?.block;
   return {
-    ...{ id, kind: "step", name: title ?? id, type, about: description },
+    ...{ id, kind: "step", name: title ?? id, type, about: withoutTitle(description, title) },
     ...(compensation !== undefined && { compensation }),
     ...(owner !== undefined && { childOf: owner.container }),
     ...(block && { holds: HOLDS[block.kind] }),
   };
 }
+
+/** The chart's sentences begin with the title, which is the name of the node. */
+const withoutTitle = (description: string, title = ""): string =>
+  (description.startsWith(title) ? description.slice(title.length) : description).trim();
 
 function outerNodes(edges: readonly GraphEdge[]): GraphNode[] {
   const ends = [

@@ -54,12 +54,14 @@ export function isInView({ x, y, width, height }: Box, { x: left, y: top, zoom }
 }
 
 /** What a person looks for: first what failed, then what is under way; or where it begins. */
-const MATTERS: readonly Tone[] = ["failed", "undoing", "live", "waiting"];
+const MATTERS: readonly Tone[] = ["failed", "undoing", "paused", "live", "waiting"];
 
 export function focusOf({ nodes }: GraphChart, looks: ReadonlyMap<string, Look> = new Map()): string {
   for (const tone of MATTERS) {
-    const found = nodes.find(({ id }) => looks.get(id)?.tone === tone);
-    if (found) return found.id;
+    const found = nodes.filter(({ id }) => looks.get(id)?.tone === tone);
+    // What holds a step looks like it: the step itself is what matters.
+    const inner = found.find(({ id }) => !found.some(({ childOf }) => childOf === id));
+    if (inner) return inner.id;
   }
   return BEGIN;
 }

@@ -22,7 +22,7 @@ export interface Layout {
 
 const STEP = { width: 232, height: 70 };
 /** A name beyond so many characters has two lines. */
-export const MAX_LINE = 26;
+export const MAX_LINE = 24;
 const LINE = 18;
 const OUTER = { width: 110, height: 36 };
 const GAP = { nodesep: 44, ranksep: 40, edgesep: 20, marginx: 24, marginy: 24 };

@@ -2,10 +2,22 @@
 // or a validation is the page's matter.
 import type { GraphNode } from "./chart.js";
 
-export type Tone = "idle" | "live" | "waiting" | "done" | "failed" | "undoing" | "undone" | "skipped" | "hit";
+export type Tone =
+  | "idle"
+  | "live"
+  | "waiting"
+  | "paused"
+  | "done"
+  | "failed"
+  | "undoing"
+  | "undone"
+  | "skipped"
+  | "hit";
 
 export interface Look {
   readonly tone: Tone;
+  /** Beside the type of the step. Without it, the tone says how the step stands. */
+  readonly word?: string;
   /** A few characters in the corner: a count, the place in an order. */
   readonly badge?: string;
   /** Two are drawn, all are read out. */
@@ -14,10 +26,11 @@ export interface Look {
 
 export type EdgeLook = "taken" | "undo";
 
-export const TONE_WORDS: Readonly<Record<Tone, string>> = {
+const TONE_WORDS: Readonly<Record<Tone, string>> = {
   idle: "",
   live: "running",
   waiting: "waiting",
+  paused: "paused",
   done: "succeeded",
   failed: "failed",
   undoing: "being undone",
@@ -25,6 +38,8 @@ export const TONE_WORDS: Readonly<Record<Tone, string>> = {
   skipped: "skipped",
   hit: "hit",
 };
+
+export const wordOf = ({ tone, word = TONE_WORDS[tone] }: Look): string => word;
 
 export const MAX_LINES = 2;
 

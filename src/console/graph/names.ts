@@ -1,5 +1,6 @@
 // What a step is called on every view of a run or a workflow: its title, with the values of the run where it is a template; or its id, where
 // there is no title, or a value of it is not known. Pure: expressions beyond a path are for the service.
+import type { StepDocument } from "./blocks.js";
 import type { GraphChart } from "./chart.js";
 
 /** What the templates of titles may name. */
@@ -45,3 +46,9 @@ export function named(chart: GraphChart, scope: Scope): GraphChart {
 export type StepNames = ReadonlyMap<string, string>;
 
 export const namesOf = ({ nodes }: GraphChart): StepNames => new Map(nodes.map(({ id, name }) => [id, name]));
+
+/** What one step of a definition is called, without its graph. */
+export function stepName(steps: readonly unknown[], id: string, scope: Scope): string {
+  const { title } = (steps as readonly StepDocument[]).find((step) => step.id === id) ?? {};
+  return (typeof title === "string" && evaluated(title, scope)?.trim()) || id;
+}

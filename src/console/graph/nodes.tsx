@@ -1,9 +1,10 @@
 // The nodes of the view: a step as a button that says what it is and how it stands; the begin and the ends as plain marks.
 import { Handle, type NodeProps, Position, useReactFlow } from "@xyflow/react";
 import { type FocusEvent, memo } from "react";
+import type { GraphNode } from "./chart.js";
 import type { DrawnNode } from "./drawn.js";
 import { MAX_LINE } from "./layout.js";
-import { type Look, MAX_LINES, TONE_WORDS, unseen } from "./look.js";
+import { type Look, MAX_LINES, unseen, wordOf } from "./look.js";
 
 type Props = NodeProps<DrawnNode>;
 
@@ -18,13 +19,13 @@ export const StepNode = memo(({ id, data }: Props) => {
         type="button"
         className={`node ${tone} ${node.childOf === undefined ? "" : "of-child"} ${tone === "live" ? "live" : ""}`}
         aria-pressed={isSelected}
-        title={[node.name, node.about].join(": ")}
+        title={tipOf(node, look)}
         data-step={id}
         data-tone={tone}
         onFocus={show}
       >
         <span className={node.name.length > MAX_LINE ? "node-name long" : "node-name"}>{node.name}</span>
-        <span className="node-type">{[node.type, TONE_WORDS[tone]].filter((word) => word !== "").join(" · ")}</span>
+        <span className="node-type">{[look && wordOf(look), node.type].filter(Boolean).join(" · ")}</span>
         <Lines look={look} />
         {look?.badge !== undefined && <span className="node-badge">{look.badge}</span>}
         {node.compensation !== undefined && <span className="node-undo" aria-hidden="true" />}
@@ -33,6 +34,12 @@ export const StepNode = memo(({ id, data }: Props) => {
     </>
   );
 });
+
+/** What a box may cut: the whole name, the id, and all that it says. */
+function tipOf({ id, name, about }: GraphNode, look: Look | undefined): string {
+  const said = look && [wordOf(look), ...(look.lines ?? [])].filter((line) => line !== "").join(" · ");
+  return [name === id ? id : `${name} (${id})`, about, said].filter(Boolean).join("\n");
+}
 
 function Lines({ look }: { look: Look | undefined }) {
   return <span className="node-lines">{look?.lines?.slice(0, MAX_LINES).join(" · ")}</span>;

@@ -1,4 +1,5 @@
-// A sentence of the service as a page shows it: its moments in the zone of the page, the runs that it names as links.
+// A sentence of the service as a page shows it: its moments in the zone of the page, the runs that it names as links, and the steps by the names
+// that the page has for them.
 import { Fragment } from "react";
 import { Link } from "wouter";
 import { inZone } from "./clock.js";
@@ -6,8 +7,18 @@ import { inZone } from "./clock.js";
 /** A worker may have such an id, too. */
 const RUN_ID = /(?<!worker |[\w-])([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?![\w-])/;
 
-export function Sentence({ text }: { text: string }) {
-  const parts = inZone(text).split(RUN_ID);
+/** As the service writes a step in a sentence. An id has no space. */
+const STEP = /\bthe step ([^\s,:;()]+)/g;
+
+const named = (text: string, names: ReadonlyMap<string, string> | undefined): string =>
+  text.replace(STEP, (whole, id: string) => {
+    const name = names?.get(id) ?? id;
+    return name === id ? whole : `the step “${name}”`;
+  });
+
+/** `names`: of the steps that the sentence may name. */
+export function Sentence({ text, names }: { text: string; names?: ReadonlyMap<string, string> | undefined }) {
+  const parts = named(inZone(text), names).split(RUN_ID);
   return (
     <>
       {parts.map((part, nth) => (

@@ -1,11 +1,13 @@
 // The states of runs as people call them. The API's own names stay in addresses, filters and JSON; every word on a page comes from here.
 
+import { counted } from "./plural.js";
+
 /** What the colours of a state stand for. */
-type Tone = "running" | "waiting" | "paused" | "undoing" | "succeeded" | "failed" | "quiet";
+export type StateTone = "running" | "waiting" | "paused" | "undoing" | "succeeded" | "failed" | "quiet";
 
 interface Named {
   readonly word: string;
-  readonly tone: Tone;
+  readonly tone: StateTone;
 }
 
 const STATES: Readonly<Record<string, Named>> = {
@@ -46,6 +48,13 @@ export interface StateName extends Named {
   readonly more?: string;
 }
 
+/** The word and what it waits for, as a badge says them. */
+export const stateText = ({ word, more }: StateName): string => (more === undefined ? word : `${word} ${more}`);
+
+/** `3 incidents below`: of the branches, items and sub-sagas of a run or a step. */
+export const belowWords = (incidents: number, isLowerBound = false): string =>
+  `${isLowerBound ? `${incidents.toLocaleString()} or more incidents` : counted(incidents, "incident")} below`;
+
 export const stateWord = (state: string): string => named(state).word;
 /** The words for what a step's row awaits, which it names as the pauses of runs do. */
 export const awaitedWord = (awaiting: string): string => REASONS[awaiting] ?? `for ${awaiting}`;
@@ -54,8 +63,6 @@ export const reasonWord = (reason: string): string => REASONS[reason] ?? reason;
 export function stateName(state: string, reason?: string): StateName {
   const stopped = reason === undefined ? undefined : STOPPED[reason];
   if (stopped && state === "paused") return stopped;
-  // Its children work, or wait in their turn: what they wait for is at them.
-  if (reason === "children") return { ...named(state), tone: "running", more: reasonWord(reason) };
   if (stopped) return { ...named(state), tone: stopped.tone, more: stopped.word };
   return { ...named(state), ...(reason !== undefined && { more: reasonWord(reason) }) };
 }

@@ -144,23 +144,27 @@ function TreeLine({
       </span>
     );
   const { run, depth, isOpen } = line;
+  // A branch or an item has the steps of its parent; those of a sub-saga have names that are not known here.
+  const isOwn = run.workflow_id === of.run.workflow_id;
+  const name = childName(run, (step) => nameIn(of.names, step));
   return (
     <>
       <span style={{ paddingInlineStart: `${depth * 1.5}rem` }}>
         <button
           type="button"
-          className="plain toggle"
+          className="bare toggle"
           aria-expanded={isOpen}
-          aria-label={`Children of ${childName(run)}`}
+          aria-label={`Children of ${name}`}
           onClick={() => tree.toggle(run.id)}
         >
           {isOpen ? "▾" : "▸"}
         </button>
-        <Link href={`/runs/${run.id}`}>{childName(run)}</Link>
+        <Link href={`/runs/${run.id}`} title={childName(run)}>
+          {name}
+        </Link>
       </span>
       <State state={run.state as RunState} reason={run.paused_reason} />
-      {/* A sub-saga has steps of its own. */}
-      <Where run={run} names={run.workflow_id === of.run.workflow_id ? of.names : undefined} />
+      <Where run={run} names={isOwn ? of.names : undefined} />
       <span className="quiet">
         {run.terminal_at && duration(Date.parse(run.terminal_at) - Date.parse(run.started_at))}
       </span>

@@ -9,12 +9,12 @@ import { fineTime, fullTime } from "../parts/clock.js";
 import { counted } from "../parts/plural.js";
 import { Json } from "../parts/values.js";
 import { type Row, textIn } from "../story/rows.js";
-import { type Names, nameIn, rowWords } from "../story/words.js";
+import { type Names, nameIn, rowParts, rowWords } from "../story/words.js";
 import type { Shown, TabProps } from "./moment.js";
 
 const ROW_HEIGHT = 32;
-/** On a phone the time is above the words. */
-const HIGH_ROW = 52;
+/** On a phone a row is as high as its words: the time, the name of the step, and what happened are below each other. */
+const HIGH_ROW = 76;
 
 export function EventsTab({ read: { story, live }, shown, definition }: TabProps) {
   const names = definition?.names;
@@ -73,7 +73,8 @@ interface TableProps {
 
 function Table({ rows, shown, names, open, onOpen }: TableProps) {
   const scroll = useRef<HTMLElement>(null);
-  const height = useIsNarrow() ? HIGH_ROW : ROW_HEIGHT;
+  const isNarrow = useIsNarrow();
+  const height = isNarrow ? HIGH_ROW : ROW_HEIGHT;
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroll.current,
@@ -89,7 +90,14 @@ function Table({ rows, shown, names, open, onOpen }: TableProps) {
         {virtual.getVirtualItems().map(({ index, start }) => {
           const row = rows[index];
           return (
-            row && <Line key={row.seq} {...{ row, start, height, shown, names, onOpen }} isOpen={row.seq === open} />
+            row && (
+              <Line
+                key={row.seq}
+                {...{ row, index, start, shown, names, onOpen }}
+                measure={isNarrow ? virtual.measureElement : undefined}
+                isOpen={row.seq === open}
+              />
+            )
           );
         })}
       </div>
@@ -99,26 +107,40 @@ function Table({ rows, shown, names, open, onOpen }: TableProps) {
 
 interface LineProps extends Pick<TableProps, "shown" | "names" | "onOpen"> {
   readonly row: Row;
+  readonly index: number;
   readonly start: number;
-  readonly height: number;
+  /** Absent: all rows have one height. */
+  readonly measure: ((row: HTMLElement | null) => void) | undefined;
   readonly isOpen: boolean;
 }
 
-function Line({ row, start, height, shown, names, isOpen, onOpen }: LineProps) {
+function Line({ row, index, start, measure, shown, names, isOpen, onOpen }: LineProps) {
+  const { step, said } = rowParts(row, names);
   const isLater = shown.at !== undefined && row.seq > shown.at;
   return (
     <button
+      ref={measure}
+      data-index={index}
       type="button"
       className={`event-row ${isLater ? "later" : ""}`}
       aria-pressed={isOpen}
-      style={{ transform: `translateY(${start}px)`, height }}
+      style={{ transform: `translateY(${start}px)`, ...(measure === undefined && { height: ROW_HEIGHT }) }}
       onClick={() => onOpen(row.seq)}
     >
       <span className="quiet">{row.seq}</span>
       <time className="quiet" dateTime={row.recorded_at} title={fullTime(row.recorded_at)}>
         {fineTime(row.recorded_at)}
       </time>
-      <span>{rowWords(row, names)}</span>
+      <span className="event-words">
+        {step !== undefined && (
+          <span className="event-step" title={row.step_id}>
+            {`${step}: `}
+          </span>
+        )}
+        <span className="event-said" title={said}>
+          {said}
+        </span>
+      </span>
       <span className="quiet">{row.event_type}</span>
       <span className="quiet">{row.actor}</span>
     </button>

@@ -5,6 +5,7 @@ import { Graph } from "../graph/index.js";
 import { Loading } from "../parts/notes.js";
 import { looksOf } from "../story/looks.js";
 import { type Definition, useCounts } from "./data.js";
+import { useIncidentsBelow, usePlaces } from "./family-incidents.js";
 import type { TabProps } from "./moment.js";
 import { StepPanel } from "./step.js";
 
@@ -20,12 +21,14 @@ function RunGraph({ run, read, shown, definition }: TabProps & { definition: Def
   const { story, live } = read;
   const isNow = shown.count >= story.rows.length;
   const counts = useCounts(run).data?.items;
+  const places = usePlaces(run, useIncidentsBelow(run).incidents);
   // The story grows in place: its length is what changes.
   // biome-ignore lint/correctness/useExhaustiveDependencies: see above
   const moment = useMemo(() => story.after(shown.count), [story, shown.count, live.count]);
   const looks = useMemo(
-    () => looksOf(definition.chart, moment, isNow ? counts : []),
-    [definition.chart, moment, counts, isNow],
+    () =>
+      looksOf(definition.chart, moment, isNow ? { counts: counts ?? [], incidents: [...places.values()] } : undefined),
+    [definition.chart, moment, counts, places, isNow],
   );
   return (
     <div className={selected === undefined ? "graph-tab" : "graph-tab with-step"}>

@@ -5,14 +5,16 @@ import type { Run } from "../browser/resources.js";
 import { STEP_BOOK } from "../browser/step-book.js";
 import { counted } from "../parts/plural.js";
 import { Sentence } from "../parts/sentence.js";
+import { belowWords, stateName } from "../parts/state-words.js";
 import { Json, State, When } from "../parts/values.js";
-import { hasEnded } from "../story/counts.js";
+import { hasEnded, isAtIncident, total } from "../story/counts.js";
 import { type Names, nameIn } from "../story/words.js";
 import { Acts } from "./acts.js";
 import { type Definition, type Explanation, useCounts, useExplanation } from "./data.js";
 import { FailureWords } from "./failure.js";
 import { FamilyIncidents, useIncidentsBelow } from "./family-incidents.js";
 import { nextWords } from "./next-words.js";
+import { quarantineWords } from "./quarantine-words.js";
 
 export function Header(props: { run: Run; definition: Definition | undefined; isPast: boolean }) {
   const { run, definition, isPast } = props;
@@ -22,8 +24,9 @@ export function Header(props: { run: Run; definition: Definition | undefined; is
     <header className="run-head">
       <div className="run-title">
         <h1>{definition?.workflow.name ?? run.workflow_id}</h1>
-        <Standing run={run} />
-        {below.total > 0 && <span className="state failed">{counted(below.total, "incident")} below</span>}
+        <State state={run.state} reason={run.paused_reason} />
+        <Working run={run} />
+        {below.total > 0 && <span className="state failed">{belowWords(below.total)}</span>}
         {run.dry_run && <span className="state">dry run</span>}
         {run.requires_manual_review && <span className="state failed">needs a manual review</span>}
       </div>
@@ -31,17 +34,26 @@ export function Header(props: { run: Run; definition: Definition | undefined; is
       <Failure run={run} names={definition?.names} />
       <FamilyIncidents run={run} names={definition?.names} {...below} />
       {explanation.data && <Acts run={run} can={explanation.data.can} />}
-      <Facts run={run} names={definition?.names} />
+      <Facts run={run} names={definition?.names} name={definition?.workflow.name} />
     </header>
   );
 }
 
-/** Whether the children of a run that waits for them work, their numbers say: then it is at work, too. */
-function Standing({ run }: { run: Run }) {
+const WORKING = ["running", "compensating"];
+
+/** The run waits for its children. Which of them work is a fact of its own. */
+function Working({ run }: { run: Run }) {
   const counts = useCounts(run).data?.items ?? [];
-  const working = counts.some(({ state }) => state === "running" || state === "compensating");
-  if (run.paused_reason !== "children" || !working) return <State state={run.state} reason={run.paused_reason} />;
-  return <span className={`state ${run.state} tone-running`}>running in child runs</span>;
+  if (run.paused_reason !== "children") return null;
+  return WORKING.map((state) => {
+    const count = total(counts.filter((one) => one.state === state && !isAtIncident(one)));
+    if (count === 0) return null;
+    return (
+      <span key={state} className={`state ${state} tone-${stateName(state).tone}`}>
+        {counted(count, "child", "children")} {stateName(state).word}
+      </span>
+    );
+  });
 }
 
 interface HeadlineProps {
@@ -52,10 +64,11 @@ interface HeadlineProps {
 }
 
 function Headline({ run, definition, explanation, isPast }: HeadlineProps) {
-  const next = hasEnded(run) ? undefined : nextWords(explanation, definition?.documents ?? new Map(), STEP_BOOK);
+  const next = hasEnded(run) ? undefined : nextWords(explanation, definition, STEP_BOOK);
   return (
     <p className="because" role="status">
-      {isPast && <span className="quiet">Now: </span>}The run <Sentence text={explanation.because} />.
+      {isPast && <span className="quiet">Now: </span>}The run{" "}
+      <Sentence text={explanation.because} names={definition?.names} />.
       {next && (
         <span className="quiet">
           {" "}
@@ -67,8 +80,8 @@ function Headline({ run, definition, explanation, isPast }: HeadlineProps) {
   );
 }
 
-/** What failed for good, or what the run failed with. */
-function Failure({ run: { incident, error, quarantine }, names }: { run: Run; names: Names }) {
+/** What failed for good, what the run failed with, or what it was quarantined on. The details are below the sentence. */
+function Failure({ run: { incident, error, quarantine, current_step: step }, names }: { run: Run; names: Names }) {
   const failure = incident ?? error;
   if (!failure && !quarantine) return null;
   return (
@@ -78,20 +91,28 @@ function Failure({ run: { incident, error, quarantine }, names }: { run: Run; na
           <FailureWords failure={failure} attempts={incident?.attempts} names={names} />
         </p>
       )}
-      {error?.cause !== undefined && <Json value={error.cause} label="The cause" />}
-      {quarantine && <Json value={quarantine} label="The quarantine" />}
+      {quarantine && <p>{quarantineWords(quarantine, step === undefined ? undefined : nameIn(names, step))}</p>}
+      {error?.cause !== undefined && <Details of={error.cause} label="The cause" />}
+      {quarantine && <Details of={quarantine} label="The last trial" />}
     </div>
   );
 }
 
-function Facts({ run, names }: { run: Run; names: Names }) {
+const Details = ({ of, label }: { of: unknown; label: string }) => (
+  <details>
+    <summary>{label}</summary>
+    <Json value={of} label={label} />
+  </details>
+);
+
+function Facts({ run, names, name }: { run: Run; names: Names; name: string | undefined }) {
   return (
     <details className="facts" open={window.innerWidth > 900}>
       <summary>
         <code>{run.id}</code>
       </summary>
       <div className="fact-grid">
-        <Times run={run} />
+        <Times run={run} name={name} />
         <Belongs run={run} names={names} />
         <Labels run={run} />
       </div>
@@ -99,13 +120,15 @@ function Facts({ run, names }: { run: Run; names: Names }) {
   );
 }
 
-function Times({ run }: { run: Run }) {
+function Times({ run, name }: { run: Run; name: string | undefined }) {
   return (
     <dl>
       <dt>workflow</dt>
       <dd>
-        <Link href={`/workflows/${encodeURIComponent(run.workflow_id)}?version=${run.version}`}>{run.workflow_id}</Link>{" "}
-        version {run.version}
+        <Link href={`/workflows/${encodeURIComponent(run.workflow_id)}?version=${run.version}`} title={run.workflow_id}>
+          {name ?? run.workflow_id}
+        </Link>{" "}
+        <span className="quiet">version {run.version}</span>
       </dd>
       <dt>started</dt>
       <dd>
@@ -121,16 +144,18 @@ function Times({ run }: { run: Run }) {
 
 function Belongs({ run, names }: { run: Run; names: Names }) {
   const { parent_run_id, parent_step_id, parent_branch_id, root_run_id, rerun_of } = run;
+  // A sub-saga has steps of its own: those of its parent have no names here.
+  const step = parent_branch_id === undefined ? parent_step_id : nameIn(names, parent_step_id ?? "");
   const branch = parent_branch_id === undefined ? "" : `[${parent_branch_id}]`;
   return (
     <dl>
-      {parent_run_id && <RunLink id={parent_run_id} as="parent" more={` at ${parent_step_id}${branch}`} />}
+      {parent_run_id && <RunLink id={parent_run_id} as="parent" more={` at ${step}${branch}`} />}
       {root_run_id && root_run_id !== parent_run_id && root_run_id !== run.id && <RunLink id={root_run_id} as="root" />}
       {rerun_of && <RunLink id={rerun_of} as="rerun of" />}
       {run.current_step !== undefined && (
         <>
           <dt>at step</dt>
-          <dd>{nameIn(names, run.current_step)}</dd>
+          <dd title={run.current_step}>{nameIn(names, run.current_step)}</dd>
         </>
       )}
       <dt>elsewhere</dt>

@@ -8,7 +8,7 @@ import { MAX_EVENTS } from "../browser/live.js";
 import type { Run } from "../browser/resources.js";
 import { useTitle } from "../browser/title.js";
 import { Answer, Refused } from "../parts/notes.js";
-import { stateName } from "../parts/state-words.js";
+import { stateName, stateText } from "../parts/state-words.js";
 import { ChildrenTab } from "./children-tab.js";
 import { useDefinition, useNamed, useRun, useStory } from "./data.js";
 import { EventsTab } from "./events-tab.js";
@@ -48,7 +48,11 @@ function RunPage({ run }: { run: Run }) {
   const shown = useShown(read);
   const tab = useTab();
   const { tab: Tab } = TABS[tab];
-  useTitle(run.business_key ?? run.id.slice(-8), titleState(run), definition.data?.workflow.name ?? run.workflow_id);
+  useTitle(
+    run.business_key ?? run.id.slice(-8),
+    stateText(stateName(run.state, run.paused_reason)),
+    definition.data?.workflow.name ?? run.workflow_id,
+  );
   return (
     <>
       <Header run={run} definition={named} isPast={shown.at !== undefined} />
@@ -62,12 +66,6 @@ function RunPage({ run }: { run: Run }) {
       </section>
     </>
   );
-}
-
-/** The state as the head of the page says it, for one tab among many. */
-function titleState({ state, paused_reason }: Run): string {
-  const { word, more } = stateName(state, paused_reason);
-  return more === undefined ? word : `${word} ${more}`;
 }
 
 const Cut = () => (

@@ -2,6 +2,7 @@
 import { attributesIn } from "../../../machines/attribute/mention.js";
 import type { StepBook } from "../../../machines/index.js";
 import type { StepDocument } from "../graph/blocks.js";
+import { type Names, nameIn } from "../story/words.js";
 
 export interface Expected {
   readonly next_at?: string;
@@ -14,10 +15,16 @@ export interface NextWords {
   readonly after: string;
 }
 
-/** `documents`: the steps of the definition. Undefined: nothing happens by itself. */
+/** The steps of the definition, and what they are called. */
+export interface Steps {
+  readonly documents: ReadonlyMap<string, StepDocument>;
+  readonly names?: Names;
+}
+
+/** Undefined: nothing happens by itself. */
 export function nextWords(
   { next_at, waiting_for: [wait] }: Expected,
-  documents: ReadonlyMap<string, StepDocument>,
+  steps: Steps | undefined,
   types: StepBook,
 ): NextWords | undefined {
   if (next_at === undefined) return undefined;
@@ -36,7 +43,7 @@ export function nextWords(
     case "children":
       return { before: "If they have not ended until", after: ", they are cancelled, and the step fails" };
     default:
-      return atTimeout(wait, documents, types);
+      return atTimeout(wait, steps ?? { documents: new Map() }, types);
   }
 }
 
@@ -47,11 +54,7 @@ const WITHOUT: Readonly<Record<string, string>> = {
 };
 
 /** The end of a wait: the definition says what becomes of the step. */
-function atTimeout(
-  { kind, step_id }: Readonly<Record<string, unknown>>,
-  documents: ReadonlyMap<string, StepDocument>,
-  types: StepBook,
-) {
+function atTimeout({ kind, step_id }: Readonly<Record<string, unknown>>, { documents, names }: Steps, types: StepBook) {
   const document = documents.get(String(step_id)) ?? {};
   const isApproval = types.get(String(document.type))?.decides !== undefined;
   const before = isApproval ? "If it is not decided until" : (WITHOUT[String(kind)] ?? "If nothing comes until");
@@ -59,6 +62,6 @@ function atTimeout(
   if (then === "fail") return { before, after: isApproval ? ", the approval fails" : ", the step fails" };
   return {
     before,
-    after: then === "continue" ? ", the run goes on without it" : `, the run goes on at ${String(then)}`,
+    after: then === "continue" ? ", the run goes on without it" : `, the run goes on at ${nameIn(names, String(then))}`,
   };
 }

@@ -4,13 +4,14 @@ import "./timeline.css";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { useWidth } from "../browser/width.js";
+import { reasonWord } from "../parts/state-words.js";
 import { duration } from "../parts/values.js";
 import { hasEnded } from "../story/counts.js";
 import { type Bar, barsOf, type Lane, lanesOf, marksOf, moved, type Window, zoomed } from "../story/lanes.js";
 import { timeOf } from "../story/rows.js";
 import { type Span, Spans } from "../story/spans.js";
 import type { Story } from "../story/story.js";
-import { type Names, nameIn, STANDING_WORDS, UNDO_WORDS } from "../story/words.js";
+import { END_WORDS, type Names, nameIn, UNDO_WORDS } from "../story/words.js";
 import type { Shown, TabProps } from "./moment.js";
 
 const LANE_HEIGHT = 34;
@@ -89,7 +90,7 @@ function byKey(key: string, view: Window, whole: Window): Window | undefined {
 function Zoom({ view, whole, onChange }: { view: Window; whole: Window; onChange: (window: Window) => void }) {
   const isAll = view.to - view.from >= whole.to - whole.from;
   return (
-    <div className="row">
+    <div className="row zoom">
       <button type="button" onClick={() => onChange(zoomed(view, 0.5, whole))}>
         Zoom in
       </button>
@@ -106,7 +107,7 @@ function Zoom({ view, whole, onChange }: { view: Window; whole: Window; onChange
         All
       </button>
       <span className="quiet" role="status">
-        {duration(view.to - view.from)} of {duration(whole.to - whole.from)}
+        {isAll ? "all" : duration(view.to - view.from)} of {duration(whole.to - whole.from)}
       </span>
     </div>
   );
@@ -247,20 +248,22 @@ function BarButton({
 function wordsOf({ kind, step, words, from, to, ended }: Span, now: number, names: Names): string {
   const name = nameIn(names, step);
   const what = kind === "step" ? name : kind === "undo" ? `undo of ${name}` : `${name}: ${words}`;
-  const end = ended && (kind === "undo" ? UNDO_ENDS : STANDING_WORDS)[ended];
+  const end = ended && (kind === "undo" ? UNDO_ENDS : END_WORDS)[ended];
   return `${what}, ${duration((to ?? now) - from)}${to === undefined ? " so far" : end === undefined ? "" : `, ${end}`}`;
 }
 
 const UNDO_ENDS = { done: UNDO_WORDS.undone, failed: UNDO_WORDS.failed, skipped: UNDO_WORDS.passed };
 
-const KINDS = ["step", "queue", "attempt", "retry", "wait", "children", "undo"] as const;
+const KINDS = ["step", "queue", "attempt", "retry", "wait", "children", "incident", "halt", "undo"] as const;
 const KIND_WORDS = {
   step: "step",
   queue: "waits for a worker",
   attempt: "attempt",
-  retry: "backoff",
-  wait: "wait",
-  children: "children",
+  retry: "waits to try again",
+  wait: "waits",
+  children: "waits for child runs",
+  incident: `${reasonWord("incident")}, or ${reasonWord("quarantine")}`,
+  halt: reasonWord("operator"),
   undo: "undo",
 };
 

@@ -28,6 +28,7 @@ export function VariablesTab({ run, read: { story, live }, shown, definition }: 
         step or a correction wrote. Where a value is not recorded, this page says so; the service has the variables as
         they are now.
       </p>
+      <h2>{isNow ? "Now" : "At this moment"}</h2>
       {isNow ? <Json value={run.variables} label="Variables now" /> : <Then changes={changes} run={run} />}
       <h2>Changes</h2>
       <Changes changes={changes} shown={shown} names={definition?.names} />
@@ -94,7 +95,7 @@ function Changes({ changes, shown, names }: { changes: readonly Change[]; shown:
             <th scope="col">Step</th>
             <th scope="col">Variable</th>
             <th scope="col">Value</th>
-            <th scope="col">By</th>
+            <th scope="col">How</th>
           </tr>
         </thead>
         <tbody>
@@ -111,7 +112,7 @@ function ChangeRow({ change, shown, names }: { change: Change; shown: Shown; nam
   return (
     <tr>
       <td>
-        <button type="button" className="plain" onClick={() => shown.show(change.seq)}>
+        <button type="button" className="bare" onClick={() => shown.show(change.seq)}>
           {change.seq}
         </button>
       </td>

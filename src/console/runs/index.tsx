@@ -38,6 +38,7 @@ export default function RunsPage() {
             <>
               <Pages page={page} search={search} />
               <RunTable runs={page.items} />
+              <Pages page={page} search={search} isBelow />
             </>
           )}
         </Answer>

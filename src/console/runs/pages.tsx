@@ -12,20 +12,29 @@ interface Trail {
 
 const MAX_TRAIL = 1_000;
 
-export function Pages({ page, search }: { page: List<Run>; search: URLSearchParams }) {
+interface PagesProps {
+  readonly page: List<Run>;
+  readonly search: URLSearchParams;
+  /** Below the list: its length is said above, and another page begins there. */
+  readonly isBelow?: boolean;
+}
+
+export function Pages({ page, search, isBelow = false }: PagesProps) {
   const cursor = search.get("cursor") ?? "";
   const { trail = [] } = useHistoryState<Trail | null>() ?? {};
   const before = cursor === "" ? undefined : (trail.at(-1) ?? "");
   const next = page.next_cursor;
+  const link = { search, isBelow };
+  if (isBelow && cursor === "" && next === undefined) return null;
   return (
-    <nav className="row pages" aria-label="Pages of runs">
-      <p role="status">{said(page)}</p>
-      {cursor !== "" && <PageLink name="First page" search={search} cursor="" trail={[]} />}
+    <nav className="row pages" aria-label={isBelow ? "Pages of runs, below the list" : "Pages of runs"}>
+      {!isBelow && <p role="status">{said(page)}</p>}
+      {cursor !== "" && <PageLink {...link} name="First page" cursor="" trail={[]} />}
       {trail.length > 0 && before !== undefined && (
-        <PageLink name="Previous page" search={search} cursor={before} trail={trail.slice(0, -1)} />
+        <PageLink {...link} name="Previous page" cursor={before} trail={trail.slice(0, -1)} />
       )}
       {next !== undefined && (
-        <PageLink name="Next page" search={search} cursor={next} trail={[...trail, cursor].slice(-MAX_TRAIL)} />
+        <PageLink {...link} name="Next page" cursor={next} trail={[...trail, cursor].slice(-MAX_TRAIL)} />
       )}
     </nav>
   );
@@ -41,14 +50,20 @@ interface PageLinkProps {
   readonly search: URLSearchParams;
   readonly cursor: string;
   readonly trail: readonly string[];
+  readonly isBelow: boolean;
 }
 
-function PageLink({ name, search, cursor, trail }: PageLinkProps) {
+function PageLink({ name, search, cursor, trail, isBelow }: PageLinkProps) {
   const next = new URLSearchParams(search);
   if (cursor === "") next.delete("cursor");
   else next.set("cursor", cursor);
   return (
-    <Link href={`/runs${next.size > 0 ? `?${next}` : ""}`} state={{ trail } satisfies Trail} className="button">
+    <Link
+      href={`/runs${next.size > 0 ? `?${next}` : ""}`}
+      state={{ trail } satisfies Trail}
+      className="button"
+      onClick={() => isBelow && window.scrollTo(0, 0)}
+    >
       {name}
     </Link>
   );

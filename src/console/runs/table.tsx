@@ -1,9 +1,11 @@
 // A page of runs as a table. Which runs are on it, and what comes next, is for the list.
 import { Link } from "wouter";
 import { part } from "../browser/client.js";
+import { type DefinitionNames, useDefinitionNames } from "../browser/definitions.js";
 import { byRoot, useIncidents } from "../browser/incidents.js";
 import type { Run } from "../browser/resources.js";
 import { childName } from "../parts/belongs.js";
+import { belowWords } from "../parts/state-words.js";
 import { duration, State, When } from "../parts/values.js";
 import { Why } from "./why.js";
 
@@ -14,6 +16,7 @@ const MAX_INCIDENTS = 100;
 export function RunTable({ runs }: { runs: readonly Run[] }) {
   const roots = runs.filter(({ parent_run_id }) => parent_run_id === undefined);
   const { data } = useIncidents(roots, MAX_INCIDENTS);
+  const names = useDefinitionNames(runs);
   const incidents = byRoot(data?.items.filter(({ parent_run_id }) => parent_run_id !== undefined) ?? []);
   return (
     <table className="runs">
@@ -28,7 +31,12 @@ export function RunTable({ runs }: { runs: readonly Run[] }) {
       </thead>
       <tbody>
         {runs.map((run) => (
-          <RunRow key={run.id} run={run} incidents={(isLiving(run) && incidents.get(run.id)) || NONE} />
+          <RunRow
+            key={run.id}
+            {...{ run, names }}
+            incidents={(isLiving(run) && incidents.get(run.id)) || NONE}
+            isCut={(data?.total ?? 0) > MAX_INCIDENTS}
+          />
         ))}
       </tbody>
     </table>
@@ -39,37 +47,52 @@ const NONE: readonly Run[] = [];
 /** The incidents are those of a moment ago. */
 const isLiving = ({ terminal_at }: Run) => terminal_at === undefined;
 
-function RunRow({ run, incidents }: { run: Run; incidents: readonly Run[] }) {
+interface RowProps {
+  readonly run: Run;
+  readonly names: DefinitionNames;
+  readonly incidents: readonly Run[];
+  /** There are more incidents than were read: perhaps of this run. */
+  readonly isCut: boolean;
+}
+
+function RunRow({ run, names, incidents, isCut }: RowProps) {
   const { id, workflow_id: workflow, version, business_key: key } = run;
+  const name = names.workflow(run);
   return (
     <tr>
       <td>
-        <State state={run.state} reason={run.paused_reason} />
-        {incidents.length > 0 && <span className="state failed">an incident below</span>}
+        <div className="states">
+          <State state={run.state} reason={run.paused_reason} />
+          {incidents.length > 0 && <span className="state failed">{belowWords(incidents.length, isCut)}</span>}
+        </div>
       </td>
       <th scope="row">
         <Link href={`/runs/${id}`}>{key ?? id}</Link>
         {key !== undefined && <code className="quiet">{id}</code>}
-        {run.parent_run_id !== undefined && <ChildOf run={run} parent={run.parent_run_id} />}
+        {run.parent_run_id !== undefined && <ChildOf {...{ run, names }} parent={run.parent_run_id} />}
       </th>
       <td>
-        <Link href={`/workflows/${part(workflow)}?version=${version}`}>{workflow}</Link>{" "}
-        <span className="quiet">v{version}</span>
+        <Link href={`/workflows/${part(workflow)}?version=${version}`} title={workflow}>
+          {name}
+        </Link>{" "}
+        <span className="quiet unit">v{version}</span>
       </td>
       <td className="why">
-        <Why run={run} incidents={incidents} />
+        <Why {...{ run, names, incidents }} />
       </td>
       <td>
         <When at={run.started_at} />
       </td>
-      <td>{lasted(run)}</td>
+      <td className="unit">{lasted(run)}</td>
     </tr>
   );
 }
 
-const ChildOf = ({ run, parent }: { run: Run; parent: string }) => (
-  <span className="quiet">
-    {childName(run)} of <Link href={`/runs/${parent}`}>{parent}</Link>
+/** A branch or an item is a run of the workflow of its parent; the steps of the parent of a sub-saga are not known here. */
+const ChildOf = ({ run, names, parent }: Pick<RowProps, "run" | "names"> & { parent: string }) => (
+  <span className="quiet" title={childName(run)}>
+    {childName(run, run.parent_branch_id === undefined ? undefined : (step) => names.step(run, step))} of{" "}
+    <Link href={`/runs/${parent}`}>{parent}</Link>
   </span>
 );
 

@@ -1,13 +1,15 @@
 // A moment of a run as looks of its graph: tones and words of nodes, the edges that were taken, the way of the undo. Children are shown
 // folded, by their counts.
-import type { GraphChart } from "../graph/chart.js";
+import type { GraphChart, GraphNode } from "../graph/chart.js";
 import { BEGIN, edgeId, FAILED, SUCCEEDED } from "../graph/chart.js";
-import type { EdgeLook, Look, Tone } from "../graph/look.js";
+import type { EdgeLook, Look } from "../graph/look.js";
 import { counted } from "../parts/plural.js";
-import { awaitedWord } from "../parts/state-words.js";
-import { type ChildCount, countWords, hasEnded, total } from "./counts.js";
+import { belowWords } from "../parts/state-words.js";
+import type { Place } from "./below.js";
+import { type ChildCount, countWords, hasEnded, isAtIncident, standingsOf, total } from "./counts.js";
 import type { Moment, Rollback, StepStory } from "./moment.js";
-import { durationWords, STANDING_WORDS, UNDO_WORDS } from "./words.js";
+import { type Standing, standingIn, standingOf } from "./standing.js";
+import { durationWords } from "./words.js";
 
 export interface Looks {
   readonly looks: ReadonlyMap<string, Look>;
@@ -15,48 +17,45 @@ export interface Looks {
   readonly undoWay: readonly string[];
 }
 
-/** `counts`: of the children, where they are known for this moment. */
-export function looksOf(chart: GraphChart, moment: Moment, counts: readonly ChildCount[] = []): Looks {
+/** What is known of the children at a moment. */
+export interface Below {
+  readonly counts: readonly ChildCount[];
+  /** Where incidents of the family are seen in this graph. */
+  readonly incidents: readonly Place[];
+}
+
+const NOTHING: Below = { counts: [], incidents: [] };
+
+export function looksOf(chart: GraphChart, moment: Moment, { counts, incidents }: Below = NOTHING): Looks {
   const order = undoOrder(moment.rollbacks);
-  const looks = new Map<string, Look>();
-  for (const [id, step] of moment.steps) looks.set(id, stepLook(step, order.get(id) ?? [], moment));
-  addChildren(looks, chart, counts);
+  const told = new Map<string, Told>();
+  for (const [id, step] of moment.steps) told.set(id, stepLook(step, order.get(id) ?? [], moment));
+  addChildren(told, chart, counts);
+  addIncidents(told, counts, incidents);
+  const looks = new Map([...told].map(([id, one]) => [id, lookOf(one)]));
   if (moment.state === "succeeded") looks.set(SUCCEEDED, { tone: "done" });
   if (moment.state === "failed") looks.set(FAILED, { tone: "hit" });
   return { looks, edgeLooks: edgeLooks(chart, moment), undoWay: undoWay(moment.rollbacks.at(-1)) };
 }
 
-const TONES: Readonly<Record<StepStory["standing"], Tone>> = {
-  running: "live",
-  waiting: "waiting",
-  retrying: "waiting",
-  incident: "failed",
-  done: "done",
-  failed: "failed",
-  skipped: "skipped",
-};
-const UNDO_TONES = { undoing: "undoing", undone: "undone", failed: "failed", passed: "skipped" } as const;
+/** A look that is being told: what its step waits for belongs to its word, and goes with it. */
+interface Told extends Standing {
+  readonly lines?: readonly string[];
+  readonly badge?: string;
+}
 
-function stepLook(step: StepStory, order: readonly number[], moment: Moment): Look {
+function lookOf({ more, lines = [], ...look }: Told): Look {
+  const all = more === undefined ? lines : [more, ...lines];
+  return { ...look, ...(all.length > 0 && { lines: all }) };
+}
+
+function stepLook(step: StepStory, order: readonly number[], moment: Moment): Told {
   const badge = order.length > 0 ? `↶ ${order.join(", ")}` : step.visits > 1 ? `${step.visits}×` : undefined;
-  return { tone: toneOf(step, moment), lines: linesOf(step), ...(badge !== undefined && { badge }) };
+  return { ...standingOf(step, moment), lines: linesOf(step), ...(badge !== undefined && { badge }) };
 }
 
-const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "cancelled"]);
-
-function toneOf({ undo, standing, awaiting }: StepStory, { state }: Moment): Tone {
-  if (undo !== undefined) return UNDO_TONES[undo];
-  const tone = awaiting === "children" && standing === "waiting" ? "live" : TONES[standing];
-  // Nothing goes on in a run that has ended: the step was cut off.
-  return ENDED.has(state) && (tone === "live" || tone === "waiting") ? "skipped" : tone;
-}
-
-function linesOf({ undo, standing, attempts, awaiting, error, enteredAt, endedAt }: StepStory): string[] {
+function linesOf({ standing, attempts, error, enteredAt, endedAt }: StepStory): string[] {
   const lines = [
-    (undo === "failed" || undo === "passed") && UNDO_WORDS[undo],
-    standing === "incident" && STANDING_WORDS.incident,
-    standing === "retrying" && STANDING_WORDS.retrying,
-    standing === "waiting" && awaiting !== undefined && awaiting !== "children" && awaitedWord(awaiting),
     attempts > 1 && counted(attempts, "attempt"),
     error !== undefined && standing !== "done" && error.code,
     endedAt !== undefined && endedAt > enteredAt && durationWords(endedAt - enteredAt),
@@ -64,28 +63,60 @@ function linesOf({ undo, standing, attempts, awaiting, error, enteredAt, endedAt
   return lines.filter((line) => line !== false);
 }
 
-/** On the container: all its children by state. On the steps inside: how many stand there now. */
-function addChildren(looks: Map<string, Look>, chart: GraphChart, counts: readonly ChildCount[]): void {
+/** On the container: all its children by state, in place of what it waits for. On the steps inside: how many stand there now. */
+function addChildren(looks: Map<string, Told>, chart: GraphChart, counts: readonly ChildCount[]): void {
+  const nodes = new Map(chart.nodes.map((node) => [node.id, node]));
   for (const [container, own] of groupedBy(counts, ({ parent_step_id }) => parent_step_id)) {
-    const look = looks.get(container) ?? { tone: "live" };
-    looks.set(container, { ...look, lines: [`${total(own)}: ${countWords(own)}`, ...(look.lines ?? [])] });
+    const { more: _, ...look }: Told = looks.get(container) ?? standingIn("running");
+    const line = `${nounOf(nodes.get(container))}: ${countWords(own)}`;
+    looks.set(container, { ...look, lines: [line, ...(look.lines ?? [])] });
     for (const { to } of chart.edges.filter(({ from, kind }) => from === container && kind === "children"))
       markStart(looks, to, own);
   }
-  const standing = counts.filter((one) => one.current_step !== undefined && !hasEnded(one));
-  for (const [step, here] of groupedBy(standing, ({ current_step = "" }) => current_step)) {
-    const tone = here.some(({ state }) => state === "running") ? "live" : here.every(isWaiting) ? "waiting" : "undoing";
-    looks.set(step, { tone, badge: String(total(here)), lines: [`${countWords(here)} here`] });
+  // A sub-saga stands at a step of another graph.
+  const isInside = ({ current_step: step = "", parent_step_id: container }: ChildCount) =>
+    nodes.get(step)?.childOf === container;
+  const open = counts.filter((one) => isInside(one) && !hasEnded(one));
+  for (const [step, here] of groupedBy(open, ({ current_step = "" }) => current_step)) looks.set(step, lookHere(here));
+}
+
+const nounOf = (node: GraphNode | undefined): string =>
+  node?.holds === "branches" || node?.holds === "items" ? node.holds : "child runs";
+
+/** Of several ways to stand, the most urgent one says how the box looks. */
+function lookHere(here: readonly ChildCount[]): Told {
+  const [{ more, ...first } = standingIn("running"), ...others] = standingsOf(here);
+  const badge = total(here).toLocaleString();
+  if (others.length > 0) return { ...first, badge, lines: [countWords(here)] };
+  return { ...first, badge, ...(more !== undefined && { more }) };
+}
+
+/**
+ * In red: the step that an incident stands at, and each step that leads to it. The counts have all incidents of the children, but none of
+ * theirs; the places have those, as far as they are read.
+ */
+function addIncidents(looks: Map<string, Told>, counts: readonly ChildCount[], places: readonly Place[]): void {
+  const direct = groupedBy(counts.filter(isAtIncident), ({ parent_step_id }) => parent_step_id);
+  const through = groupedBy(
+    places.flatMap((place) => place.through),
+    (step) => step,
+  );
+  for (const step of new Set([...direct.keys(), ...through.keys()])) {
+    const count = Math.max(total(direct.get(step) ?? []), through.get(step)?.length ?? 0);
+    const { more: _, ...look }: Partial<Told> = looks.get(step) ?? {};
+    looks.set(step, { ...look, tone: "failed", word: belowWords(count) });
+  }
+  for (const [step, here] of groupedBy(places, ({ at = "" }) => at)) {
+    if (step === "" || looks.get(step)?.tone === "failed") continue;
+    looks.set(step, { ...standingIn("paused", "incident"), badge: here.length.toLocaleString() });
   }
 }
 
-const isWaiting = ({ state }: ChildCount): boolean => state === "paused" || state === "pending";
-
 /** The first step of a block has been entered by every child that has ended. */
-function markStart(looks: Map<string, Look>, start: string, counts: readonly ChildCount[]): void {
+function markStart(looks: Map<string, Told>, start: string, counts: readonly ChildCount[]): void {
   const ended = counts.filter((one) => hasEnded(one));
   if (ended.length > 0 && !looks.has(start))
-    looks.set(start, { tone: ended.some(({ state }) => state !== "succeeded") ? "failed" : "done" });
+    looks.set(start, standingIn(ended.some(({ state }) => state !== "succeeded") ? "failed" : "succeeded"));
 }
 
 function groupedBy<T>(items: readonly T[], key: (item: T) => string): ReadonlyMap<string, readonly T[]> {

@@ -2,12 +2,12 @@
 // what no row says, it does not know.
 import type { RunState } from "../../../machines/index.js";
 import { edgeId } from "../graph/chart.js";
+import { type Halt, haltsAfter } from "./halt.js";
 import {
   type Failure,
   failureOf,
   isIncident,
   isUndo,
-  kindOf,
   type Row,
   stateAfter,
   textIn,
@@ -61,7 +61,8 @@ export interface Moment {
   /** Edges, as `edgeId` names them, with the number of times that they were taken. */
   readonly taken: ReadonlyMap<string, number>;
   readonly rollbacks: readonly Rollback[];
-  readonly isPaused: boolean;
+  /** What holds it until a person lets it go on. */
+  readonly halts: readonly Halt[];
 }
 
 export interface Move {
@@ -70,7 +71,7 @@ export interface Move {
 }
 
 export const BEGINNING: Moment = {
-  ...{ count: 0, state: "pending", steps: new Map(), taken: new Map(), rollbacks: [], isPaused: false },
+  ...{ count: 0, state: "pending", steps: new Map(), taken: new Map(), rollbacks: [], halts: [] },
 };
 
 /** A moment that is being folded: its maps are its own. */
@@ -92,14 +93,7 @@ export function fold(before: Folding, row: Row, moves: readonly Move[]): Folding
     before.taken.set(id, (before.taken.get(id) ?? 0) + 1);
   }
   const told = { ...before, count: before.count + 1, state: stateAfter(row), at: timeOf(row) };
-  const held = holdOf(row) ?? told.isPaused;
-  return withRow({ ...told, isPaused: held }, row);
-}
-
-function holdOf(row: Row): boolean | undefined {
-  if (typeOf(row) !== "log") return undefined;
-  if (kindOf(row) === "pause") return true;
-  return kindOf(row) === "resume" ? false : undefined;
+  return withRow({ ...told, halts: haltsAfter(before.halts, row) }, row);
 }
 
 function withRow(moment: Folding, row: Row): Folding {

@@ -1,9 +1,10 @@
 // The spans of a timeline: how long each step, attempt, wait and undo took, read from the audit rows. A span without an end goes on.
-import { awaitedWord } from "../parts/state-words.js";
-import { failureOf, isUndo, type Row, textIn, timeOf, typeOf, willRetry } from "./rows.js";
+import { awaitedWord, reasonWord } from "../parts/state-words.js";
+import { type Halt, haltBy, letGoBy } from "./halt.js";
+import { failureOf, isIncident, isUndo, type Row, textIn, timeOf, typeOf, willRetry } from "./rows.js";
 import { nameOf } from "./words.js";
 
-export type SpanKind = "step" | "queue" | "attempt" | "retry" | "wait" | "children" | "undo";
+export type SpanKind = "step" | "queue" | "attempt" | "retry" | "wait" | "children" | "incident" | "halt" | "undo";
 
 export interface Span {
   readonly kind: SpanKind;
@@ -21,6 +22,8 @@ export class Spans {
   readonly all: Span[] = [];
   private readonly outer = new Map<string, Span>();
   private readonly inner = new Map<string, Span>();
+  /** While an operator or a quarantine holds the run. */
+  private readonly halts = new Map<Halt, Span>();
   private taken = 0;
 
   append(rows: readonly Row[]): void {
@@ -33,6 +36,7 @@ export class Spans {
 
   private take(row: Row): void {
     if (typeOf(row).startsWith("run.")) return this.closeAll(timeOf(row));
+    if (typeOf(row) === "log") this.holds(row);
     if (row.step_id === undefined) return;
     const key = `${isUndo(row) ? "undo " : ""}${row.step_id}`;
     if (typeOf(row) === "step.started") this.begin(key, row);
@@ -47,6 +51,18 @@ export class Spans {
     const undo = isUndo(row);
     this.end(key, row);
     this.outer.set(key, this.open(row, undo ? "undo" : "step", undo ? `undo of ${row.step_id}` : `${row.step_id}`));
+  }
+
+  /** A halt is seen in the lane of the step that the run stands at. */
+  private holds(row: Row): void {
+    for (const halt of letGoBy(row)) {
+      const span = this.halts.get(halt);
+      if (span) this.close(span, timeOf(row));
+      this.halts.delete(halt);
+    }
+    const halt = haltBy(row);
+    if (halt !== undefined && row.step_id !== undefined && !this.halts.has(halt))
+      this.halts.set(halt, this.open(row, halt === "quarantine" ? "incident" : "halt", reasonWord(halt)));
   }
 
   /** Between the begin of a step and its first dispatch it waited for a worker: whether it did, the dispatch says. */
@@ -68,9 +84,10 @@ export class Spans {
   private fails(key: string, row: Row): void {
     const attempt = this.inner.get(key);
     if (attempt) attempt.ended = "failed";
+    if (isIncident(row)) return this.within(key, row, "incident", `${reasonWord("incident")}: ${failureOf(row).code}`);
     if (!willRetry(row)) return this.end(key, row, "failed");
     if (attempt) this.close(attempt, timeOf(row));
-    this.inner.set(key, this.open(row, "retry", `backs off after ${failureOf(row).code}`));
+    this.inner.set(key, this.open(row, "retry", `waits to try again after ${failureOf(row).code}`));
   }
 
   private end(key: string, row: Row, ended?: Span["ended"]): void {
@@ -94,7 +111,7 @@ export class Spans {
   }
 
   private closeAll(at: number): void {
-    for (const spans of [this.inner, this.outer]) {
+    for (const spans of [this.inner, this.outer, this.halts]) {
       for (const span of spans.values()) this.close(span, at);
       spans.clear();
     }

@@ -1,6 +1,6 @@
 // Durations and events in words, for pages and screen readers. Without DOM and without React.
 import type { StepNames } from "../graph/names.js";
-import { awaitedWord } from "../parts/state-words.js";
+import { awaitedWord, reasonWord } from "../parts/state-words.js";
 import { failureOf, isUndo, kindOf, type Row, textIn, typeOf, willRetry } from "./rows.js";
 
 const UNITS: readonly (readonly [ms: number, name: string])[] = [
@@ -12,7 +12,8 @@ const UNITS: readonly (readonly [ms: number, name: string])[] = [
 
 export function durationWords(ms: number): string {
   const [size, name] = UNITS.find(([size]) => ms >= size) ?? [1, "ms"];
-  return `${Math.round((ms / size) * 10) / 10} ${name}`;
+  // A line does not end between a number and its unit.
+  return `${Math.round((ms / size) * 10) / 10}\u00a0${name}`;
 }
 
 const VERBS: Readonly<Record<string, string>> = {
@@ -29,16 +30,8 @@ const VERBS: Readonly<Record<string, string>> = {
   "run.cancelled": "the run was cancelled",
 };
 
-/** How a step stands, in one list: graph, timeline, events and details say the same. */
-export const STANDING_WORDS = {
-  running: "running",
-  waiting: "waiting",
-  retrying: "waiting to be tried again",
-  incident: "at an incident",
-  done: "succeeded",
-  failed: "failed",
-  skipped: "skipped",
-} as const;
+/** How a step ended, in one list: graph, timeline, events and details say the same. */
+export const END_WORDS = { done: "succeeded", failed: "failed", skipped: "skipped" } as const;
 
 export const UNDO_WORDS = {
   undoing: "being undone",
@@ -52,11 +45,43 @@ export type Names = StepNames | undefined;
 
 export const nameIn = (names: Names, step: string): string => names?.get(step) ?? step;
 
-/** One row in a few words. */
+/** One row in a few words: what it says, apart from the name of its step, which may be long. */
+export interface RowWords {
+  readonly step?: string;
+  readonly said: string;
+}
+
+export function rowParts(row: Row, names?: Names): RowWords {
+  const verb = isUndo(row) ? undoVerb(row) : (VERBS[typeOf(row)] ?? logWords(row));
+  const said = `${verb}${detailOf(row)}`;
+  return row.step_id === undefined ? { said } : { step: nameIn(names, row.step_id), said };
+}
+
 export function rowWords(row: Row, names?: Names): string {
-  const said = isUndo(row) ? undoVerb(row) : (VERBS[typeOf(row)] ?? kindOf(row)?.replaceAll("_", " ") ?? typeOf(row));
-  const step = row.step_id === undefined ? "" : `${nameIn(names, row.step_id)}: `;
-  return `${step}${said}${detailOf(row)}`;
+  const { step, said } = rowParts(row, names);
+  return step === undefined ? said : `${step}: ${said}`;
+}
+
+/** What the log says by its kind. What a later release adds is said as the service calls it. */
+const LOG_VERBS: Readonly<Record<string, string>> = {
+  pause: reasonWord("operator"),
+  resume: "resumed by an operator",
+  quarantine: "put in quarantine",
+  release: "released from quarantine",
+  cancel: "the cancel of the run was asked for",
+  terminate: "the run was terminated",
+  retry_step: "tried again by an operator",
+  skip_step: "skipped by an operator",
+  retry: "tried again",
+  signal: "a signal came",
+  slot_awaited: "waits for a slot",
+  slot_granted: "got a slot",
+  children: "its children end first",
+};
+
+function logWords(row: Row): string {
+  const kind = kindOf(row);
+  return kind === undefined ? typeOf(row) : (LOG_VERBS[kind] ?? kind.replaceAll("_", " "));
 }
 
 const UNDO_VERBS: Readonly<Record<string, string>> = {

@@ -5,9 +5,11 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { useAct } from "../browser/act.js";
 import { ApiError, get, part, post } from "../browser/client.js";
+import { definitionQuery } from "../browser/definitions.js";
 import { useInView } from "../browser/in-view.js";
 import type { List, Run, UserTask, Workflow } from "../browser/resources.js";
 import { STEP_BOOK } from "../browser/step-book.js";
+import { stepName } from "../graph/names.js";
 import { Answer, Refused } from "../parts/notes.js";
 import { Json, State, When } from "../parts/values.js";
 import { TaskForm } from "./task-form.js";
@@ -64,14 +66,10 @@ function Task({ task }: { task: UserTask }) {
 /** Whether it is an approval is in the definition: the task does not say. */
 function TaskOfRun({ task, run }: { task: UserTask; run: Run }) {
   const { workflow_id: id, version } = run;
-  const workflow = useQuery({
-    queryKey: ["workflow", id, version],
-    queryFn: ({ signal }) => get<Workflow>(`/workflows/${part(id)}`, { query: { version }, signal }),
-    staleTime: Number.POSITIVE_INFINITY,
-  });
+  const workflow = useQuery(definitionQuery(id, version));
   return (
     <>
-      <Facts run={run} task={task} />
+      <Facts run={run} task={task} workflow={workflow.data} />
       {task.status === "open" ? (
         <Answer of={workflow}>{(workflow) => <OpenTask task={task} isApproval={isApproval(workflow, task)} />}</Answer>
       ) : (
@@ -86,7 +84,7 @@ const isApproval = ({ steps }: Workflow, { step_id }: UserTask) =>
     (step) => step.id === step_id && STEP_BOOK.get(step.type ?? "")?.decides !== undefined,
   );
 
-const Facts = ({ run, task }: { run: Run; task: UserTask }) => (
+const Facts = ({ run, task, workflow }: { run: Run; task: UserTask; workflow: Workflow | undefined }) => (
   <dl>
     <dt>Run</dt>
     <dd>
@@ -95,9 +93,13 @@ const Facts = ({ run, task }: { run: Run; task: UserTask }) => (
     </dd>
     <dt>Workflow</dt>
     <dd>
-      <Link href={`/workflows/${part(run.workflow_id)}`}>{run.workflow_id}</Link> version {run.version}, step{" "}
-      <code>{task.step_id}</code>
+      <Link href={`/workflows/${part(run.workflow_id)}`} title={run.workflow_id}>
+        {workflow?.name ?? run.workflow_id}
+      </Link>{" "}
+      <span className="quiet">version {run.version}</span>
     </dd>
+    <dt>Step</dt>
+    <dd title={task.step_id}>{stepName(workflow?.steps ?? [], task.step_id, run)}</dd>
     <dt>Opened</dt>
     <dd>
       <When at={task.opened_at} />

@@ -1,41 +1,30 @@
-// The times of a task in words: how long it waits, and when it is due. It reads the browser's clock, and is drawn anew with each refresh.
+// The times of a task as its words say them. It reads the browser's clock, and is drawn anew with each refresh.
 import type { UserTask } from "../browser/resources.js";
 import { fullTime } from "../parts/clock.js";
-import { duration, When } from "../parts/values.js";
+import { When } from "../parts/values.js";
+import { ageWords, dueWords, type Told } from "./age-words.js";
 
-const since = (time: string) => Math.max(0, Date.now() - Date.parse(time));
+export const Age = ({ task }: { task: UserTask }) => <Time told={ageWords(task, Date.now())} />;
 
-export function Age({
-  task: { status, opened_at: opened, submitted_at: submitted, submitted_by: by },
-}: {
-  task: UserTask;
-}) {
-  if (submitted !== undefined)
-    return (
+export function Due({ task }: { task: UserTask }) {
+  const told = dueWords(task, Date.now());
+  return (
+    told && (
       <>
-        submitted {by !== undefined && `by ${by} `}
-        <When at={submitted} />
+        {" · "}
+        <Time told={told} />
       </>
-    );
-  return (
-    <>
-      {status}, since{" "}
-      <time dateTime={opened} title={fullTime(opened)}>
-        {duration(since(opened))}
-      </time>
-    </>
+    )
   );
 }
 
-export function Due({ task: { status, due_at: due } }: { task: UserTask }) {
-  if (due === undefined || status === "submitted") return null;
-  const left = Date.parse(due) - Date.now();
-  return (
+const Time = ({ told: { words, at, showsTime, isLate } }: { told: Told }) =>
+  showsTime ? (
     <>
-      {" · "}
-      <time dateTime={due} title={fullTime(due)} className={left < 0 ? "overdue" : undefined}>
-        {left < 0 ? `overdue by ${duration(-left)}` : `due in ${duration(left)}`}
-      </time>
+      {words} <When at={at} />
     </>
+  ) : (
+    <time dateTime={at} title={fullTime(at)} className={isLate && "overdue"}>
+      {words}
+    </time>
   );
-}

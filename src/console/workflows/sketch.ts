@@ -127,7 +127,8 @@ export function remarked(
 ): ReadonlyMap<string, Look> {
   const looks = new Map<string, Look>();
   for (const [id, remarks] of byStep(document, warnings)) looks.set(id, { tone: "idle", ...said(remarks, "warning") });
-  for (const [id, remarks] of byStep(document, errors)) looks.set(id, { tone: "failed", ...said(remarks, "problem") });
+  for (const [id, remarks] of byStep(document, errors))
+    looks.set(id, { tone: "failed", word: "has a problem", ...said(remarks, "problem") });
   return looks;
 }
 

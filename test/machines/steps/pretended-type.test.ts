@@ -244,7 +244,7 @@ describe("a step type that one file declares", () => {
     expect(mockable(STEPS, BOOK)).toEqual(["vote"]);
     const until = "2026-11-27T22:15:00.000Z";
     const expected = { next_at: until, waiting_for: [{ kind: "signal", step_id: "vote", until }] };
-    expect(nextWords(expected, DOCUMENTS, BOOK)).toEqual({
+    expect(nextWords(expected, { documents: DOCUMENTS }, BOOK)).toEqual({
       before: "If it is not decided until",
       after: ", the run goes on at late",
     });
