@@ -2,13 +2,13 @@
 import { describe, expect, it } from "vitest";
 import { stepBook } from "../../machines/index.js";
 import { edgeId, type GraphChart, SUCCEEDED } from "../../src/console/graph/chart.js";
+import { stepNames } from "../../src/console/graph/names.js";
 import { difference, isSame } from "../../src/console/workflows/difference.js";
 import { rates, successRate, sum } from "../../src/console/workflows/figures.js";
 import { mockable, withMock } from "../../src/console/workflows/mocks.js";
 import { drawn, type Happened, type Rehearsed } from "../../src/console/workflows/rehearsal.js";
 import { remarked, sketch, stepAt } from "../../src/console/workflows/sketch.js";
 import { labelsOf, startBody } from "../../src/console/workflows/start.js";
-import { stepNames } from "../../src/console/workflows/step-names.js";
 
 describe("the difference of two versions", () => {
   const step = (id: string, more: object = {}) => ({ id, type: "noop", ...more });

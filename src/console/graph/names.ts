@@ -47,8 +47,15 @@ export type StepNames = ReadonlyMap<string, string>;
 
 export const namesOf = ({ nodes }: GraphChart): StepNames => new Map(nodes.map(({ id, name }) => [id, name]));
 
-/** What one step of a definition is called, without its graph. */
+/** What the steps of a stored document are called, without its graph. Without a scope, a title that needs the values of a run is not used. */
+export const stepNames = (steps: readonly unknown[], scope: Scope = {}): StepNames =>
+  new Map((steps as readonly StepDocument[]).map((step) => [String(step.id), nameOf(step, scope)]));
+
+/** What one of them is called. */
 export function stepName(steps: readonly unknown[], id: string, scope: Scope): string {
-  const { title } = (steps as readonly StepDocument[]).find((step) => step.id === id) ?? {};
-  return (typeof title === "string" && evaluated(title, scope)?.trim()) || id;
+  const step = (steps as readonly StepDocument[]).find((one) => one.id === id);
+  return step ? nameOf(step, scope) : id;
 }
+
+const nameOf = ({ id, title }: StepDocument, scope: Scope): string =>
+  (typeof title === "string" && evaluated(title, scope)?.trim()) || String(id);

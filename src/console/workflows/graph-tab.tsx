@@ -3,11 +3,11 @@ import { useAddress } from "../browser/address.js";
 import { useInView } from "../browser/in-view.js";
 import type { Workflow } from "../browser/resources.js";
 import { Graph } from "../graph/index.js";
+import { stepNames } from "../graph/names.js";
 import { Answer } from "../parts/notes.js";
 import { counted } from "../parts/plural.js";
 import { Json } from "../parts/values.js";
 import { useGraph } from "./reading.js";
-import { stepNames } from "./step-names.js";
 
 export default function GraphTab({ workflow }: { workflow: Workflow }) {
   const [parameters, change] = useAddress();

@@ -4,12 +4,12 @@ import { useInView } from "../browser/in-view.js";
 import type { Workflow } from "../browser/resources.js";
 import { Graph, type GraphChart } from "../graph/index.js";
 import type { StepNames } from "../graph/names.js";
+import { stepNames } from "../graph/names.js";
 import { Answer } from "../parts/notes.js";
 import { Scroll } from "../parts/scroll.js";
 import { duration, Json, State } from "../parts/values.js";
 import { useGraph } from "./reading.js";
 import { drawn, type Happened, type Rehearsed } from "./rehearsal.js";
-import { stepNames } from "./step-names.js";
 
 interface Props {
   readonly workflow: Workflow;

@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import { numberIn, useAddress } from "../browser/address.js";
 import type { Performance, Workflow } from "../browser/resources.js";
 import type { StepNames } from "../graph/names.js";
+import { stepNames } from "../graph/names.js";
 import { Answer } from "../parts/notes.js";
 import { type Line, Plot } from "../parts/plot.js";
 import { counted } from "../parts/plural.js";
@@ -10,7 +11,6 @@ import { duration } from "../parts/values.js";
 import { rates, seconds, successRate, sum } from "./figures.js";
 import { percent, usePerformance } from "./reading.js";
 import { StepDurations } from "./step-durations.js";
-import { stepNames } from "./step-names.js";
 
 const DAY = 24;
 const SPANS: readonly (readonly [hours: number, name: string])[] = [

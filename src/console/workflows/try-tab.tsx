@@ -6,6 +6,7 @@ import { ApiError, part, post } from "../browser/client.js";
 import type { Problem, Workflow } from "../browser/resources.js";
 import { STEP_BOOK } from "../browser/step-book.js";
 import type { StepNames } from "../graph/names.js";
+import { stepNames } from "../graph/names.js";
 import { SchemaForm } from "../parts/form.js";
 import { JsonField } from "../parts/json-field.js";
 import { parseObject } from "../parts/json-text.js";
@@ -14,7 +15,6 @@ import { ANSWERING, FAILING, type Mocks, mockable, withMock } from "./mocks.js";
 import type { Rehearsed } from "./rehearsal.js";
 import { RehearsalView } from "./rehearsal-view.js";
 import { useStart } from "./start-tab.js";
-import { stepNames } from "./step-names.js";
 
 interface Asked {
   readonly inputs: unknown;
