@@ -4,8 +4,8 @@
 // All conditions are looked at before anything is written, and the relations are applied in the order of WRITTEN: a statement of Postgres does
 // not see the rows that it inserts, so rows are changed before others are added.
 
+import type { Relation, Row } from "../messages/relations.js";
 import type { RunId } from "../values/ids.js";
-import type { Relation, Row } from "../writes/relations.js";
 import { keyOf, type RunRow, type Tables, type TicketRow, type UndoRow } from "./tables.js";
 
 interface Written<Of extends Relation> {

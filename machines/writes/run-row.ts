@@ -1,6 +1,7 @@
 // A run's context as the rows of a commit, and back: the encoder, and its one decoder. Every store writes what is encoded here, and gives the
 // decoder the columns that it has read. The record, which is one of the columns, is state/record.ts.
 
+import type { Row } from "../messages/relations.js";
 import { pausedReason, type RunContext } from "../state/context.js";
 import type { RunIdentity } from "../state/identity.js";
 import { isTerminal, type RunState } from "../state/lifecycle.js";
@@ -8,7 +9,6 @@ import { FIRST_FORMAT, RECORD_FORMATS, type RecordFormats, type StoredRun } from
 import { awaitedSignal } from "../state/wait.js";
 import { type RunId, shardNumber } from "../values/ids.js";
 import type { Json, JsonObject } from "../values/json.js";
-import type { Row } from "./relations.js";
 
 /** Columns that are written only when they change. */
 export type RareColumn = "call" | "frames" | "items";

@@ -187,7 +187,7 @@ export class Core {
     const { runtime, placement, slots, suspicion } = this;
     return new Starter({
       ...{ sql, clock, scheduler, catalog, schemas, lastWords, runtime, slots, gate: suspicion.gate },
-      ...{ slotRoom: config.capacity.slotRoom, outgoing: runtime.outgoing },
+      slotRoom: config.capacity.slotRoom,
       newShard: () => placement.anyOfMine(),
       startupVariables: ({ tenantId }) => startupVariablesOf(tenantId, tenants, startupProvider),
     });

@@ -4,6 +4,7 @@
 import type { Sql } from "postgres";
 import {
   decodeRun,
+  firstWake,
   movedActor,
   type Program,
   type RecordFormats,
@@ -19,7 +20,6 @@ import type { Catalog } from "../catalog/catalog.js";
 import { Unreadable } from "../errors.js";
 import { loadRun } from "../store/engine/load.js";
 import { asRevision, type Revision } from "../store/engine/revision.js";
-import { firstWake } from "./new-run.js";
 import { OwedUndos } from "./owed-undos.js";
 
 export interface LoadedRun {

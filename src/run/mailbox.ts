@@ -1,21 +1,12 @@
 // The mailbox of a run: commands wait here, each with the callbacks that answer its caller, and are handled one at a time, in order. It is
 // bounded. Handling a command is the resident's matter.
-import type { Answer, RunCommand } from "../../machines/index.js";
+import type { Answer, ReceivedCommand, RunCommand } from "../../machines/index.js";
 import { overloaded } from "../errors.js";
 import { uuidv7 } from "../ids.js";
-import type { Start } from "./new-run.js";
+import type { Start } from "./starter.js";
 
 /** A command on its way to a run, with the callbacks that answer its caller. */
-export interface QueuedCommand {
-  readonly command: RunCommand;
-  /** Recorded with the outcome, so that a repeat of the command gets the same answer. Absent for hints. */
-  readonly id?: string;
-  /** Keep the recorded answer as long as the run, because a client holds the id; otherwise for a day. */
-  readonly keep: boolean;
-  /** What a repeat of the id must have in common with the first. */
-  readonly requestHash?: string;
-  /** The inbox row that carried the command. The commit of the outcome deletes it. */
-  readonly inboxId?: string;
+export interface QueuedCommand extends ReceivedCommand {
   /** The poll has leased the run's wake row for it. The next commit gives the row its due time, and no tries. */
   readonly wakeLeased?: boolean;
   /** Whether the run's last commit has won was not known: a dispatch that it owes may be with no node. */

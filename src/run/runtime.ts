@@ -7,18 +7,17 @@ import {
   type FencedChild,
   newRun,
   type QuarantineProof,
-  RECORD_FORMATS,
-  type RecordFormats,
   type RunCommand,
   type RunId,
   type RunLimits,
   STANDARD_RUN_LIMITS,
+  startedEvent,
+  type UnitHost,
 } from "../../machines/index.js";
 import type { Clock } from "../clock.js";
 import type { SlotKeeper } from "../concurrency/slot-granter.js";
 import { overloaded, SagaError } from "../errors.js";
 import type { EventAnnouncer } from "../events/announcer.js";
-import type { OutgoingEvents } from "../events/outgoing-events.js";
 import type { Logger } from "../log.js";
 import type { Metrics } from "../metrics/index.js";
 import { type RecordedAnswer, repeatedAnswer } from "../store/engine/load.js";
@@ -29,18 +28,17 @@ import { type FactOptions, FactSource } from "./facts.js";
 import type { Gate, LastWords } from "./judge.js";
 import { createdRun, type LoadedRun, restoreRun } from "./loaded-run.js";
 import { type Beginning, type Begun, commandId, type QueuedCommand } from "./mailbox.js";
-import { createdByParent, type Start, type StartedRun } from "./new-run.js";
 import type { CommandOptions, CommitListener, Couriers, Dispatcher, Runs } from "./ports.js";
 import { Resident, type ResidentHost } from "./resident.js";
 import { Residents, type ResidentsOptions } from "./residents.js";
-import type { StartHost } from "./starter.js";
-import type { RecordOf } from "./unit.js";
+import type { Start, StartedRun, StartHost } from "./starter.js";
+import { type UnitOptions, unitHost } from "./unit-host.js";
 
 /** What the poll adds: the leased row that brings the command. `tried`: the poll has had it tried already. */
 type LocalOptions = CommandOptions &
   Pick<QueuedCommand, "inboxId" | "wakeLeased" | "afterUnknown"> & { readonly tried?: boolean };
 
-export interface RuntimeOptions extends Omit<FactOptions, "limits"> {
+export interface RuntimeOptions extends Omit<FactOptions, "limits">, UnitOptions {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly committer: Committer;
@@ -51,15 +49,9 @@ export interface RuntimeOptions extends Omit<FactOptions, "limits"> {
   readonly announcer?: EventAnnouncer;
   /** Absent: slots wait for a granter's poll. */
   readonly slots?: SlotKeeper;
-  /** Which events RabbitMQ gets. Absent: none. */
-  readonly outgoing?: OutgoingEvents;
   readonly onCommit: CommitListener;
   readonly limits?: RunLimits;
   readonly stepsPerCommit: number;
-  /** The record format that is written: all live nodes read it (law 13). Absent: this node is alone. */
-  readonly recordFormat?: () => number;
-  /** A test's switch, for a node of another release. */
-  readonly formats?: RecordFormats;
   /** Absent: this node owns every run. */
   readonly peers?: PeerNodes;
   /** Whether a node died a moment ago. */
@@ -86,8 +78,8 @@ export class Runtime implements Runs, ResidentHost, StartHost {
   readonly scheduler: FairScheduler;
   readonly lastWords?: LastWords;
   readonly stepsPerCommit: number;
-  readonly outgoing?: OutgoingEvents;
   readonly hints: boolean;
+  readonly units: UnitHost;
   readonly facts: FactSource;
   readonly effects: Effects;
   readonly residents: Residents;
@@ -105,8 +97,8 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     this.scheduler = options.scheduler ?? new FairScheduler();
     this.lastWords = options.lastWords;
     this.stepsPerCommit = options.stepsPerCommit;
-    this.outgoing = options.outgoing;
     this.hints = hints;
+    this.units = unitHost(options);
     this.facts = new FactSource({ ...options, limits });
     this.effects = new Effects({
       ...{ onCommit, peers, dispatcher: this.dispatcher, couriers, hints },
@@ -181,11 +173,6 @@ export class Runtime implements Runs, ResidentHost, StartHost {
     return this.options.recentNodeLoss?.() ?? false;
   }
 
-  readonly recordOf: RecordOf = (context) => {
-    const { formats = RECORD_FORMATS, recordFormat } = this.options;
-    return formats.encode(context, recordFormat?.() ?? formats.writes);
-  };
-
   isMine(runId: RunId): boolean {
     return this.options.peers?.isMine(runId) ?? true;
   }
@@ -259,7 +246,10 @@ export class Runtime implements Runs, ResidentHost, StartHost {
       const program = await this.options.catalog.program(identity.definitionId);
       await this.scheduler.compute(identity.workflowId, () => {
         const context = newRun(identity, variables ?? {}, variablesSize);
-        this.created({ context, program, started: createdByParent(identity), fence }, variables !== undefined);
+        this.created(
+          { context, program, started: startedEvent(identity, "coordinator"), fence },
+          variables !== undefined,
+        );
       });
     } catch (error) {
       this.advanceFailed(identity.id, error);

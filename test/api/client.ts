@@ -1,8 +1,7 @@
 // A client of the live stream that records the frames it receives, and compares them with the OpenAPI document.
 
 import WebSocket from "ws";
-import type { RunId } from "../../machines/index.js";
-import type { CommittedEvent } from "../../src/run/ports.js";
+import type { CommittedEvent, RunId } from "../../machines/index.js";
 import { until } from "../harness/until.js";
 import { documented } from "./documented.js";
 

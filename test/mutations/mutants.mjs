@@ -252,8 +252,8 @@ export const MUTANTS = [
   {
     name: "a command brings node after node down before it is durable (law 7)",
     file: RESIDENT,
-    find: "if (this.mayStepOn(queued)) await this.stepOn(loaded, unit, first);",
-    replace: "await this.stepOn(loaded, unit, first);",
+    find: "if (this.mayStepOn(queued)) await this.stepOn(growing, first);",
+    replace: "await this.stepOn(growing, first);",
     test: RESIDENT_TEST,
     red: "a resident a run steps on in the commit of a command, but after a node loss the command is committed first",
   },
@@ -422,9 +422,9 @@ export const MUTANTS = [
   {
     name: "effects leave before the commit (law 5)",
     file: RESIDENT,
-    find: "won = await this.submit(loaded, this.commitOf(loaded, unit));",
+    find: "won = await this.submit(loaded, this.commitOf(growing));",
     replace:
-      "this.host.effects.afterCommit(this.runId, unit.events, unit.sends);\n      won = await this.submit(loaded, this.commitOf(loaded, unit));",
+      "this.host.effects.afterCommit(this.runId, unit.events, unit.sends);\n      won = await this.submit(loaded, this.commitOf(growing));",
     test: RESIDENT_TEST,
     red: "a resident effects leave only after their commit has won, and those of a lost commit never",
   },
@@ -583,7 +583,7 @@ export const MUTANTS = [
   },
   {
     name: "a run takes a signal in the commit that creates it (law 9)",
-    file: "src/run/new-run.ts",
+    file: "machines/writes/unit.ts",
     find: "steps.signal_claim ?? steps.promise ?? steps.event_claim ?? ",
     replace: "",
     test: FIRST_STEPS_TEST,
@@ -591,7 +591,7 @@ export const MUTANTS = [
   },
   {
     name: "no row owes a dispatch over gRPC (law 5)",
-    file: "src/run/run-rows.ts",
+    file: "machines/writes/unit.ts",
     find: "if (owesLook(context)) return Math.min(wake ?? Number.POSITIVE_INFINITY, now + CARRIED_MS);",
     replace: "",
     test: "test/run/outbox.test.ts",

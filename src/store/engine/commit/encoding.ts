@@ -1,7 +1,6 @@
 // Rows as array literals of Postgres, column by column, so that a group travels as one text parameter a column. Each run's rows are encoded
 // when it submits them: a group then only joins texts. The driver's array serializer costs more than the rest of the client's side.
-import { type ColumnType, RELATIONS, type Relation, type RunId } from "../../../../machines/index.js";
-import type { RunCommit } from "./run-commit.js";
+import { type ColumnType, RELATIONS, type Relation, type RunCommit, type RunId } from "../../../../machines/index.js";
 
 /** A run's share of a commit as it travels. */
 export interface EncodedRun {
