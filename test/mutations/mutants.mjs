@@ -34,10 +34,10 @@ export const MUTANTS = [
   },
   {
     name: "an event that is no edge of the chart is taken once it was refused",
-    file: "machines/chart/logic.ts",
+    file: "machines/chart/actor.ts",
     find: "const isEdge = to !== from && (",
     replace: "const isEdge = (",
-    test: "test/machines/chart/logic.test.ts",
+    test: "test/machines/chart/actor.test.ts",
     red: "an actor refuses what is no edge of its state, also after the edges there are known",
   },
   {
