@@ -1112,7 +1112,7 @@ export const MUTANTS = [
   },
   {
     name: "worker streams without a hello are not bounded for the node",
-    file: "src/dispatch/grpc/attached-streams.ts",
+    file: "src/dispatch/grpc/stream-pool.ts",
     find: "if (this.addresses.size >= streams)",
     replace: "if (this.addresses.size < 0)",
     test: "test/dispatch/streams.test.ts",

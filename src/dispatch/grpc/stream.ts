@@ -1,7 +1,7 @@
 // One worker's stream: first the hello, then answers from the worker and steps to it, never more steps unanswered than
-// its credit. Which steps it gets and how its answers are recorded is decided in streams.ts.
+// its credit. Which steps it gets and how its answers are recorded is decided in carrier.ts.
 
-import { status } from "@grpc/grpc-js";
+import { type ServerDuplexStream, status } from "@grpc/grpc-js";
 import { type DispatchId, isDispatchId } from "../../../machines/index.js";
 import type { Log } from "../../log.js";
 import {
@@ -15,13 +15,13 @@ import {
   type StepResult,
   type WorkerMessage,
 } from "../../sdk/protocol/index.js";
-import { type ActionName, versionedAction } from "../action-name.js";
 import type { DispatchLimits } from "../limits.js";
-import type { ReservationId } from "../voucher-id.js";
+import type { ReservationId } from "../relay/messages.js";
 import type { ConnectedWorker } from "../workers.js";
+import { type ActionName, versionedAction } from "../workers.js";
 import { isReport, type Report } from "./answers.js";
-import type { WorkerCall } from "./execute-step.js";
-import { problemOf } from "./hello.js";
+
+export type WorkerCall = ServerDuplexStream<WorkerMessage, CoordinatorMessage>;
 
 /** Whether a worker's token is accepted. */
 export type Authenticate = (token: string) => AuthenticationAnswer | Promise<AuthenticationAnswer>;
@@ -286,4 +286,25 @@ export class WorkerStream {
     this.outgoing.clear();
     this.owner.onEnd(this);
   }
+}
+
+const ID = /^[A-Za-z0-9_.:-]{1,128}$/;
+const ACTION = /^[A-Za-z0-9_.:-]{1,128}(@[0-9]{1,10})?$/;
+
+/** Actions, and dispatch ids in flight, that one hello may name. */
+const HELLO_NAMES = 10_000;
+
+/** A sentence for the worker. Undefined: the hello is as it must be. */
+function problemOf(hello: Hello, mostBytes: number): string | undefined {
+  const { worker_id, service, actions, in_flight, token } = hello;
+  let bytes = 0;
+  for (const text of [worker_id, service, token, ...actions, ...in_flight]) bytes += Buffer.byteLength(text);
+  if (bytes > mostBytes) return `the hello has ${bytes} bytes of text, more than ${mostBytes}`;
+  if (!ID.test(worker_id) || !ID.test(service)) return "worker_id and service must match [A-Za-z0-9_.:-]{1,128}";
+  const tooMany = actions.length > HELLO_NAMES || in_flight.length > HELLO_NAMES;
+  if (tooMany) return `actions and in_flight must have at most ${HELLO_NAMES} items each`;
+  const nth = actions.findIndex((name) => !ACTION.test(name));
+  return nth < 0
+    ? undefined
+    : `actions[${nth}] is not the name of an action: name or name@version, up to 128 characters`;
 }

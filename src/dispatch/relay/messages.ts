@@ -3,9 +3,20 @@
 
 import { type Dispatch, type DispatchId, isObject, type Json, type JsonObject } from "../../../machines/index.js";
 import type { Protocol } from "../../bus/protocol.js";
-import type { ActionName } from "../action-name.js";
-import type { VoucherId } from "../voucher-id.js";
-import type { CalledAction } from "../workers.js";
+import type { ActionName, CalledAction } from "../workers.js";
+
+/** A node that offers another one credit reserves it under a voucher's id, until the dispatch comes that uses it. */
+export type VoucherId = string & { readonly __id: "voucher" };
+
+/** Credit of this node's streams is reserved under the id of a dispatch, or of a voucher. */
+export type ReservationId = DispatchId | VoucherId;
+
+const PREFIX = "voucher:";
+
+export const voucherId = (nodeId: string, nth: number): VoucherId => `${PREFIX}${nodeId}:${nth}` as VoucherId;
+
+/** The id of a dispatch is a UUID. */
+export const isVoucherId = (id: ReservationId): id is VoucherId => id.startsWith(PREFIX);
 
 /** Calls of one action that wait at the sender. A node's demand is complete: it replaces the one it sent before. */
 export interface Demand extends ActionName {
